@@ -1,8 +1,9 @@
---- Moonring, as scripts see it: `local moonring = require "moonring"`. Names, and nothing else:
--- native modules (moonring.native.*, described in lua/types), and the faces of Lua's rooms. What
--- else a room has is required by its name: `require "moonring.choices.compute"`. Rooms, from the
--- lowest floor (tests/layering/lua_rooms_test.py): base, nn and sandbox, choices, config, hub, data
--- and model, plan, report and rewards, run, prompt, commands.
+--- The public Lua API: `local moonring = require "moonring"`. This table only collects names: the
+-- native modules (moonring.native.*, described in lua/types) and the main module of each Lua
+-- folder. Other modules are required by their full name: `require "moonring.choices.compute"`. A
+-- folder may require only lower ones (tests/layering/lua_rooms_test.py). From the lowest: base, nn
+-- and sandbox, choices, config, hub, data and model, plan, report and rewards, run, prompt,
+-- commands.
 local api_table = require "moonring.base.api_table"
 local autograd = require "moonring.base.autograd"
 local creation = require "moonring.base.creation"
@@ -15,7 +16,7 @@ return api_table.guard {
   version = system.version(),
   null = system.null,
 
-  -- Native.
+  -- Native modules and functions, implemented in C++.
   attention = require "moonring.native.attention",
   comm = require "moonring.native.comm",
   mixing = require "moonring.native.mixing",
@@ -28,7 +29,7 @@ return api_table.guard {
   no_grad = autograd.no_grad,
   tensor = tensor.tensor,
 
-  -- Tensors: every operator, new ones, gradients.
+  -- Tensors: all operators, functions that create tensors, autograd, modules.
   ops = operators.ops,
   operators = operators,
   autograd = autograd,
@@ -41,7 +42,7 @@ return api_table.guard {
   rand = creation.rand,
   randn = creation.randn,
 
-  -- What a script is given, and where its text goes.
+  -- Input and output of a script: configuration, command-line options, terminal.
   config = require "moonring.config",
   flags = flags.read,
   required = flags.required,
@@ -53,7 +54,7 @@ return api_table.guard {
   policy = require "moonring.model.policy",
   data = require "moonring.data",
 
-  -- A run, and what a script's own loop is made of.
+  -- Training runs, and the components for writing a custom training loop.
   run = require "moonring.run",
   launch = require "moonring.run.launch",
   engine = require "moonring.run.engine",
@@ -62,7 +63,7 @@ return api_table.guard {
   optimizer = require("moonring.choices.custom_optimizer").new,
   rewards = require "moonring.rewards",
 
-  -- Memory and time predicted, and what is reported.
+  -- Predictions of memory and time, and reports.
   plan = require "moonring.plan",
   report = require "moonring.report",
 }

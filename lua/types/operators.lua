@@ -1,30 +1,31 @@
 ---@meta moonring.native.operators
 
---- Every operator of LibTorch, by its name there without "aten::": `moonring.ops.NAME(...)`, and
---- `x:NAME(...)` where the first argument is a tensor.
+--- All operators of LibTorch, by their names without "aten::": `moonring.ops.NAME(...)`, and
+--- `x:NAME(...)` if the first argument is a tensor.
 ---
---- Arguments stand as in the schema, those after `*` by name alone, in a table at the end:
---- `ops.sum(x, 0, { keepdim = true })`. nil is None where the schema has a `?`, else the default. A
---- number is an int, a float or a Scalar; a list is a table (sizes may be given one by one where
---- they are the only argument: `x:view(2, 3)`); dtypes, devices and the like are strings; a
---- Generator is a seed. Several results are several. An operator whose name ends in `_` writes into
---- its object and returns it; `out = z` writes into z. `repeat_`: Lua reserves `repeat`.
+--- Arguments have the order of the schema; those after `*` are given by name, in a table at the
+--- end: `ops.sum(x, 0, { keepdim = true })`. nil means None if the schema has a `?`, otherwise the
+--- default. Lua numbers convert to int, float and Scalar, and tables to lists (if sizes are the
+--- only argument they may be given one by one: `x:view(2, 3)`). dtypes, devices and the like are
+--- strings; a Generator is given by a seed. Operators with several results return several values.
+--- An operator whose name ends in `_` modifies its object and returns it; `out = z` writes into z.
+--- `repeat` is named `repeat_`, because it is a keyword of Lua.
 ---@class moonring.operators
----@field ops table<string, function> the operators: a function for each name
+---@field ops table<string, function> the operators by name
 local operators = {}
 
---- The names of all operators, those that are not public among them.
+--- Names of all operators, including private ones.
 ---@return string[]
 function operators.names() end
 
---- The schemas of an operator, as LibTorch prints them. Errors: INVALID_ARGUMENT, with the nearest
---- name, where there is none.
+--- The schemas of an operator, as LibTorch prints them. Errors: INVALID_ARGUMENT for an unknown
+--- name, with the nearest one.
 ---@param name string
 ---@return string[]
 function operators.schemas(name) end
 
---- How many names and overloads are callable, and how many overloads are not, by the kind of value
---- that Lua has nothing for.
+--- The number of callable names and overloads, and of overloads that are not callable, by the type
+--- of value that Lua cannot represent.
 ---@return { names: integer, overloads: integer, left_out: table<string, integer> }
 function operators.count() end
 

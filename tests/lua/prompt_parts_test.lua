@@ -100,7 +100,7 @@ end
 has("no method", help.text(moonring.ops.arange), "moonring.ops.arange\n    arange(Scalar end, *, ")
 equal("a path", help.text "moonring.comm.mesh", help.text(moonring.comm.mesh))
 has("a name that is none", help.text "Tenso", "did you mean 'Tensor'?")
-has("a value", help.text(5), "nothing is written")
+has("a value", help.text(5), "no documentation")
 has("nothing", help.text(), "Ctrl-C")
 
 -- The parser.

@@ -134,18 +134,18 @@ TEST_F(CommandsTest, HelpOfAKey) {
             "  type      int\n"
             "  default   2048\n"
             "  bounds    at least 1\n"
-            "  resumed   in a run that goes on it stays as it was\n"
+            "  resumed   in a resumed run it must not change\n"
             "  section   Data\n");
   EXPECT_THAT(Run({"help", "train", "lora_dropout"}).out, HasSubstr("\n  bounds    0 to 1\n"));
   EXPECT_THAT(Run({"help", "train", "overlong"}).out,
               HasSubstr("\n  values    truncate, drop, error\n"));
   EXPECT_THAT(Run({"help", "train", "model_name_or_path"}).out, HasSubstr("\n  default   none\n"));
   EXPECT_THAT(Run({"help", "train", "fp8"}).out,
-              HasSubstr("\n  accepted  the default alone: use bf16\n"));
+              HasSubstr("\n  accepted  only the default: use bf16\n"));
   EXPECT_THAT(Run({"help", "train", "vllm_maxlen"}).out,
               HasSubstr("\n  effect    none: there is one engine\n"));
   EXPECT_THAT(Run({"help", "train", "cp_size"}).out,
-              StartsWith("sequence_parallel_size, which cp_size is another name of: ranks that"));
+              StartsWith("sequence_parallel_size (also named cp_size): number of ranks"));
   EXPECT_THAT(Run({"help", "train", "learning_rte"}),
               FailsWith(2, HasSubstr("no key 'learning_rte' (did you mean 'learning_rate'?)")));
   EXPECT_THAT(Run({"help", "chat", "template"}),

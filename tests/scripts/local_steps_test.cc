@@ -235,8 +235,8 @@ TEST_F(LocalStepsTest, SavesTheCommonPoint) {
   const CommandResult result = Train("out", words, OnRanks(2));
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err,
-              HasSubstr("local_steps: 3: each of 2 sp groups makes so many steps of its "
-                        "own between common points"));
+              HasSubstr("local_steps: 3: each of 2 sp groups makes this many local steps "
+                        "between synchronizations"));
   const auto at = [&](int step) { return Model("out/checkpoint-" + std::to_string(step)); };
   EXPECT_TRUE(at(1) == at(2));
   EXPECT_FALSE(at(2) == at(3));

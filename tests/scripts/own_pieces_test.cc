@@ -445,7 +445,7 @@ TEST_F(OwnPiecesTest, AScriptBringsThem) {
   }
   command.push_back("optim=" + Example("sign_sgd"));
   command.push_back("overwrite_output_dir=true");
-  EXPECT_THAT(Run(command), FailsWith(2, HasSubstr("the script brings one of its own")));
+  EXPECT_THAT(Run(command), FailsWith(2, HasSubstr("the script passes a custom one too")));
 }
 
 }  // namespace

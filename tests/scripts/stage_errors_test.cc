@@ -157,7 +157,7 @@ TEST_F(StageErrorsTest, Preferences) {
   EXPECT_THAT(Train("pt", "texts", {"use_asft_loss=true"}),
               FailsWith(2, "use_asft_loss is for stage sft alone"));
   EXPECT_THAT(Train("sft", "rows", {"ref_model=model"}),
-              FailsWith(2, "ref_model: in stage sft it is of use_asft_loss alone"));
+              FailsWith(2, "ref_model: in stage sft only use_asft_loss uses it"));
 }
 
 TEST_F(StageErrorsTest, Evaluation) {

@@ -1,11 +1,11 @@
---- The table of the API's names: a name that it lacks is an error with the next step, where a plain
--- table would give nil and fail elsewhere.
+--- Makes access to an unknown name of the API an error with a suggestion. A plain table would
+-- return nil, and the script would fail later, at an unrelated line.
 local system = require "moonring.native.system"
 
 ---@class moonring.api_table
 local api_table = {}
 
--- Names that were fields of `moonring` once, and the modules that they are.
+-- Former fields of `moonring`, and the modules that replace them, for the error message.
 local MODULES = {
   advantages = "run.rollouts.advantages", agreement = "config.agreement", batch = "run.batch",
   chat = "run.chat", checkpoints = "run.checkpoint.checkpoints", checks = "run.checks",
@@ -27,7 +27,8 @@ local MODULES = {
   times = "base.times", updates = "run.updates", vocabulary = "data.vocabulary",
 }
 
---- Gives a table of names this check. A script cannot take it off (getmetatable gives false).
+--- Makes access to a name that the table lacks an error. Scripts cannot remove the check
+--- (getmetatable returns false).
 ---@generic T: table
 ---@param names T
 ---@return T names

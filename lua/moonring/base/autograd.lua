@@ -1,5 +1,5 @@
---- Gradients as scripts ask for them: `moonring.autograd`. What is native is described in
--- lua/types/autograd.lua.
+--- `moonring.autograd`: the native functions (lua/types/autograd.lua) and `checkpoint`, which
+-- recomputes activations in backward.
 local native = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
@@ -7,7 +7,7 @@ local tensor = require "moonring.native.tensor"
 local autograd = {}
 for name, f in pairs(native) do autograd[name] = f end
 
--- The arguments of a call, its tensors apart from the rest.
+-- Separates the arguments of a call into tensors, with their positions, and other values.
 local function split(...)
   local call = { count = select("#", ...), values = { ... }, tensors = {}, places = {} }
   for i = 1, call.count do
@@ -19,7 +19,7 @@ local function split(...)
   return call
 end
 
--- Again with these tensors.
+-- Rebuilds the argument list, with `tensors` at the positions of the original tensors.
 local function arguments(call, tensors)
   local all = {}
   for i = 1, call.count do all[i] = call.values[i] end
@@ -27,7 +27,8 @@ local function arguments(call, tensors)
   return unpack(all, 1, call.count)
 end
 
--- The gradients of fn's tensors, from those of its results.
+-- Recomputes fn with gradients enabled, and returns the gradients of its input tensors for the
+-- given gradients of its results.
 local function again(fn, call, tensors, given)
   local leaves = {}
   for i, each in ipairs(tensors) do
@@ -47,11 +48,12 @@ local function again(fn, call, tensors, given)
   return found
 end
 
---- What fn(...) gives, made again in backward instead of kept: memory for one more forward.
---- Tensors that need a gradient are arguments, or weights of modules. fn must do the same both
---- times (random operators want a seed); no second derivative.
+--- Calls fn(...) without keeping its activations and recomputes them in backward, which saves
+--- memory at the cost of one more forward. Tensors that need a gradient must be arguments of fn or
+--- weights of modules. fn must compute the same both times (random operators need a seed). Second
+--- derivatives are not supported.
 ---@param fn fun(...): ... or a module
----@param ... any what fn takes
+---@param ... any arguments of fn
 ---@return moonring.Tensor ...
 function autograd.checkpoint(fn, ...)
   local call = split(...)
@@ -69,7 +71,8 @@ function autograd.checkpoint(fn, ...)
       local found = again(fn, call, { ctx:saved() }, { ... })
       return nil, unpack(found, 1, #call.tensors)
     end }
-  -- The first argument has it recorded where weights alone learn.
+  -- This dummy input requires a gradient, so autograd records the call even if only weights inside
+  -- fn are trained.
   local anchor = tensor.tensor({}, { requires_grad = true })
   return recompute(anchor, unpack(call.tensors, 1, #call.tensors))
 end

@@ -1,11 +1,11 @@
---- New tensors, as PyTorch's functions of the same names: sizes one by one or as a list, then a
--- table of options (dtype, device, requires_grad).
+--- Functions that create tensors, named as in PyTorch. Sizes are separate arguments or one list,
+-- followed by an optional table of options (dtype, device, requires_grad).
 --
 --   moonring.zeros(2, 3)   moonring.full({ 2, 3 }, 1.5)   moonring.randn(2, 3, { seed = 1 })
 --
--- Random ones come from counters, not from a generator: each is a function of its seed, its name
--- and its place, on any rank and device. Without a seed they take 0, 1, 2, .. by turns, the same on
--- every rank that makes the same calls.
+-- Random numbers come from a counter-based generator without state: each number depends only on the
+-- seed, the name and the element's index, so it is the same on every rank and device. Calls without
+-- a seed use 0, 1, 2, .. in turn: ranks that make the same calls draw the same numbers.
 local native = require "moonring.native.tensor"
 local options = require "moonring.base.options"
 local ops = require("moonring.native.operators").ops
@@ -19,12 +19,13 @@ local creation = {}
 ---@field requires_grad? boolean false where absent
 
 ---@class moonring.RandomOptions: moonring.TensorOptions
---- the next of a script's own count where absent
+--- if absent, the next value of a counter of such calls
 ---@field seed? integer
----@field step? integer a second number that they depend on; 0 where absent
----@field name? string what they are for: other names draw other numbers; "script" where absent
---- int64 [N]: the shape is [N, width] then, and row n depends on rows[n] in place of n: with
---- batch:cut(batch:sequence():identity()) a token draws the same numbers for any sp, dp and packing
+---@field step? integer a second seed; 0 where absent
+---@field name? string purpose: different names draw different numbers; "script" where absent
+--- int64 [N]. The shape is then [N, width], and row n depends on rows[n] instead of n. With
+--- batch:cut(batch:sequence():identity()) a token draws the same numbers for any sp, dp and
+--- packing.
 ---@field rows? moonring.Tensor
 
 local RANDOM = { seed = "number?", step = "number?", name = "string?", rows = "any?",
@@ -43,7 +44,7 @@ local function read(...)
   return given, how
 end
 
--- Says what is wrong with a device, before an operator does at length.
+-- Raises a short error for an invalid device before an operator raises a long one.
 local function check_device(how)
   if how.device then native.tensor({}, how.device) end
 end
@@ -71,7 +72,7 @@ function creation.zeros(...) return filled(ops.zeros, ...) end
 ---@return moonring.Tensor
 function creation.ones(...) return filled(ops.ones, ...) end
 
---- One value everywhere, fp32 where no dtype is given.
+--- A tensor filled with one value; fp32 by default.
 ---@param sizes integer[]
 ---@param value number
 ---@param how? moonring.TensorOptions
@@ -82,8 +83,8 @@ function creation.full(sizes, value, how)
   return finish(ops.full(sizes, value, { dtype = dtype, device = how.device }), how)
 end
 
---- first, first + step, .. below last; first is 0 where one number is given. Whole numbers are
---- int64.
+--- first, first + step, .. up to but excluding last, as torch.arange. With one number, first is 0.
+--- Integers give int64.
 ---@param ... number | moonring.TensorOptions first, last, step
 ---@return moonring.Tensor
 function creation.arange(...)
@@ -102,7 +103,7 @@ end
 
 local drawn = 0
 
--- Uniform numbers in fp64, for sizes or rows.
+-- Uniform numbers in fp64, and their seed.
 local function uniform(sizes, how, name)
   options.check("creation", how, RANDOM)
   local seed = how.seed
@@ -128,7 +129,8 @@ function creation.rand(...)
   return placed(uniform(sizes, how, ""), how)
 end
 
---- Normal with mean 0 and variance 1: Box and Muller's of two uniform numbers, in fp64.
+--- Normal numbers with mean 0 and variance 1: the Box-Muller transform of two uniform numbers, in
+--- fp64.
 ---@param ... integer | integer[] | moonring.RandomOptions
 ---@return moonring.Tensor
 function creation.randn(...)

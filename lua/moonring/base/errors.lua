@@ -1,7 +1,7 @@
---- Errors as code and words: the one place that reads them. An error that Moonring raises is a
--- string "[place: ]CODE: words", as the guard of bound functions writes it
--- (lua/binding/guard.cc): `place` is "FILE:LINE: ", "FUNCTION: " or both, and is left out where the
--- host's own Lua calls; CODE is a name of absl's status codes.
+--- Parses and raises errors with status codes. No other module parses them. An error of Moonring is
+-- a string "[place: ]CODE: message", as the wrapper of native functions writes it
+-- (lua/binding/guard.cc). The place is "FILE:LINE: ", "FUNCTION: " or both; it is empty if the
+-- host's Lua code made the call. CODE is the name of an absl status code.
 
 ---@class moonring.errors
 local errors = {}
@@ -15,14 +15,14 @@ for _, code in ipairs {
   CODES[code] = true
 end
 
--- Whether a part of an error before ": " may stand before the code: FILE:LINE, or a function.
+-- Whether a section of an error text may precede the code: FILE:LINE, or the name of a function.
 local function is_place(part) return part:find ":%d+$" ~= nil or part:find "^[%w_.:]+$" ~= nil end
 
--- Code, words and place ("" where there is none). The first code counts: words may quote another
--- error. Text without a code, or with other words before it, is words alone.
+-- Returns code, message and place ("" where absent). The first code counts, because a message may
+-- quote another error. A text without a code, or with other words before it, is all message.
 local function split(why)
   local text = tostring(why)
-  local _, last = text:find "^%[string .-%]:%d+: " -- a chunk's name may hold ": "
+  local _, last = text:find "^%[string .-%]:%d+: " -- a chunk's name may contain ": "
   local from = (last or 0) + 1
   while true do
     local stop = text:find(": ", from, true)
@@ -45,7 +45,7 @@ function errors.code(why) return (split(why)) end
 ---@return boolean
 function errors.is(why, code) return errors.code(why) == code end
 
---- The words of a caught error, without its place and code; all of it where it has no code.
+--- The message of a caught error, without its place and code; the whole text if it has no code.
 ---@param why any what pcall returned
 ---@return string
 function errors.words(why)
@@ -53,32 +53,33 @@ function errors.words(why)
   return words
 end
 
---- Raises an error of a code. No place is added: the words say what is wrong where.
+--- Raises an error with a status code. It adds no FILE:LINE: the message states what is
+--- wrong and where.
 ---@param code string such as "DATA_LOSS"
----@param ... string | number the words, joined
+---@param ... string | number pieces of the message, concatenated
 function errors.raise(code, ...)
   if not CODES[code] then error("no status code " .. tostring(code), 2) end
   error(code .. ": " .. table.concat { ... }, 0)
 end
 
---- Raises an INVALID_ARGUMENT, with which a command ends with exit code 2.
----@param ... string | number the words, joined
+--- Raises an INVALID_ARGUMENT; a command that fails with it exits with code 2.
+---@param ... string | number pieces of the message, concatenated
 function errors.fail(...) errors.raise("INVALID_ARGUMENT", ...) end
 
---- Gives a caught error's words another beginning and keeps its code; what has no code becomes an
---- INVALID_ARGUMENT.
+--- Raises a caught error once more with a prefix before its message. Its code is kept; an error
+--- without a code becomes an INVALID_ARGUMENT.
 ---@param why any what pcall returned
----@param ... string | number what stands before the words, joined
+---@param ... string | number pieces of the prefix, concatenated
 function errors.prefix(why, ...)
   errors.raise(errors.code(why) or "INVALID_ARGUMENT", table.concat { ... }, errors.words(why))
 end
 
---- Calls a function that a key of a configuration asks for. Words of its error that do not begin
---- with the key get it before them.
+--- Calls f on behalf of a key of the configuration. If f raises an error whose message does not
+--- begin with the key, the key is added as a prefix.
 ---@param key string
 ---@param f function
----@param ... any what f takes
----@return any ... what f gives
+---@param ... any arguments of f
+---@return any ... results of f
 function errors.of_key(key, f, ...)
   local function answer(ok, ...)
     if ok then return ... end
@@ -89,13 +90,13 @@ function errors.of_key(key, f, ...)
   return answer(pcall(f, ...))
 end
 
---- Calls a function whose errors may begin with a key that another key of a configuration stands
---- for here: they begin with this one then. Other errors stay as they are.
+--- Calls f and, in errors that begin with the key `instead_of`, replaces that key by `key`, the one
+--- that the user set. Other errors pass unchanged.
 ---@param key string
----@param instead_of string
+---@param instead_of string the key in f's errors
 ---@param f function
----@param ... any what f takes
----@return any ... what f gives
+---@param ... any arguments of f
+---@return any ... results of f
 function errors.of_key_instead(key, instead_of, f, ...)
   local function answer(ok, ...)
     if ok then return ... end

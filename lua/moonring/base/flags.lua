@@ -1,6 +1,8 @@
---- Options of a script: `local opt = moonring.flags { model = moonring.required, sp = 4 }` reads
---  key=value and --key=value
--- words from the command line. A default gives the type; an unknown or missing key is refused.
+--- Command-line options of a script, written as key=value or --key=value:
+--
+--   local opt = moonring.flags { model = moonring.required, sp = 4 }
+--
+-- The type of a default is the type of its key. Unknown and missing keys are errors.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -23,9 +25,9 @@ local function convert(name, text, default)
   return text
 end
 
---- Reads key=value words. A default's type is the key's type.
+--- Reads key=value words. A value is converted to the type of its default.
 ---@param defaults table<string, any>
----@param words? string[] the script's arguments (`arg`) where absent
+---@param words? string[] by default, the script's arguments (`arg`)
 ---@return table<string, any>
 function flags.read(defaults, words)
   local values, names = {}, {}

@@ -1,5 +1,5 @@
---- The machine that a run is on, and those that are spoken of: memory, links, and how people write
--- them.
+--- Memory and ranks of the current machine, and conversion of sizes, bandwidths and times from and
+-- to text.
 local errors = require "moonring.base.errors"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
@@ -7,16 +7,16 @@ local system = require "moonring.native.system"
 ---@class moonring.machine
 local machine = {}
 
--- Bytes a second that one rank sends, by the names of links. NVLink and InfiniBand as attention's
--- own estimates have them (attention/auto_attention.h); PCIe 4.0 x16 and Ethernets as they are
--- sold, less a tenth to a fifth.
+-- Bytes per second that one rank sends, by the name of the link. NVLink and InfiniBand have the
+-- same values as in the cost estimates of attention (attention/auto_attention.h). PCIe 4.0 x16 and
+-- Ethernet have their nominal bandwidth less 10 to 20 %.
 local LINKS = { nvlink = 200e9, pcie = 25e9, ib = 25e9, ["ethernet-100g"] = 11e9,
   ["ethernet-10g"] = 1.1e9, loopback = 1e9 }
 
 local UNITS = { B = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KIB = 2 ^ 10, MIB = 2 ^ 20,
   GIB = 2 ^ 30, TIB = 2 ^ 40 }
 
---- Bytes of "80GiB", "500MB" or the like. Errors: INVALID_ARGUMENT, beginning with the key.
+--- Bytes of a size such as "80GiB" or "500MB". Errors: INVALID_ARGUMENT, beginning with the key.
 ---@param text string
 ---@param key string
 ---@return number
@@ -30,8 +30,8 @@ function machine.bytes(text, key)
   return bytes
 end
 
---- Bytes a second of a link: GB/s, or a name such as nvlink. Errors: INVALID_ARGUMENT, beginning
---- with the key.
+--- Bytes per second of a link, given in GB/s or by a name such as nvlink. Errors: INVALID_ARGUMENT,
+--- beginning with the key.
 ---@param text string | number
 ---@param key string
 ---@return number
@@ -51,19 +51,19 @@ end
 local function number_in(path, pattern)
   local ok, text = pcall(system.read, path)
   local number = ok and tonumber(text:match(pattern or "^%s*(%d+)"))
-  -- Version 1 says "no limit" with a huge number.
+  -- cgroup v1 represents "no limit" by a huge number.
   return number and number < 2 ^ 60 and number or nil
 end
 
---- Whether this machine's processor multiplies bf16 by itself; without, bf16 is slower than fp32.
+--- Whether this machine's CPU has bf16 instructions. Without them bf16 is slower than fp32.
 ---@return boolean
 function machine.cpu_has_bf16()
   local ok, text = pcall(system.read, "/proc/cpuinfo")
   return ok and text:find "[%s_]bf16%s" ~= nil
 end
 
--- What the control group of this process still allows: its limit less what it holds, but for file
--- pages that can be dropped.
+-- Limit and remaining memory of this process's cgroup, in bytes; nothing without a limit. Inactive
+-- file pages count as available, because the kernel can drop them.
 local function control_group()
   local ok, own = pcall(system.read, "/proc/self/cgroup")
   local path = ok and own:match "0::(/[^\n]*)" or "/"
@@ -79,7 +79,7 @@ local function control_group()
   end
 end
 
---- The host's memory in bytes, no more than the control group of this process allows.
+--- The host's memory in bytes, limited to what the cgroup of this process allows.
 ---@return { total: number, available: number }
 function machine.host_memory()
   local total = (number_in("/proc/meminfo", "MemTotal:%s*(%d+)") or 0) * 1024
@@ -89,21 +89,21 @@ function machine.host_memory()
   return { total = total, available = available }
 end
 
---- The ranks of this machine, as torchrun and `moonring -n` tell them (LOCAL_WORLD_SIZE); nil where
---- nobody did.
+--- The number of ranks on this machine, as set by torchrun and `moonring -n` (LOCAL_WORLD_SIZE);
+--- nil if unset.
 ---@return integer?
 function machine.local_ranks() return tonumber(system.environment "LOCAL_WORLD_SIZE") end
 
---- This rank's number on its machine, from 0, as torchrun, `moonring -n` (LOCAL_RANK) and Slurm
---- (SLURM_LOCALID) tell it; nil where nobody did.
+--- The local rank on this machine, from 0, as set by torchrun, `moonring -n` (LOCAL_RANK) or Slurm
+--- (SLURM_LOCALID); nil if unset.
 ---@return integer?
 function machine.local_rank()
   return tonumber(system.environment "LOCAL_RANK" or system.environment "SLURM_LOCALID")
 end
 
---- What each of `ranks` ranks on this machine can have now, in bytes: a share of the host's memory,
---- or a GPU's free memory, of which ranks that share one (MOONRING_EXCHANGE=host) each have a part.
---- nil where nobody can say.
+--- Memory in bytes that each of `ranks` ranks on this machine can use: an equal share of the host's
+--- available memory, or the free memory of a GPU, divided among the ranks that share it
+--- (MOONRING_EXCHANGE=host). nil if unknown.
 ---@param device "cpu" | "cuda"
 ---@param ranks integer
 ---@return number?
@@ -111,7 +111,7 @@ function machine.memory_of_rank(device, ranks)
   if device == "cuda" then
     local ok, memory = pcall(model.gpu_memory)
     if not ok then return nil end
-    -- Only then may ranks share a GPU.
+    -- Ranks may share a GPU only with MOONRING_EXCHANGE=host.
     local share = system.environment "MOONRING_EXCHANGE" == "host"
     return memory.free / (share and math.ceil(ranks / model.gpus()) or 1)
   end
@@ -119,7 +119,7 @@ function machine.memory_of_rank(device, ranks)
   return host.available > 0 and host.available / ranks or nil
 end
 
---- A size for people: "14.2 GiB".
+--- Formats a size in bytes: "14.2 GiB".
 ---@param bytes number
 ---@return string
 function machine.show(bytes)
@@ -131,14 +131,14 @@ function machine.show(bytes)
   end
 end
 
---- A count for people: "134,515,008".
+--- Formats a count with separators: "134,515,008".
 ---@param number integer
 ---@return string
 function machine.grouped(number)
   return (("%d"):format(number):reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
---- Seconds for people, rounded: "1:02:03".
+--- Formats seconds, rounded: "1:02:03".
 ---@param seconds number
 ---@return string
 function machine.clock(seconds)

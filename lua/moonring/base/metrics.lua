@@ -1,7 +1,7 @@
---- Metrics of a step or an evaluation: name -> { sum, count }, added up over micro-batches and
--- ranks. Nothing is divided before the end. Ranks may hold different names (one whose share of the
--- step is empty has none). An extreme is { value, count, "min" } or { value, count, "max" }: of its
--- parts the least or the greatest is kept, but of those whose count is 0.
+--- Metrics of a step or an evaluation: name -> { sum, count }, added over micro-batches and ranks,
+-- and divided only at the end. Ranks may have different names (a rank whose share of the step is
+-- empty has none). An extreme is { value, count, "min" } or { value, count, "max" }: the least or
+-- greatest value is kept, and values with count 0 are ignored.
 local readings = require "moonring.base.readings"
 
 ---@class moonring.metrics
@@ -9,7 +9,7 @@ local metrics = {}
 
 local EXTREMES = { min = math.min, max = math.max }
 
--- A total with a part more, in place of both; nil: there is nothing yet.
+-- Combines a total with one more value. `mine` is nil if there is no total yet.
 local function joined(mine, sum, count, kind)
   if not kind then
     mine = mine or { 0, 0 }
@@ -20,7 +20,7 @@ local function joined(mine, sum, count, kind)
   return { EXTREMES[kind](mine[1], sum), mine[2] + count, kind }
 end
 
---- The same once `later` is read: nothing waits for a device before that.
+--- As add, but reads the values when `later` is read, so that nothing waits for the device before.
 ---@param later moonring.Readings
 ---@param total table<string, any[]>
 ---@param more table
@@ -45,8 +45,8 @@ function metrics.add_later(later, total, more)
 end
 
 --- Adds `more` to `total`, in place, and returns it.
----@param total table<string, any[]> name -> { sum, count }, or of an extreme three
----@param more table name -> value, as add_later takes it
+---@param total table<string, any[]> name -> { sum, count }, or an extreme's three values
+---@param more table name -> value: a number, { sum, count } or an extreme
 ---@return table<string, any[]>
 function metrics.add(total, more)
   local later = readings.new()
@@ -71,11 +71,11 @@ local function decode(text)
   return read
 end
 
---- The totals over all ranks, the same bits on each. Ranks may hold different names. Collective
+--- The totals over all ranks, bit-identical on each. Ranks may have different names. Collective
 --- over all ranks.
 ---@param mine table<string, any[]>
 ---@param mesh moonring.Mesh
----@param level "token" | "sequence" ranks of an sp group hold their tokens' share, or all the same
+---@param level "token" | "sequence" ranks of an sp group have sums of their tokens, or equal sums
 ---@return table<string, any[]>
 function metrics.reduce(mine, mesh, level)
   local counts = level == "token" or mesh:sp_rank() == 0
@@ -86,8 +86,8 @@ function metrics.reduce(mine, mesh, level)
   return total
 end
 
---- name -> mean, or extreme, those without a count left out; rewards/margins is the difference of
---- the means where rewards of either kind are counted apart.
+--- name -> mean or extreme; names with count 0 are omitted. If rewards of chosen and rejected
+--- answers are counted separately, rewards/margins is the difference of their means.
 ---@param total table<string, any[]>
 ---@return table<string, number>
 function metrics.means(total)

@@ -1,11 +1,11 @@
---- Tables of named options that Moonring's own functions take, checked as those of bound functions
--- are: what nobody reads is refused, with the nearest name.
+--- Checks tables of named options of functions in Lua, in the same way as the native functions
+-- check theirs: an unknown option is an error that suggests the nearest name.
 local system = require "moonring.native.system"
 
 ---@class moonring.options
 local options = {}
 
---- Ends with an error of the function `name`, at the line of the script that called it.
+--- Raises an INVALID_ARGUMENT of the function `name`, at the line of the script that called it.
 ---@param name string
 ---@param ... string
 function options.refuse(name, ...)
@@ -26,12 +26,13 @@ local function check_value(name, key, value, wanted)
   options.refuse(name, "option '", key, "': wanted a ", wanted, ", got a ", type(value))
 end
 
---- Refuses an unknown option with the nearest name, one of another type, and one that is missing.
---- Names that begin with an underscore are left alone: they are for whoever made the table.
----@param name string the function that takes the table
+--- Refuses unknown options (suggesting the nearest name), options of the wrong type, and missing
+--- options. Names that begin with an underscore are ignored: they are private to the table's
+--- creator.
+---@param name string the function that accepts the table
 ---@param given? table
----@param known table<string, string> of each option its type ("number", "any"); "table?": optional
----@return table given {} for nil
+---@param known table<string, string> option -> type ("number", "any"); "table?" means optional
+---@return table given {} if it was nil
 function options.check(name, given, known)
   if given == nil then given = {} end
   if type(given) ~= "table" then
@@ -55,8 +56,8 @@ function options.check(name, given, known)
   return given
 end
 
---- Refuses a value that is none of these words.
----@param name string the function that takes the table
+--- Refuses a value that is not one of `choices`.
+---@param name string the function that accepts the table
 ---@param given table
 ---@param key string
 ---@param choices string[]

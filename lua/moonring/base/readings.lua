@@ -1,24 +1,25 @@
---- Numbers that are wanted later: what micro-batches leave of a step is read at its end, together,
--- so that a device is waited for once. Reading a number at once makes the host wait for all that
--- the device still has to do, and then the device for the host.
+--- Deferred reads of numbers from the device. The sums of all micro-batches of a step are read
+-- together at its end, with one synchronization. Reading each number immediately would make the
+-- host wait for the device's queue, and then leave the device idle until the host has queued more
+-- work.
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.readings
 local readings = {}
 
 ---@class moonring.Readings
----@field tensors moonring.Tensor[] what is to be read
----@field wants table[] who wants which of it
+---@field tensors moonring.Tensor[] tensors to be read
+---@field wants table[] requests: the numbers of each, and the function that receives them
 local Readings = {}
 Readings.__index = Readings
 
---- Nothing is wanted yet.
+--- A new object without requests.
 ---@return moonring.Readings
 function readings.new() return setmetatable({ tensors = {}, wants = {} }, Readings) end
 
---- Notes what is wanted. Tensors outlive the scope that they were made in.
----@param values any[] numbers, and tensors with one dim at the most
----@param take fun(numbers: number[]) is called by `read`, with all their numbers in one list
+--- Requests numbers. Tensors are kept beyond the scope in which they were created.
+---@param values any[] numbers, and tensors with at most one dim
+---@param take fun(numbers: number[]) called by `read` with all the numbers in one list
 function Readings:want(values, take)
   local places = {}
   for i, value in ipairs(values) do
@@ -32,7 +33,7 @@ function Readings:want(values, take)
   self.wants[#self.wants + 1] = { places = places, take = take }
 end
 
--- The numbers at some places, in one list.
+-- The numbers of one request, in one list.
 local function flattened(places, read)
   local numbers = {}
   for _, place in ipairs(places) do
@@ -44,8 +45,7 @@ local function flattened(places, read)
   return numbers
 end
 
---- Reads all that is wanted, by one copy, and calls each `take` in the order in which it was
---- wanted.
+--- Reads all requested tensors with one copy, then calls each `take` in the order of the requests.
 function Readings:read()
   local tensors, wants = self.tensors, self.wants
   self.tensors, self.wants = {}, {}

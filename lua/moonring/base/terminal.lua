@@ -1,15 +1,14 @@
---- What Moonring itself prints for people: lines on stdout and stderr that may quote a file, a hub
--- or a model. Control characters in them are spelt out ("\x1b"), so that text of others cannot
--- retitle the window, write the clipboard or hide a line. The errors of the host and the lines of
--- ranks are spelt so where they are written (lua/launcher.cc), a run's progress in
--- trainer/progress.cc. A user's own script prints as it is, except
--- under --sandbox.
+--- Output for people on stdout and stderr. Such lines may quote a file, a hub or a model, so
+-- control characters in them are escaped ("\x1b"): external text cannot change the window's title,
+-- write to the clipboard or hide a line. The host's errors and the lines of ranks are escaped where
+-- they are written (lua/launcher.cc), a run's progress in trainer/progress.cc. The output of a
+-- user's script is not escaped, except under --sandbox.
 local system = require "moonring.native.system"
 
 ---@class moonring.terminal
 local terminal = {}
 
---- As Lua's print.
+--- print, with control characters escaped.
 ---@param ... any
 function terminal.print(...)
   local words = {}
@@ -17,19 +16,19 @@ function terminal.print(...)
   print(table.concat(words, "\t"))
 end
 
---- A piece of text on stdout, at once.
+--- Writes text to stdout, and flushes it.
 ---@param ... string | number
 function terminal.write(...)
   io.write(system.visible(table.concat { ... }))
   io.flush()
 end
 
---- A piece of text on stderr.
+--- Writes text to stderr.
 ---@param ... string | number
 function terminal.note(...) io.stderr:write(system.visible(table.concat { ... })) end
 
---- Begins the last line of a terminal anew, with a text or nothing: the one place of Lua's where
---- codes of a terminal are written.
+--- Clears the current line of the terminal and writes a text, which may be empty. This is the only
+--- function in Lua that writes terminal control codes.
 ---@param ... string | number
 function terminal.redraw(...)
   io.stderr:write("\r\27[K", system.visible(table.concat { ... }))

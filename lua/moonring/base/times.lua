@@ -1,18 +1,18 @@
---- Where a run's time goes on this rank: seconds by part, which do not overlap and add up to what
--- has passed. Where the run is traced (report/traces.lua) the same parts are spans of the trace.
+--- Time of a run on this rank: seconds by part. The parts do not overlap and add up to the elapsed
+-- time. If the run is traced (report/traces.lua), the same parts are spans of the trace.
 --
 --   data           waiting for the next step's examples
---   forward        of the model and the objective, and of a reference; counts and surveys before it
---   backward       with what is computed again in it
---   communication  in collectives and transfers, waiting included, in and between these parts and
---                  the optimizer; the whole of the gradients' sum
---   optimizer      norm, clipping, the optimizer's step, publishing weights
---   rollouts       generating and judging what is learnt from
---   evaluation, saving   with their communication
---   other          the rest: the log, a script's own work
+--   forward        forward of model, objective and reference, and the counts that precede it
+--   backward       backward, including recomputation
+--   communication  collectives and transfers, including waiting, in and between the parts above and
+--                  the optimizer; the whole all-reduce of gradients
+--   optimizer      gradient norm, clipping, optimizer step, publishing weights
+--   rollouts       generating and judging completions
+--   evaluation, saving   including their communication
+--   other          the rest: logging, custom code of a script
 --
--- On a GPU these are the host's seconds: it is ahead of the device until it reads the loss, which
--- counts as backward.
+-- On a GPU these are host seconds. The host runs ahead of the device until it reads the loss; that
+-- wait counts as backward.
 local system = require "moonring.native.system"
 
 ---@class moonring.times
@@ -21,13 +21,13 @@ local times = {}
 
 ---@class moonring.Times
 ---@field mesh moonring.Mesh
----@field part string that time counts for now
----@field innermost string the part of the innermost span, which may lie within `part`
+---@field part string the part that time is charged to
+---@field innermost string the part of the innermost span, which may be nested in `part`
 ---@field seconds table<string, number> by part, since the last take
----@field waiting number of these in collectives and transfers, in all parts
----@field at number by system.clock, up to when all is counted
----@field waited number what mesh:waited() was then
----@field recorder? moonring.Recorder where the run is being traced
+---@field waiting number seconds of these in collectives and transfers, over all parts
+---@field at number by system.clock: the time up to which seconds are charged
+---@field waited number mesh:waited() at that time
+---@field recorder? moonring.Recorder present while the run is traced
 local Times = {}
 Times.__index = Times
 
@@ -35,10 +35,10 @@ Times.__index = Times
 times.parts = { "data", "forward", "backward", "communication", "optimizer", "rollouts",
   "evaluation", "saving", "other" }
 
--- Those that all that happens within them counts for.
+-- Parts that also include all nested parts and communication.
 local WHOLE = { communication = true, rollouts = true, evaluation = true, saving = true }
 
---- Begins to count.
+--- Starts counting.
 ---@param mesh moonring.Mesh
 ---@return moonring.Times
 function times.new(mesh)
@@ -47,7 +47,7 @@ function times.new(mesh)
   return self
 end
 
--- Counts what has passed for the part that is under way.
+-- Charges the time since the last call to the current part.
 local function charge(self)
   local now, waited = system.clock(), self.mesh:waited()
   local seconds, part = self.seconds, self.part
@@ -61,14 +61,14 @@ local function charge(self)
   self.at, self.waited = now, waited
 end
 
---- Forgets what was counted so far.
+--- Resets all counters.
 function Times:begin()
   self.seconds, self.waiting, self.part, self.innermost = {}, 0, "other", "other"
   for _, part in ipairs(times.parts) do self.seconds[part] = 0 end
   self.at, self.waited = system.clock(), self.mesh:waited()
 end
 
---- Seconds by part since the last call, and how many of them were in collectives and transfers.
+--- Seconds by part since the last call, and the seconds of these in collectives and transfers.
 ---@return table<string, number> seconds
 ---@return number waiting
 function Times:take()
@@ -79,7 +79,7 @@ function Times:take()
   return seconds, waiting
 end
 
--- The end of a part: back to the one around it. What an error has left open ends with it.
+-- Ends a part and returns to the enclosing one. Spans left open by an error end with it.
 local function leave(self, part, innermost, recorder, span, ...)
   if self.part ~= part then
     charge(self)
@@ -90,14 +90,14 @@ local function leave(self, part, innermost, recorder, span, ...)
   return ...
 end
 
---- Runs a function as a part of the run, under a name of its own in traces. `self` may be nil, and
+--- Calls a function as one part of the run, with its own span name in traces. `self` may be nil:
 --- then nothing is counted.
 ---@param self moonring.Times?
 ---@param part string
 ---@param name string
 ---@param f function
----@param ... any its arguments
----@return any ... what it returns
+---@param ... any arguments of f
+---@return any ... results of f
 function times.named(self, part, name, f, ...)
   if not self or self.innermost == part and name == part then return f(...) end
   local outer, innermost, recorder = self.part, self.innermost, self.recorder
@@ -110,12 +110,12 @@ function times.named(self, part, name, f, ...)
   return leave(self, outer, innermost, recorder, span, f(...))
 end
 
---- The same under the part's name.
+--- As named, with the part's name as the span's name.
 ---@param self moonring.Times?
 ---@param part string
 ---@param f function
----@param ... any its arguments
----@return any ... what it returns
+---@param ... any arguments of f
+---@return any ... results of f
 function times.within(self, part, f, ...) return times.named(self, part, part, f, ...) end
 
 return times

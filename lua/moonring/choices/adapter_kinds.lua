@@ -1,9 +1,8 @@
---- Kinds of fine-tuning that leave the model's weights as they are, and train an adapter beside
--- them.
+--- Fine-tuning types that keep the model's weights frozen and train an adapter.
 
 ---@class moonring.adapter_kinds
----@field all string[] their names, as finetuning_type has them; a row of keys names them as where
----   it acts
+---@field all string[] values of finetuning_type; rows of the key tables use them too, to state for
+---   which types a key has an effect
 local adapter_kinds = {}
 
 adapter_kinds.all = { "lora", "oft" }
@@ -22,8 +21,8 @@ local function says_all(target)
   return target == "all" or (#target == 1 and target[1] == "all")
 end
 
---- The linear modules that the adapter is put on. LLaMA-Factory 0.9.5 reads oft_target and takes
---- lora_target for OFT too: so where oft_target says nothing.
+--- The linear modules that get the adapter. LLaMA-Factory 0.9.5 reads oft_target but uses
+--- lora_target for OFT too, so lora_target is used if oft_target is "all".
 ---@param c moonring.Configuration
 ---@return string[] { "all" }, or names
 function adapter_kinds.target(c)

@@ -1,9 +1,10 @@
---- BAdam's layer mode (use_badam; Luo, Yu, Li 2024, arXiv 2404.02827): the blocks learn in turns,
--- one at a time, each by the optimizer of `optim`, which begins anew with each turn. What is in no
--- block (embedding, last norm, head) stays as it is. Only the block whose turn it is has gradients
--- and an optimizer's state.
+--- BAdam's layer mode (use_badam; Luo, Yu, Li 2024, arXiv 2404.02827): one block is trained at a
+-- time, in turns, by the optimizer of `optim`, which starts with a new state in each turn. Weights
+-- outside of blocks (embedding, last norm, head) stay frozen. Only the current block has gradients
+-- and an optimizer state.
 --
--- As the package badam 1.4 counts: turn 0 is one step shorter than badam_switch_interval.
+-- Turns are counted as in the package badam 1.4: turn 0 is one step shorter than
+-- badam_switch_interval.
 local comm = require "moonring.native.comm"
 local errors = require "moonring.base.errors"
 local tensor = require "moonring.native.tensor"
@@ -17,11 +18,11 @@ local block_turns = {}
 ---@field interval integer
 ---@field make fun(parameters: moonring.Parameters): moonring.Optimizer
 ---@field turn? integer from 0
----@field block? integer whose turn it is, from 1
+---@field block? integer the current block, from 1
 local BlockTurns = {}
 BlockTurns.__index = BlockTurns
 
--- A random order of n blocks for each round of n turns.
+-- A new random permutation of the n blocks for every n turns.
 local function random_order(n, seed)
   local round, order = -1, nil
   return function(turn)
@@ -52,7 +53,7 @@ local function order_of(c, n)
   return function(turn) return ((first or 0) + turn) % n end
 end
 
--- Learning weights by block, in the order of the model.
+-- Trainable weights grouped by block, in the model's order.
 local function blocks_of(shards, weights)
   local blocks, by_name, by_weight = {}, {}, {}
   for _, weight in ipairs(weights) do by_weight[weight:name()] = weight end
@@ -70,21 +71,21 @@ local function blocks_of(shards, weights)
   return blocks
 end
 
---- The turns of a run.
+--- The turns of a run. Freezes all weights; `begin` unfreezes one block.
 ---@param c moonring.Configuration
 ---@param weights moonring.Parameters
----@param shards moonring.Parameters the states' of those that learn
+---@param shards moonring.Parameters the states' parameters: shards of the trainable weights
 ---@param make fun(parameters: moonring.Parameters): moonring.Optimizer over some of the shards
 ---@return moonring.BlockTurns
 function block_turns.new(c, weights, shards, make)
   local blocks = blocks_of(shards:list(), weights:list())
-  if #blocks == 0 then errors.fail("use_badam: no block of the model learns") end
+  if #blocks == 0 then errors.fail("use_badam: no block of the model is trainable") end
   for _, weight in ipairs(weights:list()) do weight:set_trainable(false) end
   return setmetatable({ blocks = blocks, order = order_of(c, #blocks), make = make,
     interval = c.badam_switch_interval }, BlockTurns)
 end
 
---- Refuses keys that cannot be, before there is a model.
+--- Refuses invalid combinations of keys, before a model is loaded.
 ---@param c moonring.Configuration
 function block_turns.check(c)
   if c.badam_switch_mode == "fixed" and not c.badam_start_block then
@@ -95,8 +96,8 @@ function block_turns.check(c)
   end
 end
 
---- The optimizer of step k, from 1: another one, over another block, where a turn begins; nil where
---- it is the last step's.
+--- At the first step of a turn, a new optimizer over the turn's block; nil at other steps. Steps k
+--- count from 1.
 ---@param k integer
 ---@return moonring.Optimizer?
 function BlockTurns:begin(k)
@@ -112,7 +113,7 @@ function BlockTurns:begin(k)
   return self.make(comm.parameters(self.blocks[block].shards))
 end
 
---- Whose turn it is: "model.layers.3".
+--- Name of the current block: "model.layers.3".
 ---@return string
 function BlockTurns:name() return (self.blocks[self.block].name:gsub("%.$", "")) end
 

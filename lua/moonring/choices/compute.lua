@@ -1,5 +1,5 @@
---- How a run computes, out of its configuration: device, ranks, precision, what backward makes
--- again, determinism.
+--- Settings of computation, derived from the configuration: device, number of ranks, precision,
+-- recomputation, determinism.
 local comm = require "moonring.native.comm"
 local errors = require "moonring.base.errors"
 local model = require "moonring.native.model"
@@ -9,7 +9,8 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.compute
 local compute = {}
 
---- "fp32", or what the keys bf16, pure_bf16, fp16 and fp64 say, which exclude one another.
+--- The precision set by one of the keys bf16, pure_bf16, fp16 and fp64, which exclude one another;
+--- "fp32" if none is set.
 ---@param c moonring.Configuration
 ---@return "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 function compute.precision(c)
@@ -21,7 +22,8 @@ function compute.precision(c)
   return chosen[1] or "fp32"
 end
 
---- In what matrices that learn are held for their products, beside fp32 masters; nil: as they are.
+--- The dtype in which copies of trainable matrices are kept for matmuls, in addition to fp32
+--- masters; nil: no copies.
 ---@param c moonring.Configuration
 ---@return "bf16" | "fp16" | nil
 function compute.held(c)
@@ -29,8 +31,8 @@ function compute.held(c)
   return (precision == "bf16" or precision == "fp16") and precision or nil
 end
 
---- What backward makes again. With recompute: auto this is what layers do that have no room to keep
---- more (moonring.recompute).
+--- What backward recomputes. With recompute: auto, layers without memory to keep activations use
+--- the returned mode (plan/recompute.lua).
 ---@param c moonring.Configuration
 ---@return "block" | "selective" | "none"
 function compute.recompute(c)
@@ -38,7 +40,7 @@ function compute.recompute(c)
   return c.recompute == "auto" and "block" or c.recompute
 end
 
---- What --device or use_cpu asks for, else what is there.
+--- The device set by --device or use_cpu; otherwise the one available.
 ---@param c moonring.Configuration
 ---@return "cpu" | "cuda"
 function compute.device(c)
@@ -49,12 +51,12 @@ function compute.device(c)
   return model.device(c.use_cpu and "cpu" or asked)
 end
 
---- Where blocks' inputs wait for their backward on a device. Ends the run where activation_offload
---- asks for what cannot be.
+--- Where the inputs of blocks are stored until backward. Fails if activation_offload is not
+--- possible on the device.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
 ---@return "memory" | "host" | "disk" place
----@return string? idle a line for a log where the key moves nothing
+---@return string? idle a line for the log if the key has no effect
 function compute.activation_place(c, device)
   local ok, place = pcall(model.activation_place, c.activation_offload, device)
   if not ok then errors.fail(errors.words(place)) end
@@ -63,26 +65,25 @@ function compute.activation_place(c, device)
     .. "are in the host's memory anyway; disk would put them into files" or nil
 end
 
---- Settles full_determinism for this process, before anything is computed on the device.
+--- Applies full_determinism to this process. Call it before any computation on the device.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
----@return string? line for a log where it is asked for
+---@return string? line for the log if the key is set
 function compute.determinism(c, device)
   trainer.deterministic(c.full_determinism and device ~= "cpu")
   if not c.full_determinism then return nil end
   return device == "cpu"
     and "full_determinism changes nothing: on the CPU runs repeat bit for bit anyway"
-    or "full_determinism: kernels that give the same bits each time; attention's backward takes "
-      .. "more time for it"
+    or "full_determinism: deterministic kernels, with a slower backward of attention"
 end
 
---- Whether ranks hold the weights together (zero_stage 3, experts over ranks): then all of them
---- make each forward.
+--- Whether weights are sharded over ranks (zero_stage 3, expert parallelism). Then all ranks must
+--- take part in each forward.
 ---@param c moonring.Configuration
 ---@return boolean
 function compute.holds_together(c) return c.zero_stage == 3 or c.expert_parallel_size > 1 end
 
---- The fewest ranks that sequence_parallel_size and expert_parallel_size both divide.
+--- The smallest number of ranks divisible by sequence_parallel_size and expert_parallel_size.
 ---@param c moonring.Configuration
 ---@return integer
 function compute.least_ranks(c)
@@ -92,8 +93,8 @@ function compute.least_ranks(c)
   return ranks
 end
 
---- How many ranks to start where nobody says: the fewest that there can be on the CPU, on GPUs the
---- largest multiple of them that they allow.
+--- The default number of ranks: on the CPU the smallest allowed number, on GPUs its largest
+--- multiple that does not exceed the number of GPUs.
 ---@param c moonring.Configuration
 ---@return integer
 function compute.ranks(c)
@@ -102,7 +103,7 @@ function compute.ranks(c)
   return math.max(1, math.floor(model.gpus() / least)) * least
 end
 
---- The ranks of the run on the axes dp and sp. Collective over all ranks.
+--- The mesh of all ranks, with axes dp and sp. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@return moonring.Mesh
 function compute.mesh(c)

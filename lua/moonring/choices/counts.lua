@@ -1,4 +1,4 @@
---- How many steps a run has, what each one holds, and when it is time for something.
+--- Numbers of steps and of examples per step, and the schedule of evaluations, saves and log lines.
 local rollout_settings = require "moonring.choices.rollout_settings"
 
 ---@class moonring.counts
@@ -8,13 +8,13 @@ local counts = {}
 ---@field examples_per_step integer over all dp ranks
 ---@field steps_per_epoch integer
 ---@field total_steps integer max_steps where that is above 0
----@field orders? integer[][] of the examples, for each epoch: example_order.lua
----@field order_digest? string of these
---- epochs done after step `index` (from 0) of an epoch (from 0)
+---@field orders? integer[][] for each epoch the order of its examples (example_order.lua)
+---@field order_digest? string digest of `orders`
+--- epochs completed after step `index` (from 0) of an epoch (from 0)
 ---@field epoch_after fun(epoch: integer, index: integer): number
 
--- Of a stream, whose examples nobody has counted: max_steps are an epoch to the Hugging Face
--- Trainer, and each pass over the rows begins a new one.
+-- For a streamed data set, whose number of examples is unknown. As in the Hugging Face Trainer,
+-- max_steps count as one epoch, and each pass over the rows starts another one.
 local function of_stream(c, examples_per_step)
   return {
     examples_per_step = examples_per_step,
@@ -24,7 +24,7 @@ local function of_stream(c, examples_per_step)
   }
 end
 
--- Where examples are generated: of prompts, a rollout of which gives several steps.
+-- For stages that generate completions of prompts. One rollout provides several steps.
 local function of_rollouts(c, prompts, dp)
   local of = rollout_settings.of(c, dp)
   local rollouts = math.ceil(prompts / of.prompts)
@@ -38,7 +38,7 @@ local function of_rollouts(c, prompts, dp)
   }
 end
 
---- Steps between two events: `value`, or that part of all steps where it is below 1.
+--- Steps between two events: `value`, or this fraction of all steps if it is below 1.
 ---@param value number
 ---@param total_steps integer
 ---@return integer
@@ -46,11 +46,10 @@ function counts.interval(value, total_steps)
   return value < 1 and math.ceil(value * total_steps) or value
 end
 
---- How many steps there are, as the Hugging Face Trainer counts them: batches an epoch = ceil(n /
---- (batch x dp)), with dataloader_drop_last the whole ones; steps an epoch = ceil(batches /
---- accumulation).
+--- Step counts as in the Hugging Face Trainer. Batches per epoch = ceil(n / (batch x dp)), rounded
+--- down with dataloader_drop_last; steps per epoch = ceil(batches / accumulation).
 ---@param c moonring.Configuration
----@param examples? integer nil of a stream: max_steps are an epoch then
+---@param examples? integer nil for a streamed data set
 ---@param dp integer `mesh:dp_size()`
 ---@return moonring.Counts
 function counts.of(c, examples, dp)
@@ -71,7 +70,7 @@ function counts.of(c, examples, dp)
   }
 end
 
---- Tokens of a document at most: cutoff_len, or a prompt's and its completion's.
+--- Maximum tokens of a document: cutoff_len, or in stages with rollouts prompt plus completion.
 ---@param c moonring.Configuration
 ---@return integer
 function counts.longest(c)
@@ -80,14 +79,15 @@ function counts.longest(c)
   return whole
 end
 
---- Tokens that one sp group puts through one forward, in training and in evaluation.
+--- Token budget of a micro-batch, in training and evaluation: tokens of one sp group in one
+--- forward.
 ---@param c moonring.Configuration
 ---@return integer
 function counts.micro_batch_tokens(c)
   return c.micro_batch_tokens or counts.longest(c) * c.per_device_train_batch_size
 end
 
---- The steps of a run, in the order that seed, data_seed and disable_shuffling say.
+--- The steps of a run, in the order given by seed, data_seed and disable_shuffling.
 ---@param c moonring.Configuration
 ---@param dataset moonring.Dataset | moonring.Stream
 ---@param mesh moonring.Mesh
@@ -117,8 +117,8 @@ function counts.steps(c, dataset, mesh, of)
   }
 end
 
---- The prompts of a run's rollouts, each step those of one. With max_steps they begin again as
---- often as that takes.
+--- The prompts for a run's rollouts. Each "step" of the result has the prompts of one rollout. With
+--- max_steps the prompts are repeated as often as needed.
 ---@param c moonring.Configuration
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh
@@ -132,8 +132,7 @@ function counts.prompts(c, dataset, mesh)
     micro_batch_tokens = 2 ^ 40 }
 end
 
---- One epoch over a data set, in the micro-batches that training's first epoch, or an evaluation,
---- makes of it.
+--- One epoch over a data set, in the micro-batches of training's first epoch or of an evaluation.
 ---@param c moonring.Configuration
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh
@@ -151,15 +150,15 @@ function counts.epoch(c, dataset, mesh, split)
     micro_batch_tokens = counts.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
 end
 
--- Whether eval_delay holds an evaluation after step k back: by steps, or by epochs done.
+-- Whether eval_delay suppresses an evaluation after step k; eval_delay counts steps or epochs.
 local function is_early(c, of, k, step)
   if c.eval_strategy == "steps" then return k < c.eval_delay end
   return of.epoch_after(step:epoch(), step:index()) < c.eval_delay
 end
 
---- A function that says whether it is time to evaluate, to save or to log after step k. By epochs
---- the run's last step is an end too, as Transformers has it. (With save_strategy: best a save is
---- due where an evaluation was the best so far.)
+--- Returns a function that decides whether to evaluate, save or log after step k. With strategy
+--- "epoch", the run's last step counts as the end of an epoch, as in Transformers. (With
+--- save_strategy: best, saves follow evaluations that are the best so far.)
 ---@param c moonring.Configuration
 ---@param what "eval" | "save" | "logging"
 ---@param of moonring.Counts

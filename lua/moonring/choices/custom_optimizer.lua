@@ -1,6 +1,5 @@
---- Optimizers of a script's own: a rule, as a table, that says how a weight changes by its
--- gradient. What it need not know of is trainer/rule_optimizer.h's: shards, dtypes, saving,
--- loading.
+--- Custom optimizers in Lua. A rule is a table that defines how a weight is updated by its
+-- gradient. Sharding, dtypes, saving and loading are handled by trainer/rule_optimizer.h.
 --
 --   local sign_sgd = moonring.optimizer {
 --     step = function(p, gradient, state, lr) p.weight:sub_(gradient:sign() * lr) end,
@@ -12,22 +11,23 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.own_optimizer
 local own_optimizer = {}
 
---- A parameter, as a rule sees it.
+--- A parameter, as passed to a rule.
 ---@class moonring.RuleParameter
----@field name string the published one
----@field shape integer[] of the whole weight, wherever it is
+---@field name string as in the published checkpoint
+---@field shape integer[] of the whole weight, also where only a shard is local
 ---@field ndim integer
 ---@field numel integer of the whole weight
----@field decays boolean whether weight_decay is for it: not of biases and norms
----@field whole boolean
---- what the step writes, in place or by putting another of its shape here: this rank's part,
---- [part], or the whole in its shape; in fp32 (fp64 of fp64 weights). While `state` and `step` run
+---@field decays boolean whether weight_decay applies: false for biases and norms
+---@field whole boolean whether the rule receives the whole weight instead of a shard
+--- the weight to update, in place or by assigning another tensor of the same shape: this rank's
+--- shard, one-dimensional, or the whole weight in its shape; in fp32 (fp64 for fp64 weights). Set
+--- only while `state` and `step` run
 ---@field weight? moonring.Tensor
 local RuleParameter = {}
 RuleParameter.__index = RuleParameter
 
---- Zeros like `weight`, for a state.
----@param dtype? moonring.Dtype the weight's where absent
+--- Zeros like `weight`, for a state tensor.
+---@param dtype? moonring.Dtype the weight's dtype by default
 ---@return moonring.Tensor
 function RuleParameter:zeros(dtype)
   local zeros = self.weight:zeros_like()
@@ -35,17 +35,17 @@ function RuleParameter:zeros(dtype)
 end
 
 ---@class moonring.OptimizerRule
---- writes `p.weight` by the gradient (summed over all ranks, clipped, of the weight's shape).
---- `state`: the parameter's, whose tensors it writes in place or replaces; k: the parameter's
---- steps, from 1
+--- updates `p.weight` from the gradient (summed over all ranks, clipped, of the weight's shape).
+--- `state` is the parameter's state, whose tensors may be written in place or replaced; k counts
+--- the parameter's steps from 1
 ---@field step fun(p: moonring.RuleParameter, gradient: moonring.Tensor,
 ---   state: table<string, moonring.Tensor>, lr: number, k: integer)
---- what is kept for a parameter, before its first step; absent: nothing. By parts: tensors of the
---- weight's shape, or of shape []; of whole ones any
+--- creates a parameter's state before its first step; absent: no state. For sharded parameters,
+--- tensors must have the shard's shape or shape []; for whole ones any shape
 ---@field state? fun(p: moonring.RuleParameter): table<string, moonring.Tensor>
---- which parameters are seen whole: each by one rank of those that share it. Absent: none
+--- parameters whose step needs the whole weight; one rank of a group computes it. By default none
 ---@field whole? boolean | fun(p: moonring.RuleParameter): boolean
---- numbers of its state beside each weight, for `moonring plan`; 2 where absent
+--- state numbers per weight, for estimates of `moonring plan`; 2 by default
 ---@field moments? number
 ---@field name? string for messages and the model card
 
@@ -56,7 +56,7 @@ OwnOptimizer.__index = OwnOptimizer
 local RULE = { step = "function", state = "function?", whole = "any?", moments = "number?",
   name = "string?" }
 
---- An optimizer of a script's own. Errors: INVALID_ARGUMENT, with the nearest name.
+--- Creates a custom optimizer from a rule. Errors: INVALID_ARGUMENT, with the nearest option name.
 ---@param rule moonring.OptimizerRule
 ---@return moonring.OwnOptimizer
 function own_optimizer.new(rule)
@@ -73,7 +73,7 @@ end
 
 local function shape_of(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
 
--- A state that a rule made or left, moved out of the call's scope.
+-- Checks a state that a rule returned or modified, and moves its tensors out of the call's scope.
 local function kept(p, state, made_by)
   local function refuse(...)
     local text = { "optimizer: ", made_by, " of ", p.name, ": ", ... }
@@ -117,7 +117,7 @@ end
 
 local EVENTS = { state = state_of, step = step_of }
 
--- What lua/own_rule.h calls.
+-- The callback of lua/own_rule.h, which runs one event of the rule for parameter i.
 local function caller(rule, facts)
   local function named(p, event, ok, result)
     p.weight = nil
@@ -135,13 +135,13 @@ local function caller(rule, facts)
 end
 
 ---@class moonring.OverOptions
----@field zero? moonring.Zero what shards the parameters
---- what lora_B's and one-dimensional parameters' rate is multiplied by; 1 where absent
+---@field zero? moonring.Zero the sharding of the parameters
+--- factor on the learning rate of lora_B and one-dimensional parameters; 1 by default
 ---@field loraplus_lr_ratio? number
 
---- The optimizer over some parameters: a handle like the built-in ones', to step, save and load.
---- Errors: INVALID_ARGUMENT for a state that lies on a disk.
----@param parameters moonring.Parameters states:parameters(), or a model's that nothing shards
+--- Creates the optimizer over parameters: an object with step, save and load, as the built-in ones.
+--- Errors: INVALID_ARGUMENT if the state would be offloaded to disk.
+---@param parameters moonring.Parameters states:parameters(), or an unsharded model's parameters
 ---@param given? moonring.OverOptions
 ---@return moonring.Optimizer
 function OwnOptimizer:over(parameters, given)

@@ -1,9 +1,9 @@
---- Pieces of a run that are its user's own: an objective, an optimizer, a schedule. A key names a
--- Lua file (`optim: mine.lua`, from the working directory, as dataset_dir), which returns the
--- piece; or a script brings it (run.open). A file is read once a run, before its first step, and
--- its digest stands for it where ranks are compared, and a run with the one that it goes on from;
--- what it requires or reads itself is not looked at. Under --sandbox it runs confined as a user's
--- script.
+--- Custom components of a run: objective, optimizer, schedule and others. Either a key names a Lua
+-- file that returns the component (`optim: mine.lua`, relative to the working directory, as
+-- dataset_dir), or a script passes it to run.open. A file is read once per run, before the first
+-- step. Its digest is compared between ranks, and between a resumed run and its checkpoint; files
+-- that it requires or reads itself are not compared. Under --sandbox it has the same restrictions
+-- as a user's script.
 local errors = require "moonring.base.errors"
 local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
@@ -11,39 +11,40 @@ local system = require "moonring.native.system"
 ---@class moonring.own_pieces
 local own_pieces = {}
 
---- What a script brings to run.open.
+--- Custom components that a script passes to run.open.
 ---@class moonring.RunOptions
---- in place of the stage's; a function makes it of the model
+--- replaces the stage's objective; a function creates it for the model
 ---@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model):
 ---   moonring.Objective
---- in place of the key `optim`'s: a rule (moonring.optimizer); a function makes it of the model
+--- replaces `optim`: a rule (moonring.optimizer); a function creates it for the model
 ---@field optimizer? moonring.OptimizerRule | fun(c: moonring.Configuration, model: moonring.Model):
 ---   moonring.OptimizerRule
---- in place of lr_scheduler_type's: the rate as a function of the step, or a table that remembers
+--- replaces lr_scheduler_type: a function from the step to the learning rate, or a table with state
 ---@field schedule? moonring.ScheduleFunction | moonring.ScheduleTable
---- in place of the data sets: moonring.data.source; a function makes it
+--- replaces the data sets (see moonring.data.source); a function creates it
 ---@field data? moonring.SourceTable | moonring.Source | thread | fun(c: moonring.Configuration,
 ---   tokenizer: moonring.Tokenizer): moonring.SourceTable
---- the order of the examples in an epoch, from 0: each place in `lengths` (tokens of the examples)
---- once, the first first. In place of the shuffle; a pure function
+--- replaces the shuffle: the order of the examples in an epoch (from 0) as a permutation of the
+--- indices of `lengths` (tokens of each example). Must be a pure function
 ---@field order? fun(lengths: integer[], epoch: integer): integer[]
---- which examples of a step go through one forward together: places in `lengths`, each once.
---- `budget`: micro_batch_tokens, which it may go beyond. Changes no number
+--- groups a step's examples into micro-batches: lists of indices into `lengths`, each index once.
+--- `budget` is micro_batch_tokens, which a micro-batch may exceed. Does not affect results
 ---@field micro_batches? fun(lengths: integer[], budget: integer): integer[][]
---- in place of reward_funcs, in stages that generate: completions of prompts, by prompt, each with
---- its advantage, and all of a rollout together; run.rollouts:complete(prompts) makes them. The
---- same on every rank: a pure function of what it sees
+--- replaces reward_funcs in stages that generate: returns the completions by prompt, each with its
+--- advantage, for all prompts of a rollout; run.rollouts:complete(prompts) generates them. Must
+--- return the same on every rank, so must depend only on its arguments
 ---@field rollout? fun(run: moonring.Run, prompts: moonring.RolloutRow[]): moonring.Completion[][]
 
 ---@class moonring.OwnPiece
----@field value any what the file returned, or the script gave
----@field place string for messages: "mine.lua", or "the script's own"
+---@field value any what the file returned, or the script passed
+---@field place string its source, for messages: "mine.lua", or "the script's own"
 ---@field digest? string of the file
 
--- By configuration, then by key.
+-- Components by configuration, then by key.
 local pieces = setmetatable({}, { __mode = "k" })
 
--- One that others change a few keys of, as `plan` does, is looked through.
+-- The table of a configuration. A view that overrides a few keys of another configuration, as
+-- `plan` makes, shares the other one's table.
 local function of_configuration(c)
   local meta = getmetatable(c)
   if meta and type(meta.__index) == "table" then return of_configuration(meta.__index) end
@@ -67,27 +68,27 @@ local function read(key, path)
   if not chunk then errors.fail(key, ": ", why) end
   local done, value = pcall(chunk)
   if not done then
-    local placed = tostring(value):find(path, 1, true) -- by its line
+    local placed = tostring(value):find(path, 1, true) -- the message already contains FILE:LINE
     errors.prefix(value, key, ": ", placed and "" or path .. ": ")
   end
   return { value = value, place = path, digest = system.sha1(text) }
 end
 
---- Takes pieces that a script brings, by the keys that they stand in for. Errors: INVALID_ARGUMENT
---- where the configuration names a file for one of them too.
+--- Registers components that a script passes, by the key that each replaces. Errors:
+--- INVALID_ARGUMENT if the configuration also names a file for that key.
 ---@param c moonring.Configuration
 ---@param brought table<string, any>
 function own_pieces.bring(c, brought)
   for key, value in pairs(brought) do
     if own_pieces.is_file(c[key]) then
-      errors.fail(key, ": ", c[key], ": the script brings one of its own")
+      errors.fail(key, ": ", c[key], ": the script passes a custom one too")
     end
     of_configuration(c)[key] = { value = value, place = "the script's own" }
   end
 end
 
---- The own piece of a key; nil where it has none. Errors: INVALID_ARGUMENT for a file that cannot
---- be read, is no Lua, fails, or returns nothing.
+--- The custom component of a key; nil if it has none. Errors: INVALID_ARGUMENT if the file cannot
+--- be read, is not valid Lua, raises an error, or returns nothing.
 ---@param c moonring.Configuration
 ---@param key string
 ---@return moonring.OwnPiece?
@@ -101,14 +102,14 @@ function own_pieces.of(c, key)
   return found[key]
 end
 
---- Ends with what is wrong with a piece.
+--- Raises an INVALID_ARGUMENT about a component.
 ---@param piece moonring.OwnPiece
 ---@param key string
----@param ... string | number the words
+---@param ... string | number pieces of the message, concatenated
 function own_pieces.refuse(piece, key, ...) errors.fail(key, ": ", piece.place, ": ", ...) end
 
---- What stands for the file of a key where configurations are compared: "mine.lua (sha1 ...)"; nil
---- where it names none.
+--- The value that represents a key's file when configurations are compared: "mine.lua (sha1 ...)";
+--- nil if the key names no file.
 ---@param c moonring.Configuration
 ---@param key string
 ---@return string?
@@ -117,7 +118,7 @@ function own_pieces.mark(c, key)
   return piece and ("%s (sha1 %s)"):format(piece.place, piece.digest) or nil
 end
 
---- Whether two marks, or values of keys, are of files with the same contents.
+--- Whether two values, both made by `mark`, represent files with the same contents.
 ---@param a any
 ---@param b any
 ---@return boolean

@@ -1,5 +1,4 @@
---- Schedules of a user's own: the learning rate as a function of the step, or a table that
--- remembers.
+--- Custom learning-rate schedules: a function of the step, or a table with a state.
 --
 --   function(k, total, config) return config.learning_rate * (1 - k / total) end
 --   { at = function(self, k, total, config) .. end, state = .., load_state = .. }
@@ -9,31 +8,31 @@ local own_pieces = require "moonring.choices.custom_pieces"
 ---@class moonring.own_schedule
 local own_schedule = {}
 
---- What a script or a file may give. Steps count from 0; it is asked once a step, in their order,
---- on every rank, and must say the same on all.
+--- A schedule given by a script or a file. Steps count from 0. It is called once per step, in
+--- order, on every rank, and must return the same rate on all.
 ---@alias moonring.ScheduleFunction fun(k: integer, total: integer, config: moonring.Configuration):
 ---   number
 
 ---@class moonring.ScheduleTable
 ---@field at fun(self: moonring.ScheduleTable, k: integer, total: integer,
 ---   config: moonring.Configuration): number
---- what a checkpoint keeps of it, as a part's (moonring.Part); with load_state
+--- the state that a checkpoint keeps, as for moonring.Part; requires load_state
 ---@field state? fun(self: moonring.ScheduleTable): any
 ---@field load_state? fun(self: moonring.ScheduleTable, state: any)
 
 ---@class moonring.OwnSchedule
 ---@field given moonring.ScheduleTable
----@field place string for messages
+---@field place string its source, for messages
 ---@field total integer
 ---@field config moonring.Configuration
----@field step? integer the last that was asked for
----@field rate? number its rate
+---@field step? integer the step of the last call
+---@field rate? number the rate of that step
 local OwnSchedule = {}
 OwnSchedule.__index = OwnSchedule
 
 local KEY = "lr_scheduler_type"
 
---- Refuses what is no schedule. Errors: INVALID_ARGUMENT.
+--- Checks a custom schedule and wraps a function into a table. Errors: INVALID_ARGUMENT.
 ---@param piece moonring.OwnPiece
 ---@return moonring.ScheduleTable
 function own_schedule.check(piece)
@@ -44,7 +43,7 @@ function own_schedule.check(piece)
   if type(given) ~= "table" then
     own_pieces.refuse(piece, KEY, "wanted a function or a table with `at`, got a ", type(given))
   end
-  for _, name in ipairs { "at", "state", "load_state" } do -- other fields are what it remembers
+  for _, name in ipairs { "at", "state", "load_state" } do -- other fields are its private state
     local kind = type(given[name])
     if kind ~= "function" and (name == "at" or kind ~= "nil") then
       own_pieces.refuse(piece, KEY, name, ": wanted a function, got ", kind)
@@ -56,7 +55,7 @@ function own_schedule.check(piece)
   return given
 end
 
---- A schedule of a user's own, for a run of so many steps.
+--- A custom schedule for a run of `total` steps.
 ---@param piece moonring.OwnPiece
 ---@param c moonring.Configuration
 ---@param total integer
@@ -66,8 +65,8 @@ function own_schedule.new(piece, c, total)
     config = c }, OwnSchedule)
 end
 
---- The learning rate of a step. Errors: INVALID_ARGUMENT where it is no finite number of 0 or more,
---- or fails.
+--- The learning rate of a step. Errors: INVALID_ARGUMENT if the schedule raises an error or returns
+--- anything but a finite number >= 0.
 ---@param step_index integer from 0
 ---@return number
 function OwnSchedule:at(step_index)
@@ -82,15 +81,15 @@ function OwnSchedule:at(step_index)
   return rate
 end
 
---- Whether checkpoints keep a state of it.
+--- Whether checkpoints save a state of the schedule.
 ---@return boolean
 function OwnSchedule:remembers() return self.given.state ~= nil end
 
---- What a checkpoint holds of it.
+--- The state for a checkpoint.
 ---@return any
 function OwnSchedule:state() return self.given:state() end
 
---- Goes on from what a checkpoint held.
+--- Restores the state from a checkpoint.
 ---@param state any
 function OwnSchedule:load_state(state)
   self.given:load_state(state)

@@ -1,5 +1,5 @@
---- expert_parallel_size: neighbouring ranks of dp x sp that share the experts of every layer. What
--- it cannot go with, and what it is told as.
+--- Expert parallelism (expert_parallel_size): groups of neighbouring ranks of dp x sp shard the
+-- experts of every layer. Checks of the key, and its line in the log.
 local errors = require "moonring.base.errors"
 local own_pieces = require "moonring.choices.custom_pieces"
 
@@ -27,7 +27,7 @@ function expert_ranks.check_model(c, checkpoint)
   end
 end
 
---- Refuses keys whose states cannot lie so.
+--- Refuses keys that do not support sharded experts.
 ---@param c moonring.Configuration
 function expert_ranks.check_keys(c)
   if c.expert_parallel_size == 1 then return end
@@ -43,7 +43,7 @@ function expert_ranks.check_keys(c)
   end
 end
 
---- A line for the log; nil where nothing is shared.
+--- A line for the log; nil without expert parallelism.
 ---@param zero moonring.Zero
 ---@param checkpoint moonring.Checkpoint
 ---@return string?

@@ -1,4 +1,5 @@
---- Optimizers that look at whole matrices: rows of optimizer_rows.lua, which says what a row is.
+--- Optimizers that work on whole matrices: further rows for optimizer_rows.lua, which documents the
+-- fields.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local errors = require "moonring.base.errors"
 
@@ -12,13 +13,13 @@ local function adam(c, settings)
   return settings
 end
 
--- Of LLaMA-Factory's lists of modules.
+-- A list of modules as LLaMA-Factory has it; nil for "all".
 local function targets(list)
   if type(list) == "string" then list = { list } end
   return not (#list == 1 and list[1] == "all") and list or nil
 end
 
--- A row that a key asks for: it is an optimizer by itself, beside the default of `optim`.
+-- Adds checks to an optimizer that is chosen by its own key instead of `optim`.
 local function by_key(row, for_adapters)
   function row.check(c)
     if adapter_kinds.has(c) and not for_adapters then
@@ -55,7 +56,7 @@ matrix_optimizer_rows.rows = {
     settings = function(c)
       return adam(c, { form = "llamafactory", scale = "match_rms_adamw" })
     end,
-    words = function() return "Muon, with AdamW for what is no matrix" end }, true),
+    words = function() return "Muon, with AdamW for all but matrices" end }, true),
   by_key { key = "use_galore", rule = "galore", targets = "galore_target",
     settings = function(c)
       return adam(c, { rank = c.galore_rank, gap = c.galore_update_interval,

@@ -1,65 +1,68 @@
---- An objective: what a step counts and sums, as a table that the engine drives. A script may pass
--- one of its own; level, count and loss are enough. The engine alone divides, once, by the count of
--- the whole step: an objective knows neither ranks nor accumulation.
+--- An objective defines, as a table, the count and the sum of a step's loss; the engine drives it.
+-- A script may pass a custom one: level, count and loss are enough. Only the engine divides, once,
+-- by the count of the whole step, so an objective does not depend on the number of ranks or on
+-- gradient accumulation.
 --
--- What it remembers for itself it keeps outside of the table, or in it under names that begin with
--- an underscore: any other name is refused.
+-- An objective keeps private state outside of the table, or in fields that begin with an
+-- underscore. Other unknown fields are errors.
 local options = require "moonring.base.options"
 
 ---@class moonring.objective
 local objective = {}
 
 ---@class moonring.Objective
---- whether loss sees the log-probs of this rank's tokens [T_local] and returns this rank's share of
---- a sum, or sees those of documents [documents], and its sum is the same on the ranks of an sp
---- group
+--- "token": loss receives the log-probs of this rank's tokens [T_local] and returns this rank's
+--- share of the sum. "sequence": loss receives log-probs of documents [documents] and returns a sum
+--- that is equal on all ranks of an sp group
 ---@field level "token" | "sequence"
---- what the batch adds to the divisor, before the first forward: from labels and lengths alone
+--- the batch's contribution to the divisor, computed before the first forward from labels and
+--- lengths
 ---@field count fun(batch: moonring.Batch): number
---- the sum (0: nothing to add), and metrics: name -> { sum, count }
+--- returns the sum (0 if the batch adds nothing) and metrics: name -> { sum, count }
 ---@field loss fun(batch: moonring.Batch, values: any): moonring.Tensor | number,
 ---   table<string, number[]>?
---- of objectives.log_prob; they are in batch.statistics, summed over documents at sequence level
+--- passed to objectives.log_prob; results are in batch.statistics, at sequence level as document
+--- sums
 ---@field statistics? string[]
----@field label_smoothing? number of objectives.log_prob
---- of objectives.log_prob, and of the reference's tokens; with needs_reference "tokens", or without
+---@field label_smoothing? number passed to objectives.log_prob
+--- passed to objectives.log_prob, also for the reference if needs_reference is "tokens"
 ---@field temperature? number
---- of the tokens of the stream, by which a document's sum is made
+--- a factor for each token of the stream in the log-prob sums of documents
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor
---- what loss sees in place of log-probs: a tensor, or several by name; with zero_stage 3 a rank
---- without a target calls what looks at a head (batch:token_log_probs, batch:divergence, ...) where
---- the others do
+--- computes what loss receives instead of log-probs: a tensor, or several by name. With zero_stage
+--- 3 calls that use a head (batch:token_log_probs, batch:divergence, ...) are collective: a rank
+--- without targets must make them too
 ---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?):
 ---   moonring.Tensor | table<string, moonring.Tensor>
---- who sees whom beyond the causal rule, for the reference too: from the whole stream, before it is
---- cut; nil: none
+--- the attention mask beyond causality, for the reference too; made from the whole stream before it
+--- is cut; nil: none
 ---@field mask? moonring.MaskFunction
---- layers whose states `values` and `loss` see, as batch.states[k] [T_local, D]: 0 after the
---- embedding, k after the k-th block, without the final norm
+--- layers whose hidden states `values` and `loss` need, as batch.states[k] [T_local, D]: 0 is after
+--- the embedding, k after the k-th block, before the final norm
 ---@field states? integer[]
---- the layer after which the model's forward ends, for `values` that need no later one: `hidden` is
---- the state there, and the blocks above are left out
+--- stops the model's forward after this layer, if `values` needs no later one. `hidden` is then the
+--- state after that layer; later blocks are skipped
 ---@field upto? integer
---- takes the state after a layer and returns what goes on in its place (nil: the same): one of all
---- layers, or functions of (hidden, batch) by layer. In training and evaluation alike, and in
---- answers to sample_prompt, where `batch` is nil; of the model, not of its reference. The same
---- function of a token's row on every rank (see moonring.ForwardOptions)
+--- replaces the hidden state after a layer by the returned tensor (nil: unchanged): one function
+--- for all layers, or functions of (hidden, batch) by layer. Applied in training, in evaluation and
+--- in answers to sample_prompt (where `batch` is nil), but not to the reference model. Must treat
+--- each token's row alike on every rank (see moonring.ForwardOptions)
 ---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
 ---   moonring.Tensor?) | table<integer, function>
---- whether batch.reference is wanted, and what of the reference model: true, its documents'
---- log-probs; "tokens", those of this rank's tokens; "distributions", what a divergence is from
---- (moonring.ReferenceRows); "scored", nothing: of completions the rollout has looked at it
+--- what the objective needs of the reference model in batch.reference: true, log-probs of
+--- documents; "tokens", log-probs of this rank's tokens; "distributions", the input of a divergence
+--- (moonring.ReferenceRows); "scored", nothing, because rollouts already scored their completions
 ---@field needs_reference? boolean | "tokens" | "distributions" | "scored"
---- whether `values` are of targets alone: a step without any has nothing to learn then, as it is
---- without `values`
+--- whether `values` depend on targets only: then a step without targets is skipped, as it is if
+--- there are no `values`
 ---@field of_targets? boolean
 --- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,
---- group) -> metrics }: sees the log-probs of all the step's documents before its first backward
+--- group) -> metrics }: receives log-probs of all documents of a step before its first backward
 ---@field survey? table
----@field state? fun(): string what a checkpoint keeps; with load_state
+---@field state? fun(): string the state for checkpoints; requires load_state
 ---@field load_state? fun(text: string)
----@field parameters? moonring.Parameters weights of its own
---- writes them, with { write } as Model:save has it; every rank calls it
+---@field parameters? moonring.Parameters trainable weights of the objective
+--- saves these weights, with the option `write` as in Model:save; called on every rank
 ---@field save? fun(folder: string, options?: table)
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",
@@ -69,8 +72,8 @@ local FIELDS = { level = "string", count = "function", loss = "function", statis
   load_state = "function?", parameters = "any?", save = "function?" }
 local SURVEY = { documents = "string", per_example = "number", run = "function" }
 
---- Refuses a table that is no objective, and returns one that is. engine.new does so. Errors:
---- INVALID_ARGUMENT, with the nearest name.
+--- Checks an objective and returns it; engine.new calls this. Errors: INVALID_ARGUMENT, with the
+--- nearest field name.
 ---@param given moonring.Objective
 ---@return moonring.Objective
 function objective.check(given)

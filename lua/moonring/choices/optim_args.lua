@@ -1,5 +1,5 @@
---- The key optim_args, as Transformers reads it: "name=value, name=value", for the optimizer that
--- optim names.
+--- The key optim_args in Transformers' syntax, "name=value, name=value": options of the optimizer
+-- selected by optim.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -18,11 +18,11 @@ local READERS = {
 
 local function refuse(...) errors.fail("optim_args: ", ...) end
 
---- The values by name. `known`: their types by name. Ends the process with one line where one is
---- unknown, or of another type.
+--- Parses options into a table by name. `known` maps names to types. Errors: INVALID_ARGUMENT for
+--- an unknown name or a value of another type.
 ---@param text? string
 ---@param known table<string, "number" | "integer" | "boolean" | "string">
----@param optim string whose they are, for messages
+---@param optim string name of the optimizer, for messages
 ---@return table<string, any>
 function optim_args.read(text, known, optim)
   local args, names = {}, {}

@@ -1,15 +1,15 @@
---- The optimizers of a run, a row each:
---   name      its word for the key `optim`
---   key       or a key that asks for it where it is true, and `when(c)`, where there is one, holds
---   moments   numbers that it keeps beside each weight, in fp32
---   make(parameters, c, zero)   makes it; `zero` is where its state lies
--- or, in place of the last two, one of trainer/rules, whose state is asked for its size:
+--- Table of the optimizers. Fields of a row:
+--   name      its value of the key `optim`
+--   key       alternatively, a boolean key that selects it (if `when(c)` is true or absent)
+--   moments   state numbers per weight, in fp32
+--   make(parameters, c, zero)   creates it; `zero` decides where its state is stored
+-- or, instead of the last two, a rule of trainer/rules, which reports its state's size itself:
 --   rule          its name in moonring.native.trainer
---   settings(c, args, facts)   its options; `facts`: the checkpoint's
---   args          what optim_args may say, by name with type ("number", "integer", "boolean",
---                 "string"); absent: nothing
---   words(c)  its settings, for the model card; the name alone where absent
---   check(c)  refuses keys that do not go with it, where there are any
+--   settings(c, args, facts)   its options; `facts` are the checkpoint's
+--   args          options allowed in optim_args: name -> type ("number", "integer", "boolean",
+--                 "string"); absent: none
+--   words(c)  description for the model card; by default the name
+--   check(c)  optional: refuses incompatible keys
 local matrix_optimizer_rows = require "moonring.choices.matrix_optimizer_rows"
 local trainer = require "moonring.native.trainer"
 
@@ -24,7 +24,7 @@ local trainer = require "moonring.native.trainer"
 ---@field settings? fun(c: moonring.Configuration, args: table<string, any>,
 ---   facts: moonring.CheckpointFacts): table<string, any>
 ---@field args? table<string, string>
----@field targets? string the key of names of linear maps
+---@field targets? string the key that lists names of linear modules
 ---@field words? fun(c: moonring.Configuration): string
 ---@field check? fun(c: moonring.Configuration)
 
@@ -32,24 +32,24 @@ local trainer = require "moonring.native.trainer"
 ---@field rows moonring.OptimizerRow[]
 local optimizer_rows = {}
 
--- bitsandbytes' names: its codes and blocks, by our own operators (trainer/moment.h), and in full
--- the states of embeddings, as Transformers' Trainer asks it to. What its "paged" ones do where a
--- GPU is full, offload_optimizer does here.
+-- Names of bitsandbytes' 8-bit AdamW. We use the same codes and blocks with our own operators
+-- (trainer/moment.h), and keep the states of embeddings in fp32, as Transformers' Trainer does. The
+-- paging of "paged" optimizers when a GPU is full is replaced by offload_optimizer.
 local IN_8BIT = { adamw_8bit = true, adamw_bnb_8bit = true, paged_adamw_8bit = true }
 
---- In what AdamW's state is held, in the words of optimizer_state.
+--- Format of AdamW's state, as a value of optimizer_state.
 ---@param c moonring.Configuration
 ---@return string
 function optimizer_rows.state_of(c)
   return IN_8BIT[c.optim] and "8bit" or c.optimizer_state
 end
 
---- Whether the states of embeddings are held in full beside others in 8 bits.
+--- Whether the states of embeddings stay in fp32 while others are in 8 bits.
 ---@param c moonring.Configuration
 ---@return boolean
 function optimizer_rows.full_embeddings(c) return IN_8BIT[c.optim] == true end
 
---- AdamW of trainer/adamw.h.
+--- Creates AdamW (trainer/adamw.h).
 ---@param parameters moonring.Parameters
 ---@param c moonring.Configuration
 ---@param zero? moonring.Zero
@@ -109,7 +109,7 @@ local function rmsprop(name)
     end }
 end
 
--- As Transformers passes warmup_steps on.
+-- warmup_steps is passed as Transformers does it: not to RAdam.
 local function schedule_free(kind)
   return { name = "schedule_free_" .. kind, rule = "schedule_free",
     args = { weight_lr_power = "number", r = "number",
@@ -124,7 +124,7 @@ end
 
 optimizer_rows.rows = {
   adamw "adamw_torch",
-  adamw "adamw_torch_fused", -- the same
+  adamw "adamw_torch_fused", -- same as adamw_torch
   adamw "adamw_8bit",
   adamw "adamw_bnb_8bit",
   adamw "paged_adamw_8bit",
@@ -160,7 +160,7 @@ optimizer_rows.rows = {
         threshold = args.threshold, reset = args.reset, warmup = args.warmup, quiet = args.quiet,
         density = args.density, seed = c.seed, weight_decay = c.weight_decay }
     end },
-  -- Layer mode is block_turns.lua's: the blocks learn in turns by the optimizer of `optim`.
+  -- badam_mode: ratio. For layer mode see block_turns.lua.
   { key = "use_badam", when = function(c) return c.badam_mode == "ratio" end, rule = "badam_ratio",
     settings = function(c)
       return { ratio = c.badam_update_ratio, mask = c.badam_mask_mode, beta1 = c.adam_beta1,

@@ -1,4 +1,5 @@
---- The optimizer of a run: one of optimizer_rows.lua, or a user's own (own_optimizer.lua).
+--- Selects and creates the run's optimizer: a row of optimizer_rows.lua, or a custom one
+-- (custom_optimizer.lua).
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local block_turns = require "moonring.choices.block_turns"
 local compute = require "moonring.choices.compute"
@@ -17,7 +18,7 @@ local optimizers = {}
 
 local ROWS, adamw, state_of = optimizer_rows.rows, optimizer_rows.adamw, optimizer_rows.state_of
 
---- The names of all: what `optim` may be.
+--- All valid values of `optim` except Lua files.
 ---@return string[]
 function optimizers.names()
   local names = {}
@@ -25,8 +26,8 @@ function optimizers.names()
   return names
 end
 
--- The rule of a user's own optimizer, out of what a file returned or a script gave. `model`: nil
--- before there is one.
+-- The rule of a custom optimizer, from what a file returned or a script passed. `model` is nil
+-- before the model is loaded.
 local function rule_of(own, c, model)
   local rule = own.value
   if type(rule) == "function" then
@@ -39,7 +40,7 @@ local function rule_of(own, c, model)
   return made
 end
 
--- A user's own optimizer as a row; `moments` where it says them.
+-- A row for a custom optimizer. Its `moments` is an assumption.
 local function own_row(own)
   local row = { name = own.place, moments = 2, assumed = own.place }
   function row.make(parameters, c, zero, model)
@@ -68,7 +69,7 @@ local function args_of(row, c)
   return optim_args.read(c.optim_args, row.args or {}, row.name or row.key)
 end
 
--- Refuses names of linear maps that no weight has, of optimizers of matrices.
+-- For optimizers with a list of target modules: refuses names that match no weight.
 local function check_targets(row, parameters, c)
   local list = row.targets and c[row.targets] or {}
   if type(list) ~= "table" or list[1] == "all" then return end
@@ -78,7 +79,7 @@ local function check_targets(row, parameters, c)
       found = found or each:name():find(target, 1, true) ~= nil
     end
     if not found then
-      errors.fail(row.targets, ": no weight that learns has '", target, "' in its name")
+      errors.fail(row.targets, ": no trainable weight has '", target, "' in its name")
     end
   end
 end
@@ -90,7 +91,7 @@ local function make(row, parameters, c, facts, zero, model)
   return trainer[row.rule](parameters, settings)
 end
 
--- The same of a rule: all that it will keep, in numbers of fp32, by all that learns.
+-- State numbers per trainable weight of a rule, measured on meta tensors.
 local function kept_by_rule(row, c, facts, learns)
   local names, shapes, numbers = {}, {}, 0
   for i, each in ipairs(learns) do
@@ -103,13 +104,13 @@ local function kept_by_rule(row, c, facts, learns)
   return numbers > 0 and trainer.new_state_bytes(optimizer) / 4 / numbers or 0
 end
 
---- Numbers that the optimizer keeps beside each weight, on average. Of a user's own: what it says,
---- or 2; it is asked before there is a model.
+--- State numbers per weight, on average. For a custom optimizer: its `moments`, or 2; it is created
+--- for this without a model.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
----@param learns fun(): { name: string, shape: integer[] }[] the weights that learn
+---@param learns fun(): { name: string, shape: integer[] }[] the trainable weights
 ---@return number
----@return string? assumed whose they are, where they are a guess
+---@return string? assumed the custom optimizer's source if the number is a guess
 function optimizers.moments(c, facts, learns)
   local row, own = row_of(c), own_pieces.of(c, "optim")
   local ok, rule = pcall(rule_of, own, c)
@@ -118,7 +119,7 @@ function optimizers.moments(c, facts, learns)
   return row.moments, row.assumed
 end
 
--- The share of embeddings in what learns, whose states are in full.
+-- Fraction of trainable numbers that belong to embeddings with fp32 states.
 local function full_share(c, learns)
   if c.finetuning_type ~= "full" or not optimizer_rows.full_embeddings(c) then return 0 end
   local full, all = 0, 0
@@ -131,9 +132,9 @@ local function full_share(c, learns)
   return all > 0 and full / all or 0
 end
 
---- Bytes in which each of these numbers is held between steps, on average; nil: the gradient's.
+--- Average bytes per state number between steps; nil: those of the gradient's dtype.
 ---@param c moonring.Configuration
----@param learns fun(): { name: string, shape: integer[] }[] the weights that learn
+---@param learns fun(): { name: string, shape: integer[] }[] the trainable weights
 ---@return number?
 function optimizers.moment_bytes(c, learns)
   local adamws = not own_pieces.of(c, "optim") and row_of(c).make == adamw
@@ -143,7 +144,7 @@ function optimizers.moment_bytes(c, learns)
   return each * (1 - share) + 4 * share
 end
 
---- The optimizer and its settings, for the model card.
+--- Description of the optimizer and its settings, for the model card.
 ---@param c moonring.Configuration
 ---@return string
 function optimizers.words(c)
@@ -152,12 +153,12 @@ function optimizers.words(c)
   return c.optim_args and words .. " with " .. c.optim_args or words
 end
 
---- Whether blocks learn in turns (block_turns.lua).
+--- Whether blocks are trained in turns (block_turns.lua).
 ---@param c moonring.Configuration
 ---@return boolean
 function optimizers.turns(c) return c.use_badam and c.badam_mode == "layer" end
 
---- Refuses keys that the optimizer has no use for.
+--- Refuses keys that are incompatible with the optimizer.
 ---@param c moonring.Configuration
 function optimizers.check(c)
   local own, row = own_pieces.of(c, "optim"), row_of(c)
@@ -187,7 +188,7 @@ function optimizers.check(c)
     errors.fail("optimizer_state: ", state_of(c), " is not for fp64")
   end
   if c.offload_weights and not adapter_kinds.has(c) and not c.offload_optimizer then
-    errors.fail("offload_weights: the optimizer makes its step where the weights lie: wanted ",
+    errors.fail("offload_weights: the optimizer step runs where the weights are stored: wanted ",
       "offload_optimizer beside it")
   end
   if c.offload_weights and c.zero_stage ~= 0 and c.zero_stage ~= 3 then
@@ -201,8 +202,8 @@ function optimizers.check(c)
   end
 end
 
---- How the states of the run are sharded over ranks, by zero_stage, zero_group, offload_optimizer,
---- offload_dir and expert_parallel_size. Collective over all ranks.
+--- The sharding of states over ranks, by zero_stage, zero_group, offload_optimizer, offload_dir and
+--- expert_parallel_size. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.Zero
@@ -215,9 +216,8 @@ function optimizers.zero(c, mesh)
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 
---- The states of what learns: its shards on this rank. Matrices are held in the products' dtype
---- with bf16 and fp16.
---- Collective over all ranks.
+--- The states of the trainable weights: their shards on this rank. With bf16 and fp16, matrices are
+--- kept in that dtype for matmuls. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param zero moonring.Zero
 ---@param parameters moonring.Parameters
@@ -226,12 +226,12 @@ function optimizers.states(c, zero, parameters)
   return zero:states(parameters, { held = compute.held(c) })
 end
 
---- The optimizer of a configuration.
+--- Creates the optimizer of a configuration.
 ---@param c moonring.Configuration
----@param parameters moonring.Parameters the states'
+---@param parameters moonring.Parameters the parameters of the states
 ---@param facts moonring.CheckpointFacts
----@param zero? moonring.Zero whose memory the optimizer's state takes
----@param model? moonring.Model for a user's own
+---@param zero? moonring.Zero decides where the optimizer's state is stored
+---@param model? moonring.Model passed to a custom optimizer
 ---@return moonring.Optimizer
 function optimizers.open(c, parameters, facts, zero, model)
   local row = row_of(c)

@@ -1,5 +1,5 @@
---- Shared prefixes (share_prefixes): what documents of a micro-batch begin with goes through the
--- model once, as a document of its own that they go on from. What it does not go with.
+--- Checks of share_prefixes: documents of a micro-batch with a common prefix share one forward of
+-- it, as a document of its own that is their parent.
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
 
@@ -8,13 +8,14 @@ local prefixes = {}
 
 local KEY = "share_prefixes: "
 
--- What gives a token of a prompt other numbers in each document that has it.
+-- The key whose random noise makes activations of a shared prompt differ between documents; nil:
+-- none.
 local function random(c)
   if c.neftune_noise_alpha then return "neftune_noise_alpha" end
   if stages.of(c).drops and c.lora_dropout > 0 then return "lora_dropout" end
 end
 
---- Ends the run where the key has nothing to share, or another key parts what is shared.
+--- Fails if the stage has no shared prefixes, or if another key makes them differ.
 ---@param c moonring.Configuration
 function prefixes.check(c)
   if not c.share_prefixes then return end
@@ -32,17 +33,17 @@ function prefixes.check(c)
     errors.fail(KEY, "moe_aux_loss_coef counts each token of each document; wanted one of the two")
   end
   if c.shift_attn then
-    errors.fail(KEY, "shift_attn: its groups say who sees whom; wanted one of the two")
+    errors.fail(KEY, "shift_attn: it has its own attention mask; wanted one of the two")
   end
 end
 
---- Ends the run where the model gives a token of a prompt other numbers in each document.
+--- Fails if the model's activations of a prompt depend on the document's length.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 function prefixes.check_model(c, facts)
   if c.share_prefixes and facts.rotary_depends_on_length then
-    errors.fail(KEY, "the rotary embedding of this ", facts.architecture, " depends on how long a ",
-      "document is (rope_scaling), so that no two documents begin alike")
+    errors.fail(KEY, "the rotary embedding of this ", facts.architecture, " depends on the ",
+      "document's length (rope_scaling), so documents cannot share a prefix")
   end
 end
 

@@ -1,6 +1,6 @@
---- What makes the CPU's fp32 products of matrices, MKL or oneDNN: by cpu_products, or by what is
--- measured. A choice is a string here; what it says, and why it must stay: product_choice.h in
--- kernels/products.
+--- Library for the CPU's fp32 matmuls, MKL or oneDNN: set by cpu_products, or measured. The choice
+-- is a string here; kernels/products/product_choice.h describes it, and why a resumed run must keep
+-- it.
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
 local errors = require "moonring.base.errors"
@@ -9,11 +9,10 @@ local model = require "moonring.native.model"
 ---@class moonring.products
 local products = {}
 
--- Elements of a matrix from which on there is enough to win. Below, a model's step is over before
--- a choice pays.
+-- Matrix elements from which measuring pays. The steps of smaller models are too short.
 local WORTH_MEASURING = 2 ^ 18
 
--- The run's own sizes.
+-- Matmul sizes of the run.
 local function shapes(c, checkpoint)
   local facts = checkpoint:facts()
   local width = facts.experts > 0 and facts.expert_intermediate_size or facts.intermediate_size
@@ -23,26 +22,25 @@ local function shapes(c, checkpoint)
     narrow = c.finetuning_type == "lora" and c.lora_rank or kv < 256 and kv or 64 }
 end
 
--- Measured by rank 0 and taken by all: ranks that chose for themselves could differ. Nil where it
--- does not pay.
+-- The fastest choice, measured on rank 0 and used by all ranks, which could differ if each measured
+-- for itself. nil if measuring does not pay.
 local function measured(c, mesh, checkpoint)
   local sizes = shapes(c, checkpoint)
   if sizes.outputs * sizes.inputs < WORTH_MEASURING then return nil end
   return mesh:gather(mesh:rank() == 0 and model.fastest_products(sizes) or "")[1]
 end
 
--- MKL in place of a checkpoint's choice that the processor of any rank cannot make.
+-- The checkpoint's choice, or MKL if the CPU of any rank does not support it.
 local function possible(found, mesh)
   local mine = found == nil or pcall(model.checked_products, found)
   if mesh:max(mine and 0 or 1) == 0 then return found end
-  return "mkl", (" (the checkpoint has %s, which a processor here cannot make: numbers differ in "
-    .. "their last bits)"):format(found)
+  return "mkl", (" (the checkpoint has %s, which a CPU of this run does not support: numbers "
+    .. "differ in their last bits)"):format(found)
 end
 
---- Settles `cpu_products: auto`: what the checkpoint says that the run goes on from (MKL where it
---- says nothing, or what these processors cannot make), else what is measured. Those of fp16 are
---- made in fp32; of a run whose matmuls are in another dtype there is nothing to settle. Collective
---- over all ranks.
+--- Resolves `cpu_products: auto`. A resumed run takes its checkpoint's choice (MKL if that is
+--- absent or not supported by the CPUs); otherwise the choice is measured. Only for matmuls in fp32
+--- on the CPU, which fp16 uses too. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param checkpoint moonring.Checkpoint the model's
@@ -64,14 +62,14 @@ function products.settle(c, mesh, checkpoint, resumed)
   return "cpu_products: " .. c.cpu_products
 end
 
---- What a checkpoint keeps of it, for `settle`.
+--- The part of a checkpoint that keeps the choice, for `settle`.
 ---@param c moonring.Configuration
 ---@return moonring.Part
 function products.part(c)
   return { state = function() return c.cpu_products end, load_state = function() end }
 end
 
---- Refuses what names no choice, before a rank is started.
+--- Refuses an invalid cpu_products before ranks are started.
 ---@param c moonring.Configuration
 function products.check(c)
   if c.cpu_products == "auto" then return end

@@ -1,6 +1,5 @@
---- What the key reward_funcs may say, as a list of { kind, .. }: the path of a Lua file, "KIND" or
--- "KIND:ARGUMENT", or a map { KIND = ARGUMENT or its options, name = NAME }; one of them, or a
--- list.
+--- Parser of the key reward_funcs. Its value is one item or a list of items; an item is the path of
+-- a Lua file, "KIND", "KIND:ARGUMENT", or a map { KIND = ARGUMENT or options, name = NAME }.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -8,13 +7,13 @@ local system = require "moonring.native.system"
 local specs = {}
 
 ---@class moonring.RewardSpec
----@field kind string a key of KINDS; its options are fields beside it
+---@field kind string a key of KINDS; its options are further fields
 ---@field name? string
 ---@field where string for messages: "reward_funcs[2]"
 ---@field [string] any
 
--- Of each kind: the option that it is given where that is no map (main), and the types of all;
--- "!": it is needed.
+-- For each kind: `main`, the option set by an argument that is not a map, and the type of each
+-- option; "!" marks required ones.
 local KINDS = {
   file = { main = "path", path = "text!" },
   format = { main = "pattern", pattern = "text!" },
@@ -86,7 +85,7 @@ local function unknown_kind(where, name)
     "; wanted the path of a .lua file, or one of ", table.concat(KIND_NAMES, ", "))
 end
 
--- Options of a kind, each read by its type.
+-- Reads and checks the options of a kind.
 local function read_options(where, kind, given)
   local known, spec = KINDS[kind], { kind = kind, where = where }
   for key, value in pairs(given) do
@@ -129,7 +128,7 @@ local function of_text(where, text)
   unknown_kind(where, kind or text)
 end
 
--- The one kind that a map names.
+-- The kind that a map names. More than one kind is an error.
 local function kind_of(where, map)
   local kinds = {}
   for key in pairs(map) do
@@ -150,7 +149,7 @@ end
 local function of_entry(where, entry)
   if type(entry) == "string" then return of_text(where, entry) end
   if not is_map(entry) then
-    refuse(where, "wanted the path of a .lua file, or a reward's kind and what it is given, got ",
+    refuse(where, "wanted the path of a .lua file, or a reward's kind and its argument, got ",
       shown(entry))
   end
   local kind = kind_of(where, entry)
@@ -165,7 +164,7 @@ local function of_entry(where, entry)
   return spec
 end
 
---- Reads the value of reward_funcs. Errors: INVALID_ARGUMENT, with the nearest name.
+--- Parses the value of reward_funcs. Errors: INVALID_ARGUMENT, with the nearest name.
 ---@param given string | table
 ---@return moonring.RewardSpec[]
 function specs.read(given)
@@ -181,19 +180,19 @@ function specs.read(given)
   return list
 end
 
---- A path that a spec names, from here.
+--- A spec's path, resolved against `folder`.
 ---@param path string
----@param folder? string where relative paths begin
+---@param folder? string base of relative paths
 ---@return string
 function specs.path(path, folder)
   if not folder or path:sub(1, 1) == "/" or path:find "^builtin:" then return path end
   return folder .. "/" .. path
 end
 
---- What stands for reward_funcs where configurations are compared (a run's ranks; a resumed run
---- and its checkpoint): its value, and the digests of the files that it names.
+--- A text that represents reward_funcs when configurations are compared (between ranks, or between
+--- a resumed run and its checkpoint): its value with the digests of the files that it names.
 ---@param given string | table
----@param folder? string where relative paths begin
+---@param folder? string base of relative paths
 ---@return string
 function specs.mark(given, folder)
   local list = specs.read(given)

@@ -1,5 +1,4 @@
---- What a configuration asks of rollouts: sizes and sampling, with what its stage takes where a key
--- is absent.
+--- Settings of rollouts: sizes and sampling, with the stage's defaults for absent keys.
 local errors = require "moonring.base.errors"
 local own_pieces = require "moonring.choices.custom_pieces"
 local specs = require "moonring.choices.reward_specs"
@@ -8,45 +7,45 @@ local specs = require "moonring.choices.reward_specs"
 local settings = {}
 
 ---@class moonring.RolloutSettings
----@field generations integer completions of a prompt
----@field completions integer of an optimizer step, over all dp ranks
----@field prompts integer of a rollout
----@field shares integer optimizer steps that share a rollout
----@field turns integer steps that a rollout gives: shares x num_iterations
+---@field generations integer completions per prompt
+---@field completions integer per optimizer step, over all dp ranks
+---@field prompts integer per rollout
+---@field shares integer disjoint step batches that a rollout's completions are split into
+---@field turns integer optimizer steps per rollout: shares x num_iterations
 ---@field beta number
 ---@field sampling moonring.RolloutOptions
 
--- A stage's own defaults, TRL 0.24's.
+-- Defaults of each stage, as in TRL 0.24.
 local DEFAULTS = {
   grpo = { generations = 8, beta = 0, temperature = 1 },
   rloo = { generations = 2, beta = 0.05, temperature = 1 },
   online_dpo = { generations = 2, beta = 0.1, temperature = 0.9 },
 }
 
--- Of a key that has another default elsewhere.
+-- A key's value, or `otherwise` if the user did not set it: its general default does not apply.
 local function given(c, name, otherwise)
   if c.given[name] == nil then return otherwise end
   return c[name]
 end
 
---- Whether a configuration's stage learns from rollouts.
+--- Whether a configuration's stage trains on rollouts.
 ---@param c moonring.Configuration
 ---@return boolean
 function settings.wanted(c) return DEFAULTS[c.stage] ~= nil end
 
---- The divergence's weight.
+--- The weight of the KL divergence.
 ---@param c moonring.Configuration
 ---@return number
 function settings.beta(c) return c.beta or DEFAULTS[c.stage].beta end
 
---- What logits are divided by, in sampling and in training.
+--- The temperature that divides logits, in sampling and in training.
 ---@param c moonring.Configuration
 ---@return number
 function settings.temperature(c)
   return given(c, "temperature", DEFAULTS[c.stage].temperature)
 end
 
---- Tokens of a prompt, and with its completion, at most.
+--- Maximum tokens of a prompt, and of a prompt with its completion.
 ---@param c moonring.Configuration
 ---@return integer prompt
 ---@return integer whole
@@ -58,13 +57,13 @@ end
 local UNEVEN = "num_generations: wanted a divisor of the completions of %s "
   .. "(per_device_train_batch_size x %s x dp = %d), got %d"
 
---- Refuses, with one line, what a configuration cannot roll out by.
+--- Refuses settings that do not work with rollouts.
 ---@param c moonring.Configuration
 function settings.check(c)
   if own_pieces.of(c, "rollout") then
     if c.reward_funcs or c.reward_weights or c.dynamic_sampling then
-      errors.fail("reward_funcs, reward_weights and dynamic_sampling: the script brings its own ",
-        "rollout, which says what a completion is worth")
+      errors.fail("reward_funcs, reward_weights and dynamic_sampling: the script passes a custom ",
+        "rollout, which decides the advantages of completions")
     end
   elseif not c.reward_funcs or c.reward_funcs == "" then
     errors.fail("reward_funcs: wanted a Lua file of functions, or the name of a built-in one, to ",

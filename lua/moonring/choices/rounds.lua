@@ -1,9 +1,9 @@
---- Rounds of local steps (local_steps and its outer_ keys): each sp group makes optimizer steps of
--- its own, on its share of the batch and divided by its own count, and the groups come together at
--- a round's end (trainer/outer_steps.h has the equations). The run is evaluated and saved by the
--- common point, the same on all groups; a checkpoint holds it, and each group's own weights and
--- optimizer beside it. With the keys at their defaults there are no rounds: a step is one over all
--- ranks.
+--- Rounds of local steps (local_steps and the outer_ keys): each sp group makes optimizer steps
+-- independently, on its share of the batch divided by its own count, and the groups synchronize at
+-- the end of a round (equations in trainer/outer_steps.h). The common point is the model that all
+-- groups share after synchronization. It is what evaluations and saved models use. A checkpoint
+-- holds it, and in addition each group's weights and optimizer state. With the keys at their
+-- defaults there are no rounds: all ranks make each step together.
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
 local trainer = require "moonring.native.trainer"
@@ -13,26 +13,26 @@ local rounds = {}
 
 ---@class moonring.RoundsOptions
 ---@field mesh moonring.Mesh
----@field states moonring.States whose groups are apart
----@field total integer steps of the run, the last of which ends a round
+---@field states moonring.States the states, separate for each sp group
+---@field total integer steps of the run; the last one ends a round
 
 ---@class moonring.Rounds
 ---@field mesh moonring.Mesh
 ---@field outer moonring.OuterSteps
----@field steps integer of a round
+---@field steps integer per round
 ---@field total integer
----@field inner integer steps that were made since the last common point
+---@field inner integer steps since the last common point
 local Rounds = {}
 Rounds.__index = Rounds
 
---- Whether a configuration's groups make steps of their own.
+--- Whether a configuration has rounds of local steps.
 ---@param c moonring.Configuration
 ---@return boolean
 function rounds.wanted(c)
   return c.local_steps > 1 or c.outer_momentum > 0 or c.outer_learning_rate ~= 1 or c.outer_overlap
 end
 
---- Numbers that are held beside each weight that learns.
+--- Additional numbers kept per trainable weight.
 ---@param c moonring.Configuration
 ---@return integer
 function rounds.numbers(c)
@@ -42,8 +42,8 @@ end
 
 local KEY = "local_steps: "
 
--- Keys that act on all ranks together, or keep a state that groups would have different ones of:
--- what each would have to be.
+-- Refuses keys that act over all ranks, or whose state would differ between groups. Returns the
+-- reason, or nil.
 local function refused(c)
   if c.zero_stage > 0 and c.zero_group ~= "sp" then
     return "zero_group: wanted sp with zero_stage " .. c.zero_stage .. " (each sp group has states "
@@ -52,16 +52,16 @@ local function refused(c)
   if c.expert_parallel_size > 1 then
     return "expert_parallel_size: wanted 1, got " .. c.expert_parallel_size
   end
-  if c.spike_clip then return "spike_clip: it keeps one history of norms, groups have their own" end
+  if c.spike_clip then return "spike_clip: it keeps one history of norms for all groups" end
   if c.use_badam and c.badam_mode == "layer" then
-    return "badam_mode: layer makes its optimizer anew in each turn"
+    return "badam_mode: layer creates a new optimizer in each turn"
   end
   if type(c.optim) == "string" and c.optim:find "^schedule_free" then
-    return "optim: " .. c.optim .. " has an average of its own in the weights' place"
+    return "optim: " .. c.optim .. " stores an average in place of the weights"
   end
 end
 
---- Refuses keys that do not go together with rounds.
+--- Refuses keys that are incompatible with rounds.
 ---@param c moonring.Configuration
 function rounds.check(c)
   if c.outer_nesterov and c.outer_momentum == 0 then
@@ -79,14 +79,14 @@ function rounds.check(c)
   end
   local why = refused(c)
   if why then errors.fail(KEY, "it does not go with ", why) end
-  -- Groups of examples lie across the sp groups.
+  -- Groups of examples span several sp groups.
   if stages.of(c).group(c, 1) then
     errors.fail(KEY, "a loss with a term over the examples of all ranks (stage: kto, "
       .. "moe_aux_loss_coef) cannot be divided group by group")
   end
 end
 
---- Refuses an objective that sees, or remembers, the whole step.
+--- Refuses an objective that needs the log-probs of the whole step, or has a state.
 ---@param c moonring.Configuration
 ---@param objective moonring.Objective
 function rounds.check_objective(c, objective)
@@ -95,11 +95,11 @@ function rounds.check_objective(c, objective)
     errors.fail(KEY, "an objective that surveys the whole step cannot be divided group by group")
   end
   if objective.state then
-    errors.fail(KEY, "an objective with a state would have another one on each group")
+    errors.fail(KEY, "the state of an objective would differ between groups")
   end
 end
 
---- The rounds of a run; nil where a step is one over all ranks. Collective over all ranks.
+--- The rounds of a run; nil if the configuration has none. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param given moonring.RoundsOptions
 ---@return moonring.Rounds?
@@ -112,22 +112,21 @@ function rounds.open(c, given)
     total = given.total, inner = 0 }, Rounds)
 end
 
---- A line for the log; nil where there are no rounds.
+--- A line for the log; nil without rounds.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return string?
 function rounds.note(c, mesh)
   if not rounds.wanted(c) then return nil end
-  return ("local_steps: %d: each of %d sp groups makes so many steps of its own between common "
-    .. "points; what is evaluated and saved is the last common point"):format(c.local_steps,
+  return ("local_steps: %d: each of %d sp groups makes this many local steps between "
+    .. "synchronizations; evaluation and saving use the last common point"):format(c.local_steps,
     mesh:dp_size())
 end
 
---- What all groups make of a step's norms, or of the failure of one of them. The norm is the root
---- of the mean of the squares of those of the groups that have a gradient. Collective over all
---- ranks.
+--- Combines the gradient norms of all groups: the root mean square over the groups with a gradient.
+--- If one group failed, all return its error. Collective over all ranks.
 ---@param norm? number of this group's gradient, where it has one
----@param why? string what is wrong with that gradient
+---@param why? string error of this group's gradient
 ---@return number? norm
 ---@return string? why
 function Rounds:agree(norm, why)
@@ -145,8 +144,8 @@ local function close_round(self)
   self.inner = 0
 end
 
---- Counts a step that the groups have made, and ends the round where it is full, or the run's last.
---- The weights are to be published afterwards. Collective over all ranks.
+--- Counts a completed step, and ends the round if it is full or the run is over. The caller must
+--- publish the weights afterwards. Collective over all ranks.
 ---@param k? integer the step's number
 function Rounds:made(k)
   self.inner = self.inner + 1
@@ -154,8 +153,8 @@ function Rounds:made(k)
   if k and k >= self.total then self:finish() end
 end
 
---- Ends a round that has begun, and waits for what travels: the common point has all that was
---- learnt. Gives whether weights were written, and are to be published. Collective over all ranks.
+--- Ends a round in progress and waits for pending all-reduces, so that the common point includes
+--- all steps. Returns whether weights changed and must be published. Collective over all ranks.
 ---@return boolean
 function Rounds:finish()
   local begun = self.inner > 0
@@ -163,26 +162,26 @@ function Rounds:finish()
   return self.outer:finish() or begun
 end
 
---- Puts the common point into the weights' place, or each group's own weights back. Gives whether
---- weights were written, and are to be published.
+--- Replaces the weights by the common point, or restores each group's own weights. Returns whether
+--- weights changed and must be published.
 ---@param common boolean
 ---@return boolean
 function Rounds:show(common)
-  if common and self.inner == 0 then return false end -- they are the common point
+  if common and self.inner == 0 then return false end -- the weights are already the common point
   return self.outer:show_common(common)
 end
 
---- This rank's group, from 0, and how many there are.
+--- This rank's group, from 0, and the number of groups.
 ---@return integer group
 ---@return integer groups
 function Rounds:place() return self.mesh:dp_rank(), self.mesh:dp_size() end
 
---- What a checkpoint holds beside the tensors (saved_state.lua).
+--- The state for a checkpoint, in addition to tensors (saved_state.lua).
 ---@return table
 function Rounds:state() return { inner = self.inner } end
 
---- Goes on from what a checkpoint held.
----@param state table what state() gave
+--- Restores the state from a checkpoint.
+---@param state table from state()
 function Rounds:load_state(state) self.inner = state.inner end
 
 return rounds

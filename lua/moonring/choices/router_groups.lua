@@ -1,9 +1,9 @@
---- Over which examples the load-balancing loss of a mixture of experts is taken.
+--- Groups of examples for the load-balancing loss of a mixture of experts.
 
 ---@class moonring.router_groups
 local router_groups = {}
 
---- Examples of a group: per_device_train_batch_size; nil where nothing is balanced.
+--- Examples per group: per_device_train_batch_size; nil without such a loss.
 ---@param c moonring.Configuration
 ---@return integer?
 function router_groups.of(c)

@@ -1,5 +1,5 @@
---- The learning rate over the steps of a run, by lr_scheduler_type and its keys. The rules are
--- trainer/schedule.h's, one row each there; or a user's own: own_schedule.lua.
+--- The learning-rate schedule of a run, by lr_scheduler_type and related keys: one of
+-- trainer/schedule.h, or a custom one (custom_schedule.lua).
 local errors = require "moonring.base.errors"
 local own_pieces = require "moonring.choices.custom_pieces"
 local own_schedule = require "moonring.choices.custom_schedule"
@@ -11,7 +11,7 @@ local schedules = {}
 
 local KEY = "lr_scheduler_kwargs"
 
--- The options that it may have, and those for which there is a key of the configuration instead.
+-- Valid options; and options that have a key of their own in the configuration.
 local NAMES = { "num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate", "lr_end", "power",
   "num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio" }
 local WORDS = { warmup_type = true, decay_type = true }
@@ -27,10 +27,10 @@ local function is_known(name)
   return false
 end
 
--- A value of an option: a number, quoted or not, or a word. Errors name the key.
+-- Checks and converts an option's value: a number, quoted or not, or a word.
 local function option_of(name, value)
   if ELSEWHERE[name] then
-    errors.fail(KEY, ": ", name, ": the key ", ELSEWHERE[name], " says that; leave it out here")
+    errors.fail(KEY, ": ", name, ": set the key ", ELSEWHERE[name], " instead")
   elseif not is_known(name) then
     errors.fail(KEY, ": unknown option '", name, "'", system.did_you_mean(name, NAMES),
       "; known: ", table.concat(NAMES, ", "))
@@ -44,7 +44,7 @@ local function option_of(name, value)
   return number
 end
 
--- lr_scheduler_kwargs: YAML's own table, or the same as JSON text.
+-- lr_scheduler_kwargs as a YAML map or as JSON text.
 local function given_options(c)
   local given = c.lr_scheduler_kwargs or {}
   if type(given) == "string" then given = system.yaml_decode(given, KEY) end
@@ -58,7 +58,7 @@ local function given_options(c)
   return options
 end
 
---- The schedule of a configuration.
+--- Creates the schedule of a configuration.
 ---@param c moonring.Configuration
 ---@param total_steps integer
 ---@return moonring.Schedule | moonring.OwnSchedule

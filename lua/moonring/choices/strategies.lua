@@ -1,5 +1,5 @@
---- How attention is spread over the ranks that share a sequence, out of a configuration. The
--- strategies themselves are one table in attention/strategies.cc.
+--- Attention over the ranks of an sp group: reads the configuration's keys and creates the
+-- strategy. The table of strategies is in attention/strategies.cc.
 local attention = require "moonring.native.attention"
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
@@ -10,11 +10,12 @@ local mixing = require "moonring.native.mixing"
 ---@class moonring.strategies
 local strategies = {}
 
--- What the keys say. `policy`, where there is one, tells its heads, which settle what is left open.
+-- Options of attention from the configuration. The policy's heads, if given, determine the
+-- defaults.
 local function options_of(c, policy)
   local heads, kv_heads, head_dim, value_dim
   if policy then heads, kv_heads, head_dim, value_dim = policy:heads() end
-  -- Ranks of an sp group that share a machine, where several machines share a group evenly.
+  -- Ranks of an sp group per machine, if the group spans several machines evenly; otherwise 0.
   local ranks, sp = machine.local_ranks() or 0, c.sequence_parallel_size
   return {
     strategy = c.sequence_parallel_mode,
@@ -28,11 +29,11 @@ local function options_of(c, policy)
   }
 end
 
---- The attention of a run, by sequence_parallel_mode and the keys of its axes.
+--- Creates the attention of a run, by sequence_parallel_mode and the keys of its axes.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@param policy? moonring.Model its heads settle what is left open; "auto" needs it
----@param kept? string the GPU's kernels that a checkpoint names, for attention_kernels: auto
+---@param policy? moonring.Model its heads determine defaults; required for "auto"
+---@param kept? string GPU kernels recorded in a checkpoint, used for attention_kernels: auto
 ---@return moonring.Attention
 function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
@@ -43,8 +44,8 @@ function strategies.open(c, mesh, policy, kept)
   return attention.create(options)
 end
 
---- What a checkpoint keeps of an attention: the GPU's kernels, which a run that goes on takes again
---- (`open`). Nil where there is no choice.
+--- The part of a checkpoint that records the GPU kernels of attention; a resumed run uses the same
+--- ones (`open`). nil if there is no choice of kernels.
 ---@param of moonring.Attention
 ---@return moonring.Part?
 function strategies.part(of)
@@ -52,7 +53,7 @@ function strategies.part(of)
   return { state = function() return of:kernels() end, load_state = function() end }
 end
 
---- A line for a log where linear_attention_mode is given and does nothing.
+--- A line for the log if linear_attention_mode is set without effect.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 ---@return string?
@@ -64,8 +65,8 @@ function strategies.idle_mixing(c, facts)
     why) or nil
 end
 
---- What linear_attention_mode: auto chooses for a micro-batch, in words, with what it expects of
---- each mode; then the mode alone. Nil where there is nothing to choose.
+--- The mode that linear_attention_mode: auto chooses for a micro-batch, with the estimated time of
+--- each mode as text; then the mode alone. nil if there is nothing to choose.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 ---@param model moonring.Model
@@ -89,8 +90,8 @@ function strategies.describe_mixing(c, facts, model, layout)
   return ("%s (a layer's estimate: %s)"):format(chosen, table.concat(each, ", ")), chosen
 end
 
---- What a layer's attention over a micro-batch costs each rank, by what runs for it; nil where
---- nobody counts that (Attention:cost).
+--- Estimated cost of a layer's attention over a micro-batch for each rank, by kind of work; nil if
+--- the strategy has no estimate (Attention:cost).
 ---@param c moonring.Configuration
 ---@param policy moonring.Model
 ---@param of moonring.Attention
@@ -104,7 +105,7 @@ function strategies.cost(c, policy, of, sequence, shifted)
     shifted = shifted })
 end
 
---- Refuses shift_attn of a model that has other layers than attention over whole documents.
+--- Refuses shift_attn for a model with layers other than softmax attention over whole documents.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 function strategies.check_shifted(c, facts)
@@ -119,8 +120,8 @@ function strategies.check_shifted(c, facts)
   end
 end
 
---- Refuses degrees and windows that do not divide sequence_parallel_size, and kernels that are
---- none, before a rank is started.
+--- Refuses invalid degrees, windows and kernels before ranks are started: degrees must divide
+--- sequence_parallel_size.
 ---@param c moonring.Configuration
 function strategies.check(c)
   if c.shift_attn and c.neat_packing then

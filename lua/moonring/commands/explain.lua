@@ -1,5 +1,5 @@
---- What `moonring explain` says of a trace: where the time went, by step and by rank, who was late,
--- and what to change first.
+--- Text of `moonring explain` for a trace: time by step and by rank, late ranks, and suggestions of
+-- what to change first.
 local errors = require "moonring.base.errors"
 local trace_advice = require "moonring.report.trace_advice"
 local trace_events = require "moonring.report.trace_events"
@@ -10,7 +10,7 @@ local explain = {}
 
 local MOST_COLUMNS, PROPOSALS = 8, 3
 
--- A table of seconds: a row a part, a column for each name; rows of nothing are left out.
+-- Appends a table of seconds with a row per part and a column per name; rows of zeros are omitted.
 local function rows_of(lines, head, names, seconds_of)
   lines[#lines + 1] = ("  %-14s"):format(head)
   for _, name in ipairs(names) do lines[#lines] = lines[#lines] .. ("%10s"):format(name) end
@@ -34,13 +34,13 @@ local function rows_of(lines, head, names, seconds_of)
   row("step", walls)
 end
 
--- Of one rank and step; `part` may be "wall".
+-- Seconds of a part on one rank in one step; "wall" is the whole step.
 local function seconds_at(time, rank, step, part)
   if part == "wall" then return time.walls[rank][step] or 0 end
   return (time.seconds[rank][step] or {})[part] or 0
 end
 
--- The mean of f(1..n).
+-- The mean of f(1), .., f(n).
 local function mean(n, f)
   local sum = 0
   for i = 1, n do sum = sum + f(i) end
@@ -71,7 +71,7 @@ local function by_rank(lines, time, ranks)
   end)
 end
 
--- Means over ranks and steps, by part and of the whole step.
+-- Means over ranks and steps, for each part and for the whole step ("wall").
 local function means_of(time, ranks)
   local means = {}
   for _, part in ipairs { "wall", unpack(trace_time.parts) } do
@@ -164,7 +164,7 @@ local function text_of(path, events)
   return table.concat(lines, "\n")
 end
 
---- The whole text for a trace. Errors: INVALID_ARGUMENT for another file.
+--- The complete text for a trace. Errors: INVALID_ARGUMENT if the file is not a trace.
 ---@param path string
 ---@return string
 function explain.text(path)

@@ -1,4 +1,4 @@
---- The texts of `moonring help`, made from the table of keys and from the scripts' own first lines.
+--- Texts of `moonring help`, from the table of keys and the comments at the top of the scripts.
 local bounds = require "moonring.config.bounds"
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
@@ -20,7 +20,7 @@ local function key_lines()
     for _, row in ipairs(section.rows) do
       local meaning = row[4]
       if row.choices then meaning = meaning .. " [" .. table.concat(row.choices, " | ") .. "]" end
-      if row.only then meaning = meaning .. " (the default alone: " .. row.only .. ")" end
+      if row.only then meaning = meaning .. " (only the default: " .. row.only .. ")" end
       if row.ignored then meaning = meaning .. " (no effect: " .. row.ignored .. ")" end
       lines[#lines + 1] = ("  %-36s %-7s %-12s %s"):format(row[1], row[2], show(row[3]), meaning)
     end
@@ -28,17 +28,17 @@ local function key_lines()
   return table.concat(lines, "\n")
 end
 
-local RESUME = { free = "may change", told = "may change, and the log says so",
-  refused = "stays as it was" }
+local RESUME = { free = "may change", told = "may change, with a note in the log",
+  refused = "must not change" }
 
--- All there is to say of one key.
+-- The complete description of one key.
 local function key_text(name)
   local names = {}
   for _, section in ipairs(keys) do
     for _, row in ipairs(section.rows) do
       names[#names + 1] = row[1]
       if row[1] == (keys.aliases[name] or name) then
-        local alias = name ~= row[1] and (", which %s is another name of"):format(name) or ""
+        local alias = name ~= row[1] and (" (also named %s)"):format(name) or ""
         local lines = { row[1] .. alias .. ": " .. row[4] }
         local function say(what, text)
           if text then lines[#lines + 1] = ("  %-9s %s"):format(what, text) end
@@ -48,9 +48,9 @@ local function key_text(name)
         say("bounds", bounds.words(row))
         say("values", row.choices and table.concat(row.choices, ", "))
         say("or", row.own_file and "the path of a .lua file")
-        say("accepted", row.only and "the default alone: " .. row.only)
+        say("accepted", row.only and "only the default: " .. row.only)
         say("effect", row.ignored and "none: " .. row.ignored)
-        say("resumed", keys.acts(row) and "in a run that goes on it "
+        say("resumed", keys.acts(row) and "in a resumed run it "
           .. RESUME[row.resume or "refused"])
         say("section", section.title)
         return table.concat(lines, "\n")
@@ -62,7 +62,7 @@ local function key_text(name)
   config.fail("no key '", name, "'", near, "; moonring help train lists them")
 end
 
---- The comment that a script opens with.
+--- The comment at the top of a script.
 local function about(name)
   local lines = {}
   for line in system.read(system.script_path(name)):gmatch "([^\n]*)\n" do
@@ -73,17 +73,17 @@ local function about(name)
   return table.concat(lines, "\n")
 end
 
--- The keys of a script that reads them by moonring.flags; "" of any other.
+-- The keys of a script that uses moonring.flags; "" for others.
 local function flags_of(name)
   local block = system.read(system.script_path(name)):match "moonring%.flags (%b{})"
   if not block then return "" end
   return "\n\nKeys and their defaults:" .. block:sub(2, -2):gsub("moonring%.", ""):gsub("%s+", " ")
 end
 
---- What a command does, and for train every key, or all there is to say of one; without a command,
---- the list of them. Errors: INVALID_ARGUMENT, with the nearest name.
+--- Help on a command, for train with all keys, or on one key; without a command the list of
+--- commands. Errors: INVALID_ARGUMENT, with the nearest name.
 ---@param command? string
----@param key? string of train
+---@param key? string a key of train
 ---@return string
 function help.text(command, key)
   if key and command ~= "train" then
@@ -105,16 +105,15 @@ function help.text(command, key)
   local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND "
     .. "[arguments...]", "" }
   for _, option in ipairs {
-    { "-e CODE", "in place of a script: runs this code, with moonring at hand" },
-    { "-", "in place of a script: the one on stdin" },
-    { "-n RANKS", "so many ranks on this machine" },
-    { "--device cpu|cuda", "what computes; a GPU where there is one" },
-    { "--sandbox", "scripts have no io, os.execute, ffi; no file outside of the roots, for "
-      .. "commands neither" },
-    { "--sandbox-root DIR", "a root, several times: several; the current folder where there is "
-      .. "none" },
-    { "--sandbox-instructions N", "of Lua, at most" },
-    { "--sandbox-memory SIZE", "that the process takes once a script begins, at most: 2GiB, "
+    { "-e CODE", "run this code instead of a script, with the global moonring" },
+    { "-", "run a script from stdin" },
+    { "-n RANKS", "number of ranks on this machine" },
+    { "--device cpu|cuda", "the device; default: a GPU if there is one" },
+    { "--sandbox", "scripts have no io, os.execute, ffi; no script or command has files outside of "
+      .. "the roots" },
+    { "--sandbox-root DIR", "a root, may be repeated; default: the current folder" },
+    { "--sandbox-instructions N", "maximum number of Lua instructions" },
+    { "--sandbox-memory SIZE", "maximum memory of the process after a script begins: 2GiB, "
       .. "500MB" },
   } do
     lines[#lines + 1] = ("  %-26s %s"):format(option[1], option[2])
@@ -124,9 +123,8 @@ function help.text(command, key)
     local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
     lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
   end
-  lines[#lines + 1] = "\nmoonring help COMMAND, or COMMAND --help, says more; help train lists "
-    .. "every key of a configuration,\nhelp train KEY tells all of one, help templates lists the "
-      .. "chat "
+  lines[#lines + 1] = "\nmoonring help COMMAND, or COMMAND --help, describes it; help train lists "
+    .. "every key of a configuration,\nhelp train KEY describes one, help templates lists the chat "
     .. "templates."
   return table.concat(lines, "\n")
 end

@@ -1,5 +1,5 @@
---- What `moonring inspect` tells of a checkpoint: its family, its parameters by part, the memory
--- that training it takes, its tokenizer and template.
+--- Text of `moonring inspect` for a checkpoint: family, parameters by module, memory for training,
+-- tokenizer and template.
 local config = require "moonring.config"
 local data = require "moonring.data"
 local machine = require "moonring.base.machine"
@@ -13,14 +13,14 @@ local inspect = {}
 ---@class moonring.RecipeMemory
 ---@field name string "full, fp32"
 ---@field states number bytes of weights, gradients and AdamW's moments
----@field activations number bytes that a stream takes, blocks recomputed
----@field peak number bytes at most: gradients come while activations go
+---@field activations number bytes of activations for one stream, with blocks recomputed
+---@field peak number peak bytes: gradients are allocated while activations are freed
 
 local grouped = machine.grouped
 
 local function gibibytes(bytes) return ("%.2f GiB"):format(bytes / 2 ^ 30) end
 
--- What each recipe is, as keys of a configuration.
+-- Keys of the configuration for each recipe.
 local RECIPES = {
   { "full, fp32", { finetuning_type = "full" } },
   { "full, bf16: true", { finetuning_type = "full", bf16 = true } },
@@ -29,7 +29,7 @@ local RECIPES = {
   { "LoRA (rank 8, all), fp32", {} },
 }
 
---- What each recipe of training takes on one rank, of a stream of `tokens` tokens.
+--- Predicted memory of each recipe on one rank, for a stream of `tokens` tokens.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokens integer
 ---@return moonring.RecipeMemory[]
@@ -66,7 +66,7 @@ local function tokenizer_lines(checkpoint)
   return ("tokenizer    %s ids; chat template: %s"):format(grouped(tokenizer:vocab_size()), there)
 end
 
---- Family, sizes, parameters by part, tokenizer, template and memory, as lines.
+--- Family, sizes, parameters by module, tokenizer, template and memory, as lines of text.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokens integer
 ---@return string

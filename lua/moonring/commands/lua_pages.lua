@@ -1,6 +1,6 @@
---- The pages of docs/lua: the Lua API from its annotations, a page a module or a folder of them.
--- What a script reaches is there: the fields of `moonring`, native modules, and the classes that
--- they take and give.
+--- Generates the pages of docs/lua from annotations, one page per module or folder. They cover
+-- everything that scripts can reach: the fields of `moonring`, native modules, and classes of their
+-- arguments and results.
 local markdown = require "moonring.commands.markdown"
 local documentation = require "moonring.prompt.documentation"
 local operator_types = require "moonring.commands.operator_types"
@@ -8,8 +8,8 @@ local operator_types = require "moonring.commands.operator_types"
 ---@class moonring.lua_pages
 local lua_pages = {}
 
--- A page: its name, and the sources whose classes it has: folders of lua/moonring, and files
--- ("types/comm"), which come before their folder.
+-- Each page has a name and sources: folders of lua/moonring, and files ("types/comm"), which take
+-- precedence over folders.
 local PAGES = {
   { "moonring", { "types/moonring", "base" } },
   { "tensor", { "types/tensor" } },
@@ -33,7 +33,7 @@ local PAGES = {
 local MADE = "Made by `moonring docs/lua.lua docs/lua` from the annotations that editors read; a "
   .. "test makes it again and compares."
 
--- "types/comm.lua:12: " -> "types", "comm".
+-- Parses a class's place: "types/comm.lua:12: " -> "types", "comm".
 local function source_of(class) return class.place:match "^([^/]*)/([^/]*)%.lua:" end
 
 local function page_of(class)
@@ -48,12 +48,12 @@ local function page_of(class)
   error(("lua_pages: no page has %s of %s"):format(class.name, class.place), 0)
 end
 
--- The names of classes in a type.
+-- Calls `visit` for the names of classes in a type.
 local function each_class(types, visit)
   for name in types:gmatch "moonring[%w_.]*" do visit((name:gsub("%.+$", ""))) end
 end
 
--- The classes that a script reaches.
+-- The classes that scripts can reach, directly or by arguments and results.
 local function reached(classes)
   local found = {}
   local function visit(name)
@@ -74,20 +74,20 @@ local function reached(classes)
   return found
 end
 
--- A module by its name on the face: native ones that it does not show keep theirs.
+-- A class's public name: native modules that `moonring` exposes are shown under its name.
 local function public_name(class, classes)
   local name = class.name:gsub("^moonring%.native%.", "moonring.")
   local field = classes.moonring.fields[name:match "[^.]*$"]
   return field and (field.types == class.name or field.types == name) and name or class.name
 end
 
--- What an object is called in examples: the end of its class's name in small letters.
+-- The variable name of an object in examples: the class's last name in snake case.
 local function object_name(class)
   local object = class.name:match "^moonring%.(%u%w*)$"
   return object and (object:gsub("(%l)(%u)", "%1_%2"):lower())
 end
 
--- A class, and those whose functions a module of the face has taken over.
+-- Text of a class, including native functions that a public module re-exports.
 local function of_class(class, all)
   local name = public_name(class, all.classes)
   local owner, live = object_name(class) or name, all.live[class.name] or {}
@@ -127,12 +127,12 @@ end
 local OPERATORS = [[
 ## The list
 
-Each public operator with its first schema. `_`: there is one that writes into its object too
-(`add_`). `+n`: it has n further overloads. `moonring.operators.schemas "add"` gives them all, and
-`help "Tensor:add"` at the prompt. Those whose first argument is a tensor are methods.
+Each public operator with its first schema. `_`: there is an in-place variant (`add_`). `+n`: it has
+n further overloads; `moonring.operators.schemas "add"` lists all, as does `help "Tensor:add"` at
+the prompt. Operators whose first argument is a tensor are also methods.
 ]]
 
--- Names of types that stand for others.
+-- The list of type aliases.
 local function alias_lines(aliases)
   local lines = {}
   for name, types in pairs(aliases) do
@@ -146,8 +146,9 @@ local function title_of(page)
   return page[1] == "moonring" and "moonring" or "moonring: " .. page[1]
 end
 
--- Classes of a page: modules first, then what they make, by name. A native module whose functions
--- one of Lua has under the same name stands there.
+-- Classes by page, in order: modules first, then classes of objects, by name. A native module is
+-- omitted if a Lua module of the same public name exists, because its page shows the native
+-- functions.
 local function by_page(all)
   local sorted, on = {}, {}
   for name, class in pairs(reached(all.classes)) do
@@ -168,7 +169,7 @@ local function by_page(all)
   return on
 end
 
---- The pages by the names of their files.
+--- The pages by file name.
 ---@return table<string, string>
 function lua_pages.texts()
   local said = documentation.said()

@@ -1,10 +1,10 @@
---- What annotations say, as Markdown within 100 columns: for lua_pages.lua.
+--- Converts annotations to Markdown within 100 columns, for lua_pages.lua.
 ---@class moonring.markdown
 local markdown = {}
 
 local WIDTH = 100
 
--- A word as it stands, but for what Markdown would take for its own; code is left alone.
+-- Escapes characters with a meaning in Markdown, except in code spans.
 local function escaped(text)
   local parts, code = {}, false
   for part, tick in (text .. "\0"):gmatch "([^`%z]*)([`%z])" do
@@ -19,8 +19,8 @@ local function escaped(text)
   return table.concat(parts)
 end
 
--- Words in lines, the first after `first`, the others after `indent`. No line begins as a list or
--- a quotation would.
+-- Wraps words into lines: the first begins with `first`, others with `indent`. Words that would
+-- start a list or quotation at the beginning of a line are escaped.
 local function filled(text, first, indent)
   local lines, line, fresh = {}, first, not first:find "%S$"
   for word in text:gmatch "%S+" do
@@ -34,7 +34,7 @@ local function filled(text, first, indent)
   return lines
 end
 
---- A text in lines: its paragraphs filled, what is indented by four a block of code, "- " a list.
+--- Converts a text: paragraphs are wrapped, lines indented by four become code blocks, "- " a list.
 ---@param text string
 ---@return string
 function markdown.text(text)
@@ -76,7 +76,7 @@ function markdown.text(text)
   return (table.concat(lines, "\n"):gsub("\n\n\n+", "\n\n"):gsub("%s+$", ""))
 end
 
---- An entry of a list: what it is, its type, words.
+--- A list item with a heading, a type and a description.
 ---@param head string "`name`: ", "returns "
 ---@param types string
 ---@param text? string
@@ -84,7 +84,7 @@ end
 function markdown.entry(head, types, text)
   text = text or ""
   local line = ("- %s`%s`"):format(head, types)
-  if #line > WIDTH then -- a long type is broken where it can be
+  if #line > WIDTH then -- long types are broken at spaces
     line = table.concat(filled(line:sub(3), "- ", "  "), "\n")
     return text == "" and line
       or line .. "\n" .. table.concat(filled(escaped(text), "  ", "  "), "\n")
@@ -97,9 +97,9 @@ local function named(each)
   return markdown.entry(head, each.types, each.text)
 end
 
---- A function: its call, what it does, takes and returns.
+--- Section of a function: its call, description, parameters and results.
 ---@param each moonring.AnnotatedFunction
----@param called string with what it is of: "moonring.comm.mesh", "mesh:rank"
+---@param called string full name: "moonring.comm.mesh", "mesh:rank"
 ---@return string
 function markdown.of_function(each, called)
   local names, list = {}, {}
@@ -116,7 +116,7 @@ function markdown.of_function(each, called)
   return table.concat(parts, "\n\n")
 end
 
---- A list of fields.
+--- A Markdown list of fields.
 ---@param fields moonring.AnnotatedParameter[]
 ---@return string
 function markdown.fields(fields)

@@ -1,5 +1,5 @@
---- The needle in a haystack: one fact among many sentences, and whether a model, read greedily,
--- still knows it.
+--- Needle-in-a-haystack test: one fact among many random sentences, and whether the model, decoding
+-- greedily, retrieves it.
 local autograd = require "moonring.native.autograd"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
@@ -12,9 +12,9 @@ local needle = {}
 
 ---@class moonring.NeedleProblem
 ---@field ids integer[]
----@field labels integer[] unshifted; the answer's tokens alone are learnt
----@field answer integer[] its tokens
----@field number string the fact
+---@field labels integer[] unshifted; only the answer's tokens have labels
+---@field answer integer[] token ids of the answer
+---@field number string the number that the fact states
 
 local WHO = { "a lantern", "the harbour", "the ferryman", "an old map", "the north wind",
   "a copper bell", "the orchard", "a paper boat", "the miller", "seven geese" }
@@ -24,8 +24,8 @@ local FACT, QUESTION, ANSWER = "The secret number of the lighthouse is %s.",
   "What is the secret number of the lighthouse? Answer with the number alone.",
   "The secret number of the lighthouse is"
 
---- The numbers of a list of texts (or of a comma list). Errors: INVALID_ARGUMENT where one is no
---- number from `least` to `most`.
+--- Parses a list of numbers (or a comma-separated text). Errors: INVALID_ARGUMENT if an item is not
+--- a number from `least` to `most`.
 ---@param name string for the message
 ---@param list string[] | string
 ---@param least number
@@ -45,7 +45,7 @@ function needle.numbers(name, list, least, most)
   return numbers
 end
 
--- The same numbers for the same seed on every machine (Park and Miller's generator).
+-- A portable random generator: the same numbers for a seed on every machine (Park and Miller).
 local function chance(seed)
   local state = seed % 2147483646 + 1
   return function(n)
@@ -59,11 +59,11 @@ local function sentence(draw)
   return text:sub(1, 1):upper() .. text:sub(2)
 end
 
---- A prompt of at most `length` tokens, answer included. The same for the same seed.
+--- A prompt of at most `length` tokens, including the answer. Deterministic for a seed.
 ---@param tokenizer moonring.Tokenizer
 ---@param template moonring.Template
 ---@param length integer
----@param depth number the part of the text, 0 to 1, that stands before the fact
+---@param depth number position of the fact: the fraction, 0 to 1, of the text before it
 ---@param seed integer
 ---@return moonring.NeedleProblem
 function needle.problem(tokenizer, template, length, depth, seed)
@@ -96,7 +96,7 @@ function needle.problem(tokenizer, template, length, depth, seed)
   return { ids = ids, labels = labels, answer = answer, number = number }
 end
 
---- What the model says greedily at each token of the answer, given the right ones before it.
+--- The model's greedy prediction at each token of the answer, given the correct tokens before it.
 --- Collective over the sp group.
 ---@param problem moonring.NeedleProblem
 ---@param model moonring.Model
@@ -120,7 +120,7 @@ function needle.read(problem, model, attention, mesh)
   end)
 end
 
---- The part of the answer that is right before the first wrong token.
+--- The fraction of the answer before the first wrong token.
 ---@param problem moonring.NeedleProblem
 ---@param said integer[]
 ---@return number
@@ -138,10 +138,10 @@ local function names(lengths, depths)
   return rows, columns
 end
 
---- The shares as a table of lines.
----@param lengths integer[] its rows, in tokens
----@param depths number[] its columns, in percent
----@param shares number[][] of answers that are right, by length and depth
+--- The scores as a text table.
+---@param lengths integer[] rows, in tokens
+---@param depths number[] columns, in percent
+---@param shares number[][] scores by length and depth
 ---@return string
 function needle.text(lengths, depths, shares)
   local rows, columns = names(lengths, depths)
@@ -157,7 +157,7 @@ function needle.text(lengths, depths, shares)
   return table.concat(lines, "\n")
 end
 
---- The same as a heat-map.
+--- Draws the scores as a heat map.
 ---@param file string .png or .svg
 ---@param model string for the title
 ---@param lengths integer[]

@@ -1,4 +1,4 @@
---- The tokens that `moonring probe` is given, and what it reads off at some of them.
+--- Input of `moonring probe`, and the values that it reports at selected positions.
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
@@ -11,13 +11,13 @@ local probe = {}
 
 ---@class moonring.ProbeInput
 ---@field ids integer[]
----@field labels integer[] unshifted; -100: none
+---@field labels integer[] unshifted; -100: no label
 ---@field lengths integer[] tokens of each document
----@field positions integer[] places of the stream to report, from 0
+---@field positions integer[] positions in the stream to report, from 0
 
 local SHOWN_IDS, IGNORE = 8, -100
 
--- A list of integers from `least` to below `limit`; IGNORE too where `ignore` says so.
+-- Checks a list of integers in [least, limit); with `ignore`, IGNORE is allowed too.
 local function integers(where, name, list, least, limit, ignore)
   local function refuse(place, wanted, got)
     config.fail(where, ": ", name, place, ": wanted ", wanted, ", got ", got == nil and "nothing"
@@ -39,10 +39,10 @@ local function integers(where, name, list, least, limit, ignore)
   return list
 end
 
---- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks every number; one
---- document where lengths are absent.
+--- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks all numbers.
+--- Without lengths the input is one document.
 ---@param path string
----@param vocab_size integer ids are below it
+---@param vocab_size integer upper bound of ids, exclusive
 ---@return moonring.ProbeInput
 function probe.read(path, vocab_size)
   local input = system.json_decode(system.read(path), path)
@@ -69,7 +69,7 @@ function probe.read(path, vocab_size)
   return { ids = ids, labels = labels, lengths = lengths, positions = positions }
 end
 
---- The input as a packed stream of its documents.
+--- The input as a packed stream of documents.
 ---@param input moonring.ProbeInput
 ---@return moonring.Sequence
 function probe.sequence(input)
@@ -84,12 +84,13 @@ function probe.sequence(input)
   return comm.sequence { documents = documents, labels = labels }
 end
 
---- The summed gradient of a loss, of as many forwards as it takes until none of it overflows under
---- a loss scale. Collective over all ranks. Errors: ABORTED where its norm is not finite.
----@param forward fun(): moonring.Tensor, moonring.Tensor the loss, and what it was made of
+--- Computes the summed gradient of a loss. With a loss scale, forward and backward are repeated
+--- with smaller scales until no gradient overflows. Collective over all ranks. Errors: ABORTED if
+--- the norm is not finite.
+---@param forward fun(): moonring.Tensor, moonring.Tensor returns the loss and the hidden states
 ---@param states moonring.States
 ---@param scale? moonring.LossScale
----@return moonring.Tensor loss what the last forward gave
+---@return moonring.Tensor loss result of the last forward
 ---@return moonring.Tensor hidden
 function probe.backward(forward, states, scale)
   local loss, hidden = forward()
@@ -112,13 +113,13 @@ function probe.backward(forward, states, scale)
   end
 end
 
---- The logits of ids 0 .. 7 and the logsumexp at places of the stream, wherever in the sp group
---- they are. Collective over the sp group.
+--- Logits of ids 0 .. 7 and the logsumexp at positions of the stream, on whichever rank of the sp
+--- group they are. Collective over the sp group.
 ---@param model moonring.Model
 ---@param mesh moonring.Mesh
 ---@param layout moonring.Layout
 ---@param hidden moonring.Tensor [T_local, D]
----@param places integer[] from 0
+---@param places integer[] positions, from 0
 ---@return { logits: number[][], logsumexp: number[] }
 function probe.places(model, mesh, layout, hidden, places)
   local row_of = {}

@@ -1,5 +1,5 @@
---- accelerate's settings (key accelerator_config): those that would change the numbers are refused,
--- the others have no effect, which is said once.
+--- Settings of accelerate (key accelerator_config). Settings that would change results are refused;
+-- those without effect are listed in a note.
 local engine_settings = require "moonring.config.engine_settings"
 
 ---@class moonring.accelerator
@@ -20,8 +20,8 @@ local IDLE = { { why = "one thread prepares steps ahead, and no example is repea
 function accelerator.apply(c)
   local s = engine_settings.open(c, "accelerator_config")
   if not s then return end
-  s:refuse("split_batches", NO, "per_device_train_batch_size is of a rank; global_batch_size is of "
-    .. "all")
+  s:refuse("split_batches", NO, "per_device_train_batch_size is of a rank; global_batch_size "
+    .. "counts all ranks")
   s:refuse("use_seedable_sampler", YES, "the order of examples is a function of seed and epoch")
   s:agree("gradient_accumulation_kwargs.num_steps", "gradient_accumulation_steps",
     c.gradient_accumulation_steps)

@@ -1,6 +1,5 @@
---- Whether all ranks of a run were given one configuration: where they were started one by one, or
--- by several launchers, they may not have been, and would train apart from one another without a
--- word.
+--- Checks that all ranks of a run have the same configuration. Ranks that were started separately,
+-- or by several launchers, may differ, and would silently train different runs.
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
 local own_pieces = require "moonring.choices.custom_pieces"
@@ -9,7 +8,7 @@ local system = require "moonring.native.system"
 ---@class moonring.agreement
 local agreement = {}
 
--- Every key that acts, but those that machines may differ in.
+-- Values of all keys that have an effect, except those that may differ between machines.
 local function shared(c)
   local values = {}
   for row in keys.rows() do
@@ -25,8 +24,8 @@ local function shared(c)
   return values
 end
 
---- Refuses (INVALID_ARGUMENT, naming keys, values and ranks) ranks that were given other values of
---- keys; but for where things lie and what a machine has. Collective over all ranks.
+--- Fails (INVALID_ARGUMENT, naming keys, values and ranks) if the configurations of ranks differ in
+--- keys other than paths and properties of a machine. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 function agreement.check(c, mesh)

@@ -1,4 +1,4 @@
---- What a key's row alone says of its value: bounds, stages and kinds of fine-tuning.
+--- Checks of single keys by their rows: bounds, stages and finetuning types.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -8,10 +8,10 @@ local bounds = {}
 
 local function plain(number) return number > 2 ^ 31 and ("%.0f"):format(number) or number end
 
---- A row's bounds in words: "0 or more", "1 to 3", "more than 0 and at most 1", "0 or more and
---- below 1".
+--- A row's bounds as text: "0 or more", "1 to 3", "more than 0 and at most 1", "0 or more and below
+--- 1".
 ---@param row moonring.KeyRow
----@return string? words nil where any number will do
+---@return string? words nil if all numbers are allowed
 function bounds.words(row)
   local above, least, most = row.above, row.least, row.most
   if row.below then
@@ -39,7 +39,7 @@ local function contains(list, value)
   return false
 end
 
--- Where a key acts alone, if it does not act here: "stages dpo and kto".
+-- If the key has no effect here, where it has one: "stages dpo and kto".
 local function elsewhere(c, row)
   local of, stages = row.finetuning, row.stages
   if type(of) == "string" then of = { of } end
@@ -50,14 +50,14 @@ local function elsewhere(c, row)
   return (#stages > 1 and "stages " or "stage ") .. table.concat(stages, " and ")
 end
 
---- Refuses numbers out of their bounds, and keys that are given and act in other stages or kinds of
---- fine-tuning alone. Errors: INVALID_ARGUMENT, naming the key.
+--- Refuses numbers out of bounds, and keys that are set but belong to other stages or finetuning
+--- types. Errors: INVALID_ARGUMENT, naming the key.
 ---@param c moonring.Configuration
 function bounds.check(c)
   for row in keys.rows() do
     local value, given = c[row[1]], c.given[row[1]]
     if value then check_number(row, value) end
-    -- Of training_args.yaml, which names every key, a default is no wish.
+    -- training_args.yaml contains every key, so a default value does not count as set.
     local is_given = given ~= nil and given ~= system.null and given ~= false and value ~= row[3]
     local where = is_given and elsewhere(c, row)
     if where then errors.fail(row[1], " is for ", where, " alone") end

@@ -1,8 +1,8 @@
---- DeepSpeed's JSON file, as far as it bears on a run: its ZeRO stage and offload become
--- zero_stage, zero_group, offload_optimizer, offload_weights and offload_dir, its batch
--- global_batch_size. What it says of micro-batches, clipping, rates and precision must be "auto" or
--- agree with the configuration. What would change the numbers is refused; sizes of buckets and the
--- like (deepspeed_settings.lua) have no effect, which is said once.
+--- DeepSpeed's JSON file. Its ZeRO stage and offload set zero_stage, zero_group, offload_optimizer,
+-- offload_weights and offload_dir; its batch size sets global_batch_size. Micro-batches, clipping,
+-- learning rate and precision must be "auto" or agree with the configuration. Settings that would
+-- change results are refused; sizes of buckets and the like (deepspeed_settings.lua) have no
+-- effect, and are listed in a note.
 local deepspeed_settings = require "moonring.config.deepspeed_settings"
 local engine_settings = require "moonring.config.engine_settings"
 local machine = require "moonring.base.machine"
@@ -10,7 +10,8 @@ local machine = require "moonring.base.machine"
 ---@class moonring.deepspeed
 local deepspeed = {}
 
--- DeepSpeed's own scaler has other numbers (a window of 1000 steps, an overflow that it forgives).
+-- DeepSpeed's loss scaler differs from ours: it has a window of 1000 steps and tolerates an
+-- overflow.
 local function check_scale(s)
   local scale = s:at "fp16.loss_scale"
   if not s.c.fp16 then return end
@@ -18,11 +19,11 @@ local function check_scale(s)
     s:fail("fp16.loss_scale is ", scale, ": a fixed scale is not supported; wanted 0, which lets "
       .. "it grow and shrink")
   end
-  s.c.notes[#s.c.notes + 1] = "deepspeed: the loss scale of fp16 begins at 65536, and grows and "
-    .. "shrinks by torch.amp.GradScaler's rule, whatever the file says of it"
+  s.c.notes[#s.c.notes + 1] = "deepspeed: the loss scale of fp16 starts at 65536 and follows the "
+    .. "rule of torch.amp.GradScaler; the file's settings of it have no effect"
 end
 
--- What both say.
+-- Refuses settings that contradict keys of the configuration.
 local function check_agreement(s)
   local c = s.c
   s:agree("train_micro_batch_size_per_gpu", "per_device_train_batch_size",
@@ -38,14 +39,14 @@ local function check_agreement(s)
   s:agree("fp16.enabled", "fp16", c.fp16 or false)
   s:agree("sequence_parallel_size", "sequence_parallel_size", c.sequence_parallel_size)
   local kind = s:at "optimizer.type"
-  local is_adamw = kind == "AdamW" or kind == "Adam" -- its Adam decays as AdamW does
+  local is_adamw = kind == "AdamW" or kind == "Adam" -- its Adam has decoupled decay too
   if kind and not (is_adamw and c.optim:find "^adamw") then
     s:fail("optimizer.type is ", kind, ", but optim is ", c.optim, "; wanted AdamW and optim: "
       .. "adamw_torch, or no optimizer in the file")
   end
 end
 
--- offload_optimizer's and offload_param's device: nil, "cpu" or "nvme".
+-- Device of offload_optimizer or offload_param: nil, "cpu" or "nvme".
 local function device(s, what)
   local path = "zero_optimization." .. what .. ".device"
   local asked = s:at(path)
@@ -71,13 +72,13 @@ local function set_offload(s, stage)
       .. "none")
   end
   if stage < 3 or not optimizer then
-    s:fail("zero_optimization.offload_param: the shards of the weights lie where the optimizer's "
-      .. "are: wanted stage 3 and offload_optimizer beside it")
+    s:fail("zero_optimization.offload_param: shards of the weights are stored with the optimizer's "
+      .. "state: wanted stage 3 and offload_optimizer beside it")
   end
   s:set("zero_optimization.offload_param.device", "offload_weights", "cpu")
 end
 
--- MiCS parts the states in groups of so many neighbouring ranks.
+-- MiCS shards states within groups of mics_shard_size neighbouring ranks.
 local function set_group(s)
   local path, c = "zero_optimization.mics_shard_size", s.c
   local size = s:at(path)
@@ -92,9 +93,9 @@ local function set_group(s)
 end
 
 --- Sets zero_stage, zero_group, offload_optimizer, offload_weights, offload_dir and
---- global_batch_size as `c.deepspeed` asks for. Refuses a file that cannot be read, settings that
---- are neither "auto" nor what the configuration says (batch, clipping, rate, precision, these
---- keys), and what it asks for that there is not.
+--- global_batch_size from `c.deepspeed`. Fails if the file cannot be read, if a setting (batch,
+--- clipping, learning rate, precision, these keys) is neither "auto" nor equal to the
+--- configuration's, or if it is not supported.
 ---@param c moonring.Configuration
 function deepspeed.apply(c)
   local s = engine_settings.open(c, "deepspeed")

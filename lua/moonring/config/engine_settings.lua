@@ -1,7 +1,7 @@
---- Settings of another engine that a key names (deepspeed, fsdp_config, accelerator_config): a file
--- or a map. Each setting is taken over, or refused by its name, or it has no effect, which one line
--- a reason says; a setting that is not known here is refused, since nobody could tell what it would
--- have changed. "auto" and null ask for nothing.
+--- Settings of other training engines in a file or map (keys deepspeed, fsdp_config,
+-- accelerator_config). Each setting is converted to a key, refused by name, or has no effect, which
+-- a note states with the reason. Unknown settings are refused, because their effect is unknown.
+-- "auto" and null count as not set.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local system = require "moonring.native.system"
@@ -9,13 +9,13 @@ local system = require "moonring.native.system"
 ---@class moonring.engine_settings
 local engine_settings = {}
 
---- Settings by their paths ("zero_optimization.stage"), of one key.
+--- The settings of one key, accessed by path ("zero_optimization.stage").
 ---@class moonring.EngineSettings
 ---@field c moonring.Configuration
 ---@field key string
 ---@field name string the file, or "the settings"
 ---@field values table
----@field looked_at table<string, true> paths that were asked for
+---@field looked_at table<string, true> paths that were read
 local EngineSettings = {}
 EngineSettings.__index = EngineSettings
 
@@ -30,10 +30,10 @@ local function same(a, b)
   return a == b or (tonumber(a) ~= nil and tonumber(a) == tonumber(b))
 end
 
---- What a key names. Errors: INVALID_ARGUMENT, naming the key and the file.
+--- Reads the file or map of a key. Errors: INVALID_ARGUMENT, naming the key and the file.
 ---@param c moonring.Configuration
 ---@param key string
----@return moonring.EngineSettings? settings nil where the key is absent
+---@return moonring.EngineSettings? settings nil if the key is absent
 function engine_settings.open(c, key)
   local given = c[key]
   if given == nil then return nil end
@@ -53,7 +53,7 @@ function engine_settings.open(c, key)
   return self
 end
 
---- Ends the run: key, file, and the arguments joined.
+--- Raises an INVALID_ARGUMENT: key, file, and the arguments concatenated.
 ---@param ... any
 function EngineSettings:fail(...)
   local words = {}
@@ -61,7 +61,7 @@ function EngineSettings:fail(...)
   errors.fail(self.key, ": ", self.name, ": ", table.concat(words))
 end
 
---- The value at a path; nil where there is none.
+--- The value at a path; nil if absent.
 ---@param path string
 ---@return any
 function EngineSettings:at(path)
@@ -75,20 +75,20 @@ function EngineSettings:at(path)
   return value
 end
 
---- Refuses a setting that is neither "auto" nor what the configuration says.
+--- Refuses a setting that is neither "auto" nor equal to the configuration's value.
 ---@param path string
 ---@param key string as messages name it
----@param value any the configuration's
+---@param value any the configuration's value
 function EngineSettings:agree(path, key, value)
   local asked = self:at(path)
   if asked == nil or asked == "auto" or same(asked, value) then return end
   self:fail(path, " is ", asked, ", but ", key, " is ", value, '; wanted "auto" or the same')
 end
 
---- Refuses a setting that is anything but "auto" or one of some values.
+--- Refuses a setting unless it is "auto" or one of the harmless values.
 ---@param path string
 ---@param harmless table<any, true>
----@param why string and what to use instead
+---@param why string reason, with an alternative
 function EngineSettings:refuse(path, harmless, why)
   local asked = self:at(path)
   if asked ~= nil and asked ~= "auto" and not harmless[asked] then
@@ -96,9 +96,9 @@ function EngineSettings:refuse(path, harmless, why)
   end
 end
 
---- Gives a key of the configuration a value, unless the configuration says otherwise itself.
+--- Sets a key of the configuration, unless the user has set it to another value.
 ---@param c moonring.Configuration
----@param said string what asks for it, to begin a message with
+---@param said string the setting that requires it, as the beginning of an error message
 ---@param key string
 ---@param value any
 function engine_settings.give(c, said, key, value)
@@ -110,8 +110,8 @@ function engine_settings.give(c, said, key, value)
   c[key] = value
 end
 
---- The same of a setting.
----@param path string where that was asked for
+--- As `give`, for a setting at a path.
+---@param path string the setting that requires it
 ---@param key string
 ---@param value any
 function EngineSettings:set(path, key, value)
@@ -119,7 +119,7 @@ function EngineSettings:set(path, key, value)
     show(self:at(path))), key, value)
 end
 
--- The paths of all settings, in order: a map's are those in it.
+-- Paths and values of all settings that are set, sorted; maps are expanded.
 local function leaves(values, prefix, found)
   for name, value in pairs(values) do
     local path = prefix .. tostring(name)
@@ -134,13 +134,13 @@ local function leaves(values, prefix, found)
   return found
 end
 
--- Settings that have no effect: by path, or by a section's, whose defaults are not known.
+-- Settings without effect: by path with their defaults, or all in a section.
 ---@class moonring.IdleSettings
 ---@field why string
----@field defaults? table<string, any> path -> the engine's own value, of which nothing is said
----@field sections? string[] all that begins with one of these
+---@field defaults? table<string, any> path -> the engine's default, for which no note is needed
+---@field sections? string[] prefixes: all settings in these sections
 
--- The reason why a setting has no effect, and its default.
+-- The reason why a setting has no effect, and its default; nil if it is not known.
 local function idle(path, groups)
   for _, group in ipairs(groups) do
     local default = group.defaults and group.defaults[path]
@@ -151,7 +151,7 @@ local function idle(path, groups)
   end
 end
 
--- Every path that is known, for the nearest one.
+-- All known paths, for suggestions.
 local function all_known(self, groups)
   local known = {}
   for path in pairs(self.looked_at) do known[#known + 1] = path end
@@ -161,8 +161,8 @@ local function all_known(self, groups)
   return known
 end
 
---- What is left of the settings: one line a reason in c.notes for those without effect; others are
---- refused.
+--- Handles all settings that were not read yet: adds one note per reason for those without effect,
+--- and refuses others.
 ---@param groups moonring.IdleSettings[]
 function EngineSettings:rest(groups)
   local said, order = {}, {}
@@ -172,7 +172,7 @@ function EngineSettings:rest(groups)
       local why, default = idle(path, groups)
       if not why then
         self:fail("unknown setting '", path, "'", system.did_you_mean(path, all_known(self,
-          groups)), "; what it would change cannot be told: leave it out")
+          groups)), "; what it would change cannot be told: remove it")
       end
       if default == nil or not key_values.same(each.value, default) then
         if not said[why] then order[#order + 1] = why end

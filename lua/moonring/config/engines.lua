@@ -1,4 +1,4 @@
---- Settings of other engines as a configuration's own keys: DeepSpeed's, FSDP's, accelerate's.
+--- Converts settings of other engines (DeepSpeed, FSDP, accelerate) to keys of the configuration.
 local accelerator = require "moonring.config.accelerator"
 local deepspeed = require "moonring.config.deepspeed"
 local fsdp = require "moonring.config.fsdp"
@@ -6,8 +6,8 @@ local fsdp = require "moonring.config.fsdp"
 ---@class moonring.engines
 local engines = {}
 
---- Takes what they say into the configuration, and adds lines to c.notes. Errors: INVALID_ARGUMENT,
---- naming key, file and setting.
+--- Applies them to the configuration, and adds notes to c.notes. Errors: INVALID_ARGUMENT, naming
+--- key, file and setting.
 ---@param c moonring.Configuration
 function engines.apply(c)
   deepspeed.apply(c)

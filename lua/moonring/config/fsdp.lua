@@ -1,7 +1,7 @@
---- PyTorch's FSDP as Transformers and accelerate name it (keys fsdp and fsdp_config): what is
--- sharded becomes zero_stage and zero_group, offload becomes offload_optimizer and offload_weights.
--- Of the rest what would change the numbers is refused, and what cannot has no effect, which is
--- said once. fsdp_config may be accelerate's whole file: its section fsdp_config is what counts.
+--- PyTorch FSDP's settings in the form of Transformers and accelerate (keys fsdp and fsdp_config).
+-- Sharding sets zero_stage and zero_group, offload sets offload_optimizer and offload_weights.
+-- Other settings that would change results are refused; those without effect are listed in a note.
+-- fsdp_config may be a whole accelerate file; then its section fsdp_config is used.
 local engine_settings = require "moonring.config.engine_settings"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
@@ -9,7 +9,7 @@ local system = require "moonring.native.system"
 ---@class moonring.fsdp
 local fsdp = {}
 
--- What a word of `fsdp`, or a sharding strategy, shards.
+-- Keys set by a word of `fsdp`, or by a sharding strategy.
 local SHARDED = {
   full_shard = { zero_stage = 3 },
   shard_grad_op = { zero_stage = 2 },
@@ -28,20 +28,21 @@ local LAUNCHED = { why = "moonring -n, torchrun and Slurm start the ranks", defa
   }, sections = { "num_processes", "main_process_ip", "main_process_port", "tpu_env",
     "tpu_use_cluster", "tpu_use_sudo", "tpu_name", "tpu_zone", "dynamo_config", "kt_config" } }
 
--- Under their own names, which may have fsdp_ before them.
+-- Settings without effect, with reasons. Names may begin with fsdp_.
 local IDLE = {
-  { "the model's own blocks are what is sharded", { "auto_wrap_policy", "min_num_params",
+  { "sharding is always by the model's blocks", { "auto_wrap_policy", "min_num_params",
     "transformer_layer_cls_to_wrap", "ignored_modules" } },
-  { "blocks are gathered one ahead and let go after it; the numbers are the same",
+  { "blocks are gathered one ahead and freed after use; results are the same",
     { "backward_prefetch", "backward_prefetch_policy", "forward_prefetch", "limit_all_gathers",
       "use_orig_params" } },
-  { "each rank reads of the weights what it holds", { "cpu_ram_efficient_loading",
+  { "each rank reads only its shards of the weights", { "cpu_ram_efficient_loading",
     "sync_module_states" } },
-  { "a saved model is always whole, and checkpoints are the runtime's own", { "state_dict_type" } },
-  { "recompute says what backward makes again", { "activation_checkpointing" } },
+  { "saved models are always whole, and checkpoints have a format of their own",
+    { "state_dict_type" } },
+  { "set recompute instead", { "activation_checkpointing" } },
 }
 
--- The words of `fsdp`; none where it asks for nothing.
+-- The words of `fsdp` as a list; empty if it is off.
 local function words_of(asked)
   local words = {}
   for key, each in pairs(type(asked) == "table" and asked or {}) do
@@ -57,7 +58,7 @@ local function words_of(asked)
   return words
 end
 
--- What they ask for: the name of what is sharded, and whether it is offloaded.
+-- The sharding word of `fsdp`, and whether it includes offload.
 local function wish_of(asked)
   local words, sharded, offload = words_of(asked), nil, false
   for _, word in ipairs(words) do
@@ -74,7 +75,7 @@ local function wish_of(asked)
   return sharded, offload
 end
 
--- A setting by its name or by fsdp_ and its name, and the path that it has.
+-- The value of a setting named `name` or fsdp_`name`, and its path.
 local function setting(s, prefix, name)
   for _, path in ipairs { prefix .. name, prefix .. "fsdp_" .. name } do
     local value = s:at(path)
@@ -82,8 +83,8 @@ local function setting(s, prefix, name)
   end
 end
 
--- The sharding strategy that settings name, and where; version 2 has reshard_after_forward alone,
--- which older files have for the name.
+-- The sharding strategy and its path. Version 2 of FSDP has only reshard_after_forward, whose value
+-- is the strategy's name in older files.
 local function strategy_of(s, prefix)
   setting(s, prefix, "version")
   local asked, path = setting(s, prefix, "sharding_strategy")
@@ -100,7 +101,7 @@ local function strategy_of(s, prefix)
     .. "HYBRID_SHARD_ZERO2, got ", asked)
 end
 
--- accelerate's file around the settings.
+-- Checks the fields of accelerate's file around fsdp_config.
 local function check_file(s)
   local kind = s:at "distributed_type"
   if kind ~= nil and kind ~= "FSDP" then
@@ -115,10 +116,10 @@ local function check_file(s)
   if s:at "use_cpu" == true and not c.use_cpu then
     s:fail "use_cpu is true: wanted use_cpu: true beside it"
   end
-  s:refuse("kt_config.enabled", { [false] = true }, "experts run in the runtime itself")
+  s:refuse("kt_config.enabled", { [false] = true }, "experts are computed by Moonring itself")
 end
 
--- Settings of fsdp_config; what they shard, and whether they offload.
+-- Reads fsdp_config: the sharding word, its path, and whether parameters are offloaded.
 local function read(s)
   local prefix = ""
   if s:at "fsdp_config" then
@@ -131,7 +132,7 @@ local function read(s)
     s:refuse(prefix .. name, { [false] = true }, "there are no TPUs")
   end
   for _, name in ipairs { "mixed_precision_policy", "fsdp_mixed_precision_policy" } do
-    s:refuse(prefix .. name, { [""] = true }, "bf16, fp16 and pure_bf16 say the precision")
+    s:refuse(prefix .. name, { [""] = true }, "set bf16, fp16 or pure_bf16 instead")
   end
   local groups = { prefix ~= "" and LAUNCHED or nil }
   for _, each in ipairs(IDLE) do
@@ -146,9 +147,9 @@ local function read(s)
   return sharded, path, offload
 end
 
---- Sets zero_stage, zero_group, offload_optimizer and offload_weights as `c.fsdp` and
---- `c.fsdp_config` ask for. Refuses what they ask for that there is not, what they and the
---- configuration say otherwise, and deepspeed beside them.
+--- Sets zero_stage, zero_group, offload_optimizer and offload_weights from `c.fsdp` and
+--- `c.fsdp_config`. Fails for unsupported settings, for contradictions to each other or to the
+--- configuration, and if deepspeed is set too.
 ---@param c moonring.Configuration
 function fsdp.apply(c)
   local sharded, offload = wish_of(c.fsdp)
@@ -159,7 +160,7 @@ function fsdp.apply(c)
   end
   if s then
     local named, path, more = read(s)
-    -- Transformers' fsdp says no more of version 2 than that it is wanted.
+    -- Transformers' `fsdp` only enables FSDP version 2; its word does not select the strategy.
     if named and sharded and named ~= sharded and not path:find "reshard_after_forward$" then
       s:fail(path, " is ", s:at(path), ", but fsdp is ", sharded, "; wanted the same")
     end

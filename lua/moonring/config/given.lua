@@ -1,5 +1,6 @@
---- What a configuration's file and the words behind it say: keys and values, unchecked, and where
--- each stands. Words win; a map in a word is merged into the file's, as OmegaConf merges them.
+--- Reads the keys and values of a configuration's file and of command-line words, unchecked, with
+-- the position of each. Words override the file; a map in a word is merged into the file's, as in
+-- OmegaConf.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
@@ -12,11 +13,11 @@ local fail, show = errors.fail, key_values.show
 local given = {}
 
 ---@class moonring.GivenKeys
----@field values table<string, any> by the keys' own names
----@field written table<string, string> scalars as the file writes them
----@field places table<string, string> "train.yaml:3: ", or of a word "KEY=VALUE: "
----@field from_file table<string, string> the same, of keys that the file gave alone
----@field notes string[] keys that are passed over
+---@field values table<string, any> by key, with aliases resolved
+---@field written table<string, string> scalars as written in the file
+---@field places table<string, string> "train.yaml:3: ", or for a word "KEY=VALUE: "
+---@field from_file table<string, string> the same, only for keys from the file
+---@field notes string[] notes about skipped keys
 
 local function extra_args()
   local asked = (system.environment "ALLOW_EXTRA_ARGS" or ""):lower()
@@ -27,7 +28,7 @@ local NULL = { [""] = true, ["~"] = true, null = true, Null = true, NULL = true 
 
 local function is_map(value) return type(value) == "table" and #value == 0 end
 
--- A value over an older one: maps key by key, anything else in its place.
+-- Merges a value over an older one: maps key by key; anything else is replaced.
 local function over(older, value)
   if not is_map(older) or not is_map(value) then return value end
   local merged = {}
@@ -36,14 +37,15 @@ local function over(older, value)
   return merged
 end
 
--- A text in quotes, as YAML has it; nil where it is none.
+-- The content of a quoted YAML string; nil for other texts.
 local function quoted(text)
   if not (text:find "^\".*\"$" or text:find "^'.*'$") then return nil end
   local ok, value = pcall(system.yaml_decode, text)
   return ok and type(value) == "string" and value or nil
 end
 
--- A map or list of a word. A parser quotes what it does not understand.
+-- Parses a map or list in a word. For secret keys the parser's message, which quotes its input, is
+-- replaced.
 local function map_or_list(name, text)
   local ok, value = pcall(system.yaml_decode, text, name)
   if ok then return value end
@@ -51,8 +53,8 @@ local function map_or_list(name, text)
   error(value, 0)
 end
 
--- "key=value" (a leading "--" is fine), or "key.inner=value" for a key that is a map. Values are
--- YAML scalars, maps and lists.
+-- Parses "key=value" (or "--key=value"), or "key.inner=value" for a key that is a map. Values are
+-- YAML scalars, maps or lists.
 local function word_of(word)
   local name, inner, text = word:match "^%-?%-?([%w_]+)(%.?[%w_.]*)=(.*)$"
   if not name then
@@ -79,7 +81,7 @@ local function read_file(path, entries)
   end
 end
 
--- Entries in the order in which they stand: the file's by line, then the words.
+-- Entries in order: those of the file by line, then the words.
 local function sorted(entries)
   local list = {}
   for _, entry in pairs(entries) do list[#list + 1] = entry end
@@ -90,7 +92,7 @@ local function sorted(entries)
   return list
 end
 
--- All keys that there are not, in one message.
+-- Reports all unknown keys in one message.
 local function refuse(unknown)
   local said = {}
   for i, entry in ipairs(unknown) do
@@ -99,15 +101,14 @@ local function refuse(unknown)
   if #said > 0 then fail(table.concat(said, "; ")) end
 end
 
--- The entries by the keys' own names. Unknown keys are noted and left out where the environment
--- asks for it.
+-- Resolves aliases. Unknown keys are errors; with ALLOW_EXTRA_ARGS they are skipped with a note.
 local function known(entries)
   local rows, unknown = key_values.rows(), {}
   local found = { values = {}, written = {}, places = {}, from_file = {}, notes = {} }
   local function take(entry)
     local own = keys.aliases[entry.name] or entry.name
     if own ~= entry.name and entry.value == system.null then
-      return -- an older name, as a dump of all keys has it
+      return -- an older name that is null, as in a dump of all keys
     end
     if found.values[own] ~= nil or (own ~= entry.name and entries[own]) then
       fail(entry.place, entry.name, " is another name of ", own, ", which is given too")
@@ -116,7 +117,7 @@ local function known(entries)
       found.places[own], found.from_file[own] = entry.place, entry.from_file and entry.place or nil
     elseif extra_args() then
       found.notes[#found.notes + 1] = entry.place .. "unknown key '" .. entry.name .. "'"
-        .. key_values.nearest(entry.name) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
+        .. key_values.nearest(entry.name) .. " is skipped, because ALLOW_EXTRA_ARGS is set"
     else
       unknown[#unknown + 1] = entry
     end
@@ -126,9 +127,9 @@ local function known(entries)
   return found
 end
 
---- Reads a file and the words behind it. Errors: INVALID_ARGUMENT for a file that is no YAML or
---- holds no keys, a word that is no key=value, a key that is given by two of its names, and one
---- message for all keys that there are not, each with its place and the nearest name.
+--- Reads a file and command-line words. Errors: INVALID_ARGUMENT if the file is not valid YAML or
+--- has no keys, for a word that is not key=value, for a key given by two of its names, and one
+--- message for all unknown keys, each with its position and the nearest name.
 ---@param path? string
 ---@param words string[] key=value
 ---@return moonring.GivenKeys

@@ -1,5 +1,5 @@
---- A training configuration: a YAML (or JSON) file, then key=value overrides (given.lua), checked
--- by key_values.lua.
+--- A training configuration: a YAML (or JSON) file with key=value overrides (given.lua), checked by
+-- key_values.lua.
 local errors = require "moonring.base.errors"
 local given = require "moonring.config.given"
 local key_pairs = require "moonring.config.key_pairs"
@@ -19,7 +19,7 @@ local function is_off(value)
   return value == nil or OFF[value] == true
 end
 
--- Why a key that was given changes nothing, where that is so.
+-- The reason why a key that is set has no effect; nil if it has one.
 local function idle(row, values)
   if row.ignored or not row.of then return row.ignored end
   local of, wanted = row.of, {}
@@ -32,8 +32,8 @@ local function idle(row, values)
   return is_off(value) and ("it acts with %s"):format(of) or nil
 end
 
--- A line for each key that was given and changes nothing. Of keys that go with another one, which
--- has no effect either, that one's line is enough.
+-- Adds a note for each key that is set without effect. For keys that configure another key without
+-- effect, only that one's note is added.
 local function idle_notes(names, values, found, notes)
   local rows = key_values.rows()
   local function changed(name) return not same(values[name], rows[name][3]) end
@@ -49,7 +49,7 @@ local function idle_notes(names, values, found, notes)
   end
 end
 
--- What a key's row reads: of texts what the file has, so that 1e5 and 007 stay what they are.
+-- The value of a key for parsing. Text keys use the text of the file, so that 1e5 and 007 are kept.
 local function value_of(found, name)
   local value, kind = found.values[name], key_values.rows()[name][2]
   local is_scalar = type(value) == "number" or type(value) == "boolean"
@@ -57,12 +57,11 @@ local function value_of(found, name)
   return value
 end
 
---- Reads a file and the overrides, which win. Errors name the file and line: all unknown keys (with
---- the nearest), one that is not supported yet, a value of a wrong type. They end the process with
---- exit code 2.
+--- Reads a file and overrides, which win. Errors name the file and line: all unknown keys (with
+--- suggestions), unsupported values, values of a wrong type. They end the process with exit code 2.
 ---@param path? string
----@param words string[] key=value, a leading "--" is fine; values as YAML scalars, lists or maps
----@param allowed? moonring.KeyRow[] keys that this command alone has
+---@param words string[] key=value or --key=value; values are YAML scalars, lists or maps
+---@param allowed? moonring.KeyRow[] additional keys of this command
 ---@return moonring.Configuration
 function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do key_values.add(row) end
@@ -84,16 +83,16 @@ function config.load(path, words, allowed)
   return result
 end
 
---- The configuration of a command: CONFIG.yaml, where the first word is no key=value, and the words
---- after it. Without any word: how the command is used, and exit code 2.
+--- The configuration of a command: CONFIG.yaml, if the first word is not key=value, and further
+--- words. Without any word it fails with the command's usage and exit code 2.
 ---@param words string[] `arg`
----@param allowed? moonring.KeyRow[] keys that this command alone has
+---@param allowed? moonring.KeyRow[] additional keys of this command
 ---@return moonring.Configuration
 function config.command(words, allowed)
   if #words == 0 then
     local name = tostring(words[0]):match "([%w_]+)%.lua$"
     fail("usage: ", system.read(words[0]):match "^%-%-%- (moonring [^:\n]*):" or name,
-      "; moonring help ", name, " says more")
+      "; see moonring help ", name)
   end
   local rest, path = {}, nil
   for i, word in ipairs(words) do
@@ -102,7 +101,7 @@ function config.command(words, allowed)
   return config.load(path, rest, allowed)
 end
 
---- Refuses a configuration that lacks one of these keys.
+--- Fails if one of these keys is absent.
 ---@param loaded moonring.Configuration
 ---@param required string[]
 function config.require_keys(loaded, required)
@@ -111,8 +110,8 @@ function config.require_keys(loaded, required)
   end
 end
 
---- Refuses a file to write whose folder is not there, or that is a folder, before the work that it
---- is for. A key that is absent is fine.
+--- Checks the path of an output file before the work that produces it: its folder must exist, and
+--- it must not be a folder itself. The key may be absent.
 ---@param loaded moonring.Configuration
 ---@param name string the key that names the file
 function config.check_output(loaded, name)
@@ -125,15 +124,15 @@ function config.check_output(loaded, name)
   if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
 end
 
---- Calls a function; an error whose words begin with a key that the file gave begins with its place
---- there ("train.yaml:3: ").
+--- Calls a function. If it raises an error about a key that the file sets, the key's position
+--- ("train.yaml:3: ") is put before the message.
 ---@param loaded moonring.Configuration
 ---@param f function
----@param ... any what f takes
----@return any ... what f gives
+---@param ... any arguments of f
+---@return any ... results of f
 function config.placed(loaded, f, ...) return placed.call(loaded, f, ...) end
 
---- Ends the script: "moonring: " and the arguments joined, exit code 2 (moonring.errors.fail).
+--- Ends the script with exit code 2: "moonring: " and the arguments concatenated (base/errors.lua).
 ---@param ... string | number
 function config.fail(...) errors.fail(...) end
 

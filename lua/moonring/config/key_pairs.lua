@@ -1,5 +1,5 @@
---- Keys that say the same in two ways, or of which one wins where both are given: settled as soon
--- as they are read, with a line for what has no effect.
+--- Resolves pairs of keys that have the same meaning, or of which one overrides the other, directly
+-- after reading. Adds notes for keys without effect.
 local system = require "moonring.native.system"
 
 ---@class moonring.key_pairs
@@ -9,14 +9,14 @@ local function is_given(c, name) return c.given[name] ~= nil and c.given[name] ~
 
 local function note(c, ...) c.notes[#c.notes + 1] = table.concat { ... } end
 
--- LLaMA-Factory loads the weights in bf16 where both are there, and pure_bf16 is what that means.
+-- LLaMA-Factory loads weights in bf16 if both keys are set, which equals pure_bf16.
 local function precision(c)
   if not (c.bf16 and c.pure_bf16) then return end
   c.bf16 = false
   note(c, "bf16: no effect: pure_bf16 is given too, and wins")
 end
 
--- Older names of the Trainer's, for what another key says.
+-- Older key names of the Hugging Face Trainer.
 local function older_names(c)
   if c.no_cuda then c.use_cpu = true end
   if not c.adafactor then return end
@@ -34,7 +34,7 @@ local function warmup(c)
       note(c, "warmup_ratio: no effect: warmup_steps is given too, and wins (got ", c.warmup_ratio,
         ")")
     end
-    note(c, "warmup_steps: ", steps, " is a part of all steps, as in Transformers 5")
+    note(c, "warmup_steps: ", steps, " is a fraction of all steps, as in Transformers 5")
     c.warmup_ratio, c.warmup_steps = steps, 0
   elseif steps >= 1 and c.warmup_ratio > 0 then
     note(c, "warmup_ratio: no effect: warmup_steps is given too, and wins (got ", c.warmup_ratio,
@@ -49,7 +49,7 @@ local function length(c)
   end
 end
 
--- Transformers reads a text; a map says the same.
+-- Converts a map to the text that Transformers uses.
 local function optimizer_options(c)
   if type(c.optim_args) ~= "table" then return end
   local pairs_of = {}
@@ -60,7 +60,7 @@ local function optimizer_options(c)
   c.optim_args = table.concat(pairs_of, ", ")
 end
 
---- Settles them in a configuration whose values are checked.
+--- Applies all rules to a checked configuration.
 ---@param c moonring.Configuration
 function key_pairs.settle(c)
   precision(c)

@@ -1,5 +1,5 @@
---- The keys' table as LuaCATS: the type moonring.Configuration, for editors. lua/types/
--- configuration.lua is what `text` gives:
+--- Generates the LuaCATS type moonring.Configuration from the table of keys, for editors. `text`
+-- returns the contents of lua/types/configuration.lua:
 --   moonring docs/configuration_types.lua > lua/types/configuration.lua
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -14,16 +14,16 @@ local WIDTH = 96
 local HEAD = [[
 ---@meta moonring.configuration
 
---- A checked configuration: a value for every key, nil where it is null. Keys that may be given and
---- change nothing, or must keep their default, are not here: `moonring help train` lists them all.
+--- A checked configuration: a value for every key, nil if it is null. Keys that have no effect or
+--- must keep their default are not listed here: `moonring help train` lists all keys.
 ---@class moonring.Configuration
 ---@field path? string the file that it was read from
----@field given table<string, any> what the file and the words say, unchecked
----@field notes string[] lines to show: what was passed over, what changes nothing
----@field places table<string, string> where the file gave a key: "train.yaml:3: "
+---@field given table<string, any> values as given by the file and the words, unchecked
+---@field notes string[] messages about skipped keys, and keys without effect
+---@field places table<string, string> where the file sets a key: "train.yaml:3: "
 ]]
 
--- Words as comment lines.
+-- Wraps a text into comment lines.
 local function comment(text)
   local lines, line = {}, ""
   for word in text:gmatch "%S+" do
@@ -45,14 +45,14 @@ end
 
 local function field(row)
   local optional, words = row[3] == system.null, row[4]
-  if not optional then words = words .. "; " .. tostring(row[3]) .. " where absent" end
+  if not optional then words = words .. "; default " .. tostring(row[3]) end
   local name, kind = row[1] .. (optional and "?" or ""), type_of(row)
   local line = ("---@field %s %s"):format(name, kind)
   if #line > 100 then line = ("---@field %s %s"):format(name, TYPES[row[2]]) end
   return comment(words) .. "\n" .. line
 end
 
---- The whole file.
+--- The contents of the whole file.
 ---@return string
 function key_types.text()
   local lines = {}

@@ -1,4 +1,4 @@
---- The value of one key: read by its type, and checked by its row in keys.
+--- Parses and checks the value of one key by its row.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local own_pieces = require "moonring.choices.custom_pieces"
@@ -10,37 +10,37 @@ local fail = errors.fail
 ---@class moonring.key_values
 local key_values = {}
 
----@class moonring.KeyRow one key: { name, type, default, meaning }
+---@class moonring.KeyRow one key: { name, type, default, meaning }; details are in keys/init.lua
 ---@field [1] string the key
 ---@field [2] "int" | "float" | "bool" | "string" | "list" | "any"
----@field [3] any the default; `moonring.null`: may be left out
----@field [4] string its meaning, for help
----@field choices? any[] the values that are accepted
----@field others? any[] values that are known and not supported yet
----@field spellings? table<string, string> other words for choices, or for what the key takes
----@field only? string the default alone is accepted, for this reason
----@field ignored? string any value is accepted and has no effect, for this reason; a line says so
----@field of? string | string[] the key, or key and values, beside which alone it acts
----@field least? number the lowest number that is accepted
----@field most? number the highest
----@field below? number in place of `most`: what every number that is accepted is below
----@field above? number in place of `least`: what every number that is accepted is above
----@field nullable? boolean null is a value beside the default
----@field stages? string[] where alone it acts
----@field finetuning? string | string[] kinds of fine-tuning where alone it acts
----@field own_file? boolean the path of a Lua file is accepted too: own_pieces.lua
----@field mark? fun(c: moonring.Configuration): string stands for the value in comparisons
----@field secret? boolean its value is written nowhere
----@field part_of? string a key without effect whose line is enough where both are given
----@field machine? boolean machines of a run may differ in it
---- what becomes of a run that goes on from a checkpoint under another value; refused where absent
+---@field [3] any the default; `moonring.null`: the key may be absent
+---@field [4] string its meaning, shown by help
+---@field choices? any[] accepted values
+---@field others? any[] known values that are not supported yet
+---@field spellings? table<string, string> other spelling -> choice or value
+---@field only? string only the default is accepted, for this reason
+---@field ignored? string any value is accepted without effect, for this reason; a note states it
+---@field of? string | string[] the key, or key and values, that this key needs to have an effect
+---@field least? number inclusive lower bound
+---@field most? number inclusive upper bound
+---@field below? number exclusive upper bound, instead of `most`
+---@field above? number exclusive lower bound, instead of `least`
+---@field nullable? boolean null is accepted in addition to the default
+---@field stages? string[] stages that have the key
+---@field finetuning? string | string[] finetuning types that have the key
+---@field own_file? boolean the path of a Lua file is accepted too (custom_pieces.lua)
+---@field mark? fun(c: moonring.Configuration): string represents the value in comparisons
+---@field secret? boolean its value is never written to files or logs
+---@field part_of? string the key that this one configures: only that key's note is shown
+---@field machine? boolean may differ between machines of a run
+--- what happens if a run resumes with another value than its checkpoint's; default: "refused"
 ---@field resume? "free" | "told" | "refused"
 
 local later = "not supported yet"
 
 local rows, names = {}, {}
 
---- Adds a key to those that are known.
+--- Adds a row to the known keys.
 ---@param row moonring.KeyRow
 function key_values.add(row)
   rows[row[1]] = row
@@ -50,16 +50,16 @@ end
 for row in keys.rows() do key_values.add(row) end
 for alias in pairs(keys.aliases) do names[#names + 1] = alias end
 
---- All keys that are known, by name.
+--- All known keys, by name.
 ---@return table<string, moonring.KeyRow>
 function key_values.rows() return rows end
 
---- The nearest key to a word that is none: "; did you mean NAME?" or "".
+--- A suggestion for an unknown key: "; did you mean NAME?", or "" if none is similar.
 ---@param name string
 ---@return string
 function key_values.nearest(name) return system.did_you_mean(name, names) end
 
---- A value as a message shows it.
+--- Formats a value for a message.
 ---@param value any
 ---@return string
 function key_values.show(value)
@@ -68,7 +68,7 @@ function key_values.show(value)
   return tostring(value)
 end
 
--- A number as YAML reads it, quoted or on the command line too: 32_768, 1e3, 0x10.
+-- Parses a number in YAML's syntax, also if quoted or from the command line: 32_768, 1e3, 0x10.
 local function number_of(value)
   if type(value) == "string" then
     value = value:match "^%s*([%w.+:_-]+)%s*$"
@@ -79,7 +79,7 @@ local function number_of(value)
   return value
 end
 
--- Words of YAML 1.1, of Python's and of HfArgumentParser's string_to_bool.
+-- Booleans of YAML 1.1, Python and HfArgumentParser's string_to_bool.
 local TRUTH = {}
 for _, word in ipairs { "true", "yes", "on", "y", "t", "1" } do TRUTH[word] = true end
 for _, word in ipairs { "false", "no", "off", "n", "f", "0" } do TRUTH[word] = false end
@@ -101,7 +101,7 @@ local PARSE = {
     if type(value) == "table" then
       for key, item in pairs(value) do
         if type(key) ~= "number" or item == system.null or type(item) == "table" then return nil end
-        items[key] = tostring(item) -- [1, 2] are names too
+        items[key] = tostring(item) -- numbers become strings
       end
       return items
     end
@@ -117,7 +117,7 @@ local function contains(list, value)
   return false
 end
 
---- Whether two values of a key are the same: a list of one is its item.
+--- Whether two values of a key are equal; a list of one item equals the item.
 ---@param a any
 ---@param b any
 ---@return boolean
@@ -126,7 +126,7 @@ function key_values.same(a, b)
   return type(a) == "table" and #a == 1 and a[1] == b
 end
 
--- A word for one of the choices: another spelling, or its own in other letters (Cosine).
+-- The choice that a word means: by `spellings`, or ignoring case (Cosine).
 local function chosen(row, word)
   local lower = tostring(word):lower()
   local spelled = row.spellings and row.spellings[lower]
@@ -137,10 +137,10 @@ local function chosen(row, word)
   return word
 end
 
--- Why another value than the default is refused.
+-- The reason for a refusal, in parentheses.
 local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
 
---- The checked value of one key that is known; `place` begins the message: "train.yaml:3: ".
+--- Checks and returns the value of a known key; `place` begins error messages: "train.yaml:3: ".
 ---@param place string
 ---@param name string
 ---@param value any

@@ -1,14 +1,15 @@
---- A configuration from a table of keys and values, as a script writes it down.
+--- Creates a configuration from a Lua table of keys and values.
 local config = require "moonring.config"
 local system = require "moonring.native.system"
 
--- A value as key=value has it on the command line.
+-- A value as command-line text.
 local function text_of(value)
   if value == system.null then return "null" end
   return type(value) == "table" and system.json_encode(value) or tostring(value)
 end
 
---- Checks keys and values as those of a file are checked. Errors: INVALID_ARGUMENT, naming the key.
+--- Checks keys and values as if they were read from a file. Errors: INVALID_ARGUMENT, naming the
+--- key.
 ---@param given table<string, any>
 ---@return moonring.Configuration
 return function(given)

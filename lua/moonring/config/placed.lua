@@ -1,5 +1,5 @@
---- Puts the file and line of a key before errors about its value. Whichever layer raises such an
--- error begins its message with the key.
+--- Adds the file and line of a key to errors about its value. Such errors begin with the key,
+-- whichever module raises them.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
@@ -7,13 +7,13 @@ local keys = require "moonring.config.keys"
 ---@class moonring.placed
 local placed = {}
 
--- Lua modules of native functions that take values of keys. Their messages begin with the
+-- Modules of native functions with values of keys as arguments. Their messages begin with the
 -- function's name: "trainer.schedule: ".
 local ROOMS = { trainer = true, data = true, model = true, attention = true, comm = true,
   objectives = true }
 
--- The key that a message begins with ("KEY: ..", "KEY must ..", "KEY is .."), by its own name, and
--- the message without the native function's name, which says nothing to a user.
+-- The key at the beginning of a message ("KEY: ..", "KEY must ..", "KEY is .."), with aliases
+-- resolved, and the message without the native function's name, which users do not know.
 local function key_of(words)
   local room, rest = words:match "^(%l+)%.[%l_]+: (.*)$"
   local bare = ROOMS[room] and rest or words
@@ -30,12 +30,12 @@ local function answer(c, ok, ...)
   error(why, 0)
 end
 
---- Calls a function; an error whose words begin with a key that the file gave begins with its place
---- there ("train.yaml:3: ").
+--- Calls a function. If it raises an error about a key that the file sets, the key's position
+--- ("train.yaml:3: ") is put before the message.
 ---@param c moonring.Configuration
 ---@param f function
----@param ... any what f takes
----@return any ... what f gives
+---@param ... any arguments of f
+---@return any ... results of f
 function placed.call(c, f, ...) return answer(c, pcall(f, ...)) end
 
 return placed

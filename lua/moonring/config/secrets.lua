@@ -1,12 +1,12 @@
---- Values that no message shows: of keys that are secrets (keys: secret), and of misspelt names of
--- such keys. A terminal is recorded, a log is sent to others.
+--- Hides secret values in messages, because terminals are recorded and logs are sent to others:
+-- values of keys marked as secret, and of misspelt names of such keys.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
 ---@class moonring.secrets
 local secrets = {}
 
--- Words in the names of what holds a password of some kind.
+-- Patterns of names that usually hold credentials.
 local WORDS = { "token$", "secret", "passw", "api_?key", "webhook" }
 
 local is_secret, names = {}, {}
@@ -14,8 +14,8 @@ for row in keys.rows() do
   is_secret[row[1]], names[#names + 1] = row.secret == true, row[1]
 end
 
---- Whether what stands under a name is not to be shown.
----@param name string a key, or what was meant for one
+--- Whether the value of a name must not be shown.
+---@param name string a key, possibly misspelt
 ---@return boolean
 function secrets.is_one(name)
   name = keys.aliases[name] or name
@@ -27,7 +27,7 @@ function secrets.is_one(name)
   return is_secret[system.did_you_mean(name, names):match "'([%w_]+)'"] or false
 end
 
---- A value's text for a message about a key.
+--- The text of a value for messages: "***" for secrets.
 ---@param name string
 ---@param text string
 ---@return string

@@ -1,10 +1,10 @@
---- Steps as a key names them: "4", or "3-5" with both ends.
+--- Parses step ranges in keys: "4", or "3-5", both ends included.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.step_range
 local step_range = {}
 
---- First and last step of the key `trace`; nothing where it is absent. Errors: INVALID_ARGUMENT.
+--- First and last step of the key `trace`; nil if it is absent. Errors: INVALID_ARGUMENT.
 ---@param c moonring.Configuration
 ---@return integer? first
 ---@return integer? last

@@ -1,23 +1,23 @@
---- What a run does: do_train, do_eval, do_predict. As LLaMA-Factory, but that a configuration
+--- Tasks of a run: do_train, do_eval, do_predict, as in LLaMA-Factory, except that a configuration
 -- without any of them trains.
 
 ---@class moonring.tasks
 local tasks = {}
 
-local TRAINS = "do_train, do_eval and do_predict are all absent: the run trains, as if it said "
+local TRAINS = "do_train, do_eval and do_predict are all absent: the run trains, as with "
   .. "do_train: true"
 local NOTHING = "nothing is done: do_train is false, and neither do_eval nor do_predict is true"
 local IDLE = "%s: no effect: nothing is trained (do_train is %s)"
 
--- Keys of a training alone that somebody might expect to act.
+-- Keys that only affect training, but might be expected to have an effect without it.
 local OF_TRAINING = { "resume_from_checkpoint", "overwrite_output_dir", "load_best_model_at_end",
   "precompute_ref_log_probs" }
 
 local function note(c, line) c.notes[#c.notes + 1] = line end
 
---- Settles the three keys. do_train is what it was given as; where it is absent, true unless
---- do_eval or do_predict is. Where nothing is trained, do_eval is true with an eval_strategy, as in
---- the Hugging Face Trainer. c.notes says what is not as written.
+--- Resolves the three keys. An absent do_train becomes true unless do_eval or do_predict is.
+--- Without training, do_eval becomes true if there is an eval_strategy, as in the Hugging Face
+--- Trainer. Notes about changes are added to c.notes.
 ---@param c moonring.Configuration
 function tasks.settle(c)
   if c.given.do_train == nil and not c.do_train then
@@ -33,7 +33,7 @@ function tasks.settle(c)
   c.precompute_ref_log_probs = false
 end
 
---- Whether a run does nothing at all.
+--- Whether a run has no task.
 ---@param c moonring.Configuration
 ---@return boolean
 function tasks.none(c) return not (c.do_train or c.do_eval or c.do_predict) end

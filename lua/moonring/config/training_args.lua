@@ -1,12 +1,12 @@
---- training_args.yaml: what a run was asked for, whole, so that it can be had again: `moonring
--- train training_args.yaml`.
+--- training_args.yaml: the complete configuration of a run, to repeat it: `moonring train
+-- training_args.yaml`.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
 ---@class moonring.training_args
 local training_args = {}
 
--- Numbers and texts as JSON writes them are YAML's too.
+-- Formats numbers and texts as JSON, which is valid YAML.
 local function written(value)
   if type(value) == "number" and value == math.floor(value) and math.abs(value) < 2 ^ 53 then
     return ("%d"):format(value)
@@ -14,15 +14,15 @@ local function written(value)
   return system.json_encode(value)
 end
 
--- By the model and the data, where nobody says.
+-- Keys that are derived from the model and the data if absent.
 local SETTLED = { template = true, resize_vocab = true }
 
---- The text of training_args.yaml: every key that acts, with its value.
+--- The text of training_args.yaml: all keys with an effect, with their values.
 ---@param c moonring.Configuration
----@param ranks integer that the run has
----@param run string its name, for of_run
----@param before? table<string, integer> up to which step it shares checkpoints with earlier runs,
----   by their names
+---@param ranks integer number of ranks of the run
+---@param run string the run's name, read back by of_run
+---@param before? table<string, integer> names of earlier runs with shared checkpoints -> the last
+---   shared step
 ---@return string
 function training_args.text(c, ranks, run, before)
   local lines = { ("# Again: moonring -n %d train training_args.yaml"):format(ranks), "# Run "
@@ -47,8 +47,8 @@ function training_args.text(c, ranks, run, before)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Which run the training_args.yaml of a folder is of, up to which step it shares checkpoints with
---- earlier ones, and what had started its ranks (system.parent_id).
+--- Reads a folder's training_args.yaml: the run's name, earlier runs with the last step up to which
+--- checkpoints are shared, and the parent process that started its ranks (system.parent_id).
 ---@param folder string
 ---@return string?, table<string, integer>?, string?
 function training_args.of_run(folder)

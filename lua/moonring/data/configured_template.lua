@@ -1,4 +1,4 @@
---- The chat template that a configuration names, or that its model carries.
+--- Selects the chat template of a run: the configuration's, or the model's own.
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
@@ -8,16 +8,16 @@ local templates = require "moonring.data.templates"
 ---@class moonring.configured_template
 local configured = {}
 
---- Settles the template of a configuration that names none, as LLaMA-Factory does: what can be told
---- of the template that the model carries, where it carries one; else `empty`. In stage pt nothing
---- is encoded by a template: whatever the model carries, `empty`. Adds a line to c.notes.
+--- Chooses a template if the configuration names none, as LLaMA-Factory does: derived from the
+--- model's chat_template if it has one, otherwise `empty`. Stage pt always uses `empty`, because it
+--- encodes plain texts. Adds a note to c.notes.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint | moonring.TokenizerFiles
 ---@param tokenizer moonring.Tokenizer
 function configured.settle(c, checkpoint, tokenizer)
   if c.template then return end
   c.template = "empty"
-  if stages.of(c).reads == "pt" then return end -- texts, which no template encodes
+  if stages.of(c).reads == "pt" then return end -- plain texts need no template
   local carried, note = data.model_template(checkpoint, tokenizer),
     "template: none is given and the model carries none: `empty` is taken, texts as they are"
   if carried and carried:is_one_of_several() then
@@ -39,14 +39,14 @@ function configured.settle(c, checkpoint, tokenizer)
   c.notes[#c.notes + 1] = note
 end
 
---- The name of a configuration's template, for people and keys.
+--- The name of a configuration's template, for display and for keys.
 ---@param c moonring.Configuration
 ---@return string
 function configured.name(c) return type(c.template) == "table" and c.template.name or c.template
   or "empty" end
 
---- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking
---- change it; `empty` where it has none.
+--- The template of a configuration, modified by tool_format, enable_thinking and preserve_thinking;
+--- `empty` if none is set.
 ---@param c moonring.Configuration
 ---@return moonring.TemplateTable
 function configured.of(c)
@@ -60,7 +60,7 @@ function configured.of(c)
   if c.tool_format then
     own.tool_format, own.tools = c.tool_format, ""
     own.function_call = templates.find(own).efficient_eos and "{{content}}"
-      or { "{{content}}", { "eos" } } -- as LLaMA-Factory: not the assistant's slots
+      or { "{{content}}", { "eos" } } -- as in LLaMA-Factory: not the assistant's slots
   end
   return own
 end

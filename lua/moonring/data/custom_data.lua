@@ -1,7 +1,7 @@
---- Data of one's own in place of data sets: what the key data_source names, or a script brings
--- (run.open). A source is read as it is used where there is a max_steps, as with streaming; else to
--- its end before the first step, and is then a data set as any other, in the order in which it
--- came. Either way `streaming` settles it where it is given.
+--- Custom data sources instead of data sets, from the key data_source or from a script (run.open).
+-- With max_steps a source is read during training, as with streaming. Otherwise it is read to its
+-- end before the first step, and is then an ordinary data set in the source's order. The key
+-- `streaming` overrides this choice.
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
 local fed_steps = require "moonring.data.fed_steps"
@@ -18,13 +18,12 @@ local own_data = {}
 
 local KEY = "data_source"
 
---- Whether a configuration has data of its user's own.
+--- Whether a configuration has a custom data source.
 ---@param c moonring.Configuration
 ---@return boolean
 function own_data.is_wanted(c) return own_pieces.of(c, KEY) ~= nil end
 
---- Refuses keys that say something else, and settles `streaming` and `disable_shuffling` where they
---- are not given.
+--- Refuses contradicting keys, and sets defaults of `streaming` and `disable_shuffling`.
 ---@param c moonring.Configuration
 function own_data.settle(c)
   local piece = own_pieces.of(c, KEY)
@@ -44,44 +43,44 @@ function own_data.settle(c)
   if c.given.disable_shuffling == nil then c.disable_shuffling = true end
 end
 
---- A source's examples as they are used.
+--- A stream of examples from a source that is read during training.
 ---@class moonring.FedStream
 ---@field feed moonring.Feed
 ---@field source moonring.Source
----@field beginning? string where the source stood before its first row
+---@field beginning? string the source's state before its first row
 local Stream = {}
 Stream.__index = Stream
 
 function Stream:__tostring() return "Stream of " .. self.source.name end
 
---- Nil: nobody knows how many examples there are.
+--- nil: the number of examples is unknown.
 ---@return integer?
 function Stream:size() return nil end
 
---- The steps of a training, from the source's beginning. Once of a stream.
+--- The training steps, from the source's beginning. May be called once per stream.
 ---@param given moonring.StreamStepsOptions
 ---@return moonring.FedSteps
 function Stream:steps(given) return fed_steps.new(self, given) end
 
---- Refuses: it may have no end.
+--- Always fails: the source may be endless.
 function Stream:whole()
   config.fail("max_steps: a data source with it is read as it is used, not whole; wanted none, or ",
     "streaming: false")
 end
 
---- As a data set's, of the rows read so far.
+--- As Dataset:report, for the rows read so far.
 ---@return string
 function Stream:report() return self.feed:report() end
 
---- As a data set's.
+--- As Dataset:report_json.
 ---@return string
 function Stream:report_json() return self.feed:report_json() end
 
---- As a data set's; else nil.
+--- As Dataset:cut_warning; nil if nothing was cut.
 ---@return string?
 function Stream:cut_warning() return self.feed:cut_warning() end
 
--- Makes the source, and again for each pass where a function does.
+-- Creates the source. If the user's value is a function, `remake` calls it again for each pass.
 local function make(piece, c, tokenizer)
   local value = piece.value
   if type(value) == "function" then
@@ -98,11 +97,11 @@ local function make(piece, c, tokenizer)
   return made
 end
 
--- Rows between two looks whether all ranks have the same; and those after which it is said that no
--- end was met.
+-- Rows between checks that all ranks have the same rows; and rows after which a note warns that the
+-- source has not ended.
 local TOGETHER, MANY = 4096, 2 ^ 20
 
--- Reads a source to its end, into a data set.
+-- Reads a source to its end and returns a data set.
 local function read_whole(stream, mesh)
   local feed, of, ended = stream.feed, stream.source, false
   local function read()
@@ -123,11 +122,11 @@ local function read_whole(stream, mesh)
   return feed:finish()
 end
 
---- The examples of a source as they are used.
+--- Creates a stream of a source's examples.
 ---@param c moonring.Configuration
 ---@param of moonring.Source
----@param how table how rows become examples: moonring.ExampleOptions, and more of data.load's
----@param ids? integer that the model has rows for, at the least; absent: any
+---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
+---@param ids? integer rows of the model's embedding, the limit of ids
 ---@return moonring.FedStream
 function own_data.stream(c, of, how, ids)
   for _, key in ipairs { "names", "dir", "dir_is_checkout", "fetched", "mix_strategy",
@@ -143,12 +142,13 @@ function own_data.stream(c, of, how, ids)
   return stream
 end
 
---- Opens it: a data set where it is read whole, else a stream. Collective over all ranks.
+--- Opens the configured source: a data set if it is read whole, otherwise a stream. Collective over
+--- all ranks.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@param how table how rows become examples: moonring.ExampleOptions, and more of data.load's
----@param given? { mesh: moonring.Mesh, rows: integer } absent: this process alone, and any ids;
----   `rows`: those of the model's vocabulary
+---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
+---@param given? { mesh: moonring.Mesh, rows: integer } `rows` of the model's embedding; absent:
+---   only this process, without a limit on ids
 ---@return moonring.Dataset | moonring.FedStream
 function own_data.open(c, tokenizer, how, given)
   given = given or {}

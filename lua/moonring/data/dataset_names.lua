@@ -1,13 +1,13 @@
---- Whether dataset_info.json has the data sets that a configuration names: known before anything is
--- read of them.
+--- Checks that dataset_info.json describes the data sets that a configuration names, before any of
+-- them is read.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.dataset_names
 local dataset_names = {}
 
--- The data sets of a dataset_info.json by name, and its path; nil where the file is on a hub, or is
--- no object of JSON: whoever reads it next says why.
+-- The entries of a dataset_info.json by name, and its path. nil if the file is on a hub or is not a
+-- JSON object; the code that reads it later reports that error.
 local function described(dir)
   local path = dir .. "/dataset_info.json"
   if dir == "ONLINE" or dir:find "^REMOTE:" then return nil end
@@ -21,7 +21,7 @@ local function described(dir)
   return ok and type(told) == "table" and not is_list and told or nil, path
 end
 
---- Refuses names in dataset and eval_dataset that there are not. Errors: NOT_FOUND, naming the key.
+--- Refuses unknown names in dataset and eval_dataset. Errors: NOT_FOUND, naming the key.
 ---@param c moonring.Configuration
 function dataset_names.check(c)
   if not (c.dataset or c.eval_dataset) then return end

@@ -1,5 +1,5 @@
---- The data sets of a run, out of its configuration: prepared and held in memory, read as they are
--- used (streaming), or prepared before (tokenized_path).
+--- The data sets of a run: prepared in memory, streamed, or loaded in prepared form
+-- (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
@@ -17,11 +17,11 @@ local datasets = {}
 
 ---@class moonring.EvaluatedDataset
 ---@field dataset moonring.Dataset
----@field name? string of one of several
----@field key string what its numbers begin with: "eval", "eval_NAME"
----@field of string whose rows they are: names of eval_dataset, or "val_size"
+---@field name? string set if there are several
+---@field key string prefix of its metrics: "eval", "eval_NAME"
+---@field of string origin of its rows: names from eval_dataset, or "val_size"
 
--- interleave_probs as numbers: a comma list holds texts.
+-- interleave_probs as numbers: items of a comma-separated list are strings.
 local function probabilities(list)
   local numbers = {}
   for i, each in ipairs(list or {}) do
@@ -33,7 +33,7 @@ local function probabilities(list)
   return numbers
 end
 
--- What data.load and data.stream take of named data sets; `more` wins.
+-- Options of data.load and data.stream for named data sets; fields of `more` override others.
 local function options(c, names, tokenizer, more)
   local dir = hub_datasets.dir(c)
   local wanted = {
@@ -45,7 +45,7 @@ local function options(c, names, tokenizer, more)
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
-    -- As LLaMA-Factory, where packing is asked for by name.
+    -- As in LLaMA-Factory if packing is set explicitly.
     cutoff_len = (c.max_prompt_length or c.cutoff_len)
       - ((c.packing or c.neat_packing) and 1 or 0),
     max_samples = c.max_samples,
@@ -70,12 +70,12 @@ local function stream(c, names, tokenizer, more)
   return data.stream(wanted)
 end
 
--- Named data sets to evaluate on. They are run over again and again, so with streaming too they are
--- held in memory. Where answers are generated an example is one turn.
+-- Loads data sets for evaluation. They are read repeatedly, so they are kept in memory even with
+-- streaming. If answers are generated, each turn is one example.
 local function evaluated(c, names, tokenizer, more, work)
   local wanted = { one_turn = c.predict_with_generate, work = work }
   for name, value in pairs(more or {}) do wanted[name] = value end
-  -- Answers keep the order of the file.
+  -- Generated answers keep the order of the file, so streaming's shuffle is not used for them.
   local streams = c.streaming and not own_data.is_wanted(c)
     and (wanted.only_held_out or not c.predict_with_generate)
   return errors.of_key_instead("eval_dataset", "dataset", function()
@@ -84,7 +84,7 @@ local function evaluated(c, names, tokenizer, more, work)
   end)
 end
 
--- Each data set of eval_dataset by itself: { name, dataset }. LLaMA-Factory shuffles none of them.
+-- Loads each data set of eval_dataset separately, without shuffling, as in LLaMA-Factory.
 local function one_by_one(c, tokenizer, work)
   local each = {}
   for i, name in ipairs(c.eval_dataset) do
@@ -101,7 +101,7 @@ local function tokenized_splits(c, tokenizer, with_train)
     length_column = c.group_by_length and c.length_column_name or nil }
 end
 
--- The rows of tokenized_path's split train as a stream, in their order.
+-- Streams the split "train" of tokenized_path, in file order.
 local function tokenized_stream(c, tokenizer, ids)
   local rows = data.rows(data.tokenized_train_files(c.tokenized_path))
   rows.name = c.tokenized_path
@@ -111,7 +111,7 @@ local function tokenized_stream(c, tokenizer, ids)
   return train
 end
 
--- What tokenized_path holds, as `load`; with streaming what is learnt is a stream.
+-- Loads the splits of tokenized_path, as `load`; with streaming the training split is a stream.
 local function tokenized(c, tokenizer, own)
   local splits = tokenized_splits(c, tokenizer, not c.streaming)
   local each = {}
@@ -124,15 +124,15 @@ local function tokenized(c, tokenizer, own)
   return splits.train, splits.validation, not splits.validation and each[1] and each or nil
 end
 
---- Whether tokenized_path holds data already.
+--- Whether tokenized_path already contains prepared data.
 ---@param c moonring.Configuration
 ---@return boolean
 function datasets.kept(c)
   return c.tokenized_path ~= nil and data.has_tokenized(c.tokenized_path)
 end
 
---- Downloads what of the named data sets lies on a hub and is not there yet: before ranks are
---- started, which then find it.
+--- Downloads named data sets from a hub if they are not cached. Called before ranks are started,
+--- which then use the cache.
 ---@param c moonring.Configuration
 function datasets.fetch(c)
   if datasets.kept(c) then return end
@@ -141,12 +141,12 @@ function datasets.fetch(c)
   hub_datasets.fetch(dir, c.eval_dataset, c)
 end
 
---- The data set to learn from, and what to evaluate on: one data set, or with eval_on_each_dataset
---- a list of them. Collective over all ranks of own.mesh where data_source is given.
+--- Loads the training data and the evaluation data: one data set, or a list with
+--- eval_on_each_dataset. Collective over all ranks of own.mesh if data_source is set.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } mesh and rows for a
----   data source: own_data.open; `work` counts rows
+---@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } mesh and rows: for
+---   data sources, see own_data.open; `work` counts rows
 ---@return moonring.Dataset | moonring.Stream train
 ---@return moonring.Dataset? eval
 ---@return moonring.NamedDataset[]? each
@@ -173,13 +173,12 @@ function datasets.load(c, tokenizer, own)
   return train, evaluated(c, c.eval_dataset, tokenizer, nil, work)
 end
 
---- The data sets of an evaluation, in the order in which they are evaluated: each with the name
---- that its numbers have (nil: it is the only one), what its numbers begin with, and where its rows
---- are of.
+--- The data sets of an evaluation in order, each with its name (nil if it is the only one), the
+--- prefix of its metrics, and the origin of its rows.
 ---@param c moonring.Configuration
 ---@param eval? moonring.Dataset
 ---@param each? moonring.NamedDataset[]
----@return moonring.EvaluatedDataset[]? nil where there is none
+---@return moonring.EvaluatedDataset[]? nil if there are none
 function datasets.listed(c, eval, each)
   local evals = each or eval and { { dataset = eval } }
   for _, one in ipairs(evals or {}) do
@@ -189,11 +188,11 @@ function datasets.listed(c, eval, each)
   return evals
 end
 
---- What is evaluated, where nothing is trained: eval_dataset, or what val_size holds out of
---- dataset. Collective over all ranks of own.mesh.
+--- Loads the evaluation data of a run without training: eval_dataset, or the val_size examples held
+--- out of dataset. Collective over all ranks of own.mesh.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } as `load`'s
+---@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } as in `load`
 ---@return moonring.EvaluatedDataset[]
 function datasets.evaluated(c, tokenizer, own)
   local eval, each
@@ -212,13 +211,13 @@ function datasets.evaluated(c, tokenizer, own)
   return datasets.listed(c, eval, each)
 end
 
---- Writes what `load` gave into tokenized_path, if the configuration names one. To be called where
---- nothing was kept there before `load`, on one rank.
+--- Saves the results of `load` to tokenized_path if the key is set. Called on one rank, if
+--- tokenized_path had no data before `load`.
 ---@param c moonring.Configuration
 ---@param train moonring.Dataset
 ---@param eval? moonring.Dataset
 ---@param each? moonring.NamedDataset[]
----@return string? said what to say of it
+---@return string? said a message for the log
 function datasets.keep(c, train, eval, each)
   if not c.tokenized_path then return nil end
   local splits = { train = train, validation = eval }
@@ -232,7 +231,7 @@ function datasets.keep(c, train, eval, each)
     :format(c.tokenized_path)
 end
 
---- Ends the run where it is to evaluate, and tokenized_path holds nothing to evaluate on.
+--- Fails if the run must evaluate but tokenized_path has no evaluation split.
 ---@param c moonring.Configuration
 ---@param eval? moonring.Dataset
 ---@param each? moonring.NamedDataset[]
@@ -240,7 +239,7 @@ function datasets.check_evaluation(c, eval, each)
   if eval or each or not datasets.kept(c) then return end
   if c.eval_strategy ~= "no" or c.do_eval then
     config.fail("tokenized_path: ", c.tokenized_path,
-      " has no split 'validation', and eval_strategy wants one")
+      " has no split 'validation', and eval_strategy needs one")
   end
 end
 

@@ -1,11 +1,11 @@
---- The steps of a source of one's own, read as they are needed: a step's rows are asked for when
--- the step is, on the thread that trains, so that a source may look at the run so far. Rows that
--- are packed, joined or mismatched together (preprocessing_batch_size) are read together.
+--- Steps from a custom data source. Rows are read when a step is requested, on the training thread,
+-- so that a source may depend on the run so far. Rows that are packed, concatenated or mismatched
+-- together (preprocessing_batch_size) are read together.
 --
--- Its state is where the source stood behind the last step that was handed out: its own state, or
--- how many rows it gave. Of rows that were read together, and not all taken, it is where the source
--- stood before them, and how many examples of theirs were taken. What is read again is compared, by
--- a digest, with what it was.
+-- The saved state is the source's position after the last returned step: the source's own state, or
+-- its number of rows. If some examples of a group of rows read together remain, the state is the
+-- position before that group and the number of examples used. After resuming, rows are compared
+-- with the earlier ones by a digest.
 local errors = require "moonring.base.errors"
 local same_rows = require "moonring.data.same_rows"
 local system = require "moonring.native.system"
@@ -17,8 +17,8 @@ local system = require "moonring.native.system"
 local Steps = {}
 Steps.__index = Steps
 
--- Rows in a row that give no example, after which it is an error: an endless source of such rows
--- would be read for ever.
+-- Limit on consecutive rows without an example: an endless source of such rows would be read
+-- forever.
 local BARREN = 10000
 
 ---@class moonring.fed_steps
@@ -36,7 +36,7 @@ function fed_steps.new(stream, given)
     pass = 0, in_pass = 0, steps = 0, index = 0, ended = false }, Steps)
 end
 
--- The next row, or the one that was looked at already.
+-- The next row, which may be the one already read by the look-ahead.
 local function take(self)
   local row = self.ahead
   if row == nil then return self.source:take(self.feed:rows() + 1) end
@@ -44,13 +44,13 @@ local function take(self)
   return row
 end
 
--- Where the source stands, a row that was looked at not counted.
+-- The source's state, before a row that was only read by the look-ahead.
 local function place(self)
   if self.ahead ~= nil then return self.place_before end
   return self.source:place()
 end
 
--- Reads `most` rows, or to the end.
+-- Reads up to `most` rows.
 local function read(self, most)
   local feed, count = self.feed, 0
   while count < most do
@@ -67,7 +67,7 @@ local function read(self, most)
   return count, feed:ready() - before
 end
 
--- Rows that are prepared together, with what it takes to read them once more.
+-- Reads rows that are prepared together, and records what is needed to read them once more.
 local function read_together(self, most)
   local feed = self.feed
   local batch = { place = place(self), rows = feed:rows(), digest = feed:digest() }
@@ -77,7 +77,7 @@ local function read_together(self, most)
   return batch.count, batch.examples
 end
 
--- Reads until a step's examples are ready, or the pass is over.
+-- Reads until a step's examples are ready, or the pass ends.
 local function fill(self)
   local feed, barren = self.feed, 0
   while feed:ready() < self.wanted and not self.ended do
@@ -110,7 +110,7 @@ local function fill_on_all(self)
   return math.min(self.feed:ready(), self.wanted)
 end
 
--- The next pass; false where the source cannot begin again.
+-- Begins the next pass; false if the source cannot be restarted.
 local function begin_pass(self)
   if self.in_pass == 0 then
     if self.feed:rows() == 0 then errors.fail(self.source.name, ": it gives no row") end
@@ -124,8 +124,8 @@ local function begin_pass(self)
   return true
 end
 
---- The next step; nil after the last, or where a source that cannot begin again has ended.
---- Collective over all ranks. Errors: DATA_LOSS where ranks are given other rows.
+--- The next step; nil after the last one, or after the end of a source that cannot be restarted.
+--- Collective over all ranks. Errors: DATA_LOSS if ranks have different rows.
 ---@return moonring.Step?
 function Steps:next()
   if self.steps >= self.total then return nil end
@@ -133,7 +133,7 @@ function Steps:next()
   if ready == 0 then
     if not begin_pass(self) then return nil end
     ready = fill_on_all(self)
-    if ready == 0 then begin_pass(self) end -- says what is wrong
+    if ready == 0 then begin_pass(self) end -- raises an error with the cause
   end
   local step = self.feed:step { mesh = self.mesh, batch = ready, index = self.index,
     epoch = self.pass, step = self.in_pass, last = self.ended and self.feed:ready() == ready,
@@ -142,7 +142,7 @@ function Steps:next()
   return step
 end
 
---- Where the data stands behind the last step.
+--- The position in the data after the last step, as JSON.
 ---@return string
 function Steps:save_state()
   local feed, batch = self.feed, self.batch
@@ -159,7 +159,7 @@ end
 
 local function refuse(...) errors.raise("FAILED_PRECONDITION", ...) end
 
--- Takes the source to where it stood: by its state, or by replay from its beginning.
+-- Moves the source to a saved position: by its own state, or by replaying rows from its beginning.
 local function go_to(self, saved)
   local source, feed = self.source, self.feed
   feed:begin(0, "")
@@ -184,7 +184,7 @@ local function go_to(self, saved)
   end
 end
 
---- Goes to where the data stood. Of steps that have made none.
+--- Restores a saved position. Only allowed before the first step.
 ---@param text string
 function Steps:load_state(text)
   local ok, saved = pcall(system.json_decode, text, "state")

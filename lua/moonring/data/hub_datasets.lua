@@ -1,6 +1,6 @@
---- Data sets that lie on a hub: hf_hub_url in dataset_info.json, with subset, folder and split; all
--- of them where dataset_dir is ONLINE; and dataset_info.json itself where that is REMOTE:ORG/NAME.
--- The files of a split are downloaded into the hub's cache and read there as others are.
+--- Data sets on a hub: hf_hub_url in dataset_info.json, with subset, folder and split; all names if
+-- dataset_dir is ONLINE; and dataset_info.json itself if dataset_dir is REMOTE:ORG/NAME. The files
+-- of a split are downloaded into the hub's cache and read like local ones.
 local errors = require "moonring.base.errors"
 local hub_files = require "moonring.data.hub_files"
 local repository = require "moonring.hub.repository"
@@ -15,14 +15,14 @@ local function fail(why, ...)
   errors.raise(code, table.concat { ... }, errors.words(why))
 end
 
--- The header of a data set's card, between its first two lines of ---.
+-- The YAML header of a data set's card, between its first two lines of ---.
 local function header(text)
   local yaml = text:match "^%-%-%-\r?\n(.-)\r?\n%-%-%-\r?\n" or text:match
     "^%-%-%-\r?\n(.-)\r?\n%-%-%-$"
   return yaml and (system.yaml_decode(yaml, "README.md")) or nil
 end
 
--- Which files of a repository a description wants.
+-- Selects the files of a repository that an entry of dataset_info.json needs.
 local function choose(name, entry, files, read)
   local has = {}
   for _, file in ipairs(files) do has[file] = true end
@@ -51,18 +51,18 @@ local function fetch_one(url, entry, c)
   return { files = paths, split = chosen.split }
 end
 
--- dataset_info.json of a repository: the folder that holds it.
+-- Downloads a repository's dataset_info.json and returns its folder.
 local function remote_dir(name, c)
   return (repository.checkout { kind = "dataset", name = name, revision = "main", of = c,
     choose = function() return { files = { "dataset_info.json" } } end })
 end
 
---- Whether dataset_info.json is somebody else's: dataset_dir is REMOTE:ORG/NAME.
+--- Whether dataset_info.json comes from a hub: dataset_dir is REMOTE:ORG/NAME.
 ---@param c { dataset_dir: string }
 ---@return boolean
 function hub_datasets.is_remote(c) return c.dataset_dir:find "^REMOTE:." ~= nil end
 
---- Where dataset_info.json lies: dataset_dir, or for REMOTE:ORG/NAME its checkout.
+--- The folder of dataset_info.json: dataset_dir, or the checkout of REMOTE:ORG/NAME.
 ---@param c moonring.Configuration | { dataset_dir: string }
 ---@return string
 function hub_datasets.dir(c)
@@ -73,10 +73,10 @@ function hub_datasets.dir(c)
   return folder
 end
 
---- The files of those of the named data sets that lie on a hub, downloaded where they were not
---- there. Errors: as moonring.hub.locate; UNIMPLEMENTED for what is a program, or of a kind that is
---- not read.
----@param dir string what `dir` gave
+--- Downloads those of the named data sets that are on a hub, if they are not cached. Errors: as
+--- moonring.hub.locate; UNIMPLEMENTED for data sets with a loading script or an unsupported file
+--- type.
+---@param dir string the result of `dir`
 ---@param names? string[]
 ---@param c moonring.HubOptions
 ---@return table<string, { files: string[], split: string }>
@@ -86,7 +86,7 @@ function hub_datasets.fetch(dir, names, c)
   if dir ~= "ONLINE" then
     if not names or not system.exists(path) then return fetched end
     local ok, told = pcall(system.json_decode, system.read(path), path)
-    if not ok or type(told) ~= "table" then return fetched end -- who reads it next says why
+    if not ok or type(told) ~= "table" then return fetched end -- reported when read next
     info = told
   end
   for _, name in ipairs(names or {}) do

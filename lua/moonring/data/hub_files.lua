@@ -1,6 +1,6 @@
---- Which files of a data set's repository are a split of it, as the datasets library chooses them:
--- by the `configs` in the header of its card (README.md), else by folder and file names, else all.
--- Of what is chosen the most frequent kind counts, and is read.
+--- Selects the files of a split in a data set's repository, by the rules of the datasets library:
+-- the `configs` in the header of its card (README.md), otherwise names of folders and files,
+-- otherwise all files. Of the selected files, those of the most frequent type are read.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -11,17 +11,17 @@ local SPLITS = { { "train", "training" }, { "validation", "valid", "dev", "val" 
   { "test", "testing", "eval", "evaluation" } }
 local KINDS = { json = "json", jsonl = "json", csv = "csv", parquet = "parquet", arrow = "arrow",
   txt = "text" }
--- Kinds that datasets knows and that are not read here.
+-- File types known to the datasets library but not supported here.
 for _, ending in ipairs { "tsv", "ndjson", "geoparquet", "gpq", "tar", "xml", "zip", "pdf", "png",
   "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff", "ico", "ppm", "mp3", "wav", "flac", "ogg",
   "opus", "m4a", "aiff", "mp4", "mkv", "avi", "mov", "webm", "mpeg", "mpg" } do
   KINDS[ending] = KINDS[ending] or "." .. ending
 end
--- Those that win where two are as frequent; else the later one in the alphabet.
+-- Preference between equally frequent endings; otherwise the alphabetically last one wins.
 local FAVOURED = { parquet = 4, jsonl = 3, json = 2, csv = 1 }
 local IGNORED = { ["README.md"] = true, ["config.json"] = true, ["dataset_info.json"] = true,
   ["dataset_infos.json"] = true, ["dummy_data.zip"] = true, ["dataset_dict.json"] = true }
--- What of a card's config changes no row.
+-- Fields of a card's config that do not change rows.
 local HARMLESS = { config_name = true, data_files = true, data_dir = true, default = true,
   description = true, version = true, features = true, drop_labels = true }
 
@@ -31,10 +31,10 @@ local function parts_of(path)
   return parts
 end
 
--- A part of a glob as a Lua pattern: * ? and [..], none of which matches a slash.
+-- Converts a glob for one path component to a Lua pattern: *, ? and [..] match no slash.
 local function part_pattern(part)
   if part == "*" then return "^[^/]+$" end
-  local function outside(text) -- of brackets
+  local function outside(text) -- text outside of brackets
     return (text:gsub("[%^%$%(%)%%%.%+%-%[%]]", "%%%0"):gsub("%*", "[^/]*"):gsub("%?", "[^/]"))
   end
   local pattern, at = "", 1
@@ -68,8 +68,8 @@ local function count(parts, beginning, last)
   return n
 end
 
--- The files that a pattern names: of the kinds that datasets knows; hidden ones, and those in
--- folders that begin with __, where the pattern names such alone.
+-- The files that match a glob, of types known to the datasets library. As there, hidden files, and
+-- files in folders that begin with __, match only globs with such components.
 local function matching(pattern, files)
   local globs, found = parts_of(pattern), {}
   for _, file in ipairs(files) do
@@ -93,7 +93,7 @@ local function all_matching(patterns, files)
   return found
 end
 
--- data/NAME-00000-of-00001.parquet: splits of any name.
+-- Files named data/SPLIT-00000-of-00001.parquet, with arbitrary names of splits.
 local SHARD = "[0-9][0-9][0-9][0-9][0-9]"
 local function sharded(files)
   local splits, any = {}, false
@@ -130,7 +130,7 @@ local function by_names(files)
     or { train = matching("**", files) }
 end
 
--- data_files of a card's config: a pattern, a list of them, or a list of { split, path }.
+-- Splits by a config's data_files: a glob, a list of globs, or a list of { split, path }.
 local function by_card(given, files)
   local function list(value) return type(value) == "table" and value or { value } end
   if type(given) == "table" and type(given[1]) == "table" then
@@ -143,7 +143,7 @@ local function by_card(given, files)
   return { train = all_matching(list(given), files) }
 end
 
--- What stands below a folder, by its path from there.
+-- The files in a folder, with paths relative to it.
 local function below(folder, files)
   local found, prefix = {}, folder:gsub("^%./", ""):gsub("/*$", "") .. "/"
   for _, file in ipairs(files) do
@@ -152,7 +152,7 @@ local function below(folder, files)
   return found, prefix
 end
 
--- The config of a card that `subset` names, or the one that stands for all. Nil where it has none.
+-- The config that `subset` names, or the default one; nil if the card has none.
 local function config_of(card, subset)
   local configs = type(card) == "table" and card.configs
   if type(configs) ~= "table" or #configs == 0 then
@@ -176,7 +176,7 @@ local function config_of(card, subset)
   return default
 end
 
--- Whether one of a file's endings is of a kind.
+-- Whether one of a file's endings has a type.
 local function is_of(file, kind)
   for ending in file:match("[^/]+$"):gmatch "%.([^.]+)" do
     if KINDS[ending:lower()] == kind then return true end
@@ -184,7 +184,7 @@ local function is_of(file, kind)
   return false
 end
 
--- The files of the most frequent kind, by their endings, and the kind.
+-- The files of the most frequent type, by their endings, and the type.
 local function of_one_kind(files)
   local counts, best, order = {}, nil, nil
   for _, file in ipairs(files) do
@@ -208,11 +208,11 @@ local function of_one_kind(files)
   return kept, kind
 end
 
---- Every split of a repository, and its files.
----@param files string[] of the repository, sorted
----@param card any the header of README.md; nil where there is none
+--- All splits of a repository with their files.
+---@param files string[] files of the repository, sorted
+---@param card any the header of README.md; nil if absent
 ---@param subset? string
----@param folder? string where they lie; then the card's configs do not count
+---@param folder? string the folder of the data; if set, the card's configs are ignored
 ---@return table<string, string[]>
 function hub_files.splits(files, card, subset, folder)
   local config = not folder and config_of(card, subset) or nil
@@ -242,8 +242,9 @@ function hub_files.splits(files, card, subset, folder)
   return splits
 end
 
---- The files that a description's `split` wants, and what of it is asked of their rows:
---- "validation[:100]" is "train[:100]" of that split's files, "train+test" the files of both.
+--- The files that an entry's `split` needs, and the remaining selection of rows: for
+--- "validation[:100]" it is "train[:100]" of that split's files; "train+test" are the files of
+--- both.
 ---@param splits table<string, string[]>
 ---@param wanted string
 ---@return string[] files

@@ -1,7 +1,7 @@
---- Data as scripts see it: the native functions of data/, with models' own files and templates by
--- their names. The rest of the room: datasets.lua (what a configuration names), source.lua,
--- rows.lua and own_data.lua (data of a script's own), templates.lua,
--- vocabulary.lua, jinja.lua.
+--- `moonring.data`: the native functions of data/, extended by the companion files of models and by
+-- named templates. Other modules of this folder: datasets.lua (data sets of a configuration),
+-- source.lua, rows.lua and custom_data.lua (custom sources), templates.lua, vocabulary.lua,
+-- jinja.lua.
 local native = require "moonring.native.data"
 local rows_of_files = require "moonring.data.rows"
 local source = require "moonring.data.source"
@@ -10,12 +10,12 @@ local templates = require "moonring.data.templates"
 ---@class moonring.data: moonring.native.data
 local data = {}
 
---- Of data.load, data.stream and data.load_tokenized: the native functions' options, but for
---- `template`, which is a name, the path of a file (*.lua) or a table; "default" where absent.
+--- Options of data.load, data.stream and data.load_tokenized: those of the native functions, except
+--- that `template` is a name, the path of a file (*.lua) or a table; default "default".
 ---@alias moonring.NamedTemplateOptions table
 for name, bound in pairs(native) do data[name] = bound end
 
--- What a tokenizer may be made of.
+-- Files that a tokenizer may be loaded from.
 local TOKENIZER = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
   "added_tokens.json", "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json",
   "vocab.json", "merges.txt" }
@@ -34,10 +34,10 @@ local function with_template(options)
   return whole
 end
 
---- The tokenizer that a checkpoint carries. From tokenizer.json, else a sentencepiece model or
---- tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), else vocab.json and merges.txt.
---- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not
---- supported.
+--- Loads the tokenizer of a checkpoint: tokenizer.json, otherwise a sentencepiece model or
+--- tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), otherwise vocab.json and
+--- merges.txt. Errors: NOT_FOUND if it has none of them; UNIMPLEMENTED names an unsupported
+--- component.
 ---@param checkpoint moonring.Checkpoint
 ---@param options? moonring.TokenizerOptions
 ---@return moonring.Tokenizer
@@ -45,8 +45,8 @@ function data.tokenizer(checkpoint, options)
   return native.tokenizer(companions(checkpoint, TOKENIZER), checkpoint:path(), options)
 end
 
---- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise; none where
---- nothing was added.
+--- The tokenizer files of a checkpoint that change because tokens were added; empty if none were
+--- added.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
 ---@return table<string, string> files name -> contents
@@ -54,21 +54,21 @@ function data.changed_files(checkpoint, tokenizer)
   return native.changed_files(companions(checkpoint, TOKENIZER), tokenizer)
 end
 
---- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it:
---- see Template:tokenizer. Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT where a slot
---- names a token that the tokenizer lacks, and it has no unknown one.
+--- Creates a chat template for a tokenizer. End-of-answer tokens that the tokenizer lacks are
+--- added: see Template:tokenizer. Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT if a
+--- slot names a token that the tokenizer lacks, and it has no unknown token.
 ---@param template string | moonring.TemplateTable its name, the path of a file, or its fields
 ---@param tokenizer moonring.Tokenizer
----@param system? string in place of the template's own system text; "" for none
+---@param system? string replaces the template's default system text; "" for none
 ---@return moonring.Template
 function data.template(template, tokenizer, system)
   return native.template(templates.find(template), tokenizer, system)
 end
 
---- The chat template that a checkpoint carries, or nil: chat_template.jinja, else
---- tokenizer_config.json's chat_template (of several the one called "default"). Errors:
---- INVALID_ARGUMENT, with the template's line, where it cannot be read; UNIMPLEMENTED names what of
---- Jinja2 is not supported.
+--- The chat template of a checkpoint, or nil: chat_template.jinja, otherwise
+--- tokenizer_config.json's chat_template (of several the one named "default"). Errors:
+--- INVALID_ARGUMENT, with the template's line, if it is malformed; UNIMPLEMENTED names an
+--- unsupported feature of Jinja2.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
 ---@return moonring.ModelTemplate?
@@ -76,35 +76,36 @@ function data.model_template(checkpoint, tokenizer)
   return native.model_template(companions(checkpoint, TEMPLATE), tokenizer, checkpoint:path())
 end
 
---- Prepares data sets: the one to learn from, and what val_size holds out of it or nil.
+--- Prepares data sets in memory: returns the training set, and the val_size examples held out or
+--- nil.
 ---@param options moonring.NamedTemplateOptions moonring.WholeDatasetOptions otherwise
 ---@return moonring.Dataset
 ---@return moonring.Dataset?
 function data.load(options) return native.load(with_template(options)) end
 
---- Data sets that are read as they are used.
+--- Opens data sets that are read during training (streaming).
 ---@param options moonring.NamedTemplateOptions moonring.StreamOptions otherwise
 ---@return moonring.Stream
 function data.stream(options) return native.stream(with_template(options)) end
 
---- A source of data of one's own, for run.open's option `data` or a file that the key data_source
---- names: a table of `next` and, so that a resumed run need not replay, `state` and `load_state`;
---- a function that gives row after row and nil at its end; or a coroutine that yields them. It
---- runs on every rank, which must all be given the same rows. Errors: INVALID_ARGUMENT.
+--- Creates a custom data source, for run.open's option `data` or a file named by the key
+--- data_source: a table of `next` and, to resume without replay, `state` and `load_state`; a
+--- function that returns row after row and nil at the end; or a coroutine that yields rows. It runs
+--- on every rank, and must return the same rows on all. Errors: INVALID_ARGUMENT.
 ---@param given moonring.SourceTable | thread | (fun(): moonring.SourceRow?) | moonring.Source
 ---@return moonring.Source
 function data.source(given) return source.new(given) end
 
---- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files, one after
---- another), or of a named data set: a source by itself, or a part of one by rows.next(),
---- rows.state() and rows.load_state(state). Errors: NOT_FOUND; INVALID_ARGUMENT, of a row with its
---- file and line.
----@param what string | string[] a file's path or several; with dataset_dir a name
+--- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files,
+--- concatenated), or of a named data set. The result can be used as a source, or from another
+--- source by rows.next(), rows.state() and rows.load_state(state). Errors: NOT_FOUND;
+--- INVALID_ARGUMENT, for a row with its file and line.
+---@param what string | string[] path of a file, or several; with dataset_dir a name
 ---@param given? moonring.RowsOptions
 ---@return moonring.SourceTable
 function data.rows(what, given) return rows_of_files.open(what, given) end
 
---- Data sets that were prepared before (tokenized_path), by their split.
+--- Loads prepared data sets (tokenized_path) by split.
 ---@param options moonring.NamedTemplateOptions moonring.TokenizedOptions otherwise
 ---@return table<string, moonring.Dataset>
 function data.load_tokenized(options) return native.load_tokenized(with_template(options)) end

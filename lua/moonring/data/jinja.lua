@@ -1,15 +1,15 @@
---- A named template as Jinja, for a model to carry: what other programs talk with it by.
--- Conversations of system, user and assistant; tools and thoughts are not in it.
+--- Converts a named template to a Jinja chat template, to be saved with a model for other programs.
+-- It covers system, user and assistant messages, but no tools or thoughts.
 local system = require "moonring.native.system"
 
 ---@class moonring.jinja
 local jinja = {}
 
--- A text as an expression: JSON's way of writing one is Jinja's too.
+-- A string literal of Jinja; JSON's syntax is valid there.
 local function literal(text) return system.json_encode(text) end
 
--- Slots as an expression in which `name` is the text; nil where they cannot be one: with the turn's
--- number in it.
+-- Converts slots to a Jinja expression, with the variable `name` in place of the text; nil if they
+-- contain the turn's number, which Jinja cannot express here.
 local function expression(slots, name, tokenizer)
   local terms = {}
   local function say(text)
@@ -33,10 +33,10 @@ local function expression(slots, name, tokenizer)
   return #terms > 0 and table.concat(terms, " + ") or '""'
 end
 
---- The text of chat_template.jinja: conversations of system, user and assistant, rendered as the
---- template encodes them. Nil where Jinja cannot say it (turns that are numbered).
----@param template table a complete one (moonring.templates.find)
----@param tokenizer moonring.Tokenizer that the template made
+--- The text of chat_template.jinja, which renders conversations of system, user and assistant as
+--- the template encodes them. nil if Jinja cannot express it (numbered turns).
+---@param template table a complete template (moonring.templates.find)
+---@param tokenizer moonring.Tokenizer the template's tokenizer
 ---@return string?
 function jinja.text(template, tokenizer)
   local prefix = expression(template.prefix, "", tokenizer)

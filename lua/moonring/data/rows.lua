@@ -1,4 +1,4 @@
---- The rows of files one by one, as a source of data (source.lua) or a part of one:
+--- Reads rows of files one by one. The result is a source (source.lua), or a component of one:
 --
 --   local rows = moonring.data.rows("talks.jsonl", { filter = function(row) .. end })
 --   rows.next(), rows.state(), rows.load_state(state)
@@ -7,12 +7,12 @@ local native = require "moonring.native.source"
 local options = require "moonring.base.options"
 
 ---@class moonring.RowsOptions
---- `what` is the name of a data set in this folder's dataset_info.json, whose description says how
---- its rows are to be read
+--- if set, `what` is the name of a data set in this folder's dataset_info.json, whose description
+--- determines how rows are read
 ---@field dataset_dir? string
----@field filter? fun(row: table): boolean? whether a row stays
----@field map? fun(row: table): moonring.SourceRow? what becomes of a row that stays; nil: it goes
----@field formatting? string how rows are to be read: moonring.SourceTable
+---@field filter? fun(row: table): boolean? keeps rows for which it returns true
+---@field map? fun(row: table): moonring.SourceRow? converts kept rows; nil drops the row
+---@field formatting? string interpretation of rows, as in moonring.SourceTable
 ---@field columns? table<string, string>
 ---@field tags? table<string, string>
 
@@ -22,11 +22,11 @@ local rows_of_files = {}
 local OPTIONS = { dataset_dir = "string?", filter = "function?", map = "function?",
   formatting = "string?", columns = "table?", tags = "table?" }
 
---- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files, one after
---- another), or of a named data set, from their beginning: tables with the file's columns, null
---- where it says null. What goes on where state() says, reads on there. Errors: NOT_FOUND,
---- INVALID_ARGUMENT; of a row, with its file and line.
----@param what string | string[] a file's path or several; with dataset_dir a name
+--- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files,
+--- concatenated), or of a named data set. Each row is a table of the file's columns, with
+--- moonring.null for null. state() and load_state() allow to resume. Errors: NOT_FOUND,
+--- INVALID_ARGUMENT; for a row, with its file and line.
+---@param what string | string[] path of a file, or several; with dataset_dir a name
 ---@param given? moonring.RowsOptions
 ---@return moonring.SourceTable
 function rows_of_files.open(what, given)

@@ -1,12 +1,12 @@
---- Whether all ranks were given the same rows by their sources. Where they were not, each would
--- train on something else without a word.
+--- Checks that the sources of all ranks return the same rows. Otherwise ranks would silently train
+-- on different data.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.same_rows
 local same_rows = {}
 
--- Ranks by what they say, in words: "rank 0 has 1a2b, ranks 1 and 3 have 5c6d".
+-- Groups ranks by their text: "rank 0 has 1a2b, ranks 1 and 3 have 5c6d".
 local function told(said)
   local order, ranks = {}, {}
   for rank, text in ipairs(said) do
@@ -24,8 +24,8 @@ local function told(said)
   return table.concat(order, "; ")
 end
 
--- The first of the rows since the last agreement that is not the same on all ranks, and what each
--- has there. `all`: of each rank their digests, and behind them whether the source has ended.
+-- The first row since the last check that differs between ranks, and the digest on each rank there.
+-- `all` has the digests of each rank, followed by "none" if its source has ended.
 local function first_difference(all, first)
   local lists, most = {}, 0
   for rank, text in ipairs(all) do
@@ -42,11 +42,11 @@ local function first_difference(all, first)
   end
 end
 
---- Runs `body` on every rank, and ends all of them where it fails on one, with that rank's error,
---- or where the rows of `feed`, or their end, are not the same on all (DATA_LOSS: the row and the
---- ranks). Collective over all ranks.
----@param mesh? moonring.Mesh nil: this process alone
----@param name string of the source
+--- Runs `body` on every rank. If it fails on one rank, all ranks fail with that rank's error. If
+--- rows of `feed`, or their end, differ between ranks, all fail with DATA_LOSS, naming the row and
+--- the ranks. Collective over all ranks.
+---@param mesh? moonring.Mesh nil: only this process
+---@param name string the source's name
 ---@param feed moonring.Feed
 ---@param body fun(): boolean whether the source has ended
 function same_rows.agree(mesh, name, feed, body)
@@ -58,7 +58,7 @@ function same_rows.agree(mesh, name, feed, body)
     or ("%d %s %s"):format(feed:rows(), feed:digest(), tostring(ended)))
   for rank, text in ipairs(all) do
     if text:sub(1, 1) == "!" then
-      if text == all[#all] then errors.prefix(text:sub(2)) end -- not this rank's alone
+      if text == all[#all] then errors.prefix(text:sub(2)) end -- the same error on all ranks
       errors.prefix(text:sub(2), "rank ", rank - 1, ": ")
     end
   end

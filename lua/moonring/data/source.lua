@@ -1,13 +1,13 @@
---- A source of data of one's own: rows one by one, as they come. What a script writes down:
+--- Custom data sources, which return rows one by one. A script may define one as a table:
 --
 --   moonring.data.source {
 --     next = function() return row end,        -- nil at its end
---     state = function() return { at = at } end, -- optional: what goes on there
+--     state = function() return { at = at } end, -- optional: the position
 --     load_state = function(state) at = state.at end,
 --   }
 --
--- or a function, or a coroutine that yields rows: such a one resumes by replay, its state being how
--- many rows it gave. What a row may be: lua/types/source.lua (moonring.SourceRow).
+-- or as a function, or a coroutine that yields rows. Those two resume by replay: their state is the
+-- number of rows read. For the fields of rows see lua/types/source.lua (moonring.SourceRow).
 local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
 local system = require "moonring.native.system"
@@ -17,11 +17,10 @@ local source = {}
 
 ---@class moonring.SourceTable
 ---@field next fun(): moonring.SourceRow? the next row; nil at the end
----@field state? fun(): any where it stands: numbers, texts, booleans, and tables of these
----@field load_state? fun(state: any) goes there, from anywhere
----@field name? string what its rows are called in messages; "data source" where absent
---- how its rows are to be read, as a description in dataset_info.json says it; absent: by what
---- each row holds
+---@field state? fun(): any the position, of numbers, strings, booleans, and tables of these
+---@field load_state? fun(state: any) moves to a position, from anywhere
+---@field name? string name of the source in messages; default "data source"
+--- interpretation of rows, as in dataset_info.json; absent: detected from each row
 ---@field formatting? string
 ---@field columns? table<string, string>
 ---@field tags? table<string, string>
@@ -30,14 +29,14 @@ local source = {}
 ---@field name string
 ---@field next fun(): moonring.SourceRow?
 ---@field description? table formatting, columns, tags
----@field remake? fun(): moonring.Source the same, at its beginning
+---@field remake? fun(): moonring.Source creates the same source at its beginning
 local Source = {}
 Source.__index = Source
 
 local OPTIONS = { next = "function", state = "function?", load_state = "function?",
   name = "string?", formatting = "string?", columns = "table?", tags = "table?" }
 
--- The rows that a coroutine yields; what it returns at its end is none.
+-- Returns the rows that a coroutine yields. Its return value is ignored.
 local function of_coroutine(thread)
   return function()
     if coroutine.status(thread) == "dead" then return nil end
@@ -48,7 +47,7 @@ local function of_coroutine(thread)
   end
 end
 
---- Makes a source of a table, a function or a coroutine. Errors: INVALID_ARGUMENT.
+--- Creates a source from a table, a function or a coroutine. Errors: INVALID_ARGUMENT.
 ---@param given moonring.SourceTable | thread | (fun(): moonring.SourceRow?) | moonring.Source
 ---@return moonring.Source
 function source.new(given)
@@ -66,11 +65,11 @@ function source.new(given)
       formatting = given.formatting, columns = given.columns, tags = given.tags } }, Source)
 end
 
---- Whether it says itself where it stands; else it resumes by replay.
+--- Whether the source saves its own state; otherwise it resumes by replay.
 ---@return boolean
 function Source:has_state() return self.own_state ~= nil end
 
---- The next row, the `number`th of its pass. Errors name it.
+--- The next row. `number` is its index in the pass, for error messages.
 ---@param number integer
 ---@return moonring.SourceRow?
 function Source:take(number)
@@ -81,7 +80,7 @@ function Source:take(number)
     "the end, got a ", type(row))
 end
 
---- Hands a row to a feed. Errors name it.
+--- Adds a row to a feed. Errors name the row.
 ---@param feed moonring.Feed
 ---@param row moonring.SourceRow
 function Source:hand_to(feed, row)
@@ -95,8 +94,8 @@ function Source:hand_to(feed, row)
   error(why, 0)
 end
 
---- Where it stands, as a text; nil where it resumes by replay. Errors: INVALID_ARGUMENT for a state
---- that cannot be saved.
+--- The position as JSON text; nil if the source resumes by replay. Errors: INVALID_ARGUMENT if the
+--- state cannot be serialized.
 ---@return string?
 function Source:place()
   if not self.own_state then return nil end
@@ -108,16 +107,17 @@ function Source:place()
     (errors.words(text):gsub("^JSON: ", "")))
 end
 
---- Goes to a place.
----@param place string what place() gave
+--- Moves to a position.
+---@param place string from place()
 function Source:go_to(place)
   local ok, why = pcall(self.own_load, system.json_decode(place, "state").state)
   if not ok then errors.prefix(why, self.name, ": load_state(): ") end
 end
 
---- Goes to its beginning, which `place` says where it has a state. Nil where it cannot.
+--- Restarts from the beginning: by `place`, if the source has a state, otherwise by `remake`. nil
+--- if it cannot be restarted.
 ---@param place? string
----@return moonring.Source? at_beginning itself, or another one
+---@return moonring.Source? at_beginning this source, or a new one
 function Source:restarted(place)
   if place then
     self:go_to(place)

@@ -1,47 +1,46 @@
---- What the table of a chat template may say, and what is told of one that says it wrongly.
+--- Fields of a chat template's table, and checks of them. Example:
 --
 --     return { like = "qwen", default_system = "You are terse." }
 --
---   name             how it is called; a file's own path where absent (messages about a file name
---                    its path in any case)
---   like             the template (a name or a path) whose fields it has where it says nothing
---                    itself
---   class            "plain"; "system_in_user": the system text goes into the first user's text;
---                    "reasoning": answers begin with a thought
---   prefix           slots before everything
+--   name             its name; the file's path where absent (messages about a file always use its
+--                    path)
+--   like             another template (name or path) that provides absent fields
+--   class            "plain"; "system_in_user": the system text becomes part of the first user
+--                    message; "reasoning": answers begin with a thought
+--   prefix           slots at the very beginning
 --   system user assistant function_call observation
 --                    slots around the system text, and around messages of each role; {{content}} is
---                    the text, in the user's {{idx}} the turn's number
---   tool_format      how tools are described and called, by name (data/text/tools)
---   tools            a text with {{content}} for the tools as they are given, in place of the
---                    format's
---   default_system   the system text where a conversation has none
---   stop_words       what ends an answer besides eos
+--                    replaced by the text, and {{idx}} in the user's by the turn's number
+--   tool_format      format of tools and tool calls, by name (data/text/tools)
+--   tools            a text with {{content}} for the tools as given, instead of the format's
+--   default_system   the system text of conversations without one
+--   stop_words       texts that end an answer, in addition to eos
 --   replace_eos      the first stop word is the eos
---   efficient_eos    no slot ends an answer: one eos parts turns
---   thought_words    what a thought begins and ends with; empty_thought: one without words (absent:
---                    the two words)
---   thought_written  what the model's own template puts around a thought that a message has in a
---                    field of its own (absent: of class "reasoning" the thought_words; else it
---                    writes none), and as a third what stands before a text after it
---   thought_trim     what such a thought and that text lose at their ends: "newlines" (absent),
---                    "spaces", "nothing"
---   tool_call_words  what a call of a tool stands between, beside other text
---   date             today, for a tool format that says it ("26 Jul 2024"; absent: the clock's)
---   enable_thinking preserve_thinking   as the keys
+--   efficient_eos    slots do not end answers: an eos separates turns
+--   thought_words    begin and end of a thought; empty_thought: an empty one (absent: the two
+--                    words)
+--   thought_written  begin and end that the model's own template puts around a thought in a
+--                    separate field of a message (absent: thought_words for class "reasoning",
+--                    otherwise such thoughts are not written), optionally followed by the text
+--                    before the answer
+--   thought_trim     characters removed from both ends of such a thought and the answer:
+--                    "newlines" (default), "spaces", "nothing"
+--   tool_call_words  begin and end of a tool call within other text
+--   date             the current date, for tool formats that need it ("26 Jul 2024"; absent: today)
+--   enable_thinking preserve_thinking   as the keys of the same names
 --
--- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is
--- tokenized alone.
+-- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }; each item
+-- is tokenized separately.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.template_fields
----@field slots string[] the names of the fields that hold slots
+---@field slots string[] names of the fields with slots
 local fields = {}
 
 ---@class moonring.TemplateTable
 ---@field name? string
---- the template whose fields it has where it says nothing itself: a name or a path
+--- another template that provides absent fields: a name or a path
 ---@field like? string
 ---@field class? "plain" | "system_in_user" | "reasoning"
 ---@field prefix? moonring.Slots
@@ -56,17 +55,17 @@ local fields = {}
 ---@field stop_words? string[]
 ---@field replace_eos? boolean
 ---@field efficient_eos? boolean
----@field thought_words? string[] two
+---@field thought_words? string[] two texts
 ---@field empty_thought? string
----@field thought_written? string[] two or three
+---@field thought_written? string[] two or three texts
 ---@field thought_trim? "newlines" | "spaces" | "nothing"
----@field tool_call_words? string[] two
+---@field tool_call_words? string[] two texts
 ---@field date? string
 ---@field enable_thinking? boolean
 ---@field preserve_thinking? boolean
 
---- Texts and tokens, each tokenized alone: a text, or a list of texts, `{ "bos" }`, `{ "eos" }` and
---- `{ token = "<|user|>" }`.
+--- Texts and tokens, each tokenized separately: a text, or a list of texts, `{ "bos" }`, `{ "eos"
+--- }` and `{ token = "<|user|>" }`.
 ---@alias moonring.Slots string | table[]
 
 local CLASSES = { "plain", "reasoning", "system_in_user" }
@@ -87,9 +86,9 @@ fields.slots = SLOTS
 
 local function fail(...) errors.fail("template: ", ...) end
 
---- Slots as { kind = "text" | "bos" | "eos" | "token", text = "..." }.
+--- Normalizes slots to a list of { kind = "text" | "bos" | "eos" | "token", text = "..." }.
 ---@param value moonring.Slots
----@param where string the place, for messages
+---@param where string file and field, for messages
 ---@return { kind: string, text: string }[]
 function fields.read_slots(value, where)
   local list = {}
@@ -108,9 +107,9 @@ function fields.read_slots(value, where)
   return list
 end
 
---- Refuses fields that no template has and values of a wrong type.
+--- Refuses unknown fields and values of a wrong type.
 ---@param template any
----@param where string the place, for messages
+---@param where string file or name, for messages
 function fields.check(template, where)
   if type(template) ~= "table" then
     fail(where, ": wanted a table, got a ", type(template))
@@ -150,10 +149,10 @@ local function check_word(word, known, field, where)
     system.did_you_mean(word, known))
 end
 
---- Refuses a class, or a way to trim thoughts, that there is not.
+--- Refuses an unknown class or thought_trim.
 ---@param class string
 ---@param trim string
----@param where string the place, for messages
+---@param where string file or name, for messages
 function fields.check_words(class, trim, where)
   check_word(class, CLASSES, "class", where)
   check_word(trim, TRIMS, "thought_trim", where)

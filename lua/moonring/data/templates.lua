@@ -1,8 +1,7 @@
---- Chat templates by name: LLaMA-Factory 0.9.5's, each a table in a file of named_templates/ (a
--- file a family), and a user's own. A template of one's own is a file that returns such a table,
--- named by its path: `template: ./mine.lua`; or a file in named_templates/, which returns a list
--- of them with names. Files are data: they see no globals. What a template says:
--- template_fields.lua.
+--- Chat templates by name or path: those of LLaMA-Factory 0.9.5, in the files of named_templates/
+-- (one per family), and custom ones. A custom template is a file that returns a template's table
+-- and is named by its path: `template: ./mine.lua`; or a file in named_templates/ that returns a
+-- list of named tables. Files are loaded without globals. Fields: template_fields.lua.
 local errors = require "moonring.base.errors"
 local fields = require "moonring.data.template_fields"
 local system = require "moonring.native.system"
@@ -27,7 +26,7 @@ local function read(path)
   return value
 end
 
-local named -- all of named_templates/, once they are asked for
+local named -- all of named_templates/, loaded on first use
 
 local function by_name()
   if named then return named end
@@ -49,8 +48,8 @@ end
 ---@return string[]
 function templates.names() return keys(by_name()) end
 
--- What to say of a name that is not there: the nearest, and those that begin alike. `where`: whose
--- `like` it is.
+-- Raises an error for an unknown name, with the nearest name and names with the same beginning.
+-- `where` is the template whose `like` has the name.
 local function unknown(name, where)
   local alike, all = {}, templates.names()
   for _, other in ipairs(all) do
@@ -62,9 +61,8 @@ local function unknown(name, where)
     system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
 end
 
--- A file's table. The cores know a template by its name alone, so that a name of the file's own has
--- the path beside it; but for a name of named_templates/, by which the cores tell what that
--- template is.
+-- Reads a template's file. The native code identifies templates by name, so the path is added to a
+-- file's own name, except if it is a name of named_templates/, which selects special behaviour.
 local function read_own(path)
   local own = read(path)
   fields.check(own, path)
@@ -76,8 +74,8 @@ local function read_own(path)
   return own
 end
 
--- The table by name or path, with the fields of what it is like; and for messages where it is: a
--- file's path, else its name, else that of what it is like.
+-- Resolves a name or path, and merges the fields of `like`. Also returns its place for messages:
+-- the file's path, otherwise the name, otherwise that of `like`.
 local function expand(template, depth, where)
   local place
   if type(template) == "string" then
@@ -99,11 +97,9 @@ local function expand(template, depth, where)
   return whole, place or of_like
 end
 
---- A template with every field at its value or its default, as the cores read it. Errors:
---- NOT_FOUND, with the nearest name; INVALID_ARGUMENT for a field that no template has, or a value
---- of a wrong type.
----@param template string | moonring.TemplateTable its name, the path of a file (*.lua), or its
----   fields
+--- A template with all fields set or defaulted, as the native code expects it. Errors: NOT_FOUND,
+--- with the nearest name; INVALID_ARGUMENT for an unknown field or a value of a wrong type.
+---@param template string | moonring.TemplateTable name, path of a file (*.lua), or fields
 ---@return table
 function templates.find(template)
   if type(template) ~= "string" and type(template) ~= "table" then

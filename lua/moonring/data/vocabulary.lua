@@ -1,7 +1,6 @@
---- The vocabulary of a run: its tokenizer, with the tokens that the configuration and the template
--- add to it, and room for them in the model. As LLaMA-Factory: first add_tokens, then
--- add_special_tokens, then the template's eos and stop words; tokens of the two keys turn
--- resize_vocab on.
+--- The vocabulary of a run: the tokenizer with tokens added by the configuration and the template,
+-- and embedding rows for them. As in LLaMA-Factory: first add_tokens, then add_special_tokens, then
+-- the template's eos and stop words; tokens of these two keys enable resize_vocab.
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
@@ -19,11 +18,11 @@ local function texts(list)
   return found
 end
 
--- The keys of a file of tokens and their descriptions, in its order.
+-- The tokens in a file of tokens and descriptions, in its order.
 local function described(c)
   if c.init_special_tokens ~= "noise_init" then
     config.fail("not supported yet: init_special_tokens: ", c.init_special_tokens,
-      "; rows begin as noise_init says")
+      "; new rows are initialized as with noise_init")
   end
   local path = c.new_special_tokens_config
   local key = "new_special_tokens_config"
@@ -48,7 +47,7 @@ end
 
 local function note(c, ...) c.notes[#c.notes + 1] = table.concat { ... } end
 
--- A few of the tokens, as a message shows them.
+-- The first tokens of a list, formatted for a message.
 local function shown(tokenizer, ids)
   local words = {}
   for i = 1, math.min(3, #ids) do
@@ -57,8 +56,8 @@ local function shown(tokenizer, ids)
   return table.concat(words, ", ") .. (#ids > 3 and ", ..." or "")
 end
 
---- Whether add_tokens, add_special_tokens, new_special_tokens_config or resize_vocab asks for
---- another vocabulary than the model's own. The template may, too.
+--- Whether add_tokens, add_special_tokens, new_special_tokens_config or resize_vocab changes the
+--- model's vocabulary. (The template may change it, too.)
 ---@param c moonring.Configuration
 ---@return boolean?
 function vocabulary.asked(c)
@@ -66,13 +65,13 @@ function vocabulary.asked(c)
     and true
 end
 
---- The tokenizer of a run: the model's own, then add_tokens, add_special_tokens, and what the
---- template, where there is one, ends answers with. New tokens of the two keys make c.resize_vocab
---- true; c.notes says so.
+--- The tokenizer of a run: the model's, with add_tokens, add_special_tokens, and the stop tokens of
+--- the template, if any. New tokens of these two keys set c.resize_vocab to true, with a note in
+--- c.notes.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer:
----   moonring.Tokenizer) moonring.templates.settle: finds a template where none is named
+---   moonring.Tokenizer) moonring.templates.settle: chooses a template if none is named
 ---@return moonring.Tokenizer
 function vocabulary.tokenizer(c, checkpoint, settle)
   local special = c.new_special_tokens_config and described(c) or texts(c.add_special_tokens)
@@ -87,13 +86,13 @@ function vocabulary.tokenizer(c, checkpoint, settle)
   return c.template and data.template(configured_template.of(c), given):tokenizer() or given
 end
 
--- Templates of no model's own: where one is asked for, it stands in place of what the model
--- carries, as in LLaMA-Factory.
+-- General templates, not made for one model. If one is set, it replaces the model's chat template,
+-- as in LLaMA-Factory.
 local GENERAL = { alpaca = true, chatml = true, chatml_de = true, default = true, ernie_vl = true,
   fewshot = true, vicuna = true }
 
--- The chat template that the model is to carry from now on: the configuration's, where it names one
--- and the model carries none or a general one was asked for.
+-- The chat template to be saved with the model: the configuration's, if the model has none or a
+-- general template is set; otherwise nil.
 local function chat_template(c, checkpoint, tokenizer)
   if type(c.template) ~= "string" or not (GENERAL[c.template]
     or not data.model_template(checkpoint, tokenizer)) then
@@ -102,8 +101,8 @@ local function chat_template(c, checkpoint, tokenizer)
   return jinja.text(templates.find(configured_template.of(c)), tokenizer)
 end
 
--- Rows for every token, where resize_vocab asks for them, and the eos in the configuration files
--- where it has a row.
+-- Adds embedding rows for new tokens if resize_vocab is set, and updates the eos in the model's
+-- configuration files if it has a row.
 local function make_room(c, checkpoint, tokenizer)
   local rows = checkpoint:vocab_size()
   if c.resize_vocab then checkpoint:grow_vocabulary(tokenizer:end_id(), c.seed) end
@@ -114,13 +113,13 @@ local function make_room(c, checkpoint, tokenizer)
   if eos and eos < checkpoint:vocab_size() then checkpoint:end_with(eos) end
 end
 
---- The same, and the checkpoint made to fit it, before models are loaded from it: rows for every
---- token where resize_vocab is true, and what is saved beside them: the tokenizer's files, its eos,
---- a chat template (moonring.jinja) where the model carries none. c.notes says what changed.
+--- As `tokenizer`, and adapts the checkpoint before models are loaded from it: embedding rows for
+--- new tokens if resize_vocab is true, and companion files for saving: the tokenizer, its eos, a
+--- chat template (moonring.jinja) if the model has none. Changes are noted in c.notes.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer:
----   moonring.Tokenizer) moonring.templates.settle: finds a template where none is named
+---   moonring.Tokenizer) moonring.templates.settle: chooses a template if none is named
 ---@return moonring.Tokenizer
 function vocabulary.open(c, checkpoint, settle)
   local tokenizer = vocabulary.tokenizer(c, checkpoint, settle)
@@ -133,15 +132,15 @@ function vocabulary.open(c, checkpoint, settle)
   return tokenizer
 end
 
---- Makes rows for tokens that data holds and the model has none for, and c.resize_vocab true;
---- refuses such data where resize_vocab: false was given. c.notes says so, and which of the
---- template's other tokens have no row. Before models are loaded.
+--- Adds embedding rows for tokens in the data that have none, and sets c.resize_vocab to true;
+--- refuses such data if the user set resize_vocab: false. Notes in c.notes report this, and further
+--- tokens of the template without a row. Called before models are loaded.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
----@param train moonring.Dataset | false what is learnt from; false: a stream, whose tokens show as
----   it is used
----@param evals? { dataset: moonring.Dataset }[] what is evaluated
+---@param train moonring.Dataset | false training data; false: a stream, whose tokens are not
+---   known yet
+---@param evals? { dataset: moonring.Dataset }[] evaluation data
 function vocabulary.fit(c, checkpoint, tokenizer, train, evals)
   local rows = checkpoint:vocab_size()
   local function fit(name, dataset)

@@ -1,7 +1,7 @@
---- Which files of a repository are a model, as model/checkpoint opens folders: config.json, the
--- weights in safetensors or else in pytorch_model.bin, the tokenizer and what belongs to it; an
--- adapter in PEFT's form; or one .gguf file. Files in folders of the repository are other forms of
--- the same (original/, onnx/) and left alone.
+--- Selects the files of a repository that make up a model, for model/checkpoint: config.json,
+-- weights in safetensors or otherwise pytorch_model.bin, the tokenizer and related files; or a PEFT
+-- adapter; or one .gguf file. Files in subfolders are other formats of the same model (original/,
+-- onnx/) and are ignored.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
@@ -9,14 +9,15 @@ local system = require "moonring.native.system"
 ---@class moonring.model_files
 local model_files = {}
 
--- The weights, in the order in which they are preferred; of several files the index names them.
+-- Files of weights in order of preference; several files are listed by the index.
 local WEIGHTS = { { "model.safetensors", "model.safetensors.index.json" },
   { "pytorch_model.bin", "pytorch_model.bin.index.json" } }
 local ADAPTERS = { "adapter_model.safetensors", "adapter_model.bin" }
 local TOKENIZERS = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken",
   "tekken.json", "vocab.json" }
 
--- What an index names, sorted; the index alone, and true, where it is not there yet.
+-- Adds an index and the files that it lists, sorted, to `chosen`. If the index is not downloaded
+-- yet, adds only it and returns true.
 local function shards(index, read, chosen)
   chosen[#chosen + 1] = index
   local text = read(index)
@@ -36,7 +37,8 @@ local function shards(index, read, chosen)
   return false
 end
 
--- Adds the weights to `chosen`: whether there are any, and whether an index must be read first.
+-- Adds the weights to `chosen`. Returns whether there are any, and whether an index must be read
+-- first.
 local function weights(has, read, chosen)
   for _, form in ipairs(WEIGHTS) do
     if has[form[1]] then
@@ -49,7 +51,7 @@ local function weights(has, read, chosen)
   return false, false
 end
 
--- The .gguf file that a part names: by its path or name, or by a word of it ("Q8_0").
+-- The .gguf file that `part` selects: by path or name, or by a word of its name ("Q8_0").
 local function gguf(files, part)
   local all, found = {}, {}
   local sought = part and part:lower()
@@ -89,7 +91,7 @@ local function adapter(has)
   return { files = chosen, lacks = lacks }
 end
 
--- Whether there is a tokenizer. Its other files, and what else belongs to the model.
+-- Adds the companion files of a model to `chosen`, and returns whether a tokenizer is among them.
 local function companions(files, has, chosen)
   for _, file in ipairs(files) do
     if not file:find "/" and native.is_companion(file) then chosen[#chosen + 1] = file end
@@ -100,11 +102,11 @@ local function companions(files, has, chosen)
   return false
 end
 
---- The files of a repository that are wanted of it. `part`: names a .gguf file.
+--- Selects the required files of a repository. `part` selects a .gguf file.
 ---@param want moonring.HubWant
 ---@param part? string
 ---@param files string[]
----@param read fun(file: string): string? of one that is there already
+---@param read fun(file: string): string? contents of a file that is downloaded already, else nil
 ---@return moonring.HubChoice
 function model_files.choose(want, part, files, read)
   local has, ggufs = {}, false

@@ -1,7 +1,7 @@
---- Some files of a repository, in the hub's cache: a checkout that has them all is taken without a
--- word to the hub, whatever the branch has become since; else the hub is asked what the revision
--- stands for, and what is not there is downloaded. Of several processes of a machine one downloads,
--- the others wait.
+--- Selected files of a repository in the hub's cache. A cached checkout that has all required files
+-- is used without contacting the hub, even if the branch has moved. Otherwise the hub is asked for
+-- the revision's commit, and missing files are downloaded. Of several processes on a machine one
+-- downloads, and the others wait.
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local native = require "moonring.native.hub"
@@ -12,12 +12,12 @@ local terminal = require "moonring.base.terminal"
 ---@class moonring.hub_repository
 local repository = {}
 
---- What `choose` says of a repository's files.
+--- The result of `choose` for the files of a repository.
 ---@class moonring.HubChoice
----@field files string[] those that are wanted
----@field again? boolean once these are there, it is to be asked again: one of them names more
----@field lacks? string[] what is wanted and is not among the files, in words
----@field main? string the one that the checkout is opened by
+---@field files string[] required files
+---@field again? boolean whether to choose once more after download, because one file lists others
+---@field lacks? string[] descriptions of required files that the repository does not have
+---@field main? string the file to open, instead of the folder
 
 ---@class moonring.HubQuestion
 ---@field kind "model" | "dataset"
@@ -26,11 +26,11 @@ local repository = {}
 ---@field choose fun(files: string[], read: fun(file: string): string?): moonring.HubChoice
 ---@field of moonring.HubOptions
 
--- Switches of LLaMA-Factory's to other hubs.
+-- Environment variables of LLaMA-Factory that select other hubs.
 local OTHER_HUBS = { USE_MODELSCOPE_HUB = "ModelScope", USE_OPENMIND_HUB = "OpenMind" }
 
---- Refuses to download where the environment asks for another hub.
----@param name string what is wanted
+--- Fails if the environment selects another hub.
+---@param name string the repository, for the message
 function repository.refuse_others(name)
   for variable, other in pairs(OTHER_HUBS) do
     local value = (system.environment(variable) or ""):lower()
@@ -48,7 +48,8 @@ local function set_of(list)
   return set
 end
 
--- What of a commit is there, and what is not; nil where none of it is.
+-- The choice of files in a commit's cached checkout, the missing ones, and whether the repository's
+-- file list is known; nil if nothing is cached.
 local function look(repo, commit, question)
   local listing, there = repo:listing(commit), repo:files(commit)
   if #there == 0 then return nil end
@@ -57,25 +58,26 @@ local function look(repo, commit, question)
   local ok, chosen = pcall(question.choose, listing or there, read)
   if not ok then
     if listing then error(chosen, 0) end
-    return nil -- who has downloaded it wanted other files
+    return nil -- downloaded by another program, with other files
   end
   local lacking = {}
   for _, file in ipairs(chosen.files) do
     if not have[file] then lacking[#lacking + 1] = file end
   end
-  -- Who has downloaded it left no list of what there is.
+  -- Other programs leave no list of the repository's files in the cache.
   for _, what in ipairs(not listing and chosen.lacks or {}) do lacking[#lacking + 1] = what end
   return chosen, lacking, listing ~= nil
 end
 
--- The checkout of the cache that has all that is wanted. Else what it lacks, where there is one.
+-- A cached checkout with all required files; otherwise, as third result, the files missing from a
+-- partial checkout.
 local function cached(repo, question, closed)
   local commit = repo:commit(question.revision)
   if not commit then return nil end
   local chosen, lacking, listed = look(repo, commit, question)
   if not chosen then return nil end
   if #lacking > 0 or chosen.again then return nil, nil, lacking end
-  -- Nobody knows of a data set whether it has further files.
+  -- Without a list of its files, a data set may have more files than are cached.
   if question.kind == "dataset" and not listed and not closed then return nil end
   return repo:checkout(commit), chosen
 end
@@ -116,7 +118,8 @@ local function download(repo, question, lacking)
   return checkout, chosen
 end
 
---- The folder of a checkout that has what is wanted, and what was chosen of it.
+--- The folder of a checkout with all required files, and the choice of files. Downloads if
+--- necessary.
 ---@param question moonring.HubQuestion
 ---@return string folder
 ---@return moonring.HubChoice chosen

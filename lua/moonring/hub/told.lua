@@ -1,5 +1,5 @@
---- What is said of a download: a bar that redraws itself on a terminal, elsewhere a line at the
--- beginning of a large one and one each half a minute; and at its end how much it was.
+--- Progress output of a download. On a terminal: a bar that is redrawn. Otherwise: a line at the
+-- beginning of a large download and every 30 seconds. At the end: the size and duration.
 local machine = require "moonring.base.machine"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
@@ -13,7 +13,7 @@ Told.__index = Told
 
 local EVERY = 30 -- seconds between lines
 local LARGE = 50e6 -- bytes
-local WIDTH = 24 -- of the bar
+local WIDTH = 24 -- characters of the bar
 
 local function size(bytes)
   for _, unit in ipairs { { 1e9, "GB" }, { 1e6, "MB" }, { 1e3, "kB" } } do
@@ -22,7 +22,7 @@ local function size(bytes)
   return ("%d bytes"):format(bytes)
 end
 
---- Tells of one repository's download.
+--- Creates the progress output of one repository's download.
 ---@param question moonring.HubQuestion
 ---@param repo moonring.Repository
 ---@return moonring.Told
@@ -41,7 +41,7 @@ function Told:line(text)
   self.open = false
 end
 
--- The bar, without its line's end.
+-- Redraws the bar, without a newline.
 local function draw(self, bytes, total)
   local share = total > 0 and bytes / total or 1
   local rate = self.fetched / math.max(system.clock() - self.began, 1e-3)
@@ -52,10 +52,10 @@ local function draw(self, bytes, total)
   self.open = true
 end
 
---- So many bytes of so many are there, of which some came now.
+--- Reports progress: `bytes` of `total` are present.
 ---@param bytes integer
 ---@param total integer
----@param fetched integer of this fetch
+---@param fetched integer bytes downloaded by the current fetch
 function Told:progress(bytes, total, fetched)
   if fetched < self.last_fetched then self.before = self.fetched end
   self.last_fetched, self.fetched = fetched, self.before + fetched
@@ -71,7 +71,7 @@ function Told:progress(bytes, total, fetched)
   end
 end
 
---- All is there.
+--- Reports the end of the download.
 ---@param commit string
 function Told:done(commit)
   local seconds = system.clock() - self.began

@@ -1,4 +1,4 @@
---- What a configuration's keys of export ask of a .gguf file.
+--- Options for exporting a .gguf file, from the keys of a configuration.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
@@ -6,14 +6,14 @@ local terminal = require "moonring.base.terminal"
 ---@class moonring.gguf_file
 local gguf_file = {}
 
-local TYPES = { bf16 = "bf16", fp16 = "f16" } -- of a model's dtype; others are f32
+local TYPES = { bf16 = "bf16", fp16 = "f16" } -- by a model's dtype; others become f32
 
 local function is_given(config, key)
   local value = config.given[key]
   return value ~= nil and value ~= system.null
 end
 
---- Whether export_dir is a .gguf file. Refuses, with exit code 2, keys that contradict it.
+--- Whether export_dir is a .gguf file. Refuses keys that contradict it, with exit code 2.
 ---@param config moonring.Configuration
 ---@return boolean
 function gguf_file.is_asked(config)
@@ -37,8 +37,8 @@ function gguf_file.is_asked(config)
   return true
 end
 
---- Of a checkpoint: the options of Model:save_gguf. Says on standard error what the file will not
---- say; fails where the model has no such form.
+--- The options of Model:save_gguf for a checkpoint. Prints notes about information that the file
+--- cannot store to stderr; fails if the model cannot be stored as .gguf.
 ---@param config moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.GgufOptions

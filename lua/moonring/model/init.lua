@@ -1,5 +1,5 @@
---- Models as scripts see them: the native functions of model/, with builtin:NAME and names on a hub
--- as paths. The rest of the room: policy.lua (the models that a configuration names).
+--- `moonring.model`: the native functions of model/, with builtin:NAME and names on a hub accepted
+-- as paths. policy.lua in this folder loads the models that a configuration names.
 local errors = require "moonring.base.errors"
 local hub = require "moonring.hub"
 local native = require "moonring.native.model"
@@ -9,7 +9,7 @@ local system = require "moonring.native.system"
 local model = {}
 for name, bound in pairs(native) do model[name] = bound end
 
--- Where a path leads, and the name where it is one on a hub.
+-- The local path of a model, and its name if it came from a hub.
 local function resolved(path, want, of)
   local builtin = path:match "^builtin:(.*)$"
   if builtin then return system.builtin(builtin) end
@@ -21,14 +21,14 @@ local function named(checkpoint, name)
   return checkpoint
 end
 
---- Where a model or an adapter lies: a path as it is, or what of a name on a hub is wanted,
---- downloaded where it was not there (moonring.hub.locate).
+--- The local path of a model or adapter; names on a hub are downloaded if missing
+--- (moonring.hub.locate).
 ---@param path string
 ---@param of? moonring.HubOptions such as a configuration
 ---@return string
 function model.locate(path, of) return (resolved(path, "model", of)) end
 
---- Where adapters lie: folders in PEFT's form, or names on a hub.
+--- The local folders of adapters in PEFT's format, given as folders or names on a hub.
 ---@param paths? string[]
 ---@param of? moonring.HubOptions
 ---@return string[]?
@@ -39,9 +39,9 @@ function model.adapters(paths, of)
 end
 
 --- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, builtin:NAME, or a
---- name on a hub. Reads headers alone and checks that every weight is there with its shape. Errors:
---- NOT_FOUND, INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (a kind of model that
---- is not supported yet), and as moonring.hub.locate.
+--- name on a hub. Reads only headers, and checks that all weights exist with the right shapes.
+--- Errors: NOT_FOUND, INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (an
+--- unsupported architecture), and those of moonring.hub.locate.
 ---@param path string
 ---@param of? moonring.HubOptions
 ---@return moonring.Checkpoint
@@ -50,9 +50,10 @@ function model.open(path, of)
   return named(native.open(place), name)
 end
 
---- A folder with config.json whose weights are made afresh by it and a seed, as Transformers makes
---- them, whatever files of weights it has: the same on every rank. Errors: as `open`, but for
---- weights; UNIMPLEMENTED of a model whose text half alone is trained.
+--- Opens a folder with config.json as a checkpoint with randomly initialized weights, as
+--- Transformers initializes them; files of weights are ignored. The result depends only on the
+--- config and the seed, and is the same on every rank. Errors: as `open`, except for weights;
+--- UNIMPLEMENTED for a model of which only the text part is supported.
 ---@param path string
 ---@param seed integer
 ---@param of? moonring.HubOptions
@@ -62,10 +63,10 @@ function model.open_fresh(path, seed, of)
   return named(native.open_fresh(place, seed), name)
 end
 
---- The base model of an adapter's folder, as its adapter_config.json names it: a path, from here or
---- from the folder, or a name on a hub. An adapter that was fetched from a hub may only give a name
---- on a hub or builtin:NAME. Errors: INVALID_ARGUMENT where it names none, or a path that is not
---- there.
+--- The base model that an adapter's adapter_config.json names: a path, relative to the working
+--- directory or to the adapter's folder, or a name on a hub. An adapter downloaded from a hub may
+--- only refer to a name on a hub or builtin:NAME. Errors: INVALID_ARGUMENT if there is no base
+--- model or its path does not exist.
 ---@param folder string
 ---@return string path
 function model.base_of_adapter(folder)
@@ -88,8 +89,8 @@ function model.base_of_adapter(folder)
   errors.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
 end
 
---- What a model is, whether its weights are there or not: a folder with config.json, or such a file
---- by its own name, is enough; else as `open`.
+--- Opens a model's configuration, whether its weights are present or not: a folder with
+--- config.json, or the path of such a file. Otherwise as `open`.
 ---@param path string
 ---@param of? moonring.HubOptions
 ---@return moonring.Checkpoint
@@ -98,8 +99,8 @@ function model.open_config(path, of)
   return named(native.open_config(place), name)
 end
 
---- The tokenizer's files of a model, whose weights and config.json need not be there: of a folder,
---- a .gguf file, builtin:NAME or a name on a hub. Errors: NOT_FOUND where nothing is there.
+--- Opens the tokenizer files of a folder, a .gguf file, builtin:NAME or a name on a hub; weights
+--- and config.json may be absent. Errors: NOT_FOUND.
 ---@param path string
 ---@param of? moonring.HubOptions
 ---@return moonring.TokenizerFiles

@@ -1,5 +1,5 @@
---- Frozen bases whose matrices lie packed (QLoRA): what quantization_bit and the keys beside it ask
--- for, by the names that model.load has for codes.
+--- Frozen base models with quantized matrices (QLoRA): converts quantization_bit and related keys
+-- to options of model.load.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local config = require "moonring.config"
 local compute = require "moonring.choices.compute"
@@ -14,7 +14,7 @@ local function code_of(c, key)
   return c.quantization_type .. (c.double_quantization and " double" or "")
 end
 
---- The code of the model's packed matrices; nil: none is.
+--- The quantization format of the model's matrices, for model.load; nil: not quantized.
 ---@param c moonring.Configuration
 ---@return string?
 function packing.of(c)
@@ -28,14 +28,14 @@ function packing.of(c)
   return c.quantization_bit and code_of(c, "quantization_bit") or nil
 end
 
---- The code of ref_model's; nil: none is.
+--- The quantization format of ref_model; nil: not quantized.
 ---@param c moonring.Configuration
 ---@return string?
 function packing.of_reference(c)
   return c.ref_model_quantization_bit and code_of(c, "ref_model_quantization_bit") or nil
 end
 
---- model.load's options with what packs a frozen base.
+--- Adds options to model.load that quantize a frozen base.
 ---@param c moonring.Configuration
 ---@param options moonring.LoadOptions
 ---@param code? string
@@ -43,17 +43,17 @@ end
 function packing.apply(c, options, code)
   if not code then return options end
   options.pack, options.frozen = code, true
-  -- What products are in is what is packed, as in LLaMA-Factory.
+  -- Weights are cast to the dtype of matmuls before they are quantized, as in LLaMA-Factory.
   options.pack_dtype = packing.dtype(c)
   return options
 end
 
---- In which weights are read to be packed.
+--- The dtype of weights before quantization.
 ---@param c moonring.Configuration
 ---@return "bf16" | "fp16" | "fp32"
 function packing.dtype(c) return compute.precision(c):match "[bf][fp]16$" or "fp32" end
 
---- Refuses what does not go with a packed base; a note where it costs memory.
+--- Refuses keys that are incompatible with a quantized base; adds a note if it costs memory.
 ---@param c moonring.Configuration
 function packing.check(c)
   local code, reference = packing.of(c), packing.of_reference(c)
@@ -65,10 +65,10 @@ function packing.check(c)
     or code and "quantization_method" or "ref_model_quantization_bit"
   local function refuse(...) config.fail(key, ": ", ...) end
   if c.expert_parallel_size > 1 then
-    refuse "packed experts are not shared out; wanted expert_parallel_size: 1"
+    refuse "packed experts cannot be sharded; wanted expert_parallel_size: 1"
   end
   if c.offload_weights then
-    refuse "packed weights do not come from the host's memory; wanted offload_weights: false"
+    refuse "packed weights cannot be offloaded; wanted offload_weights: false"
   end
   if c.recompute == "auto" then
     refuse("recompute: auto does not count the unpacked weights that layers would keep; wanted "
@@ -76,7 +76,7 @@ function packing.check(c)
   end
   if not code then return end
   if not adapter_kinds.has(c) then
-    refuse("packed weights do not learn; wanted finetuning_type: lora or oft, got ",
+    refuse("packed weights cannot be trained; wanted finetuning_type: lora or oft, got ",
       c.finetuning_type)
   end
   if c.pissa_init then
@@ -99,7 +99,7 @@ function packing.check(c)
   end
 end
 
---- The one adapter over a packed base; nil: none.
+--- The path of the one adapter on a quantized base; nil: none.
 ---@param c moonring.Configuration
 ---@return string?
 function packing.adapter(c)

@@ -1,4 +1,4 @@
---- The models of a run, out of its configuration: to look at, to train, to compare with.
+--- Loads the models of a run: to inspect, to train, and as a reference.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
@@ -13,22 +13,21 @@ local system = require "moonring.native.system"
 ---@class moonring.policy
 local policy = {}
 
--- Rotary embeddings that max_position_embeddings is not the end of: Transformers' config.json may
--- name the length before they were stretched.
+-- Rotary scalings with which documents may exceed max_position_embeddings: config.json may state
+-- the length before scaling.
 local STRETCHED = { linear = true, dynamic = true, yarn = true }
 
--- A line for the log where examples may be longer than what the model was trained on, and nothing
--- stretches it.
+-- A note if examples may exceed the model's context without rotary scaling; otherwise nil.
 local function beyond_positions(c, checkpoint)
   local positions = checkpoint:max_position_embeddings()
   local stretched = c.rope_scaling or STRETCHED[checkpoint:rope_kind()]
   if stretched or c.cutoff_len <= positions then return nil end
-  return ("cutoff_len: %d is beyond the model's %d positions, and nothing stretches its rotary "
-    .. "embedding: rope_scaling does"):format(c.cutoff_len, positions)
+  return ("cutoff_len: %d is beyond the model's %d positions, and its rotary embedding is not "
+    .. "scaled: set rope_scaling"):format(c.cutoff_len, positions)
 end
 
---- Downloads what of the models that the configuration names lies on a hub and is not there yet:
---- before ranks are started, which then find it.
+--- Downloads the models that the configuration names on a hub, if they are not cached. Called
+--- before ranks are started, which then use the cache.
 ---@param c moonring.Configuration
 function policy.fetch(c)
   local want = c.train_from_scratch and "fresh" or "model"
@@ -45,12 +44,12 @@ function policy.fetch(c)
   end
 end
 
---- The checkpoint, its rotary embedding stretched where rope_scaling asks for it. Errors: as
---- moonring.model.open's.
+--- Opens the model's checkpoint, with its rotary embedding scaled by rope_scaling. Errors: as
+--- moonring.model.open.
 ---@param c moonring.Configuration
 ---@return moonring.Checkpoint
----@return string[] notes lines for the log: what turns queries and keys otherwise than plainly, or
----   why rope_scaling changed nothing; tensors left out
+---@return string[] notes lines for the log: rotary scaling, or why rope_scaling has no effect;
+---   ignored tensors
 function policy.open(c)
   local notes = {}
   local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed, c)
@@ -71,21 +70,21 @@ function policy.open(c)
   end
   local extra = checkpoint:extra_weights()
   if #extra > 0 then
-    notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: "
+    notes[#notes + 1] = ("%d tensors in the model's files do not belong to it and were ignored: "
       .. "%s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3
       and ", ..." or "")
   end
   local carried = checkpoint:carried_weights()
   if #carried > 0 then
-    notes[#notes + 1] = ("%d tensors beside the text model's do not learn and are saved as they "
-      .. "are: %s%s"):format(#carried, table.concat(carried, ", ", 1, math.min(3, #carried)),
+    notes[#notes + 1] = ("%d tensors beside the text model are not trained and are saved "
+      .. "unchanged: %s%s"):format(#carried, table.concat(carried, ", ", 1, math.min(3, #carried)),
       #carried > 3 and ", ..." or "")
   end
   return checkpoint, notes
 end
 
--- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the
--- weights may be sharded over ranks.
+-- Options for loading any model of the run. `zero` (trainer.zero) is given if its weights may be
+-- sharded over ranks.
 local function placement(c, zero)
   return { precision = compute.precision(c), recompute = compute.recompute(c),
     device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, tile_rows = c.tile_rows,
@@ -93,7 +92,7 @@ local function placement(c, zero)
     zero = zero, products = c.cpu_products ~= "auto" and c.cpu_products or nil }
 end
 
--- The folder where the policy's activations wait for their backward; nil: in memory.
+-- The folder for offloaded activations of the policy; nil: they stay in memory.
 local function activation_dir(c)
   if c.activation_offload ~= "disk" then return nil end
   local dir = c.activation_dir or c.output_dir
@@ -101,7 +100,7 @@ local function activation_dir(c)
   return dir
 end
 
--- Which adapters are merged into the weights, and which one goes on learning.
+-- The adapters to merge into the weights, and the one to train further.
 local function adapters(c)
   local merged, resumed = model.adapters(c.adapter_name_or_path, c) or {}, nil
   if adapter_kinds.has(c) and not c.create_new_adapter then
@@ -110,13 +109,13 @@ local function adapters(c)
   return merged, resumed
 end
 
--- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for
--- each token, as LLaMA-Factory.
+-- Modules that are fully trained next to an adapter. With resize_vocab the default is the embedding
+-- and head, as in LLaMA-Factory.
 local function trained_whole(c, checkpoint)
   if c.additional_target or not c.resize_vocab then return c.additional_target end
   local modules = checkpoint:vocabulary_modules()
   c.notes[#c.notes + 1] = "resize_vocab: the adapter trains " .. table.concat(modules, " and ")
-    .. " whole; additional_target says otherwise"
+    .. " whole; to change that set additional_target"
   return modules
 end
 
@@ -139,7 +138,7 @@ local function new_adapter(c, checkpoint, base)
   })
 end
 
--- `path`: an adapter that goes on learning.
+-- `path` is an adapter to train further; nil: a new one.
 local function with_adapter(c, checkpoint, base, path)
   if not path then return new_adapter(c, checkpoint, base) end
   local dropout = stages.of(c).drops and c.lora_dropout or 0
@@ -147,14 +146,14 @@ local function with_adapter(c, checkpoint, base, path)
     dropout = c.finetuning_type == "lora" and dropout or 0 })
   local fixed = adapted:fixed_parts()
   if #fixed > 0 then
-    c.notes[#c.notes + 1] = ("adapter %s: %s stay as they are, and are saved again; its other "
-      .. "weights go on learning. create_new_adapter: true merges all of it and learns a new one")
-      :format(path, table.concat(fixed, ", "))
+    c.notes[#c.notes + 1] = ("adapter %s: %s stay unchanged, and are saved again; its other "
+      .. "weights are trained further. create_new_adapter: true merges all of it and trains a new "
+      .. "one"):format(path, table.concat(fixed, ", "))
   end
   return adapted
 end
 
--- Refuses an adapter that is read and is not what the keys speak of.
+-- Refuses a loaded adapter that does not fit the keys.
 local function check_adapter(c, adapted)
   if c.pissa_convert and not adapted:has_first_values() then
     config.fail "pissa_convert: wanted an adapter that began as PiSSA's (pissa_init)"
@@ -162,11 +161,11 @@ local function check_adapter(c, adapted)
   return adapted
 end
 
---- By the precision, recompute and disable_gradient_checkpointing; adapters are merged. Where the
---- base lies packed it is frozen, and its adapter beside it.
+--- Loads the model for inference, by the configuration's precision and recompute. Adapters are
+--- merged, except on a quantized base, which keeps its adapter separate.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@param zero? moonring.Zero whose ranks share the weights
+---@param zero? moonring.Zero shards the weights over its ranks
 ---@return moonring.Model
 function policy.load(c, checkpoint, zero)
   local options, code = placement(c, zero), packing.of(c)
@@ -179,18 +178,18 @@ function policy.load(c, checkpoint, zero)
   return model.load(checkpoint, options)
 end
 
---- The model with what of it is to learn, by finetuning_type: all weights, an adapter's, or some
---- layers'.
+--- Loads the model for training, by finetuning_type: with all weights trainable, an adapter's, or
+--- those of some layers.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@param zero? moonring.Zero whose ranks share the weights in stage 3
----@param from? string the checkpoint that the run goes on from
----@param work? moonring.WorkCount counts the weights that are read
+---@param zero? moonring.Zero shards the weights over its ranks in stage 3
+---@param from? string the checkpoint that the run resumes from
+---@param work? moonring.WorkCount counts weights as they are read
 ---@return moonring.Model
 function policy.learning(c, checkpoint, zero, from, work)
   local options = placement(c, zero)
   options.work = work
-  -- Of recompute: auto.
+  -- Chosen by recompute: auto.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   local resumed
@@ -198,7 +197,8 @@ function policy.learning(c, checkpoint, zero, from, work)
   if adapter_kinds.has(c) then
     options.frozen = true
     packing.apply(c, options, packing.of(c))
-    -- PiSSA's first values are the run's own, wherever it goes on.
+    -- A resumed run takes PiSSA's initial values from its checkpoint, because they belong to the
+    -- run.
     if c.pissa_init and not resumed then resumed = from end
     local base = model.load(checkpoint, options)
     return check_adapter(c, with_adapter(c, checkpoint, base, resumed))
@@ -212,7 +212,7 @@ function policy.learning(c, checkpoint, zero, from, work)
   return model.load(checkpoint, options)
 end
 
---- The policy as a checkpoint of this run has it.
+--- Loads the policy from a checkpoint of this run.
 ---@param c moonring.Configuration
 ---@param current moonring.Model
 ---@param folder string
@@ -223,7 +223,7 @@ function policy.reload(c, current, folder, zero)
   return model.load(model.open(folder), placement(c, zero))
 end
 
--- A model that only answers: ref_model, or the model itself as it was before training.
+-- A frozen model: ref_model, or the policy's initial model.
 local function frozen_reference(c, checkpoint, zero)
   local options = placement(c, zero)
   options.frozen = true
@@ -232,7 +232,7 @@ local function frozen_reference(c, checkpoint, zero)
     return model.load(checkpoint, options)
   end
   local other = model.open(c.ref_model, c)
-  -- The same rows where it is the same model.
+  -- The vocabulary must have the same size if it is the same model.
   if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end
   if other:vocab_size() ~= checkpoint:vocab_size() then
     config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(),
@@ -247,9 +247,9 @@ local function frozen_reference(c, checkpoint, zero)
   return model.load(other, packing.apply(c, options, code))
 end
 
---- The reference model of a policy, before the first step: ref_model; else LoRA's without its
---- adapter, or a frozen copy. Where the numbers are precomputed, the policy itself before it
---- learns.
+--- The reference model of a policy, called before the first step: ref_model; otherwise the base
+--- model without the adapter (LoRA), the policy itself if its log-probs are precomputed before
+--- training, or a frozen copy.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param current moonring.Model

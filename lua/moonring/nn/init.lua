@@ -1,5 +1,5 @@
---- Modules of one's own: `moonring.nn`. A head, a probe, an adapter or a whole small model, which
--- learns beside the native one or instead of it. What each takes: module.lua, layers.lua.
+--- `moonring.nn`: custom modules, such as a head, a probe, an adapter or a small model, trained
+-- together with the native model or instead of it. See module.lua and layers.lua.
 local layers = require "moonring.nn.layers"
 local module = require "moonring.nn.module"
 

@@ -1,5 +1,5 @@
---- The few layers that scripts make models and heads of. First values are PyTorch's rules, by
--- counters: the same on every rank.
+--- Layers for custom modules. Weights are initialized as in PyTorch, with a counter-based
+-- generator, so they are the same on every rank.
 local module = require "moonring.nn.module"
 local creation = require "moonring.base.creation"
 local operators = require "moonring.native.operators"
@@ -11,16 +11,16 @@ local ops = operators.ops
 local layers = {}
 
 ---@class moonring.LayerOptions
---- of the first values; the next of a script's own count where absent
+--- seed of the initialization; if absent, the next value of a counter of such calls
 ---@field seed? integer
----@field dtype? moonring.Dtype "fp32" where absent
----@field device? string "cpu" where absent
+---@field dtype? moonring.Dtype default "fp32"
+---@field device? string default "cpu"
 
 ---@class moonring.LinearOptions: moonring.LayerOptions
----@field bias? boolean true where absent
+---@field bias? boolean default true
 
 ---@class moonring.NormOptions: moonring.LayerOptions
----@field eps? number 1e-5 where absent
+---@field eps? number default 1e-5
 
 local PLAIN = { seed = "number?", dtype = "string?", device = "string?" }
 
@@ -34,7 +34,7 @@ end
 local LINEAR, NORM = with { bias = "boolean?" }, with { eps = "number?", bias = "boolean?" }
 local LORA = with { rank = "number?", alpha = "number?" }
 
--- Uniform first values within a bound. `name`: what they are for, as creation.rand takes it.
+-- A weight with uniform initial values in [-bound, bound). `name` as in creation.rand.
 local function uniform(name, sizes, bound, how)
   local values = creation.rand(sizes, { seed = how.seed, name = name, dtype = "fp64" })
   values = ((values * 2 - 1) * bound):to(how.dtype or "fp32")
@@ -47,7 +47,7 @@ local function filled(size, value, how)
     device = how.device }))
 end
 
---- y = x W^T + b, W [outputs, inputs] and b uniform within 1 / sqrt(inputs).
+--- y = x W^T + b. W [outputs, inputs] and b are initialized uniformly within +-1 / sqrt(inputs).
 ---@param inputs integer
 ---@param outputs integer
 ---@param how? moonring.LinearOptions
@@ -64,7 +64,7 @@ function layers.linear(inputs, outputs, how)
   return module.new(made)
 end
 
---- Rows of a table [count, width], normal with variance 1 at first.
+--- Rows of a table [count, width], initialized from a normal distribution with variance 1.
 ---@param count integer
 ---@param width integer
 ---@param how? moonring.LayerOptions
@@ -106,7 +106,7 @@ function layers.rms_norm(width, how)
     forward = function(self, x) return ops.rms_norm(x, { width }, self.weight:use(), eps) end }
 end
 
---- down(silu(gate(x)) * up(x)), without biases, as Llama's (Shazeer, arXiv:2002.05202).
+--- down(silu(gate(x)) * up(x)), without biases, as in Llama (Shazeer, arXiv:2002.05202).
 ---@param width integer
 ---@param inner integer
 ---@param how? moonring.LayerOptions
@@ -123,12 +123,12 @@ function layers.mlp(width, inner, how)
 end
 
 ---@class moonring.LoraOptions: moonring.LayerOptions
----@field rank? integer 8 where absent
----@field alpha? number 2 x rank where absent
+---@field rank? integer default 8
+---@field alpha? number default 2 x rank
 
---- A module and, beside it, B A x scaled by alpha / rank (Hu et al., arXiv:2106.09685); B is zero
---- at first. The module's own weights do not learn any more.
----@param base moonring.Module of rows of `inputs`
+--- base(x) + B A x * alpha / rank (Hu et al., arXiv:2106.09685), with B initialized to zero. The
+--- base module's weights are frozen.
+---@param base moonring.Module takes rows of `inputs` features
 ---@param inputs integer
 ---@param outputs integer
 ---@param how? moonring.LoraOptions
@@ -148,7 +148,8 @@ function layers.lora(base, inputs, outputs, how)
     end }
 end
 
---- One after another; plain functions too: `nn.sequential { nn.linear(8, 8), ops.relu }`.
+--- Applies modules in order; plain functions are allowed: `nn.sequential { nn.linear(8, 8),
+--- ops.relu }`.
 ---@param list (moonring.Module | fun(x: moonring.Tensor): moonring.Tensor)[]
 ---@return moonring.Module
 function layers.sequential(list)

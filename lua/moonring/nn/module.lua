@@ -1,4 +1,4 @@
---- A module of one's own: weights and other modules by name, and a forward made of operators.
+--- Custom modules: named weights and submodules, and a forward of operators.
 --
 --   local Probe = moonring.nn.module {
 --     layer = moonring.nn.linear(576, 2),
@@ -7,9 +7,9 @@
 --   }
 --   local scores = Probe(x)
 --
--- Weights are Parameters, as the native model's: joined to them they learn by the same optimizer,
--- are sharded by ZeRO and saved in checkpoints. Under sequence parallelism a module sees this
--- rank's rows; one that works row by row gives the same numbers for any sp.
+-- Weights are Parameters, like those of the native model: joined to its parameters they are trained
+-- by the same optimizer, sharded by ZeRO and saved in checkpoints. Under sequence parallelism a
+-- module receives this rank's rows; if it works row by row, its results do not depend on sp.
 local comm = require "moonring.native.comm"
 local options = require "moonring.base.options"
 local safetensors = require "moonring.native.safetensors"
@@ -24,8 +24,9 @@ local module = {}
 local Weight = {}
 Weight.__index = Weight
 
---- The weight as a part of autograd's graph; where it is sharded all ranks use it in one order.
----@param dtype? moonring.Dtype its own where absent
+--- The weight as a tensor in autograd's graph. If it is sharded, this is a collective: all ranks
+--- must use weights in the same order.
+---@param dtype? moonring.Dtype default: the weight's
 ---@return moonring.Tensor
 function Weight:use(dtype) return self.parameter:use(dtype) end
 
@@ -39,7 +40,7 @@ Module.__index = Module
 
 function Module:__call(...) return self:forward(...) end
 
---- A weight with these first values.
+--- Creates a weight with initial values.
 ---@param values moonring.Tensor
 ---@param how? moonring.ParameterOptions
 ---@return moonring.Weight
@@ -47,8 +48,8 @@ function module.parameter(values, how)
   return setmetatable({ parameter = comm.parameter("weight", values, how) }, Weight)
 end
 
---- A module of weights, modules and lists of modules by name, with its `forward`. Other fields are
---- left alone.
+--- Creates a module from a table of weights, modules, lists of modules, and a `forward`. Other
+--- fields are ignored.
 ---@param fields table<string, any>
 ---@return moonring.Module
 function module.new(fields)
@@ -61,7 +62,7 @@ end
 local function is_weight(value) return getmetatable(value) == Weight end
 local function is_module(value) return getmetatable(value) == Module end
 
--- Names of fields in one order on every rank: numbers first.
+-- Field names in a deterministic order, the same on every rank: numbers first.
 local function sorted_keys(of)
   local keys = {}
   for key in pairs(of) do
@@ -74,7 +75,7 @@ local function sorted_keys(of)
   return keys
 end
 
--- Calls visit(path, weight) of each weight below.
+-- Calls visit(path, weight) for each weight, recursively.
 local function walk(of, prefix, visit)
   for _, key in ipairs(sorted_keys(of)) do
     local value = rawget(of, key)
@@ -88,7 +89,7 @@ local function walk(of, prefix, visit)
   end
 end
 
--- The same, each weight once.
+-- As walk, but visits shared weights only once.
 local function walk_once(of, prefix, visit)
   local seen = {}
   walk(of, prefix, function(path, weight)
@@ -98,9 +99,9 @@ local function walk_once(of, prefix, visit)
   end)
 end
 
---- Its weights, each once, as a list that a model's parameters can be joined with. They are named
---- by their place: "probe.layer.weight" with the prefix "probe".
----@param prefix? string none where absent
+--- The weights, each once, as a list that can be joined with a model's parameters. Sets their names
+--- to their paths: "probe.layer.weight" with the prefix "probe".
+---@param prefix? string default: none
 ---@return moonring.Parameters
 function Module:parameters(prefix)
   local list = {}
@@ -111,7 +112,7 @@ function Module:parameters(prefix)
   return comm.parameters(list)
 end
 
---- Its weights by name, whole: copies. Collective over the ranks that shard them.
+--- Copies of the whole weights by name. Collective over the ranks that shard them.
 ---@return table<string, moonring.Tensor>
 function Module:state()
   local state = {}
@@ -121,8 +122,8 @@ function Module:state()
   return state
 end
 
---- Writes weights by name. Errors: INVALID_ARGUMENT, where one is missing, unknown or of another
---- shape; nothing is written then.
+--- Sets weights by name. Errors: INVALID_ARGUMENT if a weight is missing, unknown or of another
+--- shape; then no weight is changed.
 ---@param state table<string, moonring.Tensor>
 function Module:load_state(state)
   local weights = {}
@@ -142,10 +143,10 @@ function Module:load_state(state)
   walk(self, "", function(path, weight) weight.parameter:copy_(state[path]) end)
 end
 
---- Writes its state into a safetensors file. Where weights are sharded every rank calls it.
+--- Saves the state to a safetensors file. If weights are sharded, every rank must call it.
 ---@param path string
----@param how? { write: boolean?, flush: boolean? } write = false: takes part, and writes nothing;
----   flush: to the disk at once; true where absent
+---@param how? { write: boolean?, flush: boolean? } write = false: only takes part in collectives;
+---   flush: flushes to disk immediately; default true
 function Module:save(path, how)
   how = options.check("save", how, { write = "boolean?", flush = "boolean?" })
   tensor.scope(function()
@@ -154,13 +155,13 @@ function Module:save(path, how)
   end)
 end
 
---- Reads its state from a safetensors file.
+--- Loads the state from a safetensors file.
 ---@param path string
 function Module:load(path)
   tensor.scope(function() self:load_state(safetensors.read(path)) end)
 end
 
---- How many numbers its weights hold, each weight counted once.
+--- Number of elements of all weights, shared ones counted once.
 ---@return integer
 function Module:numel()
   local list = {}
@@ -168,7 +169,7 @@ function Module:numel()
   return comm.parameters(list):numel()
 end
 
--- The tree, a line each.
+-- The tree of modules as lines of text.
 local function draw(of, name, indent, lines)
   lines[#lines + 1] = indent .. (name and "(" .. name .. "): " or "") .. (of._kind or "Module")
   for _, key in ipairs(sorted_keys(of)) do

@@ -1,10 +1,10 @@
---- Reads the LuaCATS annotations of one file, line by line: for annotations.lua.
+--- Parser of the LuaCATS annotations of one file, for annotations.lua.
 local system = require "moonring.native.system"
 
 ---@class moonring.annotated_file
 local annotated_file = {}
 
--- A type at the beginning of `text`, and what follows it: `"a" | "b" rest`, `fun(x: y): z rest`.
+-- Splits a type at the beginning of `text` from the rest: `"a" | "b" rest`, `fun(x: y): z rest`.
 local function split_type(text)
   local depth, quoted = 0, false
   for i = 1, #text do
@@ -25,7 +25,7 @@ end
 
 local function joined(text, more) return text == "" and more or text .. "\n" .. more end
 
--- What a file says as it is read, line by line.
+-- State of the parser, which reads a file line by line.
 local File = {}
 File.__index = File
 
@@ -47,13 +47,13 @@ function File:class_of(name, rest)
   end
 end
 
--- What a further file says of a class that one before it has.
+-- Continues a class that an earlier file has begun (`---@class (partial)`).
 function File:part_of(name)
   self.check(self.classes[name], self.place, "part of ", name, ", which no line before this has")
   self.class, self.partial = self.classes[name] or self.class, true
 end
 
--- "name? type text", of a parameter or a field.
+-- Parses "name? type text" of a parameter or field.
 local function described(line)
   local name, rest = line:match "^(%S+) (.*)$"
   if not name then return nil end
@@ -70,7 +70,7 @@ function File:tag(word, rest)
   elseif word == "class" then
     self:class_of(rest:match "^([%w_.]+)(.*)$")
   elseif word == "alias" then
-    local name, types = rest:match "^(%S+) ?(.*)$" -- or a line for each that it may be
+    local name, types = rest:match "^(%S+) ?(.*)$" -- otherwise each type is on a line of its own
     self.alias = { types ~= "" and types or nil }
     self.aliases[name] = self.alias
   elseif word == "field" then
@@ -94,11 +94,11 @@ function File:tag(word, rest)
   if word == "class" or word == "field" then self.text = "" end
 end
 
--- A function's line: "function owner.called(list)". Of functions over several lines the list must
--- stand on the first.
+-- Handles a function's line: "function owner.called(list)". If a declaration has several lines, the
+-- parameter list must be on the first one.
 function File:declares(owner, separator, called, list)
   local class = self.bound[owner]
-  if not class or called:find "^__" then return end -- a table of the file's own, an operator
+  if not class or called:find "^__" then return end -- a private table of the file, or an operator
   local written, names = {}, {}
   for word in list:gmatch "[^%s,]+" do written[#written + 1] = word end
   for i, each in ipairs(self.params) do names[i] = each.name end
@@ -121,14 +121,15 @@ function File:comment(line)
   if value and self.alias then return table.insert(self.alias, value) end
   local indented = line:match "^%-%-%-  +(%S.*)$"
   if indented and self.last then
-    self.last.text = self.last.text .. " " .. indented -- a tag that goes on
+    self.last.text = self.last.text .. " " .. indented -- continuation of a tag's text
     return
   end
   local text = line:match "^%-%-%- ?(.*)$"
   if text then self.text = joined(self.text, text) end
 end
 
--- The comment that a file opens with describes its first class, where nothing else does.
+-- Collects the comment at the top of a file. It describes the class of the returned module, if the
+-- class has no comment of its own.
 function File:opening(line)
   local text = line:match "^%-%-%-? ?(.*)$"
   if text and not line:find "^%-%-%-@" then
@@ -164,11 +165,11 @@ function File:line(line)
   self.tagged = false
 end
 
---- Reads a file into the classes, modules and aliases of `into`.
+--- Parses a file into the classes, modules and aliases of `into`.
 ---@param path string
----@param module? string require's name; absent: what the file's @meta says
+---@param module? string the module's name for require; absent: from the file's @meta line
 ---@param into moonring.Annotations
----@param check fun(holds: any, ...: string) as moonring.annotations.read takes it
+---@param check fun(holds: any, ...: string) as in moonring.annotations.read
 function annotated_file.parse(path, module, into, check)
   local file = setmetatable({ bound = {}, params = {}, returns = {}, text = "", head = "",
     tagged = false, module = module or "", check = check, classes = into.classes,

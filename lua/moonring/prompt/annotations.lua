@@ -1,6 +1,6 @@
---- Reads LuaCATS annotations: those of native modules in lua/types, those of Lua modules where they
--- are written. The one parser of them: for help at the prompt, for what Tab offers, for tests that
--- hold them against the live API.
+--- Reads LuaCATS annotations: of native modules from lua/types, of Lua modules from their sources.
+-- It is used for help and completion at the prompt, for the pages in docs/lua, and by tests that
+-- compare annotations with the live API.
 local annotated_file = require "moonring.prompt.annotated_file"
 local system = require "moonring.native.system"
 
@@ -10,9 +10,9 @@ local annotations = {}
 ---@class moonring.AnnotatedParameter
 ---@field name string
 ---@field type string the first word of its type
----@field types string all of its type
+---@field types string its whole type
 ---@field optional boolean
----@field text string what it is; ""
+---@field text string its description; may be ""
 
 ---@class moonring.AnnotatedResult
 ---@field types string
@@ -21,34 +21,34 @@ local annotations = {}
 
 ---@class moonring.AnnotatedFunction
 ---@field name string
----@field class string the class that it is of
----@field text string what it does
----@field errors string what it says of errors, of `text`; ""
+---@field class string its class
+---@field text string its description
+---@field errors string the description of errors within `text`; may be ""
 ---@field params moonring.AnnotatedParameter[] without self
 ---@field returns moonring.AnnotatedResult[]
 ---@field method boolean called with a colon
 ---@field place string "types/comm.lua:12: "
 ---@field line integer
----@field source string its chunk, where it is Lua: "=moonring/run/batch"
+---@field source string the chunk's name of a function in Lua: "=moonring/run/batch"
 
 ---@class moonring.AnnotatedClass
 ---@field name string
----@field text string what it is
+---@field text string its description
 ---@field functions table<string, moonring.AnnotatedFunction>
 ---@field fields table<string, moonring.AnnotatedParameter>
 ---@field operators table<string, boolean>
----@field order string[] its functions' names, as they are written
+---@field order string[] names of its functions, in source order
 ---@field field_order string[]
----@field bound? boolean it has a table of functions, live
+---@field bound? boolean whether it has a live table of functions
 ---@field place string
 
 ---@class moonring.Annotations
 ---@field classes table<string, moonring.AnnotatedClass>
---- require's name: the class that it returns, "" of another value
+--- module name for require -> the class that it returns, or "" for another value
 ---@field modules table<string, string>
----@field aliases table<string, string[]> a type's name: what it may be
+---@field aliases table<string, string[]> alias -> its types
 
--- Tables of data: a stage's row, a family's templates.
+-- Folders of plain data without annotations: stages, templates, keys.
 local DATA = { ["choices.stages"] = true, ["data.named_templates"] = true, ["config.keys"] = true }
 
 local function parse_rooms(folder, prefix, into, check)
@@ -56,7 +56,7 @@ local function parse_rooms(folder, prefix, into, check)
     local path, module = folder .. "/" .. name, prefix .. name:gsub("%.lua$", "")
     if system.is_folder(path) then
       parse_rooms(path, module .. ".", into, check)
-    elseif name == "init.lua" then -- the API's face is described in lua/types/moonring.lua
+    elseif name == "init.lua" then -- see lua/types/moonring.lua for the top one
       if prefix ~= "" then
         annotated_file.parse(path, "moonring." .. prefix:sub(1, -2), into, check)
       end
@@ -66,11 +66,11 @@ local function parse_rooms(folder, prefix, into, check)
   end
 end
 
---- What all files say.
+--- Reads the annotations of all files.
 ---@param types string the folder of native modules' annotations, lua/types
 ---@param rooms string the folder of Lua modules, lua/moonring
----@param check? fun(holds: any, ...: string) told of each rule that a file must keep, with words
----   about where it does not; nobody where absent
+---@param check? fun(holds: any, ...: string) called for each rule that files must follow, with
+---   whether it is met and a message; default: no checks
 ---@return moonring.Annotations
 function annotations.read(types, rooms, check)
   check = check or function() end

@@ -1,23 +1,23 @@
---- A line of the prompt, or several that belong together, as a function.
+--- Compiles one or more input lines of the prompt to a function.
 ---@class moonring.prompt_chunk
 local chunk = {}
 
 local raw_load = load
 
--- Whether more lines could make it whole.
+-- Whether the error is only that the input is incomplete.
 local function wants_more(why) return why:find "near '<eof>'$" ~= nil end
 
---- Compiles text: as an expression, whose values it returns, else as statements. "=" before it is
---- let be.
+--- Compiles a text as an expression, whose values are returned, or otherwise as statements. A
+--- leading "=" is allowed.
 ---@param text string
----@param globals table what it sees and defines
----@return function? fn nil where it is no Lua
+---@param globals table the environment of the text
+---@return function? fn nil if it does not compile
 ---@return string? why
----@return boolean? more it is not at its end: more lines may follow
+---@return boolean? more whether the text is incomplete, so that more lines may follow
 function chunk.compile(text, globals)
   local expression = text:match "^%s*=(.*)$"
   local fn, why = raw_load("return nil, " .. (expression or text), "=stdin", "t", globals)
-  -- Were the call in `f(x)` its last, an error in it would have no line.
+  -- "return nil, f(x)" avoids a tail call of f, which would lose the line number of errors.
   if fn then return function() return select(2, fn()) end end
   local more = wants_more(why)
   if not expression then

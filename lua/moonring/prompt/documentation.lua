@@ -1,4 +1,4 @@
---- What is known of the live API: which annotation describes a function, a module or an object.
+--- Maps functions, modules and objects of the live API to their annotations.
 local annotations = require "moonring.prompt.annotations"
 local native = require "moonring.native.prompt"
 local operators = require "moonring.native.operators"
@@ -6,14 +6,14 @@ local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.prompt_documentation
----@field KEYWORDS string[] Lua's
+---@field KEYWORDS string[] Lua's keywords
 local documentation = {}
 
 documentation.KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for",
   "function", "goto", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
   "until", "while" }
 
--- What the files say, and by what is live: read where it is first asked for (a tenth of a second).
+-- Annotations and their index by live values; read on first use, which takes about 0.1 s.
 local known
 
 local function note(functions, live, class)
@@ -49,11 +49,11 @@ local function index()
   return known
 end
 
---- What all files say.
+--- The annotations of all files.
 ---@return moonring.Annotations
 function documentation.said() return index().said end
 
--- An operator of LibTorch that is no method, described as methods are.
+-- An annotation for an operator of LibTorch that is not a method.
 local function free_operator(name)
   local texts = { name .. "." }
   for i, schema in ipairs(operators.schemas(name)) do texts[i + 1] = "    " .. schema end
@@ -61,11 +61,11 @@ local function free_operator(name)
     text = table.concat(texts, "\n"), errors = "", place = "", line = 0, source = "" }
 end
 
--- The operator that a bound function is, as a method or not: all are looked through.
+-- The annotation of an operator's function, found by comparing with all operators.
 local function of_operator(fn)
   local probe, methods = tensor.tensor { 0 }, index().said.classes["moonring.Tensor"].functions
   local function is(owner, name)
-    local found, operator = pcall(function() return owner[name] end) -- not all under the sandbox
+    local found, operator = pcall(function() return owner[name] end) -- may fail under --sandbox
     return found and operator == fn
   end
   for _, name in ipairs(operators.names()) do
@@ -74,14 +74,14 @@ local function of_operator(fn)
   end
 end
 
---- Whether it is an operator of LibTorch, which has schemas for parameters.
+--- Whether an annotation is of a LibTorch operator, which has schemas instead of parameters.
 ---@param each moonring.AnnotatedFunction
 ---@return boolean
 function documentation.is_operator(each)
   return each.class == "moonring.TensorOperators" or each.class == "moonring.ops"
 end
 
---- The annotation of a live function; nil of one that has none.
+--- The annotation of a live function; nil if it has none.
 ---@param fn function
 ---@return moonring.AnnotatedFunction?
 function documentation.of_function(fn)
@@ -92,7 +92,7 @@ function documentation.of_function(fn)
   return of_operator(fn)
 end
 
---- The names of operators that a value has: of the table of all of them, and of a tensor.
+--- Names of the operators of a value: of the table `moonring.ops`, or of a tensor.
 ---@param value any
 ---@return string[]
 function documentation.operators_of(value)
@@ -101,7 +101,8 @@ function documentation.operators_of(value)
     and index().said.classes["moonring.TensorOperators"].order or {}
 end
 
--- The class of an object that Lua made: that of any method of its metatable's.
+-- The class of an object that is implemented in Lua, found by any documented method of its
+-- metatable.
 local function class_by_methods(methods)
   for _, fn in next, methods do
     local each = type(fn) == "function" and documentation.of_function(fn)
@@ -109,7 +110,7 @@ local function class_by_methods(methods)
   end
 end
 
---- The annotation of a module or of an object's class; nil of another value.
+--- The annotation of a module, or of an object's class; nil for other values.
 ---@param value any
 ---@return moonring.AnnotatedClass?
 function documentation.of_value(value)
@@ -118,14 +119,14 @@ function documentation.of_value(value)
   if type(value) ~= "table" then return nil end
   if index().tables[value] then return index().tables[value] end
   if rawget(value, "scope") and rawget(value, "no_grad") then
-    return index().said.classes.moonring -- a confined script's own table of names
+    return index().said.classes.moonring -- the table `moonring` of a confined script
   end
   local metatable = getmetatable(value)
   local methods = type(metatable) == "table" and rawget(metatable, "__index")
   return type(methods) == "table" and class_by_methods(methods) or nil
 end
 
---- What a name stands for among what is described: "moonring.comm.mesh", "Tensor", "Tensor:sum".
+--- Resolves a name in the annotations: "moonring.comm.mesh", "Tensor", "Tensor:sum".
 ---@param name string
 ---@return moonring.AnnotatedFunction? fn
 ---@return moonring.AnnotatedClass? class
@@ -139,7 +140,7 @@ function documentation.named(name)
   end
 end
 
---- The names that `named` knows, for a message.
+--- All names that `named` accepts, for suggestions.
 ---@return string[]
 function documentation.names()
   local names = {}
@@ -161,7 +162,7 @@ local function parameters(each)
   return table.concat(words, ", ")
 end
 
---- "mesh(options: moonring.MeshOptions): moonring.Mesh", without what a function is of.
+--- A function's signature without its owner: "mesh(options: moonring.MeshOptions): moonring.Mesh".
 ---@param each moonring.AnnotatedFunction
 ---@return string
 function documentation.short(each)
@@ -172,8 +173,8 @@ function documentation.short(each)
     #results > 0 and ": " .. table.concat(results, ", ") or "")
 end
 
---- The same with what it is of: "moonring.comm.mesh(...)", "moonring.Tensor:sum()"; of a live
---- function; nil of one that nobody describes.
+--- A function's signature with its owner: "moonring.comm.mesh(...)", "moonring.Tensor:sum()". nil
+--- for an undocumented function.
 ---@param fn function | moonring.AnnotatedFunction
 ---@return string?
 function documentation.signature(fn)

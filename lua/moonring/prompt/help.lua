@@ -1,4 +1,4 @@
---- The text of help(x) at the prompt, from annotations.
+--- Text of help(x) at the prompt, from annotations.
 local documentation = require "moonring.prompt.documentation"
 local system = require "moonring.native.system"
 
@@ -8,19 +8,18 @@ local help = {}
 local WIDTH = 92
 
 local INTRODUCTION = [[
-moonring is the API; help(x) tells of a function, a module or an object: help(moonring.comm.mesh),
-help(moonring.comm), help(model). Of a name too: help "Tensor", help "Tensor:sum".
+moonring is the API; help(x) describes a function, a module or an object: help(moonring.comm.mesh),
+help(moonring.comm), help(model). Also by name: help "Tensor", help "Tensor:sum".
 
-  Tab     completes names, with their types
+  Tab     completes names, and shows their types
   _       the last value
-  Ctrl-C  stops what runs, or gives up what is typed
+  Ctrl-C  interrupts what is running, or discards the input
   Ctrl-D  leaves
 
-A line that is not at its end asks for more. `local` holds for its line alone.
+An incomplete line is continued on the next one. A `local` exists only within its line.
 ]]
 
--- `text` in lines of at most WIDTH, each after `indent`. Its own lines that are indented, or empty,
--- stay.
+-- Wraps a text at WIDTH, with an indent. Indented and empty lines are kept.
 local function wrapped(text, indent)
   local lines, line = {}, ""
   local function flush()
@@ -42,7 +41,7 @@ local function wrapped(text, indent)
   return table.concat(lines, "\n")
 end
 
--- Rows of a name, a type and words.
+-- Lines with name, type and description of each item.
 local function rows(list, indent)
   local lines = {}
   for _, each in ipairs(list) do
@@ -63,7 +62,7 @@ local function fields_of(class)
   return list
 end
 
--- The options that a parameter's type has as fields.
+-- Descriptions of the fields of parameters that are option tables.
 local function options_of(each)
   local parts = {}
   for _, param in ipairs(each.params) do
@@ -76,7 +75,7 @@ local function options_of(each)
 end
 
 local function function_text(each)
-  if documentation.is_operator(each) then -- all schemas, and nothing else
+  if documentation.is_operator(each) then -- only the list of schemas
     return documentation.signature(each):match "^[^(]*" .. each.text:gsub("^[^\n]*", "", 1)
   end
   local parts = { documentation.signature(each), wrapped(each.text, "  ") }
@@ -112,31 +111,30 @@ local function class_text(class)
     end
   end
   if operators > 0 then
-    lines[#lines + 1] = ("  and %d operators of LibTorch: Tab lists them, help 'Tensor:sum' tells "
-      .. "of one"):format(operators)
+    lines[#lines + 1] = ("  and %d operators of LibTorch: Tab lists them, help 'Tensor:sum' "
+      .. "describes one"):format(operators)
   end
   if #lines > 0 then parts[#parts + 1] = "Functions\n" .. table.concat(lines, "\n") end
   return table.concat(parts, "\n\n")
 end
 
---- What there is to say of a function, a module, an object or a name; without any, how the prompt
---- works.
----@param ... any at most one: what help is asked of
+--- Help for a function, a module, an object or a name. Without an argument it explains the prompt.
+---@param ... any at most one value
 ---@return string
 function help.text(...)
   if select("#", ...) == 0 then return (INTRODUCTION:gsub("\n$", "")) end
   local x = ...
   if type(x) == "function" then
     local each = documentation.of_function(x)
-    return each and function_text(each) or tostring(x) .. ": nothing is written of it"
+    return each and function_text(each) or tostring(x) .. ": no documentation"
   end
   local class = documentation.of_value(x)
   if class then return class_text(class) end
-  if type(x) ~= "string" then return "a " .. type(x) .. ": nothing is written of it" end
+  if type(x) ~= "string" then return "a " .. type(x) .. ": no documentation" end
   local each, named = documentation.named(x)
   if each then return function_text(each) end
   if named then return class_text(named) end
-  return "nothing is written of '" .. x .. "'" .. system.did_you_mean(x, documentation.names())
+  return "no documentation of '" .. x .. "'" .. system.did_you_mean(x, documentation.names())
 end
 
 return help

@@ -1,9 +1,9 @@
---- The prompt (`moonring repl`): reads lines, runs them, shows their values. The rest of the room:
--- chunk.lua (lines as functions), show.lua (values), offers.lua (Tab), help.lua and
--- documentation.lua (what is said of the API), annotations.lua and annotated_file.lua (where that
--- is written).
+--- The interactive prompt (`moonring repl`): reads lines, runs them, prints their values. Other
+-- modules of this folder: chunk.lua (compiles lines), show.lua (formats values), offers.lua (Tab
+-- completion), help.lua and documentation.lua (help on the API), annotations.lua and
+-- annotated_file.lua (parse annotations).
 --
--- Of several ranks rank 0 reads, and each runs every line: lua/prompt_ranks.h.
+-- With several ranks, rank 0 reads lines and all ranks run them: lua/prompt_ranks.h.
 local chat = require "moonring.run.chat"
 local chunk = require "moonring.prompt.chunk"
 local offers = require "moonring.prompt.offers"
@@ -21,11 +21,11 @@ local vocabulary = require "moonring.data.vocabulary"
 local prompt = {}
 
 local function say(...)
-  io.stdout:flush() -- what lines printed comes before
+  io.stdout:flush() -- keeps the order with lines printed before
   terminal.note(...)
 end
 
--- What lines see and define. Under --sandbox what a confined script does.
+-- The globals of input lines; under --sandbox those of a confined script.
 local function new_globals(rank)
   local globals = native.is_confined() and require("moonring.sandbox").globals() or _G
   globals.moonring = globals.require "moonring"
@@ -35,7 +35,7 @@ local function new_globals(rank)
   return globals
 end
 
--- MODEL and its keys: the globals `model` and `tokenizer`. A line that says so.
+-- Opens MODEL with its keys as the globals `model` and `tokenizer`. Returns a line for the log.
 local function open_model(globals, path, words)
   local config = chat.configuration(path, words)
   local checkpoint = model.open(config.model_name_or_path, config)
@@ -47,7 +47,7 @@ end
 
 local function packed(...) return { n = select("#", ...), ... } end
 
--- Runs text in the globals: evaluate's results. The first value is `_`.
+-- Runs a text; returns the results of `evaluate`. The first value becomes the global `_`.
 local function run(text, globals)
   local fn, why = chunk.compile(text, globals)
   if not fn then return packed(false, why, "") end
@@ -56,7 +56,7 @@ local function run(text, globals)
   return results
 end
 
--- Ranks but 0: run what rank 0 reads, until it leaves.
+-- Loop of ranks other than 0: run the texts from rank 0 until it leaves.
 local function follow(globals)
   for text in function() return native.receive() end do
     local results = run(text, globals)
@@ -65,7 +65,7 @@ local function follow(globals)
   end
 end
 
--- Prints a line's values, or why it failed.
+-- Prints a line's values, or its error.
 local function tell(results)
   local shown = results
   if results[1] then
@@ -74,13 +74,13 @@ local function tell(results)
     end))
   end
   if not shown[1] then
-    local after_keys = shown[2] == "interrupted" and native.is_typed() -- behind the terminal's ^C
+    local after_keys = shown[2] == "interrupted" and native.is_typed() -- after the terminal's ^C
     say(after_keys and "\n" or "", shown[2], shown[3], "\n")
   end
   io.stdout:flush()
 end
 
--- Runs a whole text on all ranks.
+-- Runs a complete text on all ranks.
 local function execute(text, globals)
   if native.size() == 1 then return tell(run(text, globals)) end
   native.send(text)
@@ -94,7 +94,8 @@ local function execute(text, globals)
   end
 end
 
--- A function that gives line after line, nil at the end, and whether Ctrl-C gave one up.
+-- Returns a function that reads the next line: nil at the end of input, and whether Ctrl-C
+-- discarded the line.
 local function reader(globals)
   if not native.is_typed() then return function() return io.read "*l" end end
   return function(text)
@@ -104,7 +105,7 @@ local function reader(globals)
   end
 end
 
--- Rank 0: reads until the end of its lines.
+-- Loop of rank 0: reads and runs lines until the end of input.
 local function lead(globals)
   local read, text = reader(globals), ""
   while true do
@@ -133,10 +134,10 @@ local function greeting()
     system.version(), system.torch_version(), size > 1 and (", %d ranks"):format(size) or "")
 end
 
---- Runs the prompt until its lines end: of a terminal, with editing, history and Tab; else
---- of stdin, as they are. Errors: FAILED_PRECONDITION where the host is no prompt's; as opening
---- MODEL has them.
----@param words string[] [MODEL [key=value...]], as `moonring chat` takes them
+--- Runs the prompt until the end of its input: on a terminal with line editing, history and Tab,
+--- otherwise plain lines of stdin. Errors: FAILED_PRECONDITION if the host was not started as a
+--- prompt; those of opening MODEL.
+---@param words string[] [MODEL [key=value...]], as for `moonring chat`
 function prompt.run(words)
   local rank = native.rank()
   local path, keys = words[1], {}

@@ -1,4 +1,4 @@
---- What Tab offers at the prompt: from the live API, with types where annotations know them.
+--- Tab completion at the prompt, from the live API, with types from annotations.
 local documentation = require "moonring.prompt.documentation"
 local native = require "moonring.native.prompt"
 local schemas = require("moonring.native.operators").schemas
@@ -6,7 +6,7 @@ local schemas = require("moonring.native.operators").schemas
 ---@class moonring.prompt_offers
 local offers = {}
 
--- What an object has by its metatable, as a table; nil where that is a function, or nothing.
+-- The table from which an object inherits fields; nil if its __index is a function or absent.
 local function inherited(value)
   local bound = native.class_of(value)
   if bound ~= "" then return native.methods(bound) end
@@ -16,7 +16,7 @@ local function inherited(value)
   return type(index) == "table" and index or nil
 end
 
--- A field of a value, as `value.name` gives it where no function of a metatable has a say.
+-- The field `value.name`, without calling functions of metatables.
 local function field(value, name)
   for _ = 1, 8 do
     if type(value) == "table" and rawget(value, name) ~= nil then return rawget(value, name) end
@@ -25,7 +25,7 @@ local function field(value, name)
   end
 end
 
--- Names and what they stand for.
+-- All fields of a value, including inherited ones.
 local function members(value)
   local found = {}
   for _ = 1, 8 do
@@ -40,8 +40,8 @@ local function members(value)
   return found
 end
 
--- What is before the last "." or ":", which of them, and the word behind it. Nil where it is more
--- than names: it would have to be run.
+-- Splits the text before the cursor into owner, separator ("." or ":") and word. nil if the owner
+-- is not a plain path of names, because it would have to be evaluated.
 local function split(head)
   local at, path = head:match "()([%a_][%w_.:]*)$"
   if not at then
@@ -54,7 +54,7 @@ local function split(head)
   return owner, separator, word
 end
 
--- Whether the cursor is in a string.
+-- Whether the cursor is inside a string.
 local function in_string(head)
   local quote
   for c in head:gsub("\\.", ""):gmatch "[\"']" do
@@ -78,7 +78,7 @@ local function shown(name, member, class)
   return name .. ": " .. (bound ~= "" and "moonring." .. bound or type(member))
 end
 
--- What the names of `owner` lead to from the globals; false where one of them leads nowhere.
+-- The value of the path `owner`, looked up in the globals; false if it does not exist.
 local function resolved(owner, globals)
   local value = globals
   for name in owner:gmatch "[^.:]+" do
@@ -88,11 +88,11 @@ local function resolved(owner, globals)
   return value
 end
 
---- What may stand for the word before the cursor.
+--- Completions of the word before the cursor.
 ---@param line string
----@param cursor integer letters before it
+---@param cursor integer number of bytes before the cursor
 ---@param globals table
----@return integer begin where the word begins, from 0
+---@return integer begin start of the word, from 0
 ---@return string[] words
 ---@return string[] lines the words with their types
 function offers.of(line, cursor, globals)
@@ -113,7 +113,7 @@ function offers.of(line, cursor, globals)
     if fits then words[#words + 1] = name end
   end
   table.sort(words)
-  -- The rest of the only word is put in, and nothing is listed: annotations need not be read.
+  -- A single completion is inserted without a list, so no annotations are needed.
   if #words == 1 and words[1] ~= word then return cursor - #word, words, words end
   local class = separator ~= "" and documentation.of_value(value) or nil
   for i, name in ipairs(words) do

@@ -1,4 +1,4 @@
---- Values as one reads them: tables with their keys sorted, cut at a depth and a length.
+--- Formats values for display: tables with sorted keys, limited in depth and length.
 local documentation = require "moonring.prompt.documentation"
 
 ---@class moonring.prompt_show
@@ -23,7 +23,7 @@ local function key_text(key)
   return "[" .. (type(key) == "string" and quoted(key) or tostring(key)) .. "]"
 end
 
--- Numbers by size, then strings by letters, then the rest as it comes.
+-- Order of keys: numbers by value, then strings alphabetically, then other types.
 local function before(a, b)
   local kind, other = type(a), type(b)
   if kind == other and (kind == "number" or kind == "string") then return a < b end
@@ -32,7 +32,7 @@ local function before(a, b)
   return tostring(a) < tostring(b)
 end
 
--- The keys beside the list 1 .. n, sorted.
+-- The sorted keys outside of the list part 1 .. n.
 local function keys_beside(t, n)
   local keys = {}
   for key in next, t do
@@ -46,7 +46,7 @@ end
 
 local value_text
 
--- The items of a table as texts, and whether some are left out.
+-- The items of a table as texts, at most MOST of the list and of other keys.
 local function items_of(t, depth, above)
   local items, n = {}, #t
   for i = 1, math.min(n, MOST) do items[i] = value_text(rawget(t, i), depth + 1, above) end
@@ -60,7 +60,7 @@ local function items_of(t, depth, above)
   return items
 end
 
--- Items in lines: each on one, short ones as many as fit.
+-- Arranges items in lines: long ones on lines of their own, short ones together.
 local function in_lines(items, indent)
   local lines, line = {}, ""
   for i, item in ipairs(items) do
@@ -106,8 +106,8 @@ function value_text(value, depth, above)
   return table_text(value, depth, above)
 end
 
---- A value as it is shown at the prompt: strings quoted, tables with their keys sorted, nested four
---- deep and forty items long, other objects as they print themselves.
+--- Formats a value for the prompt: strings quoted, tables with sorted keys, four levels deep and
+--- forty items long, other objects by tostring.
 ---@param value any
 ---@return string
 function show.text(value) return value_text(value, 0, {}) end

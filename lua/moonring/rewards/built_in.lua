@@ -1,4 +1,4 @@
---- Rewards that need no file: format, exact, length and json, as reward_funcs names them.
+--- Built-in rewards: format, exact, length and json, as named in reward_funcs.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
@@ -24,8 +24,8 @@ local function pattern_of(spec)
   return pattern
 end
 
--- What a pattern finds in a completion: its first group, the whole match where it has none; nil
--- where it finds nothing. Without a pattern the completion.
+-- The match of a pattern in a completion: its first group, or the whole match if it has no groups;
+-- nil without a match. Without a pattern, the completion.
 local function found(scorer, batch, i, pattern)
   local text = batch.completions[i]
   if not pattern then return text end
@@ -39,7 +39,7 @@ end
 
 local function trimmed(text) return text:match "^%s*(.*%S)" or "" end
 
---- format: 1 where the pattern is found in the completion, else 0.
+--- format: 1 if the pattern is found in the completion, otherwise 0.
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.format(spec)
@@ -49,14 +49,14 @@ function built_in.format(spec)
   end)
 end
 
--- The number that a text is, commas between thousands aside; nil where it is none.
+-- Parses a number, ignoring commas between thousands; nil if the text is not a number.
 local function number_of(text)
   local plain = trimmed(text):gsub(",", "")
   if not plain:find "^[%+%-]?%.?%d[%d%.]*[eE]?[%+%-]?%d*$" then return nil end
   return tonumber(plain)
 end
 
--- The text of a row's column; nil where the row has none.
+-- The text of a column in a row; nil if the row has none.
 local function column_of(scorer, batch, i, name)
   local list = (batch.columns or {})[name]
   if not list then
@@ -75,9 +75,9 @@ local function column_of(scorer, batch, i, name)
   return tostring(value)
 end
 
---- exact: 1 where the completion, or what the pattern finds of it, is the text of a column, else 0;
---- nothing where the row has no such text. Blanks at the ends aside; with `numbers` as numbers
---- where both are.
+--- exact: 1 if the completion, or the pattern's match in it, equals the text of a column, otherwise
+--- 0; no score if the row has no such text. White space at the ends is ignored. With `numbers`, two
+--- numbers are compared by value.
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.exact(spec)
@@ -93,10 +93,10 @@ function built_in.exact(spec)
   end)
 end
 
---- length, in tokens n, the stop token among them. most: 0 up to it, -(n - most) / slope beyond,
---- -1 at the least; target: -|n - target| / slope, -1 at the least. The slope is most or target
---- where absent. (DAPO's soft overlong punishment, arXiv:2503.14476, eq. 13, is most = L_max -
---- L_cache, slope = L_cache.)
+--- length: with n tokens, including the stop token: for `most`, 0 up to it and -(n - most) / slope
+--- beyond; for `target`, -|n - target| / slope; both at least -1. The default of slope is most or
+--- target. (DAPO's soft overlong punishment, arXiv:2503.14476, eq. 13, is most = L_max - L_cache,
+--- slope = L_cache.)
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.length(spec)
@@ -108,12 +108,12 @@ function built_in.length(spec)
     local ids = (batch.completion_ids or {})[i]
     if not ids then row_words.fail(scorer, batch, i, "wanted completion_ids, got nothing") end
     local off = spec.most and math.max(#ids - spec.most, 0) or math.abs(#ids - spec.target)
-    return -math.min(off / slope, 1) + 0 -- no -0
+    return -math.min(off / slope, 1) + 0 -- avoids -0
   end)
 end
 
---- json: 1 where the completion, or what the pattern finds of it, is JSON, and an object with these
---- keys where some are given, else 0.
+--- json: 1 if the completion, or the pattern's match in it, is valid JSON, and, if keys are given,
+--- an object with all of them; otherwise 0.
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.json(spec)

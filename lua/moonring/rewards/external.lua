@@ -1,16 +1,16 @@
---- Rewards that another program gives: `command`, one that is kept running, by a line of JSON on
--- its stdin and one on its stdout; `url`, an HTTP service, by the same JSON in a POST. Refused
+--- Rewards from external programs. `command`: a program that keeps running and exchanges lines of
+-- JSON by stdin and stdout; `url`: an HTTP service that receives the same JSON by POST. Refused
 -- under --sandbox.
 --
 --   question  {"prompts": [..], "completions": [..], "stopped": [..], "rows": [..],
---              "messages": [..], "columns": {NAME: [..]}}: what there is of it, null where a row
---              has none; with ids: true "prompt_ids" and "completion_ids" too
---   answer    [1, 0.5, null]: a number a completion, null where there is nothing to say; or
+--              "messages": [..], "columns": {NAME: [..]}}: fields that exist, with null where a row
+--              has no value; with ids: true also "prompt_ids" and "completion_ids"
+--   answer    [1, 0.5, null]: a number for each completion, null for no score; or
 --             {"error": TEXT}
 --
--- Whoever ends, cannot be reached, says 5xx or 429, or lets the deadline pass is asked again,
--- `retries` times (a program is started anew, after a pause that doubles); any other answer that is
--- none is a mistake, which would come again.
+-- A request is repeated up to `retries` times if the program or service exits, is unreachable,
+-- returns 5xx or 429, or exceeds the deadline (a program is restarted, after a pause that doubles
+-- each time). Other invalid answers are errors at once, because they would recur.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
@@ -22,7 +22,7 @@ local external = {}
 
 local RETRIES, LONGEST_PAUSE = 2, 10
 
--- A list with null where a row has nothing.
+-- Replaces missing values of rows by null.
 local function filled(list, count)
   local items = {}
   for i = 1, count do
@@ -48,7 +48,7 @@ end
 
 local function beginning(text) return #text > 80 and text:sub(1, 80) .. "..." or text end
 
--- The values that an answer is.
+-- Parses and checks an answer: a number or false per completion.
 local function answer_of(scorer, batch, count, text)
   local ok, answer = pcall(system.json_decode, text, "the answer")
   if not ok then
@@ -78,7 +78,7 @@ end
 
 local PASSING = { UNAVAILABLE = true, DEADLINE_EXCEEDED = true }
 
--- Asks until there is an answer. `ask` gives it or raises; `again` prepares for the next try.
+-- Calls `ask` until it succeeds or retries are used up. `again` prepares the next try.
 local function persist(spec, scorer, batch, context, ask, again)
   local tries = (spec.retries or RETRIES) + 1
   for try = 1, tries do
@@ -106,9 +106,9 @@ local function refuse_confined(spec, what)
     ")")
 end
 
---- command: a program that is started now and answers until the run ends.
+--- command: starts a program that answers until the run ends.
 ---@param spec moonring.RewardSpec
----@param context table what rewards.open has settled
+---@param context table options from rewards.open
 ---@return moonring.Scorer[]
 function external.command(spec, context)
   refuse_confined(spec, "starts no program")
@@ -146,9 +146,9 @@ function external.command(spec, context)
   return { scorer }
 end
 
---- url: a service that is asked by HTTP.
+--- url: requests scores from an HTTP service.
 ---@param spec moonring.RewardSpec
----@param context table what rewards.open has settled
+---@param context table options from rewards.open
 ---@return moonring.Scorer[]
 function external.url(spec, context)
   refuse_confined(spec, "asks no service")

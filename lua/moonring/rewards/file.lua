@@ -1,5 +1,5 @@
---- Rewards of a Lua file: its functions, in a Lua state of their own whose time and memory are
--- limited (lua/own_state.h). A call that fails leaves the state as it is and the run unharmed.
+--- Rewards from a Lua file. Its functions run in a separate Lua state with limits on time and
+-- memory (lua/own_state.h). A failed call harms neither that state nor the run.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
@@ -10,7 +10,7 @@ local file = {}
 
 local CODES = { raised = "ABORTED", deadline = "DEADLINE_EXCEEDED", memory = "RESOURCE_EXHAUSTED" }
 
--- What ended a call, in words.
+-- The message for a call that failed or was stopped.
 local function words_of(context, ended, message, frames)
   if ended == "deadline" then
     return ("it took longer than reward_timeout: %g seconds%s"):format(context.timeout, frames)
@@ -22,14 +22,14 @@ local function say_lines(context, path, state)
   for _, line in ipairs(state:lines()) do context.say(path .. ": " .. line) end
 end
 
--- What a function is handed: the fields that it knows.
+-- The fields of a batch that functions receive.
 local function handed(batch)
   return { prompts = batch.prompts, messages = batch.messages, completions = batch.completions,
     prompt_ids = batch.prompt_ids, completion_ids = batch.completion_ids,
     stopped = batch.stopped, columns = batch.columns, rows = batch.rows }
 end
 
--- What is wrong with a function's values.
+-- Raises an error about a function's return value.
 local function refuse(scorer, batch, count, problem)
   if problem.row > 0 then
     row_words.fail(scorer, batch, problem.row, "got ", problem.got,
@@ -61,9 +61,9 @@ local function scorer_of(context, path, state, index, name)
   return scorer
 end
 
---- Reads a file and gives its functions.
+--- Loads a file and returns its functions.
 ---@param spec moonring.RewardSpec
----@param context table what rewards.open has settled
+---@param context table options from rewards.open
 ---@return moonring.Scorer[]
 function file.open(spec, context)
   local path = context.path(spec.path)

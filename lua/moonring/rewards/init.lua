@@ -1,12 +1,11 @@
---- Rewards: numbers for what a model has drawn to a prompt, from what `reward_funcs` names. They
--- are opened here, are handed batches, and what comes back is checked. The rest of the room:
--- specs.lua (what reward_funcs may say), file.lua (functions of a Lua file, in a Lua state of their
--- own; inside.lua and returned.lua run there), built_in.lua (format, exact, length, json),
--- reward_model.lua (a model that stage rm has trained), external.lua (a program, an HTTP service),
--- row_words.lua (how messages name a reward and a row).
+--- Rewards of completions: opens the functions named by `reward_funcs`, calls them on batches, and
+-- checks the results. Other modules: choices/reward_specs.lua (parses reward_funcs), file.lua
+-- (functions of a Lua file in a separate Lua state, where inside.lua and returned.lua run),
+-- built_in.lua (format, exact, length, json), reward_model.lua (a model trained by stage rm),
+-- external.lua (a program, an HTTP service), row_words.lua (error messages about rows).
 --
--- A failure of a reward is a value, not an error, so that a rank can tell the others of it
--- (rewards.raise_together) before any of them updates.
+-- The failure of a reward is returned as a value instead of raised, so that all ranks can learn of
+-- it (rewards.raise_together) before any of them updates weights.
 local built_in = require "moonring.rewards.built_in"
 local errors = require "moonring.base.errors"
 local external = require "moonring.rewards.external"
@@ -22,26 +21,26 @@ local terminal = require "moonring.base.terminal"
 local rewards = {}
 
 ---@class moonring.RewardOptions
----@field folder? string where relative paths begin; the working directory where absent
----@field timeout? number seconds that a call may take; 60 where absent
----@field memory_mib? number MiB that a file's Lua state may take; 1024 where absent
----@field say? fun(line: string) takes what rewards print; print where absent
----@field tokenizer? moonring.Tokenizer the policy's, which a reward model must have too
----@field precision? string a reward model's, as model.load's; "fp32" where absent
----@field device? "cpu" | "cuda" where a reward model is; "cpu" where absent
---- of a reward model's forward at most, but for a longer row; 8192 where absent
+---@field folder? string base of relative paths; default: the working directory
+---@field timeout? number time limit of a call in seconds; default 60
+---@field memory_mib? number memory limit of a file's Lua state in MiB; default 1024
+---@field say? fun(line: string) receives output of rewards; default: print
+---@field tokenizer? moonring.Tokenizer the policy's; a reward model must have the same one
+---@field precision? string precision of a reward model, as for model.load; default "fp32"
+---@field device? "cpu" | "cuda" device of a reward model; default "cpu"
+--- maximum tokens of a reward model's forward, except for a longer row; default 8192
 ---@field micro_batch_tokens? integer
 
---- What the numbers of one function are.
+--- The scores of one reward function.
 ---@class moonring.RewardScores
 ---@field name string
----@field values table<integer, number> by row from 1; nil where it has nothing to say of a row
----@field seconds number that it took
+---@field values table<integer, number> by row, from 1; nil where it has no score
+---@field seconds number duration of the call
 
---- One function behind the face of `rewards`.
+--- Internal interface of one reward function.
 ---@class moonring.Scorer
 ---@field name string
----@field place string for messages: the file, the program, the address; "" of a built-in one
+---@field place string its source for messages: file, program or address; "" for built-in ones
 ---@field score fun(batch: moonring.RewardBatch, count: integer): (number | false)[]
 ---@field close? fun()
 
@@ -61,7 +60,7 @@ local OPEN = { file = file.open, model = reward_model.open, command = external.c
   url = external.url }
 for kind, open in pairs(built_in) do OPEN[kind] = open end
 
--- Names of their own where two have the same by default; two that were given are a mistake.
+-- Makes default names unique by suffixes; duplicates of names set by the user are an error.
 local function name_apart(scorers)
   local taken = {}
   for _, scorer in ipairs(scorers) do
@@ -89,9 +88,9 @@ local function settled(given)
   return context
 end
 
---- Opens what reward_funcs says: reads files, opens models, starts programs. Under --sandbox files
---- are confined, and programs and services are refused. Errors: INVALID_ARGUMENT for what cannot
---- be, NOT_FOUND, PERMISSION_DENIED under --sandbox.
+--- Opens reward functions: reads files, loads models, starts programs. Under --sandbox files are
+--- confined, and programs and services are refused. Errors: INVALID_ARGUMENT for an invalid value;
+--- NOT_FOUND; PERMISSION_DENIED under --sandbox.
 ---@param given string | table the value of reward_funcs: docs/rewards.md
 ---@param how? moonring.RewardOptions
 ---@return moonring.Rewards
@@ -111,8 +110,8 @@ function rewards.open(given, how)
   error(why, 0)
 end
 
---- Ends every rank's run where one's rewards have failed, with what the first such rank says.
---- Collective over all ranks.
+--- If rewards failed on any rank, raises the first such rank's error on all ranks. Collective over
+--- all ranks.
 ---@param mesh moonring.Mesh
 ---@param why? string this rank's failure, as `score` returns it
 function rewards.raise_together(mesh, why)
@@ -124,7 +123,7 @@ function rewards.raise_together(mesh, why)
   end
 end
 
---- The names of the functions, in the order of reward_weights.
+--- Names of the functions, in the order of reward_weights.
 ---@return string[]
 function Rewards:names()
   local names = {}
@@ -144,7 +143,7 @@ local function check_batch(batch)
   return count
 end
 
--- A number or false for each row: whatever came from elsewhere is looked at here too.
+-- Checks that each value is a finite number or false; values of external programs are checked too.
 local function check_values(scorer, batch, values, count)
   for i = 1, count do
     local value = values[i]
@@ -156,12 +155,12 @@ local function check_values(scorer, batch, values, count)
   end
 end
 
---- The numbers of every function for a batch. Not collective: a rank scores what it has drawn.
---- Errors: INVALID_ARGUMENT for a batch that is none; CANCELLED. What goes wrong in a reward is no
---- error.
----@param batch moonring.RewardBatch prompts and completions alone are needed by every function
----@return moonring.RewardScores[]? scores nil where a reward has failed
----@return string? why then: "CODE: reward 'NAME' ..: row ..: what came, what was wanted"
+--- Scores a batch by all functions. Not collective: each rank scores its own completions. Errors:
+--- INVALID_ARGUMENT for an invalid batch; CANCELLED. The failure of a reward is returned, not
+--- raised.
+---@param batch moonring.RewardBatch prompts and completions are required, other fields optional
+---@return moonring.RewardScores[]? scores nil if a reward has failed
+---@return string? why the failure: "CODE: reward 'NAME' ..: row ..: got .., wanted .."
 function Rewards:score(batch)
   local count, scores = check_batch(batch), {}
   for i, scorer in ipairs(self.scorers) do
@@ -180,7 +179,7 @@ function Rewards:score(batch)
   return scores
 end
 
---- Ends what was opened: Lua states, models, programs. Twice is fine.
+--- Closes Lua states, models and programs. May be called twice.
 function Rewards:close()
   for _, scorer in ipairs(self.scorers) do
     if scorer.close then scorer.close() end

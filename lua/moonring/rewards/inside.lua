@@ -1,10 +1,10 @@
---- What runs in the Lua state of a file of rewards (lua/own_state.h): reads the file, and calls its
--- functions. The state that asks sees plain values alone: a function's name, its numbers, what of
--- them is wrong.
+--- Code that runs in the Lua state of a file of rewards (lua/own_state.h): loads the file and calls
+-- its functions. Only plain values pass between this state and the caller: names, numbers, and
+-- descriptions of problems.
 --
 -- Globals of the file: Lua's pure libraries, json (encode, decode, null), `require` for Lua files
--- of its own folder, print to the run's log; without --sandbox io and os too. They are interpreted:
--- compiled code would count no instructions.
+-- in its folder, print to the run's log; without --sandbox also io and os. The JIT compiler is off,
+-- because compiled code does not count instructions.
 local returned = require "moonring.rewards.returned"
 local rewards = require "moonring.native.rewards"
 local sandbox = require "moonring.sandbox"
@@ -14,20 +14,21 @@ local system = require "moonring.native.system"
 local inside = {}
 
 local shown = returned.shown
-local jit = package.loaded.jit -- nil where the state is confined
+local jit = package.loaded.jit -- nil if the state is confined
 
 ---@class moonring.RewardBatch
---- text of each row's prompt, as the model was given it
+--- each row's prompt, as text in the form that the model received
 ---@field prompts string[]
---- of a conversation its messages, { role, content } each; false for a prompt that is a text
+--- the messages, { role, content } each, of a row that is a conversation; false if the prompt is
+--- text
 ---@field messages (table[] | false)[]
----@field completions string[] text
+---@field completions string[] as text
 ---@field prompt_ids integer[][]
 ---@field completion_ids integer[][]
----@field stopped boolean[] whether a stop token ended it, not the limit on its length
----@field columns table<string, any[]> the rows' other columns, each as a list; batch[name] is the
----   same where `name` is none of the names above
----@field rows integer[] places of the rows in the data set, from 0
+---@field stopped boolean[] whether it ended with a stop token, not by the length limit
+---@field columns table<string, any[]> further columns of the rows as lists; also available as
+---   batch[name], unless `name` is one of the fields above
+---@field rows integer[] indices of the rows in the data set, from 0
 
 ---@class moonring.RewardRow one row of a batch
 ---@field prompt string
@@ -36,10 +37,10 @@ local jit = package.loaded.jit -- nil where the state is confined
 ---@field prompt_ids integer[]
 ---@field completion_ids integer[]
 ---@field stopped boolean
----@field columns table<string, any> row[name] is the same where `name` is none of these
----@field row integer its place in the data set, from 0
+---@field columns table<string, any> also available as row[name], unless `name` is one of these
+---@field row integer index in the data set, from 0
 
--- The file's; and the row that is looked at, for who asks once a call has failed.
+-- The file's functions, and the current row, which is reported if a call fails.
 ---@type moonring.ReturnedFunction[]
 local functions, current = {}, 0
 
@@ -50,7 +51,7 @@ local function new_globals(folder, is_confined)
   local globals = sandbox.pure()
   globals.json = { encode = system.json_encode, decode = system.json_decode, null = system.null }
   if not is_confined then globals.io, globals.os = io, os end
-  local loaded = {} -- by name; true while it is being read
+  local loaded = {} -- by name; true while a file is being loaded
   function globals.require(name)
     if type(name) ~= "string" or not ("." .. name):find "^[%.%w_%-]+$"
       or ("." .. name .. "."):find("..", 1, true) then
@@ -73,10 +74,10 @@ end
 -- The file
 -- ------------------------------------------------------------------------------------------
 
---- Runs the file.
+--- Loads and runs the file.
 ---@param text string
----@param path string of the file, for messages
----@param folder string where `require` looks
+---@param path string path of the file, for messages
+---@param folder string the folder for `require`
 ---@return string[] names
 function inside.load(text, path, folder)
   local is_confined = sandbox.is_confined()
@@ -91,7 +92,7 @@ end
 -- The numbers
 -- ------------------------------------------------------------------------------------------
 
--- What is wrong with a function's value for a row; nil where nothing is.
+-- A description of an invalid score; nil if it is valid.
 local function wrong(value)
   if value == nil or value == false then return nil end
   if type(value) ~= "number" then return shown(value) end
@@ -99,7 +100,7 @@ local function wrong(value)
   if value == math.huge or value == -math.huge then return tostring(value) end
 end
 
--- A batch under the names that it has for a function.
+-- Adds columns as direct fields of a batch.
 local function with_columns(batch)
   batch.columns = batch.columns or {}
   for name, list in pairs(batch.columns) do
@@ -160,24 +161,25 @@ local function call_batch(entry, batch, count)
   return values
 end
 
---- Calls a function of the file with a batch.
+--- Calls a function of the file for a batch.
 ---@param index integer
 ---@param batch moonring.RewardBatch
----@param count integer of completions
----@return (number | false)[]? values one a completion; false: nothing to say of it
----@return { row: integer, got?: string, values?: integer }? problem what is wrong with them: of a
----   row, or of all (row 0); with how many values came
+---@param count integer number of completions
+---@return (number | false)[]? values one per completion; false: no score
+---@return { row: integer, got?: string, values?: integer }? problem an invalid result: of one row,
+---   or of all (row 0), with the number of values
 function inside.call(index, batch, count)
   current = 0
   local entry = functions[index]
   return (entry.is_each and call_each or call_batch)(entry, batch, count)
 end
 
---- The row of the batch that a function with `each` was called for last; 0 where none was.
+--- The row of the last call of a function with `each`; 0 if there was none.
 ---@return integer
 function inside.row() return current end
 
---- Whether code is compiled here: never. nil where the state is confined, which has no `jit`.
+--- Whether the JIT compiler is on, which it must not be. nil if the state is confined, without
+--- `jit`.
 ---@return boolean?
 function inside.compiles()
   if not jit then return nil end

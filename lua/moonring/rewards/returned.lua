@@ -1,25 +1,26 @@
---- What a file of rewards returns, as its functions in order. In the file's own Lua state
--- (inside.lua).
+--- Checks the return value of a file of rewards and lists its functions. Runs in the file's Lua
+-- state (inside.lua).
 local system = require "moonring.native.system"
 
 ---@class moonring.returned_rewards
 local returned = {}
 
---- What a file of rewards returns: a function, a list of them, a table of them by name, or both. A
---- function sees a batch and gives a number for each completion (false, or nil before the last:
---- nothing to say of it); { each = f } is called with one row at a time and gives a number or nil.
+--- The return value of a file of rewards: a function, a list of functions, a table of named ones,
+--- or a mixture. A function receives a batch and returns a number for each completion (false, or
+--- nil except at the end: no score); { each = f } is called for one row at a time and returns a
+--- number or nil.
 ---@alias moonring.RewardFunction fun(batch: moonring.RewardBatch): (number | false)[]
 ---@alias moonring.RewardEach { each: (fun(row: moonring.RewardRow): number?), name?: string }
 
---- A function, called as entry[1] so that a traceback knows it by its line alone.
+--- A function, in a table so that it is called as entry[1] and tracebacks show only its line.
 ---@class moonring.ReturnedFunction
 ---@field [1] function
 ---@field name string
----@field is_each boolean whether it is called with one row at a time
+---@field is_each boolean whether it is called for single rows
 
 local function fail(...) error("INVALID_ARGUMENT: " .. table.concat { ... }, 0) end
 
---- A value as a message shows it.
+--- Formats a value for messages.
 ---@param value any
 ---@return string
 function returned.shown(value)
@@ -35,7 +36,7 @@ local shown = returned.shown
 
 local KNOWN = { name = "string", each = "function", batch = "function" }
 
--- One entry of what the file returned.
+-- Converts one entry of the returned table.
 local function function_of(path, name, entry)
   if type(entry) == "function" then return { entry, name = name, is_each = false } end
   if type(entry) ~= "table" then
@@ -54,9 +55,9 @@ local function function_of(path, name, entry)
   return { entry.each or entry.batch, name = entry.name or name, is_each = entry.each ~= nil }
 end
 
---- The functions: the list first, in its order, then what has a name, by name. Errors:
+--- Lists the functions: first the list part in order, then named ones by name. Errors:
 --- INVALID_ARGUMENT.
----@param path string of the file: its name is the function's that has none
+---@param path string the file's path; its base name is the default name of functions
 ---@param value any
 ---@return moonring.ReturnedFunction[]
 function returned.functions(path, value)

@@ -1,7 +1,6 @@
---- A reward that a model gives: a folder that stage rm has written, whose value head scores prompt
--- and completion as it was trained to, at their last token. It reads the ids that the policy drew,
--- so it must have the policy's tokenizer. On this rank alone, without gradients; several rows to a
--- forward, packed.
+--- Rewards from a model trained by stage rm. Its value head scores prompt and completion at the
+-- last token, as in training. It receives the ids that the policy generated, so it must have the
+-- policy's tokenizer. It runs only on this rank, without gradients, on packed rows.
 local attention = require "moonring.native.attention"
 local autograd = require "moonring.native.autograd"
 local comm = require "moonring.native.comm"
@@ -17,7 +16,7 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.reward_model
 local reward_model = {}
 
--- The checkpoint, and the adapter over it where the folder is one.
+-- Opens the checkpoint; if the folder is an adapter, the base model's, and returns the adapter too.
 local function open_checkpoint(given)
   local path = model.locate(given)
   local is_adapter = system.exists(path .. "/adapter_config.json")
@@ -26,7 +25,7 @@ local function open_checkpoint(given)
   return model.open(model.base_of_adapter(path)), { path }
 end
 
--- Refuses a tokenizer that is not the policy's: an id would be another token.
+-- Refuses a tokenizer that differs from the policy's, because ids would represent other tokens.
 local function check_tokenizer(where, checkpoint, policy)
   if not policy then return end
   local ok, own = pcall(data.tokenizer, checkpoint)
@@ -40,7 +39,7 @@ local function check_tokenizer(where, checkpoint, policy)
   end
 end
 
--- The ids of a row: its prompt's, and its completion's.
+-- The ids of a row: prompt and completion.
 local function document_of(scorer, batch, i, vocab_size)
   local ids = {}
   for _, name in ipairs { "prompt_ids", "completion_ids" } do
@@ -58,7 +57,7 @@ local function document_of(scorer, batch, i, vocab_size)
   return ids
 end
 
--- Lists of rows, each of at most so many tokens, or one row that is longer.
+-- Groups rows into lists of at most `most` tokens each; a longer row is alone.
 local function packs(documents, most)
   local list, tokens = {}, math.huge
   for i, ids in ipairs(documents) do
@@ -69,9 +68,9 @@ local function packs(documents, most)
   return list
 end
 
---- model: opens the folder.
+--- model: loads the reward model.
 ---@param spec moonring.RewardSpec
----@param context table what rewards.open has settled
+---@param context table options from rewards.open
 ---@return moonring.Scorer[]
 function reward_model.open(spec, context)
   local path = context.path(spec.path)

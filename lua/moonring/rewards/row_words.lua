@@ -1,4 +1,5 @@
---- How messages name a reward and a row of a batch, so that one finds it in the data set.
+--- Error messages that identify a reward and a row of a batch, so that users find it in the data
+-- set.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.row_words
@@ -6,7 +7,7 @@ local row_words = {}
 
 local SHOWN = 60 -- bytes of a prompt
 
--- The beginning of a text on one line, cut between characters.
+-- The beginning of a text as one line, without cutting UTF-8 characters.
 local function beginning(text)
   local line = text:gsub("%s+", " ")
   if #line <= SHOWN then return line end
@@ -17,7 +18,7 @@ local function beginning(text)
   return line:sub(1, cut) .. "..."
 end
 
---- "reward 'NAME'", with where it comes from.
+--- "reward 'NAME'", with its source.
 ---@param scorer moonring.Scorer
 ---@return string
 function row_words.of_scorer(scorer)
@@ -36,16 +37,16 @@ function row_words.of_row(batch, i)
   return ("row %d of the data set %s, completion %d of the batch"):format(row, prompt, i)
 end
 
---- Raises what a reward has done wrong with a row, as ABORTED: it would come again.
+--- Raises an error of a reward about a row, as ABORTED: a retry would fail again.
 ---@param scorer moonring.Scorer
 ---@param batch moonring.RewardBatch
----@param i integer from 1; 0: with the whole batch
----@param ... string | number the words
+---@param i integer from 1; 0: the whole batch
+---@param ... string | number pieces of the message
 function row_words.fail(scorer, batch, i, ...)
   row_words.raise("ABORTED", scorer, batch, i, ...)
 end
 
---- The same of another code.
+--- As `fail`, with a given status code.
 ---@param code string
 ---@param scorer moonring.Scorer
 ---@param batch moonring.RewardBatch

@@ -1,5 +1,5 @@
---- string.find, match, gmatch and gsub with every step counted. Strings where the manual has
--- strings.
+--- string.find, match, gmatch and gsub with every step counted. Arguments that Lua's manual calls
+-- strings must be strings.
 local sub, find, gsub, concat = string.sub, string.find, string.gsub, table.concat
 local compiler = require "moonring.sandbox.pattern_compiler"
 local matcher = require "moonring.sandbox.pattern_matcher"
@@ -10,7 +10,7 @@ local function capture(s, c, first, last)
   return sub(s, first[c], last[c])
 end
 
--- The captures of a match; of one without any the whole of it, where that is wanted.
+-- The captures of a match; if the pattern has none and `whole` is set, the whole match.
 local function captures(s, items, begin, after, first, last, whole)
   if items.captures == 0 then
     if whole then return sub(s, begin, after - 1) end
@@ -21,7 +21,7 @@ local function captures(s, items, begin, after, first, last, whole)
   return unpack(list, 1, items.captures)
 end
 
--- What stands for a match in gsub's result.
+-- The replacement of one match in gsub.
 local function replacement(s, items, begin, after, first, last, with)
   local whole, kind = sub(s, begin, after - 1), type(with)
   if kind == "string" then
@@ -57,7 +57,7 @@ end
 ---@class moonring.counted_patterns
 local counted = {}
 
---- Where the first match begins and ends, and its captures; nil where there is none.
+--- Start and end of the first match, and its captures; nil if there is no match.
 ---@param s string
 ---@param pattern string
 ---@param init? integer
@@ -71,8 +71,8 @@ function counted.find(s, pattern, init)
   return begin, after - 1, captures(s, items, begin, after, first, last)
 end
 
---- The captures of the first match, or the whole of it where the pattern has none; nil where there
---- is none.
+--- The captures of the first match, or the whole match if the pattern has none; nil if there is no
+--- match.
 ---@param s string
 ---@param pattern string
 ---@param init? integer
@@ -84,10 +84,10 @@ function counted.match(s, pattern, init)
   return captures(s, items, begin, after, first, last, true)
 end
 
---- An iterator over the matches, each as match gives it.
+--- An iterator over the matches, each as returned by match.
 ---@param s string
 ---@param pattern string
----@return fun(): string|integer|nil, ... captures of one match after another
+---@return fun(): string|integer|nil, ... captures of the next match
 function counted.gmatch(s, pattern)
   local items, i = compiler.items(pattern, false), 1
   return function()
@@ -98,7 +98,7 @@ function counted.gmatch(s, pattern)
   end
 end
 
---- The text with its matches, or the first `most` of them, replaced, and their number.
+--- The text with its first `most` matches replaced (default: all), and their number.
 ---@param s string
 ---@param pattern string
 ---@param with string|table|function
@@ -114,7 +114,7 @@ function counted.gsub(s, pattern, with, most)
     out[#out + 1] = sub(s, i, begin - 1)
     out[#out + 1] = replacement(s, items, begin, after, first, last, with)
     i = after
-    if after == begin and begin <= #s then -- an empty match moves on by a character
+    if after == begin and begin <= #s then -- after an empty match, advance by one character
       out[#out + 1], i = sub(s, begin, begin), begin + 1
     elseif after == begin then
       break

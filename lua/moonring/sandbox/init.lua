@@ -1,8 +1,7 @@
---- The globals of a script that runs under --sandbox: Lua's pure libraries and Moonring, no way to
--- run a program, load native code or bytecode, or touch a file but through what Moonring's own
--- functions read and write (models, data sets, logs), below the roots that the host was given. The
--- host's own globals lack what its modules can do without, so that a way out of a script's globals
--- would lead to little.
+--- Globals of scripts under --sandbox: Lua's pure libraries and Moonring. A script cannot run
+-- programs or load native code or bytecode. It can access files only through Moonring's functions
+-- (models, data sets, logs), below the roots given to the host. The host's own globals are reduced,
+-- too, so that an escape from a script's globals would gain little.
 local api_table = require "moonring.base.api_table"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
@@ -32,8 +31,8 @@ local function copy(from)
   return copied
 end
 
--- What a missing name says, where it is one that scripts know. They are remembered: confine() takes
--- some of them away.
+-- A metatable that explains why a standard name is missing. The original names are recorded at load
+-- time, because confine() removes some.
 local function lacks(prefix, from)
   return { __metatable = false, __index = function(_, name)
     if from[name] then refuse(("there is no %s%s"):format(prefix, tostring(name))) end
@@ -48,8 +47,7 @@ end
 
 local KNOWN, KNOWN_OS, KNOWN_SYSTEM = names(_G), names(os), names(system)
 
--- The host's globals that its own modules and scripts use: streams, not files; the clock, not
--- programs.
+-- Functions of `io` that the host's own modules and scripts use: only standard streams, no files.
 local IO = { "stdin", "stdout", "stderr", "read", "write", "flush" }
 local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile", "setfenv",
   "getfenv", "loadstring", "gcinfo" }
@@ -57,7 +55,7 @@ local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile"
 local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
 local raw_require = require
 
--- Errors that are caught are counted (lua/limits.h): whatever catches one passes here.
+-- Every function that catches errors counts them here (lua/limits.h).
 local function counted(ok, ...)
   if not ok then system.count_caught() end
   return ok, ...
@@ -68,8 +66,8 @@ local function counted_resume(thread, ...)
   return counted(raw_resume(thread, ...))
 end
 
--- What LuaJIT runs in C and calls Lua from again: nested without end it would crash the process
--- (lua/binding/native_stack.h).
+-- C functions of LuaJIT that call back into Lua. Unbounded nesting of them would overflow the
+-- native stack and crash the process (lua/binding/native_stack.h).
 local NESTING = { string = { "format", "gsub" }, table = { "foreach", "foreachi", "sort" } }
 local function shallow(f)
   return function(...)
@@ -79,8 +77,8 @@ local function shallow(f)
 end
 local function shallow_wrap(f) return shallow(raw_wrap(f)) end
 
--- A handler that runs where the error was raised would run without the count of instructions while
--- it is the count that raised it.
+-- xpcall that runs the handler after unwinding. A handler at the point of the error could run
+-- uncounted, if the instruction counter raised that error.
 local function xpcall_after(f, handler, ...)
   local function handled(ok, ...)
     if ok then return true, ... end
@@ -91,11 +89,12 @@ end
 
 local confined = false
 
---- Whether scripts of this state are confined.
+--- Whether scripts of this Lua state are confined.
 ---@return boolean
 function sandbox.is_confined() return confined end
 
---- Takes from the host's own globals what leads to the machine. Once a state, before any script.
+--- Removes access to the machine from the host's own globals. Called once per state, before any
+-- script.
 function sandbox.confine()
   confined = true
   io, os = pick(io, IO), pick(os, OS)
@@ -107,7 +106,7 @@ function sandbox.confine()
   end
   package.loaded.io, package.loaded.os = io, os
   for name in pairs(package.preload) do package.preload[name] = nil end
-  -- The first looks in preload, the second among Moonring's own.
+  -- Loader 1 searches package.preload, loader 2 Moonring's own modules; others are removed.
   for i = #package.loaders, 3, -1 do package.loaders[i] = nil end
   package.path, package.cpath, package.loadlib, package.searchpath, package.seeall = "", "", nil,
     nil, nil
@@ -115,12 +114,12 @@ function sandbox.confine()
     for _, name in ipairs(functions) do _G[library][name] = shallow(_G[library][name]) end
   end
   print, coroutine.wrap = shallow(print), shallow_wrap
-  -- Moonring's modules catch errors of functions that a script hands them.
+  -- Moonring's modules also catch errors of functions that a script passes to them.
   pcall, xpcall, coroutine.resume = counted_pcall, xpcall_after, counted_resume
-  string.dump = nil -- strings share the host's functions: ("").dump
+  string.dump = nil -- scripts could reach it by ("").dump
 end
 
--- Without "stop" and what tunes the collector.
+-- collectgarbage without "stop" and without tuning.
 local function collect(what, step)
   what = what or "collect"
   if what ~= "collect" and what ~= "count" and what ~= "step" then
@@ -129,42 +128,43 @@ local function collect(what, step)
   return collectgarbage(what, step)
 end
 
--- Of tables alone: a string's is the host's own, and in a handle's a script could put a finalizer,
--- which runs uncounted.
+-- getmetatable for tables only. A string's metatable belongs to the host, and in that of a native
+-- object a script could set a finalizer, which would run uncounted.
 local function metatable_of(value)
   if type(value) ~= "table" then return false end
   return getmetatable(value)
 end
 
--- load and loadstring: source text alone (bytecode can do anything), in these globals.
+-- load and loadstring for source text in these globals; bytecode is refused, because it is not
+-- memory-safe.
 local function text_loader(globals)
   return function(chunk, name, _, env)
     system.check_stack()
     local loaded, why = raw_load(chunk, name, "t", env or globals)
-    counted(loaded) -- an error of a function that gives the text
+    counted(loaded) -- counts an error of a function that supplies the text
     return loaded, why
   end
 end
 
 local CLOSED_ROOMS = { native = true, sandbox = true, prompt = true }
 
--- Whether a script may require a module: Moonring's own Lua, by its dotted name (confine() took
--- away the search through folders, which the script may have filled); no native module, whose
--- functions the API confines; nothing of this room, which could undo it, nor of the prompt's, which
--- compiles text in any globals.
+-- Whether a script may require a module: Moonring's Lua modules by their dotted names (confine()
+-- disables the search in folders, where the script could have put files). Closed are native
+-- modules, to which `moonring` gives limited access, this folder, which could undo the sandbox, and
+-- the prompt's, which compiles text in any globals.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
   local found = confined or package.loaded[name] ~= nil
   return found and not CLOSED_ROOMS[name:match "^moonring%.([^.]*)"]
 end
 
---- A new table of globals with Lua's pure libraries alone: no `require`, nothing that leads to the
+--- Creates a table of globals with only Lua's pure libraries: no `require`, and no access to the
 --- machine or to the host's own globals (no getfenv, no debug, no metatable of strings).
 ---@return table
 function sandbox.pure()
   local globals = pick(_G, FUNCTIONS)
   for _, name in ipairs(LIBRARIES) do globals[name] = copy(_G[name]) end
-  -- No codes for a terminal. (Embedded it prints to a log, as it is.)
+  -- Control codes are escaped on a terminal. An embedded runtime prints to a log, unescaped.
   if type(io.stdout) == "userdata" then globals.print = terminal.print end
   globals.string.dump = nil
   globals.os = pick(os, OS)
@@ -177,7 +177,7 @@ function sandbox.pure()
   return globals
 end
 
---- Lets such a table say of a name that it lacks, and that scripts know, why.
+--- Makes such a table explain why standard names are missing.
 ---@param globals table
 ---@return table globals
 function sandbox.explain(globals)
@@ -185,7 +185,7 @@ function sandbox.explain(globals)
   return setmetatable(globals, lacks("", KNOWN))
 end
 
---- A new table of globals: those, and Moonring.
+--- Creates a table of globals for a confined script: the pure ones, and Moonring.
 ---@return table
 function sandbox.globals()
   local globals = sandbox.pure()

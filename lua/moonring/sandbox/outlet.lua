@@ -1,11 +1,11 @@
---- Where print, io.write, io.stdout and io.stderr lead in an embedded runtime: to the log of
--- whoever embeds it, line by line. Nothing is written to the process's own streams.
+--- Output of an embedded runtime: print, io.write, io.stdout and io.stderr write to the log of the
+-- embedding program, line by line, and not to the process's streams.
 local system = require "moonring.native.system"
 
 ---@class moonring.outlet
 local outlet = {}
 
--- A stream that hands each whole line on.
+-- A stream that passes on each complete line.
 local function stream(kind)
   local begun = ""
   local lines = {}
@@ -24,15 +24,15 @@ local function stream(kind)
   return lines
 end
 
---- Puts the log in the place of print, io.write, io.stdout and io.stderr, and an error in that of
---- os.exit. Once a state.
+--- Redirects print, io.write, io.stdout and io.stderr to the log, and makes os.exit an error.
+--- Called once per state.
 function outlet.install()
   local output = stream "output"
   io.stdout, io.stderr = output, stream "note"
   function io.write(...) return output:write(...) end
   function io.flush() return output:flush() end
   function io.output() return output end
-  function io.read() return nil end -- nobody is there to type
+  function io.read() return nil end -- there is no input
   function print(...)
     local words = {}
     for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end

@@ -1,15 +1,14 @@
---- A pattern of the Lua 5.1 manual (5.4.1), with LuaJIT's frontier %f, as items to match one after
--- another, for lua/counted_search.h, which says how they are written. A malformed one is always an
--- error.
+--- Compiles a pattern of Lua 5.1 (manual, 5.4.1), with LuaJIT's frontier %f, to a program for
+-- lua/counted_search.h, which documents the encoding. Malformed patterns are always errors.
 local byte, char, sub, find, match = string.byte, string.char, string.sub, string.find, string.match
 
-local KEPT = 200 -- compiled patterns
+local KEPT = 200 -- cached patterns
 local CAPTURES = 32
-local NOTHING = ("\0"):rep(32) -- a set of no character
+local NOTHING = ("\0"):rep(32) -- the empty set of characters
 
 local function malformed(why) error("malformed pattern (" .. why .. ")", 0) end
 
--- The set of bytes that a class of one character holds.
+-- The set of bytes matched by a character class, as a 32-byte bit map.
 local function class_set(text)
   local set, pattern = {}, "^" .. text
   for first = 0, 255, 8 do
@@ -27,7 +26,7 @@ local function byte_set(b)
   return NOTHING:sub(1, before) .. char(2 ^ (b % 8)) .. NOTHING:sub(before + 2)
 end
 
--- Where the class that begins at i ends, after its "]" or its escape.
+-- The position after the class that begins at i, including its "]" or escape.
 local function class_end(pattern, i)
   local first = sub(pattern, i, i)
   if first == "%" then
@@ -54,7 +53,7 @@ local function single(text)
 end
 
 local function compile(pattern, anchors)
-  pattern = match(pattern, "^%Z*") -- LuaJIT too takes a zero byte for its end
+  pattern = match(pattern, "^%Z*") -- as in LuaJIT, a zero byte ends it
   local items, i, opened, closed = { many = 0, two = 0, anchored = false }, 1, {}, {}
   if anchors and sub(pattern, 1, 1) == "^" then items.anchored, i = true, 2 end
   local program = {}
@@ -106,15 +105,15 @@ local function compile(pattern, anchors)
   return items
 end
 
---- What a Lua pattern says, for moonring.sandbox.counted_patterns.
+--- Compiled patterns for moonring.sandbox.counted_patterns.
 ---@class moonring.pattern_compiler
 local compiler = {}
 
 local kept, count = { [true] = {}, [false] = {} }, 0
 
---- The items of a pattern as a `program`, with `anchored`, the number of `captures`, and what they
---- cost: of repeats without an end (`many`) and of "?" (`two`). `anchors`: whether a leading
---- "^" is one (for gmatch it is a character). Errors: where the pattern is malformed.
+--- Compiles a pattern: returns `program`, `anchored`, the number of `captures`, and counts for a
+--- bound on the cost: of unbounded repetitions (`many`) and of "?" (`two`). `anchors`: whether a
+--- leading "^" is an anchor (for gmatch it is a character). Errors if the pattern is malformed.
 ---@param pattern string as in the Lua 5.1 manual, section 5.4.1, with LuaJIT's %f
 ---@param anchors boolean
 ---@return table items

@@ -1,11 +1,11 @@
---- Where a compiled pattern matches in a text, each step counted: the search of counted_patterns,
--- as lua/counted_search.h makes it.
+--- Searches a text for a compiled pattern, with each step counted (lua/counted_search.h), for
+-- counted_patterns.
 local system = require "moonring.native.system"
 
 ---@class moonring.pattern_matcher
 local matcher = {}
 
--- Places of captures as two lists.
+-- Separates the flat list of capture positions into two lists.
 local function places(begin, after, ...)
   if not begin then return nil end
   local first, last = {}, {}
@@ -16,14 +16,15 @@ local function places(begin, after, ...)
   return begin, after, first, last
 end
 
---- The first match at i or later: where it begins, the place after it, and its captures' places.
+--- The first match at i or later: its start, the position after it, and the positions of its
+--- captures.
 ---@param s string
----@param items table what pattern_compiler gave
+---@param items table from pattern_compiler
 ---@param i integer
----@return integer? begin nil where there is none
+---@return integer? begin nil if there is no match
 ---@return integer? after
----@return table? first where each capture begins
----@return table? last where each capture ends; "position" of one that is a place
+---@return table? first start of each capture
+---@return table? last end of each capture; "position" for a position capture
 function matcher.search(s, items, i)
   return places(system.search_pattern(s, items.program, i, items.anchored, items.captures))
 end

@@ -1,6 +1,7 @@
---- string.find, match, gmatch, gsub and table.sort of a state whose instructions are counted:
--- LuaJIT counts no instructions within one call, and a pattern such as ".*.*.*x" can keep one busy
--- for ever. So what could take long is matched where each step counts; all else by LuaJIT.
+--- string.find, match, gmatch, gsub and table.sort for a Lua state with an instruction limit.
+-- LuaJIT does not count instructions within one call of these, and a pattern such as ".*.*.*x" can
+-- take practically forever. Potentially slow patterns are matched by counted code, all others by
+-- LuaJIT.
 local compiler, counted = require "moonring.sandbox.pattern_compiler",
   require "moonring.sandbox.counted_patterns"
 local system = require "moonring.native.system"
@@ -10,10 +11,10 @@ local patterns = {}
 
 local raw = { find = string.find, match = string.match, gmatch = string.gmatch, gsub = string.gsub }
 
-local STEPS = 1e7 -- of one call, that LuaJIT may take: some milliseconds
+local STEPS = 1e7 -- limit for one call of LuaJIT: some milliseconds
 
--- Whether LuaJIT is through soon, whatever the pattern makes it try. At each try it may go through
--- all of the pattern (a class of many characters).
+-- Whether LuaJIT's worst case for a pattern is fast enough. Each attempt may examine the whole
+-- pattern (a class of many characters).
 local function is_quick(s, pattern, anchors)
   if not raw.find(pattern, "[*+?-]") and not raw.find(pattern, "%%[b%d]") then
     return (#s + 1) * #pattern <= STEPS
@@ -23,7 +24,7 @@ local function is_quick(s, pattern, anchors)
   return (#s + 1) ^ (items.many + (items.anchored and 0 or 1)) * 2 ^ items.two * #pattern <= STEPS
 end
 
--- Where a text is in another, both long: LuaJIT would try each place anew.
+-- Finds a long text in another long text in linear time; LuaJIT would compare at each position.
 local function find_text(s, sought, init)
   init = init or 1
   if init < 0 then init = math.max(#s + init + 1, 1) end
@@ -32,11 +33,11 @@ local function find_text(s, sought, init)
   return at, at + #sought - 1
 end
 
--- Numbers are strings here; what is neither goes to LuaJIT, which says so.
+-- Numbers count as strings; values of other types are left to LuaJIT, which raises the error.
 local function text(value) return type(value) == "number" and tostring(value) or value end
 local function are_strings(s, pattern) return type(s) == "string" and type(pattern) == "string" end
 
--- The four functions as a state has them then.
+-- The replacements of string's four functions.
 local guarded = {}
 
 function guarded.find(s, pattern, init, plain)
@@ -71,11 +72,11 @@ function guarded.gsub(s, pattern, with, most)
   return (is_ours and counted.gsub or raw.gsub)(s, pattern, with, most)
 end
 
--- Items, that LuaJIT's quicksort is through with soon even where each of its choices is the worst.
+-- List size up to which LuaJIT's quicksort is fast even in its worst case.
 local MANY = 1000
 local raw_sort = table.sort
 
--- Bottom-up merge sort: n log2 n comparisons, each of them counted.
+-- Bottom-up merge sort: n log2 n comparisons, each counted.
 local function sort(list, less)
   local n = #list
   if n <= MANY then return raw_sort(list, less) end
@@ -100,7 +101,7 @@ local function sort(list, less)
   end
 end
 
---- For the host: puts them in LuaJIT's place.
+--- Installs these functions; called by the host.
 function patterns.guard()
   for name, f in pairs(guarded) do string[name] = f end
   table.sort = sort

@@ -1,14 +1,14 @@
---- Preferences between pairs of answers: DPO and its kin (pref_loss; objectives/
--- preference_losses.cc has each one's formula and source).
+--- Preference optimization on pairs of answers: DPO and related losses (pref_loss; formulas and
+-- sources are in objectives/preference_losses.cc).
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 local router_groups = require "moonring.choices.router_groups"
 
--- No dropout: policy and reference begin equal, as in LLaMA-Factory.
+-- No dropout, as in LLaMA-Factory: policy and reference are initially equal.
 local dpo = { name = "dpo", reads = "dpo", documents = 2, shares = true, drops = false,
   balances = "mean", head = "logits" }
 
--- The table that the core has of a loss.
+-- Properties of a loss, from the native table.
 local function facts_of(name)
   for _, loss in ipairs(native.preference_losses()) do
     if loss.name == name then return loss end
@@ -51,7 +51,7 @@ end
 
 function dpo.compares(c) return facts_of(c.pref_loss).needs_reference end
 
--- As TRL's trainer has it: over the pairs of one device's batch.
+-- As in TRL's trainer: over the pairs of one device's batch.
 dpo.group = router_groups.of
 
 function dpo.depends(c)

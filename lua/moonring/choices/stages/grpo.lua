@@ -1,16 +1,17 @@
---- Learning from rewards against the mean of a prompt's own completions: GRPO (arXiv 2402.03300)
--- and its kin by loss_type, epsilon_high, delta and importance_sampling_level. The formulas and
--- their sources: objectives/policy_gradient.h.
+--- Policy gradient with a baseline from the rewards of the same prompt's completions: GRPO (arXiv
+-- 2402.03300) and its variants by loss_type, epsilon_high, delta and importance_sampling_level.
+-- Formulas and sources: objectives/policy_gradient.h.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 local rollout_settings = require "moonring.choices.rollout_settings"
 local tensor = require "moonring.native.tensor"
 
--- No dropout: the policy that learns begins as the one that has generated.
+-- No dropout: the trained policy is initially equal to the one that generated the completions.
 local grpo = { name = "grpo", reads = "prompts", documents = 1, shares = true, drops = false,
   head = "logits" }
 
--- Numbers of completions' tokens as those of this rank's tokens: each where its token is predicted.
+-- A tensor over this rank's tokens from a per-token list of each completion. A token's value is at
+-- the position that predicts it; elsewhere the tensor is 0.
 local function of_tokens(batch, name)
   local values, records = {}, batch:records()
   if #records > 0 and not records[1][name] then return nil end
@@ -22,7 +23,7 @@ local function of_tokens(batch, name)
   return batch:cut(tensor.tensor(values, "fp64"))
 end
 
--- Which completions are learnt from.
+-- For each completion whether it counts in the loss; nil: all do.
 local function counted(c, batch)
   if not c.mask_truncated_completions then return nil end
   local list = {}
@@ -30,7 +31,8 @@ local function counted(c, batch)
   return list
 end
 
--- By document of the stream: one that is a shared prefix has no targets, and counts nowhere.
+-- Advantages by document of the stream. A shared prefix is a document without targets and counts
+-- nowhere.
 local function advantages_of(batch)
   local list = {}
   for i, each in ipairs(batch:records()) do list[i] = each.advantage end
@@ -38,7 +40,7 @@ local function advantages_of(batch)
 end
 
 local function loss_of(c)
-  if c.stage == "rloo" then -- its divergence is in the rewards
+  if c.stage == "rloo" then -- rewards already include its KL divergence
     return native.policy_gradient { loss_type = "rloo", epsilon = c.epsilon,
       epsilon_high = c.epsilon_high }
   end
@@ -48,7 +50,7 @@ local function loss_of(c)
     max_completion_length = c.max_completion_length }
 end
 
---- The sum over the completions, and what it is divided by (loss_type).
+--- Loss summed over completions, and its divisor (by loss_type).
 ---@param c moonring.Configuration
 ---@param policy moonring.Model
 ---@return moonring.Objective
@@ -79,7 +81,7 @@ end
 
 grpo.rollouts = {}
 
---- What is to be known of completions before the first step, or nil.
+--- The scores of completions required before the first step; nil: none.
 ---@param c moonring.Configuration
 ---@param of moonring.RolloutSettings
 ---@return moonring.ScoringWish?
@@ -89,16 +91,16 @@ function grpo.rollouts.scores(c, of)
   return (wish.old or wish.reference or wish.entropy) and wish or nil
 end
 
---- The examples of a step: one a completion.
+--- Examples of a step: one per completion.
 ---@param list moonring.Completion[]
 ---@param document fun(completion: moonring.Completion): table
 ---@return table[] examples
----@return moonring.Completion[] records behind them
+---@return moonring.Completion[] records the completions of the examples
 function grpo.rollouts.examples(list, document)
   local examples = {}
   for i, each in ipairs(list) do
     examples[i] = document(each)
-    examples[i].family = each.prompt -- with share_prefixes a group's prompt is computed once
+    examples[i].family = each.prompt -- share_prefixes computes a group's prompt once
   end
   return examples, list
 end

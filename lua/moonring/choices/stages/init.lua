@@ -1,23 +1,23 @@
---- The stages of training: one file each in this folder, one row here. A stage's table is all that
--- Moonring knows of it; the run, the checks, the plan and the model room read it by these names:
---   name          as the key `stage` has it
---   reads         which rows it reads of a data set, by data/description/stage.h: texts ("pt"),
---                 conversations ("sft"), pairs ("dpo"), judged answers ("kto"), prompts to
---                 complete ("prompts")
---   documents     documents of an example that go through one forward
---   shares        whether these may share what they begin with (share_prefixes); false where absent
---   drops         whether dropout acts in training
---   balances      how moe_aux_loss_coef's loss joins, one a group of per_device_train_batch_size
---                 examples: their "sum" or their "mean"; nil: not at all
---   head          "logits": the loss is of the model's head; "value": of a value head
---   objective(c, policy)   what a step counts and sums (objective.lua)
---   compares(c)   whether the loss has a reference model
---   group(c, dp)  examples over which the loss has a term that is no sum over examples, or nil
---   depends(c)    what kept log-probs of the reference depend on besides: key -> text or number
---   rollouts      of stages whose examples are generated, nil of others: scores(c, settings), what
---                 is to be known of completions before the first step (scoring.lua), and
---                 examples(completions, document), what a step is made of
---   check(c)      ends the run where the stage's keys do not go together
+--- Table of the training stages, one file each in this folder. A stage's table defines everything
+-- that is specific to it; the run, the checks, the plan and the model code read these fields:
+--   name          the value of the key `stage`
+--   reads         which rows of a data set it reads, see data/description/stage.h: texts ("pt"),
+--                 conversations ("sft"), pairs ("dpo"), judged answers ("kto"), prompts to complete
+--                 ("prompts")
+--   documents     documents per example in one forward
+--   shares        whether these can share a common prefix (share_prefixes); default false
+--   drops         whether dropout is active in training
+--   balances      how the load-balancing losses (moe_aux_loss_coef), one per group of
+--                 per_device_train_batch_size examples, are combined: "sum", "mean"; nil: not used
+--   head          "logits": the loss uses the model's head; "value": a value head
+--   objective(c, policy)   creates the objective (objective.lua)
+--   compares(c)   whether the loss needs a reference model
+--   group(c, dp)  size of the groups of examples that share a non-additive loss term, or nil
+--   depends(c)    further settings that stored reference log-probs depend on: key -> text or number
+--   rollouts      for stages that generate their examples: scores(c, settings), the scores of
+--                 completions needed before the first step (scoring.lua), and
+--                 examples(completions, document), the examples of a step
+--   check(c)      refuses incompatible keys of the stage
 local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
 local own_pieces = require "moonring.choices.custom_pieces"
@@ -63,7 +63,7 @@ local FIELDS = { name = "string", reads = "string", documents = "number",
 local by_name = {}
 for _, stage in ipairs(ROWS) do by_name[stage.name] = options.check("stage", stage, FIELDS) end
 
---- The names of all, in the order in which a model usually goes through them.
+--- The names of all stages, in the usual order of training.
 ---@return string[]
 function stages.names()
   local names = {}
@@ -76,8 +76,8 @@ end
 ---@return moonring.Stage
 function stages.of(c) return by_name[c.stage] end
 
---- The objective of a configuration: its stage's, or an own one that a script or the key
---- `objective` brings.
+--- The objective of a configuration: its stage's, or a custom one from a script or the key
+--- `objective`.
 ---@param c moonring.Configuration
 ---@param model moonring.Model
 ---@return moonring.Objective

@@ -1,9 +1,9 @@
---- KTO (arXiv 2402.01306): single answers, each judged good or bad. A group of examples shares a
--- KL term, made of each prompt with another row's answer (the mismatched documents).
+--- KTO (arXiv 2402.01306): single answers, each labeled good or bad. The examples of a group share
+-- a KL term, estimated from each prompt with another row's answer (the mismatched documents).
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 
--- No dropout: policy and reference begin equal, as in LLaMA-Factory.
+-- No dropout, as in LLaMA-Factory: policy and reference are initially equal.
 local kto = { name = "kto", reads = "kto", documents = 2, drops = false, balances = "mean",
   head = "logits" }
 

@@ -1,6 +1,6 @@
---- DPO between a prompt's own completions: that of the highest reward is chosen, that of the lowest
--- rejected (arXiv 2402.04792). Where all have the same reward the first and the last are taken, as
--- TRL takes two. The loss is stage dpo's, with `beta`.
+--- DPO on a prompt's generated completions: the one with the highest reward is chosen, the one with
+-- the lowest is rejected (arXiv 2402.04792). If all rewards are equal, the first and last are used;
+-- TRL uses two as well. The loss is that of stage dpo, with `beta`.
 local dpo = require "moonring.choices.stages.dpo"
 local rollout_settings = require "moonring.choices.rollout_settings"
 
@@ -18,10 +18,10 @@ end
 
 online.rollouts = {}
 
---- Nothing: the reference is looked at in the step.
+--- No scores are needed: the step itself computes the reference's log-probs.
 function online.rollouts.scores() return nil end
 
--- The first of the greatest, and the last of the least but that one.
+-- The first completion with the greatest reward, and the last other one with the least.
 local function best_and_worst(group)
   local best, worst = 1, #group
   for i, each in ipairs(group) do
@@ -34,7 +34,7 @@ local function best_and_worst(group)
   return group[best], group[worst]
 end
 
---- The examples of a step: a pair a prompt.
+--- Examples of a step: one pair per prompt.
 ---@param list moonring.Completion[]
 ---@param document fun(completion: moonring.Completion): table
 ---@return table[] examples
@@ -57,7 +57,7 @@ function online.rollouts.examples(list, document)
   return examples, records
 end
 
---- Refuses keys that do not go together.
+--- Refuses incompatible keys.
 ---@param c moonring.Configuration
 function online.check(c)
   rollout_settings.check(c)

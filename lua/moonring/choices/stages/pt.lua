@@ -1,4 +1,4 @@
---- Pre-training: texts, every token of which is learnt. All but the rows as in stage sft.
+--- Pre-training on texts: all tokens are trained on. Otherwise as stage sft.
 local sft = require "moonring.choices.stages.sft"
 
 local pt = {}

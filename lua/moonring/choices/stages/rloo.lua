@@ -1,6 +1,7 @@
---- REINFORCE against the mean of a prompt's other completions (RLOO, arXiv 2402.14740), one clipped
--- ratio a completion, the divergence from the reference in the reward: as TRL 0.24's RLOOTrainer
--- has it. All but the advantages (run/rollouts/advantages.lua) as in stage grpo.
+--- REINFORCE with the mean reward of the prompt's other completions as baseline (RLOO, arXiv
+-- 2402.14740): one clipped ratio per completion, and the KL divergence from the reference as part
+-- of the reward, as in TRL 0.24's RLOOTrainer. Only the advantages (run/rollouts/advantages.lua)
+-- differ from stage grpo.
 local grpo = require "moonring.choices.stages.grpo"
 
 local rloo = {}

@@ -1,5 +1,6 @@
---- A reward model: pairs of answers, of which the chosen one is to score higher by a value head.
--- The loss of a pair is -log sigmoid(chosen - rejected score), of each answer's last token.
+--- Reward models: trains a value head to score the chosen answer of a pair above the rejected one.
+-- Loss of a pair: -log sigmoid(chosen score - rejected score), with scores at each answer's last
+-- token.
 local native = require "moonring.native.objectives"
 
 local rm = { name = "rm", reads = "dpo", documents = 2, shares = true, drops = true,

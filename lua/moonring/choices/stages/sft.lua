@@ -1,15 +1,15 @@
---- Supervised fine-tuning: conversations, whose answers' tokens are learnt.
+--- Supervised fine-tuning on the answers of conversations.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 local router_groups = require "moonring.choices.router_groups"
 
--- Ways to weigh a token's loss, of which one at most is taken.
+-- Keys that weight the loss of tokens; at most one may be set.
 local WEIGHINGS = { "use_dft_loss", "use_eaft_loss", "use_asft_loss", "label_smoothing_factor" }
 
 local sft = { name = "sft", reads = "sft", documents = 1, drops = true, balances = "sum",
   head = "logits" }
 
--- Adds asft_alpha x KL(reference || policy) of each prediction to an objective's sum.
+-- Adds asft_alpha x KL(reference || policy), summed over predictions, to an objective's loss.
 local function anchor(o, c, policy)
   local of_log_probs = o.loss
   o.needs_reference, o.of_targets = "distributions", true
@@ -28,7 +28,7 @@ local function anchor(o, c, policy)
   return o
 end
 
---- The sum of -log p over the labels, and what it is divided by (count: labels or targets).
+--- Sum of -log p over the labels, with its divisor (count: labels or targets).
 function sft.objective(c, policy)
   local smoothing = c.label_smoothing_factor > 0 and c.label_smoothing_factor or nil
   local loss = native.sft { count = c.count, dft = c.use_dft_loss or c.use_asft_loss,
@@ -48,7 +48,7 @@ end
 
 function sft.compares(c) return c.use_asft_loss end
 
--- Routers are balanced over the examples of one device's batch, as Transformers does.
+-- Routers are balanced over the examples of one device's batch, as in Transformers.
 sft.group = router_groups.of
 
 function sft.depends() return {} end
@@ -59,9 +59,9 @@ function sft.check(c)
   end
   if c.stage == "sft" and c.packing and not c.neat_packing then
     local flash = tostring(c.flash_attn):find "^fa%d"
-    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory"
+    c.notes[#c.notes + 1] = "packing: the texts of a row attend to each other, as in LLaMA-Factory"
       .. (flash and " but for its " .. c.flash_attn .. " over batches of one row" or "")
-      .. "; neat_packing parts them, and without either documents are packed exactly"
+      .. "; neat_packing separates them, and without either documents are packed exactly"
   end
   local chosen = {}
   for _, name in ipairs(WEIGHINGS) do
@@ -69,7 +69,7 @@ function sft.check(c)
   end
   if #chosen > 1 then errors.fail(table.concat(chosen, " and "), " exclude one another") end
   if c.ref_model and not c.use_asft_loss then
-    errors.fail "ref_model: in stage sft it is of use_asft_loss alone"
+    errors.fail "ref_model: in stage sft only use_asft_loss uses it"
   end
   if c.train_on_prompt and c.mask_history then
     errors.fail "train_on_prompt and mask_history exclude one another"

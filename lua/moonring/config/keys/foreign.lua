@@ -1,7 +1,6 @@
---- Keys of LLaMA-Factory's methods that Moonring does not have. What a row says: keys/init.lua.
---   only     what else they could ask for is refused, for the reason given, with what to use
---            instead where there is something
---   ignored  any value is accepted: nothing changes
+--- Keys of LLaMA-Factory's methods that Moonring does not support. Fields of a row: keys/init.lua.
+--   only     values other than the default are refused for this reason, with an alternative if any
+--   ignored  any value is accepted without effect
 local system = require "moonring.native.system"
 local null = system.null
 
@@ -11,7 +10,7 @@ local function section(title, rows)
   sections[#sections + 1] = { title = title, rows = rows }
 end
 
---- Rows of keys that mean nothing without another one, which is refused.
+--- Completes rows of keys that only act with `owner`, which is refused.
 local function parts_of(owner, rows)
   for _, row in ipairs(rows) do
     row[4], row.ignored = row[4] or "of " .. owner, "it acts with " .. owner .. " alone"
@@ -34,7 +33,7 @@ section("Quantisation", join({
   { "fp8_enable_fsdp_float8_all_gather", "bool", false },
 }), {
   { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights",
-    only = "no stage has a reward model beside the one that learns" },
+    only = "no stage has a separate reward model" },
   { "export_quantization_bit", "int", null, "bits of exported weights",
     only = "export writes the checkpoint's own dtype; quantise it after" },
 }, parts_of("export_quantization_bit", {
@@ -53,14 +52,14 @@ section("Other methods", join(parts_of("stage ppo", {
   { "ppo_target", "float", 6.0 },
   { "ppo_whiten_rewards", "bool", false },
 }), {
-  { "mixture_of_depths", "string", null, "mixture of depths", only = "no model here has it" },
+  { "mixture_of_depths", "string", null, "mixture of depths", only = "no supported model has it" },
   { "use_mca", "bool", false, "Megatron", only = "sequence_parallel_size spreads a sequence over "
     .. "ranks" },
   { "use_hyper_parallel", "bool", false, "HyperParallel",
     only = "sequence_parallel_size spreads a sequence over ranks" },
-  { "use_kt", "bool", false, "KTransformers", only = "experts run in the runtime itself" },
+  { "use_kt", "bool", false, "KTransformers", only = "experts are computed by Moonring itself" },
   { "use_v1_kernels", "bool", false, "kernels of LLaMA-Factory's next version",
-    ignored = "every kernel here is exact; the fastest that is there is used" },
+    ignored = "all kernels are exact; the fastest available one is used" },
 }, parts_of("use_hyper_parallel", { { "hyper_parallel_args", "any", null } }), parts_of("use_kt", {
   { "kt_weight_path", "string", null },
   { "kt_expert_checkpoint_path", "string", null },

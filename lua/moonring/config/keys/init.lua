@@ -1,33 +1,33 @@
---- The keys of a training configuration: LLaMA-Factory's names and Moonring's own, in one table,
--- of which each file in this folder has some sections. From a row come parsing, checks, `moonring
--- help train`, training_args.yaml, docs/keys.md and lua/types/configuration.lua. A row is
+--- Table of the keys of a training configuration: LLaMA-Factory's and Moonring's own. Each file in
+-- this folder has some of its sections. Parsing, checks, `moonring help train`, training_args.yaml,
+-- docs/keys.md and lua/types/configuration.lua all use these rows. A row is
 --   { name, type, default, meaning [, choices = {..}, others = {..}] [, only = reason | ignored =
 --   reason] }
--- `others` are choices of LLaMA-Factory's that are refused by name, `spellings` other words for
--- choices ("true" for "all"). Types: int, float, bool, string, list (a comma list or a YAML list).
--- `null` as a default: may be left out.
---   only     the default alone is accepted: what else the key could ask for is refused, for the
---            reason given. For whatever would change the results
---   ignored  accepted with any value; a line says that another one than the default has no effect,
---            and why. For what changes speed, memory or logging at most
---   of       the key, or { key, value, ... }, beside which alone it acts: where that is off, a line
---            says that another value than the default has no effect
---   least, most  bounds of a number, both included; above, below: not included
---   nullable null is a value beside the default: the key is then absent
---   resume   what becomes of a run that goes on from a checkpoint under another value: "free"
---            (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
---            absent or "refused": refused. A section may say it of all its rows
---   mark     a function of the configuration: what stands for the value where configurations are
---            compared, as its files' digests; of keys that have a value alone
---   own_file the path of a Lua file is accepted beside the choices: choices/custom_pieces.lua
---   stages, finetuning  where alone it acts: elsewhere it is refused
---   secret   its value is written nowhere
---   part_of  a key without effect whose line is enough where both are given
---   machine  machines of a run may differ in it: where things lie, what a machine has
+-- `others` are LLaMA-Factory's choices that are refused by name; `spellings` map other words to
+-- choices ("true" to "all"). Types: int, float, bool, string, list (comma-separated, or YAML's). A
+-- default of `null` means that the key may be absent.
+--   only     only the default is accepted; other values are refused for this reason. Used where
+--            another value would change results
+--   ignored  any value is accepted; for values other than the default a note states that they have
+--            no effect, and why. Used for keys that affect at most speed, memory or logging
+--   of       the key, or { key, value, ... }, that this key depends on: if that one is off, a note
+--            states that values other than the default have no effect
+--   least, most  bounds of a number, inclusive; above, below: exclusive
+--   nullable null is accepted in addition to the default: the key is then absent
+--   resume   what happens if a run resumes from a checkpoint that had another value: "free"
+--            (nothing: results do not depend on it), "told" (it resumes with a note), absent or
+--            "refused" (it is refused). A section may set it for all its rows
+--   mark     a function of the configuration that returns the text that represents the value where
+--            configurations are compared, such as digests of files; called if the key is set
+--   own_file the path of a Lua file is accepted in addition to the choices (custom_pieces.lua)
+--   stages, finetuning  stages and finetuning types that have the key; with others it is refused
+--   secret   its value is never written to files or logs
+--   part_of  the key that this one configures: if both are set without effect, one note is shown
+--   machine  may differ between machines of a run: paths, and properties of a machine
 
 ---@class moonring.keys
 ---@field [integer] { title: string, rows: moonring.KeyRow[] }
----@field aliases table<string, string> other names of the same keys
+---@field aliases table<string, string> alias -> key
 local keys = {}
 
 for _, file in ipairs { "model", "data", "method", "rewards", "rollouts", "optimization",
@@ -38,8 +38,8 @@ for _, file in ipairs { "model", "data", "method", "rewards", "rollouts", "optim
   end
 end
 
---- Other names of the same keys: LLaMA-Factory 1.0's and older ones of its own, axolotl's, older
---- ones of Transformers.
+--- Aliases of keys: names in LLaMA-Factory 1.0, older names in LLaMA-Factory and Transformers, and
+--- names in axolotl.
 keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode",
   context_parallel_size = "sequence_parallel_size",
   new_special_tokens = "add_special_tokens", evaluation_strategy = "eval_strategy",
@@ -47,7 +47,7 @@ keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_paralle
   per_gpu_train_batch_size = "per_device_train_batch_size",
   per_gpu_eval_batch_size = "per_device_eval_batch_size" }
 
---- Every row, in the order of help: `for row in keys.rows() do`.
+--- Iterates over all rows in the order of help: `for row in keys.rows() do`.
 ---@return fun(): moonring.KeyRow?
 function keys.rows()
   local section, i = 1, 0
@@ -58,19 +58,18 @@ function keys.rows()
   end
 end
 
---- What becomes of another value than the default: "acts"; "refused"; "none": it is accepted, and a
---- line says that it has no effect.
+--- Effect of values other than the default: "acts"; "refused"; "none" (accepted without effect,
+--- with a note).
 ---@param row moonring.KeyRow
 ---@return "acts" | "refused" | "none"
 function keys.effect(row) return row.only and "refused" or row.ignored and "none" or "acts" end
 
---- Whether a key does anything.
+--- Whether a key has an effect.
 ---@param row moonring.KeyRow
 ---@return boolean
 function keys.acts(row) return keys.effect(row) == "acts" end
 
---- Whether a key's value belongs where a run's configuration is written down: it acts, and is no
---- secret.
+--- Whether a key is written to saved configurations of a run: it has an effect and is not secret.
 ---@param row moonring.KeyRow
 ---@return boolean
 function keys.is_written(row) return keys.acts(row) and not row.secret end
