@@ -4,11 +4,11 @@
 ---
 --- - Ranks, dims, token ids, positions, rows and steps count from 0, as in LibTorch; a Lua list
 ---   counts from 1.
---- - A name's suffix is its shape: `q_THD` is [tokens, heads, head dimension]; T tokens, D hidden, V
----   vocabulary.
---- - A function accepts at most one table of options, after its other arguments. An unknown key is an
----   error, with the nearest known one. In tables that Lua keeps (an objective), names that begin
----   with an underscore are free for the script's use.
+--- - A name's suffix is its shape: `q_THD` is [tokens, heads, head dimension]; T tokens, D hidden,
+---   V vocabulary.
+--- - A function accepts at most one table of options, after its other arguments. An unknown key is
+---   an error, with the nearest known one. In tables that Lua keeps (an objective), names that
+---   begin with an underscore are free for the script's use.
 --- - A native function refuses surplus arguments; a trailing nil is ignored.
 --- - An error is one string: `sft.lua:12: moonring.comm.mesh: INVALID_ARGUMENT: sp=3 does not
 ---   divide world size 8`. The program prints the script's call stack below it; with
