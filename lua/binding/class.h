@@ -9,10 +9,9 @@
 //       {"sp_rank", Bind<[](comm::Mesh& mesh) { return mesh.sp_rank(); }>},
 //       {"__tostring", Bind<[](comm::Mesh& mesh) { return mesh.DebugString(); }>},
 //   });
-//   Class<comm::Mesh>::Push(L, mesh);                       // -> a handle; nil for a null pointer
-//   Bind<[](comm::Mesh& mesh) { .. }>                       // a handle as an argument: for the
-//                                                           call,
-//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>       // or shared, where the callee keeps it
+//   Class<comm::Mesh>::Push(L, mesh);                  // -> a handle; nil for a null pointer
+//   Bind<[](comm::Mesh& mesh) { .. }>                  // a handle as an argument, during the call,
+//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>  // or shared, if the function keeps it
 //
 // Every class has the method `close`, which may be called repeatedly.
 
