@@ -18,11 +18,11 @@ namespace {
   throw comm::StatusError(absl::InvalidArgumentError(words));
 }
 
-// `room`: for what is made, and for its text.
+// `room`: memory charged for the value and for its text.
 Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   constexpr int64_t
       kValue = 160,
-      kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
+      kTexts = 4;  // object member with its map node; a copy, and the growing text
   const int64_t bytes =
       lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
   comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
@@ -36,7 +36,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room)
       const double number = lua_tonumber(L, index);
       if (number == std::floor(number) && std::fabs(number) < 9007199254740992.0)
         return static_cast<int64_t>(number);
-      return number;  // NaN and infinities become null, as JSON has none
+      return number;  // NaN and infinities become null, because JSON has none
     }
     case LUA_TTABLE:
       break;
@@ -49,7 +49,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room)
   lua_pushnil(L);
   const bool empty = lua_next(L, index) == 0;
   if (!empty) lua_pop(L, 2);
-  if (size > 0 || empty) {  // an empty table is an empty list
+  if (size > 0 || empty) {  // an empty table becomes an empty list
     size_t keys = 0;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
     if (keys != size)
@@ -63,7 +63,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room)
     }
     return list;
   }
-  std::map<std::string, Json> sorted;  // Lua's order is arbitrary; a file should not be
+  std::map<std::string, Json> sorted;  // a file should not depend on Lua's arbitrary order
   lua_pushnil(L);
   while (lua_next(L, index) != 0) {
     if (lua_type(L, -2) != LUA_TSTRING)

@@ -19,7 +19,7 @@
 namespace moonring::lua {
 namespace {
 
-constexpr size_t kCheckedBytes = 16 << 20;  // at a time
+constexpr size_t kCheckedBytes = 16 << 20;  // bytes in one call of Check
 
 }  // namespace
 
@@ -53,7 +53,7 @@ BlobFile::BlobFile(std::string blob, std::string etag, int64_t size, int lock)
 
 BlobFile::~BlobFile() {
   if (file_ >= 0) close(file_);
-  close(lock_);  // and so unlocks it
+  close(lock_);  // also unlocks it
 }
 
 absl::Status BlobFile::Failure(int error) const {

@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kTick(100);
-constexpr std::chrono::seconds kPatience(3);  // before a lock's holder is spoken of
+constexpr std::chrono::seconds kPatience(3);  // before a message about another process's lock
 
-// W/"abc", "abc" -> abc
+// Removes W/ and quotes: W/"abc", "abc" -> abc.
 std::string PlainEtag(absl::string_view etag) {
   etag = absl::StripPrefix(etag, "W/");
   return std::string(absl::StripSuffix(absl::StripPrefix(etag, "\""), "\""));
@@ -129,7 +129,8 @@ absl::Status Download::TakeSize(Task& task, const HttpAnswer& answer) {
   return absl::OkStatus();
 }
 
-// Whether the disk has room for what is to come; two files with the same contents come once.
+// Checks that the disk has room for the downloads; files with the same contents are downloaded
+// once.
 absl::Status Download::CheckRoom() const {
   int64_t wanted = 0;
   std::error_code ignored;
@@ -216,7 +217,7 @@ absl::Status Download::EndPiece(Task& task, int64_t before,
   const bool came = answer.ok() && answer->code >= 200 && answer->code < 300;
   if (came && task.out->bytes() == task.size) return Complete(task);
   if (came && task.out->bytes() > before) {
-    task.state = State::kLocked;  // the next piece
+    task.state = State::kLocked;  // for the next piece
     return absl::OkStatus();
   }
   if (came || (answer.ok() && answer->code == 416))
@@ -238,7 +239,7 @@ absl::Status Download::Complete(Task& task) {
   }
   RETURN_IF_ERROR(folder_.Link(commit_, task.file, task.etag));
   task.state = State::kDone;
-  task.out.reset();  // unlocks it
+  task.out.reset();  // also unlocks it
   return absl::OkStatus();
 }
 
@@ -270,7 +271,7 @@ void Download::Tell() {
   told_ = Clock::now();
   DownloadProgress progress;
   for (const auto& task : tasks_) {
-    if (task->size < 0) return;  // not all are known yet
+    if (task->size < 0) return;  // not all sizes are known yet
     progress.total_bytes += task->size;
     progress.fetched += task->fetched;
     if (task->state == State::kDone) progress.bytes += task->size;
