@@ -194,7 +194,7 @@ at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter>
   dropout.step = options.Get<uint64_t>("step", 0);
   dropout.identity_T = TensorOption(options, "identity");
   options.Find<double>(
-      "neftune_alpha");  // ignored: part of the noise options of Model:forward
+      "neftune_alpha");  // ignored here: it is one of the noise options that Model:forward accepts
   TensorOption(options, "lengths");
   options.Finish();
   return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);

@@ -11,8 +11,7 @@
 namespace moonring::lua {
 
 struct TypedLine {
-  enum class Kind { kLine, kEnd, kInterrupted };  // Enter; Ctrl-D, or the terminal was closed;
-                                                  // Ctrl-C
+  enum class Kind { kLine, kEnd, kInterrupted };  // Enter; Ctrl-D, or terminal closed; Ctrl-C
   Kind kind = Kind::kEnd;
   std::string text;  // without the line end
 };

@@ -81,8 +81,7 @@ int Backward(lua_State* L) {
   const bool has_joined = IsTensor(L, 2);
   const at::Tensor joined = has_joined ? TensorAt(L, 2) : at::Tensor();
   const bool has_options = lua_type(L, 2) == LUA_TTABLE && !has_joined;
-  if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // raises the type
-                                                                              // error
+  if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // raises an error
   Options options(L, has_options ? 2 : 3);
   const at::Tensor gradient = TensorOption(options, "gradient");
   const comm::BackwardOptions how = HowOf(options);

@@ -22,7 +22,7 @@ namespace {
 Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   constexpr int64_t
       kValue = 160,
-      kTexts = 4;  // object member with its map node; a copy, and the growing text
+      kTexts = 4;  // object member with its map node; a copy, and the growing text of the whole
   const int64_t bytes =
       lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
   comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));

@@ -190,8 +190,7 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
   const bool limited =
       confinement != nullptr &&
-      confinement->memory() > 0;  // then unused tensors are collected earlier, before they reach
-                                  // the limit
+      confinement->memory() > 0;  // then unused tensors must not use up the memory limit
   if (book.charged >= (limited
                            ? std::min(kCollectEach, static_cast<size_t>(confinement->memory()) / 8)
                            : kCollectEach)) {

@@ -46,7 +46,7 @@ using nlohmann::json;
 
 constexpr size_t kMostBytes = 1 << 20;  // of a request's body
 constexpr int kMostNesting =
-    100;  // nesting of values, which are processed recursively
+    100;  // nesting of values, which are processed by recursive function calls
 
 constexpr int kAtATime = 8;  // requests that are answered at the same time
 constexpr int kOpen = 32;    // including those that wait; further connections are not accepted
@@ -109,8 +109,7 @@ bool Refuse(const httplib::Request& request, httplib::Response& response, int po
 void Serve(httplib::Server& server, moonring::examples::Jobs& jobs, const int& port) {
   server.new_task_queue = [] { return new BoundedPool; };
   server.set_keep_alive_max_count(
-      1);  // closes the connection: the unread body of a refused request must not be parsed as the
-           // next request
+      1);  // closes it: a refused request's unread body must not be parsed as the next one
   server.set_payload_max_length(kMostBytes);
   server.set_pre_routing_handler(
       [&port](const httplib::Request& request, httplib::Response& response) {

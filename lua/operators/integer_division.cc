@@ -28,8 +28,7 @@ void CheckQuotient(const at::Tensor& dividend, const at::Tensor& divisor) {
   if (!dividend.is_cpu() || !divisor.is_cpu()) return;
   const at::ScalarType dtype = at::result_type(dividend, divisor);
   if (dtype != at::kInt && dtype != at::kLong) return;
-  if (!at::are_expandable(dividend.sizes(), divisor.sizes())) return;  // the operator itself
-                                                                       // reports this error
+  if (!at::are_expandable(dividend.sizes(), divisor.sizes())) return;  // the operator raises it
   const at::NoGradGuard no_grad;
   const at::Tensor minus_one = divisor.to(dtype).eq(-1);
   if (!minus_one.any().item<bool>()) return;
