@@ -81,7 +81,8 @@ void CollectAfterRun(lua_State* L, const Limits& limits);
 // Starts counting from zero, for a new run. `limits` must outlive the state.
 void Watch(lua_State* L, Limits* limits);
 
-// Continues counting in a cancelled run's state without a reset, so that cleanup code may run.
+// After an interrupted run, restores the normal counting hook without resetting the count, so that
+// the state can run further code.
 void CountOn(lua_State* L, const Limits& limits);
 
 // The error message of a cancelled run.

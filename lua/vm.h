@@ -85,9 +85,9 @@ class Vm {
   // Calls a global function defined by a user's script. `json`: its argument, "" for none;
   // `result`: its first result as JSON.
   ScriptError Call(const std::string& function, const std::string& json, std::string& result);
-  // Runs `body` for a computation of another state: with this state's limits and the given
-  // deadline. Cancellation of the other state is only checked inside. An exception in `body`
-  // becomes the returned error.
+  // Runs `body` for a computation of another state, with this state's limits and the given
+  // deadline. Cancellation is only checked while `body` runs, not before or after it. An exception
+  // in `body` becomes the returned error.
   ScriptError Do(Limits::Clock::time_point deadline, const std::function<void(lua_State*)>& body);
 
   lua_State* state() { return state_.get(); }

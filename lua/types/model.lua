@@ -51,7 +51,7 @@ function model.file_mark(path) end
 ---@return string[]
 function model.take_changed_files() end
 
---- Whether a file of this name is one of those that `companions` reads.
+--- Whether a file of this name is one that `companions` reads.
 ---@param name string
 ---@return boolean
 function model.is_companion(name) end
@@ -254,7 +254,8 @@ function Checkpoint:companion(name) end
 ---   projected directly
 ---@field key_value_rank integer rank of the key-value projection of latent attention; 0: the model
 ---   has none
----@field rotary_dim integer features of a head that the rotary embedding rotates
+---@field rotary_dim integer features of a head of latent attention that the rotary embedding
+---   rotates
 ---@field vocab_size integer
 ---@field max_position_embeddings integer
 ---@field experts integer experts in a layer; 0: none

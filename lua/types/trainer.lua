@@ -233,7 +233,8 @@ function trainer.adam_mini(list, options) end
 ---@field decay_rate? number default 0.8
 ---@field clip? number bound of the update's root mean square; default 1
 
---- Adafactor (arXiv 1804.04235). State: only one row and one column for each matrix.
+--- Adafactor (arXiv 1804.04235). State: a row and a column for each matrix; 4 bytes for each
+--- parameter of a vector.
 ---@param list moonring.Parameters
 ---@param options? moonring.AdafactorOptions
 ---@return moonring.Optimizer
@@ -440,8 +441,8 @@ function trainer.zclip() end
 ---@field ranks_per_machine? integer neighbouring ranks that form a node; default all
 ---@field streams? boolean whether a GPU's matrices are stored on the host and copied in for each
 ---   use; stage 0 or 3
----@field cast_once? boolean whether weights cast to the dtype `held` stay in memory even if nothing
----   is sharded
+---@field cast_once? boolean whether `held` of Zero:states, which casts weights once and keeps fp32
+---   masters, also applies if nothing is sharded or offloaded; default false
 --- where the optimizer's state is stored and its step is computed; "none": with the weights;
 --- default "none"
 ---@field offload? "none" | "cpu" | "disk"
