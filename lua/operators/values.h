@@ -42,8 +42,8 @@ Fit FitOf(lua_State* L, int index, const ArgumentRule& rule);
 // tensor.
 c10::IValue ReadArgument(lua_State* L, int index, const ArgumentRule& rule);
 
-// Pushes one result. A list becomes a table, None and an undefined tensor nil, a complex number {
-// real, imaginary }.
+// Pushes one result. A list becomes a table; None and an undefined tensor become nil; a complex
+// number becomes a table { real, imaginary }.
 void PushResult(lua_State* L, const c10::IValue& value);
 
 // Describes an actual value for messages: "Tensor fp32 [2, 3]", "string 'x'", "number 2".

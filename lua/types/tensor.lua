@@ -53,7 +53,7 @@ local Tensor = {}
 --- use afterwards is an error.
 function Tensor:close() end
 
---- Moves the tensor from the scope that it was created in to the next outer one, and returns it.
+--- Moves it out of the scope in which it was created, into the next outer one, and returns it.
 ---@return moonring.Tensor
 function Tensor:keep() end
 
