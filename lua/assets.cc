@@ -47,7 +47,7 @@ absl::StatusOr<Assets> Assets::Find(const std::string& library) {
     tried.push_back(candidate.string());
   }
   return absl::NotFoundError(absl::StrCat(
-      "the host's Lua modules (lua/moonring) are neither beside it nor in its runfiles; tried ",
+      "Moonring's Lua modules (lua/moonring) are neither next to it nor in its runfiles; tried ",
       absl::StrJoin(tried, ", ")));
 }
 

@@ -205,7 +205,8 @@ Pushed LayerCost(lua_State* L, Options options) {
   const bool shifted = options.Get<bool>("shifted", false);
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
-  TORCH_CHECK_VALUE(!shifted || window == 0, "shifted: there is no window beside it, got ", window);
+  TORCH_CHECK_VALUE(!shifted || window == 0, "shifted: cannot be combined with a window, got ",
+                    window);
   TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0,
                     "heads, kv_heads and head_dim: wanted, to count bytes");
   const attention::Strategy strategy =

@@ -108,7 +108,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
     const model::PackedSize size =
         comm::ValueOrThrow(model::SizeOfPacked(*checkpoint, *wanted.packing));
     TORCH_CHECK_VALUE(size.numbers > 0, "pack: ", *pack, ": no matrix of ", checkpoint->path(),
-                      " lies in blocks of a code");
+                      " is stored in blocks of a code");
   }
   const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");

@@ -134,7 +134,7 @@ void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& valu
   }
   luaL_checktype(L, index, LUA_TTABLE);
   TORCH_CHECK_VALUE(depth < kMostDims, "tensor: a table that is nested more than ", kMostDims,
-                    " deep, or holds itself");
+                    " deep, or contains itself");
   luaL_checkstack(L, 2, "tensor");
   const int64_t size = static_cast<int64_t>(lua_objlen(L, index));
   if (depth == shape.size() && values.empty()) shape.push_back(size);

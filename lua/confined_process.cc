@@ -137,7 +137,7 @@ absl::Status GiveUpOtherFiles(const comm::OpenableFiles& files, bool speaks) {
   if (!absl::IsUnimplemented(status)) return status;
   if (speaks) {
     std::fprintf(stderr,
-                 "moonring: --sandbox: %s: the kernel does not hold the roots; each path is "
+                 "moonring: --sandbox: %s: the kernel does not enforce the roots; each path is "
                  "checked before it is opened, and links must not change meanwhile\n",
                  std::string(status.message()).c_str());
   }

@@ -85,7 +85,7 @@ absl::Status Barrier(const Body& body) {
   } catch (abi::__forced_unwind&) {  // pthread_cancel
     throw;
   } catch (...) {
-    return absl::InternalError("an error that says nothing of itself");
+    return absl::InternalError("an error without a message");
   }
 }
 

@@ -26,7 +26,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room)
   const int64_t bytes =
       lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
   comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
-  if (depth > 100) RefuseJson("JSON: a table that is nested too deeply or holds itself");
+  if (depth > 100) RefuseJson("JSON: a table that is nested too deeply or contains itself");
   switch (lua_type(L, index)) {
     case LUA_TBOOLEAN:
       return lua_toboolean(L, index) != 0;
@@ -53,8 +53,8 @@ Json ReadJsonValue(lua_State* L, int index, int depth, comm::ChargedBytes& room)
     size_t keys = 0;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
     if (keys != size)
-      RefuseJson(absl::StrCat("JSON: a list of ", size,
-                              " with other keys beside its places, or with holes"));
+      RefuseJson(
+          absl::StrCat("JSON: a list of ", size, " items that also has other keys, or holes"));
     Json list = Json::array();
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));

@@ -43,7 +43,7 @@ std::unique_ptr<PlainTable> ReadTable(lua_State* L, int index, int depth,
                                       comm::ChargedBytes& room) {
   if (depth > kDeepest) {
     throw comm::StatusError(
-        absl::InvalidArgumentError("a table that is nested too deeply or holds itself"));
+        absl::InvalidArgumentError("a table that is nested too deeply or contains itself"));
   }
   auto table = std::make_unique<PlainTable>();
   const size_t size = lua_objlen(L, index);

@@ -111,8 +111,8 @@ void CheckHeap(lua_State* L, comm::Confinement& confinement) {
   if (confinement.charged() <= confinement.memory()) return;
   throw comm::StatusError(absl::ResourceExhaustedError(
       absl::StrCat("out of memory: ", confinement.charged(),
-                   " bytes are taken by tensors, their handles and graphs, scripts and what "
-                   "libraries keep, as --sandbox-memory allows ",
+                   " bytes are used by tensors, their handles and graphs, scripts and "
+                   "libraries, and --sandbox-memory allows ",
                    confinement.memory())));
 }
 

@@ -120,7 +120,7 @@ absl::Status Download::TakeSize(Task& task, const HttpAnswer& answer) {
   task.etag = PlainEtag(etag);
   if (task.etag.empty() || !absl::SimpleAtoi(size, &task.size) || task.size < 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(settings_.endpoint, " says neither size nor ETag of '", name_.name, "', ",
+        absl::StrCat(settings_.endpoint, " gives neither size nor ETag of '", name_.name, "', ",
                      task.file, ": is it a hub (HF_ENDPOINT)?"));
   }
   ASSIGN_OR_RETURN(task.blob, folder_.Blob(task.etag));
@@ -263,7 +263,7 @@ absl::Status Download::Retry(Task& task, State state, const absl::StatusOr<HttpA
   if (!network) return comm::WithContext(failed, absl::StrCat("'", name_.name, "', ", task.file));
   return absl::UnavailableError(
       absl::StrCat(NoAnswer(settings_, name_, failed).message(), ", ", task.file,
-                   ": given up; what is there stays, and the next start goes on behind it"));
+                   ": given up; the partial file is kept, and the next start continues it"));
 }
 
 void Download::Tell() {

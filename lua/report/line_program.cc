@@ -92,7 +92,7 @@ void LineProgram::Work() {
   }
   ended_ = true;
   if (!status.ok()) {
-    Note(absl::StrCat(status.message(), "; it is told of no further step"));
+    Note(absl::StrCat(status.message(), "; it receives no further steps"));
   } else if (!left.empty()) {
     Note(absl::StrCat("it has not read ", waiting_.size() + 1, " lines"));
   }

@@ -244,9 +244,9 @@ absl::StatusOr<std::string> ChildProcess::Ask(absl::string_view line, Clock::tim
   std::string answer;
   ASSIGN_OR_RETURN(const bool is_early, ReadAnswer(answer));
   if (is_early || !begun_.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it wrote on its stdout what nobody asked for: '",
-                     (is_early ? answer : begun_).substr(0, 80), "'"));
+    return absl::InvalidArgumentError(absl::StrCat("it wrote an unexpected line to its stdout: '",
+                                                   (is_early ? answer : begun_).substr(0, 80),
+                                                   "'"));
   }
   while (true) {
     if (!left.empty()) RETURN_IF_ERROR(Write(left));
