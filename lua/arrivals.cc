@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kCaught[] = {SIGCHLD, SIGUSR1, SIGINT, SIGTERM, SIGHUP};
 
-// What a handler reaches.
+// Variables that the signal handler uses.
 std::atomic<int> arrivals_to = -1;
 SignalCount counts[NSIG];
 

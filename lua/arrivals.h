@@ -1,10 +1,12 @@
 #ifndef MOONRING_LUA_ARRIVALS_H_
 #define MOONRING_LUA_ARRIVALS_H_
 
-// The signals that come to a launcher of ranks: out of a handler, through a pipe, into its loop.
+// Signals received by a launcher of ranks, passed from a signal handler through a pipe to its main
+// loop.
 //
-// By handlers, not by a mask and signalfd: LibTorch may have started threads in this process, which
-// block nothing, and a signal goes to any thread that takes it. One at a time in a process.
+// Handlers are used instead of a mask and signalfd, because LibTorch may have started threads in
+// this process that do not block signals, and a signal is delivered to any thread that accepts it.
+// At most one object in a process.
 
 #include <signal.h>
 
@@ -14,19 +16,19 @@ namespace moonring::lua {
 
 struct Arrival {
   int signal = 0;
-  int times = 0;  // that it was sent by now (lua/signal_count.h)
+  int times = 0;  // how often it has been sent so far (lua/signal_count.h)
 };
 
-// Catches SIGCHLD, SIGUSR1, SIGINT, SIGTERM and SIGHUP for its life; what is ignored stays so, for
-// the ranks too (nohup ignores SIGHUP), but for SIGCHLD.
+// Catches SIGCHLD, SIGUSR1, SIGINT, SIGTERM and SIGHUP during its lifetime. Ignored signals stay
+// ignored, also for the ranks (nohup ignores SIGHUP), except SIGCHLD.
 class Arrivals {
  public:
-  Arrivals();  // ends the process where there is no pipe to be had
+  Arrivals();  // ends the process if no pipe can be created
   ~Arrivals();
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  int descriptor() const { return pipe_[0]; }  // readable where one waits
+  int descriptor() const { return pipe_[0]; }  // readable when a signal is pending
   bool Next(Arrival& arrival) const;
 
  private:

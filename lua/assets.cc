@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 struct Builtin {
   const char* name;
-  const char* file;  // below the folder that holds Bazel's external repositories
+  const char* file;  // below the folder with Bazel's external repositories
 };
 constexpr Builtin kBuiltins[] = {{"smollm2", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"}};
 
@@ -47,7 +47,7 @@ absl::StatusOr<Assets> Assets::Find(const std::string& library) {
     tried.push_back(candidate.string());
   }
   return absl::NotFoundError(absl::StrCat(
-      "the host's Lua modules (lua/moonring) are neither beside it nor in its runfiles; tried ",
+      "Moonring's Lua modules (lua/moonring) are neither next to it nor in its runfiles; tried ",
       absl::StrJoin(tried, ", ")));
 }
 

@@ -1,4 +1,4 @@
-// Attention strategies, and the plan of a micro-batch.
+// Lua bindings for attention strategies and for plans of micro-batches.
 
 #include <algorithm>
 #include <memory>
@@ -71,15 +71,15 @@ attention::StrategyOptions StrategyFrom(Options& options) {
           .shape = ShapeFrom(options)};
 }
 
-// "auto", or a choice as it is written.
+// Reads the option `kernels`; nullopt for "auto".
 std::optional<attention::KernelChoice> KernelsFrom(Options& options) {
   const auto text = options.Get<std::string>("kernels", "auto");
   if (text == "auto") return std::nullopt;
   return base::ValueOrThrow(attention::ParseKernelChoice(text));
 }
 
-// The kernels of a run whose longest document, use.often, is the length that many have since they
-// are cut there: those that are written, else those that rank 0 measures to be the fastest.
+// Chooses the GPU kernels: those in `written`, else the fastest that rank 0 measures. use.often is
+// the length of the longest document, which many documents have because they are truncated to it.
 // Collective over the mesh.
 attention::KernelChoice ChooseKernels(comm::Mesh& mesh,
                                       const std::optional<attention::KernelChoice>& written,
@@ -111,7 +111,7 @@ std::shared_ptr<MeshAttention> CreateMeshAttention(Options options) {
   std::optional<std::string> kernels;
   if (on_gpu) wanted.machine = attention::kGpuMachine;
   if (on_gpu && shape.heads > 0 && shape.element_bytes == 2) {
-    // Fused kernels get the lesser of two head dims filled up to the greater.
+    // Fused kernels need equal head dims for keys and values; the smaller is padded to the larger.
     const int64_t head_dim = std::max(shape.dims().key, shape.dims().value);
     const attention::KernelChoice choice =
         ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, head_dim}, {layers, longest});
@@ -137,7 +137,7 @@ void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traff
   lua_setfield(L, -2, name);
 }
 
-// What a strategy resolves to on a number of ranks; an error where it does not.
+// Pushes a strategy resolved for a number of ranks. Throws if it cannot be.
 Pushed Resolve(lua_State* L, Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
@@ -164,7 +164,7 @@ Pushed Resolve(lua_State* L, Options options) {
   return {1};
 }
 
-// How a strategy's ranks hold documents, where there is no mesh.
+// Computes how a strategy spreads documents over ranks, without a mesh.
 std::shared_ptr<const comm::Layout> LayOut(Options options) {
   auto lengths = options.Require<std::vector<int64_t>>("lengths");
   const int ranks = options.Require<int>("ranks");
@@ -196,7 +196,7 @@ Pushed PushCost(lua_State* L, const comm::Layout& layout, const attention::Atten
   return {1};
 }
 
-// What a layer costs each rank, without running it: a list by rank.
+// Pushes the cost of a layer for each rank, computed without running it, as a list by rank.
 Pushed LayerCost(lua_State* L, Options options) {
   const auto lengths = options.Require<std::vector<int64_t>>("lengths");
   const int ranks = options.Require<int>("ranks");
@@ -205,7 +205,8 @@ Pushed LayerCost(lua_State* L, Options options) {
   const bool shifted = options.Get<bool>("shifted", false);
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
-  TORCH_CHECK_VALUE(!shifted || window == 0, "shifted: there is no window beside it, got ", window);
+  TORCH_CHECK_VALUE(!shifted || window == 0, "shifted: cannot be combined with a window, got ",
+                    window);
   TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0,
                     "heads, kv_heads and head_dim: wanted, to count bytes");
   const attention::Strategy strategy =
@@ -224,8 +225,8 @@ Pushed LayerCost(lua_State* L, Options options) {
   return PushCost(L, *layout, cost);
 }
 
-// The same of a micro-batch and of the strategy that runs for it; nil where documents share
-// prefixes, whose cost nobody counts.
+// Pushes the cost for a micro-batch with the strategy that runs for it; nil if documents share
+// prefixes, for which there is no estimate.
 Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, Options options) {
   const attention::AttentionShape shape = ShapeFrom(options);
   const int machine = options.Get<int>("ranks_per_machine", 0);
@@ -244,7 +245,8 @@ Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, 
                           : attention::CostOfAttention(one->strategy(), *layout, shape, machine));
 }
 
-// Lists of one number a document; absent: nothing of the kind.
+// Creates a mask from lists with one number for each document; an absent list: no document has the
+// property.
 std::shared_ptr<const attention::Mask> MakeMask(Options options) {
   using Numbers = std::vector<int64_t>;
   auto lengths = options.Require<Numbers>("lengths");
@@ -282,8 +284,8 @@ bool HaveParents(const attention::LayerMasks& masks) {
   return false;
 }
 
-// This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
-// runs, and the layout of it all.
+// This rank's share of a micro-batch: ids, positions, targets, the attention plan, and the layout
+// of the whole micro-batch.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence,
          std::optional<attention::LayerMasks> given, std::optional<bool> shifted) {
   const attention::LayerMasks masks = std::move(given).value_or(attention::LayerMasks());
@@ -298,7 +300,7 @@ auto Cut(MeshAttention& attention, comm::Sequence& sequence,
                          share.layout);
 }
 
-// What runs, in words, and of a strategy that chooses what it chose.
+// Describes the strategy that runs, and which one "auto" chose.
 auto DescribeAttention(MeshAttention& attention, comm::Sequence& sequence) {
   return std::make_tuple(attention.strategy->Describe(sequence.lengths),
                          attention.strategy->Chosen(sequence.lengths));
@@ -316,7 +318,7 @@ at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::T
   return plan.attention->Forward(q_THD, k_TKD, v_TKD, rule, /*kept=*/nullptr);
 }
 
-// The gated delta rule over the plan's ranks; value heads are beta's.
+// The gated delta rule over the plan's ranks. The number of value heads is that of beta.
 at::Tensor ByDeltaRule(AttentionPlan& plan, at::Tensor x_TC, at::Tensor g, at::Tensor beta_TH,
                        Options options) {
   mixers::DeltaCall call{.x_TC = x_TC,

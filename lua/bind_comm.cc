@@ -1,4 +1,5 @@
-// The mesh of ranks, the layout of a micro-batch over them, and packed sequences.
+// Lua bindings for the mesh of ranks, layouts of micro-batches over them, packed sequences, and
+// parameters.
 
 #include <algorithm>
 #include <map>
@@ -33,8 +34,8 @@
 
 namespace moonring::lua {
 
-// Parents as scripts have them, by document, all numbers from 1: { [2] = { document = 1, length =
-// 150 } }. Here from 0.
+// Parents by document in scripts, with all document numbers from 1: { [2] = { document = 1, length
+// = 150 } }. In C++ they count from 0.
 using ParentTable = std::map<int64_t, comm::Parent>;
 
 template <>
@@ -102,7 +103,7 @@ double AllReduceNumber(comm::Communicator& group, double number) {
   return value.item<double>();
 }
 
-// The whole number that all ranks of the group share, from each one's.
+// Sums a whole number over all ranks of the group.
 int64_t AllReduceCount(comm::Communicator& group, int64_t count) {
   at::Tensor value = at::full({1}, count, at::kLong);
   base::ThrowIfError(group.AllReduceSum(value));
@@ -115,7 +116,7 @@ at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
   return total;
 }
 
-// A whole number, as int64, or a tensor.
+// mesh:sum_dp(x) for a whole number, as int64, or a tensor.
 int SumDp(lua_State* L) {
   const std::shared_ptr<comm::Mesh> held = Class<comm::Mesh>::Read(L, 1);
   comm::Mesh& mesh = *held;
@@ -124,7 +125,7 @@ int SumDp(lua_State* L) {
   return Value<int64_t>::Push(L, AllReduceCount(mesh.dp(), Value<int64_t>::Read(L, 2)));
 }
 
-// Every rank's number, in the order of ranks.
+// Gathers a number from every rank, in rank order.
 std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
   std::vector<double> numbers;
   const std::vector<int64_t> one_each(group.size(), 1);
@@ -134,7 +135,7 @@ std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
   return numbers;
 }
 
-// Every rank's text, in the order of ranks.
+// Gathers a text from every rank, in rank order.
 std::vector<std::string> GatherTexts(comm::Communicator& world, const std::string& mine) {
   const std::vector<int64_t> one_each(world.size(), 1);
   std::vector<int64_t> bytes;
@@ -157,8 +158,7 @@ std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   return indices;
 }
 
-// Where the rows of a place on the context axis are: document (from 1), begin, end of each span,
-// one after another.
+// The rows of one context rank: document (from 1), begin and end of each span, one after another.
 std::vector<int64_t> ContextSpans(const comm::Layout& layout, int place) {
   TORCH_CHECK_VALUE(place >= 0 && place < layout.division().contexts, "place ", place, " of ",
                     layout.division().contexts);
@@ -168,7 +168,7 @@ std::vector<int64_t> ContextSpans(const comm::Layout& layout, int place) {
   return numbers;
 }
 
-// { contexts, heads, placement, ownership }.
+// Pushes { contexts, heads, placement, ownership }.
 Pushed PushGrid(lua_State* L, comm::Layout& layout) {
   const comm::Division& division = layout.division();
   lua_createtable(L, 0, 4);
@@ -184,7 +184,7 @@ Pushed PushGrid(lua_State* L, comm::Layout& layout) {
   return {1};
 }
 
-// One number a token, document after document.
+// Concatenates the documents' numbers, one for each token.
 std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_t>>& numbers,
                           const std::vector<int64_t>& lengths) {
   TORCH_CHECK_VALUE(numbers.size() == lengths.size(), name, " of ", numbers.size(),
@@ -198,8 +198,8 @@ std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_
   return flat;
 }
 
-// documents: a list of lists of token ids; labels the same (absent: the ids), positions too
-// (absent: from 0 in each); parents by document.
+// Options: documents, a list of lists of token ids; labels, the same (default: the ids); positions,
+// the same (default: from 0 in each); parents by document.
 std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   const auto documents = options.Require<std::vector<std::vector<int64_t>>>("documents");
   const auto labels = options.Get<std::vector<std::vector<int64_t>>>("labels", documents);
@@ -229,7 +229,7 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   return sequence;
 }
 
-// Those that there are; nothing where no document shares a prefix.
+// The parents of documents that have one; nullopt if no prefix is shared.
 std::optional<ParentTable> ParentsOf(comm::Sequence& sequence) {
   if (!sequence.shares_prefixes()) return std::nullopt;
   ParentTable parents;
@@ -244,7 +244,7 @@ std::optional<at::Tensor> OwnDocuments(comm::Sequence& sequence) {
   return at::tensor(comm::OwnDocuments(sequence), at::kLong);
 }
 
-// A number of each document for each of its tokens.
+// Expands one number for each document to one for each of its tokens.
 at::Tensor OfTokens(comm::Sequence& sequence, std::vector<int64_t> numbers) {
   TORCH_CHECK_VALUE(numbers.size() == sequence.lengths.size(), "of_tokens: ", numbers.size(),
                     " numbers for ", sequence.lengths.size(), " documents");
@@ -275,7 +275,7 @@ at::Tensor UseOf(std::shared_ptr<base::Parameter> parameter, std::optional<std::
   return base::Use(parameter, dtype.has_value() ? DtypeNamed(*dtype) : parameter->dtype());
 }
 
-// A parameter of a script's own: a copy of `values`.
+// Creates a parameter with a copy of `values`.
 std::shared_ptr<base::Parameter> MakeParameter(std::string name, at::Tensor values,
                                                Options options) {
   const bool trainable = options.Get<bool>("trainable", true);

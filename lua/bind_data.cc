@@ -1,4 +1,4 @@
-// Tokenizers, chat templates, data sets and the steps drawn from them.
+// Lua bindings for tokenizers, chat templates, data sets and training steps.
 
 #include <algorithm>
 #include <map>
@@ -83,7 +83,7 @@ std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
               std::move(prepared.report), std::move(prepared.lengths), std::move(prepared.uses)});
 }
 
-// The data set to learn from, and what val_size holds out of it or nil.
+// Loads a data set; returns the examples for training and those held out by val_size, or nil.
 std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const data::DatasetOptions wanted = ReadDatasetOptions(options);
@@ -98,7 +98,7 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 
-// By split: train, and what is evaluated.
+// Loads tokenized data sets by split: "train" and those for evaluation.
 std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const std::string path = options.Require<std::string>("path");
@@ -135,7 +135,7 @@ std::shared_ptr<data::ExampleStream> OpenStream(Options options) {
   return base::ValueOrThrow(data::ExampleStream::Create(std::move(wanted), std::move(tokenizer)));
 }
 
-// A list of {ids, labels}, one a document, and kto's tag or nil.
+// Pushes a list of {ids, labels}, one for each document, and kto's label or nil.
 Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
     base::ThrowIfError(
@@ -154,7 +154,7 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   return {1 + Value<std::optional<bool>>::Push(L, example.desirable)};
 }
 
-// A list of {where, left_out, prompt_cut, answer_cut}, one a row of the data.
+// Pushes a list of {where, left_out, prompt_cut, answer_cut}, one for each row.
 Pushed PushRowUses(lua_State* L, Dataset& dataset) {
   lua_createtable(L, static_cast<int>(dataset.uses.size()), 0);
   for (size_t i = 0; i < dataset.uses.size(); ++i) {
@@ -175,7 +175,7 @@ Pushed PushRowUses(lua_State* L, Dataset& dataset) {
   return {1};
 }
 
-// The account of a data set; with another one, of both together.
+// The report of a data set, or of two data sets together.
 std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
                      std::optional<std::shared_ptr<Dataset>> other) {
   TORCH_CHECK_VALUE(!use.has_value() || *use == "learnt" || *use == "evaluated",
@@ -185,8 +185,8 @@ std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
   return report.Text(use == "evaluated");
 }
 
-// A step's examples, all dp ranks', as a list of {ids, row}, one a prompt; row: its data set's row
-// as JSON.
+// Pushes a step's examples, over all dp ranks, as a list of {ids, row}, one for each prompt; row:
+// its data set row as JSON.
 Pushed PushPrompts(lua_State* L, data::Step& step) {
   lua_createtable(L, static_cast<int>(step.examples.size()), 0);
   for (size_t i = 0; i < step.examples.size(); ++i) {
@@ -203,7 +203,7 @@ Pushed PushPrompts(lua_State* L, data::Step& step) {
   return {1};
 }
 
-// Steps of what `examples` gives, packed for this rank.
+// Packs the batches of examples from `examples` into steps for this rank.
 std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples,
                                  const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
                                  int64_t micro_batch_tokens, bool share_prefixes) {
@@ -263,7 +263,7 @@ std::shared_ptr<data::Step> NextStep(Steps& steps) {
   return step.has_value() ? std::make_shared<data::Step>(*std::move(step)) : nullptr;
 }
 
-// Handles of `batches`, a member of *step: they share the step's life.
+// Handles to `batches`, a member of *step; they keep the step alive.
 std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<data::Step>& step,
                                                        std::vector<data::MicroBatch>& batches) {
   std::vector<std::shared_ptr<data::MicroBatch>> handles;
@@ -277,7 +277,7 @@ absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
                        mesh.has_value() ? (*mesh)->dp_rank() : 0, step);
 }
 
-// Its own step: micro-batches of the one it is of may be in use.
+// Returns a new step, because micro-batches of the given one may be in use.
 std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_tokens,
                                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
@@ -296,7 +296,7 @@ std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector
       chat_template.EncodePrompt(base::ValueOrThrow(data::ConversationOf(texts, system))));
 }
 
-// `files`: contents by name; `where`: the model's folder.
+// `files`: contents by name; `where`: the model's folder, for messages.
 std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files,
                                                        std::shared_ptr<data::Tokenizer> tokenizer,
                                                        std::string where) {
@@ -316,7 +316,7 @@ std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried,
       carried.Encode(base::ValueOrThrow(data::MessagesOf(texts, system)), true, more));
 }
 
-// The fields of a template's table that ParseTemplate finds: texts all.
+// The fields of the template table that ParseTemplate derives, all as strings.
 std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carried) {
   const data::TemplateSpec spec = base::ValueOrThrow(data::ParseTemplate(carried));
   const auto text = [](const std::vector<data::Slot>& slots) {
@@ -331,8 +331,7 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
           {"default_system", spec.default_system}};
 }
 
-// What of the same says how a thought is written, as a template's table has it; empty where the
-// template writes none.
+// How the template renders reasoning text, as in a template table; {} if it does not.
 std::vector<std::string> ThoughtsOfModelTemplate(data::ModelTemplate& carried) {
   const data::TemplateSpec spec = base::ValueOrThrow(data::ParseTemplate(carried));
   if (!spec.writes_thoughts) return {};
@@ -347,7 +346,7 @@ std::shared_ptr<data::WordSegmenter> OpenWordSegmenter(lua_State* L) {
       data::WordSegmenter(base::ValueOrThrow(data::WordList::Read(HostOf(L).assets.words()))));
 }
 
-// By LLaMA-Factory's names.
+// Similarity scores by LLaMA-Factory's names.
 std::map<std::string, double> CompareTexts(data::WordSegmenter& segmenter, std::string prediction,
                                            std::string label) {
   const data::TextSimilarity found = data::CompareTexts(segmenter, prediction, label);

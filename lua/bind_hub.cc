@@ -1,4 +1,5 @@
-// Models and data by their names on a hub (lua/moonring/hub): what is in the cache, and downloads.
+// Lua bindings for models and data sets on a hub (lua/moonring/hub): the local cache, and
+// downloads.
 
 #include <functional>
 #include <memory>
@@ -23,7 +24,7 @@
 namespace moonring::lua {
 namespace {
 
-// A repository as scripts hold it: its folder in the cache, and the way to the hub.
+// A repository handle for scripts: its folder in the cache, and the hub's settings.
 struct Repository {
   HubName name;
   HubSettings settings;
@@ -58,12 +59,12 @@ std::shared_ptr<Repository> OpenRepository(Options options) {
       Repository{std::move(name), std::move(settings), std::move(folder)});
 }
 
-// Refuses what is neither a function nor nothing.
+// Checks that the argument is a function or absent.
 void CheckCallback(lua_State* L, int index) {
   if (!lua_isnoneornil(L, index)) luaL_checktype(L, index, LUA_TFUNCTION);
 }
 
-// Calls the function at `index`, where there is one, with numbers or a text.
+// Calls the function at `index`, if present, with numbers or a text.
 template <typename... Values>
 void CallBack(lua_State* L, int index, const Values&... values) {
   if (lua_isnoneornil(L, index)) return;
@@ -104,7 +105,7 @@ int FetchFiles(lua_State* L) {
   return 0;
 }
 
-// repository:lock(on_wait): a handle; closed, it lets the next one in.
+// repository:lock(on_wait): returns a handle; closing it releases the lock.
 int Lock(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
   CheckCallback(L, 2);

@@ -1,4 +1,4 @@
-// What the layers that are not softmax attention cost over ranks, counted from a layout.
+// Lua bindings for the costs of layers other than softmax attention, computed from a layout.
 
 #include <cstdint>
 #include <memory>
@@ -38,7 +38,7 @@ void PushRowTraffic(lua_State* L, const char* name, const comm::RowTraffic& traf
   lua_setfield(L, -2, name);
 }
 
-// Pushes a list by rank; `of`: a rank's.
+// Pushes a list by rank; `of` returns a rank's traffic.
 template <typename Of>
 void PushRanks(lua_State* L, int ranks, const Of& of) {
   lua_createtable(L, ranks, 2);
@@ -51,7 +51,7 @@ void PushRanks(lua_State* L, int ranks, const Of& of) {
   }
 }
 
-// What a layer of the gated delta rule costs each rank, without running it.
+// Computes the cost of a gated delta rule layer for each rank, without running it.
 Pushed DeltaCost(lua_State* L, Options options) {
   const auto layout = options.Require<std::shared_ptr<const comm::Layout>>("layout");
   mixers::MixingStrategy mode = MixingStrategyFrom(options, "mode");
@@ -82,7 +82,7 @@ Pushed DeltaCost(lua_State* L, Options options) {
   return {1};
 }
 
-// The same of a short convolution alone, which every mode computes by halos.
+// Computes the cost of a short convolution; in every mode ranks exchange the rows at their borders.
 Pushed ConvolutionCost(lua_State* L, Options options) {
   const auto layout = options.Require<std::shared_ptr<const comm::Layout>>("layout");
   const auto channels = options.Require<int64_t>("channels"),

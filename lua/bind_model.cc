@@ -1,4 +1,4 @@
-// Models, adapters, value heads and decoding.
+// Lua bindings for models, adapters, value heads and decoding.
 
 #include <functional>
 #include <map>
@@ -58,21 +58,21 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int64_t kShardBytes = 5'000'000'000;  // of a safetensors file, as Transformers cuts them
+constexpr int64_t kShardBytes = 5'000'000'000;  // largest safetensors file, as in Transformers
 
 struct LoadedModel {
   std::shared_ptr<model::Checkpoint> checkpoint;
   std::shared_ptr<model::Transformer> transformer;
-  std::shared_ptr<LoadedModel> base;  // under an adapter; null where there is none
-  std::string folder;  // where a value head would lie: the last adapter's, else the checkpoint's
+  std::shared_ptr<LoadedModel> base;  // the model under an adapter; null without one
+  std::string folder;  // folder of the value head: the last adapter's, else the checkpoint's
 
-  // What may learn: the adapter's own where there is one.
+  // The trainable parameters: the adapter's, if there is one.
   const base::Parameters& parameters() const {
     return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters;
   }
 };
 
-// Which weights learn where not all do: the keys of `finetuning_type: freeze`.
+// The names of trainable weights, from the options for `finetuning_type: freeze`; nullopt: all.
 std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, Options& options) {
   const std::optional<int64_t> layers = options.Find<int64_t>("trainable_layers");
   const auto modules = options.Find<std::vector<std::string>>("trainable_modules"),
@@ -85,8 +85,7 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   return base::ValueOrThrow(model::WeightsThatLearn(config, wanted));
 }
 
-// Where activation_offload puts what waits, of a model on this kind of device: memory, host or
-// disk.
+// Where activation_offload stores block inputs for a model on this device: memory, host or disk.
 std::string PlaceOfActivations(std::optional<std::string> offload, std::string device) {
   const auto place = model::PlaceOfActivations(offload, c10::Device(device).type());
   return std::string(model::PlaceName(base::ValueOrThrow(place)));
@@ -109,7 +108,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
     const model::PackedSize size =
         base::ValueOrThrow(model::SizeOfPacked(*checkpoint, *wanted.packing));
     TORCH_CHECK_VALUE(size.numbers > 0, "pack: ", *pack, ": no matrix of ", checkpoint->path(),
-                      " lies in blocks of a code");
+                      " is stored in blocks of a code");
   }
   const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");
@@ -168,7 +167,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
       LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
 }
 
-// Throws where an adapter would be on experts that several ranks share.
+// Throws if the adapter would modify experts that are sharded over several ranks.
 void CheckAdapter(const LoadedModel& base, const model::AdapterOptions& adapter) {
   const auto& ranks = base.transformer->options().expert_ranks;
   if (ranks == nullptr) return;
@@ -205,14 +204,14 @@ std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& opt
                                                    transformer.options().weight_dtype));
 }
 
-// A new adapter over a frozen model, or the one in the folder `path`.
+// Creates an adapter over a frozen model, or loads the one in the folder `path`.
 std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options options) {
   const model::TransformerOptions& held = base->transformer->options();
   const std::optional<std::string> path = options.Find<std::string>("path");
   std::shared_ptr<model::Adapter> adapter;
   if (path.has_value()) {
     const std::optional<double> dropout = options.Find<double>("dropout");
-    options.Find<int64_t>("seed");  // nothing is drawn
+    options.Find<int64_t>("seed");  // unused: nothing is random here
     options.Finish();
     adapter = base::ValueOrThrow(
         model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
@@ -228,7 +227,7 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
                                                    path.value_or(base->checkpoint->path())});
 }
 
-// What a plan tells a model of its micro-batch.
+// The forward options that follow from a micro-batch's plan.
 model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPlan& plan) {
   const model::ModelConfig& config = model.transformer->config();
   if (plan.shares_prefixes && config.rotary_depends_on_length()) {
@@ -246,8 +245,8 @@ model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPl
   return {.lengths_T = plan.lengths_T, .mixing = plan.mixing};
 }
 
-// The hidden states; the states that are asked for, by layer; and a router's sums where they are
-// asked for and there is one.
+// Pushes the final hidden states; the requested hidden states by layer; and the router's sums, if
+// requested and the model has a router.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
                std::shared_ptr<AttentionPlan> plan, Options options) {
   model::ForwardOptions wanted = PlannedOptions(model, *plan);
@@ -272,8 +271,8 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
   return {4};
 }
 
-// The first module after which the stream holds a NaN or an infinity on this rank, and its place
-// among them from 1 (0: none has).
+// Finds the first module after which the hidden states contain a NaN or an infinity on this rank:
+// its index from 1 (0: none) and its name.
 std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at::Tensor ids_T,
                                             at::Tensor positions_T,
                                             std::shared_ptr<AttentionPlan> plan, Options options) {
@@ -287,8 +286,7 @@ std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at
   return {first.place, first.module};
 }
 
-// What makes fp32 products of these sizes the fastest on this machine's CPU, as `products` writes
-// it.
+// Measures which library computes fp32 products of these sizes fastest on this CPU.
 std::string FastestProducts(Options options) {
   kernels::ProductShapes shapes;
   shapes.rows = options.Get<int64_t>("rows", shapes.rows);
@@ -299,7 +297,7 @@ std::string FastestProducts(Options options) {
   return kernels::ToString(kernels::ChooseProducts(kernels::TimeProducts(shapes)));
 }
 
-// `text` as it would be written; refused where it names no choice.
+// Returns `text` in normalized form. Throws for an invalid choice.
 std::string CheckedProducts(std::string text) {
   const kernels::ProductChoice choice = base::ValueOrThrow(kernels::ParseProductChoice(text));
   if (!(choice == kernels::ProductChoice{}) && !kernels::HasOneDnn()) {
@@ -310,7 +308,7 @@ std::string CheckedProducts(std::string text) {
   return kernels::ToString(choice);
 }
 
-// The size of OFT's blocks over a map of so many inputs.
+// The size of OFT's diagonal blocks for a layer with this many input features.
 int64_t RotatedBlock(int64_t inputs, int64_t blocks, int64_t block_size) {
   TORCH_CHECK_VALUE(inputs > 0 && blocks >= 0 && block_size >= 0 && blocks + block_size > 0,
                     "rotated_block: ", inputs, " inputs, ", blocks, " blocks of ", block_size);
@@ -330,8 +328,8 @@ at::ScalarType SavedDtype(const std::string& name) {
   return DtypeNamed(name);
 }
 
-// What a rank that does not write does while another one writes these parameters: takes part in
-// leasing what is spread over ranks.
+// On a rank that does not write these parameters: takes part in gathering those that are sharded
+// over ranks.
 void TakePart(const base::Parameters& parameters, std::optional<at::ScalarType> dtype) {
   for (const auto& parameter : parameters) {
     if (parameter->is_spread()) parameter->LeaseWhole(dtype.value_or(parameter->dtype()));
@@ -346,14 +344,14 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const bool writes = options.Get<bool>("write", true);
   const model::Flush flush = FlushOf(options);
   const bool converted = options.Get<bool>("converted", false);
-  if (model.base != nullptr) {  // an adapter is written in the dtype that it is held in
-    options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);  // it is small
+  if (model.base != nullptr) {  // an adapter is written in its stored dtype
+    options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);  // unused: an adapter is small
     options.Finish();
     if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::shared_ptr<const model::Adapter> adapter = model.transformer->adapter();
     if (converted) adapter = base::ValueOrThrow(adapter->Converted(model.transformer->config()));
     std::map<std::string, std::string> companions = model.checkpoint->companions();
-    companions.erase("generation_config.json");  // the base's
+    companions.erase("generation_config.json");  // it belongs to the base model
     base::ThrowIfError(
         model::SaveAdapter(folder, *adapter, model.checkpoint->name(), companions, flush));
     return;
@@ -371,7 +369,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
       model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried(), work));
 }
 
-// One rank's, which has all of each weight.
+// Writes a GGUF file on one rank, which must have all weights completely.
 void SaveGguf(LoadedModel& model, std::string path, Options options) {
   model::GgufOptions gguf = GgufOptionsOf(options, *model.checkpoint);
   gguf.flush = FlushOf(options);
@@ -386,7 +384,7 @@ void SaveGguf(LoadedModel& model, std::string path, Options options) {
   base::ThrowIfError(model::SaveGguf(path, model.transformer->config(), parameters, gguf));
 }
 
-// Names, shapes and bytes; of an adapter also what scales it.
+// A digest of names, shapes and bytes; for an adapter also of its scale.
 std::string DigestOf(LoadedModel& model) {
   base::Parameters parameters = model.transformer->parameters();
   if (model.base == nullptr) return model::Digest(parameters);
@@ -439,7 +437,7 @@ void SaveValueHead(model::ValueHead& head, std::string folder, Options options) 
   base::ThrowIfError(head.Save(folder, flush));
 }
 
-// The gradients under their weights' names, in one file.
+// Writes the gradients, under the weights' names, to one file.
 void SaveGradients(LoadedModel& model, std::string path, Options options) {
   const bool writes = options.Get<bool>("write", true);
   options.Finish();
@@ -456,7 +454,7 @@ std::string MatmulDtype(LoadedModel& model) {
 
 int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 
-// Bytes of this rank's GPU: those that are free, and all.
+// Pushes free and total bytes of this rank's GPU.
 Pushed GpuMemory(lua_State* L) {
   if (Gpus() == 0)
     base::ThrowIfError(absl::FailedPreconditionError("this build or this machine has no GPU"));
@@ -472,8 +470,8 @@ Pushed GpuMemory(lua_State* L) {
   return {1};
 }
 
-// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one.
-// Which one is a rank's own was settled when its world connected.
+// Resolves a requested device: "auto" is "cuda" if this build and this machine have a GPU. A rank's
+// GPU was chosen when its world connected.
 std::string Device(std::string asked) {
   const int64_t gpus = Gpus();
   if (asked == "cpu" || (asked == "auto" && gpus == 0)) return "cpu";
@@ -485,7 +483,7 @@ std::string Device(std::string asked) {
   return "cuda";
 }
 
-// The ids of an answer; `on_token`, where given, sees each as it is made and ends the answer by
+// Generates an answer. `on_token`, if given, is called with each new id and ends the answer by
 // returning false.
 int Generate(lua_State* L) {
   const std::shared_ptr<LoadedModel> held =
@@ -494,7 +492,7 @@ int Generate(lua_State* L) {
   const auto prompt = Value<std::vector<int64_t>>::Read(L, 2);
   Options options(L, 3);
   const model::SamplingOptions sampling = SamplingOf(options);
-  lua_settop(L, 4);  // where on_token is, whether it was given or not
+  lua_settop(L, 4);  // the index of on_token, even if it is absent
   const model::StreamHook around = AroundOf(L, options, model.transformer->config().layers);
   options.Finish();
   std::function<bool(int64_t)> on_token;
@@ -514,7 +512,7 @@ int Generate(lua_State* L) {
       L, base::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
 }
 
-// Answers to many prompts, by prompt and by answer.
+// Generates answers to many prompts, returned by prompt, then by answer.
 int Rollout(lua_State* L) {
   const std::shared_ptr<LoadedModel> held =
       Class<LoadedModel>::Read(L, 1);  // `around` may close the handle

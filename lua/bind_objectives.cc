@@ -1,4 +1,4 @@
-// Token log-probs and what a step counts and sums.
+// Lua bindings for log-probs of tokens and for training objectives.
 
 #include <memory>
 #include <optional>
@@ -64,7 +64,7 @@ objectives::Sums SftLoss(objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor
                          Options statistics) {
   const at::Tensor greedy_T = TensorOption(statistics, "greedy"),
                    top_entropy_T = TensorOption(statistics, "top_entropy");
-  for (const char* other : {"mean_logit", "entropy"})  // which log_prob may give too
+  for (const char* other : {"mean_logit", "entropy"})  // log_prob may return these too
     TensorOption(statistics, other);
   statistics.Finish();
   return sft.Loss(log_prob_T, targets_T, greedy_T, top_entropy_T);
@@ -194,7 +194,7 @@ at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<base::Parameter>
   dropout.step = options.Get<uint64_t>("step", 0);
   dropout.identity_T = TensorOption(options, "identity");
   options.Find<double>(
-      "neftune_alpha");  // of the noise that Model:forward takes: the rest of it is the same
+      "neftune_alpha");  // ignored here: it is one of the noise options that Model:forward accepts
   TensorOption(options, "lengths");
   options.Finish();
   return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);
@@ -207,7 +207,7 @@ at::Tensor RouterWeights(at::Tensor chosen_GE, Options options) {
   return objectives::RouterWeights(chosen_GE, per_token, coefficient);
 }
 
-// What a configuration can be checked by before there is a model.
+// Facts by which a configuration is checked before there is a model.
 Pushed PushPreferenceLosses(lua_State* L) {
   lua_newtable(L);
   for (const objectives::PreferenceLoss& loss : objectives::PreferenceLosses()) {

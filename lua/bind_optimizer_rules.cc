@@ -1,4 +1,4 @@
-// The optimizers of trainer/rules, and what their state takes.
+// Lua bindings for the optimizers of trainer/rules, and the size of their states.
 
 #include <map>
 #include <memory>
@@ -150,7 +150,7 @@ trainer::AdamOptions ReadAdam(Options& options) {
   return adam;
 }
 
-// One of `words`, by name.
+// Reads an option with one of the given words as value.
 template <typename Choice>
 Choice ReadChoice(Options& options, const char* key, const std::map<std::string, Choice>& words,
                   Choice absent) {
@@ -310,7 +310,7 @@ absl::StatusOr<NativeRule> Grass(Options& options, const base::Parameters& param
   return trainer::GrassRule(grass, parameters);
 }
 
-// The optimizer of a rule, with the options that all of them have: NativeRuleOptions of
+// Creates the optimizer of a rule, with the options that all rules accept: NativeRuleOptions in
 // lua/types/trainer.lua.
 template <auto rule_of>
 std::shared_ptr<trainer::Optimizer> MakeRule(ParameterList& list, Options options) {

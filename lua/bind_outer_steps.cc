@@ -1,4 +1,4 @@
-// Rounds of local steps: trainer/outer_steps.h.
+// Lua bindings for rounds of local steps: trainer/outer_steps.h.
 
 #include <memory>
 #include <tuple>

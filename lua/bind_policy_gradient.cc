@@ -1,4 +1,5 @@
-// Learning from rewards: GRPO and its kin, and which of a step's tokens have high entropy.
+// Lua bindings for GRPO and related losses on rewards, and for the entropy threshold of a step's
+// tokens.
 
 #include <memory>
 #include <string>
@@ -56,7 +57,7 @@ objectives::Sums Loss(objectives::PolicyGradient& policy_gradient, comm::Layout&
   return policy_gradient.Loss(batch, layout, mesh.sp_group());
 }
 
-// What a configuration can be checked by before there is a model.
+// Facts by which a configuration is checked before there is a model.
 Pushed PushPolicyLosses(lua_State* L) {
   lua_newtable(L);
   for (const objectives::PolicyLoss& loss : objectives::PolicyLosses()) {

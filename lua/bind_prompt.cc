@@ -1,5 +1,5 @@
-// What the prompt's Lua (lua/moonring/prompt) needs: lines, a run of a line that ends nothing but
-// itself, what bound objects have, and the other ranks.
+// Lua bindings for the interactive prompt (lua/moonring/prompt): reading lines, protected
+// evaluation, the functions of native objects, and communication with other ranks.
 
 #include <lua.hpp>
 
@@ -38,18 +38,19 @@ PromptRanks& RanksOf(lua_State* L) {
   return *ranks;
 }
 
-// The message handler of a line, over a string: the stack is still as it was at the error.
+// Message handler of a line; upvalue: the string for the stack. The stack is still that of the
+// error.
 int NoteFramesOfLine(lua_State* L) {
   auto& frames = *static_cast<std::string*>(lua_touserdata(L, lua_upvalueindex(1)));
   try {
     frames = ScriptFrames(L);
-  } catch (const std::bad_alloc&) {  // the error itself matters more
+  } catch (const std::bad_alloc&) {  // the error itself is more important
     frames.clear();
   }
   return 1;
 }
 
-// evaluate(fn, ...): true and its results, or false, the message and the calls that led to it.
+// evaluate(fn, ...): returns true and its results, or false, the message and the call stack.
 int Evaluate(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   std::string frames, message;
@@ -62,7 +63,7 @@ int Evaluate(lua_State* L) {
   if (EndInterruptible()) CountOn(L, HostOf(L).limits);
   if (ended == 0) {
     lua_pushboolean(L, 1);
-    lua_replace(L, 1);  // the handler's place
+    lua_replace(L, 1);  // replaces the handler
     return lua_gettop(L);
   }
   if (absl::StrContains(message, kCancelled)) message = "interrupted";
@@ -73,9 +74,10 @@ int Evaluate(lua_State* L) {
   return 3;
 }
 
-// What Tab asks of a Lua function, in a call that nothing leaves: libedit's frames are below it.
+// A completion request to a Lua function. No error may leave this call, because libedit's frames
+// are below it.
 struct Asked {
-  int function;  // a reference
+  int function;  // registry reference
   const std::string& line;
   size_t cursor;
   Offers offers;
@@ -103,7 +105,7 @@ int AskForOffers(lua_State* L) {
   return 0;
 }
 
-// read_line(prompt, complete): the line, or nil, and whether Ctrl-C gave it up.
+// read_line(prompt, complete): returns the line or nil, and whether Ctrl-C ended it.
 int ReadLine(lua_State* L) {
   const std::string text = Value<std::string>::Read(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -126,13 +128,13 @@ int ReadLine(lua_State* L) {
   return 2;
 }
 
-// Pushes the metatables of the bound classes by name (lua/binding/class.h).
+// Pushes the table of native classes' metatables by name (lua/binding/class.h).
 void PushClasses(lua_State* L) {
   lua_getfield(L, LUA_REGISTRYINDEX, "moonring.classes");
   if (!lua_istable(L, -1)) lua_pop(L, 1), lua_newtable(L);
 }
 
-// class_of(value): the bound class of an object, "" of another value.
+// class_of(value): the class name of a native object, "" for another value.
 int ClassOf(lua_State* L) {
   luaL_checkany(L, 1);
   if (lua_type(L, 1) != LUA_TUSERDATA || lua_getmetatable(L, 1) == 0) {
@@ -164,7 +166,7 @@ Pushed Methods(lua_State* L, std::string name) {
   return {1};
 }
 
-// place(fn): where a Lua function is written, "=moonring/run/batch" and its line; "" of a bound
+// place(fn): where a Lua function is defined, "=moonring/run/batch" and its line; "" for a native
 // one.
 int PlaceOf(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);

@@ -1,4 +1,5 @@
-// What tells of a run while it goes on: progress on the terminal, and what report_to names.
+// Lua bindings for reports about a running training: the progress display, and the targets of
+// report_to.
 
 #include <chrono>
 #include <cstdint>
@@ -53,7 +54,7 @@ trainer::ProgressKind KindNamed(const std::string& name) {
   return found->second;
 }
 
-// https://no-color.org: by being there and not empty.
+// https://no-color.org: the variable must be set and not empty.
 bool WantsColors() {
   const char* none = std::getenv("NO_COLOR");
   return trainer::OnTerminal(2) && (none == nullptr || *none == '\0');
@@ -69,13 +70,15 @@ std::shared_ptr<trainer::Progress> MakeProgress(lua_State* L, Options options) {
   if (on_gpu) wanted.memory = [] { return trainer::ReadDeviceMemory().reserved; };
   const Host& host = HostOf(L);
   if (host.embedded) {
-    wanted.watches = false;  // who embeds us is told of things on his own thread
+    wanted.watches = false;  // in an embedded runtime, callbacks must come on the application's own
+                             // thread
     wanted.write_line = [log = host.log](const std::string& line) {
       if (log) log(LogKind::kNote, line);
     };
   }
   auto progress = std::make_shared<trainer::Progress>(std::move(wanted));
-  // Before the host says why a script has failed: that goes into a line of its own.
+  // Closes the display before the program prints why a script failed, so that the message gets its
+  // own line.
   HostOf(L).closers.push_back(
       [held = std::weak_ptr<trainer::Progress>(progress)](const std::string&) {
         if (const auto left = held.lock()) left->Close();
@@ -106,7 +109,7 @@ void Step(trainer::Progress& progress, Options options) {
   progress.Step(step);
 }
 
-// A list of { name, seconds }.
+// Pushes a list of { name, seconds }.
 Pushed PushSpent(lua_State* L, trainer::Progress& progress) {
   const auto& spent = progress.spent();
   lua_createtable(L, static_cast<int>(spent.size()), 0);

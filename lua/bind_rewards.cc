@@ -1,5 +1,5 @@
-// What rewards are made of (lua/moonring/rewards): a Lua state of their own, patterns, programs and
-// services that score.
+// Lua bindings for rewards (lua/moonring/rewards): isolated Lua states, regular expressions, and
+// external programs and services that return scores.
 
 #include <algorithm>
 #include <chrono>
@@ -33,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLongest = 1e7;  // seconds that a deadline may be away: some months
+constexpr double kLongest = 1e7;  // largest timeout in seconds: some months
 
 double CheckedSeconds(double seconds) {
   if (!(seconds > 0.0 && seconds <= kLongest))
@@ -76,8 +76,8 @@ const char* NameOf(OwnState::End end) {
   }
 }
 
-// state:call(seconds, function, arguments): true and its results; or false, what ended it
-// ("raised", "deadline", "memory"), the message and the calls that led there.
+// state:call(seconds, function, arguments): returns true and the function's results; or false, the
+// kind of failure ("raised", "deadline", "memory"), the message and the call stack.
 int CallOwnState(lua_State* L) {
   const std::shared_ptr<OwnState> state = Class<OwnState>::Read(L, 1);
   const double seconds = CheckedSeconds(Value<double>::Read(L, 2));
@@ -108,7 +108,8 @@ int CallOwnState(lua_State* L) {
   return 4;
 }
 
-// A file that a script of a state of its own requires: its maker's confinement says whether.
+// Reads a file required by a script in an isolated state, if the creating state's confinement
+// permits it.
 std::string ReadForMaker(lua_State* L, std::string path) {
   const std::shared_ptr<base::Confinement>& outer = HostOf(L).limits.outer;
   const base::ConfinedScope confined(outer != nullptr ? outer : base::CurrentConfinement());
@@ -131,7 +132,7 @@ std::string AskChild(lua_State* L, ChildProcess& child, std::string line, double
   return base::ValueOrThrow(child.Ask(line, After(seconds), [&] { return IsCancelled(host); }));
 }
 
-// post(url, json, seconds): the code, what it is called, the body.
+// post(url, json, seconds): returns the status code, its reason, and the body.
 std::tuple<int, std::string, std::string> Post(lua_State* L, std::string url, std::string json,
                                                double seconds) {
   const Host& host = HostOf(L);
@@ -153,7 +154,8 @@ void Sleep(lua_State* L, double seconds) {
   }
 }
 
-// A list of the match and its groups, false for one that took no part; nil where there is none.
+// Pushes a list of the match and its groups, false for a group that did not take part; nil without
+// a match.
 Pushed Find(lua_State* L, TextPattern& pattern, std::string text) {
   const auto match = base::ValueOrThrow(pattern.Find(text));
   if (!match.has_value()) return lua_pushnil(L), Pushed{1};

@@ -1,4 +1,4 @@
-// Tensors by name in a safetensors file.
+// Lua bindings to read and write safetensors files.
 
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
-// What a script's own source of data is made of: rows of files to read one by one, and a feed that
-// makes examples and steps of the rows that it hands in.
+// Lua bindings for custom data sources: rows read from files, and a feed that turns a script's rows
+// into examples and steps.
 
 #include <cstdint>
 #include <map>
@@ -32,7 +32,7 @@ std::shared_ptr<data::RowSource> OpenRows(std::vector<std::string> files) {
   return base::ValueOrThrow(data::RowSource::Open(std::move(files)));
 }
 
-// The rows of a data set of dataset_info.json, and how they are to be read.
+// Opens the rows of a data set from dataset_info.json; also returns how to interpret them.
 std::tuple<std::shared_ptr<data::RowSource>, Json> OpenNamedRows(
     std::string folder, std::string name,
     std::optional<std::map<std::string, data::FetchedFiles>> fetched,
@@ -60,12 +60,12 @@ std::shared_ptr<data::ExampleFeed> OpenFeed(Options options) {
   wanted.dataset.names = {options.Require<std::string>("name")};
   wanted.prepared = options.Get<bool>("prepared", false);
   if (const auto description = options.Find<std::string>("description"))
-    wanted.description = Json::parse(*description);  // as the host's own Lua writes it
+    wanted.description = Json::parse(*description);  // written by Moonring's own Lua
   options.Finish();
   return base::ValueOrThrow(data::ExampleFeed::Create(std::move(wanted), std::move(tokenizer)));
 }
 
-// A step of the examples that are ready, `batch` at most.
+// Makes a step from the examples that are ready, at most `batch`.
 std::shared_ptr<data::Step> TakeStep(data::ExampleFeed& feed, Options options) {
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   const int64_t batch = options.Require<int64_t>("batch");

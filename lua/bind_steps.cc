@@ -1,4 +1,4 @@
-// A step of token ids that a script has at hand: answers that a model has just given, say.
+// Lua bindings for steps made from token ids of a script, such as newly generated answers.
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +30,7 @@ struct GivenExample {
   std::optional<int64_t> number, family;
 };
 
-// ids, labels (absent: the ids) and positions (absent: from 0).
+// Reads ids, labels (default: the ids) and positions (default: from 0).
 data::Document DocumentFrom(Options& fields) {
   data::Document document;
   document.ids = fields.Require<std::vector<int32_t>>("ids");
@@ -53,7 +53,7 @@ struct Value<data::Document> {
   }
 };
 
-// One document, or a list of them under `documents`.
+// Reads one document, or a list of documents in the field `documents`.
 template <>
 struct Value<GivenExample> {
   static constexpr const char* kWord = "table";
@@ -110,7 +110,7 @@ std::shared_ptr<data::Step> MakeStep(Options options) {
     taken.families.push_back(given[place].family.value_or(-1 - static_cast<int64_t>(place)));
     taken.batch.examples.push_back(given[place].number.value_or(static_cast<int64_t>(place)));
     data::Example example{.documents = std::move(given[place].documents)};
-    // Where there are more than a pair's, a token's identity is its place in the example.
+    // With more than two documents, a token's identity is its position in the example.
     if (example.documents.size() > 2) example.padding = data::RowPadding();
     taken.examples.push_back(std::make_shared<const data::Example>(std::move(example)));
   }

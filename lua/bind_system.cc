@@ -1,4 +1,5 @@
-// What scripts need of the machine: files, JSON, YAML, the clock, and the ranks of this run.
+// Lua bindings of operating system functions: files, JSON, YAML, the clock, and the ranks of this
+// run.
 
 #include <fcntl.h>
 #include <limits.h>
@@ -68,7 +69,7 @@ std::string ReadWhole(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// At most so many bytes from an offset on; fewer at the file's end, none beyond it.
+// Reads at most `bytes` bytes from an offset; fewer at the file's end, "" beyond it.
 std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
   if (offset < 0 || bytes < 0)
     Raise(absl::InvalidArgumentError(
@@ -84,15 +85,15 @@ std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
   return part;
 }
 
-// What started this process: its machine, its number, and when it began (proc(5), field 22 of
-// stat), so that no later process has the same. Ranks that a launcher starts again have the same.
+// Identifies the process that started this one by its machine, process id and start time (proc(5),
+// field 22 of stat), which is never reused. Ranks that their launcher restarts keep the same value.
 std::string ParentId() {
   char host[HOST_NAME_MAX + 1] = {};
   gethostname(host, HOST_NAME_MAX);
   const pid_t parent = getppid();
   std::ifstream file(absl::StrCat("/proc/", parent, "/stat"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  const size_t name_end = text.rfind(')');  // the name may hold anything
+  const size_t name_end = text.rfind(')');  // the name may contain any character
   std::vector<std::string> fields;
   if (name_end != std::string::npos)
     fields = absl::StrSplit(absl::string_view(text).substr(name_end + 1), ' ', absl::SkipEmpty());
@@ -100,7 +101,7 @@ std::string ParentId() {
   return absl::StrCat(host, ":", parent, ":", kStart < fields.size() ? fields[kStart] : "unknown");
 }
 
-// A file, or a folder with all that is in it. Nothing there is fine.
+// Removes a file, or a folder with its contents. Does nothing if it does not exist.
 void Remove(const std::string& path) {
   base::ThrowIfError(base::CheckWriting(path));
   std::error_code code;
@@ -131,8 +132,8 @@ bool IsFolder(const std::string& path) {
   return fs::is_directory(path, code);
 }
 
-// What the values of a text take while they are parsed: at most so much for each separator (an
-// element of a list, a member of an object and its node) and bracket. Commas in texts count too.
+// Upper bound of the memory for parsing a text: the given bytes for each separator (a list element,
+// an object member with its map node) and bracket. Separators inside strings are counted too.
 int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, int64_t bracket) {
   int64_t bytes = static_cast<int64_t>(text.size());
   for (const char c : text) {
@@ -143,8 +144,8 @@ int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, in
   return bytes;
 }
 
-// What the parser missed, without its own prefix: "[json.exception.parse_error.101] parse error at
-// line 1, column 2: " or "[json.exception.out_of_range.406] ".
+// The parser's message without its prefix: "[json.exception.parse_error.101] parse error at line 1,
+// column 2: " or "[json.exception.out_of_range.406] ".
 absl::string_view Reason(const Json::exception& error) {
   absl::string_view text = error.what();
   if (const size_t end = text.find("] "); end != absl::string_view::npos)
@@ -173,7 +174,7 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
                           1;
     Raise(absl::InvalidArgumentError(
         absl::StrCat(name, ":", line, ":", column, ": not valid JSON: ", Reason(error))));
-  } catch (const Json::out_of_range& error) {  // a number that no double holds
+  } catch (const Json::out_of_range& error) {  // a number that no double can represent
     Raise(absl::InvalidArgumentError(absl::StrCat(name, ": not valid JSON: ", Reason(error))));
   }
   PushJson(L, value);
@@ -190,11 +191,11 @@ int EncodeJsonCall(lua_State* L) {
   return Value<std::string>::Push(L, EncodeJson(L, indent));
 }
 
-// -> a table and, for a map, key -> line of its keys.
+// Pushes a table and, for a map, the table key -> line of its top-level keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
   base::ChargedBytes room;
   base::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640),
-                              "parsed YAML"));  // a node of yaml-cpp's is 500 bytes
+                              "parsed YAML"));  // a node of yaml-cpp takes 500 bytes
   const YamlDocument document = base::ValueOrThrow(ParseYaml(text, where.value_or("YAML")));
   PushJson(L, document.value);
   lua_newtable(L);
@@ -210,7 +211,8 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
   return {3};
 }
 
-// find_text(text, sought, from): where it is first, from 1 on; nil where it is not. Linear in both.
+// find_text(text, sought, from): the position of the first occurrence, from 1; nil if there is
+// none. Linear time.
 int FindText(lua_State* L) {
   size_t size = 0, sought_size = 0;
   const char* const text = luaL_checklstring(L, 1, &size);
@@ -228,14 +230,13 @@ double SecondsOfClock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// How many ranks the environment says there are, this process among them; 0 where it says nothing.
+// The number of ranks according to the environment, including this process; 0 without it.
 int WorldSize() {
   const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
   return rendezvous.has_value() ? rendezvous->world_size : 0;
 }
 
-// This process becomes the launcher of `ranks` processes like itself, and ends with their exit
-// code.
+// Turns this process into the launcher of `ranks` processes, and ends with their exit code.
 void Launch(lua_State* L, int ranks) {
   const Host& host = HostOf(L);
   if (host.prompt != nullptr) {
@@ -262,7 +263,7 @@ void Launch(lua_State* L, int ranks) {
   BecomeLauncher(ranks, host.command);
 }
 
-// The variables that Moonring's own Lua asks for; a confined script learns of no other.
+// Sandboxed scripts can only read the variables that Moonring's own Lua modules use.
 std::optional<std::string> EnvironmentVariable(lua_State* L, std::string name) {
   const bool own = name == "LOCAL_WORLD_SIZE" || name == "LOCAL_RANK" || name == "SLURM_LOCALID" ||
                    name == "ALLOW_EXTRA_ARGS" || name == "TORCHELASTIC_RESTART_COUNT";
@@ -270,12 +271,11 @@ std::optional<std::string> EnvironmentVariable(lua_State* L, std::string name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-// Whether signals that end a run are someone else's: of whom the host is embedded in, or of a
-// prompt, where Ctrl-C stops what runs (lua/interrupt.h).
+// Whether signals that end a run are handled elsewhere: by the application that embeds the runtime,
+// or by a prompt, where Ctrl-C stops running code (lua/interrupt.h).
 bool LeavesSignals(lua_State* L) { return HostOf(L).embedded || HostOf(L).prompt != nullptr; }
 
-// The wish to end or to save that came from outside since the last time, in words; nil where there
-// is none.
+// The request to end or to save that came since the last call, in words; nil if there was none.
 std::optional<std::string> Preemption(lua_State* L) {
   const Host& host = HostOf(L);
   if (host.embedded) {
@@ -287,7 +287,7 @@ std::optional<std::string> Preemption(lua_State* L) {
   return signal == 0 ? std::nullopt : std::optional<std::string>(NameOfSignal(signal));
 }
 
-// Rank 0 answers for all: they learn of it from one another.
+// Only rank 0 prints an answer; the others learn of the request by communication.
 void Catch(lua_State* L, std::optional<bool> at_end) {
   if (LeavesSignals(L)) return;
   const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
@@ -305,7 +305,7 @@ void EndAsPreempted(lua_State* L, std::string wish) {
       absl::StrCat("'", wish, "' ends no run; wanted SIGTERM, SIGINT or SIGHUP")));
 }
 
-// Hands a table to whoever follows the run; nothing where nobody does.
+// Passes a table to the application that follows the run; does nothing without one.
 int TellProgress(lua_State* L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   const Host& host = HostOf(L);
@@ -370,7 +370,7 @@ void OpenSystem(lua_State* L) {
            }>},
           {"preemption", Bind<&Preemption>},
           {"end_as_preempted", Bind<&EndAsPreempted>},
-          {"check_stack", Bind<[] {}>},  // the guard around it does
+          {"check_stack", Bind<[] {}>},  // the guard around it checks the stack
           {"count_caught", Bind<[](lua_State* state) { CountCaught(state); }>},
           {"tell_progress", BindRaw<&TellProgress, 1>},
           {"say", Bind<&Say>},

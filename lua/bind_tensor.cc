@@ -1,5 +1,5 @@
-// Tensors in scripts, but for LibTorch's operators (lua/operators) and gradients (lua/autograd):
-// how they are made, what they are, and their numbers in Lua. Arithmetic is here as well, for its
+// Lua bindings for tensors, except LibTorch's operators (lua/operators) and gradients
+// (lua/autograd): creation, properties, and conversion to Lua values. Arithmetic is also here, for
 // speed.
 
 #include <cmath>
@@ -33,20 +33,20 @@
 namespace moonring::lua {
 namespace {
 
-// A tensor from a tensor or a number on the stack. A number is a "wrapped" one, as in PyTorch: it
-// never changes a floating dtype, and one with a fraction makes integers fp32 (a scalar of the
-// integers' own dtype would lose the fraction).
+// Reads an operand, a tensor or a number. A number becomes a "wrapped" scalar, as in PyTorch: it
+// never changes a floating dtype, and a number with a fraction makes integer tensors fp32 (a scalar
+// of the integers' dtype would lose the fraction).
 at::Tensor Operand(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return Value<at::Tensor>::Read(L, index);
   const double number = lua_tonumber(L, index);
   const bool whole = IsWhole(number);
-  // On the host whatever the tensor is on: operators take such a number along, where one on a
-  // device would have to be written there first.
+  // The scalar is on the host whatever device the tensor is on: operators accept this, and no copy
+  // to the device is needed.
   return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number))
                                                  : at::Scalar(number));
 }
 
-// An operator with a number on either side.
+// An operator with a tensor or a number on each side.
 template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
 int Binary(lua_State* L) {
   return Value<at::Tensor>::Push(L, Operation(Operand(L, 1), Operand(L, 2)));
@@ -54,7 +54,7 @@ int Binary(lua_State* L) {
 
 int Negate(lua_State* L) {
   return Value<at::Tensor>::Push(L, -Value<at::Tensor>::Read(L, 1));
-}  // Lua gives the operand twice
+}  // Lua passes the operand twice
 
 at::Tensor Add(const at::Tensor& a, const at::Tensor& b) { return a + b; }
 at::Tensor Subtract(const at::Tensor& a, const at::Tensor& b) { return a - b; }
@@ -89,8 +89,8 @@ void PushNested(lua_State* L, const at::Tensor& tensor) {
   }
 }
 
-// What tolist gives of each tensor of a list, in its order. All that lie on a device come by one
-// copy, which is waited for once.
+// Returns `tolist` for a list of tensors, in order. Tensors on a device are copied to the host
+// together, with one synchronization.
 int FetchTensors(lua_State* L) {
   std::vector<at::Tensor> tensors = Value<std::vector<at::Tensor>>::Read(L, 1), away;
   for (at::Tensor& tensor : tensors) {
@@ -114,8 +114,8 @@ int FetchTensors(lua_State* L) {
   return 1;
 }
 
-// A list of numbers (or lists of them) -> tensor.
-constexpr size_t kMostDims = 64;  // LibTorch's
+// Conversion of a list of numbers, or nested lists, to a tensor.
+constexpr size_t kMostDims = 64;  // LibTorch's limit
 
 bool IsNumber(lua_State* L, int index) {
   return lua_type(L, index) == LUA_TNUMBER || lua_type(L, index) == LUA_TBOOLEAN;
@@ -134,7 +134,7 @@ void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& valu
   }
   luaL_checktype(L, index, LUA_TTABLE);
   TORCH_CHECK_VALUE(depth < kMostDims, "tensor: a table that is nested more than ", kMostDims,
-                    " deep, or holds itself");
+                    " deep, or contains itself");
   luaL_checkstack(L, 2, "tensor");
   const int64_t size = static_cast<int64_t>(lua_objlen(L, index));
   if (depth == shape.size() && values.empty()) shape.push_back(size);
@@ -147,7 +147,7 @@ void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& valu
   }
 }
 
-// What `to` and `tensor` are told besides: a dtype or a device by name.
+// Reads a dtype or a device by name, for `to` and `tensor`.
 void ReadWord(const std::string& word, at::TensorOptions& options) {
   if (const std::optional<at::ScalarType> dtype = FindDtype(word)) {
     options = options.dtype(*dtype);
@@ -160,7 +160,7 @@ void ReadWord(const std::string& word, at::TensorOptions& options) {
           absl::StrCat("device '", word, "': this build or this machine has no GPU")));
     }
   } else {
-    DtypeNamed(word);  // says what there is
+    DtypeNamed(word);  // raises an error with the known names
   }
 }
 
@@ -190,7 +190,7 @@ int MakeTensor(lua_State* L) {
   return Value<at::Tensor>::Push(L, made);
 }
 
-// to(dtype), to(device), to(device, dtype) in any order; to(other): both of another tensor.
+// to(dtype), to(device), to(device, dtype) in any order; to(other): both from another tensor.
 int To(lua_State* L) {
   const at::Tensor x = Value<at::Tensor>::Read(L, 1);
   if (Class<TensorHandle>::Test(L, 2) != nullptr) {
@@ -206,16 +206,16 @@ int To(lua_State* L) {
   return Value<at::Tensor>::Push(L, base::ToDevice(x, options.device()).to(options.dtype()));
 }
 
-// size(dim), or all of them.
+// size(dim), or all sizes.
 int Size(lua_State* L) {
   const at::Tensor x = Value<at::Tensor>::Read(L, 1);
   if (lua_isnoneornil(L, 2)) return Value<std::vector<int64_t>>::Push(L, x.sizes().vec());
   return Value<int64_t>::Push(L, x.size(Value<int64_t>::Read(L, 2)));
 }
 
-// Uniform numbers that depend on `seed` and on their place alone: fp32 of a shape on the CPU; with
-// `rows`, int64 [N], row n of [N, width] depends on (seed, step, rows[n]) in place of n, so that
-// tokens draw the same wherever they lie.
+// Uniform random numbers that depend only on `seed` and their position: fp32 of the given shape on
+// the CPU. With `rows`, int64 [N], row n of [N, width] depends on (seed, step, rows[n]) instead of
+// n, so that a token's numbers do not depend on where it is packed.
 at::Tensor Uniform(std::vector<int64_t> shape, Options options) {
   const auto seed = options.Require<uint64_t>("seed");
   const auto step = options.Get<uint64_t>("step", 0);

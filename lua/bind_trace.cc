@@ -1,5 +1,5 @@
-// What a rank does and when, for traces (docs/traces.md): a recorder that a run starts and stops,
-// spans of the script's own, and the file of all ranks.
+// Lua bindings for traces of what a rank does and when (docs/traces.md): a recorder, spans of
+// scripts, and the file of all ranks.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace moonring::lua {
 namespace {
 
-// A rank's recorder, and the spans of scripts that have begun.
+// A rank's recorder, and the open spans of scripts.
 struct Recorder {
   std::shared_ptr<base::TraceRecorder> trace;
   bool is_on = false;
@@ -37,7 +37,7 @@ comm::ClockOffset Measure(Recorder& recorder, comm::Mesh& mesh) {
       mesh.world(), [&] { return recorder.trace->Now(); }, comm::SteadyClockId()));
 }
 
-// Ends the spans from the given number on: one that an error has left open too.
+// Ends the spans from the given number on, including those that an error left open.
 void Finish(Recorder& recorder, int64_t number) {
   const int64_t end = recorder.trace->Now();
   while (static_cast<int64_t>(recorder.open.size()) >= std::max<int64_t>(number, 1)) {

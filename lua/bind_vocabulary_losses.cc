@@ -1,4 +1,5 @@
-// Numbers of each token out of its whole row of logits: divergences, entropy, z-loss.
+// Lua bindings for values computed from each token's full row of logits: divergences, entropy,
+// z-loss.
 
 #include <memory>
 #include <optional>
@@ -37,7 +38,7 @@ using objectives::Rest;
   throw base::StatusError(absl::InvalidArgumentError(why));
 }
 
-// One of some names; an error with the nearest one for any other.
+// Looks up a name; raises an error with the nearest known name for any other.
 template <typename T>
 T Choice(const std::string& key, const std::string& given,
          const std::vector<std::pair<const char*, T>>& known) {
@@ -50,7 +51,7 @@ T Choice(const std::string& key, const std::string& given,
                       "; known: ", absl::StrJoin(names, ", ")));
 }
 
-// Of a head's product: what HeadOptions and ChunkOptions of lua/types/objectives.lua name.
+// Reads the options of a head's product: HeadOptions and ChunkOptions in lua/types/objectives.lua.
 objectives::ProjectionOptions ProjectionFrom(const Head& head, Options& options) {
   objectives::ProjectionOptions wanted;
   wanted.head = HeadOptionsOf(head);

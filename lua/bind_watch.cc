@@ -1,4 +1,4 @@
-// What `moonring watch` is written on: a page for browsers of this machine.
+// Lua bindings for `moonring watch`: the local HTTP server.
 
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
   return base::ValueOrThrow(PageServer::Listen(port));
 }
 
-// { id, path, tag } of the next request; nil where none came.
+// Pushes { id, path, tag } of the next request, or nil if there was none.
 Pushed Next(lua_State* L, PageServer& server, double seconds) {
   TORCH_CHECK_VALUE(seconds >= 0 && seconds <= 3600, "seconds: wanted 0 to 3600, got ", seconds);
   const std::optional<PageServer::Request> request = server.Next(seconds);

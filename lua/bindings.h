@@ -1,9 +1,8 @@
 #ifndef MOONRING_LUA_BINDINGS_H_
 #define MOONRING_LUA_BINDINGS_H_
 
-// What each bind_<library>.cc offers the virtual machine: it registers its classes and leaves its
-// table of functions on the stack. Cores know nothing of Lua; these files are the only ones that
-// see both.
+// The functions by which each bind_<library>.cc registers its classes and pushes its table of
+// functions. The C++ libraries do not depend on Lua; only these files include both.
 
 #include <initializer_list>
 
@@ -27,33 +26,33 @@ void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 void OpenSafetensors(lua_State* L);
 void OpenTrace(lua_State* L);
-void OpenHub(lua_State* L);            // what lua/moonring/hub is written on
-void OpenWatch(lua_State* L);          // what lua/moonring/report/watch.lua is written on
-void OpenRewards(lua_State* L);        // what lua/moonring/rewards is written on
-void OpenPromptLibrary(lua_State* L);  // what lua/moonring/prompt is written on
+void OpenHub(lua_State* L);            // used by lua/moonring/hub
+void OpenWatch(lua_State* L);          // used by lua/moonring/report/watch.lua
+void OpenRewards(lua_State* L);        // used by lua/moonring/rewards
+void OpenPromptLibrary(lua_State* L);  // used by lua/moonring/prompt
 
-// The class of opened checkpoints, for OpenModel.
+// Registers the class of opened checkpoints, for OpenModel.
 void RegisterCheckpoint(lua_State* L);
 
-// Adds to the table of OpenObjectives, which is on top of the stack.
+// These functions add to the table of OpenObjectives, which is on top of the stack.
 void AddVocabularyLosses(lua_State* L);
 void AddPolicyGradient(lua_State* L);
 
-// Adds to the table of OpenData, which is on top of the stack.
+// This function adds to the table of OpenData, which is on top of the stack.
 void AddSteps(lua_State* L);
 
-// Adds to the table of OpenData, which is on top of the stack.
+// This function adds to the table of OpenData, which is on top of the stack.
 void AddSteps(lua_State* L);
 
-// Adds to the table of OpenTrainer, which is on top of the stack.
+// These functions add to the table of OpenTrainer, which is on top of the stack.
 void AddOptimizerRules(lua_State* L);
 void AddOuterSteps(lua_State* L);
-void AddReports(lua_State* L);  // progress, and what report_to names
+void AddReports(lua_State* L);  // progress display, and the targets of report_to
 
-// Pushes a new table of functions, named "module.name" for the guard's messages.
+// Pushes a new table of functions, named "module.name" in the guard's messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 
-// The same into the table on top of the stack.
+// Adds functions to the table on top of the stack, named in the same way.
 void AddToModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 
 }  // namespace moonring::lua

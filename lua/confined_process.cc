@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a Linux system, where it has them.
+// Files and folders of a Linux system, if they exist.
 constexpr const char* kSystem[] = {
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
-    // names of machines and services
+    // names of hosts and services
     "/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
     "/etc/services", "/etc/protocols",
     // time, language, certificates, terminals
@@ -38,15 +38,15 @@ constexpr const char* kSystem[] = {
     // fonts, for pictures
     "/etc/fonts", "/usr/share/fonts", "/usr/local/share/fonts", "/usr/share/fontconfig",
     "/var/cache/fontconfig",
-    // the machine
+    // information about the machine
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/kernel", "/proc/sys/vm",
     "/sys/devices", "/sys/bus/pci", "/sys/class/net", "/sys/fs/cgroup",
     "/sys/kernel/mm/transparent_hugepage", "/dev/urandom", "/dev/random", "/dev/zero",
-    // this process; its threads' folders would show the environment
+    // information about this process, without its threads' folders, which contain the environment
     "/proc/self/cgroup", "/proc/self/fd", "/proc/self/maps", "/proc/self/mountinfo",
     "/proc/self/stat", "/proc/self/statm", "/proc/self/status", "/proc/self/timens_offsets"};
 
-// Of NVIDIA's driver, CUDA and NCCL.
+// Files of NVIDIA's driver, CUDA and NCCL.
 constexpr const char* kOfGpus[] = {"/proc/driver/nvidia", "/proc/devices", "/proc/modules", "/sys",
                                    "/usr/share/nvidia",   "/etc/nvidia"};
 
@@ -55,13 +55,13 @@ int AddLibrary(dl_phdr_info* info, size_t, void* list) {
   auto& paths = *static_cast<std::vector<std::string>*>(list);
   const std::string real = base::WithoutLinks(info->dlpi_name);
   paths.push_back(real);
-  // Its own libraries lie beside LibTorch, and some are loaded when they are needed first.
+  // LibTorch's libraries are in one folder, and some are loaded on first use.
   if (absl::StrContains(real, "/libtorch")) paths.push_back(fs::path(real).parent_path().string());
   return 0;
 }
 
-// Arrow's library and what that needs are loaded when they are needed first. They lie beside the
-// program, in its runfiles, or where the program that started this one says (lua/dist/moonring.sh).
+// Arrow's library and its dependencies are loaded on first use. They are next to the program, in
+// its runfiles, or in a folder named by the script that started the program (lua/dist/moonring.sh).
 void AddOwnLibraries(const Assets& assets, std::vector<std::string>& paths) {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
@@ -92,8 +92,8 @@ void AddGpus(base::OpenableFiles& files) {
   }
 }
 
-// Memory that was out in a destructor, or in a thread that catches nothing. Anything else ends as
-// it would have.
+// Ends the process with a message if memory ran out in a destructor, or in a thread that catches
+// nothing. Any other exception ends it as usual.
 [[noreturn]] void EndForMemory() {
   const char* what = nullptr;
   try {
@@ -118,7 +118,7 @@ base::OpenableFiles OpenableUnder(const base::Confinement& confinement, const As
                             .devices = {"/dev/null", "/dev/tty"}};
   files.readable.insert(files.readable.end(), std::begin(kSystem), std::end(kSystem));
   if (!script.empty()) files.readable.push_back(script);
-  // By which ranks that are started again know their launcher.
+  // Restarted ranks identify their launcher by its start time.
   files.readable.push_back(absl::StrCat("/proc/", getppid(), "/stat"));
   dl_iterate_phdr(&AddLibrary, &files.readable);
   AddOwnLibraries(assets, files.readable);
@@ -137,7 +137,7 @@ absl::Status GiveUpOtherFiles(const base::OpenableFiles& files, bool speaks) {
   if (!absl::IsUnimplemented(status)) return status;
   if (speaks) {
     std::fprintf(stderr,
-                 "moonring: --sandbox: %s: the kernel does not hold the roots; each path is "
+                 "moonring: --sandbox: %s: the kernel does not enforce the roots; each path is "
                  "checked before it is opened, and links must not change meanwhile\n",
                  std::string(status.message()).c_str());
   }

@@ -1,21 +1,22 @@
 #ifndef MOONRING_LUA_CONFINED_PROCESS_H_
 #define MOONRING_LUA_CONFINED_PROCESS_H_
 
-// What --sandbox asks of the whole process, beside what it asks of a script's words: that the
-// kernel opens no file for it but those below the roots and what the host itself needs, and that
-// running out of memory ends with a message. Of the host alone: in someone else's program
-// (lua/embed.h) the process is not ours.
+// Process-wide part of --sandbox, in addition to the restrictions on scripts: the kernel opens no
+// files for the process except those below the roots and those that Moonring itself needs, and
+// running out of memory ends with a message. Only for the program `moonring`, not for an
+// application that embeds a runtime (lua/embed.h).
 //
-// Openable besides the roots and what a confinement lets be read (the host's own files):
-//   read      the script; the libraries that are loaded, and where more may be loaded from; what
-//             libraries look up: name service, time zones, locales, certificates, terminals, fonts;
-//             of this machine: /proc/cpuinfo, meminfo, stat, its devices as /sys lists them (Gloo
-//             asks) and cgroups; of this process: its cgroup, maps, memory and descriptors, when
-//             its parent began, and not its environment
-//   written   /dev/null, /dev/tty; where build and machine have CUDA, the GPU's devices and
-//   /dev/shm, and
-//             /sys and the driver's part of /proc are read
-// What was opened before (standard input and output) stays.
+// Files that can be opened in addition to the roots and to Moonring's own files:
+//
+//   read      The script; loaded libraries, and folders from which libraries may be loaded; files
+//             that libraries look up: name service, time zones, locales, certificates, terminals,
+//             fonts. About this machine: /proc/cpuinfo, meminfo, stat, its devices in /sys (for
+//             Gloo) and cgroups. About this process: its cgroup, maps, memory and descriptors, and
+//             its parent's start time, but not its environment.
+//   written   /dev/null, /dev/tty. If the build and the machine have CUDA: the GPU's devices and
+//             /dev/shm; then /sys and the driver's part of /proc can be read too.
+//
+// Files opened before (standard input and output) stay open.
 
 #include <memory>
 #include <string>
@@ -26,18 +27,18 @@
 
 namespace moonring::lua {
 
-// The list above. `script`: the path of the script that will run, "" where it is no file.
+// Returns the list above. `script`: the path of the script that will run, "" if it is not a file.
 base::OpenableFiles OpenableUnder(const base::Confinement& confinement, const Assets& assets,
                                   const std::string& script);
 
-// To be called before any thread that works for scripts starts. Where the kernel has no Landlock,
-// or MOONRING_LANDLOCK is "off", one line on stderr says that paths are checked before they are
-// opened and no more (`speaks`: not where another rank says it).
+// Call this before any thread that works for scripts starts. If the kernel has no Landlock, or
+// MOONRING_LANDLOCK is "off", one line on stderr says that paths are only checked before they are
+// opened (`speaks`: false if another rank prints it).
 absl::Status GiveUpOtherFiles(const base::OpenableFiles& files, bool speaks);
 
-// To be called as a script begins: limits malloc's heap to what it has, what the confinement
-// allows, a quarter of that and 64 MiB, so that one call into C++ cannot take more, either. Memory
-// that runs out where no caller can report it ends the process with one line and exit code 1.
+// Call this when a script begins. Limits malloc's heap to its current size, plus the memory limit,
+// plus a quarter of that, plus 64 MiB, so that a single call into C++ cannot exceed it either. If
+// memory runs out where no caller can report it, the process ends with one line and exit code 1.
 // Without TCMalloc there is no such limit.
 void LimitProcess(const base::Confinement& confinement);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kNone = -1, kPlace = -1;
 
-// Places are counted from 1, as the program's captures are.
+// Positions are counted from 1, as are the program's captures.
 class Search {
  public:
   Search(lua_State* L, const char* text, size_t size, const char* program, size_t items)
@@ -25,7 +25,7 @@ class Search {
         program_(program),
         items_(static_cast<int64_t>(items)) {}
 
-  // The place after a match at `i` of items `p` and on; kNone where there is none.
+  // Returns the position after a match at `i` of items `p` and following; kNone without a match.
   int64_t Match(int64_t i, int64_t p);
 
   int64_t first[kMostCaptures + 1] = {}, last[kMostCaptures + 1] = {};
@@ -36,7 +36,7 @@ class Search {
   static bool Has(const char* item, unsigned char byte) {
     return (item[3 + byte / 8] >> (byte % 8) & 1) != 0;
   }
-  // Whether there is a character at `i`, and the item's set has it.
+  // Whether there is a character at `i` that is in the item's set.
   bool Takes(const char* item, int64_t i) {
     Count(1);
     return i >= 1 && i <= size_ && Has(item, Byte(i));
@@ -80,7 +80,7 @@ int64_t Search::Most(const char* item, int64_t i, int64_t p) {
   return kNone;
 }
 
-// What a capture held comes back where the rest does not match.
+// Restores the capture if the rest of the pattern does not match.
 int64_t Search::Capture(const char* item, int64_t i, int64_t p) {
   const int c = item[1];
   const int64_t before_first = first[c], before_last = last[c];

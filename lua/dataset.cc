@@ -13,7 +13,7 @@
 namespace moonring::lua {
 namespace {
 
-// That prepare rows where nobody says how many: beyond them reading is what takes time.
+// Default limit on the threads that convert rows; with more, reading the files is the bottleneck.
 constexpr int kMostThreads = 16;
 
 std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
@@ -28,7 +28,7 @@ std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
   return slots;
 }
 
-// A template's table as moonring.data.templates completes it: every field is there.
+// Reads a template table completed by moonring.data.templates, in which every field is present.
 data::TemplateSpec ReadTemplate(Options fields) {
   static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {
       {"plain", data::TemplateSpec::Kind::kPlain},

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_DATASET_H_
 #define MOONRING_LUA_DATASET_H_
 
-// What the bindings of data sets and of sources share: the data set behind a handle, and the
-// options that say how examples are made.
+// Shared by the bindings of data sets and of data sources: the data set behind a handle, and
+// reading of the options that control how examples are made.
 
 #include <map>
 #include <memory>
@@ -19,8 +19,8 @@ namespace moonring::lua {
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
   data::DatasetReport report;
-  std::vector<int64_t> lengths;    // where examples came with them; else empty
-  std::vector<data::RowUse> uses;  // of every row, where an example is one turn; else empty
+  std::vector<int64_t> lengths;    // from the tokenized folder; else empty
+  std::vector<data::RowUse> uses;  // of every row, for examples made with one_turn; else empty
 };
 
 template <>
@@ -30,7 +30,7 @@ struct Value<data::TemplateSpec> {
   static data::TemplateSpec Read(lua_State* L, int index);
 };
 
-// { files = {..}, split = "train[:100]" } of a hub's data sets, by name.
+// Reads { files = {..}, split = "train[:100]" } for each data set of a hub, by name.
 template <>
 struct Value<std::map<std::string, data::FetchedFiles>> {
   static constexpr const char* kWord = "table";
@@ -38,7 +38,7 @@ struct Value<std::map<std::string, data::FetchedFiles>> {
   static std::map<std::string, data::FetchedFiles> Read(lua_State* L, int index);
 };
 
-// How rows become examples; and beside that which data sets there are, and how they are mixed.
+// Read how rows become examples; the second also which data sets are read and how they are mixed.
 data::DatasetOptions ReadExampleOptions(Options& options);
 data::DatasetOptions ReadDatasetOptions(Options& options);
 

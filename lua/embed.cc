@@ -74,7 +74,8 @@ moonring_code CodeOf(absl::string_view message) {
   return code;
 }
 
-// Runs `body`, which returns a Status; nothing but a thread's own end leaves it.
+// Runs `body`, which returns a Status. No exception leaves this function, except a thread's
+// cancellation.
 template <typename Body>
 absl::Status Barrier(const Body& body) {
   try {
@@ -84,7 +85,7 @@ absl::Status Barrier(const Body& body) {
   } catch (abi::__forced_unwind&) {  // pthread_cancel
     throw;
   } catch (...) {
-    return absl::InternalError("an error that says nothing of itself");
+    return absl::InternalError("an error without a message");
   }
 }
 
@@ -93,9 +94,9 @@ std::string WordsOf(const absl::Status& status) {
 }
 
 constexpr size_t kFirstSize = offsetof(moonring_options, context) +
-                              sizeof(void*);  // of the first moonring_options that there was
+                              sizeof(void*);  // of the first version of moonring_options
 
-// The caller's options, whichever of them it knows.
+// Copies the fields that the caller's version of the struct contains.
 absl::StatusOr<moonring_options> Known(const moonring_options* given) {
   moonring_options options = {};
   if (given == nullptr) return options;
@@ -179,8 +180,8 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_o
   return runtime;
 }
 
-// LibTorch's warnings of this thread go to the log; the threads of an operation are as the options
-// say; both as they were at the end.
+// During a call, LibTorch's warnings of this thread go to the log, and the number of threads in an
+// operation is that of the options. The destructor restores both.
 class CallScope {
  public:
   explicit CallScope(const moonring_runtime& runtime)
@@ -227,12 +228,12 @@ class BusyScope {
   const bool mine_;
 };
 
-// One call on a runtime: `body` gives a ScriptError.
+// Makes one call on a runtime: `body` returns a ScriptError.
 template <typename Body>
 moonring_code Call(moonring_runtime* runtime, const Body& body) {
   if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;
   const BusyScope busy(*runtime);
-  if (!busy.mine()) return MOONRING_INVALID_ARGUMENT;  // its error text is another call's
+  if (!busy.mine()) return MOONRING_INVALID_ARGUMENT;  // the error text belongs to the other call
   runtime->error.clear();
   bool failed = false;
   const absl::Status status = Barrier([&]() -> absl::Status {
@@ -247,7 +248,8 @@ moonring_code Call(moonring_runtime* runtime, const Body& body) {
     runtime->error = WordsOf(status);
   }
   if (!failed) return MOONRING_OK;
-  if (runtime->cancel->load() != Cancel::kNone) {  // whatever came of it
+  if (runtime->cancel->load() != Cancel::kNone) {  // a cancelled run returns this code whatever its
+                                                   // result was
     if (!absl::StrContains(runtime->error, "CANCELLED: "))
       runtime->error = absl::StrCat("CANCELLED: the run was cancelled: ", runtime->error);
     return MOONRING_CANCELLED;
@@ -360,7 +362,7 @@ void moonring_cancel(moonring_runtime* runtime, int save) {
   Cancel none = Cancel::kNone;
   if (save != 0) {
     runtime->cancel->compare_exchange_strong(
-        none, Cancel::kAtStep);  // a wish to end at once is not taken back
+        none, Cancel::kAtStep);  // does not replace a request to end at once
   } else {
     runtime->cancel->store(Cancel::kNow);
   }

@@ -23,7 +23,7 @@ bool IsCallable(lua_State* L, int index) {
   return true;
 }
 
-// A table of functions by layer.
+// Checks a table of functions by layer.
 void CheckFunctions(lua_State* L, int index, int64_t layers) {
   TORCH_CHECK_VALUE(lua_istable(L, index), "option 'around': wanted a function, got a ",
                     luaL_typename(L, index), "; or a table of functions by layer");
@@ -31,7 +31,7 @@ void CheckFunctions(lua_State* L, int index, int64_t layers) {
     const int key = lua_gettop(L) - 1;
     const double layer = lua_type(L, key) == LUA_TNUMBER ? lua_tonumber(L, key) : -1;
     if (layer < 0 || layer > static_cast<double>(layers) || layer != std::floor(layer)) {
-      lua_pushvalue(L, key);  // lua_tostring would change the key that lua_next walks by
+      lua_pushvalue(L, key);  // lua_tostring would convert the key that lua_next needs
       const char* const text = lua_tostring(L, -1);
       TORCH_CHECK_VALUE(false, "option 'around': layer ", text != nullptr ? text : "?",
                         ", wanted 0 (after the embedding) to ", layers, " (after the last block)");
@@ -48,7 +48,7 @@ struct AroundCall {
   at::Tensor result;  // undefined: none
 };
 
-// (function, AroundCall*), inside a scope, which closes what is pushed here.
+// Called with (function, AroundCall*) inside a scope, which closes the tensors pushed here.
 int RunAround(lua_State* L) {
   auto* call = static_cast<AroundCall*>(lua_touserdata(L, 2));
   lua_settop(L, 1);
@@ -69,7 +69,7 @@ int RunAround(lua_State* L) {
 
 }  // namespace
 
-// Every key is read, whichever are given: those that are not read are unknown.
+// Reads every key in any case, because keys that are not read are refused as unknown.
 std::optional<model::Noise> NoiseOf(Options& options) {
   const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"),
                                 step = options.Find<uint64_t>("step");
@@ -101,7 +101,7 @@ model::StreamHook AroundOf(lua_State* L, Options& options, int64_t layers) {
   if (by_layer) CheckFunctions(L, at, layers);
   return [=](int64_t layer, absl::string_view, const at::Tensor& hidden_TD) {
     AroundCall call{layer, !by_layer, &hidden_TD, {}};
-    if (layer > layers) return call.result;  // the final norm
+    if (layer > layers) return call.result;  // after the final norm
     luaL_checkstack(L, 4, "around");
     lua_pushcfunction(L, &Scope);
     lua_pushcfunction(L, &RunAround);

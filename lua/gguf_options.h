@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_GGUF_OPTIONS_H_
 #define MOONRING_LUA_GGUF_OPTIONS_H_
 
-// What scripts say of a .gguf file that is written.
+// Reads the options for writing a .gguf file.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 
 namespace moonring::lua {
 
-// type and name, and of the checkpoint its tokenizer's files.
+// Reads type and name; the tokenizer's files come from the checkpoint.
 inline model::GgufOptions GgufOptionsOf(Options& options, const model::Checkpoint& checkpoint) {
   model::GgufOptions gguf;
   gguf.type = options.Require<std::string>("type");

@@ -6,7 +6,7 @@
 
 namespace moonring::lua {
 
-// What a handle says of its head, as losses of it want it.
+// Converts a head handle to the options of losses that use it.
 inline objectives::HeadOptions HeadOptionsOf(const Head& head) {
   return {.scale = head.scale, .softcap = head.softcap, .products = head.products};
 }

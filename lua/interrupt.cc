@@ -12,7 +12,7 @@
 namespace moonring::lua {
 namespace {
 
-// What the handler writes: it has nothing else to reach.
+// Variables that the signal handler writes.
 CancelFlag flag = Cancel::kNone;
 std::atomic<bool> running = false;
 std::atomic<int> seen = 0;

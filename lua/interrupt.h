@@ -1,12 +1,12 @@
 #ifndef MOONRING_LUA_INTERRUPT_H_
 #define MOONRING_LUA_INTERRUPT_H_
 
-// Ctrl-C (SIGINT) at a prompt: what runs is stopped and what is typed is given up; the process
-// lives on. In scripts it ends a run: lua/preemption.h.
+// Ctrl-C (SIGINT) at a prompt: stops running code, or abandons the typed line; the process
+// continues. In scripts it ends the run: lua/preemption.h.
 //
-// Between BeginInterruptible and EndInterruptible it sets a flag, which Lua sees where its
-// instructions are counted (lua/limits.h): an operator that is running ends first. Else it wakes
-// who reads a line. A signal that arrives by two ways counts once (lua/signal_count.h).
+// Between BeginInterruptible and EndInterruptible the signal sets a flag that Lua checks when it
+// counts instructions (lua/limits.h), so a running operator ends first. Otherwise it wakes the
+// reader of a line. A signal that arrives by two ways counts once (lua/signal_count.h).
 
 #include <memory>
 
@@ -14,17 +14,18 @@
 
 namespace moonring::lua {
 
-// From here on SIGINT is an interrupt. The flag, for the limits of a state.
+// From here on SIGINT is an interrupt. Returns the flag, for the limits of a Lua state.
 std::shared_ptr<const CancelFlag> CatchInterrupts();
 
-// Something begins, or has ended, that an interrupt stops. Gives whether one came.
+// Mark the beginning and end of code that an interrupt stops. End returns whether there was an
+// interrupt.
 void BeginInterruptible();
 bool EndInterruptible();
 
-// Whether what runs is asked to stop. Any thread.
+// Whether running code was asked to stop. Thread-safe.
 bool IsInterrupted();
 
-// Readable where an interrupt came while nothing ran; -1 before CatchInterrupts.
+// A descriptor that is readable after an interrupt while nothing ran; -1 before CatchInterrupts.
 int InterruptDescriptor();
 
 }  // namespace moonring::lua

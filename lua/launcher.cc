@@ -36,13 +36,14 @@ namespace {
 
 constexpr auto kGrace =
     std::chrono::seconds(3);  // for the others' messages, after the first failure
-constexpr auto kPatience = std::chrono::seconds(5);  // from TERM to KILL
-// Its words: an offer of restarts, ended by a zero byte, and the last message.
+constexpr auto kPatience = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
+// Pipe from a rank to the launcher. It carries an offer of restarts, ended by a zero byte, and the
+// rank's last message.
 constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
-// From BecomeLauncher to the launcher.
+// Passed from BecomeLauncher to the launcher.
 constexpr char kRanksToLaunch[] = "MOONRING_RANKS";
 
-// "INVALID_ARGUMENT: words" -> "words": a status word says nothing to who typed a command.
+// "INVALID_ARGUMENT: words" -> "words". The status word is not useful on a command line.
 std::string WithoutStatusWord(const std::string& message) {
   const size_t end = message.find(": ");
   const bool is_word = end != std::string::npos && end > 2 &&
@@ -50,8 +51,8 @@ std::string WithoutStatusWord(const std::string& message) {
   return is_word ? message.substr(end + 2) : message;
 }
 
-// What a rank needs of the system is not to be had (errno). Ends the launcher, with exit code 2
-// where it is a limit: that is there before the first step.
+// Ends the launcher if a resource for a rank is not available (errno). Exit code 2 if a limit is
+// the cause, because that is known before the first step.
 [[noreturn]] void EndWithout(int rank, size_t ranks) {
   const int error = errno;
   std::string limit;
@@ -67,16 +68,16 @@ std::string WithoutStatusWord(const std::string& message) {
 
 struct Rank {
   pid_t pid = -1;
-  int error_pipe = -1;   // the last message
+  int error_pipe = -1;   // for the last message
   int stderr_pipe = -1;  // -1 for rank 0
   std::string message, line;
-  std::optional<int> status;  // as waitpid gives it
-  int order = 0;              // among those that ended
-  int sent = 0;  // the signal that the launcher had sent it by then, after another's failure
+  std::optional<int> status;  // from waitpid
+  int order = 0;              // order of ending among the ranks
+  int sent = 0;  // the signal that the launcher had sent to it after another rank's failure
 };
 
-// What the ranks' store goes through (comm/store/private_store.h), or a prompt's lines: for each
-// rank but 0 two connected sockets, rank 0's end and its own.
+// Socket pairs for the ranks' store (comm/store/private_store.h), or for a prompt's lines: for each
+// rank except 0 two connected sockets, one of which belongs to rank 0.
 class RankSockets {
  public:
   explicit RankSockets(int ranks) : ends_(ranks, {-1, -1}) {
@@ -95,7 +96,8 @@ class RankSockets {
   RankSockets(const RankSockets&) = delete;
   RankSockets& operator=(const RankSockets&) = delete;
 
-  // In the child that becomes `rank`: its ends stay open. What it has to know of them.
+  // Called in the child that becomes `rank`: keeps its ends open, and returns their numbers for its
+  // environment.
   std::string KeepFor(int rank) {
     std::vector<int> kept;
     const auto keep = [&kept](int& end) { kept.push_back(std::exchange(end, -1)); };
@@ -108,7 +110,8 @@ class RankSockets {
   std::vector<std::array<int, 2>> ends_;
 };
 
-// -1 where this process has no launcher: what a rank starts has its environment, not its pipe.
+// The rank's pipe to the launcher, or -1: a program started by a rank inherits the environment, but
+// not the pipe.
 int ErrorPipe() {
   int fd = -1;
   struct stat status {};
@@ -119,7 +122,7 @@ int ErrorPipe() {
              : -1;
 }
 
-// Signals to this thread wait while they are held.
+// Blocks signals to this thread while the object holds them.
 class HeldSignals {
  public:
   HeldSignals() = default;
@@ -141,11 +144,11 @@ class HeldSignals {
   sigset_t before_ = {};
 };
 
-constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // those that end a run
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // signals that end a run
 
 class Launcher {
  public:
-  // Returns in the launcher, and in each rank.
+  // The constructor returns in the launcher, and in each rank.
   Launcher(int ranks, int restart, bool prompt, const Arrivals& arrivals)
       : arrivals_(arrivals), prompt_(prompt), ranks_(ranks) {
     RankSockets store(ranks), lines(prompt ? ranks : 0);
@@ -173,13 +176,12 @@ class Launcher {
     while (Running() > 0 || OpenPipes() > 0) {
       Poll();
       Enforce();
-      if (Running() == 0 && ++drained_ > 50) break;  // a grandchild may hold a pipe open
+      if (Running() == 0 && ++drained_ > 50) break;  // a grandchild may keep a pipe open
     }
     return Conclude();
   }
 
-  // After Run: how often the ranks may be started again in all; 0 where what failed would fail
-  // again.
+  // After Run: how often the ranks may be restarted in total; 0 if the failure would recur.
   int restarts() const { return again_ ? restarts_ : 0; }
 
  private:
@@ -187,8 +189,8 @@ class Launcher {
     setenv(name, value.c_str(), 1);
   }
 
-  // Whether this is the child that becomes `rank`: with the pipes and the environment that do not
-  // differ between attempts.
+  // Forks a rank, with its pipes and the environment that is the same in every attempt. Returns
+  // true in the child.
   bool Fork(int rank) {
     int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
     if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0))
@@ -205,7 +207,7 @@ class Launcher {
       return false;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) _exit(1);  // it died before prctl
+    if (getppid() != launcher) _exit(1);  // the launcher died before prctl
     close(error_pipe[0]);
     if (rank > 0) {
       dup2(stderr_pipe[1], STDERR_FILENO);
@@ -231,7 +233,7 @@ class Launcher {
   void Poll() {
     std::vector<pollfd> fds = {{arrivals_.descriptor(), POLLIN, 0}};
     for (const Rank& rank : ranks_) {
-      fds.push_back({rank.error_pipe, POLLIN, 0});  // a negative one is passed over
+      fds.push_back({rank.error_pipe, POLLIN, 0});  // poll ignores negative descriptors
       fds.push_back({rank.stderr_pipe, POLLIN, 0});
     }
     if (poll(fds.data(), fds.size(), 100) < 0) return;
@@ -282,7 +284,7 @@ class Launcher {
   void Forward(Arrival arrival) {
     if (arrival.signal != SIGUSR1 && !(prompt_ && arrival.signal == SIGINT)) {
       if (forwarded_ == 0) forwarded_ = arrival.signal;
-      // Those that do not end now are made to.
+      // Ranks that do not end after a second signal are forced to end.
       if (arrival.times > 1 && !failed_at_.has_value())
         failed_at_ = std::chrono::steady_clock::now();
     }
@@ -304,7 +306,7 @@ class Launcher {
     }
   }
 
-  // After a failure: the others' time runs out.
+  // After a failure: enforces the other ranks' time limits.
   void Enforce() {
     if (!failed_at_.has_value() || Running() == 0) return;
     const auto since = std::chrono::steady_clock::now() - *failed_at_;
@@ -313,13 +315,13 @@ class Launcher {
     sent_ = signal;
     for (Rank& rank : ranks_) {
       if (rank.status.has_value()) continue;
-      kill(rank.pid, SIGCONT);  // a stopped process would not see TERM
+      kill(rank.pid, SIGCONT);  // a stopped process would not receive SIGTERM
       kill(rank.pid, signal);
     }
   }
 
-  // Lower is likelier to have failed by itself: a signal that we did not send, an error of its own,
-  // an error about a peer.
+  // Order of blame; a lower value more likely failed by itself: a signal not sent by the launcher,
+  // an error of its own, an error about another rank.
   int Blame(const Rank& rank) const {
     const int status = *rank.status;
     if (status == 0) return 9;
@@ -346,13 +348,13 @@ class Launcher {
     const bool done = std::all_of(ranks_.begin(), ranks_.end(),
                                   [](const Rank& rank) { return *rank.status == 0; });
     if (done) return 0;
-    for (const int signal : kEnding) {  // it came to a rank alone, and all agreed to end by it
+    for (const int signal : kEnding) {  // the signal came to one rank, and all agreed to end by it
       const auto ended = [signal](const Rank& rank) {
         return WIFSIGNALED(*rank.status) && WTERMSIG(*rank.status) == signal && rank.sent != signal;
       };
       if (std::all_of(ranks_.begin(), ranks_.end(), ended)) forwarded_ = signal;
     }
-    if (forwarded_ != 0) {  // ended as asked: by the same signal
+    if (forwarded_ != 0) {  // ended as requested: by the same signal
       signal(forwarded_, SIG_DFL);
       raise(forwarded_);
       return 128 + forwarded_;
@@ -370,7 +372,7 @@ class Launcher {
     for (const int rank : failed) {
       const std::string words = Words(ranks_[rank]);
       if (same && rank != failed[0])
-        break;  // what every rank sees (a configuration, say) is said once
+        break;  // an error that every rank has (such as a configuration's) is printed once
       if (same && failed.size() == ranks_.size()) {
         std::fprintf(stderr, "moonring: %s\n", words.c_str());
       } else {
@@ -390,7 +392,7 @@ class Launcher {
   bool is_rank_ = false;
   std::vector<Rank> ranks_;
   int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0, restarts_ = 0;
-  bool again_ = false;  // another attempt could go better
+  bool again_ = false;  // another attempt may succeed
   std::optional<std::chrono::steady_clock::time_point> failed_at_;
 };
 
@@ -398,9 +400,10 @@ class Launcher {
 
 absl::Status CheckRanks(int ranks) {
   constexpr int kAtLeast = 64, kPerCore = 8;
-  // The launcher's own; and for each rank, while they start, both ends of the store's socket pair
-  // and those of two pipes that the launcher reads. (Rank 0, which has the same limit, needs as
-  // many for each other rank: two sockets of the store, and a connection of each common group.)
+  // Descriptors of the launcher; and during the start, for each rank, both ends of the store's
+  // socket pair and those of two pipes that the launcher reads. (Rank 0 has the same limit and
+  // needs as many for each other rank: two sockets of the store, and a connection in each common
+  // group.)
   constexpr rlim_t kOtherFiles = 32, kFilesOfRank = 4;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const auto check = [ranks](rlim_t most, const std::string& why) {
@@ -428,9 +431,10 @@ absl::Status CheckRanks(int ranks) {
 }
 
 std::optional<int> LaunchRanks(int ranks, bool prompt) {
-  std::fflush(nullptr);     // what waits in a buffer is written once, not by each rank
-  HeldSignals held;         // till a rank has the handlers of before
-  const Arrivals arrivals;  // of all attempts: between two of them it must be heard too
+  std::fflush(nullptr);     // prints buffered output once, not in each rank
+  HeldSignals held;         // until the rank has restored the previous handlers
+  const Arrivals arrivals;  // for all attempts, because signals between two attempts must be
+                            // received too
   for (int restart = 0;; ++restart) {
     held.Hold();
     Launcher launcher(ranks, restart, prompt, arrivals);
@@ -467,7 +471,7 @@ void OfferRestarts(int restarts) {
 }
 
 void ReportError(const std::string& said) {
-  // It may quote a file, a hub or a model. A NUL would be taken for the end of an offer.
+  // The message may quote a file, a hub or a model. A NUL would be read as the end of an offer.
   const std::string message = base::VisibleText(said);
   const int fd = ErrorPipe();
   if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size()))

@@ -2,28 +2,29 @@
 #define MOONRING_LUA_LAUNCHER_H_
 
 // `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables,
-// and ends with them.
+// and waits for them.
 //
-//   - A rank is a fork: LibTorch is loaded once, 0.35 s of a core, and the ranks share what it
-//   fills
-//     memory with. So the launcher has no threads of its own, and no device, before they are there.
-//   - The ranks' store goes through socket pairs that they inherit (MOONRING_STORE); MASTER_ADDR
-//     and MASTER_PORT do not count.
-//   - Rank 0 owns the terminal. A line that another rank writes on its stderr begins with
-//     "[rank 2] ".
-//   - Signals (INT, TERM, HUP, USR1) are forwarded to all ranks, with how often they came. After
-//     the second of a kind that ends a run, a rank gets no more time than after a failure.
-//   - Once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The
-//     message of the rank that failed by itself comes first, then those of its victims, each once.
-//   - Of a prompt's ranks rank 0 has a socket pair with each other rank (MOONRING_PROMPT,
-//     lua/line_channel.h), and SIGINT is passed on without ending anything.
-//   - Ranks die with the launcher.
-//   - Where a rank has offered it (OfferRestarts), all are started again after a failure, with
-//     torchrun's TORCHELASTIC_RESTART_COUNT. Not after exit code 2 (it would come again), numbers
-//     that are not finite (ABORTED), SIGINT, SIGTERM or SIGHUP.
+// - A rank is a fork: LibTorch is loaded once (0.35 s of one core), and the ranks share the memory
+//   that it initializes. Therefore the launcher must not have started threads or used a GPU before.
+// - The ranks' rendezvous store uses inherited socket pairs (MOONRING_STORE); MASTER_ADDR and
+//   MASTER_PORT are not used.
+// - Rank 0 owns the terminal. Lines that another rank writes to stderr are prefixed with
+//   "[rank 2] ".
+// - Signals (INT, TERM, HUP, USR1) are forwarded to all ranks, with how often they were received.
+//   After a second signal of a kind that ends a run, ranks get only the time that they get after a
+//   failure.
+// - When a rank fails, the others get kGrace to report their errors, then SIGTERM, then SIGKILL.
+//   The message of the rank that failed by itself is printed first, then the others', without
+//   duplicates.
+// - At a prompt, rank 0 has a socket pair with each other rank (MOONRING_PROMPT,
+//   lua/line_channel.h), and SIGINT is forwarded without ending anything.
+// - Ranks die with the launcher.
+// - If a rank has requested it (OfferRestarts), all ranks are restarted after a failure, with
+//   torchrun's TORCHELASTIC_RESTART_COUNT; not after exit code 2 (the error would recur),
+//   non-finite numbers (ABORTED), SIGINT, SIGTERM or SIGHUP.
 //
-// A rank hands its last message to the launcher through a pipe (ReportError), not through stderr,
-// so that the order can be chosen.
+// A rank passes its last message to the launcher through a pipe (ReportError), not through stderr,
+// so that the launcher can choose the order.
 
 #include <optional>
 #include <string>
@@ -33,34 +34,34 @@
 
 namespace moonring::lua {
 
-// Refuses (INVALID_ARGUMENT) more ranks than a machine can be meant to run: the larger of 64 and 8
-// for each of its cores, and no more than the limits on a user's processes and on open files
-// (ulimit -u, -n) leave room for.
+// Refuses (INVALID_ARGUMENT) more ranks than is plausible for one machine: the larger of 64 and 8
+// for each core, and no more than the user's limits on processes and open files (ulimit -u, -n)
+// allow.
 absl::Status CheckRanks(int ranks);
 
-// Forks `ranks` ranks. In each it returns nullopt, with the rank's environment and the signal
-// handlers of before: the caller goes on as that rank. In the launcher it returns once they have
-// ended, with the exit code: 0, the failed rank's own code (1 where a signal ended it), or 128+n
-// where signal n ended the launcher. Does not return where the run was ended by a signal that is
-// forwarded, nor where a rank cannot be started (then with exit code 2 for a limit on files or
-// processes, else 1).
+// Forks `ranks` ranks. Returns nullopt in each rank, with the rank's environment and the previous
+// signal handlers; the caller continues as that rank. Returns in the launcher after all ranks have
+// ended, with the exit code: 0, the failed rank's own code (1 if a signal ended it), or 128+n if
+// signal n ended the launcher. Does not return if the run was ended by a forwarded signal, nor if a
+// rank cannot be started (exit code 2 for a limit on files or processes, else 1).
 std::optional<int> LaunchRanks(int ranks, bool prompt = false);
 
-// For a process that has done more than read its command line (it may have threads): starts it
-// anew, by exec of `command`, to launch so many ranks.
+// For a process that may have started threads: restarts it by exec of `command` as a launcher of
+// this many ranks.
 [[noreturn]] void BecomeLauncher(int ranks, const std::vector<std::string>& command);
 
-// How many ranks BecomeLauncher wants; 0 without it, and from the second call on.
+// Number of ranks requested by BecomeLauncher before the exec; 0 otherwise, and from the second
+// call on.
 int TakeRanksToLaunch();
 
-// Tells the launcher of this rank, where there is one, that its run may be started again so many
-// times in all.
+// Tells this rank's launcher, if there is one, that it may restart the run up to this many times in
+// total.
 void OfferRestarts(int restarts);
 
-// A rank's last words: to the launcher where there is one, else to stderr as "moonring: message". A
-// control character is spelt out (base/text/visible_text.h), as in each line of a rank's. A
-// status word at its very beginning ("INVALID_ARGUMENT: ...", from the host's own scripts) is for
-// the launcher alone and not printed.
+// Reports a rank's final error: to the launcher if there is one, else to stderr as "moonring:
+// message". Control characters are escaped (base/text/visible_text.h), as in every line of a rank.
+// A status word at the very beginning ("INVALID_ARGUMENT: ...", from Moonring's own scripts) is
+// only for the launcher and is not printed.
 void ReportError(const std::string& message);
 
 }  // namespace moonring::lua

@@ -7,9 +7,10 @@ namespace moonring::lua {
 namespace {
 
 const char kLimits = 0;        // its address is the registry key
-constexpr int kLookEach = 32;  // counts between two looks at malloc's heap, which take 10 us each
+constexpr int kLookEach = 32;  // hook calls between two checks of malloc's heap, which take 10 us
+                               // each
 
-// Charges so many bytes more (or less) to both confinements, or to none.
+// Charges this many more bytes (or fewer) to both confinements, or to none.
 bool Charge(Limits& limits, int64_t more) {
   if (!limits.confinement->Charge(more)) return false;
   if (limits.outer == nullptr || limits.outer->Charge(more)) return true;
@@ -23,7 +24,7 @@ void Release(Limits& limits, int64_t bytes) {
   if (limits.outer != nullptr) limits.outer->Release(bytes);
 }
 
-// lua_Alloc, charging what `of` limits. A block that gets smaller must never fail.
+// lua_Alloc function that charges the Limits `of`. Shrinking a block must never fail.
 void* Allocate(void* of, void* block, size_t before, size_t after) {
   auto& limits = *static_cast<Limits*>(of);
   const int64_t more =
@@ -39,7 +40,7 @@ void* Allocate(void* of, void* block, size_t before, size_t after) {
   return moved;
 }
 
-// Null where the state is not watched.
+// Returns null if the state has no limits.
 Limits* LimitsOf(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kLimits));
   lua_rawget(L, LUA_REGISTRYINDEX);
@@ -48,7 +49,7 @@ Limits* LimitsOf(lua_State* L) {
   return limits;
 }
 
-// Bytes that the heap may have: what the confinement allows, and what others leave of `outer`.
+// Limit of the heap: the confinement's limit, and what others leave of `outer`.
 int64_t MostOf(const Limits& limits) {
   const int64_t own = limits.confinement->memory();
   if (limits.outer == nullptr || limits.outer->memory() == 0) return own;
@@ -56,8 +57,8 @@ int64_t MostOf(const Limits& limits) {
   return std::min(own, limits.outer->memory() - others);
 }
 
-// A state that is out of memory for its garbage is not out of memory. Where what lives is near the
-// limit, the next collection is half way to it.
+// Collects garbage near the limit, so that unused objects do not exhaust it. If live objects are
+// near the limit, the next collection comes half way to it.
 void CollectNearTheLimit(lua_State* L, Limits& limits) {
   if (limits.collect_at == 0) return;
   if (++limits.counts % kLookEach == 0) limits.confinement->CountHeap();
@@ -77,7 +78,8 @@ void CountInstructions(lua_State* L, lua_Debug*) {
   const bool over = limits.instructions > 0 && limits.counted > limits.instructions;
   const bool late = limits.deadline != Limits::kNever && Limits::Clock::now() > limits.deadline;
   if (!cancelled && !over && !late) return CollectNearTheLimit(L, limits);
-  // A script that catches this goes no further.
+  // Runs the hook at every instruction from now on, so that a script that catches the error cannot
+  // continue.
   lua_sethook(L, &CountInstructions, LUA_MASKCOUNT, 1);
   if (cancelled) {
     lua_pushstring(L, kCancelled);
@@ -103,7 +105,7 @@ void CountCaught(lua_State* L) { CountInstructions(L, nullptr); }
 void CollectAfterRun(lua_State* L, const Limits& limits) {
   if (limits.confinement == nullptr || limits.confinement->memory() == 0) return;
   for (int64_t before = limits.confinement->charged() + 1;
-       limits.confinement->charged() < before;) {  // each time LuaJIT's buffer is halved too
+       limits.confinement->charged() < before;) {  // each collection halves LuaJIT's string buffer
     before = limits.confinement->charged();
     lua_gc(L, LUA_GCCOLLECT, 0);
   }
@@ -123,8 +125,8 @@ void Watch(lua_State* L, Limits* limits) {
   if (limits->confinement != nullptr && limits->confinement->memory() > 0) {
     limits->confinement->CountHeap();
     limits->collect_at = std::max<int64_t>(1, MostOf(*limits) / 4 * 3);
-    // Whole collections, each time the heap is half as large again: one in small steps lags behind
-    // strings of megabytes.
+    // Runs full collections, whenever the heap has grown by half: incremental ones would be too
+    // slow for strings of megabytes.
     lua_gc(L, LUA_GCSETPAUSE, 150);
     lua_gc(L, LUA_GCSETSTEPMUL, 0);
   }

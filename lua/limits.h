@@ -1,24 +1,24 @@
 #ifndef MOONRING_LUA_LIMITS_H_
 #define MOONRING_LUA_LIMITS_H_
 
-// What stops a script that does not stop by itself: a number of instructions, a time of the clock,
-// bytes of memory, the wish of another thread.
+// Limits that stop a script that does not end by itself: number of instructions, deadline, memory,
+// and cancellation by another thread.
 //
-//   instructions  counted by LuaJIT's hook, 1,000 at a time. LuaJIT calls no hook from compiled
-//   code, so a state that is watched must interpret. Once over, every
-//                 further instruction raises the error again: neither pcall nor a coroutine goes
-//                 on. One call into C is one instruction, however long it takes (a forward pass);
-//                 of patterns that could take for ever each step counts (lua/counted_search.h).
-//                 At the bottom of a stack that is full LuaJIT has no room to call the hook; what
-//                 it raises instead must be caught for a script to go on there, so each error that
-//                 is caught counts 1,000 too (lua/moonring/sandbox.lua).
-//   deadline      looked at where instructions are counted; once over, as instructions that are
-//                 A call into C ends before it is seen
-//   memory        the confinement's: Lua's heap is charged to it by the state's allocator; where it
-//                 nears the limit, garbage is collected first. What operators leave in malloc's
-//                 heap beside tensors' bytes is looked at where instructions are counted, and
-//                 between operators (lua/binding/tensor.h)
-//   cancelling    seen where instructions are counted
+//   instructions  Counted by LuaJIT's hook, 1,000 at a time. LuaJIT calls no hook from compiled
+//                 code, so a state with limits must use the interpreter. Beyond the limit, every
+//                 further instruction raises the error once more, so neither pcall nor a coroutine
+//                 can continue. A call into C is one instruction, however long it takes (a forward
+//                 pass); in patterns that could take forever each step counts
+//                 (lua/counted_search.h). When the Lua stack is full, LuaJIT has no room to call
+//                 the hook; to continue there, a script must catch the stack overflow error, so
+//                 each caught error also counts as 1,000 (lua/moonring/sandbox.lua).
+//   deadline      Checked when instructions are counted, and enforced in the same way. A call into
+//                 C is not interrupted.
+//   memory        The confinement's limit. The state's allocator charges Lua's heap to it; near the
+//                 limit garbage is collected first. Heap memory that operators use in addition to
+//                 tensors' bytes is checked when instructions are counted, and between operators
+//                 (lua/binding/tensor.h).
+//   cancelling    Checked when instructions are counted.
 
 #include <atomic>
 #include <chrono>
@@ -31,10 +31,10 @@
 
 namespace moonring::lua {
 
-// A wish to end, from any thread.
+// A request to end, which any thread can make.
 enum class Cancel : int {
   kNone,
-  kAtStep,  // at the next border of a step, after a checkpoint: for those who ask for it
+  kAtStep,  // at the next step boundary, after a checkpoint: for scripts that check for it
             // (run.preempted)
   kNow,
 };
@@ -44,20 +44,20 @@ struct Limits {
   using Clock = std::chrono::steady_clock;
   static constexpr Clock::time_point kNever = Clock::time_point::max();
 
-  int64_t instructions = 0;                        // of one run; 0: any number
+  int64_t instructions = 0;                        // limit for one run; 0: none
   std::shared_ptr<base::Confinement> confinement;  // null: none
-  // Of a state that another one made: what that one may take, which the heap is charged to as well;
-  // null: none.
+  // For a state created by another one: its creator's memory limit, to which the heap is charged
+  // too; null: none.
   std::shared_ptr<base::Confinement> outer;
-  std::shared_ptr<const CancelFlag> cancel;  // null: nobody can
-  int each = 0;                              // instructions between two counts
-  int64_t counted = 0;                       // of this run
-  unsigned counts = 0;                       // how often it was counted
-  int64_t collect_at = 0;                    // bytes charged
+  std::shared_ptr<const CancelFlag> cancel;  // null: cannot be cancelled
+  int each = 0;                              // instructions between two hook calls
+  int64_t counted = 0;                       // in this run
+  unsigned counts = 0;                       // number of hook calls
+  int64_t collect_at = 0;                    // bytes charged at which garbage is collected
   bool has_deadline = false;                 // whether runs have one
   Clock::time_point deadline = kNever;       // of this run
   bool passed_deadline = false;              // this run was ended by it
-  bool outer_is_full = false;  // the heap was refused bytes by `outer`, not by the confinement
+  bool outer_is_full = false;  // an allocation was refused by `outer`, not by the confinement
 
   bool Any() const {
     return instructions > 0 || cancel != nullptr || has_deadline ||
@@ -65,26 +65,27 @@ struct Limits {
   }
 };
 
-// A state whose heap is charged to the confinement, and to `outer`; null where there is no memory
-// for it. `limits` must outlive it.
+// Creates a state whose heap is charged to the confinement and to `outer`; null if there is no
+// memory for it. `limits` must outlive it.
 lua_State* NewState(Limits& limits);
 
-// Instructions between two counts; what CountCaught counts.
+// Instructions between two hook calls, and the number that CountCaught adds.
 inline constexpr int kCountEach = 1000;
 
-// An error was caught: counts it, and raises the next one where it is too much.
+// Counts a caught error; raises the limit's error if this exceeds it.
 void CountCaught(lua_State* L);
 
-// Where memory is limited: lets go of what a run left, so that the next one has room to begin.
+// If memory is limited, frees what a run left, so that the next one has room.
 void CollectAfterRun(lua_State* L, const Limits& limits);
 
-// Counts from zero, for a run that begins. `limits` must outlive the state.
+// Starts counting from zero, for a new run. `limits` must outlive the state.
 void Watch(lua_State* L, Limits* limits);
 
-// A cancelled run's state counts on, its instructions so far among them: what comes next may run.
+// After an interrupted run, restores the normal counting hook without resetting the count, so that
+// the state can run further code.
 void CountOn(lua_State* L, const Limits& limits);
 
-// What the error of a cancelled run says.
+// The error message of a cancelled run.
 inline constexpr char kCancelled[] = "CANCELLED: the run was cancelled";
 
 }  // namespace moonring::lua

@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_LINE_CHANNEL_H_
 #define MOONRING_LUA_LINE_CHANNEL_H_
 
-// What a prompt's ranks hear of rank 0 and answer it: texts, over the socket pairs that the
-// launcher makes for them (MOONRING_PROMPT; lua/launcher.h). No call has a deadline, for a person
-// thinks for an hour. Where the other process has ended, reading gives UNAVAILABLE.
+// Messages between rank 0 and the other ranks of a prompt, over socket pairs that the launcher
+// creates (MOONRING_PROMPT; lua/launcher.h). No call has a deadline, because the user may wait for
+// hours. If the other process has ended, reading returns UNAVAILABLE.
 
 #include <string>
 #include <vector>
@@ -16,22 +16,23 @@ namespace moonring::lua {
 
 class LineChannel {
  public:
-  // `sockets`: rank 0's ends, in the order of ranks from 1; or another rank's one. Owns them.
+  // `sockets`: on rank 0 one for each other rank, in rank order from 1; on another rank its only
+  // one. Takes ownership.
   explicit LineChannel(std::vector<int> sockets);
   ~LineChannel();
   LineChannel(const LineChannel&) = delete;
   LineChannel& operator=(const LineChannel&) = delete;
 
-  // The sockets that MOONRING_PROMPT names, closed in what this process starts; none where it is
-  // not set.
+  // Returns the sockets named in MOONRING_PROMPT and sets close-on-exec on them; none if it is not
+  // set.
   static absl::StatusOr<std::vector<int>> SocketsFromEnvironment();
 
-  // The others hear the end.
+  // Closes the sockets; the other ranks read an end.
   void Close();
 
-  // To all at the other ends.
+  // Sends to all other ends.
   absl::Status Send(absl::string_view text);
-  // One of each, in order.
+  // Receives one message from each other end, in order.
   absl::StatusOr<std::vector<std::string>> Receive();
 
  private:

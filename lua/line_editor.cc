@@ -25,11 +25,12 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int kRemembered = 5000;               // lines
-constexpr off_t kMostHistory = off_t{1} << 20;  // bytes of the file's end that are read
-constexpr size_t kManyOffers = 12;              // more are listed in columns, without their types
+constexpr int kRemembered = 5000;               // lines in the history
+constexpr off_t kMostHistory = off_t{1} << 20;  // bytes read from the end of the file
+constexpr size_t kManyOffers = 12;              // more are displayed in columns, without their
+                                                // types
 
-// An open file of the history, locked; -1 where there is none to be had.
+// The locked history file; -1 if it cannot be opened.
 class HistoryFile {
  public:
   HistoryFile(const std::string& path, int flags, int lock) {
@@ -52,7 +53,7 @@ class HistoryFile {
   int file_ = -1;
 };
 
-// The lines at the end of a file, without a first one that is cut.
+// The lines at the end of a file, without a first one that is incomplete.
 std::vector<std::string> LastLines(const std::string& path) {
   const HistoryFile file(path, O_RDONLY, LOCK_SH);
   struct stat status {};
@@ -92,14 +93,14 @@ class Editor : public LineEditor {
     if (edit_ == nullptr || history_ == nullptr) return false;
     HistEvent event = {};
     history(history_.get(), &event, H_SETSIZE, kRemembered);
-    history(history_.get(), &event, H_SETUNIQUE, 1);  // none twice in a row
+    history(history_.get(), &event, H_SETUNIQUE, 1);  // no duplicates in a row
     for (const std::string& line : LastLines(options_.history_file))
       history(history_.get(), &event, H_ENTER, line.c_str());
     EditLine* const edit = edit_.get();
     el_set(edit, EL_CLIENTDATA, this);
     el_set(edit, EL_PROMPT, &Prompt);
     el_set(edit, EL_EDITOR, "emacs");
-    el_set(edit, EL_SIGNAL, 0);  // Ctrl-C is lua/interrupt.h's
+    el_set(edit, EL_SIGNAL, 0);  // Ctrl-C is handled by lua/interrupt.h
     el_set(edit, EL_HIST, &::history, history_.get());
     el_set(edit, EL_GETCFN, &GetCharacter);
     el_set(edit, EL_ADDFN, "complete", "completes what stands before the cursor", &Complete);
@@ -144,7 +145,7 @@ class Editor : public LineEditor {
 
   static char* Prompt(EditLine* edit) { return Of(edit).prompt_.data(); }
 
-  // What came while nobody typed is of no line any more.
+  // Discards interrupts that came while no line was typed.
   void TakeInterrupts() const {
     pollfd asked = {options_.interrupt, POLLIN, 0};
     char bytes[64];
@@ -152,8 +153,9 @@ class Editor : public LineEditor {
     }
   }
 
-  // One character of the terminal: 1; 0 at its end, or where the line is given up. A Ctrl-D that
-  // was typed while a line ran, when the terminal was not the editor's, is a NUL here.
+  // Reads one character from the terminal: returns 1; 0 at the end of input or if the line is
+  // abandoned. A Ctrl-D typed while a line ran, when the editor did not control the terminal,
+  // arrives as NUL.
   static int GetCharacter(EditLine* edit, wchar_t* character) {
     Editor& self = Of(edit);
     std::mbstate_t state = {};
@@ -180,7 +182,7 @@ class Editor : public LineEditor {
         if (byte == 0) byte = kCtrlD;
       }
       const size_t taken = std::mbrtowc(character, &byte, 1, &state);
-      if (taken == static_cast<size_t>(-2)) continue;  // more bytes of it come
+      if (taken == static_cast<size_t>(-2)) continue;  // the character has more bytes
       if (taken == static_cast<size_t>(-1)) *character = L'?', state = {};
       return 1;
     }
@@ -227,11 +229,11 @@ class Editor : public LineEditor {
   };
   const LineEditorOptions options_;
   std::unique_ptr<History, End> history_;
-  std::unique_ptr<EditLine, End> edit_;  // which sees the history: gone before it
+  std::unique_ptr<EditLine, End> edit_;  // refers to the history, so it is destroyed first
   std::string prompt_;
   const Completer* completer_ = nullptr;
   bool interrupted_ = false;
-  int typed_ahead_ = 0;  // bytes that were there before this line was asked for; -1: not seen yet
+  int typed_ahead_ = 0;  // bytes typed before this line was requested; -1: not determined yet
 };
 
 }  // namespace

@@ -1,18 +1,18 @@
 #ifndef MOONRING_LUA_LINE_EDITOR_H_
 #define MOONRING_LUA_LINE_EDITOR_H_
 
-// Lines typed at a terminal: editing, history and Tab, by libedit (keys as Emacs has them,
-// and what ~/.editrc says).
+// Line editing at a terminal with history and completion, by libedit (Emacs keys, and the settings
+// in ~/.editrc).
 //
-//   history   the lines of the file's end, then those of this session. A line is added to the file
-//             as it is typed, by one write at its end under a lock: sessions at the same time
-//             neither lose nor mix lines. The file is made with its folder, for its owner alone.
-//             One that cannot be written costs no more than the history.
-//   Tab       puts in what all offers begin with; where that is nothing more, lists them
-//   Ctrl-C    gives the line up (lua/interrupt.h)
-//   Ctrl-D    on an empty line: the end
+//   history   The last lines of the file, then those of this session. Each line is appended to the
+//             file as it is typed, in one write under a lock, so concurrent sessions neither lose
+//             nor mix lines. The file and its folder are created for the user only. If the file
+//             cannot be written, only the history is lost.
+//   Tab       Inserts the common prefix of all completions; if that adds nothing, lists them.
+//   Ctrl-C    Abandons the line (lua/interrupt.h).
+//   Ctrl-D    On an empty line: end of input.
 //
-// One in a process, used by one thread.
+// Only one in a process, used by one thread.
 
 #include <memory>
 #include <string>
@@ -23,13 +23,14 @@
 namespace moonring::lua {
 
 struct LineEditorOptions {
-  std::string history_file;  // "": remembered in this session alone
-  int interrupt = -1;        // readable where the line is to be given up; -1: never
+  std::string history_file;  // "": history of this session only
+  int interrupt = -1;        // descriptor that becomes readable when the line must be abandoned;
+                             // -1: none
 };
 
 class LineEditor {
  public:
-  // FAILED_PRECONDITION where libedit does not know the terminal.
+  // FAILED_PRECONDITION if libedit does not support the terminal.
   static absl::StatusOr<std::unique_ptr<LineEditor>> Create(LineEditorOptions options);
   virtual ~LineEditor() = default;
   virtual TypedLine Read(const std::string& prompt, const Completer& complete) = 0;

@@ -1,22 +1,24 @@
-// The host: moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]
-//           moonring [...] -e CODE [arguments...]
-//           moonring [...] - [arguments...]            the script is on stdin
+// The program `moonring`:
 //
-//   --sandbox                  a script has no io, os.execute, ffi, environment or bytecode
-//   (lua/moonring/sandbox.lua), and nothing outside of the roots is read or
-//                              written, by commands neither, however its path is arrived at; the
-//                              kernel holds that too (lua/confined_process.h)
-//   --sandbox-root DIR         a root; several times: several; default: the current folder
-//   --sandbox-instructions N   of Lua, at most
-//   --sandbox-memory SIZE      of what the process takes once a script begins, at most: 2GiB, 500MB
+//   moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]
+//   moonring [...] -e CODE [arguments...]
+//   moonring [...] - [arguments...]            the script is on stdin
+//
+//   --sandbox                  The script has no io, os.execute, ffi, environment or bytecode
+//                              (lua/moonring/sandbox.lua). No file outside of the roots is read or
+//                              written, by scripts or commands, by whatever path; the kernel
+//                              enforces that too (lua/confined_process.h).
+//   --sandbox-root DIR         a root; may be given several times; default: the current folder
+//   --sandbox-instructions N   limit on Lua instructions
+//   --sandbox-memory SIZE      limit on memory used after the script begins: 2GiB, 500MB
 //
 // The last three imply --sandbox.
 //
-// A word with a '/' or with .lua at its end is a file's path; any other is a command, a script of
-// that name in scripts/, whatever files the working directory has. With RANK
-// and WORLD_SIZE in the environment this process is one rank; with -n it starts the ranks and
-// waits. Exit codes: 0 done; 2 what could be known before the first step; 1 what came later; 128+n
-// ended by signal n.
+// A word with a '/' or ending in .lua is a file's path. Any other is a command, a script of that
+// name in scripts/, whatever files are in the working directory. With RANK and WORLD_SIZE in the
+// environment this process is one rank; with -n it starts the ranks and waits for them. Exit codes:
+// 0 success; 2 an error that could be detected before the first step; 1 a later error; 128+n ended
+// by signal n.
 
 #include <unistd.h>
 
@@ -74,13 +76,13 @@ struct CommandLine {
   bool sandbox = false;
   base::ConfinementOptions confinement;
   int64_t instructions = 0;
-  std::string script;  // "-e": `code`; "-": what is on stdin
+  std::string script;  // "-e": `code`; "-": read from stdin
   std::string code;
-  bool says_nothing = false;  // neither a script nor --help: usage, and an error
+  bool says_nothing = false;  // no script and no --help: prints the usage, exit code of an error
   std::vector<std::string> arguments;
 };
 
-// "2GiB", "500MB", "1000000".
+// Parses "2GiB", "500MB", "1000000".
 absl::StatusOr<int64_t> ParseBytes(absl::string_view option, const std::string& text) {
   static constexpr std::pair<absl::string_view, double> kUnits[] = {
       {"KIB", 0x1p10}, {"MIB", 0x1p20}, {"GIB", 0x1p30}, {"TIB", 0x1p40}, {"KB", 1e3},
@@ -157,7 +159,7 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
   return line;
 }
 
-// Where the ranks of one machine share its cores, each takes its part.
+// Divides the machine's cores among its ranks.
 void ShareCores() {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
   int local = 1;
@@ -171,8 +173,8 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
-// Whether a word is the path of a script; any other is a command. A file that is called like a
-// command is not run in its place: the working directory may be anybody's.
+// Whether a word is the path of a script; any other is a command. A file with a command's name is
+// not run instead of it, because others may control the working directory.
 bool IsPath(absl::string_view word) {
   return absl::StrContains(word, '/') || absl::EndsWith(word, ".lua");
 }
@@ -187,7 +189,7 @@ std::string NoCommand(const std::string& word, const std::vector<std::string>& k
                       "; commands: ", absl::StrJoin(known, ", "));
 }
 
-// The text of a script that is in no file, and its chunk's name.
+// The text of a script that is not in a file, and its chunk name.
 struct Text {
   std::string text, chunk;
 };
@@ -197,11 +199,11 @@ absl::StatusOr<std::optional<Text>> TextOf(const CommandLine& line) {
     return Text{"local moonring = require 'moonring'; " + line.code, "=(command line)"};
   if (line.script != "-") return std::nullopt;
   ASSIGN_OR_RETURN(std::string text, TakeStandardInput());
-  if (absl::StartsWith(text, "#")) text.insert(0, "--");  // a first line for the shell
+  if (absl::StartsWith(text, "#")) text.insert(0, "--");  // a "#!" line
   return Text{std::move(text), "=stdin"};
 }
 
-// What --sandbox limits, and what the process gives up for it.
+// Sets the limits of --sandbox, and restricts the process's file access.
 absl::Status Confine(const CommandLine& line, const Assets& assets, const std::string& script,
                      Limits& limits) {
   base::ConfinementOptions options = line.confinement;
@@ -271,11 +273,11 @@ int Run(int argc, char** argv) {
   }
   if (launched > 0) {
     if (const std::optional<int> code = LaunchRanks(launched, prompt)) return *code;
-  }  // a rank goes on
+  }  // continues as a rank
 
   ShareCores();
-  // Its thread reads how long others waited (/proc/self/task), so it starts before files are given
-  // up.
+  // Its thread reads other threads' waiting times (/proc/self/task), so it starts before file
+  // access is restricted.
   const std::shared_ptr<base::SpinControl> spin = base::SpinControl::Start(at::get_num_threads());
   base::InstallMemoryAccount();
   trainer::GrowSegments();
@@ -286,7 +288,7 @@ int Run(int argc, char** argv) {
             .ranks = line->ranks,
             .sandbox = line->sandbox};
   host.report = [](const std::string& message) {
-    std::fflush(stdout);  // what the script said comes before why it ended
+    std::fflush(stdout);  // the script's output comes before the error message
     ReportError(message);
     for (const std::string& call : base::LastOperators())
       std::fprintf(stderr, "operator: %s\n", base::VisibleText(call).c_str());
@@ -321,9 +323,9 @@ int Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   moonring::lua::OpenStandardStreams();
   moonring::lua::CatchFailedWrites();
-  moonring::lua::CatchSaveWish();  // it may come before a run is ready to save
-  // Not by return: LibTorch's threads and process groups have no orderly end of their own once a
-  // peer is gone.
+  moonring::lua::CatchSaveWish();  // a signal may arrive before a run is ready to save
+  // _Exit instead of return: LibTorch's threads and process groups do not shut down cleanly after a
+  // peer has ended.
   const int code = moonring::lua::Run(argc, argv);
   std::fflush(nullptr);
   std::_Exit(code);

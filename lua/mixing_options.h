@@ -1,14 +1,14 @@
 #ifndef MOONRING_LUA_MIXING_OPTIONS_H_
 #define MOONRING_LUA_MIXING_OPTIONS_H_
 
-// Named options of mixers: what bind_attention.cc and bind_mixing.cc both read.
+// Options for mixers that both bind_attention.cc and bind_mixing.cc read.
 
 #include "lua/binding/options.h"
 #include "mixers/mixing_strategy.h"
 
 namespace moonring::lua {
 
-// `key`: one of the names of mixing_strategy.h; auto where absent. Throws.
+// Reads the option `key`, a name from mixing_strategy.h; default auto. Throws for another name.
 mixers::MixingStrategy MixingStrategyFrom(Options& options, const char* key);
 
 }  // namespace moonring::lua

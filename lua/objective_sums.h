@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_OBJECTIVE_SUMS_H_
 #define MOONRING_LUA_OBJECTIVE_SUMS_H_
 
-// What objectives return, as scripts see it: a loss and a table name -> {sum, count}, which is a
-// tensor [sum, count] where the numbers are on a device, unread; of an extreme {value, count,
-// "min"} or "max", the first two each a tensor there.
+// Pushes the results of objectives for scripts: a loss and a table name -> {sum, count}; on a
+// device {sum, count} is an unread tensor [sum, count]. A minimum or maximum is {value, count,
+// "min"} or {value, count, "max"}, on a device with tensors for the first two.
 
 #include <vector>
 

@@ -1,12 +1,12 @@
 #ifndef MOONRING_LUA_OPEN_PROMPT_H_
 #define MOONRING_LUA_OPEN_PROMPT_H_
 
-// Makes a process the host of a prompt, before its virtual machine is made: from here on Ctrl-C
-// stops what runs (lua/interrupt.h), lines are typed with a history where stdin and stdout are a
-// terminal, and the ranks hear one another.
+// Prepares a process for a prompt, before its virtual machine is created: Ctrl-C then stops running
+// code (lua/interrupt.h), lines are edited with a history if stdin and stdout are a terminal, and
+// ranks are connected to rank 0.
 //
-// The history is $XDG_STATE_HOME/moonring/history, or below ~/.local/state; under the sandbox it is
-// in no file.
+// The history file is $XDG_STATE_HOME/moonring/history, by default below ~/.local/state; under
+// --sandbox there is no file.
 
 #include "absl/status/status.h"
 #include "lua/vm.h"

@@ -20,12 +20,12 @@ namespace {
 
 using trainer::UpdateRule;
 
-// The state and the place of `call` in it, while an OwnRuleScope lives.
+// The Lua state and the stack index of `call`, during an OwnRuleScope.
 thread_local lua_State* calling = nullptr;
 thread_local int call_index = 0;
 
-// Handles that one call of a rule is given, closed at its end. They are not charged to the
-// collector, which would have to run for what is closed anyway.
+// Handles passed to one call of a rule, closed at its end. Their bytes are not reported to the
+// garbage collector, because that would trigger needless collections.
 class LentTensors {
  public:
   ~LentTensors() {
@@ -42,7 +42,7 @@ class LentTensors {
       lua_setfield(L, -2, name.c_str());
     }
   }
-  // Of what the rule returned, on top.
+  // Takes the tensors of the table that the rule returned, on top of the stack.
   UpdateRule::State Take(lua_State* L) {
     UpdateRule::State state;
     const int table = lua_gettop(L);

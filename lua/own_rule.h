@@ -1,19 +1,19 @@
 #ifndef MOONRING_LUA_OWN_RULE_H_
 #define MOONRING_LUA_OWN_RULE_H_
 
-// Optimizers whose rule is a Lua function (trainer/rule_optimizer.h).
+// Optimizers whose update rule is a Lua function (trainer/rule_optimizer.h).
 //
 //   trainer.own_optimizer(parameters, call, { zero, whole, loraplus_lr_ratio })
 //
-// `call` is what lua/moonring/choices/custom_optimizer.lua makes of a script's rule. Parameters are
+// lua/moonring/choices/custom_optimizer.lua makes `call` from a script's rule. Parameters are
 // numbered from 1, in the list's order:
 //
-//   call("state", i, weight) -> names to tensors
-//   call("step", i, weight, state, gradient, lr, k) -> the state
+//   call("state", i, weight) -> table of tensors by name
+//   call("step", i, weight, state, gradient, lr, k) -> the new state
 //
-// The handle carries `call`, and no C++ object does: it is found while a bound function that was
-// given the handle runs, in the coroutine that called it. Tensors that `call` is given, and those
-// that it returns, are closed when it has returned.
+// The Lua handle stores `call`, not the C++ object. It is only available while a native function
+// with that handle as argument runs, in the coroutine that called it. Tensors passed to `call` and
+// returned by it are closed when it has returned.
 
 #include <lua.hpp>
 
@@ -21,8 +21,8 @@
 
 namespace moonring::lua {
 
-// While it lives, the optimizer behind the handle at `index` may call its rule. For one whose rule
-// is not in Lua it does nothing.
+// During its lifetime, the optimizer behind the handle at `index` may call its rule. Does nothing
+// for an optimizer without a Lua rule.
 class OwnRuleScope {
  public:
   OwnRuleScope(lua_State* L, int index);
@@ -35,10 +35,10 @@ class OwnRuleScope {
   int index_before_;
 };
 
-// own_optimizer(parameters, call, options), as above.
+// own_optimizer(parameters, call, options), as described above.
 int MakeOwnOptimizer(lua_State* L);
 
-// parameter_facts(parameters): a list of { name, shape, numel, decays, trainable }.
+// parameter_facts(parameters): pushes a list of { name, shape, numel, decays, trainable }.
 int PushParameterFacts(lua_State* L);
 
 }  // namespace moonring::lua

@@ -11,7 +11,7 @@
 namespace moonring::lua {
 namespace {
 
-// Of what one call prints.
+// Limits on the output of one call.
 constexpr int64_t kMostLines = 1000, kMostBytes = 1 << 20;
 
 Host HostOfOwn(const Host& maker, const OwnStateOptions& options,
@@ -27,7 +27,7 @@ Host HostOfOwn(const Host& maker, const OwnStateOptions& options,
               .sandbox = maker.sandbox,
               .limits = std::move(limits),
               .memory_limit = options.memory_limit,
-              .embedded = true,  // no os.exit; what it prints comes here
+              .embedded = true,  // disables os.exit, and output comes to this object
               .log = [keep = std::move(keep)](LogKind, const std::string& line) { keep(line); }};
 }
 

@@ -15,18 +15,20 @@ namespace {
 
 constexpr int kEndingSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
-// What handlers write: they have nothing else to reach. Atomics, since two threads may be in one at
-// a time.
+// Variables that the signal handlers write. They are atomic, because two threads may run a handler
+// at the same time.
 std::atomic<int> end_wished = 0, save_wished = 0;
 std::atomic<const char*> answer = nullptr;  // null: none
-SignalCount ending_counts[SIGTERM + 1];     // by signal; SIGTERM is the largest of kEndingSignals
+SignalCount ending_counts[SIGTERM + 1];     // by signal number; SIGTERM is the largest of
+                                            // kEndingSignals
 
 constexpr char kAtBorder[] = "the run is saved and ends at the border of the next step";
 constexpr char kAtEnd[] = "the run is at its end: it is saved and ends by itself";
 
 void AnswerSignal(int signal, const char* words) {
   char text[160];
-  char* end = stpcpy(text, isatty(STDERR_FILENO) != 0 ? "\n" : "");  // below the progress bar
+  char* end = stpcpy(text, isatty(STDERR_FILENO) != 0 ? "\n" : "");  // on a line below the progress
+                                                                     // bar
   for (const char* part : {NameOfSignal(signal), ": ", words, "; once more ends it now\n"})
     end = stpcpy(end, part);
   (void)!write(STDERR_FILENO, text, end - text);
@@ -36,7 +38,7 @@ void NoteEnd(int signal, siginfo_t* info, void*) {
   const int error = errno;
   if (AddNow(ending_counts[signal], *info) > 1) {
     ::signal(signal, SIG_DFL);
-    raise(signal);  // which waits for the end of this handler
+    raise(signal);  // delivered after this handler has returned
   }
   int none = 0;
   const char* words = answer;

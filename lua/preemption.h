@@ -1,36 +1,37 @@
 #ifndef MOONRING_LUA_PREEMPTION_H_
 #define MOONRING_LUA_PREEMPTION_H_
 
-// Signals that ask a run to save, or to save and end, as wishes: a script asks for them at the
-// border of a step.
+// Signals that ask a run to save, or to save and end. They are recorded; a script checks for them
+// between steps.
 //
 //   SIGUSR1                 save
-//   SIGTERM SIGINT SIGHUP   save and end; a second one of a kind (lua/signal_count.h) ends the
-//   process at once
+//   SIGTERM SIGINT SIGHUP   save and end; a second one of the same kind (lua/signal_count.h) ends
+//                           the process at once
 //
-// What is ignored as CatchPreemption is called stays ignored, but for SIGUSR1: nohup ignores
-// SIGHUP, a shell SIGINT for what it starts in the background. For the host's process alone: an
-// embedded runtime leaves signals to whom it is embedded in.
+// Signals that are ignored when CatchPreemption is called stay ignored, except SIGUSR1: nohup
+// ignores SIGHUP, and a shell ignores SIGINT for background processes. Only for the program
+// `moonring`: an embedded runtime leaves signals to its application.
 
 namespace moonring::lua {
 
-// From here on SIGUSR1 is noted, which else ends a process.
+// From here on SIGUSR1 is recorded; by default it would end the process.
 void CatchSaveWish();
 
-// From here on all are. `says`: the first that ends the run is answered on stderr at once; a step
-// may take minutes. `at_end`: no further step comes, and the answer is another; may be said later.
+// From here on all of these signals are recorded. `says`: the first one that ends the run is
+// answered on stderr at once, because a step may take minutes. `at_end`: no further step follows,
+// so the answer differs; may be set by a later call.
 void CatchPreemption(bool says, bool at_end = false);
 
-// From here on those that end a run end the process at once again.
+// From here on the signals that end a run end the process at once, as by default.
 void ReleasePreemption();
 
-// The first that came of those that end a run, else SIGUSR1, which is taken back by that, else 0.
+// Returns the first recorded signal that ends a run, else SIGUSR1, which is then cleared, else 0.
 int TakePreemption();
 
-// "SIGTERM", and of its kin.
+// The name of one of these signals: "SIGTERM".
 const char* NameOfSignal(int signal);
 
-// Ends the process as the signal does where nobody catches it.
+// Ends the process by the signal's default action.
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace moonring::lua

@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<bool> outlives_stdout = false;
 
-// Whether a pipe's or socket's other end is gone.
+// Whether a pipe's or socket's other end is closed.
 bool IsBroken(int descriptor) {
   pollfd end = {descriptor, 0, 0};
   return poll(&end, 1, 0) > 0 && (end.revents & POLLERR) != 0;
@@ -30,19 +30,19 @@ void NotePipe(int) {
   const int error = errno;
   if (!outlives_stdout && IsBroken(STDOUT_FILENO) && !IsBroken(STDERR_FILENO)) {
     ::signal(SIGPIPE, SIG_DFL);
-    raise(SIGPIPE);  // which waits for the end of this handler
+    raise(SIGPIPE);  // delivered after this handler has returned
   }
   errno = error;
 }
 
 void NoteNothing(int) {}
 
-// The path of the file that is mapped at an address; "" where none is. Reads /proc/self/maps in
-// pieces, since a model may have a mapping for each of 90,000 weights.
+// The path of the file that is mapped at an address; "" if there is none. Reads /proc/self/maps in
+// pieces, because a model may have 90,000 mappings, one for each weight.
 std::string FileMappedAt(uintptr_t address) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "re");
   if (maps == nullptr) return "";
-  char line[4352];  // a path has 4,096 bytes at most
+  char line[4352];  // a path has at most 4,096 bytes
   std::string path;
   while (path.empty() && std::fgets(line, sizeof line, maps) != nullptr) {
     char* rest = nullptr;
@@ -58,12 +58,12 @@ std::string FileMappedAt(uintptr_t address) {
   return path;
 }
 
-// Runs on the thread that read the page: in a kernel of a model, not inside the heap or stdio, so
-// that words can be made as usual.
+// Runs on the thread that read the page, in a kernel of the model, not inside malloc or stdio;
+// therefore it may allocate memory and print.
 void NoteBrokenPage(int signal, siginfo_t* info, void*) {
   static std::atomic<bool> taken = false;
   if (taken.exchange(true)) {
-    for (;;) pause();  // another thread says it, and ends the process
+    for (;;) pause();  // another thread prints the message and ends the process
   }
   const std::string path = FileMappedAt(reinterpret_cast<uintptr_t>(info->si_addr));
   if (path.empty()) {
@@ -92,7 +92,7 @@ void OpenStandardStreams() {
   int opened = 0;
   do {
     opened = open("/dev/null", O_RDWR);
-    if (opened < 0) _exit(1);  // there is nowhere to say it
+    if (opened < 0) _exit(1);  // there is no stream for a message
   } while (opened <= STDERR_FILENO);
   close(opened);
 }

@@ -1,30 +1,30 @@
 #ifndef MOONRING_LUA_PROCESS_START_H_
 #define MOONRING_LUA_PROCESS_START_H_
 
-// What the host's process settles before anything else in it. For the host alone: an embedded
-// runtime leaves signals and descriptors to the program that embeds it.
+// Process setup that must come first in the program `moonring`. Not for embedded runtimes, which
+// leave signals and descriptors to their application.
 
 namespace moonring::lua {
 
-// Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed (cron, some launchers, a
-// shell's 2>&-). Else the first files that are opened get these numbers, and words for the terminal
-// are written into them. Ends the process with exit code 1 where /dev/null cannot be opened.
+// Opens /dev/null for each of the descriptors 0, 1 and 2 that is closed (by cron, some launchers,
+// or a shell's 2>&-). Otherwise the first files that are opened would get these numbers, and output
+// for the terminal would be written into them. Exits with code 1 if /dev/null cannot be opened.
 void OpenStandardStreams();
 
-// From here on a failed write is an error of that write, not the end of the process:
+// From here on a failed write is an error of that write and does not end the process:
 //
-//   SIGPIPE   whoever read the output has gone (tee, head, a closed ssh)
+//   SIGPIPE   the reader of the output has ended (tee, head, a closed ssh)
 //   SIGXFSZ   a file has reached the limit of ulimit -f
-//   SIGBUS    a mapped file was cut short, or its disk cannot be read: one line that names the
-//             file, and exit code 1; any other SIGBUS ends the process as before
+//   SIGBUS    a mapped file was truncated, or its disk cannot be read: one line that names the
+//             file, and exit code 1; any other SIGBUS ends the process as usual
 //
-// These are handlers, since programs that are started from here would inherit an ignored signal.
-// Where the parent ignores SIGPIPE or SIGXFSZ, that stays.
+// The signals are handled rather than ignored, because programs started by this process would
+// inherit an ignored signal. If the parent ignores SIGPIPE or SIGXFSZ, they stay ignored.
 void CatchFailedWrites();
 
-// Where stdout alone (not stderr with it) has lost its reader, a user's script ends by SIGPIPE, as
-// any program in a pipe does: `print` reports no error, so that a loop of it would never end.
-// From this call on the process outlives that too: a run that trains, and Moonring's own commands.
+// From here on the process also survives when only stdout has lost its reader; for training runs
+// and Moonring's commands. Otherwise a user's script then ends by SIGPIPE, like any program in a
+// pipe: since `print` reports no error, a loop of prints would never end.
 void OutliveStdout();
 
 }  // namespace moonring::lua

@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_PROMPT_H_
 #define MOONRING_LUA_PROMPT_H_
 
-// What a prompt (`moonring repl`) has of its process. The prompt itself is Lua:
+// The process's resources for a prompt (`moonring repl`). The prompt itself is in Lua:
 // lua/moonring/prompt.
 
 #include <memory>
@@ -12,8 +12,8 @@
 namespace moonring::lua {
 
 struct Prompt {
-  LineReader read_line;                // empty: lines come from stdin as they are
-  std::shared_ptr<PromptRanks> ranks;  // null: this process is alone
+  LineReader read_line;                // empty: lines come from stdin without editing
+  std::shared_ptr<PromptRanks> ranks;  // null: a single process
 };
 
 }  // namespace moonring::lua

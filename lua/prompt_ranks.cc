@@ -15,7 +15,8 @@
 namespace moonring::lua {
 namespace {
 
-// What ranks tell of their waits is as late as a beat (comm/liveness.h), and a machine may be busy.
+// Ranks report their waits only with each heartbeat (comm/liveness.h), and the machine may be busy,
+// so several checks in a row are required.
 constexpr auto kLook = std::chrono::milliseconds(250);
 constexpr int kMostLooks = 8;
 
@@ -95,7 +96,8 @@ absl::StatusOr<std::shared_ptr<comm::World>> PromptRanks::Connect(comm::Rendezvo
   const int64_t line = line_;
   options.store = store_->clone();
   options.attempt = absl::StrCat(options.attempt, "line ", line, " mesh ", ++meshes_, " ");
-  // Who has ended the line is looked for once more before it counts: it may have come meanwhile.
+  // A rank that has ended the line is checked once more, because it may have joined in the
+  // meantime.
   options.called_off = [this, line, before = std::vector<int>()](
                            const std::vector<int>& missing) mutable -> std::string {
     if (IsInterrupted()) return "interrupted";
@@ -131,7 +133,7 @@ std::vector<int> PromptRanks::Over(int64_t line) {
   return over;
 }
 
-// "" where somebody computes, or nobody waits. Under mutex_.
+// Returns "" if some rank computes, or no rank waits. Requires mutex_.
 std::string PromptRanks::WhyStuck() {
   const std::vector<int> over = Over(line_);
   if (over.empty() && !IsInterrupted()) return "";

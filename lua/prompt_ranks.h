@@ -1,18 +1,18 @@
 #ifndef MOONRING_LUA_PROMPT_RANKS_H_
 #define MOONRING_LUA_PROMPT_RANKS_H_
 
-// The ranks of `moonring -n RANKS repl`. Rank 0 reads a line and sends it to the others, each runs
-// it, and each says how it went; then comes the next line.
+// The ranks of `moonring -n RANKS repl`. Rank 0 reads a line and sends it to the others. Each rank
+// runs it and reports its outcome; then the next line is read.
 //
-//   meshes    Each is a world of its own, over the store that the ranks have from their start: one
-//             may be made anew after another is broken, in a different shape too. Ranks find each
-//             other by the line and by which mesh of the line it is, so a rank that failed before
-//             it made one is not a mesh behind for ever.
-//   stuck     A rank that has ended its line (by an error, or because the line asked no more of it)
-//             will not come to a collective of that line. Where all other ranks wait in one, nobody
-//             computes and nothing more can happen: after kMostLooks looks their calls are ended
-//             with an error that says so, on all ranks. The mesh is then broken. The same where
-//             Ctrl-C was pressed and all ranks wait.
+//   meshes    Each mesh is a new world over the store that the ranks have from their start. After
+//             one is broken, another can be created, also with another shape. Ranks identify a mesh
+//             by the line and its number within the line, so a rank that failed before it created
+//             one does not stay out of step.
+//   stuck     A rank that has ended its line (by an error, or because it had nothing more to do)
+//             will not join a collective of that line. If all other ranks wait in one, no rank can
+//             make progress: after kMostLooks checks their calls are ended with an error that says
+//             so, on all ranks, and the mesh is broken. The same if Ctrl-C was pressed and all
+//             ranks wait.
 
 #include <atomic>
 #include <condition_variable>
@@ -35,28 +35,29 @@ namespace moonring::lua {
 
 class PromptRanks {
  public:
-  // Null where this process is alone. FAILED_PRECONDITION for ranks that were started otherwise.
+  // Returns null for a single process. FAILED_PRECONDITION for ranks that were started in another
+  // way.
   static absl::StatusOr<std::shared_ptr<PromptRanks>> FromEnvironment();
   ~PromptRanks();
 
   int rank() const { return options_.rank; }
   int size() const { return options_.world_size; }
 
-  // A line begins: rank 0's Send, the others' Receive (UNAVAILABLE where rank 0 has left).
+  // Starts a line: Send on rank 0, Receive on the others (UNAVAILABLE if rank 0 has left).
   absl::Status Send(const std::string& line);
   absl::StatusOr<std::string> Receive();
 
-  // Rank 0: no line comes any more.
+  // Rank 0: announces that no more lines follow.
   void Leave() { channel_.Close(); }
 
-  // This rank's line is over: the others' Report, rank 0's Gather, which waits for all reports and
-  // gives them in the order of ranks from 1.
+  // Ends a line on this rank: Report on the other ranks, Gather on rank 0, which waits for all
+  // reports and returns them in the order of ranks from 1.
   absl::Status Report(const std::string& outcome);
   absl::StatusOr<std::vector<std::string>> Gather();
 
-  // As World::Connect, over the ranks' store.
+  // Connects as World::Connect does, over the ranks' store.
   absl::StatusOr<std::shared_ptr<comm::World>> Connect(comm::RendezvousOptions options);
-  // Before the world is closed.
+  // Call this before a world is closed.
   void Forget(const std::shared_ptr<comm::World>& world);
 
  private:
@@ -70,7 +71,7 @@ class PromptRanks {
   void Begin();
   void End();
   void Watch();
-  std::vector<int> Over(int64_t line);  // the ranks that have ended it
+  std::vector<int> Over(int64_t line);  // ranks that have ended it
   std::string WhyStuck();
 
   const comm::RendezvousOptions options_;
@@ -79,7 +80,7 @@ class PromptRanks {
   std::atomic<int64_t> line_ = 0;
   int meshes_ = 0;  // of this line
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following members
   std::vector<std::shared_ptr<comm::World>> worlds_;
   bool stop_ = false;
   std::condition_variable stop_changed_;

@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_ROLLOUT_OPTIONS_H_
 #define MOONRING_LUA_ROLLOUT_OPTIONS_H_
 
-// What scripts say of how tokens are chosen, and of a rollout's prompts, and what they get of one.
+// Reads a script's options for sampling and its prompts for a rollout, and pushes the answers.
 
 #include <vector>
 
@@ -15,17 +15,17 @@
 
 namespace moonring::lua {
 
-// max_new_tokens, temperature, top_k, top_p, repetition_penalty, stop_ids and seed.
+// Reads max_new_tokens, temperature, top_k, top_p, repetition_penalty, stop_ids and seed.
 model::SamplingOptions SamplingOf(Options& options);
 
-// The list at `index` of {ids, key}.
+// Reads the list at `index` of {ids, key}.
 std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index);
 
-// The same, min_p, answers, sequences, keep_casts, lockstep (a mesh), attention (on a mesh), and
-// `around`, which stays on the stack (forward_options.h).
+// Reads the same options, and min_p, answers, sequences, keep_casts, lockstep (a mesh), attention
+// (on a mesh), and `around`, which stays on the stack (forward_options.h).
 model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t layers);
 
-// By prompt, by answer: {ids, stopped, log_probs}.
+// Pushes answers by prompt, then by answer: {ids, stopped, log_probs}.
 Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers);
 
 }  // namespace moonring::lua

@@ -14,12 +14,12 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int kMostFrames = 12, kMostLevels = 200;  // the k-th level costs k steps
+constexpr int kMostFrames = 12, kMostLevels = 200;  // each stack level costs as many steps as its
+                                                    // depth
 constexpr size_t kMostFields = 10, kMostLetters = 200;
 constexpr int kMostNested = 3;
 
-// `luaL_callmeta(L, -1, "__tostring")` where the metamethod may fail: its text, "" where there is
-// none.
+// The text by the metamethod __tostring, which may fail; "" if it fails or is absent.
 std::string ByMetamethod(lua_State* L) {
   if (!luaL_getmetafield(L, -1, "__tostring")) return "";
   lua_pushvalue(L, -2);
@@ -31,8 +31,8 @@ std::string ByMetamethod(lua_State* L) {
 
 std::string Shown(lua_State* L, int depth);
 
-// "{ 3, reason = "full" }" of the table on top, by its raw fields, the numbered ones first, and
-// then by name.
+// Formats the table on top as "{ 3, reason = "full" }", from raw fields: list items first, then
+// names.
 std::string ShownFields(lua_State* L, int depth) {
   if (depth == kMostNested || !lua_checkstack(L, 8)) return "{ ... }";
   std::vector<std::string> fields;
@@ -47,7 +47,7 @@ std::string ShownFields(lua_State* L, int depth) {
     const bool listed = lua_type(L, -2) == LUA_TNUMBER && lua_tonumber(L, -2) >= 1 &&
                         lua_tonumber(L, -2) <= static_cast<double>(size);
     if (listed || named.size() > kMostFields) continue;
-    lua_pushvalue(L, -2);  // lua_tostring would change the key that lua_next walks by
+    lua_pushvalue(L, -2);  // lua_tostring would convert the key that lua_next needs
     const char* const key = lua_tostring(L, -1);
     std::string name = key != nullptr ? key : luaL_typename(L, -1);
     lua_pop(L, 1);
@@ -104,7 +104,7 @@ std::string ScriptFrames(lua_State* L) {
   for (int level = 1; level < kMostLevels && lua_getstack(L, level, &frame); ++level) {
     lua_getinfo(L, "nSl", &frame);
     if (frame.currentline <= 0 || absl::StartsWith(frame.source, kOwnChunk))
-      continue;  // C, or Moonring's own
+      continue;  // a C function, or one of Moonring's
     if (++frames > kMostFrames) {
       absl::StrAppend(&lines, "\n  ...");
       break;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_SCRIPT_ERROR_H_
 #define MOONRING_LUA_SCRIPT_ERROR_H_
 
-// What an error says that ended a script: one message, and the calls of the user's scripts that led
-// to it.
+// The text of an error that ended a script: one message, and the stack of the user's script
+// functions.
 
 #include <string>
 
@@ -10,19 +10,18 @@
 
 namespace moonring::lua {
 
-// The words of the error object on top: a string; of a table what __tostring says, else its field
-// `message`, else its fields.
+// Converts the error object on top of the stack to text: a string unchanged; a table by its
+// __tostring, else its field `message`, else all its fields.
 std::string WordsOfError(lua_State* L);
 
-// From within a message handler: a line for each function of a user's script on the stack, the
-// innermost first,
-// "\n  sft.lua:12: in function 'loss'"; Moonring's own are left out, and so is what comes after the
-// twelfth.
+// Call this in a message handler. Returns one line for each function of a user's script on the
+// stack, innermost first, "\n  sft.lua:12: in function 'loss'". Moonring's functions are skipped,
+// and all after the twelfth.
 std::string ScriptFrames(lua_State* L);
 
-// Whether `frames` tell more than the message does. Of a message that names no place and no fault
-// of the script (a configuration is refused so: "INVALID_ARGUMENT: lr: wanted ..", exit code 2)
-// they do not, nor does the one frame that the message begins with.
+// Whether `frames` adds information to the message. It does not if the message contains no script
+// line and is not the script's fault (a refused configuration: "INVALID_ARGUMENT: lr: wanted ..",
+// exit code 2), or if the only frame is the one that the message begins with.
 bool AddsToMessage(const std::string& frames, const std::string& message, int exit_code);
 
 }  // namespace moonring::lua

@@ -1,15 +1,15 @@
 #ifndef MOONRING_LUA_SIGNAL_COUNT_H_
 #define MOONRING_LUA_SIGNAL_COUNT_H_
 
-// How often a process was sent a signal (SIGINT, say), where one sending may arrive several times:
+// Counts how often a signal (such as SIGINT) was sent to a process, if one sending may arrive
+// several times:
 //
-//   - A terminal's Ctrl-C reaches every process of the foreground group: the launcher and each
-//   rank. The launcher passes
-//     on what it gets, so a rank gets it twice. Hence ways are counted apart and the largest count
-//     is the answer; and what a launcher passes on carries the launcher's own count.
-//   - A process may send the same signal to a process and to its group (timeout(1) does): what
-//   other processes send
-//     within two seconds counts once. Keys typed at a terminal each count, however quick.
+// - A terminal's Ctrl-C reaches every process of the foreground group: the launcher and each rank.
+//   The launcher forwards its signals, so a rank receives it twice. Therefore signals are counted
+//   separately by their source, and the largest count is the result; a forwarded signal contains
+//   the launcher's count.
+// - A process may send the same signal to a process and to its group (timeout(1) does): signals
+//   from other processes within two seconds count once. Keys typed at a terminal always count.
 
 #include <signal.h>
 
@@ -20,8 +20,8 @@ namespace moonring::lua {
 
 class SignalCount {
  public:
-  // Takes one arrival, at `milliseconds` of any clock that only grows: how often the signal was
-  // sent by now, from 1. May be called in a signal handler, on several threads at once.
+  // Counts one arrival, at the time `milliseconds` of any monotonic clock. Returns how often the
+  // signal has been sent so far, from 1. Async-signal-safe and thread-safe.
   int Add(const siginfo_t& info, int64_t milliseconds);
 
  private:
@@ -29,10 +29,10 @@ class SignalCount {
   std::atomic<int64_t> sent_at_ = -1;  // -1: never
 };
 
-// The same at this moment.
+// Counts an arrival at the current time.
 int AddNow(SignalCount& count, const siginfo_t& info);
 
-// From a launcher to one of its ranks: a signal and how often it came.
+// Forwards a signal from a launcher to one of its ranks, with how often it was received.
 void PassOn(pid_t rank, int signal, int times);
 
 }  // namespace moonring::lua

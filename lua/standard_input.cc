@@ -13,7 +13,7 @@
 namespace moonring::lua {
 namespace {
 
-constexpr char kName[] = "moonring-script";  // of the file in memory
+constexpr char kName[] = "moonring-script";  // name of the in-memory file
 
 bool IsTaken() {
   char link[64] = "";

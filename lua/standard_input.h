@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_STANDARD_INPUT_H_
 #define MOONRING_LUA_STANDARD_INPUT_H_
 
-// A script on standard input (`moonring - < x.lua`).
+// Reads a script from standard input (`moonring - < x.lua`).
 
 #include <string>
 
@@ -9,8 +9,8 @@
 
 namespace moonring::lua {
 
-// All of stdin. What is read is put in its place, in memory and read to its end, so that a process
-// that starts anew by the same words reads it again. UNAVAILABLE where it cannot be read.
+// Reads all of stdin, and replaces it with an in-memory copy, so that a process that is started
+// again with the same command line (exec) can read it once more. UNAVAILABLE if it cannot be read.
 absl::StatusOr<std::string> TakeStandardInput();
 
 }  // namespace moonring::lua

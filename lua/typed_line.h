@@ -1,8 +1,7 @@
 #ifndef MOONRING_LUA_TYPED_LINE_H_
 #define MOONRING_LUA_TYPED_LINE_H_
 
-// What a line editor and whoever asks it for lines say to each other. It knows neither libedit nor
-// Lua.
+// Types shared by a line editor and its callers. Independent of libedit and Lua.
 
 #include <cstddef>
 #include <functional>
@@ -12,16 +11,17 @@
 namespace moonring::lua {
 
 struct TypedLine {
-  enum class Kind { kLine, kEnd, kInterrupted };  // Enter; Ctrl-D, or no terminal any more; Ctrl-C
+  enum class Kind { kLine, kEnd, kInterrupted };  // Enter; Ctrl-D, or terminal closed; Ctrl-C
   Kind kind = Kind::kEnd;
-  std::string text;  // without its end of line
+  std::string text;  // without the line end
 };
 
-// What Tab offers in place of line[begin, cursor).
+// Completions by Tab that replace line[begin, cursor).
 struct Offers {
   size_t begin = 0;
   std::vector<std::string> words;
-  std::vector<std::string> shown;  // a word as it is listed, with its type; as many
+  std::vector<std::string> shown;  // the words as they are displayed, with their types; the same
+                                   // number
 };
 
 using Completer = std::function<Offers(const std::string& line, size_t cursor)>;

@@ -11,15 +11,15 @@
 namespace moonring::lua {
 namespace {
 
-// What the thread waits for. It lives as long as the process, as the thread does.
+// A request to the thread. Lives as long as the process and the thread.
 struct Exec {
   std::mutex mutex;
   std::condition_variable changed;
-  bool there = false;  // the thread is
+  bool there = false;  // the thread exists
   const char* path = nullptr;
   char* const* argv = nullptr;
-  sigset_t signals;  // the caller's mask
-  int error = 0;     // once it has failed
+  sigset_t signals;  // the caller's signal mask
+  int error = 0;     // errno after a failure
 };
 Exec& TheExec() {
   static auto* const exec = new Exec;
@@ -48,7 +48,7 @@ void KeepUnconfinedThread() {
   const std::lock_guard<std::mutex> lock(exec.mutex);
   if (exec.there) return;
   sigset_t all, before;
-  sigfillset(&all);  // signals are for the other threads
+  sigfillset(&all);  // signals are handled by the other threads
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([&exec] { Wait(exec); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -3,7 +3,7 @@
 
 namespace moonring::lua {
 
-extern const char kVersion[];  // Moonring's, of version.bzl
+extern const char kVersion[];  // Moonring's version, from version.bzl
 
 }  // namespace moonring::lua
 

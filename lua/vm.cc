@@ -63,7 +63,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// package.loaders entry: "moonring" and "moonring.x" from the host's own files.
+// Entry of package.loaders: finds "moonring" and "moonring.x" in Moonring's own files.
 int LoadOwnModule(lua_State* L) {
   const std::string name = luaL_checkstring(L, 1);
   if (name != "moonring" && !absl::StartsWith(name, "moonring.")) return lua_pushnil(L), 1;
@@ -84,7 +84,7 @@ void AddLoader(lua_State* L) {
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "loaders");
   for (int i = static_cast<int>(lua_objlen(L, -1)); i >= 2;
-       --i) {  // after package.preload, before the paths
+       --i) {  // after package.preload, before the search paths
     lua_rawgeti(L, -1, i);
     lua_rawseti(L, -2, i + 1);
   }
@@ -103,7 +103,7 @@ void OpenLibraries(lua_State* L) {
   lua_pop(L, 2);
 }
 
-// Text that is no Lua; its message stands alone.
+// A script with a syntax error; its message is used alone.
 class Unreadable : public std::exception {
  public:
   explicit Unreadable(std::string why) : why_(std::move(why)) {}
@@ -113,7 +113,7 @@ class Unreadable : public std::exception {
   std::string why_;
 };
 
-// require(module)[function](), with its results on the stack.
+// Calls require(module)[function](), and leaves its results on the stack.
 void CallOwn(lua_State* L, const char* module, const char* function, int results) {
   lua_getglobal(L, "require");
   lua_pushstring(L, module);
@@ -123,7 +123,7 @@ void CallOwn(lua_State* L, const char* module, const char* function, int results
   lua_call(L, 0, results);
 }
 
-// What a body is run with, and how it went.
+// A protected call: its body, and its outcome.
 struct BodyCall {
   const std::function<void(lua_State*)>& body;
   Host& host;
@@ -131,18 +131,18 @@ struct BodyCall {
   std::string whole_traceback = {};
 };
 
-// The message handler of a body, over the BodyCall: the stack is still as it was where the error
-// was raised.
+// Message handler of a protected call; upvalue: the BodyCall. The stack is still that of the error.
 int NoteFramesOfBody(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, lua_upvalueindex(1)));
   try {
     call.error.traceback = ScriptFrames(L);
-    if (std::getenv("MOONRING_TRACEBACK") != nullptr) {  // all of it, Moonring's own functions too
+    if (std::getenv("MOONRING_TRACEBACK") != nullptr) {  // the whole stack, including Moonring's
+                                                         // functions
       luaL_traceback(L, L, nullptr, 1);
       call.whole_traceback = absl::StrCat("\n", lua_tostring(L, -1));
       lua_pop(L, 1);
     }
-  } catch (const std::bad_alloc&) {  // the error itself matters more
+  } catch (const std::bad_alloc&) {  // the error itself is more important
     call.error.traceback.clear();
   }
   return 1;
@@ -153,13 +153,13 @@ int RunBody(lua_State* L) {
   lua_settop(L, 0);
   try {
     call.body(L);
-  } catch (const Unreadable& why) {  // before a line of it ran
+  } catch (const Unreadable& why) {  // a syntax error, before anything ran
     call.error = {2, why.what()};
   }
   return 0;
 }
 
-// The words of the error on top.
+// The text of the error on top of the stack.
 std::string MessageOf(lua_State* L, int ended, const Host& host) {
   if (ended != LUA_ERRMEM) return WordsOfError(L);
   const bool outer = host.limits.outer_is_full;
@@ -205,7 +205,7 @@ int ExitCode(const std::string& message, bool started) {
   for (const absl::StatusCode later :
        {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded,
         absl::StatusCode::kAborted,
-        absl::StatusCode::kAlreadyExists,  // a port
+        absl::StatusCode::kAlreadyExists,  // a port in use
         absl::StatusCode::kInternal, absl::StatusCode::kResourceExhausted}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(later), ": "))) return 1;
   }
@@ -224,9 +224,10 @@ Vm::Vm(Host host)
     : host_(std::make_unique<Host>(std::move(host))), state_(NewState(host_->limits)) {
   if (state_ == nullptr) throw std::runtime_error("cannot make a Lua state: out of memory");
   const ScriptError error = Protect([this](lua_State* L) {
-    luaL_openlibs(L);  // which turns the compiler on
+    luaL_openlibs(L);  // this turns the JIT compiler on
     if (host_->sandbox || host_->limits.Any())
-      luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);  // compiled code counts nothing
+      luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);  // compiled code does not count
+                                                                   // instructions
     lua_pushlightuserdata(L, const_cast<char*>(&kHost));
     lua_pushlightuserdata(L, host_.get());
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -251,7 +252,7 @@ ScriptError Vm::Run(const std::string& path, const std::string& chunk,
     if (host_->report) host_->report(why);
     return {2, why};
   }
-  if (!text.empty() && text[0] == '#') text.insert(0, "--");  // a first line for the shell
+  if (!text.empty() && text[0] == '#') text.insert(0, "--");  // a "#!" line
   std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return RunText(text, chunk, words);
@@ -299,8 +300,8 @@ ScriptError Vm::Call(const std::string& function, const std::string& json, std::
   });
 }
 
-// The globals of a user's script on the stack: one table for all scripts of a machine, so that one
-// can define what is called later.
+// Pushes the globals of user scripts: one table for all scripts of a Vm, so that one script can
+// define functions that are called later.
 void Vm::PushGlobals(lua_State* L, bool sandbox) {
   if (!sandbox) return lua_pushvalue(L, LUA_GLOBALSINDEX);
   lua_pushlightuserdata(L, const_cast<char*>(&kSandbox));
@@ -329,7 +330,7 @@ void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk,
   lua_pushliteral(L, "arg");
   lua_insert(L, -2);
   lua_rawset(L, -3);
-  // Nothing but text where nobody vouches for it: bytecode is not checked by LuaJIT.
+  // Only source text is accepted in a sandbox, because LuaJIT does not verify bytecode.
   if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(),
                        host_->sandbox ? "t" : nullptr) != 0) {
     const std::string why = lua_tostring(L, -1);
@@ -342,10 +343,10 @@ void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk,
 
 ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
   lua_State* const L = state_.get();
-  lua_sethook(L, nullptr, 0, 0);  // of the run before
+  lua_sethook(L, nullptr, 0, 0);  // removes the hook of the previous run
   BodyCall call{body, *host_, {}};
   const int ended = lua_cpcall(L, &RunBodyProtected,
-                               &call);  // which alone asks for no memory outside of its protection
+                               &call);  // lua_cpcall allocates nothing outside its own protection
   if (ended != 0) {
     call.error = {ExitCode("out of memory", host_->started), MessageOf(L, LUA_ERRMEM, *host_)};
     call.error.out_of_memory = true;
@@ -384,13 +385,13 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
   for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
   if (host_->embedded)
     lua_gc(state_.get(), LUA_GCCOLLECT,
-           0);  // a model that a run left would stay until the next one
+           0);  // otherwise a model left by a run would stay in memory until the next one
   return error;
 }
 
 absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOptions options,
                                                              const Assets& assets) {
-  // In runfiles each file is a link to where it lies.
+  // In runfiles each file is a link to its real location.
   const auto folder_of = [&](const std::string& file) {
     return std::filesystem::path(base::WithoutLinks(file)).parent_path().string();
   };

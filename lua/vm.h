@@ -1,12 +1,12 @@
 #ifndef MOONRING_LUA_VM_H_
 #define MOONRING_LUA_VM_H_
 
-// One Lua state with Moonring's modules, and how a script runs in it.
+// A Lua state with Moonring's modules, and functions that run scripts in it.
 //
 //   require "moonring"          lua/moonring/init.lua, which joins the bindings and the Lua modules
 //   require "moonring.config"   lua/moonring/config.lua, and so on
 //
-// A state belongs to the thread that made it.
+// A state may be used only by the thread that created it.
 
 #include <functional>
 #include <memory>
@@ -29,42 +29,45 @@ enum class LogKind {
   kOutput,
   kNote,
   kWarning
-};  // what scripts print; what the host tells of a run; what a library warns of
+};  // script output; messages about a run; warnings of libraries
 
-// What the host tells its scripts, and what they tell it.
+// What the program passes to its scripts, and what they report back.
 struct Host {
   Assets assets;
-  std::vector<std::string> command;  // how this process was called, to start ranks in the same way
+  std::vector<std::string> command;  // this process's command line, to start ranks with the same
+                                     // one
   std::string device = "auto";       // cpu | cuda | auto
   int ranks = 0;                     // -n, 0 where it was not given
-  bool sandbox = false;  // a user's script sees the globals of lua/moonring/sandbox.lua alone
-  Limits limits;         // of all that runs, Moonring's own scripts too
-  std::string memory_limit = "--sandbox-memory";  // what set the memory's, for messages
+  bool sandbox = false;  // user scripts see only the globals of lua/moonring/sandbox.lua
+  Limits limits;         // for everything that runs, including Moonring's own scripts
+  std::string memory_limit = "--sandbox-memory";  // name of the option that set the memory limit,
+                                                  // for messages
   bool embedded =
-      false;  // in a process of someone else's: no signal handler, no fork, no exit (lua/embed.h)
-  // Take what would go to stdout and stderr, a line at a time, and what a run tells of its steps
-  // (JSON); empty: the streams, nobody.
+      false;  // inside another application: no signal handlers, fork or exit (lua/embed.h)
+  // Callbacks for output that would go to stdout and stderr, line by line, and for a run's reports
+  // of its steps (JSON). Empty: output goes to the streams, reports nowhere.
   std::function<void(LogKind kind, const std::string& line)> log;
   std::function<void(const std::string& json)> progress;
-  // Takes why a run fails, with the script's traceback below, before what it opened is closed:
-  // ranks wait for one another then. Empty: nobody.
+  // Callback for the reason of a failure, with the script's traceback, before opened objects are
+  // closed, which waits for other ranks. May be empty.
   std::function<void(const std::string& message)> report;
-  std::shared_ptr<Prompt> prompt;  // null: a script runs, not a prompt
-  bool own_script = false;         // what runs is one of Moonring's own, not a user's
-  // What the host closes when the script has ended, the last opened first: never the collector,
-  // whose order nobody knows. Each gets the script's error, "" where there was none.
+  std::shared_ptr<Prompt> prompt;  // null: runs a script, not a prompt
+  bool own_script = false;         // runs one of Moonring's scripts, not a user's
+  // Functions that close what the script opened, called in reverse order when it has ended. The
+  // garbage collector is not used for this because its order is undefined. Each receives the
+  // script's error, or "".
   std::vector<std::function<void(const std::string& error)>> closers;
-  trainer::MemorySample memory_at_start;  // once the bindings are there, before any script
+  trainer::MemorySample memory_at_start;  // after the bindings are registered, before any script
   bool started =
-      false;  // set by the script once its first step begins: what fails later exits with 1, not 2
+      false;  // set when the script's first step begins: later failures exit with 1 instead of 2
 };
 
 struct ScriptError {
-  int exit_code = 0;  // 0: the script ended well
+  int exit_code = 0;  // 0: the script succeeded
   std::string message;
-  std::string traceback = {};  // "\n  sft.lua:12: in function 'loss'..", "" where the message says
-                               // it all (lua/script_error.h)
-  bool out_of_memory = false;  // Lua's heap may not grow further
+  std::string traceback = {};  // "\n  sft.lua:12: in function 'loss'..", "" if the message is
+                               // sufficient (lua/script_error.h)
+  bool out_of_memory = false;  // the Lua heap reached its limit
 };
 
 class Vm {
@@ -73,23 +76,24 @@ class Vm {
   Vm(const Vm&) = delete;
   Vm& operator=(const Vm&) = delete;
 
-  // `chunk`: "=moonring/..." for the host's own scripts, "@path" for a user's. Closes what the
-  // script opened.
+  // Runs a script and closes what it opened. `chunk`: "=moonring/..." for Moonring's own scripts,
+  // "@path" for a user's.
   ScriptError Run(const std::string& path, const std::string& chunk,
                   const std::vector<std::string>& arguments);
   ScriptError RunText(const std::string& text, const std::string& chunk,
                       const std::vector<std::string>& arguments);
-  // Calls a global function that a user's script defined. `json`: its argument, "" for none;
-  // `result`: JSON of what it returns first.
+  // Calls a global function defined by a user's script. `json`: its argument, "" for none;
+  // `result`: its first result as JSON.
   ScriptError Call(const std::string& function, const std::string& json, std::string& result);
-  // Runs `body` as part of what another state runs: under this one's limits, by this deadline;
-  // whether that is cancelled is looked at within alone. What `body` throws is its error.
+  // Runs `body` for a computation of another state, with this state's limits and the given
+  // deadline. Cancellation is only checked while `body` runs, not before or after it. An exception
+  // in `body` becomes the returned error.
   ScriptError Do(Limits::Clock::time_point deadline, const std::function<void(lua_State*)>& body);
 
   lua_State* state() { return state_.get(); }
 
  private:
-  // Runs `body` where a Lua error, memory that is out among them, ends nothing but it.
+  // Runs `body` in protected mode: a Lua error, including out of memory, ends only it.
   ScriptError Protect(const std::function<void(lua_State*)>& body);
   ScriptError RunAndClose(const std::function<void(lua_State*)>& body);
   void PushGlobals(lua_State* L, bool sandbox);
@@ -102,21 +106,21 @@ class Vm {
   std::unique_ptr<lua_State, CloseState> state_;
 };
 
-// A confinement in which Moonring itself works: what it carries can be read too, and what the
-// kernel says of this machine's memory.
+// Creates a confinement in which Moonring itself can work: its own files, and the kernel's
+// information about memory, are readable too.
 absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOptions options,
                                                              const Assets& assets);
 
-// Whether what runs was cancelled and ends at once.
+// Whether the running script was cancelled and must end at once.
 bool IsCancelled(const Host& host);
 
-// Raises the error by which a run that was cancelled ends, where it was.
+// Raises the cancellation error if the run was cancelled.
 void EndIfCancelled(const Host& host);
 
-// The host behind a state (for bindings).
+// Returns the host of a state, for bindings.
 Host& HostOf(lua_State* L);
 
-// Exit code of an uncaught error, by the status code inside its text (lua/binding/guard.h) and
+// Exit code for an uncaught error, from the status code in its text (lua/binding/guard.h) and
 // whether the first step had begun.
 int ExitCode(const std::string& message, bool started);
 

@@ -21,7 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-// Digits of a base, underscores among them; nothing where there is another character, or no digit.
+// The value of digits in a base, with underscores; nullopt for any other character, or without a
+// digit.
 std::optional<double> WholeOf(absl::string_view digits, int base) {
   double value = 0;
   bool any = false;
@@ -36,7 +37,7 @@ std::optional<double> WholeOf(absl::string_view digits, int base) {
   return any ? std::optional(value) : std::nullopt;
 }
 
-// Groups of base 60: 1:30 is 90.
+// The value of base-60 groups: 1:30 is 90.
 std::optional<double> SixtiesOf(absl::string_view text) {
   if (text.empty() || text[0] < '1' || text[0] > '9') return std::nullopt;
   double value = 0;
@@ -50,7 +51,7 @@ std::optional<double> SixtiesOf(absl::string_view text) {
   return value;
 }
 
-// A number without its sign, as PyYAML and OmegaConf read it.
+// The value of a number without its sign, as PyYAML and OmegaConf read it.
 std::optional<double> MagnitudeOf(absl::string_view text) {
   if (text == ".inf" || text == ".Inf" || text == ".INF")
     return std::numeric_limits<double>::infinity();
@@ -138,7 +139,7 @@ class Reader {
         absl::StrCat(where_, ":", node.Mark().line + 1, ":", node.Mark().column + 1, ": ", what));
   }
 
-  // Without aliases a value takes a byte at least.
+  // Without aliases each value takes at least one byte of text.
   static constexpr size_t kLeastMost = 10'000, kEachByte = 4;
 
   const size_t most_values_;

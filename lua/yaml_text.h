@@ -1,15 +1,16 @@
-// A YAML text as values: configurations, lists of tokens. Knows no Lua, so that it can be fuzzed.
+// Parses YAML text (configurations, token lists) into values. Independent of Lua, so that it can be
+// fuzzed.
 //
-// A plain scalar is a null, a truth value or a number where it looks like one; a quoted one is
-// text. Numbers are PyYAML's, with OmegaConf's floats, which LLaMA-Factory reads: 32_768, 0x10,
-// 0b11, 017 (octal), 1:30 (base 60), 2e-5, .5, .inf, .nan. Truth is true and false alone: yes, no,
-// on and off stay texts, which a key of that type takes. Keys are texts. An alias is a copy of what
-// it stands for. Of several documents the first is read.
+// A plain scalar becomes null, a boolean or a number if it looks like one; a quoted scalar is a
+// string. Numbers are read as PyYAML does, with OmegaConf's floats, as LLaMA-Factory does: 32_768,
+// 0x10, 0b11, 017 (octal), 1:30 (base 60), 2e-5, .5, .inf, .nan. Only true and false are booleans:
+// yes, no, on and off stay strings, which boolean keys accept. Keys are strings. An alias becomes a
+// copy of its anchor's value. Only the first of several documents is read.
 //
-// Fails with INVALID_ARGUMENT, `where:LINE:COLUMN: what is wrong`: malformed text; a key of the
-// outermost map that comes twice; more than kMostYamlNesting values within one another; more
-// values, aliases counted each time, than a text of that length can be meant to hold (nine lines of
-// aliases can stand for billions of values, and one for itself).
+// Errors are INVALID_ARGUMENT, `where:LINE:COLUMN: message`, for malformed text, duplicate
+// top-level keys, nesting deeper than kMostYamlNesting, and more values (aliases expanded) than is
+// plausible for the length of the text: nine lines of nested aliases can expand to billions of
+// values, and an alias can contain itself.
 #ifndef MOONRING_LUA_YAML_TEXT_H_
 #define MOONRING_LUA_YAML_TEXT_H_
 
@@ -27,8 +28,8 @@ inline constexpr int kMostYamlNesting = 100;
 
 struct YamlDocument {
   nlohmann::json value;
-  std::map<std::string, int> lines;          // of the outermost map's keys, from 1
-  std::map<std::string, std::string> texts;  // of its values that are scalars, as they are written
+  std::map<std::string, int> lines;          // line of each top-level key, from 1
+  std::map<std::string, std::string> texts;  // source text of top-level scalar values
 };
 
 absl::StatusOr<YamlDocument> ParseYaml(const std::string& text, absl::string_view where);

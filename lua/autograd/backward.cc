@@ -23,7 +23,7 @@ at::Tensor TensorAt(lua_State* L, int index) { return Value<at::Tensor>::Read(L,
 
 bool IsTensor(lua_State* L, int index) { return Class<TensorHandle>::Test(L, index) != nullptr; }
 
-// A tensor or a list of them.
+// Reads a tensor or a list of tensors.
 Tensors TensorsAt(lua_State* L, int index) {
   if (IsTensor(L, index)) return {TensorAt(L, index)};
   return Value<Tensors>::Read(L, index);
@@ -40,7 +40,7 @@ at::Tensor GradientOf(const at::Tensor& root, const at::Tensor& given) {
   return at::ones_like(root);
 }
 
-// `gradient` of the first root, or `gradients` of all.
+// Reads `gradient`, of the first root, or `gradients`, of all.
 Tensors GivenGradients(Options& options) {
   const at::Tensor one = TensorOption(options, "gradient");
   Tensors all = options.Get<Tensors>("gradients", {});
@@ -81,7 +81,7 @@ int Backward(lua_State* L) {
   const bool has_joined = IsTensor(L, 2);
   const at::Tensor joined = has_joined ? TensorAt(L, 2) : at::Tensor();
   const bool has_options = lua_type(L, 2) == LUA_TTABLE && !has_joined;
-  if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // says what is wanted
+  if (!has_joined && !has_options && !lua_isnoneornil(L, 2)) TensorAt(L, 2);  // raises an error
   Options options(L, has_options ? 2 : 3);
   const at::Tensor gradient = TensorOption(options, "gradient");
   const base::BackwardOptions how = HowOf(options);

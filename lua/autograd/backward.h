@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_AUTOGRAD_BACKWARD_H_
 #define MOONRING_LUA_AUTOGRAD_BACKWARD_H_
 
-// Gradients, as scripts ask for them. Everything runs on the calling thread, so that a function of
-// the script (function.h) may be part of a backward.
+// Autograd functions for scripts. Everything runs on the calling thread, so that a Lua function
+// (function.h) can be part of a backward.
 
 #include <string>
 
@@ -12,23 +12,24 @@
 
 namespace moonring::lua {
 
-// x:backward(joined?, { gradient =, retain_graph =, create_graph = }). `joined` adds a gradient of
-// zero: its part of the graph runs backward, with the collectives in it, whatever the loss was made
-// of.
+// x:backward(joined?, { gradient =, retain_graph =, create_graph = }). `joined` is back-propagated
+// with a gradient of zero, so that the collectives in its graph run even if the loss does not
+// depend on them.
 int Backward(lua_State* L);
 
-// backward(outputs, { gradients =, retain_graph =, create_graph = }): the same of several.
+// backward(outputs, { gradients =, retain_graph =, create_graph = }): the same for several outputs.
 int BackwardOfAll(lua_State* L);
 
 // grad(outputs, inputs, { gradients =, retain_graph =, create_graph =, allow_unused = }): as
-// torch.autograd.grad. Lists give a list, a tensor a tensor.
+// torch.autograd.grad. Lists return a list, a tensor a tensor.
 int Grad(lua_State* L);
 
-// no_grad(fn, ...) and with_grad(fn, ...): what fn(...) gives, without and with recording.
+// no_grad(fn, ...) and with_grad(fn, ...): run fn(...) without and with recording, and return its
+// results.
 int NoGrad(lua_State* L);
 int WithGrad(lua_State* L);
 
-// The name of the node that made a tensor ("MulBackward0"); "" of a leaf.
+// The name of the autograd node that computed a tensor ("MulBackward0"); "" for a leaf.
 std::string NameOfNode(const at::Tensor& tensor);
 
 }  // namespace moonring::lua

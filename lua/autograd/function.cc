@@ -19,9 +19,9 @@
 namespace moonring::lua {
 namespace {
 
-constexpr char kSaved[] = "_saved";  // the field of ctx that holds the saved tensors
+constexpr char kSaved[] = "_saved";  // the field of ctx with the saved tensors
 
-// ctx:save(...): the tensors that backward is to have.
+// ctx:save(...): stores tensors for the backward.
 int Save(lua_State* L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   const int count = lua_gettop(L) - 1;
@@ -45,7 +45,7 @@ int Saved(lua_State* L) {
   return count;
 }
 
-// The tensors saved in the ctx at `index`; they go into the graph, and out of the table.
+// Moves the tensors saved in the ctx at `index` from the table to the graph.
 base::Tensors TakeSaved(lua_State* L, int index) {
   lua_getfield(L, index, kSaved);
   base::Tensors saved;
@@ -61,7 +61,7 @@ void PutSaved(lua_State* L, int index, const base::Tensors& saved) {
   lua_setfield(L, index, kSaved);
 }
 
-// The gradients that a backward returned, in the order of the arguments that are tensors.
+// Reads the gradients that a backward returned, in the order of the tensor arguments.
 base::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is_tensor,
                             const std::string& name) {
   const int given = lua_gettop(L) - first + 1;
@@ -78,7 +78,7 @@ base::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is
   return gradients;
 }
 
-// What a func is: its two functions at upvalues 1 and 2, its name at 3.
+// Calls a func. Upvalues: forward, backward, name.
 int CallFunction(lua_State* L) {
   const int count = lua_gettop(L);
   const std::string name = lua_tostring(L, lua_upvalueindex(3));

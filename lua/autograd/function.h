@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_AUTOGRAD_FUNCTION_H_
 #define MOONRING_LUA_AUTOGRAD_FUNCTION_H_
 
-// An operator of a script's own, with a backward in Lua: what torch.autograd.Function is in Python.
+// Operators with a backward in Lua, like torch.autograd.Function in Python.
 //
 //   local double = moonring.autograd.func {
 //     name = "double",
@@ -10,12 +10,12 @@
 //   }
 //   local y = double(x)
 //
-// forward(ctx, ...) sees what the function is called with and records nothing; the tensors it
-// returns are the function's. backward(ctx, ...) sees a gradient for each of them (zeros where none
-// came) and returns one for each argument of forward: nil where there is none. It may be
-// differentiated itself, where a backward keeps its graph (create_graph). `ctx` is one table for
-// both, for whatever else they share; what backward needs of tensors goes through ctx:save, which
-// tells of writes in between.
+// forward(ctx, ...) receives the function's arguments and runs without recording; it returns the
+// function's results. backward(ctx, ...) receives a gradient for each result (zeros if there is
+// none) and returns one for each argument of forward, nil for an argument without gradient. It can
+// be differentiated itself if the backward keeps its graph (create_graph). `ctx` is the same table
+// in both, for any shared values. Tensors that backward needs should go through ctx:save, which
+// detects writes into them in between.
 
 #include <lua.hpp>
 

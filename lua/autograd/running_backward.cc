@@ -11,16 +11,16 @@
 namespace moonring::lua {
 
 struct BackwardState {
-  lua_State* main = nullptr;     // null once the state is closed
+  lua_State* main = nullptr;     // null after the state is closed
   lua_State* running = nullptr;  // the coroutine whose backward runs
-  int raised = LUA_NOREF;        // what Lua raised inside it
+  int raised = LUA_NOREF;        // reference to the Lua error raised inside it
 };
 
 namespace {
 
 const char kState = 0;  // its address is the registry key
 
-// What takes an error of Lua's through LibTorch's engine.
+// Carries a Lua error through LibTorch's engine.
 class RaisedByLua : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -46,12 +46,12 @@ struct CallBody {
   const absl::FunctionRef<void(lua_State*, int)>& read;
 };
 
-// Under lua_pcall: the function, then what carries the rest.
+// Called by lua_pcall with the function and the CallBody.
 int CallProtected(lua_State* L) {
   const auto& body = *static_cast<const CallBody*>(lua_touserdata(L, 2));
   lua_remove(L, 2);
   const int arguments = body.push(L);
-  // What it makes besides is let go of at its end.
+  // Tensors that it creates are closed at its end.
   lua_pushcfunction(L, &Scope);
   lua_insert(L, 1);
   lua_call(L, arguments + 1, LUA_MULTRET);

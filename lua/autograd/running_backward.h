@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_AUTOGRAD_RUNNING_BACKWARD_H_
 #define MOONRING_LUA_AUTOGRAD_RUNNING_BACKWARD_H_
 
-// Which Lua state a backward runs for. A node of a script's own (function.h) calls Lua from inside
-// LibTorch's engine, on the calling thread: it needs the coroutine that asked for the backward, and
-// its errors must come back as what Lua raised.
+// Tracks the Lua state for which a backward runs. A node with a Lua backward (function.h) calls Lua
+// from inside LibTorch's engine, on the calling thread: it needs the coroutine that started the
+// backward, and its errors must be raised there as the original Lua errors.
 
 #include <memory>
 
@@ -13,32 +13,32 @@
 
 namespace moonring::lua {
 
-// What the nodes of one Lua state share.
+// State shared by the nodes of one Lua state.
 struct BackwardState;
 
-// Once a state, before any backward.
+// Call this once for each state, before any backward.
 void OpenRunningBackward(lua_State* L);
 
-// Runs `body` (which pushes results and returns how many) as a backward of this coroutine. An error
-// that Lua raised inside it is raised again as it was.
+// Runs `body` (which pushes results and returns their number) as a backward of this coroutine. A
+// Lua error inside it is raised unchanged.
 int RunBackward(lua_State* L, absl::FunctionRef<int()> body);
 
-// A value of Lua's (a function, a table) that nodes hold, let go of with the last of them, which
-// may be later than the state.
+// A reference from autograd nodes to a Lua value (a function, a table). It is released with the
+// last node, which may outlive the state.
 class HeldValue {
  public:
-  // The one at `index`.
+  // References the value at `index`.
   HeldValue(lua_State* L, int index);
   ~HeldValue();
   HeldValue(const HeldValue&) = delete;
   HeldValue& operator=(const HeldValue&) = delete;
 
-  // Pushes it.
+  // Pushes the value.
   void Push(lua_State* L) const;
 
-  // Calls it, a function, in the backward that runs: `push` pushes the arguments and says how many
-  // they are, `read` sees the results from index `first` on. Throws what Lua raises. Throws where
-  // none runs.
+  // Calls the value, a function, in the running backward: `push` pushes the arguments and returns
+  // their number, `read` reads the results from index `first` on. Throws the Lua error; also throws
+  // if no backward is running.
   void Call(absl::FunctionRef<int(lua_State*)> push,
             absl::FunctionRef<void(lua_State*, int first)> read) const;
 

@@ -1,19 +1,19 @@
 #ifndef MOONRING_LUA_BINDING_CLASS_H_
 #define MOONRING_LUA_BINDING_CLASS_H_
 
-// C++ objects as Lua userdata. A handle shares ownership of its object; closing it lets go at once,
-// and a closed handle refuses every use but tostring. A whole class:
+// C++ objects as Lua userdata. A handle shares ownership of its object. Closing a handle releases
+// the object at once; a closed handle supports only tostring and a repeated close. Example of a
+// class:
 //
 //   Class<comm::Mesh>::Register(L, "Mesh", {
 //       {"sp_rank", Bind<[](comm::Mesh& mesh) { return mesh.sp_rank(); }>},
 //       {"__tostring", Bind<[](comm::Mesh& mesh) { return mesh.DebugString(); }>},
 //   });
-//   Class<comm::Mesh>::Push(L, mesh);                       // -> a handle; nil for a null pointer
-//   Bind<[](comm::Mesh& mesh) { .. }>                       // a handle as an argument: for the
-//   call, Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>       // or shared, where the callee
-//   keeps it
+//   Class<comm::Mesh>::Push(L, mesh);                  // -> a handle; nil for a null pointer
+//   Bind<[](comm::Mesh& mesh) { .. }>                  // a handle as an argument, during the call,
+//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>  // or shared, if the function keeps it
 //
-// Every class has `close`. `x:close()` twice is fine.
+// Every class has the method `close`, which may be called repeatedly.
 
 #include <cstring>
 #include <initializer_list>
@@ -51,7 +51,7 @@ class Class {
     for (const auto& [method, bound] : methods) {
       NameFunction(L, bound.function, absl::StrCat(name, ":", method).c_str());
       lua_pushcfunction(L, bound.function);
-      // ToString knows what to say of a closed one.
+      // The function ToString also handles closed handles.
       if (std::strcmp(method, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);
       lua_setfield(L, -2, method);
     }
@@ -70,7 +70,7 @@ class Class {
     return 1;
   }
 
-  // The handle at `index`, or null where it is of another type.
+  // Returns the handle at `index`, or null if the value has another type.
   static Handle* Test(lua_State* L, int index) {
     void* memory = lua_touserdata(L, index);
     if (memory == nullptr || !lua_getmetatable(L, index)) return nullptr;
@@ -80,7 +80,7 @@ class Class {
     return same ? static_cast<Handle*>(memory) : nullptr;
   }
 
-  // The class itself: the metatable of its handles, whose __index holds the methods.
+  // Pushes the class: the metatable of its handles, whose __index contains the methods.
   static void PushClass(lua_State* L) { PushMetatable(L); }
 
   static bool IsOpen(lua_State* L, int index) {
@@ -96,7 +96,8 @@ class Class {
     return name;
   }
 
-  // To be kept for as long as the object is used: what runs meanwhile may close the handle.
+  // Returns a shared pointer that the caller must keep while it uses the object, because Lua code
+  // that runs meanwhile may close the handle.
   static Handle Read(lua_State* L, int index) {
     Handle* handle = Test(L, index);
     if (handle == nullptr) luaL_typerror(L, index, Name(L).c_str());
@@ -114,8 +115,8 @@ class Class {
     lua_pushlightuserdata(L, Key());
     lua_rawget(L, LUA_REGISTRYINDEX);
   }
-  // What is found by `x.name`: a table of its own, so that x.__index is not the metatable, in which
-  // a script could put a finalizer that never ends.
+  // Sets __index to a separate table of methods. If it were the metatable itself, a script could
+  // reach that as x.__index and add a finalizer that never returns.
   static void SetIndex(lua_State* L) {
     lua_newtable(L);
     lua_pushnil(L);
@@ -130,8 +131,8 @@ class Class {
     }
     lua_setfield(L, -2, "__index");
   }
-  // registry["moonring.classes"][name] = metatable, so that a test can hold the documentation
-  // against what is there.
+  // Stores registry["moonring.classes"][name] = metatable, for a test that compares the
+  // documentation with the registered classes.
   static void ListClass(lua_State* L, const char* name) {
     lua_getfield(L, LUA_REGISTRYINDEX, "moonring.classes");
     if (lua_isnil(L, -1)) {
@@ -144,8 +145,8 @@ class Class {
     lua_setfield(L, -2, name);
     lua_pop(L, 2);
   }
-  // Leaves an empty handle, whose destructor would do nothing: a script can reach this function,
-  // and call it twice.
+  // Finalizer (__gc). Leaves an empty handle instead of destroying it, because a script can reach
+  // this function and call it twice.
   static int Collect(lua_State* L) {
     if (Handle* handle = Test(L, 1)) handle->reset();
     return 0;
@@ -166,7 +167,8 @@ class Class {
   }
 };
 
-// A handle's object as a parameter: by shared_ptr, or by reference where the call does not keep it.
+// A handle's object as a function parameter: by shared_ptr, or by reference if the function does
+// not keep it.
 template <typename T>
 struct Value<std::shared_ptr<T>> {
   static std::shared_ptr<T> Read(lua_State* L, int index) {

@@ -10,7 +10,7 @@ struct DtypeName {
   at::ScalarType dtype;
 };
 
-// The first name of a dtype is its own; the others are PyTorch's.
+// The first name of each dtype is Moonring's; the others are PyTorch's.
 constexpr DtypeName kDtypeNames[] = {
     {"fp32", at::kFloat},
     {"fp64", at::kDouble},

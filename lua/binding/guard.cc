@@ -33,8 +33,7 @@ std::string NameOf(lua_State* L, lua_CFunction function) {
   return name;
 }
 
-// The bound function that runs, and how many arguments it was given beside the object that a method
-// is of.
+// The running native function, and its number of arguments, not counting a method's object.
 struct RunningCall {
   std::string name;
   bool is_method = false;
@@ -55,7 +54,7 @@ RunningCall Running(lua_State* L) {
   return call;
 }
 
-// The name is in the text only where the guard says the message alone.
+// The message contains the function's name only if the guard does not add it.
 [[noreturn]] void RefuseCall(lua_State* L, const RunningCall& call, absl::string_view wanted) {
   throw base::StatusError(absl::InvalidArgumentError(
       absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "wanted ", wanted, ", got ",
@@ -73,7 +72,7 @@ int Guarded(lua_State* L, lua_CFunction function) {
       status = absl::ResourceExhaustedError(base::OutOfMemory("data and libraries", 0));
   }
   {
-    // The place and the function are for who wrote the script; a command of the host's own says the
+    // Script line and function are for script authors; in Moonring's own commands the error is the
     // message alone.
     const std::string place = ScriptPlace(L);
     const std::string text =
@@ -81,7 +80,7 @@ int Guarded(lua_State* L, lua_CFunction function) {
                      absl::StatusCodeToString(status.code()), ": ", status.message());
     lua_pushlstring(L, text.data(), text.size());
   }
-  status = absl::OkStatus();  // nothing that owns memory is alive at the jump
+  status = absl::OkStatus();  // no object that owns memory is alive at the longjmp
   return lua_error(L);
 }
 

@@ -1,17 +1,17 @@
 #ifndef MOONRING_LUA_BINDING_GUARD_H_
 #define MOONRING_LUA_BINDING_GUARD_H_
 
-// The one barrier between C++ exceptions and Lua errors.
+// The only place where C++ exceptions become Lua errors.
 //
-// Every C function that Lua calls runs inside it (LuaJIT's wrapper mode). A std::exception becomes
-// a Lua error, one string:
+// Every C function called by Lua runs inside the guard (LuaJIT's wrapper mode). A std::exception
+// becomes a Lua error with one string:
 //
 //   sft.lua:12: comm.mesh: INVALID_ARGUMENT: sp=3 does not divide world size 8
 //
-// (the user's script and line where one is on the stack, the bound function, the status code, the
-// message). Lua's own errors pass through untouched: LuaJIT unwinds by the platform's unwinder, so
-// destructors run for them too, and nothing here catches `...`. Where the thread's stack comes to
-// its end (lua/binding/native_stack.h) a call is refused: RESOURCE_EXHAUSTED.
+// It contains the user's script and line (if one is on the stack), the native function, the status
+// code and the message. Lua's own errors pass through unchanged: LuaJIT unwinds with the platform's
+// unwinder, so destructors run for them too, and nothing here catches `...`. A call is refused with
+// RESOURCE_EXHAUSTED if the thread's stack is nearly full (lua/binding/native_stack.h).
 
 #include <string>
 #include <vector>
@@ -20,32 +20,33 @@
 
 namespace moonring::lua {
 
-// Installs the guard in this state. Throws std::runtime_error where LuaJIT was built without it.
+// Installs the guard in this state. Throws std::runtime_error if LuaJIT was built without support
+// for it.
 void InstallGuard(lua_State* L);
 
-// Tells the guard under which name the function is bound ("comm.mesh"), for its messages.
+// Sets the name of a native function ("comm.mesh") for the guard's messages.
 void NameFunction(lua_State* L, lua_CFunction function, const char* name);
 
-// "script.lua:12: " for the innermost Lua function on the stack that is not Moonring's own; ""
-// where there is none.
+// Returns "script.lua:12: " for the innermost Lua function on the stack that is not part of
+// Moonring; "" if there is none.
 std::string ScriptPlace(lua_State* L);
 
-// Whether a bound function, which this must be called from first, was given more than `most`
-// arguments; a nil at the end is none.
+// Whether a native function received more than `most` arguments; trailing nils are not counted.
+// Must be called before the function pushes anything.
 inline bool HasMoreArguments(lua_State* L, int most) {
   int count = lua_gettop(L);
   while (count > most && lua_isnil(L, count)) --count;
   return count > most;
 }
 
-// Refuses them: "Tensor:select: INVALID_ARGUMENT: wanted (integer), got 2 arguments". `wanted`: a
-// word for each parameter, the object of a method first.
+// Raises the error for too many arguments: "Tensor:select: INVALID_ARGUMENT: wanted (integer), got
+// 2 arguments". `wanted` has one word for each parameter, a method's object first.
 [[noreturn]] void RefuseArguments(lua_State* L, std::vector<std::string> wanted);
 [[noreturn]] void RefuseArguments(lua_State* L,
-                                  int most);  // of a function whose parameters have no words
+                                  int most);  // for a function without words for its parameters
 
-// Chunk names of Moonring's own Lua begin with this ("=moonring/config"), so that an error names
-// the user's line instead.
+// Prefix of the chunk names of Moonring's Lua modules ("=moonring/config"). Errors skip these and
+// name the user's line instead.
 inline constexpr char kOwnChunk[] = "=moonring/";
 
 }  // namespace moonring::lua

@@ -1,7 +1,8 @@
 #ifndef MOONRING_LUA_BINDING_HANDLES_H_
 #define MOONRING_LUA_BINDING_HANDLES_H_
 
-// Objects that pass between the bindings of different libraries and that no core has as one object.
+// Structs that pass between the bindings of different libraries and that none of the C++ libraries
+// defines.
 
 #include <memory>
 #include <optional>
@@ -25,31 +26,30 @@ struct ParameterList {
   base::Parameters parameters;
 };
 
-// What makes logits of hidden states: softcap tanh(scale W h / softcap), or scale W h where softcap
-// is 0.
+// The output head: logits = softcap tanh(scale W h / softcap), or scale W h if softcap is 0.
 struct Head {
   std::shared_ptr<base::Parameter> weight_VD;
   double scale = 1.0, softcap = 0.0;
   kernels::ProductChoice products;
 };
 
-// How a micro-batch's tokens see each other, in attention and in other mixers, and what a model
-// wants to know of its documents besides.
+// Which tokens of a micro-batch attend to which, for attention and for other mixers, and the facts
+// about its documents that a model needs.
 struct AttentionPlan {
   std::shared_ptr<attention::PlannedAttention> attention;
   std::shared_ptr<mixers::PlannedMixing> mixing;
-  at::Tensor lengths_T;  // of this rank's rows: comm::LengthsOfTokens
+  at::Tensor lengths_T;  // document length for each local row: comm::LengthsOfTokens
   bool shares_prefixes = false;
-  bool masks_have_parents = false;  // which `mixing` knows nothing of
+  bool masks_have_parents = false;  // not supported by `mixing`
 };
 
-// A strategy with the mesh whose sp axis it works on: the mesh owns the layout rule, the strategy
-// says which it needs.
+// An attention strategy with the mesh over whose sp axis it runs. The mesh owns the layout rule,
+// the strategy states which one it needs.
 struct MeshAttention {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<attention::Attention> strategy;
-  std::optional<std::string> kernels;  // chosen on a GPU, where there is a choice
-  mixers::MixingOptions mixing;        // of layers that are not softmax attention
+  std::optional<std::string> kernels;  // chosen on a GPU, if there is a choice
+  mixers::MixingOptions mixing;        // for layers other than softmax attention
 };
 
 }  // namespace moonring::lua

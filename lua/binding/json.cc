@@ -18,15 +18,15 @@ namespace {
   throw base::StatusError(absl::InvalidArgumentError(words));
 }
 
-// `room`: for what is made, and for its text.
+// `room`: memory charged for the value and for its text.
 Json ReadJsonValue(lua_State* L, int index, int depth, base::ChargedBytes& room) {
   constexpr int64_t
       kValue = 160,
-      kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
+      kTexts = 4;  // object member with its map node; a copy, and the growing text of the whole
   const int64_t bytes =
       lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
   base::ThrowIfError(room.Add(kValue + bytes, "JSON"));
-  if (depth > 100) RefuseJson("JSON: a table that is nested too deeply or holds itself");
+  if (depth > 100) RefuseJson("JSON: a table that is nested too deeply or contains itself");
   switch (lua_type(L, index)) {
     case LUA_TBOOLEAN:
       return lua_toboolean(L, index) != 0;
@@ -36,7 +36,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, base::ChargedBytes& room)
       const double number = lua_tonumber(L, index);
       if (number == std::floor(number) && std::fabs(number) < 9007199254740992.0)
         return static_cast<int64_t>(number);
-      return number;  // NaN and infinities become null, as JSON has none
+      return number;  // NaN and infinities become null, because JSON has none
     }
     case LUA_TTABLE:
       break;
@@ -49,12 +49,12 @@ Json ReadJsonValue(lua_State* L, int index, int depth, base::ChargedBytes& room)
   lua_pushnil(L);
   const bool empty = lua_next(L, index) == 0;
   if (!empty) lua_pop(L, 2);
-  if (size > 0 || empty) {  // an empty table is an empty list
+  if (size > 0 || empty) {  // an empty table becomes an empty list
     size_t keys = 0;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
     if (keys != size)
-      RefuseJson(absl::StrCat("JSON: a list of ", size,
-                              " with other keys beside its places, or with holes"));
+      RefuseJson(
+          absl::StrCat("JSON: a list of ", size, " items that also has other keys, or holes"));
     Json list = Json::array();
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));
@@ -63,7 +63,7 @@ Json ReadJsonValue(lua_State* L, int index, int depth, base::ChargedBytes& room)
     }
     return list;
   }
-  std::map<std::string, Json> sorted;  // Lua's order is arbitrary; a file should not be
+  std::map<std::string, Json> sorted;  // a file should not depend on Lua's arbitrary order
   lua_pushnil(L);
   while (lua_next(L, index) != 0) {
     if (lua_type(L, -2) != LUA_TSTRING)

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_BINDING_JSON_H_
 #define MOONRING_LUA_BINDING_JSON_H_
 
-// JSON values between Lua's stack and C++. A list is a Lua list, an object a table of names; null
-// is one value that is not nil, so that a key can be present and null.
+// JSON values between Lua's stack and C++. A list is a Lua list, an object is a table with string
+// keys. JSON null is a special value other than nil, so that a key can be present and null.
 
 #include <nlohmann/json.hpp>
 
@@ -45,10 +45,11 @@ void PushJson(lua_State* L, const AnyJson& value) {
   }
 }
 
-// The value at `index`, a place from the bottom. Keys of an object are sorted, since Lua's order is
-// arbitrary; an empty table is an empty list; whole numbers are integers. Throws INVALID_ARGUMENT
-// for what JSON has no form for: a function, a handle, a key that is no text, a list with holes, a
-// table that holds itself. The memory is charged.
+// Reads the value at the absolute stack position `index`. Object keys are sorted, because Lua's
+// order is arbitrary; an empty table becomes an empty list; whole numbers become integers. Throws
+// INVALID_ARGUMENT for values that JSON cannot represent: a function, a handle, a key that is not a
+// string, a list with holes, a table that contains itself. The memory is charged to the
+// confinement.
 Json ReadJson(lua_State* L, int index);
 
 template <>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kReserve = 256 << 10;
 
-// The lowest address of this thread's stack that may be used; 0 where nobody knows.
+// The lowest usable address of this thread's stack; 0 if unknown.
 uintptr_t Lowest() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;

@@ -52,17 +52,17 @@ void Options::CheckHandle(const char* key, bool open, const std::string& wanted)
   const char* came = luaL_typename(L_, -1);
   std::string words = came;
   if (luaL_callmeta(L_, -1,
-                    "__tostring")) {  // what a handle says of itself: another class, or closed
+                    "__tostring")) {  // a handle's description: another class, or closed
     if (const char* text = lua_tostring(L_, -1)) words = text;
     if (const size_t end = words.find('\n'); end != std::string::npos)
-      words = absl::StrCat(words.substr(0, end), " ..");  // a tensor's rows
+      words = absl::StrCat(words.substr(0, end), " ..");  // shortens a printed tensor
     lua_pop(L_, 1);
   }
   throw base::StatusError(absl::InvalidArgumentError(
       absl::StrCat("option '", key, "': wanted a ", wanted, ", got ", words)));
 }
 
-// A missing key is often a misspelt one: those that nothing has asked for yet are compared with it.
+// A missing key is often misspelt, so the message suggests the nearest key that was not read yet.
 void Options::Missing(const char* key) {
   std::string near;
   if (index_ != 0) {
@@ -87,7 +87,7 @@ void Options::Finish() {
   lua_pushnil(L_);
   while (lua_next(L_, index_) != 0) {
     lua_pop(L_, 1);
-    lua_pushvalue(L_, -1);  // lua_tostring would change the key that lua_next walks by
+    lua_pushvalue(L_, -1);  // lua_tostring would convert the key that lua_next needs
     const std::string key = lua_tostring(L_, -1) ? lua_tostring(L_, -1) : luaL_typename(L_, -1);
     lua_pop(L_, 1);
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_BINDING_OPTIONS_H_
 #define MOONRING_LUA_BINDING_OPTIONS_H_
 
-// The one table of named options that a function takes. Each key is asked for once; Finish()
-// refuses the keys that nobody asked for, with the nearest name:
+// The table of named options that a function accepts. Each key is read once; Finish() refuses all
+// keys that were not read, with the nearest known name:
 //
 //   Bind<[](Options options) {
 //     const int64_t sp = options.Get<int64_t>("sp", 1);
@@ -10,9 +10,9 @@
 //     options.Finish();
 //   }>
 //
-// Errors are Status exceptions (INVALID_ARGUMENT) that name the key, what came and what was wanted.
-// Only inside a list does an element of a wrong type give the error of Value<T>::Read. A type whose
-// Value<T> has a kLuaType is read from a value of that.
+// Errors are Status exceptions (INVALID_ARGUMENT) with the key, the value's type and the expected
+// type. Only an element of a wrong type inside a list raises the error of Value<T>::Read. If
+// Value<T> has a kLuaType, only values of that Lua type are accepted.
 
 #include <limits>
 #include <map>
@@ -58,7 +58,8 @@ class Options {
     if (!value.has_value()) Missing(key);
     return *std::move(value);
   }
-  // Leaves it on the stack: for what lives there alone, a function. Its index; 0 where absent.
+  // Leaves the option on the stack, for values that exist only in Lua, such as functions. Returns
+  // its index; 0 if absent.
   int Push(const char* key) { return PushField(key) ? lua_gettop(L_) : 0; }
   void Finish();
 
@@ -84,8 +85,8 @@ class Options {
     if constexpr (IsList<T>::value) return LUA_TTABLE;
     return LUA_TNONE;
   }
-  bool PushField(const char* key);  // false, and nothing pushed, where absent
-  // These look at the value on top.
+  bool PushField(const char* key);  // false, and nothing pushed, if absent
+  // The following functions check the value on top of the stack.
   void CheckType(const char* key, int wanted);
   void CheckInteger(const char* key, double least, double most);
   void CheckHandle(const char* key, bool open, const std::string& wanted);

@@ -16,7 +16,7 @@ constexpr int kDeepest = 100;
 
 PlainValue ReadPlainValue(lua_State* L, int index, int depth, base::ChargedBytes& room);
 
-// Whether the first `size` items are all numbers: then those.
+// If the first `size` items are all numbers, reads them and returns true.
 bool ReadNumbers(lua_State* L, int index, size_t size, std::vector<double>& numbers) {
   numbers.reserve(size);
   for (size_t i = 1; i <= size; ++i) {
@@ -32,7 +32,7 @@ bool ReadNumbers(lua_State* L, int index, size_t size, std::vector<double>& numb
   return true;
 }
 
-// Whether the key at `index` is a place of the list 1 .. size.
+// Whether the key at `index` is an index of the list, 1 .. size.
 bool IsPlace(lua_State* L, int index, size_t size) {
   if (lua_type(L, index) != LUA_TNUMBER) return false;
   const double key = lua_tonumber(L, index);
@@ -43,7 +43,7 @@ std::unique_ptr<PlainTable> ReadTable(lua_State* L, int index, int depth,
                                       base::ChargedBytes& room) {
   if (depth > kDeepest) {
     throw base::StatusError(
-        absl::InvalidArgumentError("a table that is nested too deeply or holds itself"));
+        absl::InvalidArgumentError("a table that is nested too deeply or contains itself"));
   }
   auto table = std::make_unique<PlainTable>();
   const size_t size = lua_objlen(L, index);

@@ -1,11 +1,12 @@
 #ifndef MOONRING_LUA_BINDING_PLAIN_VALUE_H_
 #define MOONRING_LUA_BINDING_PLAIN_VALUE_H_
 
-// A value of Lua outside of any state, by which one state hands it to another: nil, null, a
-// boolean, a number, a string (any bytes), or a table of such.
+// A Lua value outside of any Lua state, used to copy it from one state to another: nil, null, a
+// boolean, a number, a string (any bytes), or a table of these.
 //
-// Not by way of JSON, which has no NaN, no holes in a list and no bytes that are not UTF-8, and
-// takes several times as long: a list of numbers is kept as such, 8 bytes each.
+// JSON is not used for this, because it has no NaN, no lists with holes and no bytes that are not
+// UTF-8, and takes several times as long. A list of numbers is stored as such, with 8 bytes for
+// each.
 
 #include <memory>
 #include <string>
@@ -20,19 +21,21 @@ namespace moonring::lua {
 struct PlainTable;
 struct PlainNull {};
 
-// std::monostate is nil.
+// std::monostate represents nil.
 using PlainValue =
     std::variant<std::monostate, PlainNull, bool, double, std::string, std::unique_ptr<PlainTable>>;
 
 struct PlainTable {
-  std::vector<double> numbers;                            // the list, where all of it is numbers
-  std::vector<PlainValue> items;                          // else the list
-  std::vector<std::pair<PlainValue, PlainValue>> fields;  // what has another key
+  std::vector<double> numbers;                            // the list part, if all its items are
+                                                          // numbers
+  std::vector<PlainValue> items;                          // else the list part
+  std::vector<std::pair<PlainValue, PlainValue>> fields;  // entries with other keys
 };
 
-// The value at `index`, a place from the bottom, and all below it; metatables are not looked at.
-// Throws INVALID_ARGUMENT for a function, a handle, a coroutine, a table that is nested a hundred
-// times or holds itself, RESOURCE_EXHAUSTED where the confinement has no room for the copy.
+// Copies the value at the absolute stack position `index`, with nested tables; metatables are
+// ignored. Throws INVALID_ARGUMENT for a function, a handle, a coroutine, a table nested a hundred
+// levels deep or containing itself, and RESOURCE_EXHAUSTED if the memory limit leaves no room for
+// the copy.
 PlainValue ReadPlain(lua_State* L, int index);
 
 void PushPlain(lua_State* L, const PlainValue& value);

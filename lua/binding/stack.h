@@ -1,18 +1,19 @@
 #ifndef MOONRING_LUA_BINDING_STACK_H_
 #define MOONRING_LUA_BINDING_STACK_H_
 
-// Values between Lua's stack and C++, by type.
+// Typed values between Lua's stack and C++.
 //
-//   Value<T>::Read(L, index)   the argument at `index` as a T, or a Lua error that names what was
-//   wanted and what came Value<T>::Push(L, value)   pushes it; returns how many values it pushed
+//   Value<T>::Read(L, index)   the argument at `index` as a T, or a Lua error with the expected and
+//                              the actual type
+//   Value<T>::Push(L, value)   pushes it; returns how many values it pushed
 //
-// Scalars, strings, std::optional, std::vector (a Lua list) and std::tuple (several results) are
-// here; bound classes add themselves in class.h. absl::Status and StatusOr push nothing or their
-// value, and throw where they are bad.
+// This file covers scalars, strings, std::optional, std::vector (a Lua list) and std::tuple
+// (several results); class.h adds native classes. absl::Status pushes nothing and StatusOr its
+// value; both throw if they are an error.
 //
-// What scripts call is a Bound, made by Bind or BindRaw. It refuses arguments beyond those that it
-// takes: one that is dropped in silence is a wish that is not met (x:sum(1) would add up
-// everything). A nil at the end is no argument.
+// Functions that scripts call are of type Bound, made by Bind or BindRaw. A Bound refuses surplus
+// arguments, because an ignored argument is usually a mistake (x:sum(1) would silently sum over
+// everything). A trailing nil is not counted as an argument.
 
 #include <cmath>
 #include <cstdint>
@@ -34,7 +35,7 @@
 
 namespace moonring::lua {
 
-// Whether a number is whole, and small enough that a double holds each whole number up to it.
+// Whether a number is an integer in the range where a double represents every integer exactly.
 inline bool IsWhole(double number) {
   return number == std::floor(number) && std::fabs(number) <= 9007199254740992.0;
 }
@@ -43,7 +44,7 @@ template <typename T, typename = void>
 struct Value;
 
 template <typename T>
-class Class;  // class.h: a bound object; as a parameter T& it is the object behind a handle
+class Class;  // class.h: a native class; as a parameter T& it is the object behind a handle
 
 template <typename T>
 struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
@@ -125,7 +126,7 @@ struct Value<std::vector<T>> {
   }
 };
 
-// Names to numbers, and the like.
+// Tables with string keys, as a map.
 template <typename T>
 struct Value<std::map<std::string, T>> {
   static std::map<std::string, T> Read(lua_State* L, int index) {
@@ -167,7 +168,7 @@ struct Value<absl::StatusOr<T>> {
   }
 };
 
-// A function's result where it has pushed them itself.
+// Result of a function that has pushed its results itself.
 struct Pushed {
   int count;
 };
@@ -195,15 +196,15 @@ struct IsShared<std::shared_ptr<T>> : std::true_type {
   using Inner = T;
 };
 
-// The object behind a handle, held for the length of the call: a callback, or a metamethod of an
-// options table, may close the handle meanwhile.
+// Keeps the object behind a handle alive during a call, in which a callback, or a metamethod of an
+// options table, may close the handle.
 template <typename T>
 struct Held {
   std::shared_ptr<T> object;
   operator T&() const { return *object; }
 };
 
-// The state itself may be a parameter; it takes no argument off the stack.
+// Reads one argument. A parameter of type lua_State* receives the state and takes no argument.
 template <typename T>
 auto Argument(lua_State* L, int& index) {
   if constexpr (std::is_same_v<T, lua_State*>) {
@@ -216,7 +217,7 @@ auto Argument(lua_State* L, int& index) {
   }
 }
 
-// What a parameter is called in the message about too many of them.
+// A parameter's name in the message about surplus arguments.
 template <typename T>
 std::string WordFor(lua_State* L) {
   using B = Bare<T>;
@@ -250,7 +251,7 @@ int Apply(lua_State* L, Result (*function)(Args...)) {
   constexpr int kMost = (0 + ... + !std::is_same_v<Args, lua_State*>);
   if (HasMoreArguments(L, kMost)) RefuseArguments(L, WordsFor<Args...>(L));
   int index = 1;
-  // Braces fix the order: the arguments are read from left to right.
+  // Braces guarantee that the arguments are read from left to right.
   std::tuple<decltype(Argument<Args>(L, index))...> arguments{Argument<Args>(L, index)...};
   if constexpr (std::is_void_v<Result>) {
     std::apply(function, std::move(arguments));
@@ -262,14 +263,14 @@ int Apply(lua_State* L, Result (*function)(Args...)) {
 
 }  // namespace internal
 
-// A function that scripts call; explicit, so that none is registered which does not look how much
-// it was given.
+// A function that scripts call. The constructor is explicit, so that no function is registered that
+// does not check its number of arguments.
 struct Bound {
   constexpr explicit Bound(lua_CFunction of) : function(of) {}
   lua_CFunction function;
 };
 
-// The same under its name, in a class or a module.
+// A function with its name in a class or a module.
 struct NamedFunction {
   const char* name;
   Bound bound;
@@ -291,12 +292,13 @@ int CallRaw(lua_State* L) {
 
 }  // namespace internal
 
-// Out of a captureless lambda or a function: Bind<[](int64_t a, std::string b) { return a; }>.
+// Makes a Bound from a captureless lambda or a function: Bind<[](int64_t a, std::string b) { return
+// a; }>.
 template <auto F>
 inline constexpr Bound Bind{&internal::Call<F>};
 
-// Out of a lua_CFunction, which reads its arguments itself: so many at the most, the object of a
-// method among them.
+// Makes a Bound from a lua_CFunction that reads its arguments itself, at most kMost of them,
+// including a method's object.
 template <auto F, int kMost>
 inline constexpr Bound BindRaw{&internal::CallRaw<F, kMost>};
 

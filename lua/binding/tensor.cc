@@ -13,15 +13,16 @@
 namespace moonring::lua {
 namespace {
 
-constexpr size_t kCollectEach = size_t{1} << 30;  // bytes
-constexpr int kLookEach = 64;                     // tensors and calls between two looks at the heap
+constexpr size_t kCollectEach = size_t{1} << 30;  // bytes reported between two garbage collections
+constexpr int kLookEach = 64;                     // tensors and calls between two checks of the
+                                                  // heap
 
 struct NotedWeight {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   std::string refusal;
 };
 
-// The tensors of one scope. Those that are gone already are forgotten as the list grows.
+// The tensors of one scope. References to destroyed ones are removed as the list grows.
 class ScopedHandles {
  public:
   void Add(const std::shared_ptr<TensorHandle>& handle) {
@@ -42,9 +43,9 @@ class ScopedHandles {
 struct TensorBook {
   size_t charged = 0;
   int until_look = kLookEach;
-  // By storage. An address may be another's since, once the weak pointer is expired.
+  // By storage. If the weak pointer has expired, the address may belong to another storage.
   absl::flat_hash_map<const c10::StorageImpl*, NotedWeight> weights;
-  size_t live_weights = 1;  // after the last removal of expired ones
+  size_t live_weights = 1;  // number after the last removal of expired entries
   std::vector<ScopedHandles> scopes;
 };
 
@@ -63,7 +64,7 @@ int CollectBook(lua_State* L) {
   return 0;
 }
 
-// One open scope; closes its tensors however the scope is left.
+// An open scope; its destructor closes the tensors, also after an error.
 class OpenScope {
  public:
   explicit OpenScope(TensorBook& book) : book_(book) { book_.scopes.emplace_back(); }
@@ -76,7 +77,7 @@ class OpenScope {
       if (!handle->kept) {
         handle->tensor.reset();
       } else if (!book_.scopes.empty()) {
-        handle->kept = false;  // moved out by one scope: the next one has it
+        handle->kept = false;  // moved out of this scope only; it belongs to the next outer one
         book_.scopes.back().Add(handle);
       }
     }
@@ -84,7 +85,7 @@ class OpenScope {
   OpenScope(const OpenScope&) = delete;
   OpenScope& operator=(const OpenScope&) = delete;
 
-  // Moves a tensor of this scope out of it; one of an outer scope stays where it is.
+  // Moves a tensor out of this scope; a tensor of an outer scope is unaffected.
   void Keep(const std::shared_ptr<TensorHandle>& handle) {
     for (const std::weak_ptr<TensorHandle>& mine : book_.scopes.back().all()) {
       if (mine.lock() == handle) handle->kept = true;
@@ -101,7 +102,7 @@ at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& ha
   return handle->tensor;
 }
 
-// Throws where more than the confinement allows is taken, and collecting garbage frees too little.
+// Throws if more memory than allowed is used after a garbage collection.
 void CheckHeap(lua_State* L, base::Confinement& confinement) {
   confinement.CountHeap();
   if (confinement.charged() <= confinement.memory()) return;
@@ -110,8 +111,8 @@ void CheckHeap(lua_State* L, base::Confinement& confinement) {
   if (confinement.charged() <= confinement.memory()) return;
   throw base::StatusError(absl::ResourceExhaustedError(
       absl::StrCat("out of memory: ", confinement.charged(),
-                   " bytes are taken by tensors, their handles and graphs, scripts and what "
-                   "libraries keep, as --sandbox-memory allows ",
+                   " bytes are used by tensors, their handles and graphs, scripts and "
+                   "libraries, and --sandbox-memory allows ",
                    confinement.memory())));
 }
 
@@ -166,7 +167,8 @@ void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation) {
     base::ThrowIfError(
         absl::InvalidArgumentError(absl::StrCat(operation, ": ", found->second.refusal)));
   }
-  base::CountWritten(base::MemoryPart::kWeights, into);  // it may be a file's pages until now
+  base::CountWritten(base::MemoryPart::kWeights, into);  // a memory-mapped page may become private
+                                                         // by the write
 }
 
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
@@ -182,13 +184,13 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   auto handle = std::make_shared<TensorHandle>(TensorHandle{tensor});
   TensorBook& book = Book(L);
   if (!book.scopes.empty()) book.scopes.back().Add(handle);
-  // A view's bytes are charged already; a sparse tensor has none of its own.
+  // A view's bytes are already counted; a sparse tensor has no storage of its own.
   if (tensor.has_storage() && !tensor.is_view()) book.charged += tensor.storage().nbytes();
   Class<TensorHandle>::Push(L, std::move(handle));
   const std::shared_ptr<base::Confinement>& confinement = base::CurrentConfinement();
   const bool limited =
       confinement != nullptr &&
-      confinement->memory() > 0;  // then a limit should not be reached by what is dropped
+      confinement->memory() > 0;  // then unused tensors must not use up the memory limit
   if (book.charged >= (limited
                            ? std::min(kCollectEach, static_cast<size_t>(confinement->memory()) / 8)
                            : kCollectEach)) {

@@ -1,16 +1,15 @@
 #ifndef MOONRING_LUA_BINDING_TENSOR_H_
 #define MOONRING_LUA_BINDING_TENSOR_H_
 
-// Tensors as Lua handles. LuaJIT cannot see a tensor's bytes, so a thousand dropped handles of 100
-// MB would stay:
+// Tensors as Lua handles. LuaJIT's garbage collector does not see a tensor's bytes, so a thousand
+// unused handles of 100 MB could accumulate. Therefore:
 //
-//   - each push charges the tensor's bytes, and a full collection runs once a GiB has been charged;
-//   - `moonring.scope(fn)` lets go, at its end, of every tensor made inside it, but for those that
-//   fn returns or that
-//     were moved out by `x:keep()`. The storage lives on where C++ (an autograd graph, say) still
-//     holds it.
+// - Each push reports the tensor's bytes, and a full collection runs after each GiB reported.
+// - `moonring.scope(fn)` closes, at its end, every tensor created inside it, except those that fn
+//   returns or that `x:keep()` moved out.
 //
-// A handle that was let go is closed: any use of it is an error.
+// The storage stays alive while C++ (such as the autograd graph) references it. Any use of a closed
+// handle is an error.
 
 #include <memory>
 #include <string>
@@ -30,39 +29,39 @@ struct TensorHandle {
   bool kept = false;
 };
 
-// Must run before any tensor is pushed: the book of charged bytes and open scopes, one a state.
+// Creates a state's record of reported bytes and open scopes. Must run before any tensor is pushed.
 void OpenTensorBook(lua_State* L);
 
-// To be called by what makes something for a script: where --sandbox-memory counts the heap, each
-// 64th time looks how much of it is taken. Throws a StatusError (RESOURCE_EXHAUSTED) where that is
-// more than there may be, and collecting garbage frees too little.
+// Call this from functions that create objects for a script. If --sandbox-memory limits the heap,
+// every 64th call checks how much of it is used. Throws a StatusError (RESOURCE_EXHAUSTED) if that
+// exceeds the limit and garbage collection does not free enough.
 void LookAtHeap(lua_State* L);
 
-// Tells CheckWrite that this storage is a weight's. `refusal`: why nothing may be written into it,
-// where it is a copy of what lies elsewhere, so that a write would be lost; "": it may.
+// Registers this storage as a model weight's, for CheckWrite. `refusal`: why it must not be written
+// to, if it is a copy of a weight stored elsewhere, so that a write would be lost; "" if it may be.
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal);
 
-// To be called before `operation` writes into a tensor: throws where it is a weight that nothing
-// may be written into, and accounts for pages that were a file's until now.
+// Call this before `operation` writes into a tensor. Throws if it is a read-only copy of a weight.
+// Accounts for memory-mapped pages that become private by the write.
 void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation);
 
-// The class and its operations (bind_tensor.cc).
+// Registers the class and its methods (bind_tensor.cc).
 void RegisterTensor(lua_State* L);
 
-// scope(fn, ...): runs fn(...), closes what it left open, returns what it returned.
+// scope(fn, ...): runs fn(...), closes the tensors that it left open, and returns its results.
 int Scope(lua_State* L);
 
 template <>
 struct Value<at::Tensor> {
   static constexpr const char* kWord = "Tensor";
   static at::Tensor Read(lua_State* L, int index);
-  static int Push(lua_State* L, const at::Tensor& tensor);  // nil where undefined
+  static int Push(lua_State* L, const at::Tensor& tensor);  // nil if undefined
 };
 
-// A tensor among named options; undefined where absent. An error where it is closed.
+// Reads an optional tensor from the options; undefined if absent. Throws for a closed tensor.
 at::Tensor TensorOption(Options& options, const char* key);
 
-// The same where it must be there.
+// Reads a required tensor from the options.
 at::Tensor NeededTensor(Options& options, const char* key);
 
 }  // namespace moonring::lua

@@ -12,8 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// What can be known of a configuration before it is a job's turn. It runs confined, so a path that
-// leads out is refused too.
+// Checks a configuration before its job starts. It runs in the sandbox, so that paths outside the
+// root are refused too.
 constexpr char kCheck[] = R"lua(
   local moonring = require "moonring"
   function check(path)
@@ -33,8 +33,8 @@ int Number(const std::string& id) {
              : std::atoi(id.c_str());
 }
 
-// The words of an error for those who asked over the network: without the status word, and without
-// where in a script of ours it was.
+// The text of an error for network clients: without the status word, and without the line in
+// Moonring's script.
 std::string Words(const std::string& error) {
   for (const char* word :
        {"INVALID_ARGUMENT: ", "NOT_FOUND: ", "PERMISSION_DENIED: ", "FAILED_PRECONDITION: "}) {
@@ -94,7 +94,7 @@ moonring_code Jobs::Check(const std::string& config, std::string& error) const {
 Jobs::Added Jobs::Add(const json& configuration) {
   if (!configuration.is_object())
     return {400, "", "wanted a JSON object of a configuration's keys"};
-  struct Checking {  // while it is counted; an exception ends it too
+  struct Checking {  // counts this check; its destructor also runs after an exception
     Jobs* jobs;
     ~Checking() {
       const std::lock_guard<std::mutex> lock(jobs->mutex_);
@@ -116,7 +116,7 @@ Jobs::Added Jobs::Add(const json& configuration) {
     checking.reset(new Checking{this});
     std::error_code failed;
     fs::create_directories(jobs, failed);
-    do {  // a number that no job has had, before this process either
+    do {  // find a number that no job has had, even in an earlier process
       number = ++last_;
       folder = jobs / std::to_string(number);
     } while (!failed && !fs::create_directory(folder, failed));

@@ -2,18 +2,19 @@
 //
 //   service --root FOLDER [--port N] [--workers N] [--threads N] [--memory MIB] [--keep N]
 //
-//   POST   /jobs      a configuration as JSON. 202 {"id": "1"}. 400 {"error": ..} where it is seen
-//                     to be wrong, 403 where it names a file outside of the folder, 429 where too
-//                     many jobs wait. What only the run can see (its data) ends the job.
-//   GET    /jobs      all that wait or run, and the last that have ended (--keep, default 1000)
+//   POST   /jobs      Body: a configuration as JSON. 202 {"id": "1"}. 400 {"error": ..} for an
+//                     invalid configuration, 403 if it names a file outside of the folder, 429 if
+//                     too many jobs are waiting. Errors in the data are found later, by the job.
+//   GET    /jobs      all jobs that wait or run, and the last ones that ended (--keep, default
+//          1000)
 //   GET    /jobs/ID   {"id", "status", "progress", "metrics", "error"}
 //   DELETE /jobs/ID   cancels it
 //
-// It listens on 127.0.0.1 alone and asks nobody who they are: put what does in front of it. A page
-// in a browser of this machine is kept out: a request must name 127.0.0.1 or localhost as its Host,
-// come from no other origin, and with a body be application/json. A job may take --memory MiB of
-// tensors and Lua's heap (default: the machine's, shared by the workers and one check). Paths are
-// relative to the folder. SIGINT and SIGTERM end the service.
+// The service listens on 127.0.0.1 only and has no authentication: put a proxy that authenticates
+// in front of it. Web pages in a local browser are kept out: a request must have 127.0.0.1 or
+// localhost as its Host, no other Origin, and with a body the type application/json. A job may use
+// --memory MiB for tensors and the Lua heap (default: the machine's memory, divided among the
+// workers and one check). Paths are relative to the folder. SIGINT and SIGTERM end the service.
 
 #include <pthread.h>
 #include <signal.h>
@@ -43,14 +44,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostBytes = 1 << 20;  // of a request
+constexpr size_t kMostBytes = 1 << 20;  // of a request's body
 constexpr int kMostNesting =
-    100;  // of its values: what is done with them goes a call deeper a level
+    100;  // nesting of values, which are processed by recursive function calls
 
-constexpr int kAtATime = 8;  // requests that are answered
-constexpr int kOpen = 32;    // and with those that wait; a further one is not accepted yet
+constexpr int kAtATime = 8;  // requests that are answered at the same time
+constexpr int kOpen = 32;    // including those that wait; further connections are not accepted
 
-// httplib's pool, whose queue has no end of its own.
+// httplib's thread pool with a bounded queue.
 class BoundedPool : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> answer) override {
@@ -85,8 +86,9 @@ std::string MediaType(const httplib::Request& request) {
   return type;
 }
 
-// A browser sends a page's requests anywhere, and says whose they are. One that has this machine's
-// address under a name of its own (DNS rebinding) says that name.
+// Refuses requests from web pages. A browser sends a page's requests to any address, with the
+// page's origin. With DNS rebinding, where another name resolves to this machine, the Host is that
+// name.
 bool Refuse(const httplib::Request& request, httplib::Response& response, int port) {
   const std::string host = request.get_header_value("Host"),
                     origin = request.get_header_value("Origin");
@@ -107,7 +109,7 @@ bool Refuse(const httplib::Request& request, httplib::Response& response, int po
 void Serve(httplib::Server& server, moonring::examples::Jobs& jobs, const int& port) {
   server.new_task_queue = [] { return new BoundedPool; };
   server.set_keep_alive_max_count(
-      1);  // the body of a refused request is not read: it must not be taken for the next one
+      1);  // closes it: a refused request's unread body must not be parsed as the next one
   server.set_payload_max_length(kMostBytes);
   server.set_pre_routing_handler(
       [&port](const httplib::Request& request, httplib::Response& response) {
@@ -186,7 +188,7 @@ int main(int argc, char** argv) {
   if (options.memory == 0)
     options.memory =
         int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / (options.workers + 1);
-  moonring_count_memory();  // before any thread makes a tensor
+  moonring_count_memory();  // before any thread creates a tensor
   if (chdir(options.root.c_str()) != 0) {
     std::fprintf(stderr, "service: cannot change to %s\n", options.root.c_str());
     return 2;
@@ -197,7 +199,8 @@ int main(int argc, char** argv) {
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ends,
-                  nullptr);  // before any thread, so that all have it: one waits for them below
+                  nullptr);  // before any thread starts, so that all block the signals; sigwait
+                             // below takes them
 
   moonring::examples::Jobs jobs(options);
   httplib::Server server;
@@ -216,7 +219,7 @@ int main(int argc, char** argv) {
     server.listen_after_bind();
     ended = true;
   });
-  // server.stop() before it runs would be lost.
+  // Calling server.stop() before the server runs would have no effect.
   while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::printf("listening on http://127.0.0.1:%d\n", port);
   std::fflush(stdout);

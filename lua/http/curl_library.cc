@@ -10,7 +10,7 @@
 namespace moonring::lua {
 namespace {
 
-// Debian's flavours by the library of their TLS; elsewhere there is the first alone.
+// The second name is Debian's variant built with GnuTLS.
 constexpr const char* kNames[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 absl::Status Missing(const std::string& why) {

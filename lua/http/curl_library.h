@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_HTTP_CURL_LIBRARY_H_
 #define MOONRING_LUA_HTTP_CURL_LIBRARY_H_
 
-// libcurl, opened at run time: who asks nothing of a network needs none of it, and it brings a
-// dozen libraries along (TLS, Kerberos, LDAP, ..), so no program links it.
+// libcurl, loaded at run time. Programs are not linked with it, because it depends on a dozen
+// further libraries (TLS, Kerberos, LDAP, ..) that are only needed for network requests.
 
 #include <curl/curl.h>
 
@@ -10,7 +10,7 @@
 
 namespace moonring::lua {
 
-// The functions that are called (http.cc), each as curl.h declares it.
+// The functions that http.cc calls, as declared in curl.h.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init;
   decltype(&curl_easy_init) easy_init;
@@ -29,7 +29,8 @@ struct CurlLibrary {
   decltype(&curl_slist_free_all) slist_free_all;
 };
 
-// FAILED_PRECONDITION where this machine has none, or one of before 7.66 (2019). It stays loaded.
+// Loads the library permanently. FAILED_PRECONDITION if it is not installed or older than 7.66
+// (2019).
 absl::StatusOr<CurlLibrary> OpenCurl();
 
 }  // namespace moonring::lua

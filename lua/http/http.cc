@@ -16,11 +16,11 @@
 namespace moonring::lua {
 namespace {
 
-constexpr size_t kErrorBytes = 64 << 10;  // of an error's body
+constexpr size_t kErrorBytes = 64 << 10;  // kept of an error's body
 constexpr int kRedirects = 10;
 constexpr std::chrono::milliseconds kTick(100);
 
-// "https://host:443" of "https://host:443/path"; libcurl's own addresses are in this form too.
+// Returns "https://host:443" for "https://host:443/path". libcurl's addresses have this form too.
 std::string OriginOf(absl::string_view url) {
   const size_t scheme = url.find("://");
   if (scheme == absl::string_view::npos) return "";
@@ -33,7 +33,7 @@ std::string OriginOf(absl::string_view url) {
   return origin;
 }
 
-// Whether "http://127.0.0.1:80" is this machine.
+// Whether an origin such as "http://127.0.0.1:80" is this machine.
 bool IsOwn(absl::string_view origin) {
   absl::string_view host = origin.substr(std::min(origin.find("://") + 3, origin.size()));
   const size_t name_end = absl::StartsWith(host, "[") ? host.find(']') : 0;
@@ -41,7 +41,7 @@ bool IsOwn(absl::string_view origin) {
   return comm::IsLoopback(host);
 }
 
-// A file or a folder in place of the system's, by the first variable that is set; "": none.
+// The file or folder of certificates from the first variable that is set; "": the system's.
 std::string Certificates() {
   for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* value = std::getenv(name);
@@ -66,10 +66,10 @@ struct Http::Exchange {
   CURL* easy = nullptr;
   curl_slist* sent = nullptr;
   HttpAnswer answer;
-  std::string next;      // where a redirect leads
-  bool in_body = false;  // on_head was told
+  std::string next;      // target of a redirect
+  bool in_body = false;  // on_head has been called
   int redirects = 0;
-  absl::Status failure;  // of the request's own functions
+  absl::Status failure;  // an error of the request's callbacks
   char words[CURL_ERROR_SIZE] = "";
 
   bool is_ok() const { return answer.code >= 200 && answer.code < 300; }
@@ -77,7 +77,8 @@ struct Http::Exchange {
   static size_t TakeHeader(char* bytes, size_t, size_t size, void* self) {
     HttpAnswer& answer = static_cast<Exchange*>(self)->answer;
     absl::string_view line(bytes, size);
-    if (absl::StartsWith(line, "HTTP/")) {  // a new answer: after 100 Continue, a proxy's CONNECT
+    if (absl::StartsWith(line, "HTTP/")) {  // starts a new answer: after 100 Continue, or a proxy's
+                                            // CONNECT
       answer.headers.clear();
       size_t end = std::min(line.find(' '), line.size() - 1) + 1;
       answer.code = 0;
@@ -106,7 +107,7 @@ struct Http::Exchange {
       if (static_cast<int64_t>(body.size() + size) > most) {
         exchange.failure = absl::ResourceExhaustedError(
             absl::StrCat("the answer is longer than ", most >> 20, " MiB"));
-        return size + 1;  // any other number ends it
+        return size + 1;  // any other value aborts the transfer
       }
       body.append(bytes, size);
       return size;
@@ -157,7 +158,7 @@ void Http::Start(HttpRequest request, Done done) {
   Send(exchange);
 }
 
-// The request to `next`.
+// Sends the request to `next`.
 void Http::Send(Exchange& exchange) {
   const HttpRequest& request = exchange.request;
   exchange.answer = {.url = std::exchange(exchange.next, "")};
@@ -166,7 +167,7 @@ void Http::Send(Exchange& exchange) {
   const auto set = [&](CURLoption option, auto value) { curl_.easy_setopt(easy, option, value); };
   set(CURLOPT_URL, exchange.answer.url.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
-  set(CURLOPT_NOSIGNAL, 1L);  // timeouts by the clock: signals are the run's
+  set(CURLOPT_NOSIGNAL, 1L);  // no SIGALRM for timeouts: signals belong to the run
   set(CURLOPT_USERAGENT, "moonring");
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_seconds * 1000));
@@ -189,7 +190,7 @@ void Http::Send(Exchange& exchange) {
   const auto send = [&](const std::string& header) {
     exchange.sent = curl_.slist_append(exchange.sent, header.c_str());
   };
-  send("Accept-Encoding: identity");  // sizes and checksums are of the bytes as they lie there
+  send("Accept-Encoding: identity");  // sizes and checksums are of the uncompressed bytes
   if (!request.token.empty() && origin == OriginOf(request.url))
     send(absl::StrCat("Authorization: Bearer ", request.token));
   if (request.json.has_value()) {
@@ -197,7 +198,7 @@ void Http::Send(Exchange& exchange) {
     set(CURLOPT_POSTFIELDS, request.json->data());
     for (const char* header : {"Content-Type: application/json", "Accept: application/json"})
       send(header);
-    send("Expect:");  // a long one too is sent at once
+    send("Expect:");  // long bodies are also sent without waiting for 100 Continue
   }
   if (request.first > 0 || request.last >= 0) {
     const std::string last = request.last >= 0 ? absl::StrCat(request.last) : "";

@@ -1,19 +1,19 @@
 #ifndef MOONRING_LUA_HTTP_HTTP_H_
 #define MOONRING_LUA_HTTP_HTTP_H_
 
-// Requests by HTTP and HTTPS, several at once on one thread (libcurl's multi interface).
+// HTTP and HTTPS requests, several at once on one thread (libcurl's multi interface).
 //
-// A redirect is followed here, so that what is sent where is plain: the token goes to the scheme,
-// host and port of the request's own address alone, and never from https to http; what is posted
-// goes nowhere else at all. Certificates are checked: by the system's, or by a file or a folder
-// that REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE names. Proxies are those of the
-// environment, as libcurl reads it, but for this machine's own addresses.
+// Redirects are followed here and not by libcurl, to control what is sent where. The token is only
+// sent to the scheme, host and port of the request's own address, and never from https to http; a
+// posted body is never sent to another address. Certificates are verified with the system's, or
+// with a file or folder named by REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE. Proxies come
+// from the environment, as in libcurl, but are not used for this machine's own addresses.
 //
-// An answer of any code is an answer. Fails with UNAVAILABLE for a connection that breaks,
-// DEADLINE_EXCEEDED for one that stands still, NOT_FOUND where there is none to be had (no such
-// host, refused), FAILED_PRECONDITION for a certificate that is not trusted, INVALID_ARGUMENT for
-// what is no address, RESOURCE_EXHAUSTED for a body that is too long, CANCELLED, and as the
-// request's own functions do.
+// An answer with any status code is a success here. Errors: UNAVAILABLE for a broken connection,
+// DEADLINE_EXCEEDED for one without progress, NOT_FOUND if no connection is possible (unknown host,
+// refused), FAILED_PRECONDITION for an untrusted certificate, INVALID_ARGUMENT for an invalid
+// address, RESOURCE_EXHAUSTED for a body that is too long, CANCELLED, and the errors of the
+// request's callbacks.
 
 #include <chrono>
 #include <cstdint>
@@ -34,12 +34,12 @@ namespace moonring::lua {
 
 struct HttpAnswer {
   int code = 0;
-  std::string reason;                          // "OK"; "" where the server says none
-  std::map<std::string, std::string> headers;  // names in small letters; of the last answer
-  std::string body;  // where no function took it; of an error the first 64 KiB
-  std::string url;   // whose answer it is
+  std::string reason;                          // "OK"; "" if the server sends none
+  std::map<std::string, std::string> headers;  // lower-case names; from the last answer
+  std::string body;  // if no callback received it; of an error the first 64 KiB
+  std::string url;   // final address, after redirects
 
-  std::string header(const std::string& name) const {  // "" where it is not there
+  std::string header(const std::string& name) const {  // "" if absent
     const auto found = headers.find(name);
     return found == headers.end() ? "" : found->second;
   }
@@ -47,15 +47,16 @@ struct HttpAnswer {
 
 struct HttpRequest {
   std::string url;
-  bool head = false;                // the headers alone
-  std::optional<std::string> json;  // is posted
+  bool head = false;                // only request the headers
+  std::optional<std::string> json;  // body to POST
   std::string token;
-  bool follows_elsewhere = true;  // else a redirect that names a host is the answer
-  int64_t first = 0, last = -1;   // bytes that are wanted; last -1: to the end
+  bool follows_elsewhere = true;  // false: a redirect with a host name is returned as the answer
+  int64_t first = 0, last = -1;   // requested byte range; last -1: to the end
   double connect_seconds = 10, idle_seconds = 10;
-  int64_t most_bytes = int64_t{256} << 20;                       // of a body that no function takes
-  std::function<absl::Status(const HttpAnswer&)> on_head;        // of a body that on_body takes
-  std::function<absl::Status(absl::string_view bytes)> on_body;  // of 2xx alone
+  int64_t most_bytes = int64_t{256} << 20;                       // limit for a body without
+                                                                 // callback
+  std::function<absl::Status(const HttpAnswer&)> on_head;        // called before on_body
+  std::function<absl::Status(absl::string_view bytes)> on_body;  // only for status 2xx
 };
 
 class Http {
@@ -67,14 +68,15 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // `done` is called by Run, once.
+  // Starts a request. Run calls `done` once.
   void Start(HttpRequest request, Done done);
-  // Goes on with all that was started, for about so long, less where something comes to an end.
+  // Processes all started requests for about this long, or until one of them ends.
   void Run(std::chrono::milliseconds most);
-  // Gives up all that was started; no `done` is called.
+  // Aborts all started requests without calling `done`.
   void Drop();
 
-  // One request to its end, while no other is open. `stop` is asked some ten times a second.
+  // Processes one request until it ends; no other may be active. `stop` is called about ten times a
+  // second and cancels by returning true.
   absl::StatusOr<HttpAnswer> Ask(HttpRequest request, absl::FunctionRef<bool()> stop);
 
  private:

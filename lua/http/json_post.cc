@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kLongest = int64_t{64} << 20;  // bytes of an answer's body
+constexpr int64_t kLongest = int64_t{64} << 20;  // most bytes of an answer's body
 
 bool IsPort(absl::string_view text) {
   int port = 0;
@@ -51,7 +51,7 @@ absl::Status CheckHttpAddress(const std::string& url) {
 absl::StatusOr<HttpAnswer> PostJson(const std::string& url, std::string json,
                                     Clock::time_point deadline, absl::FunctionRef<bool()> stop) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Http> http, Http::Open());
-  // The deadline is the whole answer's; till then it may keep as silent as it likes.
+  // The deadline is for the whole answer; there is no separate limit on idle time.
   const double seconds =
       std::max(0.001, std::chrono::duration<double>(deadline - Clock::now()).count());
   const auto late = [&] { return Clock::now() >= deadline; };

@@ -1,12 +1,11 @@
 #ifndef MOONRING_LUA_HTTP_JSON_POST_H_
 #define MOONRING_LUA_HTTP_JSON_POST_H_
 
-// One POST of JSON by HTTP or HTTPS (http.h), on a connection of its own.
+// A single POST of JSON by HTTP or HTTPS (http.h), on a new connection.
 //
-// An answer of any code is an answer, a redirect too. Fails as Http does, but with UNAVAILABLE
-// where nobody is to be reached; with DEADLINE_EXCEEDED; with RESOURCE_EXHAUSTED for an answer of
-// more than 64 MiB. (A name that the system goes on looking up after the deadline may hold the call
-// until it is through.)
+// An answer with any status code is a success here, including redirects. Errors as in Http, except
+// UNAVAILABLE if the server cannot be reached; DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED for an answer
+// of more than 64 MiB. (The system's name lookup may delay the call beyond the deadline.)
 
 #include <chrono>
 #include <string>
@@ -18,10 +17,11 @@
 
 namespace moonring::lua {
 
-// INVALID_ARGUMENT for what is not "http[s]://host[:port][/path][?query]".
+// INVALID_ARGUMENT for an address that is not "http[s]://host[:port][/path][?query]".
 absl::Status CheckHttpAddress(const std::string& url);
 
-// `stop` is asked some ten times a second. `url` is one that CheckHttpAddress takes.
+// `stop` is called about ten times a second and cancels by returning true. `url` must have passed
+// CheckHttpAddress.
 absl::StatusOr<HttpAnswer> PostJson(const std::string& url, std::string json,
                                     std::chrono::steady_clock::time_point deadline,
                                     absl::FunctionRef<bool()> stop);

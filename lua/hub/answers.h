@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_HUB_ANSWERS_H_
 #define MOONRING_LUA_HUB_ANSWERS_H_
 
-// What a hub's refusals mean, in words that say what to do.
+// Converts a hub's error answers to messages that say what to do.
 
 #include <string>
 
@@ -17,17 +17,18 @@ struct HubName {
   std::string name;  // ORG/NAME
 };
 
-// The repository as the hub's addresses have it: "ORG/NAME", "datasets/ORG/NAME".
+// The repository's path in the hub's addresses: "ORG/NAME", "datasets/ORG/NAME".
 std::string PathOf(const HubName& name);
-// As it stands in an address. `safe`: signs that stay as they are, besides letters, digits, -_.~
+// Percent-encodes a text for an address. `safe`: characters that stay unchanged, in addition to
+// letters, digits, -_.~
 std::string Quoted(absl::string_view text, absl::string_view safe);
 
-// Of an answer that is no 2xx. `asked`: what of the repository was asked for: "revision 'main'",
+// The error for an answer that is not 2xx. `asked`: the requested object: "revision 'main'",
 // "config.json".
 absl::Status Refusal(const HubSettings& settings, const HubName& name, const std::string& asked,
                      const HttpAnswer& answer);
 
-// Of a request that was not answered.
+// The error for a request without an answer.
 absl::Status NoAnswer(const HubSettings& settings, const HubName& name,
                       const absl::Status& failure);
 

@@ -19,7 +19,7 @@
 namespace moonring::lua {
 namespace {
 
-constexpr size_t kCheckedBytes = 16 << 20;  // at a time
+constexpr size_t kCheckedBytes = 16 << 20;  // bytes in one call of Check
 
 }  // namespace
 
@@ -53,13 +53,13 @@ BlobFile::BlobFile(std::string blob, std::string etag, int64_t size, int lock)
 
 BlobFile::~BlobFile() {
   if (file_ >= 0) close(file_);
-  close(lock_);  // and so unlocks it
+  close(lock_);  // also unlocks it
 }
 
 absl::Status BlobFile::Failure(int error) const {
   if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(incomplete_, ": the disk is full; what is there stays, and goes on"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        incomplete_, ": the disk is full; the partial file is kept for a later start"));
   }
   return absl::ErrnoToStatus(error, absl::StrCat(incomplete_, ": cannot be written"));
 }
@@ -99,11 +99,11 @@ absl::Status BlobFile::Clear() {
 absl::Status BlobFile::Commit() {
   std::string wrong;
   if (bytes_ != size_) {
-    wrong = absl::StrCat(bytes_, " bytes came, the hub says ", size_);
+    wrong = absl::StrCat(bytes_, " bytes received, the hub states ", size_);
   } else if (checksum_ != nullptr) {
     const std::string digest = checksum_->Digest();
     if (digest != absl::AsciiStrToLower(etag_))
-      wrong = absl::StrCat("its checksum is ", digest, ", the hub says ", etag_);
+      wrong = absl::StrCat("its checksum is ", digest, ", the hub states ", etag_);
   }
   if (!wrong.empty()) {
     RETURN_IF_ERROR(Clear());

@@ -1,18 +1,17 @@
 #ifndef MOONRING_LUA_HUB_BLOB_FILE_H_
 #define MOONRING_LUA_HUB_BLOB_FILE_H_
 
-// A blob of the cache while it is downloaded: ETAG.incomplete, which this process has locked, and
-// the checksum of what is in it. It gets its name once it is whole and has the right checksum; what
-// is there until then stays, however the process ends, and the next goes on behind it.
+// A cache file during its download: ETAG.incomplete, locked by this process, with a running
+// checksum. It gets its final name when it is complete and the checksum is right. Until then it
+// stays on disk, however the process ends, and the next download continues it.
 //
-//   lock      flock of .locks/REPOSITORY/ETAG.lock, which stays: as huggingface_hub's filelock. On
-//   a
-//             file system that has no such locks two processes may write the same file; then the
-//             checksum fails
-//   checksum  by the etag's form: 64 digits are a SHA-256; 40 are git's SHA-1 of "blob SIZE\0" and
-//             the contents; of another the size alone is checked
+//   lock      flock of .locks/REPOSITORY/ETAG.lock, which is not removed, as in huggingface_hub's
+//             filelock. On a file system without such locks two processes may write the same file;
+//             then the checksum fails.
+//   checksum  by the form of the etag: 64 digits are a SHA-256; 40 are git's SHA-1 of "blob SIZE\0"
+//             and the contents; for another form only the size is checked.
 //
-// Fails with RESOURCE_EXHAUSTED (a full disk), DATA_LOSS (a wrong checksum or size).
+// Errors: RESOURCE_EXHAUSTED (a full disk), DATA_LOSS (a wrong checksum or size).
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +26,7 @@ namespace moonring::lua {
 
 class BlobFile {
  public:
-  // Null where another process has locked it. `blob`: the path that it gets.
+  // Returns null if another process has locked it. `blob`: the final path.
   static absl::StatusOr<std::unique_ptr<BlobFile>> TryOpen(const std::string& blob,
                                                            const std::string& lock,
                                                            const std::string& etag, int64_t size);
@@ -35,21 +34,22 @@ class BlobFile {
   BlobFile(const BlobFile&) = delete;
   BlobFile& operator=(const BlobFile&) = delete;
 
-  // Whether another process has finished it before this one got the lock. Then nothing is left to
-  // be done.
+  // Whether another process finished the file before this one got the lock. Then nothing is left to
+  // do.
   bool is_there() const { return file_ < 0; }
-  // How many bytes there are, and how many the checksum has seen.
+  // Bytes in the file, and bytes included in the checksum.
   int64_t bytes() const { return bytes_; }
   int64_t checked() const { return checked_; }
 
-  // Takes some more of what was there before into the checksum, to be called until checked() is
-  // bytes(): a few hundredths of a second.
+  // Adds some of the existing bytes to the checksum, for a few hundredths of a second. Call it
+  // until checked() == bytes().
   absl::Status Check();
-  // Once it is.
+  // Appends bytes; only when checked() == bytes().
   absl::Status Append(absl::string_view bytes);
-  // Begins again.
+  // Empties the file, to start over.
   absl::Status Clear();
-  // Gives it its name. DATA_LOSS where it is another file than was asked for: then it is cleared.
+  // Renames the file to its final name. DATA_LOSS if checksum or size is wrong; the file is then
+  // emptied.
   absl::Status Commit();
 
  private:
@@ -58,7 +58,7 @@ class BlobFile {
 
   const std::string blob_, incomplete_, etag_;
   const int64_t size_;
-  const int lock_;  // a descriptor
+  const int lock_;  // file descriptor
   int file_ = -1;
   int64_t bytes_ = 0, checked_ = 0;
   std::unique_ptr<Checksum> checksum_;

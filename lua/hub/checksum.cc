@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#define OPENSSL_SUPPRESS_DEPRECATED  // the plain functions: EVP's would link all of libcrypto
+#define OPENSSL_SUPPRESS_DEPRECATED  // the plain functions are used: EVP would link all of
+                                     // libcrypto
 #include <openssl/sha.h>
 
 #include "absl/strings/ascii.h"

@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kTick(100);
-constexpr std::chrono::seconds kPatience(3);  // before a lock's holder is spoken of
+constexpr std::chrono::seconds kPatience(3);  // before a message about another process's lock
 
-// W/"abc", "abc" -> abc
+// Removes W/ and quotes: W/"abc", "abc" -> abc.
 std::string PlainEtag(absl::string_view etag) {
   etag = absl::StripPrefix(etag, "W/");
   return std::string(absl::StripSuffix(absl::StripPrefix(etag, "\""), "\""));
@@ -120,7 +120,7 @@ absl::Status Download::TakeSize(Task& task, const HttpAnswer& answer) {
   task.etag = PlainEtag(etag);
   if (task.etag.empty() || !absl::SimpleAtoi(size, &task.size) || task.size < 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(settings_.endpoint, " says neither size nor ETag of '", name_.name, "', ",
+        absl::StrCat(settings_.endpoint, " gives neither size nor ETag of '", name_.name, "', ",
                      task.file, ": is it a hub (HF_ENDPOINT)?"));
   }
   ASSIGN_OR_RETURN(task.blob, folder_.Blob(task.etag));
@@ -129,7 +129,8 @@ absl::Status Download::TakeSize(Task& task, const HttpAnswer& answer) {
   return absl::OkStatus();
 }
 
-// Whether the disk has room for what is to come; two files with the same contents come once.
+// Checks that the disk has room for the downloads; files with the same contents are downloaded
+// once.
 absl::Status Download::CheckRoom() const {
   int64_t wanted = 0;
   std::error_code ignored;
@@ -216,7 +217,7 @@ absl::Status Download::EndPiece(Task& task, int64_t before,
   const bool came = answer.ok() && answer->code >= 200 && answer->code < 300;
   if (came && task.out->bytes() == task.size) return Complete(task);
   if (came && task.out->bytes() > before) {
-    task.state = State::kLocked;  // the next piece
+    task.state = State::kLocked;  // for the next piece
     return absl::OkStatus();
   }
   if (came || (answer.ok() && answer->code == 416))
@@ -238,7 +239,7 @@ absl::Status Download::Complete(Task& task) {
   }
   RETURN_IF_ERROR(folder_.Link(commit_, task.file, task.etag));
   task.state = State::kDone;
-  task.out.reset();  // unlocks it
+  task.out.reset();  // also unlocks it
   return absl::OkStatus();
 }
 
@@ -262,7 +263,7 @@ absl::Status Download::Retry(Task& task, State state, const absl::StatusOr<HttpA
   if (!network) return base::WithContext(failed, absl::StrCat("'", name_.name, "', ", task.file));
   return absl::UnavailableError(
       absl::StrCat(NoAnswer(settings_, name_, failed).message(), ", ", task.file,
-                   ": given up; what is there stays, and the next start goes on behind it"));
+                   ": given up; the partial file is kept, and the next start continues it"));
 }
 
 void Download::Tell() {
@@ -270,7 +271,7 @@ void Download::Tell() {
   told_ = Clock::now();
   DownloadProgress progress;
   for (const auto& task : tasks_) {
-    if (task->size < 0) return;  // not all are known yet
+    if (task->size < 0) return;  // not all sizes are known yet
     progress.total_bytes += task->size;
     progress.fetched += task->fetched;
     if (task->state == State::kDone) progress.bytes += task->size;

@@ -1,14 +1,14 @@
 #ifndef MOONRING_LUA_HUB_DOWNLOAD_H_
 #define MOONRING_LUA_HUB_DOWNLOAD_H_
 
-// The download of some files of a commit, on one thread. First each is asked for its size and
-// checksum, so that what is coming is known and fits the disk; then they come, kAtOnce at a time:
+// Downloads files of a commit, on one thread. First the size and checksum of every file are
+// requested, so that the total is known and checked against the free disk space. Then up to kAtOnce
+// files are downloaded at a time:
 //
-//   wait for the lock -> the checksum of what is there -> requests, each behind the bytes that are
-//   there, with retries -> its name, a link in the checkout
+//   wait for the lock -> the checksum of existing bytes -> requests, each from the end of existing
+//   bytes, with retries -> the final name, a link in the checkout
 //
-// A request asks for at most kPiece bytes: the hub sends no larger answer, whatever the file's
-// size.
+// A request asks for at most kPiece bytes, because the hub limits the size of its answers.
 
 #include <chrono>
 #include <cstdint>
@@ -28,15 +28,15 @@
 namespace moonring::lua {
 
 struct DownloadProgress {
-  int64_t bytes = 0, total_bytes = 0;  // of all files that were asked for
-  int64_t fetched = 0;                 // of these bytes, what came now
+  int64_t bytes = 0, total_bytes = 0;  // over all requested files
+  int64_t fetched = 0;                 // bytes among them that this call downloaded
 };
 
-// What a download tells whoever waits for it.
+// Callbacks of a download.
 struct DownloadCalls {
-  std::function<void(const DownloadProgress&)> progress;  // some ten times a second
-  std::function<void(const std::string& line)> say;       // what is worth a line: a retry
-  std::function<bool()> stop;                             // asked as often
+  std::function<void(const DownloadProgress&)> progress;  // about ten times a second
+  std::function<void(const std::string& line)> say;       // messages such as a retry
+  std::function<bool()> stop;                             // called as often; true cancels
 };
 
 class Download {
@@ -49,7 +49,7 @@ class Download {
         name_(std::move(name)),
         folder_(folder),
         commit_(std::move(commit)) {}
-  ~Download() { http_.Drop(); }  // what is open refers to it
+  ~Download() { http_.Drop(); }  // pending requests refer to this object
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
 
@@ -74,7 +74,7 @@ class Download {
   static constexpr int kAtOnce = 8;
   static constexpr int64_t kPiece = int64_t{8} << 30;
 
-  // Advances all tasks until none is in a state before `end`.
+  // Advances all tasks until each has reached the state `end`.
   absl::Status Drive(State end);
   absl::Status Advance(Task& task);
   std::string UrlOf(const Task& task) const;
@@ -89,7 +89,7 @@ class Download {
   absl::Status TakeBytes(Task& task, absl::string_view bytes);
   absl::Status EndPiece(Task& task, int64_t before, const absl::StatusOr<HttpAnswer>& answer);
   absl::Status Complete(Task& task);
-  // Goes back to `state` after a pause, or fails.
+  // Schedules a retry in `state` after a pause, or fails.
   absl::Status Retry(Task& task, State state, const absl::StatusOr<HttpAnswer>& answer);
   void Tell();
 
@@ -100,7 +100,7 @@ class Download {
   const RepositoryFolder& folder_;
   const std::string commit_;
   std::vector<std::unique_ptr<Task>> tasks_;
-  absl::Status failure_;  // of what answers to requests; ends all
+  absl::Status failure_;  // an error in processing answers; ends all tasks
   Clock::time_point told_;
 };
 

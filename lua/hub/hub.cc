@@ -19,7 +19,8 @@
 namespace moonring::lua {
 namespace {
 
-// A commit becomes the name of a folder, and is what the user asked for where that was a commit.
+// Checks the commit in the hub's answer: it becomes a folder's name, and must be the requested one
+// if the revision is a commit.
 absl::Status CheckListed(const HubSettings& settings, const HubName& name,
                          const std::string& revision, const std::string& commit) {
   if (!base::IsCommit(commit)) {

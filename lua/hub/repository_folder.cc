@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLongestName = 96;  // the hub's own bound
+constexpr size_t kLongestName = 96;  // the hub's limit
 
 bool IsWord(absl::string_view text) {
   return !text.empty() && text.size() <= kLongestName && text[0] != '.' && text[0] != '-' &&
@@ -53,7 +53,7 @@ absl::Status CheckEtag(absl::string_view etag) {
                    "', is no word of letters, digits, '-', '_' and '.'"));
 }
 
-// Nothing where there is no such file.
+// Reads a file; nullopt if it does not exist.
 absl::StatusOr<std::optional<std::string>> Read(const std::string& path) {
   RETURN_IF_ERROR(base::CheckWholeFile(path));
   std::error_code ignored;
@@ -122,10 +122,10 @@ absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::stri
   if (!fs::is_directory(checkout, error)) return files;
   for (fs::recursive_directory_iterator entry(checkout, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code ignored;  // of a link whose blob is not there
+    std::error_code ignored;  // for a link whose blob is missing
     if (!entry->is_regular_file(ignored)) continue;
-    // A link leads to a blob of this repository. Another one, in a cache that was unpacked or
-    // shared, could stand for any file of the user's.
+    // A link must lead to a blob of this repository. In a cache that was unpacked or is shared,
+    // another link could lead to any file of the user.
     RETURN_IF_ERROR(base::CheckStaysBelow(path_, entry->path().string()));
     files.push_back(entry->path().lexically_relative(checkout).string());
   }
@@ -188,10 +188,10 @@ absl::Status RepositoryFolder::Link(const std::string& commit, const std::string
     if (symlink(target.c_str(), pointer.c_str()) == 0) return absl::OkStatus();
     if (errno != EEXIST) break;
     std::error_code ignored;
-    if (fs::exists(pointer, ignored)) return absl::OkStatus();  // another process was first
-    unlink(pointer.c_str());                                    // its blob is gone
+    if (fs::exists(pointer, ignored)) return absl::OkStatus();  // another process created it first
+    unlink(pointer.c_str());                                    // its blob is missing
   }
-  // A file system without links: the file itself, as huggingface_hub has it there.
+  // On a file system without links the blob itself is moved there, as huggingface_hub does.
   if ((errno == EPERM || errno == EOPNOTSUPP) && std::rename(blob.c_str(), pointer.c_str()) == 0) {
     return absl::OkStatus();
   }

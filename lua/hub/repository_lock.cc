@@ -37,6 +37,6 @@ absl::StatusOr<std::unique_ptr<RepositoryLock>> RepositoryLock::Take(
   return lock;
 }
 
-RepositoryLock::~RepositoryLock() { close(descriptor_); }  // and so unlocks it
+RepositoryLock::~RepositoryLock() { close(descriptor_); }  // also unlocks it
 
 }  // namespace moonring::lua

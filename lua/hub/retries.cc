@@ -16,9 +16,10 @@ using std::chrono::milliseconds;
 
 constexpr int kMost = 5;
 constexpr int kMostWithoutConnection = 2;
-constexpr milliseconds kLongest(300'000);  // that a server may ask to wait
+constexpr milliseconds kLongest(300'000);  // longest wait that a server may request
 
-// Retry-After: seconds, or a date; the hub's RateLimit: `"resolvers";r=0;t=55`, seconds too.
+// The wait requested by the server. Retry-After: seconds, or a date. The hub's RateLimit:
+// `"resolvers";r=0;t=55`, with seconds in t.
 std::optional<milliseconds> Asked(const HttpAnswer& answer) {
   int64_t seconds = 0;
   const std::string after = answer.header("retry-after"), limit = answer.header("ratelimit");

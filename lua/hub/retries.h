@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_HUB_RETRIES_H_
 #define MOONRING_LUA_HUB_RETRIES_H_
 
-// When to ask again after a failure that may pass: a connection that breaks or stands still, 429
-// (as often as Retry-After says), 500, 502, 503, 504. Five times without progress, 1, 2, 4, 8 and
-// 8 s apart; where no connection was to be had at all, twice, half a second and a second apart.
+// Decides when to retry after a temporary failure: a broken or stalled connection, 429 (after the
+// time in Retry-After), 500, 502, 503, 504. Five retries without progress, after 1, 2, 4, 8 and 8
+// s; two if no connection was possible, after 0.5 and 1 s.
 
 #include <chrono>
 #include <optional>
@@ -15,9 +15,9 @@ namespace moonring::lua {
 
 class Retries {
  public:
-  // How long to wait before the next try; nothing: it is to be given up, or is no failure.
+  // The wait before the next try; nullopt for a success, a permanent failure, or too many retries.
   std::optional<std::chrono::milliseconds> After(const absl::StatusOr<HttpAnswer>& answer);
-  // Something came: the count begins again.
+  // Bytes were received: resets the number of failures.
   void Progress() { failures_ = 0; }
   int failures() const { return failures_; }
 

@@ -17,7 +17,7 @@ std::string Or(const Environment& environment, const char* name, const std::stri
   return value.has_value() && !value->empty() ? *value : otherwise;
 }
 
-// As Python's expanduser, of this user alone.
+// Like Python's expanduser, but only for the current user.
 std::string WithHome(const std::string& path, const std::string& home) {
   const bool is_home = !path.empty() && path[0] == '~' && (path.size() == 1 || path[1] == '/');
   return is_home ? home + path.substr(1) : path;
@@ -35,7 +35,7 @@ double Seconds(const Environment& environment, const char* name) {
   return absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds < 1e6 ? seconds : kDefault;
 }
 
-// Line ends are no part of a token, as some editors write them.
+// Removes line ends, which some editors add to the token's file.
 std::string CleanToken(const std::string& text) {
   return std::string(
       absl::StripAsciiWhitespace(absl::StrReplaceAll(text, {{"\r", ""}, {"\n", ""}})));

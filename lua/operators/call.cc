@@ -26,25 +26,25 @@ namespace {
 constexpr int kMostArguments = 32;  // LibTorch's longest schema has fewer
 constexpr size_t kMostSchemas = 6;  // in a message
 
-// What a call was given, by places on the stack.
+// The arguments of a call, as positions on the stack.
 struct Given {
-  int count = 0;  // by place, from 1
+  int count = 0;  // positional arguments, from index 1
   struct Keyword {
     const char* name;  // of a key on the stack
     int index;
   };
-  Keyword keywords[kMostArguments];  // the first keyword_count of them; unset beyond
+  Keyword keywords[kMostArguments];  // only the first keyword_count are set
   int keyword_count = 0;
 };
 
-// Where an overload's arguments are on the stack; 0: left out.
+// Stack indices of an overload's arguments; 0: omitted.
 struct Places {
   std::array<int, kMostArguments> index{};
-  int spread = 0;     // the place of the first of sizes that were written without braces
-  int converted = 0;  // numbers that become tensors
+  int spread = 0;     // index of the first of several sizes that were written without braces
+  int converted = 0;  // number of numbers that are converted to tensors
 };
 
-// A table whose keys are names, and no handle.
+// Whether the value is a table with string keys and not a handle.
 bool IsKeywords(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TTABLE) return false;
   lua_pushnil(L);
@@ -71,7 +71,7 @@ Given ReadGiven(lua_State* L) {
   return given;
 }
 
-// The argument of that name, -1 where there is none. `out` is the one that results go to.
+// The index of the argument with that name, -1 if there is none. `out` names the output argument.
 int ArgumentNamed(const Overload& overload, absl::string_view name) {
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
     if (overload.arguments[i].name == name) return static_cast<int>(i);
@@ -79,14 +79,14 @@ int ArgumentNamed(const Overload& overload, absl::string_view name) {
   return name == "out" && overload.outs == 1 ? static_cast<int>(overload.arguments.size()) - 1 : -1;
 }
 
-// The argument that the i-th value by place is, where the first of a method's is `self`.
+// The argument for the i-th positional value; a method's first value is `self`.
 int ArgumentAt(const Overload& overload, bool is_method, int place) {
   if (!is_method || overload.self == 0) return place;
   return place == 0 ? overload.self : place - (place <= overload.self);
 }
 
-// Whether a call can be of this overload. `why`, where wanted, takes the first argument that does
-// not fit.
+// Checks whether a call matches this overload. `why`, if not null, receives the first argument that
+// does not fit.
 class Matcher {
  public:
   Matcher(lua_State* L, const Given& given, const Overload& overload, bool is_method)
@@ -99,7 +99,7 @@ class Matcher {
   }
 
  private:
-  // Sizes without braces: x:view(2, 3).
+  // Accepts sizes without braces: x:view(2, 3).
   bool TakeSizes(int first) {
     for (int i = first; i <= given_.count; ++i) {
       if (lua_type(L_, i) != LUA_TNUMBER) return false;
@@ -189,7 +189,7 @@ std::string DescribeGiven(lua_State* L, const Given& given) {
   return absl::StrJoin(words, ", ");
 }
 
-// Why no overload takes what was given: each schema with its first argument that does not fit.
+// Raises the error that no overload matches: each schema with its first argument that does not fit.
 [[noreturn]] void Refuse(lua_State* L, const Operator& op, const Given& given, bool is_method) {
   std::string text = absl::StrCat(op.name, ": no overload takes (", DescribeGiven(L, given), ")");
   size_t shown = 0;
@@ -246,7 +246,7 @@ torch::jit::Stack ReadArguments(lua_State* L, const Overload& overload, const Gi
   return stack;
 }
 
-// The handle of the written argument that a result is, pushed; false where it is none of them.
+// If a result is one of the written arguments, pushes that argument's handle and returns true.
 bool PushWritten(lua_State* L, const Overload& overload, const Places& places,
                  const at::Tensor& result) {
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
@@ -260,13 +260,13 @@ bool PushWritten(lua_State* L, const Overload& overload, const Places& places,
   return false;
 }
 
-// Where LibTorch has no kernel it lists all those that it has: the first line is enough.
+// If LibTorch has no kernel, its message lists all existing ones; only the first line is kept.
 std::string WithoutKernels(absl::string_view message) {
   return std::string(message.substr(0, message.find(" This could be because")));
 }
 
-// Reads the arguments and runs the operator. What LibTorch says is told with its name and what was
-// given.
+// Reads the arguments and runs the operator. LibTorch's errors are raised with the operator's name
+// and a description of the arguments.
 torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload,
                       const Given& given, const Places& places) {
   absl::Status status;
@@ -292,7 +292,7 @@ torch::jit::Stack Run(lua_State* L, const Operator& op, const Overload& overload
                                       DescribeGiven(L, given), "; ", SchemaText(overload), ")")));
 }
 
-// The overload that takes what was given, with its places; null where none does.
+// Returns the best matching overload, with its arguments; null if none matches.
 const Overload* Choose(lua_State* L, const Operator& op, const Given& given, bool is_method,
                        Places& places) {
   const Overload* chosen = nullptr;
@@ -307,7 +307,7 @@ const Overload* Choose(lua_State* L, const Operator& op, const Given& given, boo
   return chosen;
 }
 
-// {} at the end: a list of nothing, or else no arguments by name.
+// Whether a call ends with {}: either an empty list, or no named arguments.
 bool EndsWithEmptyTable(lua_State* L, const Given& given) {
   return given.keyword_count == 0 && given.count > 0 && lua_type(L, given.count) == LUA_TTABLE &&
          lua_objlen(L, given.count) == 0;

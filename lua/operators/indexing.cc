@@ -19,7 +19,7 @@ namespace {
 
 using at::indexing::TensorIndex;
 
-constexpr size_t kMostDims = 64;  // LibTorch's
+constexpr size_t kMostDims = 64;  // LibTorch's limit
 
 int64_t WholeNumber(lua_State* L, int at) {
   const double number = lua_tonumber(L, at);
@@ -27,7 +27,7 @@ int64_t WholeNumber(lua_State* L, int at) {
   return static_cast<int64_t>(number);
 }
 
-// A bound of a slice; beyond all dims where it is infinite.
+// Reads a bound of a slice; an infinite one becomes larger than any dim.
 int64_t BoundAt(lua_State* L, int table, int place, int64_t absent) {
   lua_rawgeti(L, table, place);
   int64_t bound = absent;
@@ -53,7 +53,7 @@ TensorIndex Slice(lua_State* L, int table) {
   return at::indexing::Slice(first, end, step);
 }
 
-// One entry, of the dim that is next.
+// Converts one entry, for the next dim.
 TensorIndex Entry(lua_State* L, int at) {
   if (auto* const handle = Class<TensorHandle>::Test(L, at); handle != nullptr)
     return Value<at::Tensor>::Read(L, at);
@@ -93,7 +93,7 @@ std::vector<TensorIndex> Entries(lua_State* L, int key) {
 
 int PushIndexed(lua_State* L, int index, int key) {
   const at::Tensor x = Value<at::Tensor>::Read(L, index);
-  if (lua_type(L, key) == LUA_TNUMBER) {  // by far the most of them
+  if (lua_type(L, key) == LUA_TNUMBER) {  // fast path for the most frequent case
     TORCH_CHECK_VALUE(x.dim() > 0, "index: a tensor of shape [] has no rows");
     return Value<at::Tensor>::Push(L, x.select(0, WholeNumber(L, key)));
   }

@@ -16,7 +16,7 @@ at::Tensor OperandOf(const c10::IValue& value) {
   return at::native::wrapped_scalar_tensor(value.toScalar());
 }
 
-// Whether numbers are divided as they are: not where the quotient is a fraction.
+// Whether the operator returns integer quotients, not fractions.
 bool DividesWhole(const Overload& overload, const torch::jit::Stack& arguments) {
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
     if (overload.arguments[i].name == "rounding_mode") return !arguments[i].isNone();
@@ -28,7 +28,7 @@ void CheckQuotient(const at::Tensor& dividend, const at::Tensor& divisor) {
   if (!dividend.is_cpu() || !divisor.is_cpu()) return;
   const at::ScalarType dtype = at::result_type(dividend, divisor);
   if (dtype != at::kInt && dtype != at::kLong) return;
-  if (!at::are_expandable(dividend.sizes(), divisor.sizes())) return;  // the operator refuses it
+  if (!at::are_expandable(dividend.sizes(), divisor.sizes())) return;  // the operator raises it
   const at::NoGradGuard no_grad;
   const at::Tensor minus_one = divisor.to(dtype).eq(-1);
   if (!minus_one.any().item<bool>()) return;

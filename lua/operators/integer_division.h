@@ -1,10 +1,10 @@
 #ifndef MOONRING_LUA_OPERATORS_INTEGER_DIVISION_H_
 #define MOONRING_LUA_OPERATORS_INTEGER_DIVISION_H_
 
-// Divisions of integers that the processor cannot do. The quotient of the least int32 or int64 and
-// -1 is one more than the greatest; LibTorch's kernels on the CPU divide all the same where they
-// truncate, and x86 ends the process then (SIGFPE). The kernels themselves refuse a division by
-// zero and handle remainders; int8 and int16 are computed in int32 and cannot overflow.
+// Integer divisions that the processor cannot do. The quotient of the smallest int32 or int64 and
+// -1 is out of range. LibTorch's CPU kernels still execute it for truncating division, and x86 then
+// ends the process with SIGFPE. Division by zero and remainders are handled by the kernels; int8
+// and int16 are computed in int32 and cannot overflow.
 
 #include <ATen/core/stack.h>
 
@@ -12,10 +12,10 @@
 
 namespace moonring::lua {
 
-// For a call that gives whole quotients: throws a c10::ValueError where an element of the dividend,
-// in the dtype that both are computed in, is the least integer, and the divisor's at its place -1.
-// Nothing is looked at but int32 and int64 on the CPU; beside the division itself it costs one
-// comparison with the divisor.
+// For an operator with integer quotients: throws a c10::ValueError if an element of the dividend,
+// in the promoted dtype, is the smallest integer and the corresponding divisor is -1. Only checks
+// int32 and int64 on the CPU. Costs one comparison of the divisor's elements, in addition to the
+// division.
 void CheckDivision(const Overload& overload, const torch::jit::Stack& arguments);
 
 }  // namespace moonring::lua

@@ -7,7 +7,7 @@ namespace {
 
 constexpr absl::string_view kAllowed[] = {
     // clang-format off
-    // Of each element, with a twin in place.
+    // Elementwise, with an in-place variant.
     "abs", "abs_", "acos", "acos_", "acosh", "acosh_", "add", "add_", "addcdiv", "addcdiv_",
     "addcmul", "addcmul_", "asin", "asin_", "asinh", "asinh_", "atan", "atan_", "atan2",
     "atan2_", "atanh", "atanh_", "bitwise_and", "bitwise_and_", "bitwise_not", "bitwise_not_",
@@ -30,7 +30,7 @@ constexpr absl::string_view kAllowed[] = {
     "sinc", "sinc_", "sinh", "sinh_", "sqrt", "sqrt_", "square", "square_", "sub", "sub_",
     "tan", "tan_", "tanh", "tanh_", "threshold", "threshold_", "tril", "tril_", "triu", "triu_",
     "trunc", "trunc_", "xlogy", "xlogy_",
-    // Of each element.
+    // Elementwise.
     "angle", "fmax", "fmin", "gelu", "glu", "hardshrink", "isclose", "isfinite", "isinf",
     "isnan", "isneginf", "isposinf", "isreal", "log_sigmoid", "logaddexp", "logaddexp2",
     "maximum", "minimum", "positive", "prelu", "rsub", "signbit", "softplus", "softshrink",
@@ -67,19 +67,19 @@ constexpr absl::string_view kAllowed[] = {
     "linalg_matrix_power", "linalg_norm", "linalg_qr", "linalg_slogdet", "linalg_solve",
     "linalg_svd", "linalg_svdvals", "linalg_vecdot", "linalg_vector_norm", "linear", "matmul",
     "matrix_exp", "mm", "mv", "outer", "tensordot", "vander", "vdot",
-    // What networks are made of.
+    // Neural network functions.
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
     "cosine_similarity", "cross_entropy_loss", "dropout", "group_norm", "hinge_embedding_loss",
     "huber_loss", "kl_div", "l1_loss", "layer_norm", "log_softmax", "margin_ranking_loss",
     "mse_loss", "nll_loss", "pairwise_distance", "rms_norm", "scaled_dot_product_attention",
     "smooth_l1_loss", "soft_margin_loss", "softmax", "triplet_margin_loss",
-    // New tensors, and values drawn.
+    // Tensor creation, and random numbers.
     "arange", "bernoulli", "bernoulli_", "copy_", "exponential_", "eye", "fill_", "full",
     "full_like", "linspace", "logspace", "multinomial", "new_full", "new_ones", "new_zeros",
     "normal", "normal_", "ones", "ones_like", "rand", "rand_like", "randint", "randint_like",
     "randn", "randn_like", "randperm", "scalar_tensor", "uniform_", "zero_", "zeros",
     "zeros_like",
-    // Gradients and kinds.
+    // Gradients and properties.
     "is_complex", "is_floating_point", "is_leaf", "is_nonzero", "is_same_size", "is_signed",
     "item", "promote_types", "requires_grad_", "result_type", "retain_grad",
     // clang-format on

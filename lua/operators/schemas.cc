@@ -20,14 +20,14 @@ constexpr absl::string_view kReserved[] = {"and",   "break", "do",       "else",
                                            "local", "nil",   "not",      "or",   "repeat", "return",
                                            "then",  "true",  "until",    "while"};
 
-// A word that Lua reserves has an underscore after it, so that ops.NAME can be written.
+// Names that are reserved words in Lua get a trailing underscore, so that ops.NAME is valid.
 std::string NameInLua(absl::string_view name) {
   const bool reserved =
       std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
   return absl::StrCat(name, reserved ? "_" : "");
 }
 
-// Named dims are strings in a schema.
+// Named dims are strings in a schema. Whether the argument may be one.
 bool IsNamedDim(const c10::Argument& argument) {
   static constexpr absl::string_view kNames[] = {"dim",  "dims",      "names",   "order",  "dim0",
                                                  "dim1", "start_dim", "end_dim", "out_dim"};
@@ -67,7 +67,7 @@ std::optional<ArgumentKind> KindOf(const c10::Argument& argument, const c10::Typ
   }
 }
 
-// The rule of an argument; nothing where Lua has no value for it, with what it is in `lacking`.
+// How an argument is read; nullopt if Lua cannot represent it, with its type in `lacking`.
 std::optional<ArgumentRule> RuleOf(const c10::Argument& argument, std::string& lacking) {
   ArgumentRule rule;
   rule.name = argument.name();
@@ -106,7 +106,7 @@ bool IsLackingResult(const c10::FunctionSchema& schema, std::string& lacking) {
   return false;
 }
 
-// By its name in the dispatcher: "aten::div_".
+// `name`: as in the dispatcher, "aten::div_".
 Division DivisionOf(absl::string_view name) {
   absl::ConsumePrefix(&name, "aten::");
   absl::ConsumeSuffix(&name, "_");
@@ -154,7 +154,7 @@ std::unique_ptr<Operator> Operators::Read(const std::string& name, Count* count)
   auto made = std::make_unique<Operator>(Operator{.name = name});
   for (const c10::OperatorName& each : names_.find(name)->second) {
     const auto handle = c10::Dispatcher::singleton().findSchema(each);
-    if (!handle.has_value()) continue;  // registered for a backend, and never defined
+    if (!handle.has_value()) continue;  // registered for a backend, but never defined
     std::string lacking;
     if (std::optional<Overload> overload = ReadOverload(*handle, lacking)) {
       if (!confined_ || overload->outs == 0) made->overloads.push_back(*std::move(overload));

@@ -2,9 +2,9 @@
 #define MOONRING_LUA_OPERATORS_SCHEMAS_H_
 
 // The operators that scripts may call: every schema of LibTorch's dispatcher in the namespace aten
-// whose arguments are of kinds that Lua has values for.
+// whose arguments have types that Lua can represent.
 //
-// Left out are overloads with named dims, storages, streams, quantisers and dictionaries
+// Not included are overloads with named dims, storages, streams, quantizers and dictionaries
 // (`left_out` of Operators::Count).
 
 #include <map>
@@ -30,43 +30,44 @@ enum class ArgumentKind {
   kDevice,
   kLayout,
   kMemoryFormat,
-  kGenerator,  // from Lua: a seed
+  kGenerator,  // in Lua: a seed
 };
 
 struct ArgumentRule {
   std::string name;
   ArgumentKind kind;
   bool is_list = false;
-  bool optional = false;           // nil is None
-  bool optional_elements = false;  // of a list
-  int32_t fixed_size = 0;          // of a list, where a single number stands for all; 0: none
+  bool optional = false;           // nil becomes None
+  bool optional_elements = false;  // elements of a list may be nil
+  int32_t fixed_size = 0;          // for a list: length to which a single number is expanded; 0:
+                                   // none
   bool written = false;            // the operator writes into it
   bool keyword_only = false;
   bool has_default = false;
 };
 
-// Whether an operator gives the quotient of its first two arguments, integers too.
+// Whether an operator returns the quotient of its first two arguments, also for integers.
 enum class Division {
   kNone,
-  kWhole,   // a whole one of whole numbers
-  kByMode,  // a whole one only if rounding_mode is given
+  kWhole,   // integer quotients of integers
+  kByMode,  // integer quotients only with rounding_mode
 };
 
-// One overload: a schema and how its arguments are read.
+// One overload: its schema and how its arguments are read.
 struct Overload {
   c10::OperatorHandle handle;
   std::vector<ArgumentRule> arguments;
-  int positional = 0;  // arguments that may be given by place
-  int self = 0;        // the argument that a method's object is
+  int positional = 0;  // number of positional arguments
+  int self = 0;        // index of the argument that a method's object is passed as
   Division divides = Division::kNone;
-  int outs = 0;              // arguments at the end that results are written to
-  bool takes_sizes = false;  // its one argument by place besides self is a list of integers, which
-                             // may be written without braces: x:view(2, 3)
+  int outs = 0;              // number of `out` arguments, at the end
+  bool takes_sizes = false;  // its only positional argument besides self is a list of integers,
+                             // which may be written without braces: x:view(2, 3)
 
   const c10::FunctionSchema& schema() const { return handle.schema(); }
 };
 
-// All overloads of one name; those without `out` first, then by the number of their arguments.
+// All overloads of a name: first those without `out`, then by number of arguments.
 struct Operator {
   std::string name;
   std::vector<Overload> overloads;
@@ -74,25 +75,26 @@ struct Operator {
 
 class Operators {
  public:
-  // `allowed`: the names that there are, without overloads that write into `out`, which would be
-  // given a size before the memory for it; empty: all.
+  // `allowed`: the names of available operators; overloads with `out` are then excluded, because
+  // they would resize `out` before its memory is checked. Empty: all operators.
   explicit Operators(std::vector<absl::string_view> allowed);
   Operators(const Operators&) = delete;
   Operators& operator=(const Operators&) = delete;
 
-  // Null where there is none, or it is not allowed. `name`: as in the dispatcher, without "aten::";
-  // a word that Lua reserves has a trailing underscore (repeat_).
+  // Returns null for an unknown or forbidden name. `name`: as in the dispatcher, without "aten::";
+  // a word reserved in Lua has a trailing underscore (repeat_).
   const Operator* Find(absl::string_view name);
 
-  // In their order.
+  // All names, in order.
   std::vector<std::string> Names() const;
 
-  // " (did you mean 'x'?)" with the nearest name, or "".
+  // Returns " (did you mean 'x'?)" with the nearest name, or "".
   std::string DidYouMean(absl::string_view name) const;
 
   struct Count {
     int names = 0, overloads = 0;
-    std::map<std::string, int> left_out;  // overloads, by the kind that Lua has no value for
+    std::map<std::string, int> left_out;  // number of overloads, by the type that Lua cannot
+                                          // represent
   };
   Count CountAll();
 
@@ -104,8 +106,8 @@ class Operators {
   absl::flat_hash_map<std::string, std::unique_ptr<Operator>> read_;
 };
 
-// "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor": as PyTorch prints it, without the
-// namespace.
+// The schema as PyTorch prints it, without the namespace: "add(Tensor self, Tensor other, *, Scalar
+// alpha=1) -> Tensor".
 std::string SchemaText(const Overload& overload);
 
 }  // namespace moonring::lua

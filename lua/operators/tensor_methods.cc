@@ -30,7 +30,7 @@ int CollectOperators(lua_State* L) {
   return 0;
 }
 
-// One a state, kept by the functions over it.
+// Pushes the operators of a state; the functions that use them keep them alive as an upvalue.
 void PushOperators(lua_State* L, bool confined) {
   new (lua_newuserdata(L, sizeof(Operators)))
       Operators(confined ? SandboxOperators() : std::vector<absl::string_view>());
@@ -52,7 +52,8 @@ absl::string_view NameAt(lua_State* L, int index) {
       absl::InvalidArgumentError(absl::StrCat(what, " '", name, "'", operators.DidYouMean(name))));
 }
 
-// ops[name], kept in the table: (table, name) over the operators.
+// ops[name]: creates the function and stores it in the table. Arguments (table, name); upvalue: the
+// operators.
 int LookUp(lua_State* L) {
   Operators& operators = OperatorsAt(L, 1);
   if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
@@ -65,7 +66,7 @@ int LookUp(lua_State* L) {
   return 1;
 }
 
-// x[key] over (methods, operators): a method by its name, else a place in the tensor.
+// x[key]: a method if the key is a string, else tensor indexing. Upvalues: methods, operators.
 int IndexTensor(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) return PushIndexed(L, 1, 2);
   lua_pushvalue(L, 2);
@@ -73,7 +74,7 @@ int IndexTensor(lua_State* L) {
   if (!lua_isnil(L, -1)) return 1;
   Operators& operators = OperatorsAt(L, 2);
   const absl::string_view name = NameAt(L, 2);
-  if (absl::StartsWith(name, "__")) return lua_pushnil(L), 1;  // of Lua's own
+  if (absl::StartsWith(name, "__")) return lua_pushnil(L), 1;  // Lua's own metamethods
   const Operator* const op = operators.Find(name);
   if (op == nullptr) Unknown(operators, "a tensor has no", name);
   PushOperator(L, op, /*as_method=*/true);
@@ -106,7 +107,7 @@ int Schemas(lua_State* L) {
   return Value<std::vector<std::string>>::Push(L, texts);
 }
 
-// { names, overloads, left_out = { kind -> overloads } }.
+// Pushes { names, overloads, left_out = { kind -> overloads } }.
 int CountOperators(lua_State* L) {
   if (HasMoreArguments(L, 0)) RefuseArguments(L, 0);
   const Operators::Count count = OperatorsAt(L, 1).CountAll();
@@ -120,7 +121,8 @@ int CountOperators(lua_State* L) {
   return 1;
 }
 
-// Sets field `name` of the table on top to a function over the operators at `operators`.
+// Sets field `name` of the table on top to a function with the operators at index `operators` as
+// upvalue.
 void SetOver(lua_State* L, int operators, const char* name, lua_CFunction function) {
   NameFunction(L, function, absl::StrCat("moonring.operators.", name).c_str());
   lua_pushvalue(L, operators);
@@ -141,7 +143,7 @@ void OpenOperators(lua_State* L, bool confined) {
   lua_pushcclosure(L, &IndexTensor, 2);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, &AssignTensor);
-  lua_setfield(L, -2, "__newindex");  // of a tensor's class: x[..] = v
+  lua_setfield(L, -2, "__newindex");  // in the tensor class's metatable: x[..] = v
   lua_pop(L, 1);
 
   lua_createtable(L, 0, 3);  // the module

@@ -1,15 +1,15 @@
 #ifndef MOONRING_LUA_OPERATORS_TENSOR_METHODS_H_
 #define MOONRING_LUA_OPERATORS_TENSOR_METHODS_H_
 
-// What makes every operator a function of `moonring.ops`, and a method of tensors.
+// Makes every operator a function of `moonring.ops` and a method of tensors.
 
 #include <lua.hpp>
 
 namespace moonring::lua {
 
-// Pushes the module moonring.native.operators: `ops`, with a function for each name, made when it
-// is first asked for; names(); schemas(name); count(). After the class of tensors is registered,
-// whose methods and x[..] this adds to. `confined`: only the operators of sandbox_operators.h.
+// Pushes the module moonring.native.operators: `ops`, with a function for each name, created on
+// first use; names(); schemas(name); count(). Also adds methods and indexing to the class of
+// tensors, which must be registered before. `confined`: only the operators of sandbox_operators.h.
 void OpenOperators(lua_State* L, bool confined);
 
 }  // namespace moonring::lua

@@ -17,15 +17,15 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int64_t kWholeUpTo = 1000;  // elements; of more the edges are shown
+constexpr int64_t kWholeUpTo = 1000;  // elements; larger tensors are abbreviated
 constexpr int64_t kEdge = 3;
 constexpr int kLineWidth = 80;
 constexpr int kDigits = 4;
 
-// How the numbers of one tensor are written, so that all are of one width.
+// The common format of a tensor's numbers, with one width for all.
 class NumberStyle {
  public:
-  // `shown`: the real numbers that will be written, fp64.
+  // `shown`: the real numbers that will be printed, fp64.
   explicit NumberStyle(const std::vector<double>& shown) {
     double least = INFINITY, most = 0;
     for (const double value : shown) {
@@ -62,8 +62,7 @@ class NumberStyle {
   int width_ = 1;
 };
 
-// The texts of the elements that are shown, in their order, and the width that a row counts for
-// one.
+// The texts of the printed elements, in order, and their width in a row.
 struct Texts {
   std::vector<std::string> all;
   size_t width = 1;
@@ -105,7 +104,7 @@ Texts WriteComplex(const at::Tensor& flat) {
   return texts;
 }
 
-// What is shown of a tensor: all, or the edges of each dim.
+// The printed part of a tensor: all of it, or the edges of each dim.
 at::Tensor Shown(const at::Tensor& tensor, bool edges) {
   at::Tensor shown = tensor;
   if (!edges) return shown;
@@ -138,14 +137,14 @@ class Writer {
       if (cut && i == kEdge) parts.push_back(dim + 1 == sizes_.size() ? " ..." : "...");
       parts.push_back(WriteDim(dim + 1, indent + 1));
     }
-    const size_t below = sizes_.size() - dim - 1;  // dims inside this one
+    const size_t below = sizes_.size() - dim - 1;  // number of inner dims
     const std::string next_line = absl::StrCat(",", std::string(std::max<size_t>(1, below), '\n'),
                                                std::string(indent + 1, ' '));
     if (below > 0) return absl::StrCat("[", absl::StrJoin(parts, next_line), "]");
     return absl::StrCat("[", Row(parts, indent, next_line), "]");
   }
 
-  // A row, broken where a line is full.
+  // Formats a row, with line breaks where a line is full.
   std::string Row(const std::vector<std::string>& parts, int indent,
                   const std::string& next_line) const {
     const size_t fit =
@@ -203,7 +202,7 @@ std::string TensorText(const at::Tensor& tensor) {
     text = writer.Write(static_cast<int>(kHead.size()));
   }
   text = absl::StrCat(kHead, text);
-  // As PyTorch counts it: two more than the last line has.
+  // Two more than the length of the last line, as in PyTorch.
   size_t used =
       text.size() - (text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1) + 2;
   for (const std::string& suffix : Suffixes(tensor, has_values)) {

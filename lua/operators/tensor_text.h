@@ -1,14 +1,13 @@
 #ifndef MOONRING_LUA_OPERATORS_TENSOR_TEXT_H_
 #define MOONRING_LUA_OPERATORS_TENSOR_TEXT_H_
 
-// A tensor as text, with its values as PyTorch prints them: four digits, one width for all, powers
-// of ten where magnitudes are far apart, the three first and last of a dim where there are more
-// than a thousand elements.
+// A tensor as text, in PyTorch's format: four digits, a common width, exponents if magnitudes
+// differ widely, and the first and last three of a dim if there are more than a thousand elements.
 //
 //   tensor([[1.0000, 2.5000],
 //           [3.0000, 4.0000]], dtype=fp64, grad_fn=<MulBackward0>)
 //
-// dtypes and devices are named as in scripts.
+// dtypes and devices have their names in scripts.
 
 #include <string>
 

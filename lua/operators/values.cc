@@ -21,12 +21,12 @@
 namespace moonring::lua {
 namespace {
 
-constexpr int kCdata = 10;                       // LUA_TCDATA, which LuaJIT's headers do not name
-constexpr size_t kMostListed = size_t{1} << 24;  // elements of a list of sizes, tensors, ..
+constexpr int kCdata = 10;                       // LUA_TCDATA, which is not in LuaJIT's headers
+constexpr size_t kMostListed = size_t{1} << 24;  // most elements in a list of sizes, tensors, ..
 
 const char kReadCdata = 0, kFinalizers = 0;  // their addresses are registry keys
 
-// The number in a cdata: its text for 64-bit integers, a Lua number for a float.
+// Lua function that converts a cdata: 64-bit integers to text, floats to a Lua number.
 constexpr char kCdataReader[] = R"lua(
 local ffi = require "ffi"
 local istype, int64, uint64 = ffi.istype, ffi.typeof "int64_t", ffi.typeof "uint64_t"
@@ -136,7 +136,7 @@ Fit FitOfText(lua_State* L, int index, const ArgumentRule& rule) {
   return fits ? Fit::kExact : Fit::kNo;
 }
 
-// Of one element, or of an argument that is no list.
+// For one element, or for an argument that is not a list.
 Fit FitOfOne(lua_State* L, int index, const ArgumentRule& rule) {
   const int type = lua_type(L, index);
   if (type == LUA_TSTRING) return FitOfText(L, index, rule);
@@ -163,7 +163,7 @@ Fit FitOfOne(lua_State* L, int index, const ArgumentRule& rule) {
   }
 }
 
-// Up to the last element that there is: in a list of optional ones some may be nil.
+// The length up to the last non-nil element: in a list of optional elements some may be nil.
 size_t SizeOfList(lua_State* L, int index, bool holes) {
   size_t size = lua_objlen(L, index);
   if (!holes) return size;
@@ -236,11 +236,11 @@ c10::IValue ReadOne(lua_State* L, int index, const ArgumentRule& rule) {
   return {};
 }
 
-// A list by `read`, which gives an element at the top of the stack.
+// Reads a list; `read` converts one element at the top of the stack.
 template <typename T, typename Read>
 c10::IValue ReadList(lua_State* L, int index, const ArgumentRule& rule, const Read& read) {
   c10::List<T> list;
-  if (lua_type(L, index) != LUA_TTABLE) {  // one number for all, as PyTorch has it for int[2]
+  if (lua_type(L, index) != LUA_TTABLE) {  // one number for all elements, as in PyTorch for int[2]
     for (int i = 0; i < rule.fixed_size; ++i) list.push_back(read(index));
     return list;
   }
@@ -299,8 +299,8 @@ void OpenValues(lua_State* L) {
   if (luaL_loadbuffer(L, kCdataReader, sizeof(kCdataReader) - 1, "=moonring/cdata") != 0)
     lua_error(L);
   lua_call(L, 0, 2);
-  // LuaJIT's table of finalizers hangs on ffi.gc alone, and lua_close reads it: a sandbox, which
-  // lets go of ffi, must not let it be collected.
+  // LuaJIT's table of finalizers is only referenced by ffi.gc, and lua_close uses it. A sandbox
+  // removes ffi, so this reference keeps the table alive.
   lua_pushlightuserdata(L, const_cast<char*>(&kFinalizers));
   lua_insert(L, -2);
   lua_rawset(L, LUA_REGISTRYINDEX);

@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<LineProgram>> LineProgram::Start(LineProgramOptio
     program->thread_ = std::thread([self = program.get()] {
       const absl::Status status = base::TryTorch([self] { self->Work(); });
       const std::lock_guard<std::mutex> lock(self->mutex_);
-      if (!status.ok()) self->ended_ = true;  // of short memory: it takes no further line
+      if (!status.ok()) self->ended_ = true;  // out of memory: no further lines are accepted
     });
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(absl::StrCat("no thread for it: ", error.what()));
@@ -45,7 +45,7 @@ void LineProgram::Stop(std::chrono::milliseconds patience) {
   if (thread_.joinable()) thread_.join();
 }
 
-// Under mutex_.
+// Requires mutex_.
 void LineProgram::Note(std::string words) {
   if (notes_.size() < kMostNotes) notes_.push_back(std::move(words));
 }
@@ -72,7 +72,7 @@ std::vector<std::string> LineProgram::TakeNotes() {
 
 void LineProgram::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
-  std::string line;  // that is being written
+  std::string line;  // the line being written
   absl::string_view left;
   absl::Status status;
   while (status.ok()) {
@@ -92,7 +92,7 @@ void LineProgram::Work() {
   }
   ended_ = true;
   if (!status.ok()) {
-    Note(absl::StrCat(status.message(), "; it is told of no further step"));
+    Note(absl::StrCat(status.message(), "; it receives no further steps"));
   } else if (!left.empty()) {
     Note(absl::StrCat("it has not read ", waiting_.size() + 1, " lines"));
   }

@@ -41,14 +41,14 @@ constexpr std::chrono::seconds kSilence(30), kFarewell(2);
 std::string NewToken() {
   std::array<char, 16> bytes{};
   size_t have = 0;
-  while (have < bytes.size()) {  // a signal may break it off
+  while (have < bytes.size()) {  // a signal may interrupt it
     const ssize_t got = getrandom(bytes.data() + have, bytes.size() - have, 0);
     if (got > 0) have += static_cast<size_t>(got);
   }
   return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
-// In a time that tells nothing of where they differ.
+// Compares in constant time, so that timing does not reveal the token.
 bool IsSame(absl::string_view token, absl::string_view given) {
   if (given.size() != token.size()) return false;
   volatile unsigned char differs = 0;
@@ -66,7 +66,7 @@ bool IsLoopbackName(absl::string_view host) {
   return host == "127.0.0.1" || host == "[::1]" || absl::AsciiStrToLower(host) == "localhost";
 }
 
-// The token of "/PATH?a=b&token=TOKEN"; "" where there is none.
+// The token in "/PATH?a=b&token=TOKEN"; "" if there is none.
 std::string TokenIn(absl::string_view query) {
   for (absl::string_view part : absl::StrSplit(query, '&')) {
     if (absl::StartsWith(part, "token=")) return std::string(part.substr(6));
@@ -104,7 +104,7 @@ class PageServer::Impl {
     if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
     if (error) return absl::UnavailableError(absl::StrCat("port ", port, ": ", error.message()));
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction now = {};  // what nohup or a shell ignores stays so
+      struct sigaction now = {};  // signals ignored by nohup or a shell stay ignored
       if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) signals_.add(signal);
     }
     signals_.async_wait([this](Error failed, int signal) {
@@ -140,7 +140,7 @@ class PageServer::Impl {
   int signal() const { return signal_; }
 
  private:
-  // A connection: reads a request's header, waits for the answer, writes it, and begins anew.
+  // A connection: reads a request's header, waits for the answer, writes it, and repeats.
   class Session : public std::enable_shared_from_this<Session> {
    public:
     Session(Impl& server, tcp::socket socket) : server_(server), stream_(std::move(socket)) {
@@ -151,7 +151,7 @@ class PageServer::Impl {
       --server_.connections_;
     }
 
-    // Ends a connection that has asked nothing that is to be answered.
+    // Closes a connection that has no request to be answered.
     void Drop() {
       Leave();
       stream_.close();
@@ -201,7 +201,8 @@ class PageServer::Impl {
       if (std::exchange(waits_, false)) server_.waiting_.remove(this);
     }
 
-    // What the browser still sends is dropped: a close before it has come takes the answer away.
+    // Reads and discards further data from the browser: closing a socket with unread data would
+    // discard the answer.
     void Drain() {
       stream_.async_read_some(asio::buffer(rest_),
                               [self = shared_from_this()](Error error, size_t) {
@@ -215,7 +216,8 @@ class PageServer::Impl {
       const size_t mark = target.find('?');
       const absl::string_view query =
           mark == absl::string_view::npos ? absl::string_view() : target.substr(mark + 1);
-      // A body is not read: it must not be taken for the next request.
+      // The body is not read, so the connection is closed; otherwise the body would be parsed as
+      // the next request.
       keeps_ = request.keep_alive() && parser_->is_done();
       if (auto refusal = Refuse(request, query, server_.token_)) {
         keeps_ = false;
@@ -226,7 +228,8 @@ class PageServer::Impl {
       Request wanted{.id = ++server_.last_id_, .path = std::string(target.substr(0, mark))};
       absl::string_view tag = View(request[http::field::if_none_match]);
       if (tag.size() >= 2) wanted.tag = std::string(tag.substr(1, tag.size() - 2));
-      server_.asked_[wanted.id] = shared_from_this();  // nothing else holds it until it is answered
+      server_.asked_[wanted.id] = shared_from_this();  // keeps the session alive until it is
+                                                       // answered
       server_.wanted_.push_back(std::move(wanted));
     }
 
@@ -237,7 +240,7 @@ class PageServer::Impl {
     http::response<http::string_body> response_;
     bool keeps_ = false;
     bool waits_ = false;      // is in the server's list
-    bool has_asked_ = false;  // with the token
+    bool has_asked_ = false;  // with the right token
     std::array<char, 4096> rest_;
   };
 
@@ -249,8 +252,8 @@ class PageServer::Impl {
     });
   }
 
-  // Whether there may be one more connection. Where there are too many one goes that waits: the
-  // oldest of those who never showed the token, else the oldest.
+  // Makes room for one more connection. If there are too many, closes a waiting one: the oldest
+  // that never presented the token, else the oldest.
   bool MakeRoom() {
     if (connections_ < kMostConnections) return true;
     auto gone = std::find_if(waiting_.begin(), waiting_.end(),
@@ -266,9 +269,9 @@ class PageServer::Impl {
   int64_t last_id_ = 0;
   int signal_ = 0;
   std::deque<Request> wanted_;
-  std::list<Session*> waiting_;  // for a request that is to be answered, the oldest first
+  std::list<Session*> waiting_;  // sessions that wait for an acceptable request, the oldest first
   asio::io_context context_{1};
-  std::map<int64_t, std::shared_ptr<Session>> asked_;  // and not answered yet
+  std::map<int64_t, std::shared_ptr<Session>> asked_;  // requests that are not answered yet
   tcp::acceptor acceptor_{context_};
   asio::signal_set signals_{context_};
 };

@@ -1,19 +1,19 @@
 #ifndef MOONRING_LUA_REPORT_PAGE_SERVER_H_
 #define MOONRING_LUA_REPORT_PAGE_SERVER_H_
 
-// A page for browsers of this machine, by HTTP/1.1 on 127.0.0.1 (Boost.Beast).
+// A local HTTP/1.1 server on 127.0.0.1 for a page in browsers on this machine (Boost.Beast).
 //
-//   GET /PATH?token=TOKEN    answered by whoever calls Next
+//   GET /PATH?token=TOKEN    answered by the caller of Next
 //
-// The token is 32 random hexadecimal digits, new in each server, and compared in constant time. A
-// request is refused (403) without it; where its Host is another name than localhost or a loopback
-// address, as a name has that someone has pointed here to (DNS rebinding), with any port, which a
-// tunnel changes; and where it says that it comes from another origin. Other methods than GET: 405.
+// The token is 32 random hexadecimal digits, new for each server, and compared in constant time. A
+// request is refused (403) without the token; if its Host is not localhost or a loopback address,
+// with any port (protection against DNS rebinding; the port may differ because of tunnels); and if
+// its Origin is another one. Methods other than GET get 405.
 //
-// Nothing runs but inside of Next, on the caller's thread. From Listen on SIGINT, SIGTERM and
-// SIGHUP end Next instead of the process, until the server goes. 32 connections at a time; one that
-// is silent for 30 seconds is closed, and sooner where another one comes: the oldest without the
-// token first.
+// All work is done inside Next, on the caller's thread. After Listen, SIGINT, SIGTERM and SIGHUP
+// make Next return instead of ending the process, until the server is destroyed. At most 32
+// connections; one that is silent for 30 seconds is closed. If a new one needs room, the oldest is
+// closed earlier, those without the token first.
 
 #include <cstdint>
 #include <memory>
@@ -28,16 +28,16 @@ class PageServer {
  public:
   struct Request {
     int64_t id = 0;
-    std::string path;  // "/", without the query
-    std::string tag;   // of what the browser has (If-None-Match); "": nothing
+    std::string path;  // such as "/", without the query
+    std::string tag;   // If-None-Match of the browser; "": none
   };
   struct Answer {
     int status = 200;
     std::string type, body;
-    std::string tag;  // of the body, without quotes; "": none
+    std::string tag;  // entity tag of the body, without quotes; "": none
   };
 
-  // Port 0: any that is free. UNAVAILABLE where the port is taken or not to be had.
+  // Port 0: any free port. UNAVAILABLE if the port is in use or not permitted.
   static absl::StatusOr<std::unique_ptr<PageServer>> Listen(int port);
   ~PageServer();
   PageServer(const PageServer&) = delete;
@@ -46,12 +46,12 @@ class PageServer {
   int port() const;
   const std::string& token() const;
 
-  // The next request that is not refused; nothing where none came in so many seconds, or a signal.
-  // Answers go out while this waits.
+  // Waits for the next accepted request; nullopt after this many seconds or a signal. Answers are
+  // sent during this call.
   std::optional<Request> Next(double seconds);
-  // Nothing where who asked has gone.
+  // Sends an answer; does nothing if the client has disconnected.
   void Reply(int64_t id, Answer answer);
-  // The first signal that came; 0: none.
+  // The first signal received; 0: none.
   int signal() const;
 
  private:

@@ -28,7 +28,7 @@ constexpr size_t kLongestError = 4096, kMostErrors = 1000;
 constexpr size_t kShownErrors = 3;
 constexpr std::chrono::milliseconds kTick(100), kGrace(250), kGlance(5);
 
-// Both ends are closed in what this process starts.
+// Both ends are closed in child processes (close-on-exec).
 absl::Status Pipe(int (&ends)[2]) {
   if (pipe2(ends, O_CLOEXEC) == 0) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
@@ -38,7 +38,7 @@ void Close(int& descriptor) {
   if (descriptor >= 0) close(std::exchange(descriptor, -1));
 }
 
-// write() to who has gone is an error and no signal.
+// write() without SIGPIPE: writing to a process that has ended only returns an error.
 ssize_t WriteQuietly(int to, const char* bytes, size_t size) {
   sigset_t broken, before, pending;
   sigemptyset(&broken);
@@ -57,7 +57,8 @@ ssize_t WriteQuietly(int to, const char* bytes, size_t size) {
   return written;
 }
 
-// Starts it with these as its stdin, stdout and stderr; 0 or an error number.
+// Starts the program with these descriptors as stdin, stdout and stderr. Returns 0 or an error
+// number.
 int Spawn(const std::vector<std::string>& command, int in, int out, int err, pid_t& pid) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -67,7 +68,7 @@ int Spawn(const std::vector<std::string>& command, int in, int out, int err, pid
   posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
-  // Or it would hold a rank's connections open when that has died.
+  // Otherwise the program would keep a rank's connections open after the rank has died.
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
   posix_spawnattr_t how;
   posix_spawnattr_init(&how);
@@ -136,7 +137,7 @@ void ChildProcess::End() {
       std::this_thread::sleep_for(kGlance);
       ended = waitpid(pid_, nullptr, WNOHANG);
     }
-    kill(-pid_, SIGKILL);  // what it has started, too
+    kill(-pid_, SIGKILL);  // also its child processes
     if (ended == 0) {
       while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
       }
@@ -148,7 +149,7 @@ void ChildProcess::End() {
   Close(err_);
 }
 
-// Until something may go on, or a tick is over; false where the deadline is.
+// Waits until input or output is possible, or for one tick; returns false after the deadline.
 bool ChildProcess::Wait(bool writes, Clock::time_point deadline) {
   const auto now = Clock::now();
   if (now >= deadline) return false;
@@ -188,7 +189,7 @@ void ChildProcess::ReadErrors() {
   }
 }
 
-// Whether the line is whole; then it is in `answer`.
+// Reads available output. Returns whether the line is complete; it is then in `answer`.
 absl::StatusOr<bool> ChildProcess::ReadAnswer(std::string& answer) {
   static thread_local char bytes[1 << 16];
   while (true) {
@@ -212,7 +213,7 @@ absl::StatusOr<bool> ChildProcess::ReadAnswer(std::string& answer) {
   }
 }
 
-// How it ended, once its stdin or stdout is closed.
+// The error that describes how the program ended, after its stdin or stdout was closed.
 absl::Status ChildProcess::Ended() {
   int status = 0;
   pid_t ended = 0;
@@ -243,9 +244,9 @@ absl::StatusOr<std::string> ChildProcess::Ask(absl::string_view line, Clock::tim
   std::string answer;
   ASSIGN_OR_RETURN(const bool is_early, ReadAnswer(answer));
   if (is_early || !begun_.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it wrote on its stdout what nobody asked for: '",
-                     (is_early ? answer : begun_).substr(0, 80), "'"));
+    return absl::InvalidArgumentError(absl::StrCat("it wrote an unexpected line to its stdout: '",
+                                                   (is_early ? answer : begun_).substr(0, 80),
+                                                   "'"));
   }
   while (true) {
     if (!left.empty()) RETURN_IF_ERROR(Write(left));
@@ -284,7 +285,7 @@ bool ChildProcess::Finish(Clock::time_point deadline) {
   while (pid_ > 0) {
     const pid_t ended = waitpid(pid_, nullptr, WNOHANG);
     if (ended != 0) {
-      kill(-pid_, SIGKILL);  // what it has started
+      kill(-pid_, SIGKILL);  // also its child processes
       pid_ = -1;
       break;
     }

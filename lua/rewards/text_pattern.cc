@@ -14,12 +14,12 @@ namespace moonring::lua {
 namespace {
 
 constexpr uint32_t kSteps = 10'000'000;
-constexpr uint32_t kKilobytes = 256 << 10;  // of what a search may hold
+constexpr uint32_t kKilobytes = 256 << 10;  // memory limit of a search
 
 }  // namespace
 
-// Interpreted, not compiled to machine code: its stack would be another limit, and completions are
-// short.
+// The pattern is interpreted, not JIT-compiled: that would need a separate stack limit, and
+// completions are short.
 struct TextPattern::Program {
   base::Pcre2Code code;
   base::Pcre2MatchContext context;
@@ -64,7 +64,7 @@ absl::StatusOr<std::optional<TextPattern::Match>> TextPattern::Find(absl::string
   const uint32_t groups = pcre2_get_ovector_count(data.get());
   for (uint32_t i = 0; i < groups; ++i) {
     const PCRE2_SIZE begin = spans[2 * i], end = spans[2 * i + 1];
-    // \K may put the beginning behind the end.
+    // The pattern item \K may put the beginning after the end.
     const bool there = static_cast<int>(i) < found && begin != PCRE2_UNSET && begin <= end;
     match.push_back(there ? std::optional<std::string>(text.substr(begin, end - begin))
                           : std::nullopt);

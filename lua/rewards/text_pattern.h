@@ -1,13 +1,13 @@
 #ifndef MOONRING_LUA_REWARDS_TEXT_PATTERN_H_
 #define MOONRING_LUA_REWARDS_TEXT_PATTERN_H_
 
-// A regular expression that a reward looks for in a text: PCRE2's syntax, which is Perl's and near
-// to Python's.
+// A regular expression that a reward searches for in a text, in PCRE2's syntax (Perl's, similar to
+// Python's).
 //
-//   - `.` matches line ends too, ^ and $ are the text's own ends alone ((?-s) and (?m) say
-//     otherwise); nothing is anchored that the pattern does not anchor
-//   - characters are Unicode's; bytes of a text that are no UTF-8 match nothing
-//   - a search takes ten million steps at most
+// - `.` also matches line ends; ^ and $ match only at the ends of the text ((?-s) and (?m) change
+//   this); patterns are not anchored implicitly
+// - characters are Unicode's; bytes that are not valid UTF-8 match nothing
+// - a search takes at most ten million steps
 //
 // Thread-safe.
 
@@ -23,12 +23,12 @@ namespace moonring::lua {
 
 class TextPattern {
  public:
-  // INVALID_ARGUMENT where the pattern is malformed, with the place.
+  // INVALID_ARGUMENT for a malformed pattern, with the position.
   static absl::StatusOr<std::shared_ptr<TextPattern>> Compile(std::string pattern);
   ~TextPattern();
 
-  // The first match: all of it, then its groups (nothing for one that took no part); nullopt where
-  // there is none. RESOURCE_EXHAUSTED where the search takes too many steps.
+  // Returns the first match: the whole match, then its groups (nullopt for one that did not take
+  // part); nullopt without a match. RESOURCE_EXHAUSTED if the search takes too many steps.
   using Match = std::vector<std::optional<std::string>>;
   absl::StatusOr<std::optional<Match>> Find(absl::string_view text) const;
 

@@ -4,63 +4,65 @@
 ---@class moonring.attention
 local attention = {}
 
---- A name of the table in attention/strategies.cc: "zigzag-ring", "ring", "ulysses", "all-gather",
---- "usp", ...; attention/strategies.h says what each does.
+--- An attention strategy by its name in attention/strategies.cc: "zigzag-ring", "ring", "ulysses",
+--- "all-gather", "usp", ...; described in attention/strategies.h.
 ---@alias moonring.Strategy string
 
---- What a strategy is told. Degrees and windows of 0, or absent, are chosen.
+--- Parameters of a strategy. Degrees and windows that are 0 or absent are chosen automatically.
 ---@class moonring.StrategyOptions
----@field strategy? moonring.Strategy "zigzag-ring" where absent; all are the same on one rank
----@field ulysses_degree? integer usp: ranks over which heads are split
---- usp: ranks over which keys travel; the product of the degrees is the number of ranks
+---@field strategy? moonring.Strategy default "zigzag-ring"; on one rank all strategies are the same
+---@field ulysses_degree? integer usp: number of ranks over which heads are split
+--- usp: number of ranks around which keys and values are passed; the product of both degrees is the
+--- number of ranks
 ---@field ring_degree? integer
---- usp: the axis whose ranks are neighbours; "head_first" where absent
+--- usp: the axis whose ranks are neighbours; default "head_first"
 ---@field placement? "head_first" | "context_first"
----@field double_ring_window? integer double-ring: ranks of a window, a divisor of the ranks
----@field ranks_per_machine? integer neighbours that share one; 0, or absent: all do
+---@field double_ring_window? integer double-ring: number of ranks in the inner ring, a divisor of
+---   the number of ranks
+---@field ranks_per_machine? integer neighbouring ranks on one machine; 0 or absent: all
 ---@field heads? integer query heads
----@field kv_heads? integer a divisor of heads
+---@field kv_heads? integer must divide heads
 ---@field head_dim? integer
----@field value_dim? integer of v and what comes out; head_dim where absent
---- of q, k and v, for counting bytes; "fp32" where absent
+---@field value_dim? integer head dimension of v and of the output; default head_dim
+--- dtype of q, k and v, for counting bytes; default "fp32"
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64"
 
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
----@field mesh moonring.Mesh the strategy works over its sp axis
----@field device? "cpu" | "cuda" what "auto" counts with; "cpu" where absent
---- a GPU's: "flash", "cudnn", "flash<8192<=cudnn", with ", cudnn=4096" behind it or without; "auto"
---- or absent: measured
+---@field mesh moonring.Mesh the strategy runs over its sp axis
+---@field device? "cpu" | "cuda" device for which "auto" estimates costs; default "cpu"
+--- GPU kernels: "flash", "cudnn" or a choice by document length, as "flash<8192<=cudnn"; ",
+--- cudnn=4096" may follow; "auto" or absent: chosen by measurement
 ---@field kernels? string
----@field longest? integer tokens of the longest document, as far as kernels are measured
----@field layers? integer that share what cuDNN builds for a length; 1 where absent
---- how layers of linear attention are spread over the ranks; "auto" where absent
+---@field longest? integer tokens of the longest document; kernels are measured up to this length
+---@field layers? integer number of layers that share cuDNN's compiled plans for a length; default 1
+--- how layers with linear attention are spread over the ranks; default "auto"
 ---@field mixing? moonring.MixingMode
 
---- A strategy on a mesh. Where kernels are measured it is collective over the mesh, and waits for
---- the GPU; else it is not, but what its plans do is. Errors:
---- INVALID_ARGUMENT for an unknown name or mode (the known ones are listed), "dense" on several
---- ranks, degrees and windows that do not divide, "auto" without heads.
+--- Creates an attention strategy on a mesh. Its plans communicate; creating it is collective over
+--- the mesh only if kernels are measured, and then waits for the GPU. Errors: INVALID_ARGUMENT for
+--- an unknown name or mode (with the known ones), for "dense" on several ranks, for degrees or
+--- windows that do not divide, and for "auto" without heads.
 ---@param options moonring.AttentionOptions
 ---@return moonring.Attention
 function attention.create(options) end
 
 ---@class moonring.ResolveOptions: moonring.StrategyOptions
 ---@field ranks integer
----@field kernels? string as create's; checked alone
+---@field kernels? string as in `create`; only checked
 
---- What a strategy comes to on a number of ranks, a grid of contexts x heads.
+--- A strategy with its degrees, as a grid of context ranks x head ranks.
 ---@class moonring.ResolvedStrategy
----@field name string the strategy's, "dense" on one rank; "auto" comes to nothing else
----@field words? string "usp of 4 contexts x 2 heads, head first"
----@field contexts? integer places along which keys travel
----@field head_ranks? integer places over which heads are split
----@field ownership? "contiguous" | "zigzag" how a document is divided over the contexts
----@field keys? "ring" | "gather" how keys travel
----@field window? integer contexts of a window of the ring; all of them: a single ring
+---@field name string the strategy's name, "dense" on one rank; for "auto" the other fields are nil
+---@field words? string such as "usp of 4 contexts x 2 heads, head first"
+---@field contexts? integer number of ranks along which keys and values are passed
+---@field head_ranks? integer number of ranks over which heads are split
+---@field ownership? "contiguous" | "zigzag" how a document is divided over the context ranks
+---@field keys? "ring" | "gather" how keys and values are communicated
+---@field window? integer context ranks in an inner ring; all of them: a single ring
 
---- How this CPU multiplies bf16 rows of attention: as they are, or upcast to fp32 where it has no
---- AVX-512 BF16, or where MOONRING_BF16_TILES=fp32 in the environment asks for it, as for a run
---- that was begun on another CPU.
+--- How attention multiplies bf16 matrices on this CPU: "bf16" directly, or "fp32" after an upcast,
+--- on a CPU without AVX-512 BF16 or with MOONRING_BF16_TILES=fp32 in the environment (for a run
+--- that was started on such a CPU).
 ---@return "bf16" | "fp32"
 function attention.bf16_tiles() end
 
@@ -68,62 +70,68 @@ function attention.bf16_tiles() end
 ---@return moonring.Strategy[]
 function attention.names() end
 
---- What a strategy comes to, degrees and windows chosen. Errors: as create's.
+--- Resolves a strategy's degrees and windows without creating it. Errors: as in `create`.
 ---@param options moonring.ResolveOptions
 ---@return moonring.ResolvedStrategy
 function attention.resolve(options) end
 
 ---@class moonring.LayoutOptions: moonring.StrategyOptions
 ---@field ranks integer
----@field lengths integer[] tokens of each document
+---@field lengths integer[] number of tokens of each document
 
---- How a strategy spreads a stream of documents over ranks, of causal attention: for counting
---- without a mesh. Errors: as create's, and for "auto", which is no strategy until it has chosen.
+--- Computes how a strategy spreads documents over ranks for causal attention, without a mesh.
+--- Errors: as in `create`; also for "auto", which must be resolved to a strategy first.
 ---@param options moonring.LayoutOptions
 ---@return moonring.Layout
 function attention.layout(options) end
 
 ---@class moonring.CostOptions: moonring.StrategyOptions
 ---@field ranks integer
----@field lengths integer[] tokens of each document
----@field window? integer tokens that a query sees, itself among them; absent: all before it
---- shifted sparse attention (attention/shifted_attention.h) in place of causal; without a window
+---@field lengths integer[] number of tokens of each document
+---@field window? integer sliding window: tokens that a query may attend to, including its own;
+---   absent: all before it
+--- whether to count shifted sparse attention (attention/shifted_attention.h) instead of causal
+--- attention; not with a window
 ---@field shifted? boolean
 
 ---@class moonring.Traffic
----@field steps integer peers of each exchange, summed
----@field bytes integer sent
----@field far_bytes integer of these, to ranks of other machines
+---@field steps integer number of peers, summed over all exchanges
+---@field bytes integer bytes sent
+---@field far_bytes integer bytes among them that go to ranks on other machines
 
 ---@class moonring.RankCost
----@field tile_area number query-key pairs, times the query heads that the rank computes
----@field tokens integer that it owns
----@field peak_bytes integer of buffers, beside inputs, results and what is saved for the backward
+---@field tile_area number number of query-key pairs, times the query heads that the rank computes
+---@field tokens integer tokens that the rank owns
+---@field peak_bytes integer peak bytes of buffers, in addition to inputs, outputs and what is saved
+---   for the backward
 ---@field forward moonring.Traffic
 ---@field backward moonring.Traffic
 
 ---@class moonring.Cost
 ---@field [integer] moonring.RankCost by rank, from 1
----@field balance number the greatest tile area over the mean
+---@field balance number largest tile area divided by the mean
 
---- What one layer's attention costs each rank, counted from its plan without running it. No
---- strategy but "auto" is refused.
+--- Computes what one layer's attention costs each rank, from its plan, without running it. Accepts
+--- every strategy except "auto".
 ---@param options moonring.CostOptions
 ---@return moonring.Cost
 function attention.cost(options) end
 
---- Lists of one number for each document, which count from 1 here as in any list; absent: nothing
---- of the kind.
+--- A mask as lists with one number for each document. Lists and document numbers count from 1. An
+--- absent list means that no document has this property.
 ---@class moonring.MaskOptions
----@field lengths integer[] tokens of each document
----@field prefix? integer[] the first tokens, which all of the document's tokens see
----@field parents? integer[] another document, whose first tokens stand before its own; 0: none
----@field parent_tokens? integer[] how many of the parent's first tokens
----@field window? integer in place of the model's own; 0: none
+---@field lengths integer[] number of tokens of each document
+---@field prefix? integer[] length of the prefix: these first tokens are visible to all of the
+---   document's tokens
+---@field parents? integer[] parent document, whose first tokens precede this document's own; 0:
+---   none
+---@field parent_tokens? integer[] how many of the parent's first tokens precede it
+---@field window? integer sliding window instead of the model's; 0: none
 
---- Who sees whom beyond the causal rule (attention/mask.h). `moonring.masks` makes masks from a
---- table that is easier to write. Errors: INVALID_ARGUMENT, naming the document from 0, for what
---- does not fit its documents, and parents in a circle.
+--- Creates a mask: which tokens may attend to which, in addition to the causal rule
+--- (attention/mask.h). `moonring.masks` creates masks from a simpler table. Errors:
+--- INVALID_ARGUMENT, with the document's number from 0, for values that do not fit the documents
+--- and for cyclic parents.
 ---@param options moonring.MaskOptions
 ---@return moonring.Mask
 function attention.mask(options) end
@@ -131,8 +139,8 @@ function attention.mask(options) end
 ---@class moonring.Mask
 local Mask = {}
 
---- CRC-32 of all that it says: by which ranks tell whether they hold the same.
----@param before? integer that of the masks before it, to go on from
+--- CRC-32 of the mask's contents, to check that all ranks have the same mask.
+---@param before? integer checksum of the preceding masks, which is continued
 ---@return integer
 function Mask:checksum(before) end
 
@@ -141,32 +149,32 @@ function Mask:close() end
 ---@class moonring.Attention
 local Attention = {}
 
---- The strategy that runs ("dense" under any name on one rank).
+--- The name of the strategy ("dense" on one rank, whatever was requested).
 ---@return string
 function Attention:name() end
 
---- Which kernels of a GPU take which documents, as attention_kernels writes it; nil where there is
---- no choice.
+--- Which GPU kernels process which documents, in the format of the key attention_kernels; nil if
+--- there is no choice.
 ---@return string?
 function Attention:kernels() end
 
---- How a stream of documents is spread over the sp group.
+--- Returns how documents are spread over the sp group.
 ---@param sequence moonring.Sequence
----@param masks? moonring.Mask[] as cut's
----@param shifted? boolean as cut's
+---@param masks? moonring.Mask[] as in `cut`
+---@param shifted? boolean as in `cut`
 ---@return moonring.Layout
 function Attention:layout(sequence, masks, shifted) end
 
---- This rank's share of a micro-batch, all by one layout, and the plan by which its attention runs.
---- Shares may be empty: a rank without tokens makes the same calls all the same.
---- Every strategy takes every mask. Errors: INVALID_ARGUMENT where masks are of other documents, or
---- there are some and attention is shifted.
+--- Returns this rank's share of a micro-batch, and the plan that runs its attention. A share may be
+--- empty; a rank without tokens makes the same calls as the others. Every strategy supports every
+--- mask. Errors: INVALID_ARGUMENT if masks belong to other documents, and for masks together with
+--- shifted attention.
 ---@param sequence moonring.Sequence
----@param masks? moonring.Mask[] layer l, from 0, takes number l % n + 1 of n; absent: causal;
----   the same on all ranks of the sp group
----@param shifted? boolean attention of every layer is shifted sparse attention
----   (attention/shifted_attention.h): groups of a quarter of each document, half of the heads
----   shifted by half a group; false where absent
+---@param masks? moonring.Mask[] layer l, from 0, uses mask number l % n + 1 of n; absent: causal
+---   attention; the same on all ranks of the sp group
+---@param shifted? boolean whether every layer uses shifted sparse attention
+---   (attention/shifted_attention.h): groups of a quarter of each document, shifted by half a group
+---   for half of the heads; default false
 ---@return moonring.Tensor ids int64 [T_local]
 ---@return moonring.Tensor positions int64 [T_local]
 ---@return moonring.Tensor targets int64 [T_local]
@@ -174,26 +182,25 @@ function Attention:layout(sequence, masks, shifted) end
 ---@return moonring.Layout layout
 function Attention:cut(sequence, masks, shifted) end
 
---- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
---- cost.
+--- Describes the strategy that runs for a micro-batch in words. For "auto", also which strategy it
+--- chose, and the estimated costs of the others.
 ---@param sequence moonring.Sequence
 ---@return string words
----@return string? chosen the strategy that "auto" chose; nil where there was no choice
+---@return string? chosen the strategy that "auto" chose; nil for a fixed strategy
 function Attention:describe(sequence) end
 
---- Heads and their dim are wanted.
+--- Shape of a layer's attention. heads, kv_heads and head_dim are required.
 ---@class moonring.CostOfOptions
 ---@field heads? integer query heads
----@field kv_heads? integer a divisor of heads
+---@field kv_heads? integer must divide heads
 ---@field head_dim? integer
----@field value_dim? integer head_dim where absent
----@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of q, k and v; "fp32" where absent
----@field ranks_per_machine? integer neighbours that share one; 0, or absent: all do
----@field shifted? boolean as cut's
+---@field value_dim? integer default head_dim
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" dtype of q, k and v; default "fp32"
+---@field ranks_per_machine? integer neighbouring ranks on one machine; 0 or absent: all
+---@field shifted? boolean as in `cut`
 
---- What a layer's attention over a micro-batch costs each rank, counted from its plan as
---- `moonring.attention.cost` does, of causal attention to all before; nil where documents share
---- prefixes.
+--- Computes what a layer's causal attention over a micro-batch costs each rank, from its plan, as
+--- `moonring.attention.cost` does; nil if documents share prefixes.
 ---@param sequence moonring.Sequence
 ---@param options? moonring.CostOfOptions
 ---@return moonring.Cost?
@@ -201,49 +208,52 @@ function Attention:cost(sequence, options) end
 
 function Attention:close() end
 
---- One micro-batch's plan on this rank, with the lengths of its documents, shared by all layers of
---- a model.
+--- The attention plan of one micro-batch on this rank, including the documents' lengths. All layers
+--- of a model share it.
 ---@class moonring.AttentionPlan
 local AttentionPlan = {}
 
---- out_t = sum_s softmax_s(cap(scale q_t . k_s)) v_s over the tokens s <= t of t's document, s > t
---- - window where there is one, or over those that a mask shows; cap(x) = softcap tanh(x /
---- softcap), or x. Differentiable. Collective over the sp group: every rank makes the same calls in
---- the same order.
+--- Computes attention: out_t = sum_s softmax_s(cap(scale q_t . k_s)) v_s, cap(x) = softcap tanh(x /
+--- softcap), or x without softcap. The sum is over tokens s <= t of t's document, with s > t -
+--- window if there is a window, or over the tokens that a mask allows. Differentiable. Collective
+--- over the sp group: every rank makes the same calls in the same order.
 ---@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16, fp16 or fp64
 ---@param k_TKD moonring.Tensor [T_local, Hk, D]; Hk divides H
 ---@param v_TKD moonring.Tensor [T_local, Hk, D]
 ---@param scale number usually 1 / sqrt(D)
----@param window? integer tokens that a query sees, itself among them; absent: all before it
----@param softcap? number what scores are kept below in size; absent: they are as they are
----@param layer? integer by which a mask is chosen; 0 where absent
+---@param window? integer sliding window: tokens that a query may attend to, including its own;
+---   absent: all before it
+---@param softcap? number soft bound of the scores; absent: none
+---@param layer? integer layer index, by which a mask is chosen; default 0
 ---@return moonring.Tensor out_THD [T_local, H, D] in q's dtype
 function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap, layer) end
 
 ---@class moonring.DeltaOptions
----@field key_heads integer a divisor of the value heads
----@field key_dim integer of a key head
----@field value_dim integer of a value head
----@field taps? moonring.Tensor [C, W] of a causal depthwise convolution of x, with SiLU after it
----@field scale? number of what comes out; 1 where absent
----@field normalize? boolean whether rows of q and k are brought to length 1 before all else
+---@field key_heads integer must divide the number of value heads
+---@field key_dim integer features of a key head
+---@field value_dim integer features of a value head
+---@field taps? moonring.Tensor [C, W] weights of a causal depthwise convolution that is applied to
+---   x before the rule, followed by SiLU
+---@field scale? number factor of the output; default 1
+---@field normalize? boolean whether rows of q and k are first normalized to length 1
 
---- Linear attention by the gated delta rule (mixers/delta_inputs.h), document by document:
---- S = S exp(g_t) (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, out_t = scale S q_t. Differentiable;
---- collective over the sp group as forward is. Spread as `mixing` of attention.create says.
----@param x_TC moonring.Tensor [T_local, C]: channels of q, of k, of v, by heads
----@param g moonring.Tensor the decay's logarithm: [T_local, H] or [T_local, H, key_dim], of fp32
----   or fp64
----@param beta_TH moonring.Tensor [T_local, H] of value heads, of fp32 or fp64
+--- Computes linear attention by the gated delta rule (mixers/delta_inputs.h), for each document
+--- separately: S = S exp(g_t) (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, out_t = scale S q_t.
+--- Differentiable; collective over the sp group as `forward`. Spread over ranks by the option
+--- `mixing` of attention.create.
+---@param x_TC moonring.Tensor [T_local, C]: channels of q, then k, then v, each ordered by heads
+---@param g moonring.Tensor logarithm of the decay: [T_local, H] or [T_local, H, key_dim], fp32 or
+---   fp64
+---@param beta_TH moonring.Tensor [T_local, H], one for each value head, fp32 or fp64
 ---@param options moonring.DeltaOptions
 ---@return moonring.Tensor out_THV [T_local, H, value_dim] in x's dtype
 function AttentionPlan:delta(x_TC, g, beta_TH, options) end
 
---- A causal depthwise convolution inside each document: what a token sees of the W - 1 before it.
---- Differentiable; collective over the sp group as forward is.
+--- Computes a causal depthwise convolution within each document: out_t depends on t and the W - 1
+--- tokens before it. Differentiable; collective over the sp group as `forward`.
 ---@param x_TC moonring.Tensor [T_local, C]
----@param taps_CW moonring.Tensor [C, W], the last one on the token itself
----@param options? { bias: moonring.Tensor?, silu: boolean? } bias [C]; whether SiLU comes after it
+---@param taps_CW moonring.Tensor [C, W], the last weight applies to the token itself
+---@param options? { bias: moonring.Tensor?, silu: boolean? } bias [C]; whether SiLU follows
 ---@return moonring.Tensor out_TC [T_local, C] in x's dtype
 function AttentionPlan:convolve(x_TC, taps_CW, options) end
 

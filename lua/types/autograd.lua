@@ -1,38 +1,42 @@
 ---@meta moonring.native.autograd
 
---- Gradients: `moonring.autograd` has all of this. Everything runs on the calling thread. Native
---- blocks, attention and log-probs have no second derivative: create_graph through them is an error
---- that names them.
+--- Native functions for gradients; scripts use them as `moonring.autograd`. Everything runs on the
+--- calling thread. Native blocks, attention and log-probs have no second derivative: create_graph
+--- through them raises an error that names them.
 ---@class moonring.native.autograd
 local autograd = {}
 
 ---@class moonring.GradOptions
----@field gradient? moonring.Tensor of the first output; ones where absent, of one element
----@field gradients? moonring.Tensor[] one of each output
----@field retain_graph? boolean for a further backward through the same graph; create_graph's where
----   absent
----@field create_graph? boolean records the backward, for a second derivative; false where absent
----@field allow_unused? boolean nil for an input that no output depends on; false where absent, and
----   then it is an error
+---@field gradient? moonring.Tensor gradient of the first output; default: ones, only for an output
+---   with one element
+---@field gradients? moonring.Tensor[] one for each output
+---@field retain_graph? boolean whether the graph is kept for another backward; default:
+---   create_graph
+---@field create_graph? boolean whether the backward is recorded, for a second derivative; default
+---   false
+---@field allow_unused? boolean whether an input that no output depends on gets nil instead of an
+---   error; default false
 
 ---@class moonring.BackwardOfAllOptions
----@field gradient? moonring.Tensor of the first output; ones where absent, of one element
----@field gradients? moonring.Tensor[] one of each output
----@field retain_graph? boolean for a further backward through the same graph; create_graph's where
----   absent
----@field create_graph? boolean records the backward, for a second derivative; false where absent
+---@field gradient? moonring.Tensor gradient of the first output; default: ones, only for an output
+---   with one element
+---@field gradients? moonring.Tensor[] one for each output
+---@field retain_graph? boolean whether the graph is kept for another backward; default:
+---   create_graph
+---@field create_graph? boolean whether the backward is recorded, for a second derivative; default
+---   false
 
 --- Back-propagates from several tensors at once.
 ---@param outputs moonring.Tensor[] | moonring.Tensor
 ---@param how? moonring.BackwardOfAllOptions
 function autograd.backward(outputs, how) end
 
---- Whether what is computed now is recorded for a backward.
+--- Whether computations are currently recorded for a backward.
 ---@return boolean
 function autograd.is_recording() end
 
---- The gradients of outputs with respect to inputs, which are left without one of their own: as
---- torch.autograd.grad. A list of inputs gives a list, one input a tensor.
+--- Returns the gradients of outputs with respect to inputs without adding them to the inputs' own,
+--- as torch.autograd.grad does. A list of inputs returns a list, a single input a tensor.
 ---
 ---     local g = moonring.autograd.grad(loss, x, { create_graph = true })
 ---@param outputs moonring.Tensor[] | moonring.Tensor
@@ -47,21 +51,21 @@ function autograd.grad(outputs, inputs, how) end
 ---@return any ...
 function autograd.no_grad(fn, ...) end
 
---- Runs `fn(...)` with recording, inside a no_grad or a backward too, and returns what it returns.
+--- Runs `fn(...)` with recording, even inside no_grad or a backward, and returns its results.
 ---@param fn function
 ---@param ... any
 ---@return any ...
 function autograd.with_grad(fn, ...) end
 
 ---@class moonring.FuncOptions
---- sees (ctx, ...): what the function is called with; records nothing; returns tensors
+--- is called with (ctx, ...), the function's arguments, without recording; returns tensors
 ---@field forward function
---- sees (ctx, ...): a gradient for each result (zeros where none came); returns one for each
---- argument, nil where there is none
+--- is called with (ctx, ...), a gradient for each result (zeros if it has none); returns one for
+--- each argument, nil for an argument without gradient
 ---@field backward function
----@field name? string in messages and of the node; "func" where absent
+---@field name? string used in messages and as the node's name; default "func"
 
---- An operator of one's own with a backward in Lua, as torch.autograd.Function:
+--- Defines an operator with a custom backward in Lua, as torch.autograd.Function does:
 ---
 ---     local cube = moonring.autograd.func {
 ---       name = "cube",
@@ -69,11 +73,11 @@ function autograd.with_grad(fn, ...) end
 ---       backward = function(ctx, g) return g * 3 * ctx:saved() ^ 2 end,
 ---     }
 ---
---- `ctx` is one table for both: `ctx:save(...)` keeps tensors for the backward (a write into one of
---- them in between is an error there), `ctx:saved()` gives them back, and any other field is the
---- script's own. The backward runs on the calling thread, inside the backward that needs it; an
---- error in it ends that backward with the error as it was raised. It may be differentiated again,
---- where it is made of operators.
+--- `ctx` is the same table in both functions: `ctx:save(...)` keeps tensors for the backward
+--- (writing into one of them before the backward is an error there), `ctx:saved()` returns them,
+--- and the script may set any other field. The Lua backward runs on the calling thread, inside the
+--- backward that needs it; an error in it ends that backward with the same error. It can be
+--- differentiated again if it uses differentiable operators.
 ---@param how moonring.FuncOptions
 ---@return fun(...): moonring.Tensor ...
 function autograd.func(how) end

@@ -1,158 +1,161 @@
 ---@meta moonring.native.data
 
---- Tokenizers, chat templates, data sets, and the steps drawn from them.
+--- Tokenizers, chat templates, data sets, and the training steps made from them.
 ---@class moonring.native.data
 local data = {}
 
 ---@class moonring.TokenizerOptions
----@field add_tokens? string[] new tokens with the next free ids
----@field add_special_tokens? string[] special ones behind them
---- a special token that is written in a text is a text like any other; false where absent
+---@field add_tokens? string[] new tokens, which get the next free ids
+---@field add_special_tokens? string[] new special tokens, which get the ids after those
+--- whether special tokens written in a text are encoded as ordinary text; default false
 ---@field split_special_tokens? boolean
 
---- A chat template with every field, as moonring.templates.find gives it.
+--- A complete chat template table, as moonring.templates.find returns it.
 ---@class moonring.WholeTemplate
 
---- A tokenizer out of a model's files. What they are: moonring.data.tokenizer.
+--- Creates a tokenizer from a model's files. Scripts use moonring.data.tokenizer.
 ---@param files table<string, string> contents by name
----@param where string the model's folder, for messages
+---@param where string the model's folder, used in messages
 ---@param options? moonring.TokenizerOptions
 ---@return moonring.Tokenizer
 function data.tokenizer(files, where, options) end
 
---- Those of a model's files that its tokenizer, with tokens added, wants otherwise; none where
---- nothing was added.
+--- The tokenizer files of a model as they must be saved after tokens were added; {} if none were.
 ---@param files table<string, string> contents by name
 ---@param tokenizer moonring.Tokenizer
 ---@return table<string, string> files name -> contents
 function data.changed_files(files, tokenizer) end
 
---- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it:
---- see Template:tokenizer. Errors: INVALID_ARGUMENT where a slot names a token that the tokenizer
---- lacks, and it has no unknown one.
+--- Creates a chat template for a tokenizer. Tokens that end its answers and are missing in the
+--- tokenizer are added to a copy of it: see Template:tokenizer. Errors: INVALID_ARGUMENT if a slot
+--- names a token that is not in the tokenizer and there is no unknown token.
 ---@param template moonring.WholeTemplate
 ---@param tokenizer moonring.Tokenizer
----@param system? string in place of the template's own system text; "" for none
+---@param system? string replaces the template's own system text; "" for none
 ---@return moonring.Template
 function data.template(template, tokenizer, system) end
 
---- The chat template that a model's files carry, or nil: moonring.data.model_template.
+--- Returns the chat template in a model's files, or nil. Scripts use moonring.data.model_template.
 ---@param files table<string, string> contents by name
 ---@param tokenizer moonring.Tokenizer
----@param where string the model's folder, for messages
+---@param where string the model's folder, used in messages
 ---@return moonring.ModelTemplate?
 function data.model_template(files, tokenizer, where) end
 
---- How rows become examples.
+--- How rows are converted to examples.
 ---@class moonring.ExampleOptions
 ---@field tokenizer moonring.Tokenizer
 ---@field template moonring.WholeTemplate
----@field default_system? string the system text where an example has none
----@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
----@field train_on_prompt? boolean learn the prompt's tokens too; false where absent
----@field mask_history? boolean learn the last turn alone; false where absent
---- what becomes of a longer example; "truncate" where absent
+---@field default_system? string system text of examples that have none
+---@field cutoff_len? integer most tokens of an example, prompt and response; default 2048
+---@field train_on_prompt? boolean whether prompt tokens are trained on too; default false
+---@field mask_history? boolean whether only the last turn is trained on; default false
+--- what to do with a longer example; default "truncate"
 ---@field overlong? "truncate" | "drop" | "error"
----@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" what the examples are for; "sft" where absent
---- stage pt: join the texts and cut them in blocks of cutoff_len; true where absent. Stage sft:
---- pack them into rows of cutoff_len + 1
+---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" the stage that uses the examples; default "sft"
+--- stage pt: join the texts and cut them into blocks of cutoff_len; default true. Stage sft: pack
+--- examples into rows of cutoff_len + 1 tokens
 ---@field packing? boolean
----@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
---- stage sft: an example is what stands before a row's last answer, and that answer, cut as one
---- turn; false where absent
+---@field neat_packing? boolean stage sft: such rows, with attention separate for each example;
+---   default false
+--- stage sft: one example for each row, its last answer, with everything before it as prompt,
+--- truncated as one turn; default false
 ---@field one_turn? boolean
---- rows that are joined (pt) or mismatched (kto) together; 1000 where absent
+--- number of rows that are joined (pt) or mismatched (kto) together; default 1000
 ---@field preprocessing_batch_size? integer
---- that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
+--- number of threads that convert rows; does not change the result. Default: this rank's cores, at
+--- most 16
 ---@field threads? integer
 ---@field work? moonring.WorkCount counts the rows that are encoded
---- of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where
---- absent
+--- seed of numpy's random generator for val_size, interleave_probs and num_samples in
+--- dataset_info.json; default 42
 ---@field seed? integer
 
 ---@class moonring.DatasetOptions: moonring.ExampleOptions
----@field names string[] from dataset_info.json, in the order in which they are joined
----@field dir? string the folder of dataset_info.json; "data" where absent
----@field dir_is_checkout? boolean it is one of a hub's cache: its names stay inside of it
---- of data sets that lie on a hub, by name: their downloaded files, and what of "split" is asked of
---- their rows
+---@field names string[] entries of dataset_info.json, in the order in which they are joined
+---@field dir? string folder of dataset_info.json; default "data"
+---@field dir_is_checkout? boolean whether it is a checkout in a hub's cache; file names must then
+---   stay inside it
+--- for data sets on a hub, by name: their downloaded files, and the split to read
 ---@field fetched? table<string, { files: string[], split: string }>
----@field max_samples? integer rows of each data set at most
---- data sets one after another, or interleaved until the first is through (under), or all are, each
---- again from its beginning (over) or once; "concat" where absent
+---@field max_samples? integer most rows of each data set
+--- "concat": one data set after another; "interleave_under": rows in turn until the first data set
+--- ends; "interleave_over": until all have ended, restarting those that end earlier;
+--- "interleave_once": until all have ended, each read once; default "concat"
 ---@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once"
---- how likely each data set is to give the next row; absent: they take turns
+--- probability of taking the next row from each data set; absent: in turn
 ---@field interleave_probs? number[]
---- hold rows out: a part of them below 1, above 1 their number; none where absent or 0
+--- held-out rows: below 1 a fraction, else a number; 0 or absent: none
 ---@field val_size? number
 
 ---@class moonring.WholeDatasetOptions: moonring.DatasetOptions
---- what val_size holds out is made with one_turn; false where absent
+--- whether held-out examples are made with one_turn; default false
 ---@field held_out_one_turn? boolean
 
---- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them:
---- ids and unshifted labels, in the order of names and rows, or with val_size in the order in which
---- the rows were drawn. Errors name the data set, and the file, line and row where there is one.
+--- Reads data sets in LLaMA-Factory's formats (alpaca, sharegpt, openai) and makes examples of
+--- them: ids and unshifted labels. Their order is that of names and rows; with val_size, the order
+--- in which rows were sampled. Errors name the data set, and file, line and row where possible.
 ---@param options moonring.WholeDatasetOptions
 ---@return moonring.Dataset train
 ---@return moonring.Dataset? held_out with val_size
 function data.load(options) end
 
 ---@class moonring.StreamOptions: moonring.DatasetOptions
----@field val_size? integer rows of a pass that are held out; none where absent
----@field buffer_size? integer rows of the shuffle buffer; 16384 where absent
----@field shuffle? boolean false: the rows stay in their order; true where absent
---- parts that the data sets are read in, each with a buffer of its own, batches from them in turn;
---- 1 where absent
+---@field val_size? integer number of held-out rows in each pass; default none
+---@field buffer_size? integer rows in the shuffle buffer; default 16384
+---@field shuffle? boolean whether rows are shuffled; default true
+--- number of shards in which the data sets are read, each with its own buffer; batches come from
+--- them in turn; default 1
 ---@field lanes? integer
---- the rows that val_size holds out, not the others; false where absent
+--- whether to read the rows held out by val_size instead of the others; default false
 ---@field only_held_out? boolean
 
---- Data sets that are read as they are used, pass after pass, and shuffled in a buffer:
---- LLaMA-Factory's streaming, row for row. max_samples is refused. Errors as of `load`, but those
---- of a row come with the step that would have it.
+--- Opens data sets that are read during training, one pass after another, and shuffled in a buffer,
+--- in the same row order as LLaMA-Factory's streaming. max_samples is refused. Errors: as `load`;
+--- those in a row are raised by the step that would contain it.
 ---@param options moonring.StreamOptions
 ---@return moonring.Stream
 function data.stream(options) end
 
 ---@class moonring.TokenizedOptions
----@field path string the folder
+---@field path string the data set's folder
 ---@field tokenizer moonring.Tokenizer
---- whose pad pretraining does not learn; "default" where absent
+--- template whose padding token is not trained on in pretraining; default: the template "default"
 ---@field template moonring.WholeTemplate
----@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
---- a column with each example's length, by which `group_by_length` goes where it is there
+---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" the stage whose columns are expected; default
+---   "sft"
+--- column with each example's length, used by `group_by_length` if present
 ---@field length_column? string
----@field with_train? boolean false: without the split train; true where absent
+---@field with_train? boolean false: the split "train" is not read; default true
 
---- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's
---- save_to_disk wrote, or save_tokenized. Errors name the file and the row: no such folder, a part
---- that is missing, columns of another stage.
+--- Reads tokenized examples by split ("train", "validation", ..) from a folder written by the
+--- datasets library's save_to_disk or by save_tokenized. Errors name file and row: a missing folder
+--- or shard, columns of another stage.
 ---@param options moonring.TokenizedOptions
 ---@return table<string, moonring.Dataset>
 function data.load_tokenized(options) end
 
---- What cuts texts into words as jieba does, and compares them. Reads the word list that comes with
---- the host, some 6 MB.
+--- Creates a word segmenter like jieba, which also compares texts. Reads its word list, about 6 MB,
+--- from Moonring's files.
 ---@return moonring.WordSegmenter
 function data.word_segmenter() end
 
---- Writes such a folder, whole or not at all.
+--- Writes such a folder, completely or not at all.
 ---@param path string
 ---@param splits table<string, moonring.Dataset>
 ---@param stage string
 function data.save_tokenized(path, splits, stage) end
 
---- Errors: NOT_FOUND where there is no format of tools of this name, with the nearest one.
+--- Checks the name of a tool-call format. Errors: NOT_FOUND, with the nearest name.
 ---@param name string
 function data.check_tool_format(name) end
 
---- The files of such a folder's split train, in the order of its rows.
+--- The files of the split "train" in such a folder, in row order.
 ---@param path string
 ---@return string[]
 function data.tokenized_train_files(path) end
 
---- Whether there is a folder that is not empty.
+--- Whether a folder exists and is not empty.
 ---@param path string
 ---@return boolean
 function data.has_tokenized(path) end
@@ -160,70 +163,70 @@ function data.has_tokenized(path) end
 ---@class moonring.Tokenizer
 local Tokenizer = {}
 
---- Ids of a text. No token is added; special tokens that are written in the text are recognised.
+--- Encodes a text. No token is added; special tokens written in the text are recognized.
 ---@param text string UTF-8; malformed bytes become U+FFFD
 ---@return integer[]
 function Tokenizer:encode(text) end
 
---- The text of ids. Ids that no token has are passed over.
+--- Decodes ids to text. Unknown ids are skipped.
 ---@param ids integer[]
----@param skip_special? boolean leave special tokens out; false where absent
+---@param skip_special? boolean whether special tokens are omitted; default false
 ---@return string
 function Tokenizer:decode(ids, skip_special) end
 
---- Its bos, or nil where it has none.
+--- The id of the bos token, or nil.
 ---@return integer?
 function Tokenizer:bos() end
 
---- Its eos, or nil where it has none.
+--- The id of the eos token, or nil.
 ---@return integer?
 function Tokenizer:eos() end
 
---- The id that the tokenizer puts before each text (its bos), or nil where it puts none. `encode`
---- never does.
+--- The id (bos) that the tokenizer's post-processor puts before each text, or nil. `encode` does
+--- not add it.
 ---@return integer?
 function Tokenizer:leading_bos() end
 
---- How many tokens there are, added ones included.
+--- Number of tokens, including added ones.
 ---@return integer
 function Tokenizer:vocab_size() end
 
---- One more than its largest id: the rows that a model must have.
+--- Largest id plus one: the number of rows that a model must have.
 ---@return integer
 function Tokenizer:end_id() end
 
---- A token as the vocabulary writes it; "" where none has the id.
+--- A token as written in the vocabulary; "" for an unknown id.
 ---@param id integer
 ---@return string
 function Tokenizer:token_of(id) end
 
---- The ids of its special tokens that have no name of their own (additional_special_tokens), stop
---- words among them.
+--- The ids of additional_special_tokens, including stop words: special tokens without a role of
+--- their own.
 ---@return integer[]
 function Tokenizer:more_special_ids() end
 
---- The ids of tokens that it has beyond its files, or that are special beyond them.
+--- The ids of tokens that were added, or made special, after the tokenizer's files were read.
 ---@return integer[]
 function Tokenizer:added_ids() end
 
---- Its eos where that is another one than its files name, or nil.
+--- The eos id if it differs from the one in the tokenizer's files, or nil.
 ---@return integer?
 function Tokenizer:new_eos() end
 
 function Tokenizer:close() end
 
---- Chinese, and what stands between it, in words: jieba's.
+--- Splits Chinese and mixed text into words, like jieba.
 ---@class moonring.WordSegmenter
 local WordSegmenter = {}
 
---- The words of a text, which join to it: those of jieba 0.42.1's cut.
+--- Splits a text into words, as jieba 0.42.1's cut does. The words concatenate to the text.
 ---@param text string UTF-8; malformed bytes become U+FFFD
 ---@return string[]
 function WordSegmenter:cut(text) end
 
---- How alike a prediction and its label are, as LLaMA-Factory's predict_with_generate measures it:
---- "bleu-4" over characters, "rouge-1", "rouge-2" and "rouge-l" over words; in percent, rounded to
---- four decimals.
+--- Similarity of a prediction and its label as in LLaMA-Factory's predict_with_generate: "bleu-4"
+--- over characters, "rouge-1", "rouge-2" and "rouge-l" over words; in percent, rounded to four
+--- decimals.
 ---@param prediction string
 ---@param label string
 ---@return table<string, number>
@@ -234,19 +237,19 @@ function WordSegmenter:close() end
 ---@class moonring.Template
 local Template = {}
 
---- The ids after which the model is to answer a conversation. Errors: INVALID_ARGUMENT for an even
---- number of texts.
----@param texts string[] what was said, in turns: the user's first and last
----@param system? string the system text; the template's own where absent or ""
+--- Encodes a conversation as a prompt for the model's next answer. Errors: INVALID_ARGUMENT for an
+--- even number of texts.
+---@param texts string[] the messages in turns; the first and the last are the user's
+---@param system? string system text; the template's own if absent or ""
 ---@return integer[]
 function Template:encode_prompt(texts, system) end
 
---- The tokenizer that it encodes with: the one that it was made for, and in it as special tokens
---- what ends an answer.
+--- The tokenizer that the template encodes with: the one passed to data.template, with the tokens
+--- that end an answer added as special tokens.
 ---@return moonring.Tokenizer
 function Template:tokenizer() end
 
---- The ids that end an answer: eos and the template's stop words, each once.
+--- The ids that end an answer: eos and the template's stop words, without duplicates.
 ---@return integer[]
 function Template:stop_ids() end
 
@@ -256,32 +259,32 @@ function Template:eos() end
 
 function Template:close() end
 
---- A chat template as a model carries it, rendered as Transformers' apply_chat_template does.
+--- A Jinja chat template from a model's files, rendered as Transformers' apply_chat_template does.
 ---@class moonring.ModelTemplate
 local ModelTemplate = {}
 
---- The ids after which the model is to answer a conversation: rendered with a generation prompt,
---- special tokens in it parsed. Errors: INVALID_ARGUMENT for an even number of texts, and with the
---- template's line what it raises.
----@param texts string[] what was said, in turns: the user's first and last
----@param system? string a system message before them; none where absent or ""
----@param enable_thinking? boolean what the template sees under that name; nothing where absent
+--- Encodes a conversation as a prompt for the model's next answer, rendered with a generation
+--- prompt; special tokens in it are recognized. Errors: INVALID_ARGUMENT for an even number of
+--- texts, and for an error that the template raises, with its line.
+---@param texts string[] the messages in turns; the first and the last are the user's
+---@param system? string system message before them; none if absent or ""
+---@param enable_thinking? boolean the variable enable_thinking in the template; undefined if absent
 ---@return integer[]
 function ModelTemplate:encode_prompt(texts, system, enable_thinking) end
 
---- What LLaMA-Factory tells of it where a configuration names no template: fields of a template's
---- table. Errors: INVALID_ARGUMENT where it refuses a conversation of the probe, or passes over a
---- message.
+--- The fields of a template table that LLaMA-Factory derives from the Jinja template if a
+--- configuration names no template. Errors: INVALID_ARGUMENT if it refuses a test conversation or
+--- drops one of its messages.
 ---@return moonring.TemplateTable
 function ModelTemplate:fields() end
 
---- How it writes a thought that a message has in a field of its own (reasoning_content, reasoning,
---- thinking): what stands before and behind it, and thought_trim's word. Empty where it writes
---- none. Errors: as fields.
+--- How the template renders the reasoning text of a message (reasoning_content, reasoning,
+--- thinking): the text before and after it, and the value of thought_trim. {} if it does not render
+--- it. Errors: as `fields`.
 ---@return string[]
 function ModelTemplate:thoughts() end
 
---- Whether the model carries several under names.
+--- Whether the model has several named templates.
 ---@return boolean
 function ModelTemplate:is_one_of_several() end
 
@@ -289,141 +292,142 @@ function ModelTemplate:close() end
 
 ---@class moonring.Document
 ---@field ids integer[]
----@field labels integer[] unshifted; -100: not learnt
+---@field labels integer[] unshifted; -100: not trained on
 
 --- Training examples, as `moonring preprocess` writes them.
 ---@class moonring.Dataset
 local Dataset = {}
 
---- How many examples there are.
+--- Number of examples.
 ---@return integer
 function Dataset:size() end
 
---- One example. Errors: OUT_OF_RANGE.
+--- Returns one example. Errors: OUT_OF_RANGE.
 ---@param index integer from 0
----@return moonring.Document[] documents one (pt, sft), chosen and rejected (rm, dpo), or the
----   answer and the mismatched one (kto)
----@return boolean? desirable kto's tag
+---@return moonring.Document[] documents one (pt, sft), chosen and rejected (rm, dpo), or the answer
+---   and the mismatched one (kto)
+---@return boolean? desirable kto's label
 function Dataset:example(index) end
 
---- Of each example the tokens that one forward takes of it.
+--- For each example the number of tokens in one forward.
 ---@return integer[]
 function Dataset:lengths() end
 
---- Of each document of each example its tokens.
+--- Number of tokens of each document, example by example.
 ---@return integer[]
 function Dataset:document_lengths() end
 
---- Ids at or above `first` that its examples hold, each once.
+--- The distinct ids in its examples that are not below `first`.
 ---@param first integer
 ---@return integer[]
 function Dataset:ids_from(first) end
 
---- 40 hexadecimal digits of all ids, labels and tags: the same where the examples are the same, in
---- the same order.
+--- A digest of 40 hexadecimal digits over all ids, labels and kto tags, in the examples' order.
 ---@return string
 function Dataset:digest() end
 
---- What was read, cut and left out, in lines for people; of what is learnt with a histogram of
---- lengths.
----@param use? "learnt" | "evaluated" what its labels are for; learnt where absent
----@param other? moonring.Dataset which is counted with it
+--- A report for people of what was read, truncated and skipped, with a histogram of lengths if used
+--- for training.
+---@param use? "learnt" | "evaluated" "learnt": for training, "evaluated": for evaluation; default
+---   "learnt"
+---@param other? moonring.Dataset another data set that is counted too
 ---@return string
 function Dataset:report(use, other) end
 
---- What became of each row, where an example is one turn to answer (one_turn); else empty.
+--- How each row was truncated, for examples made with one_turn; else {}.
 ---@return moonring.RowUse[]
 function Dataset:row_uses() end
 
 ---@class moonring.RowUse
 ---@field where string FILE:LINE (row N)
----@field left_out? string why it gives no example
----@field prompt_cut integer tokens that cutoff_len cost the prompt
----@field answer_cut integer the same of its own answer
+---@field left_out? string why the row gives no example
+---@field prompt_cut integer tokens removed from the prompt by cutoff_len
+---@field answer_cut integer tokens removed from the answer by cutoff_len
 
---- The same as one JSON object: rows, examples, tokens, learnt, truncated, starved (of these: that
---- keep less than a tenth of their labels, or fewer than four), nothing_learnt, longest, left_over;
---- skipped and noted (what, count, first); lengths (from, to, rows).
+--- The report as a JSON object: rows, examples, tokens, learnt (tokens trained on), truncated,
+--- starved (truncated examples with less than a tenth of their labels left, or fewer than four),
+--- nothing_learnt (examples without labels), longest, left_over; skipped and noted (what, count,
+--- first); lengths (from, to, rows).
 ---@return string
 function Dataset:report_json() end
 
---- A line where cutoff_len leaves most rows next to nothing to learn; else nil.
+--- A warning if cutoff_len removes nearly all labels from most rows; else nil.
 ---@return string?
 function Dataset:cut_warning() end
 
 ---@class moonring.StepsOptions
---- each dp rank gets its part of every step; this process alone gets them whole where absent
+--- each dp rank gets its share of every step; default: this process gets all of it
 ---@field mesh? moonring.Mesh
----@field batch integer examples of a step, over all dp ranks
----@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
---- documents of an example that begin alike, with tokens that none learns, share these: they go
---- through the model once (Sequence:parents); false where absent
+---@field batch integer examples in a step, over all dp ranks
+---@field micro_batch_tokens integer most tokens in a micro-batch; a longer example gets its own
+--- whether documents of an example share their common first tokens, if these have no labels: they
+--- are processed once (Sequence:parents); default false
 ---@field share_prefixes? boolean
----@field seed? integer of the order; 42 where absent
---- each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
+---@field seed? integer seed of the order; default 42
+--- whether each epoch is shuffled, by torch.randperm with seed + epoch; default true
 ---@field shuffle? boolean
----@field total_steps? integer how many steps there are in all; without end where absent
---- each epoch's order is cut into groups of 50 steps, fewer where it has not four such groups, and
---- each of these sorted by length, the longest first, as Transformers does; false where absent
+---@field total_steps? integer number of steps; default: unlimited
+--- whether each epoch's order is divided into groups of 50 steps (shorter ones if there are fewer
+--- than four), each sorted by decreasing length, as in Transformers; default false
 ---@field group_by_length? boolean
---- in place of seed, shuffle and group_by_length: of each epoch the indices of all examples, from
---- 0, in their order
+--- for each epoch the indices of all examples in order, from 0; replaces seed, shuffle and
+--- group_by_length
 ---@field orders? integer[][]
---- leave out what of an epoch fills no batch of so many examples; a step is a number of them
+--- batch size; examples at the end of an epoch that do not fill a batch are skipped. A step is a
+--- number of such batches
 ---@field drop_last? integer
 
---- The steps of a training, prepared ahead on a thread of their own. Which examples a step takes
---- depends on (seed, epoch, step) alone, not on ranks or packing. A step never crosses an epoch:
---- the last one of each may be short.
+--- Returns the steps of a training, prepared ahead by a background thread. The examples in a step
+--- depend only on (seed, epoch, step), not on ranks or packing. A step never spans two epochs: the
+--- last step of an epoch may be smaller.
 ---@param options moonring.StepsOptions
 ---@return moonring.Steps
 function Dataset:steps(options) end
 
---- Writes one JSON object a line, an example each: input_ids and labels; in stages rm and dpo
+--- Writes one JSON object for each example: input_ids and labels; in stages rm and dpo
 --- chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels; in kto also kl_input_ids,
---- kl_labels, kto_tag. Whole or not at all.
+--- kl_labels, kto_tag. The file is written completely or not at all.
 ---@param path string
 function Dataset:write(path) end
 
 function Dataset:close() end
 
---- Examples of data sets that are read as they are used.
+--- Examples of data sets that are read during training.
 ---@class moonring.Stream
 local Stream = {}
 
---- Nil: nobody knows how many examples there are.
+--- Always nil: the number of examples is not known.
 ---@return integer?
 function Stream:size() end
 
 ---@class moonring.StreamStepsOptions
----@field mesh? moonring.Mesh as of a data set's steps
----@field batch integer examples of a batch; a lane's last one is short
----@field batches? integer batches of a step, over all dp ranks; 1 where absent
----@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
----@field share_prefixes? boolean as of a data set's steps
----@field total_steps? integer how many steps there are in all; without end where absent
+---@field mesh? moonring.Mesh as in Dataset:steps
+---@field batch integer examples in a batch; a shard's last batch may be smaller
+---@field batches? integer batches in a step, over all dp ranks; default 1
+---@field micro_batch_tokens integer most tokens in a micro-batch; a longer example gets its own
+---@field share_prefixes? boolean as in Dataset:steps
+---@field total_steps? integer number of steps; default: unlimited
 
---- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of
---- examples count on over all passes. One at a time of a stream.
+--- Returns the steps of a training, from the beginning of the first pass. An epoch is one pass;
+--- indices of examples increase over all passes. A stream can have only one such object at a time.
 ---@param options moonring.StreamStepsOptions
 ---@return moonring.Steps
 function Stream:steps(options) end
 
---- The first pass as a data set that is held in memory, in the order in which batches of that many
---- examples are taken.
+--- Reads the first pass into memory as a data set, in the order of its batches.
 ---@param batch integer
 ---@return moonring.Dataset
 function Stream:whole(batch) end
 
---- As a data set's, of the rows read so far, which may be ahead of the steps.
+--- As Dataset:report, about the rows read so far, possibly more than the steps have used.
 ---@return string
 function Stream:report() end
 
---- As a data set's, of the same rows.
+--- As Dataset:report_json, about the same rows.
 ---@return string
 function Stream:report_json() end
 
---- The same warning of the rows read so far; else nil.
+--- As Dataset:cut_warning, about the rows read so far.
 ---@return string?
 function Stream:cut_warning() end
 
@@ -436,50 +440,50 @@ local Steps = {}
 ---@return moonring.Step?
 function Steps:next() end
 
---- The place after the last step that was handed out, to go on from later.
+--- The position after the last returned step as text, to resume from.
 ---@return string
 function Steps:save_state() end
 
---- Goes on from a saved place. Errors where it is not a border between steps of this many examples;
---- the place is then unchanged.
+--- Resumes from a saved position. Raises an error if it is not at a step boundary for this number
+--- of examples; the position is then unchanged.
 ---@param state string
 function Steps:load_state(state) end
 
 function Steps:close() end
 
---- Token ids at hand, as one document.
+--- One document of token ids.
 ---@class moonring.GivenDocument
 ---@field ids integer[]
----@field labels? integer[] unshifted; -100: not learnt. The ids themselves where absent
----@field positions? integer[] for the rotary embedding; from 0 where absent
+---@field labels? integer[] unshifted; -100: not trained on. Default: the ids
+---@field positions? integer[] for the rotary embedding; default: from 0
 
---- An example of one document, or of those of a list.
+--- An example with one document, or with several in `documents`.
 ---@class moonring.GivenExample: moonring.GivenDocument
----@field documents? moonring.GivenDocument[] in place of ids, labels and positions
---- what `examples` of the step and of its micro-batches calls it, and randomness is keyed by; its
---- place in the list, from 0, where absent
+---@field documents? moonring.GivenDocument[] replaces ids, labels and positions
+--- index that `examples` of the step and its micro-batches reports, and that keys random noise;
+--- default: its index in the list, from 0
 ---@field number? integer
---- with share_prefixes: examples of one number, a group of answers to one prompt, begin alike and
---- share that, as the documents of one example do. Each is a family of its own where absent
+--- with share_prefixes: examples with the same number, such as the answers to one prompt, share
+--- their common first tokens, as the documents of one example do. Default: each example separately
 ---@field family? integer
 
 ---@class moonring.StepOptions
----@field examples moonring.GivenExample[] of all dp ranks, the same on each
----@field mesh? moonring.Mesh each dp rank gets its part; this process alone gets all where absent
----@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
----@field epoch? integer from 0; 0 where absent
----@field step? integer in the epoch, from 0; 0 where absent
----@field last? boolean whether it is the epoch's last; false where absent
---- documents of an example, and of a family, that begin alike share what none of them learns of it:
---- p tokens, that goes through the model once (Sequence:parents). A family then stays together,
---- p + the sum of what is left long; one that is longer than a micro-batch, or that other dp ranks
---- would wait for, is split between examples, and each part has the prefix again. False where
---- absent
+---@field examples moonring.GivenExample[] the examples of all dp ranks, the same on each rank
+---@field mesh? moonring.Mesh each dp rank gets its share; default: this process gets all of it
+---@field micro_batch_tokens integer most tokens in a micro-batch; a longer example gets its own
+---@field epoch? integer from 0; default 0
+---@field step? integer number in the epoch, from 0; default 0
+---@field last? boolean whether it is the epoch's last; default false
+--- whether documents of an example, and of a family, share their common first p tokens without
+--- labels: these are processed once (Sequence:parents). A family then stays in one micro-batch,
+--- with p + the sum of the remaining tokens. It is split between examples, each part with its own
+--- copy of the prefix, if it is longer than a micro-batch or would make other dp ranks wait;
+--- default false
 ---@field share_prefixes? boolean
 
---- A step of token ids that the script has, packed as those of a data set are. Errors:
---- INVALID_ARGUMENT, naming the example, where it has no tokens, or other numbers of ids, labels
---- and positions.
+--- Makes a step of given token ids, packed like the steps of a data set. Errors: INVALID_ARGUMENT,
+--- with the example's number, if it has no tokens, or if the numbers of ids, labels and positions
+--- differ.
 ---@param options moonring.StepOptions
 ---@return moonring.Step
 function data.step(options) end
@@ -488,79 +492,80 @@ function data.step(options) end
 ---@class moonring.Step
 local Step = {}
 
---- From 0.
+--- The epoch, from 0.
 ---@return integer
 function Step:epoch() end
 
---- In the epoch, from 0.
+--- The step's number in its epoch, from 0.
 ---@return integer
 function Step:index() end
 
---- Whether it is the epoch's last.
+--- Whether it is the last step of its epoch.
 ---@return boolean
 function Step:last() end
 
---- Of the whole step, over all dp ranks; kto's mismatched documents are not among them. What
---- documents share counts in each.
+--- Number of tokens in the whole step, over all dp ranks, without kto's mismatched documents. A
+--- shared prefix counts in each document.
 ---@return integer
 function Step:tokens() end
 
---- The sum of T^2 over the same documents, of T tokens each.
+--- Sum of T^2 over the same documents, of T tokens each.
 ---@return number
 function Step:squares() end
 
---- Examples of the whole step, over all dp ranks.
+--- Number of examples in the whole step, over all dp ranks.
 ---@return integer
 function Step:size() end
 
---- Indices into the data set, from 0, of the whole step, over all dp ranks.
+--- Indices into the data set, from 0, of all examples in the step, over all dp ranks.
 ---@return integer[]
 function Step:examples() end
 
---- This dp rank's part, packed; may be empty. The same on every rank of an sp group.
+--- This dp rank's share, packed into micro-batches; may be empty. The same on every rank of an sp
+--- group.
 ---@return moonring.MicroBatch[]
 function Step:micro_batches() end
 
---- Of each example of the whole step, in its order: the tokens that one forward takes of it.
+--- For each example of the whole step, in its order, the number of tokens in one forward.
 ---@return integer[]
 function Step:lengths() end
 
---- The prompts that are a step's examples, all dp ranks', of stages that generate: each with its
---- row of the data set, as JSON. Errors: INVALID_ARGUMENT in other stages.
+--- For stages that generate answers: the step's examples as prompts, over all dp ranks, each with
+--- its data set row as JSON. Errors: INVALID_ARGUMENT in other stages.
 ---@return { ids: integer[], row: string }[]
 function Step:prompts() end
 
---- Packs the step anew: each group of places in the step, from 0, is a micro-batch; groups go to dp
---- ranks by cost. kto's mismatched documents stay as they are. Errors: INVALID_ARGUMENT where a
---- place is missing, or there twice.
+--- Packs the step differently: each list of positions in the step, from 0, becomes a micro-batch,
+--- and micro-batches are assigned to dp ranks by cost. kto's mismatched documents are unchanged.
+--- Errors: INVALID_ARGUMENT if a position is missing or appears twice.
 ---@param groups integer[][]
 ---@param mesh? moonring.Mesh
 function Step:regroup(groups, mesh) end
 
---- The same step with other micro-batches: those that Dataset:steps makes by another
+--- A copy of the step with other micro-batches, as Dataset:steps would make with this
 --- micro_batch_tokens.
 ---@param micro_batch_tokens integer
 ---@param mesh? moonring.Mesh
 ---@return moonring.Step
 function Step:repacked(micro_batch_tokens, mesh) end
 
---- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of
---- its examples. Empty in other stages.
+--- kto: this dp rank's share of the mismatched documents, packed separately; not necessarily those
+--- of its examples. Empty in other stages.
 ---@return moonring.MicroBatch[]
 function Step:mismatched() end
 
 function Step:close() end
 
---- What one sp group puts through one forward pass.
+--- The documents that one sp group processes in one forward pass.
 ---@class moonring.MicroBatch
 local MicroBatch = {}
 
---- Its documents, those of an example after one another (`document_counts`), shared prefixes before
---- the first that goes on from them (Sequence:parents).
+--- Its documents, grouped by example (`document_counts`); a shared prefix comes before the first
+--- document that continues it (Sequence:parents).
 ---@return moonring.Sequence
 function MicroBatch:sequence() end
 
---- int64 [T], unshifted; -100: not learnt.
+--- int64 [T], unshifted; -100: not trained on.
 ---@return moonring.Tensor
 function MicroBatch:labels() end
 
@@ -568,16 +573,16 @@ function MicroBatch:labels() end
 ---@return integer[]
 function MicroBatch:examples() end
 
---- The same examples' places in the step, from 0.
+--- The positions of the same examples in the step, from 0.
 ---@return integer[]
 function MicroBatch:places() end
 
---- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
---- those of a row of neat_packing. Shared prefixes are not among them (Sequence:own_documents).
+--- Number of documents in each example: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
+--- several for a row of neat_packing. Shared prefixes are not counted (Sequence:own_documents).
 ---@return integer[]
 function MicroBatch:document_counts() end
 
---- kto: the tag of each example; else nil.
+--- kto: whether each example is desirable; nil in other stages.
 ---@return boolean[]?
 function MicroBatch:desirable() end
 

@@ -1,35 +1,36 @@
 ---@meta moonring.native.mixing
 
---- What layers that are not softmax attention cost over the ranks of an sp group, counted from the
---- layout of a micro-batch without running it (mixers/mixing_cost.h). The layers themselves:
+--- Costs of layers other than softmax attention over the ranks of an sp group, computed from a
+--- micro-batch's layout without running them (mixers/mixing_cost.h). The layers themselves:
 --- `AttentionPlan:delta` and `AttentionPlan:convolve`.
 ---@class moonring.mixing
 local mixing = {}
 
---- How a gated delta rule is spread over ranks. "heads": rows travel, each rank has some heads of
---- all of them; "spans": maps of states travel at once; "relay": states travel from rank to rank;
---- "auto": that of the least estimate. Ranks keep their rows in the latter two.
+--- How a gated delta rule is spread over ranks. "heads": rows are exchanged so that each rank
+--- computes some heads of the whole sequence. "spans": ranks keep their rows and exchange the state
+--- maps of all their spans at once. "relay": ranks keep their rows and pass states from rank to
+--- rank. "auto": the mode with the smallest estimated time.
 ---@alias moonring.MixingMode "auto" | "heads" | "spans" | "relay"
 
---- The modes' names, "auto" first.
+--- The names of the modes, "auto" first.
 ---@return moonring.MixingMode[]
 function mixing.names() end
 
 ---@class moonring.MixingCostOptions
 ---@field layout moonring.Layout
----@field mode? moonring.MixingMode "auto" where absent
+---@field mode? moonring.MixingMode default "auto"
 ---@field key_heads integer
 ---@field value_heads integer a multiple of key_heads
----@field key_dim integer of a key head
----@field value_dim integer of a value head
----@field taps? integer of the convolution before the rule; 0, or absent: there is none
----@field by_channel? boolean whether decays are [T, H, key_dim], not [T, H]
----@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of what is mixed; "fp32" where absent
----@field device? "cpu" | "cuda" what times are estimated for; "cpu" where absent
+---@field key_dim integer features of a key head
+---@field value_dim integer features of a value head
+---@field taps? integer width of the convolution before the rule; 0 or absent: none
+---@field by_channel? boolean whether decays are [T, H, key_dim] instead of [T, H]
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" dtype of the layer's inputs; default "fp32"
+---@field device? "cpu" | "cuda" device for which times are estimated; default "cpu"
 
 ---@class moonring.MixingTraffic
----@field steps integer peers of each exchange, summed
----@field bytes integer sent
+---@field steps integer number of peers, summed over all exchanges
+---@field bytes integer bytes sent
 
 ---@class moonring.RankMixingCost
 ---@field forward moonring.MixingTraffic
@@ -37,11 +38,11 @@ function mixing.names() end
 
 ---@class moonring.MixingCost
 ---@field [integer] moonring.RankMixingCost by rank, from 1
----@field mode "heads" | "spans" | "relay" what was asked for, or chosen
----@field seconds number of the slowest rank, forward and backward, by the estimate
+---@field mode "heads" | "spans" | "relay" the requested mode, or the one that "auto" chose
+---@field seconds number estimated time of the slowest rank, forward and backward
 
---- One layer of the gated delta rule with its convolution. Errors: INVALID_ARGUMENT for a mode that
---- is none, and sizes that do not fit.
+--- Computes the cost of one layer with the gated delta rule and its convolution. Errors:
+--- INVALID_ARGUMENT for an unknown mode and for sizes that do not fit.
 ---@param options moonring.MixingCostOptions
 ---@return moonring.MixingCost
 function mixing.cost(options) end
@@ -50,10 +51,10 @@ function mixing.cost(options) end
 ---@field layout moonring.Layout
 ---@field channels integer
 ---@field taps integer
----@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of what is mixed; "fp32" where absent
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" dtype of the layer's inputs; default "fp32"
 
---- One short convolution alone: the rows before a rank's first ones travel, in every mode. By rank,
---- from 1.
+--- Computes the cost of one short convolution. In every mode a rank receives the rows just before
+--- its own. Returned by rank, from 1.
 ---@param options moonring.ConvolutionCostOptions
 ---@return moonring.RankMixingCost[]
 function mixing.convolution_cost(options) end

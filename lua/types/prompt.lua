@@ -1,48 +1,47 @@
 ---@meta moonring.native.prompt
 
---- What the prompt (lua/moonring/prompt) is written on. Errors of all but evaluate, class_of,
---- methods and place: FAILED_PRECONDITION where no prompt is open, or (send, leave, receive,
---- report, gather) it has one rank.
+--- Native functions for the interactive prompt (used by lua/moonring/prompt). All except evaluate,
+--- class_of, methods and place raise FAILED_PRECONDITION if no prompt is open; send, leave,
+--- receive, report and gather also if it has only one rank.
 ---@class moonring.native.prompt
 local prompt = {}
 
---- Whether lines are typed at a terminal; else they come from stdin as they are.
+--- Whether lines are edited at a terminal; otherwise they are read from stdin.
 ---@return boolean
 function prompt.is_typed() end
 
---- Whether the host was started with --sandbox.
+--- Whether the program was started with --sandbox.
 ---@return boolean
 function prompt.is_confined() end
 
---- A line that is typed at the terminal. Tab calls `complete(line, cursor)`, which gives where the
---- word before the cursor begins (from 0), what may stand for it, and these words as they are
---- listed.
----@param text string what stands before the line
+--- Reads a line with editing at the terminal. Tab calls `complete(line, cursor)`, which returns
+--- where the word before the cursor begins (from 0), its possible completions, and the same words
+--- as they are displayed.
+---@param text string the prompt before the line
 ---@param complete fun(line: string, cursor: integer): integer, string[], string[]
----@return string? line nil at the end, or where it was given up
----@return boolean interrupted Ctrl-C gave it up
+---@return string? line nil at the end of input or after Ctrl-C
+---@return boolean interrupted whether Ctrl-C ended it
 function prompt.read_line(text, complete) end
 
---- Runs `fn(...)`, which Ctrl-C stops: true and what it returns, or false, the error's message
---- ("interrupted") and the calls of the user's lines that led to it ("" where the message says it
---- all).
+--- Runs `fn(...)`, interruptible by Ctrl-C. Returns true and its results, or false, the error's
+--- message ("interrupted") and the stack of the user's lines ("" if the message contains it).
 ---@param fn fun(...): any
 ---@param ... any
 ---@return boolean ended
 ---@return any ...
 function prompt.evaluate(fn, ...) end
 
---- The name of a bound object's class, such as "Tensor"; "" of another value.
+--- The class name of a native object, such as "Tensor"; "" for another value.
 ---@param value any
 ---@return string
 function prompt.class_of(value) end
 
---- The functions of a bound class; {} where there is none of that name.
+--- The functions of a native class; {} for an unknown name.
 ---@param class string such as "Tensor"
 ---@return table<string, function>
 function prompt.methods(class) end
 
---- Where a Lua function is written: its chunk ("=moonring/run/batch") and line; "" of a bound one.
+--- Where a Lua function is defined: chunk ("=moonring/run/batch") and line; "" for a native one.
 ---@param fn function
 ---@return string source
 ---@return integer line
@@ -52,26 +51,26 @@ function prompt.place(fn) end
 ---@return integer
 function prompt.rank() end
 
---- How many ranks run each line.
+--- Number of ranks, each of which runs every line.
 ---@return integer
 function prompt.size() end
 
---- Rank 0: hands a line to all others.
+--- Rank 0: sends a line to all other ranks.
 ---@param line string
 function prompt.send(line) end
 
---- Rank 0: no more lines come; the others' receive gives nil.
+--- Rank 0: announces that no more lines follow; the others' receive returns nil.
 function prompt.leave() end
 
---- The others: the next line, for as long as it takes; nil where rank 0 has left.
+--- Other ranks: waits for the next line, without a time limit; nil after rank 0's `leave`.
 ---@return string?
 function prompt.receive() end
 
---- The others: this line is over, and how it went, in words for rank 0.
+--- Other ranks: reports to rank 0 that this line has ended, and its outcome in words.
 ---@param outcome string
 function prompt.report(outcome) end
 
---- Rank 0: what all others report of this line, in the order of ranks from 1.
+--- Rank 0: gathers the other ranks' reports of this line, in the order of ranks from 1.
 ---@return string[]
 function prompt.gather() end
 

@@ -1,71 +1,75 @@
 ---@meta moonring.native.rewards
 
---- What rewards (lua/moonring/rewards) are written on: a Lua state of their own, patterns, programs
---- and services that score. Errors of child and post under --sandbox: PERMISSION_DENIED.
+--- Native functions for rewards (used by lua/moonring/rewards): isolated Lua states, regular
+--- expressions, and external programs and services that return scores. Under --sandbox `child` and
+--- `post` raise PERMISSION_DENIED.
 ---@class moonring.native.rewards
 local rewards = {}
 
 ---@class moonring.OwnStateOptions
----@field module string one of Moonring's own, whose functions are called by name
----@field memory integer bytes that its heap may take
----@field memory_limit? string what set them, for messages; "memory" where absent
+---@field module string a module of Moonring whose functions are called by name
+---@field memory integer most bytes of its heap
+---@field memory_limit? string name of the option that set this limit, for messages; default
+---   "memory"
 
---- A Lua state whose time and memory are limited, interpreted, confined where this one is.
+--- Creates an isolated Lua state with limits on time and memory. It runs without the JIT compiler,
+--- and is sandboxed if the calling state is.
 ---@param options moonring.OwnStateOptions
 ---@return moonring.OwnState
 function rewards.own_state(options) end
 
---- A file's text. In a state that another one made: where that one may read it.
+--- Reads a file. A state that another one created may read only what its creator may.
 ---@param path string
 ---@return string
 function rewards.read(path) end
 
---- Starts a program that answers lines. Errors: NOT_FOUND, PERMISSION_DENIED where it cannot be
---- started; FAILED_PRECONDITION in an embedded runtime.
----@param command string[] the program, looked for on the path, and its arguments
+--- Starts a program that answers each line with a line. Errors: NOT_FOUND; PERMISSION_DENIED if it
+--- cannot be started; FAILED_PRECONDITION in an embedded runtime.
+---@param command string[] the program, searched on the PATH, and its arguments
 ---@return moonring.ChildProcess
 function rewards.child(command) end
 
---- POSTs JSON by HTTP or HTTPS. Errors: UNAVAILABLE where nobody answers; DEADLINE_EXCEEDED;
---- CANCELLED; FAILED_PRECONDITION for a certificate that is not trusted, or without libcurl;
+--- POSTs JSON by HTTP or HTTPS. Errors: UNAVAILABLE if there is no answer; DEADLINE_EXCEEDED;
+--- CANCELLED; FAILED_PRECONDITION for an untrusted certificate, or without libcurl;
 --- RESOURCE_EXHAUSTED for an answer of more than 64 MiB.
----@param url string "http://HOST:PORT/PATH", or https
+---@param url string "http://HOST:PORT/PATH" or https
 ---@param json string
----@param seconds number that it may take
----@return integer code 200: all is well
+---@param seconds number time limit
+---@return integer code HTTP status; 200: success
 ---@return string reason
 ---@return string body
 function rewards.post(url, json, seconds) end
 
---- Refuses (INVALID_ARGUMENT) what `post` takes for no address.
+--- Checks the form of an address for `post`. Errors: INVALID_ARGUMENT.
 ---@param url string
 function rewards.check_address(url) end
 
---- Waits, unless the run is cancelled.
+--- Sleeps; ends early if the run is cancelled.
 ---@param seconds number
 function rewards.sleep(seconds) end
 
---- A regular expression in PCRE2's syntax: `.` matches line ends too, ^ and $ are the text's own
---- ends. Errors: INVALID_ARGUMENT, with the place.
+--- Compiles a regular expression in PCRE2's syntax: `.` also matches line ends; ^ and $ match only
+--- at the ends of the text. Errors: INVALID_ARGUMENT, with the position in the pattern.
 ---@param text string
 ---@return moonring.TextPattern
 function rewards.pattern(text) end
 
---- See own_state.
+--- A Lua state created by own_state.
 ---@class moonring.OwnState
 local OwnState = {}
 
---- Calls a function of its module. Values go over as copies: nil, booleans, numbers, strings, null
---- and tables of them. Errors: CANCELLED; INVALID_ARGUMENT for a value that cannot go over.
----@param seconds number that it may take
+--- Calls a function of its module. Arguments and results are copied: nil, booleans, numbers,
+--- strings, null and tables of these. Errors: CANCELLED; INVALID_ARGUMENT for a value that cannot
+--- be copied.
+---@param seconds number time limit
 ---@param name string
 ---@param arguments? any[]
 ---@return boolean done
----@return any ... what it returns; else what ended it ("raised", "deadline", "memory"), the
----   message, the calls that led there
+---@return any ... the function's results if `done`; else the kind of failure ("raised", "deadline",
+---   "memory"), the message and the call stack
 function OwnState:call(seconds, name, arguments) end
 
---- What was printed there since the last time, line by line.
+--- Lines that the state printed since the last call.
 ---@return string[]
 function OwnState:lines() end
 
@@ -75,31 +79,31 @@ function OwnState:close() end
 ---@class moonring.ChildProcess
 local ChildProcess = {}
 
---- The line that answers a line. Errors: UNAVAILABLE where it has ended, with how and what it said;
---- DEADLINE_EXCEEDED; CANCELLED; INVALID_ARGUMENT where it says more than a line. After any of them
---- it is to be closed.
+--- Sends a line and returns the line that answers it. Errors: UNAVAILABLE if the program has ended,
+--- with its exit status and its messages; DEADLINE_EXCEEDED; CANCELLED; INVALID_ARGUMENT if it
+--- answers with more than one line. After an error it must be closed.
 ---@param line string
----@param seconds number that it may take
+---@param seconds number time limit
 ---@return string
 function ChildProcess:ask(line, seconds) end
 
---- What it wrote on its stderr since the last time, line by line.
+--- Lines that the program wrote to stderr since the last call.
 ---@return string[]
 function ChildProcess:lines() end
 
---- Its number; -1 once it is known to have ended.
+--- Its process id; -1 once it is known to have ended.
 ---@return integer
 function ChildProcess:pid() end
 
---- Closes its stdin, and kills it where it does not end by itself.
+--- Closes its stdin, and kills the program if it does not end by itself.
 function ChildProcess:close() end
 
---- See pattern.
+--- A regular expression compiled by `pattern`.
 ---@class moonring.TextPattern
 local TextPattern = {}
 
---- The first match and its groups, false for a group that took no part; nil where there is none.
---- Errors: RESOURCE_EXHAUSTED where the search takes too long.
+--- Returns the first match and its groups, false for a group that did not match; nil without a
+--- match. Errors: RESOURCE_EXHAUSTED if the search takes too long.
 ---@param text string
 ---@return (string | false)[]?
 function TextPattern:find(text) end

@@ -1,16 +1,16 @@
 ---@meta moonring.native.safetensors
 
---- Tensors by name in a safetensors file.
+--- Reads and writes safetensors files.
 ---@class moonring.safetensors
 local safetensors = {}
 
---- Writes tensors, each in its own dtype; the file is there whole or not at all.
+--- Writes named tensors, each in its own dtype. The file is written completely or not at all.
 ---@param path string
 ---@param tensors table<string, moonring.Tensor>
----@param options? table { flush = false: who calls brings it from the kernel's cache to the disk }
+---@param options? table { flush = false: the file is not flushed to disk, the caller does that }
 function safetensors.write(path, tensors, options) end
 
---- The tensors of a file, as pages of it.
+--- Reads a file's tensors; they are memory-mapped.
 ---@param path string
 ---@return table<string, moonring.Tensor>
 function safetensors.read(path) end

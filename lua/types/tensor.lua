@@ -2,27 +2,27 @@
 
 --- A LibTorch tensor.
 ---
---- Every operator whose first argument is a tensor is a method of that name (operators.lua lists
---- them): `x:sum(0)`, `x:add_(y)`, `x:softmax(-1)`. Arguments stand as in the schema that
---- `moonring.operators.schemas(name)` gives; a table with names as keys at the end gives them by
---- name: `x:std { correction = 0 }`. Dims, rows and ids count from 0.
+--- Every operator whose first argument is a tensor is also a method (listed in operators.lua):
+--- `x:sum(0)`, `x:add_(y)`, `x:softmax(-1)`. Arguments are in the order of the schema that
+--- `moonring.operators.schemas(name)` returns; a final table passes arguments by name: `x:std {
+--- correction = 0 }`. Dims, rows and ids count from 0.
 ---
 ---     x[i]                  row i of dim 0; -1 is the last. A view
----     x[{ i, j }]           an element: one entry a dim
----     x[{ {1, 3}, 2 }]      {first, end, step}: rows 1 and 2 (end is not included), column 2
+---     x[{ i, j }]           an element: one entry for each dim
+---     x[{ {1, 3}, 2 }]      {first, end, step}: rows 1 and 2 (end is exclusive), column 2
 ---     x[{ {}, 0 }]          {}: all of a dim; {first}: from there on
 ---     x[{ "...", 0 }]       "...": all the dims between; moonring.null: a new dim
----     x[mask], x[rows]      the elements that a bool or int64 tensor picks. A copy
+---     x[mask], x[rows]      the elements that a bool or int64 tensor selects. A copy
 ---     x[..] = v             writes a tensor or a number, broadcast
 ---
---- `+ - * / ^ %` take a tensor or a number on either side, broadcast, and promote as PyTorch does:
---- a number never changes a floating dtype, and a number with a fraction makes an integer tensor
---- fp32. `#x` is the size of dim 0, tostring shows values as PyTorch prints them. `==` compares
---- handles; `x:eq(y)` compares elements. A whole number is an integer to an operator that tells
---- them apart: `ffi.new("double", 2)` or a dtype says otherwise.
+--- `+ - * / ^ %` accept a tensor or a number on either side, broadcast, and promote as PyTorch
+--- does: a number never changes a floating dtype, and a number with a fraction makes an integer
+--- tensor fp32. `#x` is the size of dim 0; tostring prints values as PyTorch does. `==` compares
+--- handles; `x:eq(y)` compares elements. Operators that distinguish integers from floats receive a
+--- whole number as an integer, unless it is `ffi.new("double", 2)` or a dtype is given.
 ---
---- Its bytes are charged to Lua's collector, which runs once a GiB has been made; `moonring.scope`
---- lets go sooner.
+--- A tensor's bytes are reported to Lua's garbage collector, which runs after each GiB of new
+--- tensors; `moonring.scope` frees tensors earlier.
 ---@class moonring.Tensor: moonring.TensorOperators
 ---@operator add(moonring.Tensor | number): moonring.Tensor
 ---@operator sub(moonring.Tensor | number): moonring.Tensor
@@ -34,7 +34,7 @@
 ---@operator len: integer
 local Tensor = {}
 
---- A dtype; PyTorch's own names (float32, long, half, ..) are read as well.
+--- A dtype; PyTorch's names (float32, long, half, ..) are accepted too.
 ---@alias moonring.Dtype
 ---| "fp32"
 ---| "fp64"
@@ -49,91 +49,94 @@ local Tensor = {}
 ---| "complex64"
 ---| "complex128"
 
---- Lets go of the storage (which lives on where C++ holds it). Twice is fine; any other use
---- afterwards is an error.
+--- Releases the storage, which stays alive while C++ references it. May be called twice; any other
+--- use afterwards is an error.
 function Tensor:close() end
 
---- Moves it out of the scope that it was made in, into the next outer one; returns it.
+--- Moves it out of the scope in which it was created, into the next outer one, and returns it.
 ---@return moonring.Tensor
 function Tensor:keep() end
 
---- log(1 / (1 + e^-x)) of each element, without overflow: the loss of DPO and reward models.
---- LibTorch's log_sigmoid, under PyTorch's name.
+--- log(1 / (1 + e^-x)) of each element, without overflow, as used in the losses of DPO and reward
+--- models. The same as LibTorch's log_sigmoid.
 ---@return moonring.Tensor
 function Tensor:logsigmoid() end
 
---- The number that a tensor of one element holds; an error for any other.
+--- The value of a tensor with one element; an error for any other.
 ---@return number
 function Tensor:item() end
 
---- In another dtype or on another device, or both, in any order: `x:to "fp64"`, `x:to("cuda",
---- "bf16")`; `x:to(y)`: as y. Itself where nothing changes.
+--- Converts to another dtype or device, or both, in any order: `x:to "fp64"`, `x:to("cuda",
+--- "bf16")`; `x:to(y)` uses those of y. Returns the tensor itself if nothing changes.
 ---@param what moonring.Dtype | string | moonring.Tensor
 ---@param more? moonring.Dtype | string
 ---@return moonring.Tensor
 function Tensor:to(what, more) end
 
---- On the device of another tensor; itself where it is there.
+--- Moves to the device of another tensor. Returns the tensor itself if it is already there.
 ---@param other moonring.Tensor
 ---@return moonring.Tensor
 function Tensor:on(other) end
 
---- Its dtype's name; LibTorch's own name for one that is not listed at moonring.Dtype.
+--- The name of its dtype; LibTorch's name if moonring.Dtype has none.
 ---@return string
 function Tensor:dtype() end
 
---- "cpu", "cuda:0".
+--- The device: "cpu", "cuda:0".
 ---@return string
 function Tensor:device() end
 
---- The size of each dim; {} for a single number.
+--- The size of each dim; {} for a scalar.
 ---@return integer[]
 function Tensor:shape() end
 
---- The size of a dim; all sizes where none is given.
+--- The size of a dim; all sizes without an argument.
 ---@param dim? integer
 ---@return integer | integer[]
 function Tensor:size(dim) end
 
---- How many dims there are.
+--- Number of dims.
 ---@return integer
 function Tensor:dim() end
 
---- How many elements there are.
+--- Number of elements.
 ---@return integer
 function Tensor:numel() end
 
---- Its numbers as lists in lists, one level a dim; a single number for shape []. For few elements.
+--- The values as nested lists, one level for each dim; a number for shape []. Meant for few
+--- elements.
 ---@return any
 function Tensor:tolist() end
 
---- Whether it depends on something that learns, so that `backward` has a way to go.
+--- Whether it depends on a tensor that requires a gradient.
 ---@return boolean
 function Tensor:requires_grad() end
 
---- The gradient that `backward` has added so far, of a tensor that was made to require one
+--- The gradient that `backward` has accumulated, for a leaf tensor that requires one
 --- (requires_grad_); else nil.
 ---@return moonring.Tensor?
 function Tensor:grad() end
 
---- The name of the node that made it ("MulBackward0"); "" where it has none.
+--- The name of the autograd node that computed it ("MulBackward0"); "" if there is none.
 ---@return string
 function Tensor:grad_fn() end
 
 ---@class moonring.BackwardOptions
----@field gradient? moonring.Tensor of its shape; ones where absent, of one element
----@field retain_graph? boolean for a further backward through the same graph; create_graph's where
----   absent
----@field create_graph? boolean records the backward itself, for a second derivative; false where
----   absent
+---@field gradient? moonring.Tensor gradient of this tensor, of its shape; default: ones, only for
+---   one element
+---@field retain_graph? boolean whether the graph is kept for another backward; default:
+---   create_graph
+---@field create_graph? boolean whether the backward itself is recorded, for a second derivative;
+---   default false
 
---- Back-propagates from a loss of one element (of any shape where its gradient is given). The
---- gradients of a model's weights go to their Parameters, on top of what is there; those of tensors
---- that require one to x:grad(). A loss without a graph is an error: nothing would be learnt from
---- it, and where a backward communicates (sequence parallelism, ZeRO) the other ranks would wait
---- for this one. A rank that may have no target gives the log-probs as `joined`, and takes part
---- whatever its loss was made of. The options may stand in the place of `joined`.
----@param joined? moonring.Tensor goes backward too, with a gradient of zero
+--- Back-propagates from a loss with one element (of any shape if its gradient is given). The
+--- gradients of a model's weights are added to their Parameters, those of other tensors that
+--- require one to x:grad(). A loss without a graph is an error: it would train nothing, and if the
+--- backward communicates (sequence parallelism, ZeRO) the other ranks would wait for this one. A
+--- rank that may have no target passes the log-probs as `joined`, so that it takes part in this
+--- communication. The options may be the first argument.
+---@param joined? moonring.Tensor a tensor that is also back-propagated from, with a gradient of
+---   zero
 ---@param how? moonring.BackwardOptions
 function Tensor:backward(joined, how) end
 
@@ -146,31 +149,32 @@ local tensor = {}
 ---@return any ...
 function tensor.scope(fn, ...) end
 
---- What `tolist` gives of each of these, in their order. All that lie on a device come by one copy,
---- which is waited for once.
+--- Returns `tolist` of several tensors, in their order. Tensors on a device are copied to the host
+--- together, with one synchronization.
 ---@param tensors moonring.Tensor[]
 ---@return any[]
 function tensor.fetch(tensors) end
 
 --- As `moonring.tensor`.
 ---@param values table
----@param how? moonring.Dtype | moonring.TensorOptions "fp32" where absent
+---@param how? moonring.Dtype | moonring.TensorOptions default "fp32"
 ---@return moonring.Tensor
 function tensor.tensor(values, how) end
 
---- Whether a value is a tensor, a closed one too.
+--- Whether a value is a tensor, even a closed one.
 ---@param value any
 ---@return boolean
 function tensor.is_tensor(value) end
 
 ---@class moonring.UniformOptions
 ---@field seed integer
----@field step? integer 0 where absent
----@field name? string "script" where absent
----@field rows? moonring.Tensor int64 [N]: row n of [N, width] depends on rows[n] in place of n
+---@field step? integer default 0
+---@field name? string default "script"
+---@field rows? moonring.Tensor int64 [N]: row n of the result [N, width] is keyed by rows[n]
+---   instead of n
 
---- Uniform numbers in [0, 1), multiples of 2^-24, each a function of the options and of its place:
---- fp32 on the CPU, or on the device of `rows`.
+--- Returns uniform random numbers in [0, 1), multiples of 2^-24, each a function of the options and
+--- its position: fp32 on the CPU, or on the device of `rows`.
 ---@param shape integer[] with rows: { width }
 ---@param how moonring.UniformOptions
 ---@return moonring.Tensor

@@ -1,43 +1,44 @@
 ---@meta moonring.native.trace
 
---- What a rank does and when: what moonring.run records under the key `trace`.
+--- Recording of what each rank does and when; moonring.run uses it for the key `trace`.
 ---@class moonring.trace
 local trace = {}
 
---- Records this rank's spans; see base/trace/recorder.h.
----@param options? table { most = 1048576: spans kept; tiles are left out from half of it on }
+--- Creates a recorder of this rank's spans; see base/trace/recorder.h.
+---@param options? table { most = 1048576: most spans; attention tiles are not recorded once half of
+---   them are used }
 ---@return moonring.Recorder
 function trace.recorder(options) end
 
 ---@class moonring.Recorder
 local Recorder = {}
 
---- Begins to record what this rank's thread does. Measures its clock. Collective over all ranks.
+--- Starts recording this rank's thread, and measures its clock's offset. Collective over all ranks.
 ---@param mesh moonring.Mesh
 function Recorder:start(mesh) end
 
---- Ends the recording, and spans that are open. Measures the clock again. Collective over all
+--- Stops recording, ends open spans, and measures the clock's offset once more. Collective over all
 --- ranks.
 ---@param mesh moonring.Mesh
 function Recorder:stop(mesh) end
 
---- Begins a span within those that are open.
+--- Starts a span nested in the open ones.
 ---@param name string
 ---@param category string
----@param number? integer that it shows under its name: of a step, say
----@return integer of the span, for finish
+---@param number? integer a number shown with the name, such as the step
+---@return integer handle for `finish`
 function Recorder:begin(name, category, number) end
 
---- Ends a span, and those that have begun after it.
+--- Ends a span, and all spans that were started in it.
 ---@param span integer
 function Recorder:finish(span) end
 
---- Writes the spans of all ranks into one file, by rank 0. Collective over all ranks. Errors: on
---- rank 0 alone, where the file cannot be written; the others have taken part.
+--- Writes the spans of all ranks into one file, on rank 0. Collective over all ranks. Errors: only
+--- on rank 0, if the file cannot be written.
 ---@param mesh moonring.Mesh
----@param options table { path, details = "{}": a JSON object that goes into the file }
----@return integer left_out spans that there was no room for, on all ranks
----@return number uncertainty of the ranks' clocks, at the most; seconds
+---@param options table { path, details = "{}": a JSON object that is included in the file }
+---@return integer left_out number of spans that were dropped for lack of room, over all ranks
+---@return number uncertainty largest uncertainty of the ranks' clocks, in seconds
 function Recorder:write(mesh, options) end
 
 function Recorder:close() end

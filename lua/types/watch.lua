@@ -1,16 +1,16 @@
 ---@meta moonring.native.watch
 
---- What `moonring watch` is written on: a page for browsers of this machine
+--- Native functions for `moonring watch`: a local HTTP server for browsers on this machine
 --- (lua/report/page_server.h).
 ---@class moonring.native.watch
 local watch = {}
 
 ---@class moonring.ListenOptions
----@field port? integer 0, or absent: any that is free
+---@field port? integer 0 or absent: any free port
 
---- Listens on 127.0.0.1; until the server goes, SIGINT, SIGTERM and SIGHUP end `next` instead of
---- the process. Errors: UNAVAILABLE where the port is taken; PERMISSION_DENIED under --sandbox;
---- FAILED_PRECONDITION in an embedded runtime.
+--- Starts a server on 127.0.0.1. Until it is closed, SIGINT, SIGTERM and SIGHUP make `next` return
+--- instead of ending the process. Errors: UNAVAILABLE if the port is in use; PERMISSION_DENIED
+--- under --sandbox; FAILED_PRECONDITION in an embedded runtime.
 ---@param options? moonring.ListenOptions
 ---@return moonring.PageServer
 function watch.listen(options) end
@@ -18,36 +18,36 @@ function watch.listen(options) end
 ---@class moonring.PageServer
 local PageServer = {}
 
---- The port.
+--- The port on which it listens.
 ---@return integer
 function PageServer:port() end
 
---- What a request's address must hold: ?token=TOKEN.
+--- The secret that a request's address must contain: ?token=TOKEN.
 ---@return string
 function PageServer:token() end
 
 ---@class moonring.PageRequest
----@field id integer for `answer`
----@field path string "/", without the query
----@field tag string of what the browser has already; "": of nothing
+---@field id integer identifies the request in `answer`
+---@field path string such as "/", without the query
+---@field tag string entity tag of the version that the browser has cached; "": none
 
---- The next request that has the token; nil where none came in time, or a signal.
+--- Waits for the next request with the right token; nil after a timeout or a signal.
 ---@param seconds number
 ---@return moonring.PageRequest?
 function PageServer:next(seconds) end
 
 ---@class moonring.PageAnswer
----@field status? integer 200 where absent
----@field type? string the media type; plain text where absent
----@field body? string nothing where absent
----@field tag? string of the body, by which a browser says that it has it
+---@field status? integer default 200
+---@field type? string media type; default plain text
+---@field body? string default empty
+---@field tag? string entity tag of the body, for the browser's cache
 
---- Answers a request; the answer goes out while `next` waits.
+--- Answers a request. The answer is sent while `next` waits.
 ---@param id integer
 ---@param answer? moonring.PageAnswer
 function PageServer:answer(id, answer) end
 
---- Whether a signal has asked for the end.
+--- Whether a signal has asked the server to end.
 ---@return boolean
 function PageServer:ended() end
 

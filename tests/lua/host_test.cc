@@ -284,9 +284,9 @@ TEST(Host, LimitsAScript) {
             "moonring: --sandbox-instructions: wanted a number from 1, got '0'\n");
 }
 
-// Whether this kernel holds a sandbox's roots: what a sandbox says where it does not.
+// Whether this kernel enforces a sandbox's roots; if not, the sandbox prints a message.
 bool HasLandlock() {
-  return Moonring("--sandbox -e 'return 1'").output.find("the kernel does not hold") ==
+  return Moonring("--sandbox -e 'return 1'").output.find("the kernel does not enforce") ==
          std::string::npos;
 }
 
@@ -299,7 +299,7 @@ TEST(Host, SaysThatTheKernelDoesNotHoldTheRoots) {
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.output,
               AllOf(StartsWith("moonring: --sandbox: MOONRING_LANDLOCK=off: the kernel does not "
-                               "hold the roots; "),
+                               "enforce the roots; "),
                     ::testing::EndsWith("\n1\n")));
   ended = sandboxed("of", by_env);
   EXPECT_EQ(ended.code, 2);

@@ -343,7 +343,7 @@ function sections.values()
   local round = {}
   round.round = round
   local done, why = pcall(state.call, state, 10, "call", { 1, round, 1 })
-  check(not done and why:find "holds itself", "a circle: ", tostring(why))
+  check(not done and why:find "contains itself", "a circle: ", tostring(why))
   state:close()
 end
 
@@ -505,7 +505,7 @@ function sections.command()
     .. "answered more than one line: after '[1,1,1]' came '[2]")
   -- Before it is asked, or as its answer.
   local banner = values_of({ command = shell "echo loading; sleep 600" }, how())
-  check(banner:find("it wrote on its stdout what nobody asked for: 'loading'", 1, true)
+  check(banner:find("it wrote an unexpected line to its stdout: 'loading'", 1, true)
     or banner:find("not valid JSON: .*: got 'loading', wanted a list of 3 numbers"), "a banner: ",
     told(banner))
   equal("no such program", refusal_of { command = { "/no/such/program" } },

@@ -379,7 +379,7 @@ TEST_F(Confined, DeepTablesAreNoTensors) {
     local deep, whole = {}, {}
     whole[1] = whole
     for _ = 1, 1e5 do deep = { deep } end
-    for _, value in ipairs { whole, deep } do refused("nested more than 64 deep, or holds itself",
+    for _, value in ipairs { whole, deep } do refused("more than 64 deep, or contains itself",
       moonring.tensor, value) end
   )lua")
                 .message,

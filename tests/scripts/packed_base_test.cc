@@ -229,7 +229,7 @@ TEST_F(PackedBaseTest, Refusals) {
   refused({"quantization_bit=4", "adapter_name_or_path=a,b"}, "wanted one adapter, got 2");
   refused({"quantization_bit=4", "quantization_device_map=auto"}, "quantization_device_map: auto");
   refused({"quantization_bit=4", "recompute=auto"}, "recompute: auto");
-  refused({"quantization_method=gguf"}, "no matrix of model lies in blocks of a code");
+  refused({"quantization_method=gguf"}, "no matrix of model is stored in blocks of a code");
   refused({"quantization_method=gguf", "quantization_bit=4"}, "stay in the blocks");
   EXPECT_THAT(Run({"probe", "model_name_or_path=model", "quantization_bit=4", "input=config.yaml",
                    "out=o.json"}),
