@@ -43,11 +43,11 @@ bool DatasetReport::CountTokens(const Example& example) {
     tokens += static_cast<int64_t>(labels.size());
     learnt += in_loss;
     predicts =
-        predicts && in_loss > (labels[0] != kNotLearnt
-                                   ? 1
-                                   : 0);  // nothing comes before the first token to predict it from
+        predicts &&
+        in_loss >
+            (labels[0] != kNotLearnt ? 1 : 0);  // the first token has no context to predict it from
   }
-  if (!example.row.empty()) return true;  // a prompt: what is learnt is to be generated
+  if (!example.row.empty()) return true;  // a prompt: its completion is generated later
   nothing_learnt += !predicts;
   return predicts;
 }
@@ -64,7 +64,7 @@ void DatasetReport::CountPrepared(const Example& example) {
 }
 
 std::optional<std::string> DatasetReport::CutWarning() const {
-  int64_t kept = rows;  // where rows are packed there are fewer examples
+  int64_t kept = rows;  // not `examples`: packing makes fewer of them
   for (const CountedRows& kind : skipped) kept -= kind.count;
   if (2 * starved <= kept) return std::nullopt;
   return absl::StrCat("cutoff_len leaves almost nothing to learn: ", starved, " of ", kept,

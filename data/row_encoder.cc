@@ -78,7 +78,7 @@ absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row,
   try {
     ASSIGN_OR_RETURN(EncodedRow encoded, Encode(row, description), Where(row));
     return encoded;
-  } catch (const std::runtime_error& error) {  // the tokenizer gives the text up
+  } catch (const std::runtime_error& error) {  // thrown by the tokenizer for texts it cannot encode
     return absl::InvalidArgumentError(absl::StrCat(Where(row), ": ", error.what()));
   }
 }
@@ -157,7 +157,7 @@ void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) 
   const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.joins_texts();
   const bool base =
       template_.spec().name ==
-      "llama3";  // its eos ends an answer; a text ends as those that the base model was trained on
+      "llama3";  // its eos ends an answer; plain texts end with the base model's end-of-text token
   const std::string end = base ? "<|end_of_text|>" : tokenizer.TokenOf(template_.eos());
   const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, end);
   encoded.turns = {{{}, tokenizer.Encode(whole)}};
@@ -205,7 +205,7 @@ absl::Status RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow
   encoded.desirable = converted.desirable;
   if (answers.size() > 1) {
     ASSIGN_OR_RETURN(EncodedTurn rejected, EncodeAnswer(converted.conversation, answers[1]));
-    encoded.rejected = std::move(rejected.response);  // to the chosen one's prompt
+    encoded.rejected = std::move(rejected.response);  // shares the prompt of the chosen answer
   }
   encoded.whole_tokens = Size(encoded.turns[0].prompt) +
                          std::max(Size(encoded.turns[0].response), Size(encoded.rejected));

@@ -18,7 +18,7 @@ absl::string_view Wants(Stage stage) {
     case Stage::kFeedback:
       return "stage kto wants one answer a row, marked true or false";
     case Stage::kPrompts:
-      break;  // takes data sets of every kind
+      break;  // accepts data sets of every kind
   }
   return "";
 }
