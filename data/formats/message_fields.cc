@@ -16,7 +16,7 @@ constexpr absl::string_view kThoughts[] = {"reasoning_content", "reasoning", "th
 constexpr absl::string_view kOfAnswers[] = {"tool_calls", "function_call", "refusal"};
 constexpr absl::string_view kMedia[] = {"images", "image", "image_url", "videos",     "video",
                                         "audios", "audio", "video_url", "input_audio"};
-// Columns that the descriptions of other data sets name, or other programs read unasked.
+// Columns that other data sets' descriptions name, or that other programs read by default.
 constexpr absl::string_view kTelling[] = {"tools", "functions", "system", "history", "images",
                                           "image", "videos",    "video",  "audios",  "audio"};
 
@@ -53,7 +53,7 @@ bool DropNulls(OrderedJson& value) {
   return any;
 }
 
-// The value of a mark; none where it says nothing.
+// The value of a training mark; nullopt for null and NaN.
 absl::StatusOr<LearnMark> MarkOf(absl::string_view field, const OrderedJson& value) {
   if (value.is_null() || IsNan(value)) return LearnMark();
   if (value.is_boolean()) return LearnMark(value.get<bool>());
@@ -68,7 +68,7 @@ absl::StatusOr<LearnMark> MarkOf(absl::string_view field, const OrderedJson& val
                                    "other measure; write one of these"));
 }
 
-// A thought, or a part of one.
+// The reasoning text of a value, or of one element of a list.
 absl::StatusOr<std::string> ThoughtOf(absl::string_view field, const OrderedJson& value) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
@@ -89,7 +89,7 @@ absl::StatusOr<std::string> ThoughtOf(absl::string_view field, const OrderedJson
   return text;
 }
 
-// A value, or what it says where it is a JSON text.
+// The value itself, or if it is a string, the JSON value in it.
 absl::StatusOr<OrderedJson> Bare(const OrderedJson& value, absl::string_view field) {
   if (!value.is_string()) return value;
   ASSIGN_OR_RETURN(OrderedJson said, ParseOrderedJson(value.get<std::string>()), "'", field,
@@ -105,7 +105,7 @@ void NoteMembers(const OrderedJson& object, absl::Span<const absl::string_view> 
   }
 }
 
-// One call, bare.
+// Normalizes one call to {"name", "arguments"}.
 absl::StatusOr<OrderedJson> CallOf(const OrderedJson& given, absl::string_view field,
                                    std::vector<std::string>& noted) {
   ASSIGN_OR_RETURN(const OrderedJson call, Bare(given, field));

@@ -57,7 +57,7 @@ bool MessageReader::IsSystem(const std::optional<std::string>& word) {
   return true;
 }
 
-// A text or a list of parts; none where there is none.
+// The message's text or list of parts; nullopt if it has no content.
 absl::StatusOr<std::optional<ContentParts>> MessageReader::FindContent(
     const OrderedJson& message) const {
   const OrderedJson* content = FindField(message, tags_.content_tag);
@@ -71,7 +71,7 @@ absl::StatusOr<std::optional<ContentParts>> MessageReader::FindContent(
   return std::optional(ContentParts{.text = *std::move(text)});
 }
 
-// What an answer says beside its text, into `read`.
+// Reads an answer's reasoning, calls and refusal into `read`.
 absl::Status MessageReader::ReadAnswer(const OrderedJson& message, bool has_content,
                                        ContentParts content, Message& read) {
   ASSIGN_OR_RETURN(read.thought, ReadThought(message));
