@@ -34,7 +34,7 @@ absl::StatusOr<std::optional<StepExamples>> StreamSteps::Next() {
     }
   }
   RETURN_IF_ERROR(stream_->Check());
-  if (step.examples.empty()) {  // a pass begins with a step, or has none
+  if (step.examples.empty()) {  // a pass has no examples, or ended with the previous step
     return absl::InvalidArgumentError(
         absl::StrCat("dataset: no row of pass ", pass_ + 1, " over the stream gives an example"));
   }
@@ -69,7 +69,8 @@ absl::Status StreamSteps::LoadState(absl::string_view state) {
   const int64_t batch = saved["batch"],
                 taken_examples =
                     batch * saved["taken"]
-                                .get<int64_t>();  // within a pass every batch is whole, of one lane
+                                // within a pass all batches are complete, because there is one lane
+                                .get<int64_t>();
   if (batch != options_.batch && stream_->lanes() > 1) {
     return absl::FailedPreconditionError(
         absl::StrCat("per_device_train_batch_size was ", batch, ", is ", options_.batch,
