@@ -19,7 +19,7 @@ constexpr const char* kLlama3Pattern =
 constexpr const char* kQwenPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-// White space at the end of a text is one word, line ends or not.
+// White space at the end of a text, including line ends, is one word.
 constexpr const char* kCl100kPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| )"
     R"(?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -50,7 +50,7 @@ SpecialTokens Consecutive(int32_t first, std::vector<std::string> names,
 }
 
 SpecialTokens
-Llama3Tokens() {  // of Llama 3.1 and later; 3 has reserved ones for three of these names
+Llama3Tokens() {  // for Llama 3.1 and later; in Llama 3, three of these names are reserved tokens
   const std::string reserved = "<|reserved_special_token_";
   return Consecutive(128000,
                      {"<|begin_of_text|>", "<|end_of_text|>", reserved + "0|>", reserved + "1|>",
@@ -59,8 +59,8 @@ Llama3Tokens() {  // of Llama 3.1 and later; 3 has reserved ones for three of th
                      reserved, /*numbered_from=*/3, /*end=*/128256);
 }
 
-// Three parts of 2048 ids, each with names and reserved ones that are numbered as if the names were
-// not there, and a fourth of reserved ones.
+// Three sections of 2048 ids, each with names followed by reserved tokens, which are numbered
+// independently of the names, and a fourth section of reserved tokens.
 SpecialTokens Llama4Tokens() {
   SpecialTokens tokens =
       Consecutive(200000, {"<|begin_of_text|>", "<|end_of_text|>", "<|fim_prefix|>",
