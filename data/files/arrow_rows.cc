@@ -185,9 +185,8 @@ class Rows final : public ArrowRows {
       ARROW_ASSIGN_OR_RAISE(batch_, batches_->Next());
       next_ = 0;
       if (batch_ == nullptr) return false;
-      ARROW_RETURN_NOT_OK(
-          // rejects offsets outside of a buffer and text that is not UTF-8
-          batch_->ValidateFull());
+      // Rejects offsets outside of a buffer and text that is not UTF-8.
+      ARROW_RETURN_NOT_OK(batch_->ValidateFull());
       if (std::exchange(schema_, batch_->schema()) == batch_->schema()) continue;
       if (!arrow::util::ValidateUTF8(schema_->ToString()))
         return arrow::Status::Invalid("the name of a column is not UTF-8");

@@ -65,10 +65,9 @@ struct MicroBatch {
   std::vector<int64_t>
       examples;  // indices into the data set; `sequence` has their documents, in order
   std::vector<int64_t> places;  // indices of the same examples in the step, from 0
-  std::vector<int64_t>
-      // number of documents per example (2 for pairs: chosen, rejected, chosen, rejected, ...),
-      // without shared prefixes
-      documents;
+  // number of documents per example (2 for pairs: chosen, rejected, chosen, rejected, ...), without
+  // shared prefixes
+  std::vector<int64_t> documents;
   std::vector<bool> desirable;  // kto: one per example; otherwise empty
   comm::Sequence sequence;      // targets: labels shifted inside each document; identity is set
   at::Tensor labels_T;          // int64, unshifted: labels counted by objectives

@@ -66,11 +66,9 @@ absl::Status StreamSteps::LoadState(absl::string_view state) {
     if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0)
       return absl::InvalidArgumentError("stream_steps: the saved state is broken");
   }
-  const int64_t batch = saved["batch"],
-                taken_examples =
-                    batch * saved["taken"]
-                                // within a pass all batches are complete, because there is one lane
-                                .get<int64_t>();
+  // The product is exact: `batch` is unchanged, or there is one lane, whose batches are all
+  // complete within a pass.
+  const int64_t batch = saved["batch"], taken_examples = batch * saved["taken"].get<int64_t>();
   if (batch != options_.batch && stream_->lanes() > 1) {
     return absl::FailedPreconditionError(
         absl::StrCat("per_device_train_batch_size was ", batch, ", is ", options_.batch,

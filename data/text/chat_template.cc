@@ -159,9 +159,8 @@ absl::StatusOr<std::optional<std::string>> ChatTemplate::SystemText(
 absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const {
   const std::string& content = message.content;
   std::string before, calls = content;
-  if (spec_.kind !=
-      // for kSystemInUser, LLaMA-Factory reads the whole content as the call
-      TemplateSpec::Kind::kSystemInUser) {
+  // For kSystemInUser, LLaMA-Factory reads the whole content as the call.
+  if (spec_.kind != TemplateSpec::Kind::kSystemInUser) {
     if (const auto call = FindPart(content, spec_.tool_call_begin, spec_.tool_call_end);
         call.has_value()) {
       before = Without(content, *call);
@@ -184,8 +183,8 @@ absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const
     absl::string_view said = message.said;
     if (tool_format_.trims) {
       said = absl::StripAsciiWhitespace(said);
-      // AddThought may put empty reasoning before this text
     } else if (spec_.kind == TemplateSpec::Kind::kReasoning) {
+      // AddThought may put empty reasoning before this text.
       said = Trimmed(said, spec_.thought_trim, /*end=*/false);
     }
     absl::StrAppend(&beside, message.thought.empty() ? "" : spec_.before_text, said,

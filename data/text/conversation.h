@@ -44,9 +44,9 @@ struct Conversation {
 struct EncodedTurn {
   std::vector<int32_t> prompt;
   std::vector<int32_t> response;
-  // number of tokens at the prompt's end that belong to the answer (empty reasoning)
+  // Number of tokens at the prompt's end that belong to the answer (empty reasoning)
   int64_t opening = 0;
-  // Whether their authors have them learnt, where turns of this kind are.
+  // False if the data marks the prompt or the response as not trained.
   bool learns_prompt = true, learns_response = true;
 };
 

@@ -17,9 +17,10 @@ struct Slot {
 };
 
 struct TemplateSpec {
-  // kPlain: the system text has its own slots, before the first message. kSystemInUser: the system
-  // text, in the first of its slots, is prepended to the first user message. kReasoning: as kPlain,
-  // and answers begin with reasoning.
+  // - kPlain: the system text has its own slots, before the first message.
+  // - kSystemInUser: the system text, in the first of its slots, is prepended to the first user
+  //   message.
+  // - kReasoning: as kPlain, and answers begin with reasoning.
   enum class Kind { kPlain, kSystemInUser, kReasoning };
 
   std::string name;

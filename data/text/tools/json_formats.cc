@@ -135,9 +135,8 @@ absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls) {
     RETURN_IF_ERROR(CheckArguments(call));
     std::vector<std::string> arguments;
     for (const auto& item : call.arguments.items()) {
-      const char* quote =
-          // strings are not escaped, even if they contain quotes
-          item.value().is_string() ? "\"" : "";
+      // Strings are not escaped, even if they contain quotes.
+      const char* quote = item.value().is_string() ? "\"" : "";
       arguments.push_back(absl::StrCat(item.key(), "=", quote, TextOrJson(item.value()), quote));
     }
     written.push_back(absl::StrCat(call.name, "(", absl::StrJoin(arguments, ", "), ")"));

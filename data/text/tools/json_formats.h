@@ -16,9 +16,8 @@ absl::StatusOr<std::string> DescribeForGlm4(const OrderedJson& tools, const std:
 absl::StatusOr<std::string> CallForGlm4(const std::vector<ToolCall>& calls);
 absl::StatusOr<std::string> DescribeForLfm2(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls);
-absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools,
-                                            // calls are written as in Qwen's format
-                                            const std::string& date);
+// Calls are written as in Qwen's format.
+absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> DescribeForLlama3(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> CallForLlama3(const std::vector<ToolCall>& calls);
 absl::StatusOr<std::string> DescribeForMiniMax1(const OrderedJson& tools, const std::string& date);
