@@ -139,10 +139,11 @@ absl::Status OuterSteps::EndRound() {
                     for (Slot& slot : slots_) {
                       at::Tensor& weight = slot.shard->weight();
                       const at::Tensor before = arrived_ ? slot.difference.clone() : at::Tensor();
-                      // Of the common point as the weights began at it: in their dtype.
+                      // The weights at the beginning of the round were the common point in their
+                      // dtype.
                       slot.difference.copy_(slot.common.to(weight.scalar_type())).sub_(weight);
                       if (!options_.overlap) continue;
-                      // The common point of the round that has ended is read: it may move.
+                      // slot.common has been read, so it can be updated now.
                       if (arrived_) Act(slot, before);
                       weight.copy_(slot.common);
                       comm::CountWritten(comm::MemoryPart::kWeights, weight);
