@@ -3,9 +3,8 @@
 //
 //   pt        input_ids, attention_mask: labels equal the ids, except for the pad id
 //   sft       input_ids, attention_mask, labels; packing and neat_packing add position_ids. The
-//   mask
-//             of a neat_packing row numbers its texts from 1 and is 0 for padding; any other mask
-//             is 1 throughout
+//             mask of a neat_packing row numbers its texts from 1 and is 0 for padding; any other
+//             mask is 1 throughout
 //   rm, dpo   chosen_ and rejected_ input_ids, attention_mask, labels
 //   kto       input_ids, attention_mask, labels, the same with the prefix kl_, and kto_tags
 #ifndef MOONRING_DATA_EXAMPLE_TABLE_H_

@@ -7,8 +7,7 @@
 //   label.
 //
 //   packing        a row is one document, including the pads: texts attend to all earlier texts,
-//   and
-//                  positions restart at 0 with each text
+//                  and positions restart at 0 with each text
 //   neat_packing   each text of a row is a separate document; pads are not part of any document
 //
 // If a text's first token has a label (train_on_prompt), the last token of the previous text is

@@ -5,8 +5,7 @@
 // whole matrix is done by one rank.
 //
 //   owners     the next tensor goes to the rank with the fewest elements so far (the lowest of
-//   equal
-//              ones). Depends only on the shapes, so it is the same on every rank
+//              equal ones). Depends only on the shapes, so it is the same on every rank
 //   gather     each rank sends its section (zero_cost.h) to the owner
 //   scatter    the owner sends each rank its section back
 //

@@ -9,8 +9,7 @@
 //   whole kept     stages 1 and 2 with bf16: a whole copy in the narrower dtype is kept, and is
 //                  returned by leases in that dtype
 //   shard kept     if the master is offloaded: a copy of the shard in a narrower dtype is kept, on
-//   the
-//                  GPU or in pinned host memory, and leases gather it
+//                  the GPU or in pinned host memory, and leases gather it
 //
 // A shard on the host is copied to the GPU for each lease. In a group of one, this is done on a
 // side stream, starting with Fetch, into memory of the compute stream (which may still be in use by

@@ -111,7 +111,7 @@ class States : public std::enable_shared_from_this<States> {
   absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool spare) const;
   void Take(size_t slice, at::Tensor gradient);
   at::Tensor WholeGradient(const Slice& slice) const;
-  // Clears the gradients of parameters without a gradient on all ranks, and starts the
+  // Clears the shards' gradients of parameters that have no gradient on any rank, and starts the
   // reduce-scatter of stage 1.
   absl::Status Settle();
 

@@ -15,7 +15,7 @@ enum class FileKind { kJson, kCsv, kText, kParquet, kArrow };
 inline constexpr char kFileEndings[] =
     ".json, .jsonl, .csv and .txt (plain or with .gz or .zst behind), .parquet and .arrow";
 
-// Nothing where the ending is another one.
+// The kind by the path's extension; nullopt for other extensions.
 std::optional<FileKind> KindOfFile(absl::string_view path);
 
 }  // namespace moonring::data

@@ -44,7 +44,7 @@ class TextFile {
 
   // The read error, if any, with file, line and row `row`; otherwise OK.
   absl::Status status(int64_t row) const;
-  // `FILE:LINE (row ROW): what`, INVALID_ARGUMENT.
+  // The error `FILE:LINE (row ROW): what`, INVALID_ARGUMENT.
   absl::Status Error(int64_t line, int64_t row, absl::string_view what) const;
   // An Error if `text`, which is from that row, is not UTF-8.
   absl::Status CheckUtf8(absl::string_view text, int64_t line, int64_t row) const;

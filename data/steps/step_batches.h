@@ -5,7 +5,7 @@
 //   steps per epoch   = ceil(n / examples per step)
 //                       [ = ceil(ceil(n / (batch x dp)) / accumulation) ]
 //   with drop_last      n is first rounded down to whole batches of batch x dp, unless there is
-//   none
+//                       none
 //
 // A step never crosses the end of an epoch: the last step of an epoch is shorter, and no example is
 // repeated to fill it. Nothing here depends on sequence parallelism or on the packing. Epochs

@@ -3,9 +3,10 @@
 // describes the strategies).
 //
 //   concat             the data sets one after another, in an order shuffled by the pass's
-//   generator interleave_under   until a data set is exhausted interleave_over    until each is
-//   exhausted; an exhausted one restarts interleave_once    until each is exhausted; an exhausted
-//   one is skipped
+//                      generator
+//   interleave_under   until a data set is exhausted
+//   interleave_over    until each is exhausted; an exhausted one restarts
+//   interleave_once    until each is exhausted; an exhausted one is skipped
 //
 // Rows are taken from the data sets in turn, or drawn with the pass's generator if there are
 // probabilities. Unlike in data/mixing/mixer.h, the last round is not completed. Memory: an open

@@ -11,9 +11,9 @@
 //     u <- u / max(1, rms(u) / clip);   w <- w (1 - lr decay);   w <- w - lr u
 //
 //   kTorch          torch.optim.Adafactor of torch 2.11; eps is the machine epsilon of the gradient
-//     the same r, c and v with s = g^2;   u = g / sqrt(max(v, eps^2)), v = r c^T / max(mean(r),
-//     eps) w <- w (1 - lr decay) w <- w - max(1e-3, rms(w)) min(lr, 1 / sqrt(t)) u / max(1, rms(u)
-//     / clip)
+//     the same r, c, v with s = g^2;   u = g / sqrt(max(v, eps^2)), v = r c^T / max(mean(r), eps)
+//     w <- w (1 - lr decay)
+//     w <- w - max(1e-3, rms(w)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / clip)
 //
 // rms(w) is that of the weight before its decay. A tensor with more dims is factored over its last
 // two, and clipped as one.

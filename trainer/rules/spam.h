@@ -5,9 +5,8 @@
 // with the additions of the authors' code (step t = 1, 2, ..; c = t modulo `reset`):
 //
 //   m = v = 0 if c = 0
-//   g <- sign(g) sqrt(theta v)  if g^2 > theta v, in steps with c >= `quiet`; before, v has seen
-//   too
-//                               few gradients
+//   g <- sign(g) sqrt(theta v)  if g^2 > theta v, in steps with c >= `quiet`; before, v is based on
+//                               too few gradients
 //   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   w <- w - s lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)        w <- w (1 - lr decay)
 //   s = 1 - 0.99 (1 + cos(pi c / (warmup + 1))) / 2 for c < warmup after the first reset; else 1

@@ -6,8 +6,8 @@
 //
 //   N = (G - mean) / s          by rows: the row's mean, and s = sqrt(mean of (G - mean)^2); a
 //                               constant row gives zeros
-//   D = (N N^T)^(-1/2) N        = U V^T of the SVD of N; for a tall matrix from N^T, the same
-//   matrix w <- w (1 - lr decay)       w <- w - lr alpha ||N|| / ||D|| D        ||N|| = sqrt(O I)
+//   D = (N N^T)^(-1/2) N        = U V^T of the SVD of N; for a tall matrix from N^T, same result
+//   w <- w (1 - lr decay)       w <- w - lr alpha ||N|| / ||D|| D        ||N|| = sqrt(O I)
 //
 // The inverse root is approximated by `iterations` steps from A = N / ||N||, transposed if it is
 // tall:

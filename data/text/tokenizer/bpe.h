@@ -8,8 +8,7 @@
 //   kBytes        symbols are bytes; vocabulary and merges are in GPT-2's alphabet
 //                 (data/text/tokenizer/byte_alphabet.h), words are plain text
 //   kCharacters   symbols are code points; with byte_fallback, one without a token becomes the
-//   tokens
-//                 <0x00> to <0xFF> of its UTF-8 bytes if the vocabulary has all of these
+//                 tokens <0x00> to <0xFF> of its UTF-8 bytes if the vocabulary has all of these
 //                 (sentencepiece's BPE)
 //
 // A symbol without a token becomes `unknown` (with fuse_unknown, adjacent ones become one token),

@@ -11,8 +11,7 @@
 //   ByteFallback                           a run of tokens <0x00> to <0xFF> becomes the text of
 //                                          these bytes, or one U+FFFD per byte if it is not UTF-8
 //   Metaspace {replacement, prepend_scheme}   the replacement becomes a space; in the first token
-//   it
-//                                             is removed (unless never)
+//                                             it is removed (unless never)
 //   WordPiece {prefix, cleanup}            in all tokens but the first, the prefix is removed, or a
 //                                          space is put before; cleanup removes spaces before
 //                                          punctuation

@@ -10,7 +10,7 @@
 //                                                 prepended to each piece that does not begin with
 //                                                 it (always), only at the text's beginning (first)
 //                                                 or not at all (never); pieces are split before
-//                                                 each
+//                                                 each of them
 //   Split {pattern: {Regex | String}, behavior, invert}, CharDelimiterSplit {delimiter}, Digits
 //       {individual_digits}, Punctuation {behavior}
 //   Whitespace, WhitespaceSplit, BertPreTokenizer (WhitespaceSplit, then Punctuation)

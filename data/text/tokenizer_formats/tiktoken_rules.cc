@@ -37,7 +37,7 @@ constexpr const char* kQwen36Pattern =
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-// Consecutive ids from `first` on: the names, then STEM0|>, STEM1|>, ... up to `end`.
+// Special tokens with consecutive ids from `first` on: the names, then STEM0|>, STEM1|>, ... up to `end`.
 SpecialTokens Consecutive(int32_t first, std::vector<std::string> names,
                           const std::string& stem = "", int32_t numbered_from = 0,
                           int32_t end = 0) {
