@@ -230,7 +230,7 @@ absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
   ASSIGN_OR_RETURN(const DatasetSplit split,
                    SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
   ASSIGN_OR_RETURN(PreparedDataset train, prepare(split.train, options),
-                   "what val_size leaves to learn");
+                   "the training set that val_size leaves");
   DatasetOptions of_held_out = options;
   if (held_out_one_turn) {
     of_held_out.one_turn = true;

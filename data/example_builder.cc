@@ -261,8 +261,8 @@ void ExampleBuilder::NoteOneKindOfTag() {
   const int64_t all = static_cast<int64_t>(prepared_.examples.size());
   if (options_.stage != Stage::kFeedback || (desired != 0 && desired != all)) return;
   prepared_.report.noted.push_back(
-      {.what = desired == 0 ? "undesired, and none desired (kto learns from both kinds)"
-                            : "desired, and none undesired (kto learns from both kinds)",
+      {.what = desired == 0 ? "undesired, and none desired (kto needs both kinds)"
+                            : "desired, and none undesired (kto needs both kinds)",
        .count = all,
        .first = first_example_});
 }
@@ -288,9 +288,10 @@ absl::Status ExampleBuilder::Check() const {
         absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
   }
   if (anything_to_predict_) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ",
-      report.examples, " examples (the longest has ", report.longest, " tokens)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("cutoff_len ", options_.cutoff_len,
+                   " is too small: it leaves no token to train on in any of ", report.examples,
+                   " examples (the longest has ", report.longest, " tokens)"));
 }
 
 absl::StatusOr<PreparedDataset> ExampleBuilder::Finish() && {

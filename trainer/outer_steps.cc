@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
                                                                std::shared_ptr<States> states) {
   RETURN_IF_ERROR(CheckOptions(options));
   TORCH_CHECK_VALUE(states->zero()->options().apart,
-                    "outer_steps: wanted states of sp groups that are apart (zero: apart)");
+                    "outer_steps: wanted independent states of sp groups (zero: apart)");
   ASSIGN_OR_RETURN(std::shared_ptr<comm::Communicator> groups, mesh.AnotherDpGroup("outer"));
   std::unique_ptr<OuterSteps> steps(new OuterSteps(options, std::move(groups), std::move(states)));
   RETURN_IF_ERROR(comm::TryTorch([&] { steps->Begin(); }), "outer_steps");

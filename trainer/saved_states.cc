@@ -130,7 +130,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     const auto found = by_name.find(name);
     if (found == by_name.end())
       return absl::InvalidArgumentError(
-          absl::StrCat("the checkpoint has states of ", name, ", which does not learn here"));
+          absl::StrCat("the checkpoint has states of ", name, ", which is not trainable here"));
     comm::Parameter& shard = *found->second;
     const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
       return tensors.contains(key);
@@ -159,7 +159,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     if (part.scalar_type() != shard.weight().scalar_type()) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, " was kept in ", c10::toString(part.scalar_type()),
-                       ", here it learns in ", c10::toString(shard.weight().scalar_type())));
+                       ", here it is trained in ", c10::toString(shard.weight().scalar_type())));
     }
     shard.weight().copy_(part);
     comm::CountWritten(comm::MemoryPart::kWeights, shard.weight());
@@ -167,7 +167,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
   if (weights != by_name.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the checkpoint has states of ", weights,
                                                    " of the ", by_name.size(),
-                                                   " weights that learn here"));
+                                                   " trainable weights here"));
   }
   return optimizer.LoadState(of_optimizer);
 }

@@ -183,7 +183,8 @@ void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole) {
     return;
   }
   const auto home = std::dynamic_pointer_cast<ShardedWeight>(parameter.home());
-  TORCH_CHECK(home != nullptr, parameter.name(), ": its weight lies where nobody can write it");
+  TORCH_CHECK(home != nullptr, parameter.name(),
+              ": its weight is stored where it cannot be written");
   home->Write(whole);
 }
 

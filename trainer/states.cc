@@ -316,7 +316,7 @@ absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
                     "trainer.states: ", name);
     return whole;
   }
-  return absl::NotFoundError(absl::StrCat("trainer.states: no parameter ", name, " learns"));
+  return absl::NotFoundError(absl::StrCat("trainer.states: no trainable parameter ", name));
 }
 
 absl::Status States::Publish() {

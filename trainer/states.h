@@ -115,7 +115,7 @@ class States : public std::enable_shared_from_this<States> {
   // reduce-scatter of stage 1.
   absl::Status Settle();
 
-  // Whether masters of a GPU are stored in host memory or on disk.
+  // Whether the parameter is on a GPU and its master is offloaded to host memory or to disk.
   bool offloads(const comm::Parameter& whole) const {
     return zero_->options().offload != Offload::kNone && !whole.device().is_cpu();
   }

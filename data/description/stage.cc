@@ -104,7 +104,7 @@ absl::Status CheckStage(const DatasetDescription& description, Stage stage) {
     if (used.needed && !used.column.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "'columns' names no '", used.key,
-          "', so there is nothing to learn (a key absent from 'columns' has no default)"));
+          "', so there is nothing to train on (a key absent from 'columns' has no default)"));
     }
   }
   if (description.formatting != "alpaca") return CheckTags(description.tags);

@@ -60,7 +60,7 @@ absl::StatusOr<void*> ArrowFunction(const char* name) {
   }
   return absl::FailedPreconditionError(
       absl::StrCat("Parquet and Arrow files are read and written with ", kArrowLibrary,
-                   ", which is not where this program lies"));
+                   ", which was not found next to this program"));
 }
 
 }  // namespace moonring::data

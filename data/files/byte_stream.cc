@@ -100,7 +100,7 @@ class ZstdStream final : public ByteStream {
     made_ += static_cast<int64_t>(output.pos);
     if (made_ > MostTextOf(read_))
       return absl::InvalidArgumentError(absl::StrCat("the first ", read_,
-                                                     " bytes of the Zstandard data stand for "
+                                                     " bytes of the Zstandard data expand to "
                                                      "more than ",
                                                      MostTextOf(read_)));
     return output.pos;

@@ -86,8 +86,7 @@ void NotePartMembers(const OrderedJson& part, std::vector<std::string>& noted) {
   if (!part.is_object()) return;
   for (const auto& [key, value] : part.items()) {
     if (!absl::c_linear_search(kRead, key) && SaysSomething(value))
-      NoteOnce(absl::StrCat("with '", key, "' in a part of a message, which is passed over"),
-               noted);
+      NoteOnce(absl::StrCat("with '", key, "' in a part of a message, which is ignored"), noted);
   }
 }
 

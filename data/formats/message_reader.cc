@@ -14,10 +14,10 @@ namespace {
 constexpr char kDeveloper[] =
     "with a message of the role 'developer', which is read as the system's";
 constexpr char kSharegptCalls[] =
-    "with 'tool_calls' or 'function_call' in a message, which are learnt as calls (LLaMA-Factory "
-    "passes over them in this format)";
-constexpr char kRefusal[] = "with a 'refusal' in place of an answer, which is learnt as its text";
-constexpr char kOtherRefusal[] = "with a 'refusal' beside an answer's text, which is passed over";
+    "with 'tool_calls' or 'function_call' in a message, which are trained as calls (LLaMA-Factory "
+    "ignores them in this format)";
+constexpr char kRefusal[] = "with a 'refusal' in place of an answer, which is trained as its text";
+constexpr char kOtherRefusal[] = "with a 'refusal' next to an answer's text, which is ignored";
 
 }  // namespace
 

@@ -12,8 +12,7 @@
 namespace moonring::data {
 namespace {
 
-constexpr char kUnanswered[] =
-    "that end with tools' results which nothing answers: these are left out";
+constexpr char kUnanswered[] = "that end with tool results without an answer, which are dropped";
 
 // Collects messages as alternating turns.
 class Turns {

@@ -52,7 +52,7 @@ absl::Status CheckMix(const MixOptions& options, int64_t datasets) {
       return Invalid(absl::StrCat("interleave_probs must be 0 or more, got ", probability));
     if (probability == 0 && options.strategy != MixStrategy::kInterleaveUnder) {
       return Invalid(
-          "interleave_probs: a data set of probability 0 never comes to its end, which this "
+          "interleave_probs: a data set of probability 0 is never exhausted, which this "
           "mix_strategy waits for");
     }
   }

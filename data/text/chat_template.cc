@@ -323,7 +323,7 @@ void ChatTemplate::AddThought(const Message& answer, EncodedTurn& turn) const {
 absl::StatusOr<std::vector<EncodedTurn>> ChatTemplate::EncodeTurns(const Conversation& conversation,
                                                                    bool last_turn_alone) const {
   TORCH_CHECK(conversation.messages.size() % 2 == 0,
-              "a conversation to learn from must end with an answer, got ",
+              "a conversation to train on must end with an answer, got ",
               conversation.messages.size(), " messages");
   const bool none = spec_.enable_thinking == false,
              last_thought_alone = last_turn_alone && !spec_.preserve_thinking;

@@ -124,8 +124,7 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
         std::pair("assistant", &spec.assistant)}) {
     if (HasPlaceholder(slots->front().text)) continue;
     return absl::InvalidArgumentError(absl::StrCat("it writes no text for a message of the role '",
-                                                   name,
-                                                   "' by which its words for one could be told"));
+                                                   name, "' from which its slot could be derived"));
   }
   TellThoughts(
       [&](const std::string& thought) -> absl::StatusOr<Text> {

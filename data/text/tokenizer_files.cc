@@ -174,8 +174,8 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFi
   }
   return absl::NotFoundError(absl::StrCat(folder,
                                           ": no tokenizer.json, tokenizer.model, or vocab.json "
-                                          "with merges.txt; texts want the model's own ",
-                                          "tokenizer: put its files beside config.json"));
+                                          "with merges.txt; tokenizing needs the model's ",
+                                          "tokenizer: put its files next to config.json"));
 }
 
 absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,

@@ -37,7 +37,8 @@ constexpr const char* kQwen36Pattern =
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-// Special tokens with consecutive ids from `first` on: the names, then STEM0|>, STEM1|>, ... up to `end`.
+// Special tokens with consecutive ids from `first` on: the names, then STEM0|>, STEM1|>, ... up to
+// `end`.
 SpecialTokens Consecutive(int32_t first, std::vector<std::string> names,
                           const std::string& stem = "", int32_t numbered_from = 0,
                           int32_t end = 0) {
@@ -211,8 +212,8 @@ absl::StatusOr<TiktokenRule> FindTiktokenRule(const TiktokenRanks& ranks, absl::
   }
   return absl::UnimplementedError(
       absl::StrCat(where, ": ranks of ", ranks.tokens.size(),
-                   " tokens: how they cut texts is known of files with ", known,
-                   " tokens only; a tokenizer.json beside it would say"));
+                   " tokens: how they split texts is only known for files with ", known,
+                   " tokens; use a model folder that has a tokenizer.json"));
 }
 
 json TiktokenStages(const TiktokenRule& rule) {

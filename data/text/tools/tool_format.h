@@ -6,7 +6,7 @@
 //              to "type": "function". `date` is today's: "26 Jul 2024"
 //   call       formats the calls of one message as the assistant's text
 //   before, after   what the model's own template writes around text next to calls, which precedes
-//              the calls; if `after` is null, such text is omitted. (LLaMA-Factory always omits it.)
+//              the calls; if `after` is null, the text is omitted. (LLaMA-Factory always omits it.)
 //   trims      whether white space at the ends of that text is removed
 //
 // Both functions fail with INVALID_ARGUMENT if a tool or call lacks a field that the format writes;
