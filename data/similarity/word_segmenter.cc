@@ -86,7 +86,7 @@ class Cutting {
 
   void CutBlock(size_t begin, size_t end) {
     const std::vector<size_t> ends = LikeliestEnds(begin, end);
-    size_t singles = begin;  // begin of the pending single characters
+    size_t singles = begin;  // start of the pending single characters
     for (size_t at = begin; at < end;) {
       const size_t next = ends[at - begin];
       if (next - at > 1) {

@@ -3,7 +3,7 @@
 // Shard i of k has the rows begin .. begin + size, begin = i x (n div k) + min(i, n mod k), size =
 // n div k + (i < n mod k), as in the datasets library. Count makes one pass over the files and
 // stores the positions of at most 4096 rows, so that Part reads at most n / 2048 rows to find the
-// begin of a shard.
+// start of a shard.
 #ifndef MOONRING_DATA_STREAM_DATASET_ROWS_H_
 #define MOONRING_DATA_STREAM_DATASET_ROWS_H_
 

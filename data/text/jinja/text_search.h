@@ -16,7 +16,7 @@ namespace moonring::data::jinja {
 void ForEachPlace(Budget& budget, absl::string_view text, absl::string_view part, bool from_right,
                   const std::function<bool(size_t)>& at);
 
-// Offset of the first (or last) occurrence, or npos. An empty part is found at the begin (or end).
+// Offset of the first (or last) occurrence, or npos. An empty part is found at the start (or end).
 size_t FindPlace(Budget& budget, absl::string_view text, absl::string_view part, bool last);
 
 }  // namespace moonring::data::jinja

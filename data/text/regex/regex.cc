@@ -137,7 +137,7 @@ void Regex::Split(absl::string_view text,
       long_text != nullptr ? long_text.get() : program_->context.get();
   const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
   size_t told = 0;   // end of the visited pieces
-  size_t start = 0;  // begin of the next search
+  size_t start = 0;  // where the next search starts
   std::optional<size_t> last_end;
   SplitClock clock(text.size());
   while (start <= text.size()) {

@@ -22,7 +22,7 @@ constexpr int32_t kUnreached = -1;
 struct Unigram::Workspace final : TokenModel::Workspace {
   struct End {  // best segmentation that ends at an index
     double sum = 0;
-    int32_t begin = kUnreached;  // begin of its last piece
+    int32_t begin = kUnreached;  // start of its last piece
     int32_t id = -1;
   };
   std::vector<End> ends;
