@@ -32,8 +32,9 @@ namespace {
 using TakeRow = absl::FunctionRef<void(EncodedRow)>;
 using TakeNote = absl::FunctionRef<void(CountedRows)>;
 
-// Tells options.work how many rows a data set's files are likely to have. Tells nothing of files
-// whose readers do not know how far in the file they are (columns, compressed texts).
+// Reports to options.work an estimate of the number of rows in a data set's files, from the bytes
+// read so far. Makes no estimate for files whose readers do not know their offset (columnar and
+// compressed files).
 class RowEstimate {
  public:
   RowEstimate(base::WorkCount& work, const std::vector<std::string>& files)
@@ -58,7 +59,7 @@ class RowEstimate {
   }
 
  private:
-  static constexpr int64_t kRows = 256;  // between two estimates
+  static constexpr int64_t kRows = 256;  // rows between two estimates
 
   base::WorkCount& work_;
   const int64_t before_;
@@ -66,9 +67,9 @@ class RowEstimate {
   double total_ = 0;
 };
 
-// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on in
-// their order, up to row `most`. Of two that are wrong the first one is told of, whichever thread
-// finds out first.
+// Encodes the rows of a data set for whose number (from 0, below `most`) `wanted` returns true, and
+// passes them to `take` in file order. If several rows fail, the error is that of the first one in
+// file order, whichever thread finds its error first.
 absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options,
                       const RowEncoder& encoder, int64_t most,
                       absl::FunctionRef<bool(int64_t)> wanted, TakeRow take, TakeNote note) {
@@ -120,8 +121,8 @@ absl::StatusOr<int64_t> CountRows(const DatasetDescription& description) {
   }
 }
 
-// The rows that the description takes slices of or draws, in that order. Reads the files twice, and
-// encodes what was taken alone.
+// Reads the rows selected by the description's slices or by num_samples, in the selected order.
+// Reads the files twice and encodes only the selected rows.
 absl::Status ReadChosen(const DatasetDescription& description, const DatasetOptions& options,
                         const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take,
                         TakeNote note) {
@@ -162,8 +163,8 @@ absl::Status ReadDataset(const DatasetDescription& description, const DatasetOpt
       [](int64_t) { return true; }, take, note);
 }
 
-// All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last
-// is read.
+// Reads all rows of all data sets and mixes them. Rows of interleaved data sets are kept in memory
+// until the last data set has been read.
 absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template,
                          TakeRow take, TakeNote note) {
   ASSIGN_OR_RETURN(const std::vector<DatasetDescription> descriptions,
@@ -229,7 +230,7 @@ absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
   ASSIGN_OR_RETURN(const DatasetSplit split,
                    SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
   ASSIGN_OR_RETURN(PreparedDataset train, prepare(split.train, options),
-                   "what val_size leaves to learn");
+                   "the training set that val_size leaves");
   DatasetOptions of_held_out = options;
   if (held_out_one_turn) {
     of_held_out.one_turn = true;

@@ -1,15 +1,16 @@
-// Data sets by name -> training examples: read, converted, templated, cut, in the order of `names`
-// and of their rows, or as `mix` says.
+// Builds training examples from named data sets: rows are read, converted, formatted with the chat
+// template and truncated. Their order is that of `names` and of the rows, or as `mix` specifies.
 //
-// Each row is read once and dropped: memory is what the examples take (8 bytes a token); where data
-// sets are interleaved or num_samples draws rows, 4 bytes a token more, and rows that are taken
-// again count again. What is left out or cut is counted and reported, with the first row of each
-// kind; `overlong` says what to do with what does not fit in cutoff_len.
+// Each row is read once and then dropped, so memory is that of the examples (8 bytes per token).
+// Interleaving data sets or drawing rows with num_samples costs 4 more bytes per token, and a row
+// that is used twice counts twice. Skipped and truncated rows are counted and reported, with the
+// first row of each kind; `overlong` decides what happens to rows longer than cutoff_len.
 //
-// Fails, naming the data set and where there is one the file, line and row: whatever reading the
-// description, the template or a row can complain of; a data set of another kind than the stage's;
-// a column that no row has; no row; rows but no example; nothing left to learn because cutoff_len
-// is too small; a row too long under overlong = error; options out of range or at odds.
+// Errors name the data set and, where known, the file, line and row. They are: any error of reading
+// the description, the template or a row; a data set of a kind that the stage does not accept; a
+// column that no row has; no rows; rows but no example; no label left because cutoff_len is too
+// small; a row that is too long with overlong = error; options that are out of range or
+// contradictory.
 #ifndef MOONRING_DATA_DATASET_H_
 #define MOONRING_DATA_DATASET_H_
 
@@ -30,11 +31,12 @@ namespace moonring::data {
 absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options,
                                                std::shared_ptr<const Tokenizer> tokenizer);
 
-// {what is learnt, what is held out}: the rows, skipped ones included, are split as
-// data/mixing/dataset_split.h says, and each part is prepared by itself. So with pretraining and
-// feedback, whose batches of rows hang together, the parts are not parts of the whole's examples.
-// All rows are held until both are prepared (4 bytes a token more). With `held_out_one_turn` what
-// is held out is prepared with options.one_turn, and the files are read twice.
+// Returns {training set, validation set}. Rows, including those skipped later, are split as
+// described in data/mixing/dataset_split.h, and each set is then prepared separately. In
+// pretraining and kto, which process rows in batches, the two sets are therefore not subsets of the
+// examples of the whole data set. All rows are kept in memory until both sets are prepared (4 more
+// bytes per token). With `held_out_one_turn` the validation set is prepared with options.one_turn,
+// and the files are read twice.
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
     const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size,
     bool held_out_one_turn = false);

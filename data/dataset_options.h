@@ -1,4 +1,4 @@
-// What is asked of data sets: which, for what stage, how they are cut.
+// Options of preparing data sets: which data sets, for which stage, and how they are truncated.
 #ifndef MOONRING_DATA_DATASET_OPTIONS_H_
 #define MOONRING_DATA_DATASET_OPTIONS_H_
 
@@ -27,31 +27,32 @@ absl::StatusOr<Overlong> ParseOverlong(absl::string_view name);  // "truncate", 
 struct DatasetOptions {
   std::vector<std::string> names;
   std::string dataset_dir = "data";
-  bool dir_is_checkout = false;  // of a hub's cache (data/description/dataset_info.h)
-  std::map<std::string, FetchedFiles> fetched;  // of data sets that lie on a hub, by name
+  // dataset_dir is a checkout in a hub's cache (data/description/dataset_info.h)
+  bool dir_is_checkout = false;
+  std::map<std::string, FetchedFiles> fetched;  // data sets that come from a hub, by name
   Stage stage = Stage::kSupervised;
   TemplateSpec chat_template;
-  std::optional<std::string> default_system;  // where given, even "", in place of the template's
+  std::optional<std::string> default_system;  // if set, even to "", replaces the template's
   int64_t cutoff_len = 2048;
-  std::optional<int64_t> max_samples;  // the first rows of each data set, skipped ones included
+  std::optional<int64_t> max_samples;  // first N rows of each data set, including skipped ones
   MixOptions mix;
-  int64_t seed = 42;  // of mixing, of num_samples in a description and of val_size
+  int64_t seed = 42;  // for mixing, num_samples and val_size
   bool train_on_prompt = false;
   bool mask_history = false;
-  Overlong overlong = Overlong::kTruncate;  // nothing is overlong where texts are packed
-  // pretraining: join the texts and cut them in blocks of cutoff_len; true where absent.
-  // supervised: pack them into rows of cutoff_len + 1 (packed_rows.h)
+  Overlong overlong = Overlong::kTruncate;  // unused if pretraining texts are packed
+  // pretraining: concatenate the texts and cut them into blocks of cutoff_len; default true.
+  // supervised: pack documents into rows of cutoff_len + 1 tokens (packed_rows.h).
   std::optional<bool> packing;
-  bool neat_packing = false;  // supervised: such rows, their texts apart
-  // supervised: an example is one turn, never packed: all that stands before the row's last answer,
-  // of which nothing is learnt, and that answer. What answers are generated to.
+  bool neat_packing = false;  // supervised: pack, but texts do not attend to each other
+  // supervised: an example is one turn, never packed: everything before the row's last answer as
+  // the prompt, which has no labels, and that answer. Used for evaluation by generation.
   bool one_turn = false;
-  // Rows that are prepared together: pretraining joins the texts of each such batch, feedback
-  // mismatches answers inside it.
+  // Number of rows prepared together: pretraining concatenates the texts of each such batch; kto
+  // pairs prompts with mismatched answers inside it.
   int64_t preprocessing_batch_size = 1000;
-  int64_t threads = 1;  // that encode rows; they change nothing but the time
-  // Counts the rows that are encoded. Their total is reckoned from how much of the files they took,
-  // where these are plain texts. Null: nobody wants to know.
+  int64_t threads = 1;  // encoding threads; the result does not depend on it
+  // Progress: the number of encoded rows, and a total estimated from the share of the files that
+  // they took (plain text files only). Null: progress is not reported.
   std::shared_ptr<base::WorkCount> work;
 
   bool joins_texts() const { return stage == Stage::kPretraining && packing.value_or(true); }
@@ -60,7 +61,7 @@ struct DatasetOptions {
   }
 };
 
-// INVALID_ARGUMENT for options out of range or at odds.
+// INVALID_ARGUMENT for options that are out of range or contradictory.
 absl::Status CheckOptions(const DatasetOptions& options);
 
 }  // namespace moonring::data

@@ -43,11 +43,11 @@ bool DatasetReport::CountTokens(const Example& example) {
     tokens += static_cast<int64_t>(labels.size());
     learnt += in_loss;
     predicts =
-        predicts && in_loss > (labels[0] != kNotLearnt
-                                   ? 1
-                                   : 0);  // nothing comes before the first token to predict it from
+        predicts &&
+        in_loss >
+            (labels[0] != kNotLearnt ? 1 : 0);  // the first token has no context to predict it from
   }
-  if (!example.row.empty()) return true;  // a prompt: what is learnt is to be generated
+  if (!example.row.empty()) return true;  // a prompt: its completion is generated later
   nothing_learnt += !predicts;
   return predicts;
 }
@@ -64,11 +64,11 @@ void DatasetReport::CountPrepared(const Example& example) {
 }
 
 std::optional<std::string> DatasetReport::CutWarning() const {
-  int64_t kept = rows;  // where rows are packed there are fewer examples
+  int64_t kept = rows;  // not `examples`: packing makes fewer of them
   for (const CountedRows& kind : skipped) kept -= kind.count;
   if (2 * starved <= kept) return std::nullopt;
-  return absl::StrCat("cutoff_len leaves almost nothing to learn: ", starved, " of ", kept,
-                      " rows keep less than a tenth of the tokens to learn, or fewer than four");
+  return absl::StrCat("cutoff_len leaves almost nothing to train on: ", starved, " of ", kept,
+                      " rows keep less than a tenth of their trained tokens, or fewer than four");
 }
 
 void DatasetReport::Add(const DatasetReport& other) {
@@ -94,10 +94,10 @@ std::string DatasetReport::Text(bool evaluated) const {
   std::string text = packs ? absl::StrCat("examples: ", examples, ", packed from ", of_rows)
                            : absl::StrCat("examples: ", examples, " of ", rows, " rows");
   absl::StrAppend(&text, ", ", tokens, " tokens");
-  if (!prompts) absl::StrAppend(&text, ", ", learnt, evaluated ? " evaluated" : " learnt");
+  if (!prompts) absl::StrAppend(&text, ", ", learnt, evaluated ? " evaluated" : " trained");
   absl::StrAppend(&text, "\n");
   for (const CountedRows& kind : skipped)
-    absl::StrAppend(&text, "rows left out, ", kind.what, ": ", kind.count, "; the first is ",
+    absl::StrAppend(&text, "skipped rows, ", kind.what, ": ", kind.count, "; the first is ",
                     kind.first, "\n");
   for (const CountedRows& kind : noted)
     absl::StrAppend(&text, "rows ", kind.what, ": ", kind.count, "; the first is ", kind.first,
@@ -107,10 +107,10 @@ std::string DatasetReport::Text(bool evaluated) const {
                     longest, " tokens\n");
   if (const auto warning = CutWarning()) absl::StrAppend(&text, *warning, "\n");
   if (left_over > 0)
-    absl::StrAppend(&text, "tokens left out because they fill no block of cutoff_len: ", left_over,
+    absl::StrAppend(&text, "tokens dropped because they fill no block of cutoff_len: ", left_over,
                     "\n");
   if (nothing_learnt > 0)
-    absl::StrAppend(&text, "examples with nothing left to learn: ", nothing_learnt, "\n");
+    absl::StrAppend(&text, "examples without a token to predict: ", nothing_learnt, "\n");
   const int64_t highest = *absl::c_max_element(lengths);
   if (highest == 0 || evaluated) return text;
   size_t first = 0, last = lengths.size() - 1;

@@ -1,4 +1,4 @@
-// The account of preparing a data set, for people.
+// Statistics of preparing a data set, as text and JSON.
 #ifndef MOONRING_DATA_DATASET_REPORT_H_
 #define MOONRING_DATA_DATASET_REPORT_H_
 
@@ -13,53 +13,56 @@
 
 namespace moonring::data {
 
-// Rows that have one thing in common.
+// A group of rows that were skipped or noted for the same reason.
 struct CountedRows {
   std::string what;
   int64_t count = 0;
-  std::string first;  // FILE:LINE (row N)
+  std::string first;  // first such row: FILE:LINE (row N)
 };
 
-// One more row of that kind.
+// Adds one row to the entry `what`; creates the entry, with `where` as its first row, if it is new.
 void CountRow(absl::string_view what, absl::string_view where, std::vector<CountedRows>& counted);
 
 struct DatasetReport {
   int64_t rows = 0, examples = 0;
-  int64_t tokens = 0;     // of the examples, after cutting; kto's mismatched documents left out
+  int64_t tokens = 0;     // in the examples, after truncation; without kto's mismatched documents
   int64_t learnt = 0;     // labels that are not -100
-  int64_t truncated = 0;  // examples that lost tokens; where rows are packed, such rows
+  int64_t truncated = 0;  // truncated examples; with packing, truncated rows
   int64_t starved = 0;    // rows that kept under a tenth of their labels, or fewer than four
-  int64_t nothing_learnt = 0;  // examples with a document in which nothing is predicted: they cost
-                               // time and teach nothing
-  int64_t longest = 0;    // tokens of the longest row, uncut (of a pair: of its longer document)
-  int64_t left_over = 0;  // tokens that fill no block where texts are packed
+  // examples with a document that has no token to predict: they cost time and contribute no
+  // gradient
+  int64_t nothing_learnt = 0;
+  // tokens of the longest row before truncation (of a pair: its longer document)
+  int64_t longest = 0;
+  int64_t left_over = 0;  // tokens dropped because they do not fill a packed block
   std::vector<CountedRows> skipped;
-  std::vector<CountedRows> noted;  // kept, but perhaps not what was meant: empty answers, pairs of
-                                   // equal answers, one kind of tag
-  std::array<int64_t, 40> lengths{};  // [b] counts rows of 2^b .. 2^(b+1) - 1 tokens, uncut
-  bool packs = false;                 // an example is made of several rows, or of parts of them
-  bool prompts = false;               // examples are prompts, of which nothing is learnt
+  // rows that are kept but may be mistakes: empty answers, pairs of equal answers, kto tags that
+  // are all the same
+  std::vector<CountedRows> noted;
+  std::array<int64_t, 40> lengths{};  // [b]: rows of 2^b .. 2^(b+1) - 1 tokens before truncation
+  bool packs = false;                 // an example consists of several rows, or of pieces of them
+  bool prompts = false;               // examples are prompts, without labels
 
-  // Adds the tokens of an example; whether something is predicted in each of its documents that are
-  // trained.
+  // Adds the tokens of an example. Returns whether each of its trained documents has a token to
+  // predict.
   bool CountTokens(const Example& example);
 
-  // Adds an example of which nothing else is known: it was prepared before, and its length is what
-  // is left of it.
+  // Adds an example that was tokenized before. Its length before truncation is unknown, so the
+  // present length is counted.
   void CountPrepared(const Example& example);
 
-  // A line where cutoff_len leaves most rows next to nothing to learn; else nothing.
+  // A warning if cutoff_len removes most labels of most rows; otherwise nullopt.
   std::optional<std::string> CutWarning() const;
 
-  // Adds what another data set's report counts.
+  // Adds the counts of another data set's report.
   void Add(const DatasetReport& other);
 
-  // Several lines: counts, what was left out, that warning and, of what is learnt, the histogram of
-  // lengths. Of what is evaluated, without it.
+  // Text of several lines: the counts, the skipped rows, CutWarning() and, for training sets
+  // (evaluated = false), the histogram of lengths.
   std::string Text(bool evaluated = false) const;
 
-  // The same as one JSON object, for programs: the counts by these names; skipped and noted as
-  // lists of {what, count, first}; lengths as a list of {from, to, rows}.
+  // The same as one JSON object. Counts have the names of the fields here; skipped and noted are
+  // lists of {what, count, first}; lengths is a list of {from, to, rows}.
   std::string Json() const;
 };
 

@@ -1,11 +1,12 @@
-// A training example: what `preprocess` writes on one line. Its documents, by what is trained:
+// A training example: one output line of `preprocess`. Its documents, by stage:
 //
-//   pt, sft   the document; with packing a row of several texts that see each other, with
-//             neat_packing a row of several documents
+//   pt, sft   one document; with packing, a row of several texts that attend to each other; with
+//             neat_packing, a row of several documents
 //   rm, dpo   {chosen, rejected}: two answers to one prompt
-//   kto       {answer, mismatched}: an answer that is desired or not, and the same prompt with
-//             another row's answer, which is run without gradients alone, for the KL term
-//   grpo ..   the prompt, of which nothing is learnt, and the row that it is of
+//   kto       {answer, mismatched}: a desirable or undesirable answer, and the same prompt with
+//             another row's answer. The mismatched document is run without gradients, for the KL
+//             term
+//   grpo etc. one prompt without labels, and the columns of its data set row
 #ifndef MOONRING_DATA_EXAMPLE_H_
 #define MOONRING_DATA_EXAMPLE_H_
 
@@ -16,11 +17,11 @@
 
 namespace moonring::data {
 
-// The label of a token that is not learnt; equals comm::kIgnore.
+// Label of a token that is not in the loss; equals comm::kIgnore.
 inline constexpr int32_t kNotLearnt = -100;
 
-// Arrays of one length. labels are unshifted: labels[t] belongs to ids[t], and is learnt at the
-// position before it.
+// Token ids and labels, of equal lengths. Labels are unshifted: labels[t] is for ids[t], which is
+// predicted at position t - 1.
 struct Document {
   std::vector<int32_t> ids;
   std::vector<int32_t> labels;
@@ -29,8 +30,8 @@ struct Document {
   int64_t size() const { return static_cast<int64_t>(ids.size()); }
 };
 
-// What LLaMA-Factory fills a row of neat_packing up with: `preprocess` writes it, no forward pass
-// takes it.
+// Padding at the end of a neat_packing row, as LLaMA-Factory adds it. `preprocess` writes it;
+// forward passes ignore it.
 struct RowPadding {
   int64_t count = 0;
   int32_t id = 0;
@@ -42,8 +43,8 @@ struct Example {
   std::optional<RowPadding> padding;  // neat_packing only
   std::string row;                    // prompts only: all columns of the data set's row, as JSON
 
-  // The identity of a document's first token in the example, below 2^32 (comm/sequence.h): in a row
-  // its place, else 2^31 for the second one.
+  // The identity of a document's first token in the example, below 2^32 (comm/sequence.h): in a
+  // packed row its offset, otherwise 2^31 x the document's index.
   int64_t first_identity(int64_t document) const {
     if (!padding.has_value()) return document << 31;
     int64_t place = 0;
@@ -51,7 +52,7 @@ struct Example {
     return place;
   }
 
-  // Documents that one forward pass of the training takes together: all but kto's mismatched one.
+  // The number of documents in the training forward pass: all but kto's mismatched document.
   int64_t trained_documents() const {
     return desirable.has_value() ? 1 : static_cast<int64_t>(documents.size());
   }

@@ -12,12 +12,13 @@
 namespace moonring::data {
 namespace {
 
-// How many kinds of noted rows a report lists. A kind may hold the name of a field in the data, so
-// their number has no bound of its own.
+// Maximum number of kinds of noted rows in a report. A kind may contain the name of a field in the
+// data, so the number of kinds is otherwise unbounded.
 constexpr size_t kMostNoted = 50;
 constexpr absl::string_view kMoreNoted = "with more of these kinds (the first 50 are above)";
 
-// The prompt of one turn with the answer of another, and what of a prompt belongs to that.
+// Combines the prompt of one turn with the answer of another. The tokens at the end of a prompt
+// that belong to its answer (`opening`) go with the answer.
 EncodedTurn Mismatch(const EncodedTurn& asked, const EncodedTurn& answered) {
   EncodedTurn turn = {{asked.prompt.begin(), asked.prompt.end() - asked.opening},
                       answered.response,
@@ -84,7 +85,7 @@ void ExampleBuilder::Add(EncodedRow row) {
 void ExampleBuilder::AddPrepared(Example example, const std::string& where) {
   if (prepared_.report.examples == 0) first_example_ = where;
   prepared_.report.CountPrepared(example);
-  anything_to_predict_ = true;  // by what prepared it
+  anything_to_predict_ = true;  // the program that wrote the examples checked this
   prepared_.examples.push_back(std::move(example));
 }
 
@@ -231,8 +232,8 @@ void ExampleBuilder::Cut(Document& document) const {
 
 void ExampleBuilder::CountCut(const EncodedRow& row, const std::vector<Document>& documents) {
   ++prepared_.report.truncated;
-  if (options_.stage == Stage::kPretraining) return;  // what is left of a text is learnt
-  if (row.turns.empty()) return;                      // token ids, as their author has them
+  if (options_.stage == Stage::kPretraining) return;  // a truncated text keeps all its labels
+  if (row.turns.empty()) return;  // token ids: labels are the data author's choice
   size_t whole = row.rejected.size(), kept = 0;
   for (size_t i = 0; i < row.turns.size(); ++i) {
     const EncodedTurn& turn = row.turns[i];
@@ -260,8 +261,8 @@ void ExampleBuilder::NoteOneKindOfTag() {
   const int64_t all = static_cast<int64_t>(prepared_.examples.size());
   if (options_.stage != Stage::kFeedback || (desired != 0 && desired != all)) return;
   prepared_.report.noted.push_back(
-      {.what = desired == 0 ? "undesired, and none desired (kto learns from both kinds)"
-                            : "desired, and none undesired (kto learns from both kinds)",
+      {.what = desired == 0 ? "undesired, and none desired (kto needs both kinds)"
+                            : "desired, and none undesired (kto needs both kinds)",
        .count = all,
        .first = first_example_});
 }
@@ -287,9 +288,10 @@ absl::Status ExampleBuilder::Check() const {
         absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
   }
   if (anything_to_predict_) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ",
-      report.examples, " examples (the longest has ", report.longest, " tokens)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("cutoff_len ", options_.cutoff_len,
+                   " is too small: it leaves no token to train on in any of ", report.examples,
+                   " examples (the longest has ", report.longest, " tokens)"));
 }
 
 absl::StatusOr<PreparedDataset> ExampleBuilder::Finish() && {

@@ -1,27 +1,31 @@
-// Encoded rows, in their order -> examples and their report. The rules are LLaMA-Factory 0.9.5's,
-// to the token:
+// Builds examples and their report from encoded rows, in row order. The results are those of
+// LLaMA-Factory 0.9.5, token for token:
 //
-//   sft   data/truncation.h; with packing or neat_packing the documents of each batch of
-//         preprocessing_batch_size rows in rows (data/packed_rows.h)
-//         with one_turn what stands before the last answer and that answer, cut as one turn
-//   pt    the texts of each batch of preprocessing_batch_size rows joined and cut in blocks of
-//         cutoff_len, the rest of each batch dropped (where the tokenizer adds a bos, it replaces
-//         the first id of each block); without packing, each text cut to cutoff_len. Labels are the
-//         ids, but for the pad id: where that is the eos too, no end of a text is learnt
-//   dpo   prompt and answers cut as one turn whose response is the longer answer, so that both have
-//         the same prompt
-//   kto   as a turn. The mismatched document is the row's prompt and the answer of the row before
-//         it in the batch (the batch's first row: of its last), cut as a turn of its own. Skipped
-//         rows count as places of a batch; one that has no answer lends that of the row before it
+//   sft      truncated as in data/truncation.h. With packing or neat_packing, the documents of each
+//            batch of preprocessing_batch_size rows are packed into rows (data/packed_rows.h). With
+//            one_turn, everything before the last answer and that answer are truncated as one turn
+//   pt       the texts of each batch of preprocessing_batch_size rows are concatenated and cut into
+//            blocks of cutoff_len; the remainder of each batch is dropped. If the tokenizer adds a
+//            bos, it replaces the first id of each block. Without packing, each text is truncated
+//            to cutoff_len. Labels equal the ids, except for the pad id: if pad and eos are the
+//            same token, the end of a text is not trained
+//   dpo      prompt and answers are truncated as one turn whose response is the longer answer, so
+//            that both documents have the same prompt
+//   kto      truncated as one turn. The mismatched document is the row's prompt with the answer of
+//            the previous row of the batch (for the first row: the last one), truncated separately.
+//            A skipped row counts as a row of the batch; if it has no answer, the answer of the row
+//            before it is used
+//   prompts  the last cutoff_len tokens, as in TRL
 //
-// Two differences in kto: a desired row with an empty answer stays desired (LLaMA-Factory would
-// make it undesired), and a row without an answer next to one that has (there LLaMA-Factory stops).
-//   prompts  their last cutoff_len tokens, as TRL has it
+// Differences from LLaMA-Factory in kto: a desirable row with an empty answer stays desirable
+// (LLaMA-Factory makes it undesirable), and a batch may contain rows without an answer
+// (LLaMA-Factory fails).
 //
-// A row of token ids is cut to cutoff_len at its end, each document by itself;
-// a prompt at its beginning.
+// Rows of token ids are truncated to cutoff_len at their end, each document separately; prompts at
+// their beginning.
 //
-// As with one preprocessing worker: several would each begin batches of their own.
+// Batches are those of LLaMA-Factory with one preprocessing worker; with several, each worker would
+// begin its own batches.
 #ifndef MOONRING_DATA_EXAMPLE_BUILDER_H_
 #define MOONRING_DATA_EXAMPLE_BUILDER_H_
 
@@ -41,18 +45,18 @@
 
 namespace moonring::data {
 
-// What became of a row, where each example is one turn to answer.
+// The outcome of a row when each example is one turn (one_turn).
 struct RowUse {
   std::string where;                       // FILE:LINE (row N)
-  std::string left_out;                    // why it gives no example; empty where it gives one
-  int64_t prompt_cut = 0, answer_cut = 0;  // tokens that cutoff_len cost
+  std::string left_out;                    // why the row was skipped; empty if it was not
+  int64_t prompt_cut = 0, answer_cut = 0;  // tokens removed by cutoff_len
 };
 
 struct PreparedDataset {
   std::vector<Example> examples;
   DatasetReport report;
-  std::vector<int64_t> lengths;  // of examples that came with them; else empty
-  std::vector<RowUse> uses;      // of every row, with DatasetOptions::one_turn; else empty
+  std::vector<int64_t> lengths;  // the length column of examples that have one; otherwise empty
+  std::vector<RowUse> uses;      // one per row, with DatasetOptions::one_turn; otherwise empty
 };
 
 class ExampleBuilder {
@@ -63,16 +67,16 @@ class ExampleBuilder {
   // Adds, unchanged, an example that was tokenized before (data/example_table.h).
   void AddPrepared(Example example, const std::string& where);
 
-  // Adds to the report's `noted` what concerns all rows of a data set.
+  // Adds an entry to the report's `noted` that concerns all rows of a data set.
   void Note(CountedRows rows);
 
-  // The examples of the rows added since the last call; the last of these rows are a batch, however
-  // few. For a stream, which holds no more at a time.
+  // Returns the examples of the rows added since the last call. A smaller last batch is processed
+  // as it is. Used for streams, which keep only one batch in memory.
   std::vector<Example> EndBatch();
   const DatasetReport& report() const { return prepared_.report; }
   const std::vector<RowUse>& uses() const { return prepared_.uses; }
 
-  // Fails where no row gave an example, or cutoff_len leaves nothing to learn in any.
+  // Fails if no row produced an example, or if cutoff_len leaves no label in any example.
   absl::Status Check() const;
   absl::StatusOr<PreparedDataset> Finish() &&;
 
@@ -89,7 +93,7 @@ class ExampleBuilder {
   Document TextDocument(std::vector<int32_t> ids) const;
   Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer,
                           TurnLengths kept) const;
-  // Counts a row that was cut, and whether anything worth the while is left of what it teaches.
+  // Counts a truncated row, and whether it lost nearly all of its labels (`starved`).
   void CountCut(const EncodedRow& row, const std::vector<Document>& documents);
   void NoteOneKindOfTag();
 
@@ -97,8 +101,8 @@ class ExampleBuilder {
   const ChatTemplate& template_;
   LearnOptions learn_;
   PreparedDataset prepared_;
-  std::vector<EncodedRow> batch_;  // pretraining and feedback: the rows that are prepared together
-  std::string first_example_;      // where it is
+  std::vector<EncodedRow> batch_;  // rows not yet processed (BuildBatch)
+  std::string first_example_;      // where the first example's row is
   bool anything_to_predict_ = false;
 };
 

@@ -8,8 +8,8 @@
 
 namespace moonring::data {
 
-// 40 hexadecimal digits (SHA-1) of all ids, labels and tags in their order: equal where the
-// examples are; empty where there are none. Cost: one pass.
+// SHA-1, as 40 hexadecimal digits, of all ids, labels and tags in order. Equal examples have equal
+// digests; empty without examples. Cost: one pass.
 std::string DigestOf(const std::vector<Example>& examples);
 
 }  // namespace moonring::data

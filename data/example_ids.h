@@ -8,8 +8,8 @@
 
 namespace moonring::data {
 
-// The ids at or above `first` in the examples' documents, each once, ascending: where `first` is
-// the size of a vocabulary, those that a model has no row for. Cost: one pass.
+// The distinct ids >= `first` in the examples' documents, ascending. If `first` is the vocabulary
+// size, these are the ids without a row in the embedding. Cost: one pass.
 std::vector<int32_t> IdsFrom(const std::vector<Example>& examples, int32_t first);
 
 }  // namespace moonring::data

@@ -21,7 +21,8 @@ std::vector<ArrowField> DocumentFields(const std::string& prefix) {
           {prefix + kLabels, ArrowType::kInt64List}};
 }
 
-// Of the texts of a neat row: 1 for each token of the first, 2 of the second, .., 0 in the pads.
+// Attention mask of a neat_packing row: 1 for each token of the first text, 2 for the second, and
+// so on; 0 for padding.
 std::vector<int32_t> NumberedMask(const Example& row) {
   std::vector<int32_t> mask;
   for (size_t d = 0; d < row.documents.size(); ++d)
@@ -63,7 +64,8 @@ absl::StatusOr<Document> ReadDocument(const OrderedJson& row, const std::string&
   return document;
 }
 
-// A row of several texts, which see each other where the mask is 1 throughout.
+// Splits a packed row into its texts. If the mask is 1 throughout, the row is one document whose
+// texts attend to each other.
 absl::StatusOr<Example> ReadPackedRow(const OrderedJson& row, Document whole) {
   ASSIGN_OR_RETURN(whole.positions, ReadList(row, kPositions));
   ASSIGN_OR_RETURN(const std::vector<int32_t> mask, ReadList(row, kMask));

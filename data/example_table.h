@@ -1,12 +1,12 @@
-// Examples as rows of columns, under the names and types that LLaMA-Factory 0.9.5's processors give
-// them, and back.
+// Converts examples to and from table rows, with the column names and types of LLaMA-Factory
+// 0.9.5's processors.
 //
-//   pt        input_ids, attention_mask: labels are made of the ids, none where an id is the pad
-//   sft       input_ids, attention_mask, labels; rows of packing and neat_packing have position_ids
-//             besides. The mask of a neat row numbers its texts from 1, and is 0 in its pads; any
-//             other mask is 1 throughout
+//   pt        input_ids, attention_mask: labels equal the ids, except for the pad id
+//   sft       input_ids, attention_mask, labels; packing and neat_packing add position_ids. The
+//             mask of a neat_packing row numbers its texts from 1 and is 0 for padding; any other
+//             mask is 1 throughout
 //   rm, dpo   chosen_ and rejected_ input_ids, attention_mask, labels
-//   kto       input_ids, attention_mask, labels, the same under kl_, kto_tags
+//   kto       input_ids, attention_mask, labels, the same with the prefix kl_, and kto_tags
 #ifndef MOONRING_DATA_EXAMPLE_TABLE_H_
 #define MOONRING_DATA_EXAMPLE_TABLE_H_
 
@@ -23,12 +23,12 @@
 
 namespace moonring::data {
 
-// The columns of examples of that stage; `rows`: they are rows of packing.
+// The columns of the stage's examples. `rows`: whether the examples are packed rows.
 std::vector<ArrowField> ExampleFields(Stage stage, bool rows);
 
 bool IsPackedRow(const Example& example);
 
-// An example's values by ExampleFields.
+// The column values of an example, in the order of ExampleFields.
 class ExampleRow {
  public:
   ExampleRow(const Example& example, Stage stage);
@@ -42,8 +42,8 @@ class ExampleRow {
   std::vector<std::span<const int32_t>> values_;
 };
 
-// INVALID_ARGUMENT where the columns are of another stage, or a column is missing or has no such
-// values.
+// Reads an example from a table row. INVALID_ARGUMENT if the columns are those of another stage, or
+// if a column is missing or its values are of the wrong type.
 absl::StatusOr<Example> ReadExample(const OrderedJson& row, Stage stage, int32_t pad);
 
 }  // namespace moonring::data

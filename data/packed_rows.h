@@ -1,17 +1,17 @@
-// Documents -> rows, as LLaMA-Factory 0.9.5 forms them for `packing` and `neat_packing` (stage
-// sft). C is its cutoff_len, which packing lowers by 1.
+// Packs documents into rows as LLaMA-Factory 0.9.5 does for `packing` and `neat_packing` (stage
+// sft). The capacity C is its cutoff_len, which LLaMA-Factory reduces by 1 when packing.
 //
-//   While documents are left a row is begun, and takes the longest one that fits into what is left
-//   of its C tokens, until none does; of those of one length the last. Then it is filled up to
-//   C + 1 tokens with the pad id (so with one pad at least), which is never learnt and whose
-//   position is 0.
+//   Greedy: a row repeatedly takes the longest remaining document that fits into the rest of its C
+//   tokens (of equal lengths, the last one) until none fits; then the next row begins. A row is
+//   padded to C + 1 tokens with the pad id, so it has at least one pad. Pads have position 0 and no
+//   label.
 //
-//   packing        a row is one document, pads included: its texts see all that stands before them,
+//   packing        a row is one document, including the pads: texts attend to all earlier texts,
 //                  and positions restart at 0 with each text
-//   neat_packing   a row's texts are documents of their own; its pads are none
+//   neat_packing   each text of a row is a separate document; pads are not part of any document
 //
-// A text's last token is trained to predict the next text's first one where that is learnt
-// (train_on_prompt) in `packing` alone: LLaMA-Factory does so in both.
+// If a text's first token has a label (train_on_prompt), the last token of the previous text is
+// trained to predict it with `packing` only. LLaMA-Factory does this with neat_packing too.
 #ifndef MOONRING_DATA_PACKED_ROWS_H_
 #define MOONRING_DATA_PACKED_ROWS_H_
 
@@ -23,17 +23,17 @@
 namespace moonring::data {
 
 struct RowOptions {
-  int64_t capacity = 0;  // C; no document is longer
+  int64_t capacity = 0;  // C; no document may be longer
   int32_t pad = 0;
   bool neat = false;
 };
 
-// In the order in which the rows are begun. Cost: O(n log n) and, for what is taken out of the
-// middle, O(n) a document.
+// Rows are returned in the order in which they are begun. Cost: O(n log n), plus O(n) per document
+// that is removed from the middle of the list.
 std::vector<Example> PackRows(std::vector<Document> documents, const RowOptions& options);
 
-// A row's texts and pads as one document, whose positions restart at 0 with each text and are 0 in
-// the pads.
+// Joins a row's texts and padding into one document. Positions restart at 0 with each text and are
+// 0 for padding.
 Document JoinedRow(const std::vector<Document>& texts, const RowPadding& padding);
 
 }  // namespace moonring::data

@@ -1,4 +1,4 @@
-// Writes training examples as JSON lines, one an example, in their order:
+// Writes training examples as JSON lines, one example per line, in order:
 //
 //   pt, sft   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
 //             with neat_packing also "position_ids": [0, 1, 0]
@@ -7,9 +7,9 @@
 //   kto       {"input_ids": [..], "labels": [..], "kl_input_ids": [..], "kl_labels": [..],
 //             "kto_tag": true}
 //
-// to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The
-// file appears whole or not at all (base/files/output_file.h). Fails where the folder cannot be
-// written or the disk is full.
+// The output is byte for byte that of Python's json.dumps, so that files can be compared with those
+// of other programs. The file is written completely or not at all (base/files/output_file.h). Fails
+// if the folder cannot be written or the disk is full.
 #ifndef MOONRING_DATA_PREPROCESS_WRITER_H_
 #define MOONRING_DATA_PREPROCESS_WRITER_H_
 

@@ -78,7 +78,7 @@ absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row,
   try {
     ASSIGN_OR_RETURN(EncodedRow encoded, Encode(row, description), Where(row));
     return encoded;
-  } catch (const std::runtime_error& error) {  // the tokenizer gives the text up
+  } catch (const std::runtime_error& error) {  // thrown by the tokenizer for texts it cannot encode
     return absl::InvalidArgumentError(absl::StrCat(Where(row), ": ", error.what()));
   }
 }
@@ -98,19 +98,18 @@ void RowEncoder::NoteMessages(const ConvertedRow& converted, EncodedRow& encoded
     const std::string what = "with thoughts in reasoning_content, reasoning or thinking, ";
     encoded.noted.push_back(
         !spec.writes_thoughts
-            ? absl::StrCat(what, "which are left out: the template '", spec.name, "' has none")
+            ? absl::StrCat(what, "which are omitted: the template '", spec.name, "' has none")
         : spec.enable_thinking == false
-            ? absl::StrCat(what, "which are left out: enable_thinking is false")
+            ? absl::StrCat(what, "which are omitted: enable_thinking is false")
             : absl::StrCat(what,
                            "which are written as the model's own chat template does "
-                           "(LLaMA-Factory leaves them out)"));
+                           "(LLaMA-Factory omits them)"));
   }
   if (!texts) return;
   encoded.noted.push_back(
       template_.writes_text_beside_calls()
-          ? "with a text beside tool calls, which is learnt before them (LLaMA-Factory leaves it "
-            "out)"
-          : absl::StrCat("with a text beside tool calls, which is left out: the tool format '",
+          ? "with a text next to tool calls, which is trained before them (LLaMA-Factory omits it)"
+          : absl::StrCat("with a text next to tool calls, which is omitted: the tool format '",
                          spec.tool_format, "' has none there, as the model's own template"));
 }
 
@@ -130,25 +129,23 @@ void RowEncoder::NoteMarks(const ConvertedRow& converted, EncodedRow& encoded) c
   };
   if (options_.stage != Stage::kSupervised || options_.one_turn) {
     const bool last = options_.one_turn && !messages.empty() && !messages.back().learnt();
-    if (last)
-      note("last answers that are not to be learnt: what is generated is compared with them");
+    if (last) note("last answers that are not trained: generated answers are compared with them");
     if (options_.stage == Stage::kSupervised) return;
-    if (asked) note("messages before the answer to be learnt: this stage learns none of them");
+    if (asked) note("messages before the answer as trained: this stage trains none of them");
     if (absl::c_any_of(converted.answers, [](const Message& each) { return !each.learnt(); }))
-      encoded.skipped = "whose answer is marked (weight, loss, trainable) as not to be learnt";
+      encoded.skipped = "whose answer is marked (weight, loss, trainable) as not trained";
     return;
   }
-  if (answers) note("answers that are not to be learnt, and are not");
+  if (answers) note("answers that are not trained");
   if (others && !options_.train_on_prompt)
-    note("messages of the user or a tool to be learnt: train_on_prompt alone learns them");
+    note("messages of the user or a tool as trained: this needs train_on_prompt");
   if (converted.conversation.system_mark == false && options_.train_on_prompt &&
       messages.front().learnt())
     note(
-        "the system text not to be learnt: train_on_prompt learns it with the user's first "
+        "the system text as not trained: train_on_prompt trains it with the user's first "
         "message");
   if (!learnt && answers && !options_.train_on_prompt)
-    encoded.skipped =
-        "all of whose answers are marked (weight, loss, trainable) as not to be learnt";
+    encoded.skipped = "all of whose answers are marked (weight, loss, trainable) as not trained";
 }
 
 void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const {
@@ -157,7 +154,7 @@ void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) 
   const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.joins_texts();
   const bool base =
       template_.spec().name ==
-      "llama3";  // its eos ends an answer; a text ends as those that the base model was trained on
+      "llama3";  // its eos ends an answer; plain texts end with the base model's end-of-text token
   const std::string end = base ? "<|end_of_text|>" : tokenizer.TokenOf(template_.eos());
   const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, end);
   encoded.turns = {{{}, tokenizer.Encode(whole)}};
@@ -205,7 +202,7 @@ absl::Status RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow
   encoded.desirable = converted.desirable;
   if (answers.size() > 1) {
     ASSIGN_OR_RETURN(EncodedTurn rejected, EncodeAnswer(converted.conversation, answers[1]));
-    encoded.rejected = std::move(rejected.response);  // to the chosen one's prompt
+    encoded.rejected = std::move(rejected.response);  // shares the prompt of the chosen answer
   }
   encoded.whole_tokens = Size(encoded.turns[0].prompt) +
                          std::max(Size(encoded.turns[0].response), Size(encoded.rejected));

@@ -1,8 +1,9 @@
-// Rows -> token ids, uncut: what an example is built of, and what there is to say of the row.
+// Encodes rows to token ids, without truncation, and collects the notes about each row.
 //
-// pt: the text with the eos token's text after it (template llama3: <|end_of_text|>; before it the
-// bos token's, where the tokenizer adds one and texts are not packed), encoded at once, so that
-// special tokens in the text are parsed. Other stages: by the chat template.
+// pt: the text followed by the text of the eos token (template llama3: <|end_of_text|>), and
+// preceded by that of the bos token if the tokenizer adds one and texts are not packed. All of it
+// is encoded as one string, so special tokens in the text are parsed. Other stages use the chat
+// template.
 #ifndef MOONRING_DATA_ROW_ENCODER_H_
 #define MOONRING_DATA_ROW_ENCODER_H_
 
@@ -25,18 +26,18 @@ namespace moonring::data {
 
 struct EncodedRow {
   std::string where;               // FILE:LINE (row N)
-  std::string skipped;             // why it is left out; empty where it is not
-  std::vector<std::string> noted;  // what DatasetReport::noted counts it under
-  // supervised: its turns, or with one_turn {all before the answer, it}; pairs: {prompt, chosen};
-  // prompts: {prompt, nothing};
-  // feedback: {prompt, answer}, of a skipped row too where it has one (it is another row's
-  // mismatched answer); pretraining: {nothing, text}
+  std::string skipped;             // why the row is skipped; empty if it is not
+  std::vector<std::string> noted;  // entries of DatasetReport::noted for this row
+  // supervised: the turns, or with one_turn {everything before the last answer, that answer};
+  // pairs: {prompt, chosen}; prompts: {prompt, empty}; pretraining: {empty, text}; feedback:
+  // {prompt, answer}, also for a skipped row with an answer (another row's mismatched document may
+  // use it).
   std::vector<EncodedTurn> turns;
   std::vector<int32_t> rejected;    // pairs
-  std::vector<Document> documents;  // of a row of token ids, in place of turns
+  std::vector<Document> documents;  // for rows of token ids, in place of turns
   std::optional<bool> desirable;    // feedback
-  std::string row;                  // prompts: its columns, as JSON
-  int64_t whole_tokens = 0;         // of its longest document
+  std::string row;                  // prompts: the row's columns, as JSON
+  int64_t whole_tokens = 0;         // length of the row's longest document
 };
 
 // Thread-safe.
@@ -45,21 +46,21 @@ class RowEncoder {
   RowEncoder(const DatasetOptions& options, const ChatTemplate& chat_template)
       : options_(options), template_(chat_template) {}
 
-  // Fails for a row that the format refuses, and for one longer than cutoff_len where overlong is
+  // Fails for a row that its format rejects, and for one longer than cutoff_len with overlong =
   // error.
   absl::StatusOr<EncodedRow> Encode(const Row& row, const DatasetDescription& description) const;
 
-  // Of a row of token ids (data/token_ids.h). Where texts are joined they are a text, and have no
-  // labels of their own.
+  // Encodes a row of token ids (data/token_ids.h). If texts are packed (pretraining), the ids are
+  // used as a text and their labels are ignored.
   absl::StatusOr<EncodedRow> EncodeIds(const Row& row, std::optional<int64_t> vocabulary) const;
 
-  // The same as Encode; a message begins with where the row is.
+  // Like Encode; error messages begin with the row's file, line and number.
   absl::StatusOr<EncodedRow> EncodeNamed(const Row& row,
                                          const DatasetDescription& description) const;
 
  private:
-  // Notes what becomes of the messages' thoughts, texts beside calls, and marks. A row whose marks
-  // leave nothing to learn is skipped.
+  // Note how reasoning texts, texts next to tool calls, and training marks of messages are treated.
+  // A row is skipped if its marks leave nothing to train on.
   void NoteMessages(const ConvertedRow& converted, EncodedRow& encoded) const;
   void NoteMarks(const ConvertedRow& converted, EncodedRow& encoded) const;
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kTokenIds[] = "input_ids", kTokenLabels[] = "labels", kTag[] = "kto_tag";
 
-// Of the documents of a stage's rows, in their order.
+// Column prefixes of the documents of a stage's rows, in order.
 std::vector<std::string> Prefixes(Stage stage) {
   if (stage == Stage::kPairs) return {"chosen_", "rejected_"};
   if (stage == Stage::kFeedback) return {"", "kl_"};
@@ -88,7 +88,8 @@ bool HasTokenIds(const OrderedJson& row) {
 absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
                                      std::optional<int64_t> vocabulary) {
   const std::vector<std::string> columns = ColumnsOf(stage);
-  const bool prompts = stage == Stage::kPrompts;  // whose other columns are for the rewards
+  // other columns are passed to the reward functions
+  const bool prompts = stage == Stage::kPrompts;
   for (const auto& [key, value] : row.items()) {
     if (!prompts && !absl::c_linear_search(columns, key))
       return absl::InvalidArgumentError(absl::StrCat(

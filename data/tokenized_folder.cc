@@ -109,7 +109,7 @@ absl::StatusOr<json> ReadJson(const fs::path& path) {
   return ParseJson(text, path.string());
 }
 
-// A row's own length to those of the rows before it.
+// Appends the row's length column to `lengths`. Either all rows have the column or none.
 absl::Status TakeLength(const OrderedJson& row, const std::string& column, size_t rows,
                         std::vector<int64_t>& lengths) {
   const auto found = row.find(column);
@@ -130,7 +130,7 @@ absl::Status Broken(const fs::path& file, const char* what) {
   return absl::InvalidArgumentError(absl::StrCat(file.string(), ": ", what));
 }
 
-// The files of a split, in the order of its rows.
+// The Arrow files of a split, in row order.
 absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
   const fs::path state_file = folder / kState;
   ASSIGN_OR_RETURN(const json state, ReadJson(state_file));
@@ -151,7 +151,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
   return paths;
 }
 
-// The folders of all splits, by their names.
+// The folder of each split, by name.
 absl::StatusOr<std::map<std::string, fs::path>> SplitsOf(const fs::path& folder) {
   RETURN_IF_ERROR(base::CheckReading(folder));
   std::map<std::string, fs::path> found;
@@ -194,14 +194,14 @@ absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, i
   return prepared;
 }
 
-// NAME.HOST.PID.part: where this process writes what is to be `named`.
+// Temporary path NAME.HOST.PID.part, where this process writes before renaming to `named`.
 fs::path DraftOf(const fs::path& named) {
   char host[HOST_NAME_MAX + 1] = {};
   gethostname(host, HOST_NAME_MAX);
   return absl::StrCat(named.string(), ".", host, ".", getpid(), ".part");
 }
 
-// Removes the drafts of processes of this machine that were killed.
+// Removes temporary folders of dead processes on this machine.
 void SweepDrafts(const fs::path& named) {
   const std::string mine = DraftOf(named).filename().string();
   const absl::string_view begin = absl::StripSuffix(mine, absl::StrCat(getpid(), ".part"));
@@ -221,7 +221,7 @@ void SweepDrafts(const fs::path& named) {
 }  // namespace
 
 bool HasTokenized(const std::string& folder) {
-  if (!base::CheckReading(folder).ok()) return false;  // whoever reads or writes there is told
+  if (!base::CheckReading(folder).ok()) return false;  // the later read or write reports the error
   std::error_code error;
   return fs::is_directory(folder, error) && !fs::is_empty(folder, error);
 }
@@ -247,7 +247,7 @@ absl::Status SaveTokenized(const std::string& folder,
   };
   absl::Status status = write();
   if (status.ok()) {
-    fs::remove(named, error);  // an empty folder may be there
+    fs::remove(named, error);  // removes an empty folder, if there is one
     fs::rename(draft, named, error);
     if (error && HasTokenized(folder))
       status = absl::AlreadyExistsError(

@@ -7,8 +7,8 @@
 namespace moonring::data {
 namespace {
 
-// One turn, cut, with its labels. `before`: the turn before it in the conversation; null where it
-// is the first.
+// Truncates one turn and makes its labels. `before`: the preceding turn of the conversation, or
+// null.
 Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const EncodedTurn* before,
                  const LearnOptions& options) {
   Document cut;
@@ -17,7 +17,7 @@ Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const En
     cut.labels = cut.ids;
   } else {
     cut.labels.assign(kept.prompt, kNotLearnt);
-    // The turn before ends with this token: the model learns to stop there.
+    // This token is the eos of the preceding turn, and is trained as such.
     if (options.efficient_eos.has_value() && !first && kept.prompt > 0 &&
         (before == nullptr || before->learns_response))
       cut.labels[0] = *options.efficient_eos;
@@ -35,12 +35,12 @@ Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const En
 }  // namespace
 
 TurnLengths FitTurn(int64_t prompt, int64_t response, int64_t room) {
-  int64_t most;  // of the response
+  int64_t most;  // maximum length of the response
   if (response * 2 < room) {
     most = room;
   } else if (prompt * 2 < room) {
     most = room - prompt;
-  } else {  // in doubles and in this order: the truncation to an integer decides single tokens
+  } else {  // float arithmetic in LLaMA-Factory's order: rounding decides single tokens
     most =
         static_cast<int64_t>(static_cast<double>(room) * (static_cast<double>(response) /
                                                           static_cast<double>(prompt + response)));

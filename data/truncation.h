@@ -1,13 +1,13 @@
-// Turns -> a document: cut to cutoff_len, and which tokens are learnt. The rules are LLaMA-Factory
-// 0.9.5's, to the token.
+// Builds a document from turns: truncates to cutoff_len and makes the labels. The results are those
+// of LLaMA-Factory 0.9.5, token for token.
 //
-// Turns are taken in order (with mask_history from the last, so that the last keeps its room) until
-// cutoff_len is reached; each is cut to the room that is left: where the response is short (2 x
-// response < room) only the prompt is cut; else where the prompt is short, only the response; else
-// both, in proportion. An eos is cut like any other token.
+// Turns are processed in order (with mask_history in reverse order, so that the last turn is
+// truncated least) until cutoff_len is reached. Each turn is truncated to the remaining room: if 2
+// x response < room, only the prompt is truncated; otherwise, if 2 x prompt < room, only the
+// response; otherwise both, in proportion. An eos may be truncated like any other token.
 //
-// Learnt are the responses; also the prompts with train_on_prompt; of responses only the last with
-// mask_history; and of these none that its author marked as not to be learnt.
+// Labels are on the responses, with train_on_prompt also on the prompts, with mask_history only on
+// the last response. Turns that the data marks as not trained have no labels.
 #ifndef MOONRING_DATA_TRUNCATION_H_
 #define MOONRING_DATA_TRUNCATION_H_
 
@@ -24,7 +24,7 @@ struct TurnLengths {
   int64_t prompt, response;
 };
 
-// What is kept of a prompt and a response where `room` tokens are left.
+// How many tokens of a prompt and a response are kept if there is room for `room` tokens.
 TurnLengths FitTurn(int64_t prompt, int64_t response, int64_t room);
 
 struct LearnOptions {
@@ -32,12 +32,12 @@ struct LearnOptions {
   bool train_on_prompt = false;
   bool mask_history = false;
   std::optional<int32_t>
-      efficient_eos;  // the id, where the template parts turns by an eos of its own
+      efficient_eos;  // the eos id, if the template separates turns by an eos (efficient_eos)
 };
 
 struct BuiltDocument {
   Document document;
-  int64_t whole_tokens = 0;  // had nothing been cut
+  int64_t whole_tokens = 0;  // length without truncation
   bool truncated() const { return document.size() < whole_tokens; }
 };
 

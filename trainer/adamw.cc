@@ -23,10 +23,12 @@
 namespace moonring::trainer {
 namespace {
 
-// Weights, gradients, means, squares and steps that one launch takes, by (LoRA+'s ratio, decay).
+// Weights, gradients, means, squares and steps that one launch updates, grouped by (LoRA+ rate,
+// weight decay).
 using TogetherGroups = TensorGroups<5, std::pair<double, double>>;
 
-// Whether one kernel steps such weights, whatever dtype their states have (kernels).
+// Whether the fused kernel (kernels) can update this weight; the dtype of the moments does not
+// matter.
 bool IsFused(const at::Tensor& weight) {
   return weight.scalar_type() != at::kHalf && kernels::UseKernel(weight, kernels::kAdamW);
 }
@@ -119,7 +121,7 @@ void AdamW::Step(double lr) {
   for (const Slot& slot : slots_) elements += slot.parameter->numel();
   const base::SmallWorkScope small(/*rows=*/1, elements);
   TogetherGroups together;
-  std::vector<const Slot*> slots;  // of those in `together`, as they were added
+  std::vector<const Slot*> slots;  // slots of the rows in `together`, in order of Add
   for (Slot& slot : slots_) {
     if (!slot.parameter->trainable() || !slot.parameter->gradient().defined()) continue;
     Prepare(slot);
@@ -131,7 +133,7 @@ void AdamW::Step(double lr) {
     if (options_.memory != nullptr || !(fused || alike) || !weight.is_contiguous() ||
         weight.numel() == 0) {
       StepSlot(slot, lr);
-    } else {  // for a device each launch by itself would take the host longer than the work
+    } else {  // on a device, one launch per weight would take the host longer than the work
       together.Add({weight, slot.parameter->gradient().contiguous(), mean, square, slot.step},
                    {slot.rate, slot.weight_decay});
       ++slot.made;
@@ -144,7 +146,7 @@ void AdamW::Step(double lr) {
     if (IsFused(weights.front())) {
       kernels::AdamWTensors tensors{weights, gradients, means, squares, steps, {}, {}};
       for (const size_t i : group.members) {
-        if (slots[i]->mean.dtype != MomentDtype::kBf16) break;  // a group is of one dtype
+        if (slots[i]->mean.dtype != MomentDtype::kBf16) break;  // all members have the same dtype
         tensors.keys.push_back(static_cast<int64_t>(RoundingKey(*slots[i])));
         tensors.places.push_back(slots[i]->parameter->begin());
       }
@@ -172,7 +174,8 @@ void AdamW::Prepare(Slot& slot) {
   if (!slot.step.defined()) base::ThrowIfError(MakeState(slot));
 }
 
-// One number for all moments of a weight in a step: only the squares' are rounded by it.
+// Key for stochastic rounding: one per weight and step. One key suffices because only the squares
+// are rounded stochastically.
 uint64_t AdamW::RoundingKey(const Slot& slot) {
   return kernels::CounterKey(/*seed=*/0, slot.made, slot.parameter->name());
 }
@@ -206,8 +209,8 @@ void AdamW::StepPiece(const Slot& slot, double lr, const at::Tensor& weight,
                       const at::Tensor& gradient, const at::Tensor& mean,
                       const at::Tensor& square) const {
   if (weight.numel() == 0) return;
-  // The kernel wants all four alike; `working` is the weight itself but for bf16 (or an odd
-  // layout).
+  // The kernel requires equal dtypes and layouts. `working` is the weight itself unless that is
+  // bf16 or not contiguous.
   const at::Tensor working = weight.to(mean.scalar_type()).contiguous();
   const at::Tensor dense = gradient.contiguous();
   at::_fused_adamw_({working}, {dense}, {mean}, {square}, {}, {slot.step}, lr * slot.rate,
@@ -279,7 +282,7 @@ absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
     const std::optional<SavedSlot> saved = SavedSlot::Find(state, slot.parameter->name());
     if (saved.has_value() || options_.memory != nullptr) {
       RETURN_IF_ERROR(LoadInPlace(slot, saved), "trainer.adamw");
-    } else {  // a parameter that has made no step yet
+    } else {  // a parameter that has not been updated yet
       slot.mean = slot.square = Moment();
       slot.step = at::Tensor();
       slot.made = 0;
@@ -288,8 +291,8 @@ absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
   return absl::OkStatus();
 }
 
-// Into the memory that the state has: a second one would take as much room again, which a disk
-// keeps.
+// Loads into the existing state tensors: new ones would need the same memory again, which with a
+// StateMemory is disk space.
 absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) {
   if (!slot.step.defined() && !saved.has_value()) return absl::OkStatus();
   if (!slot.step.defined()) RETURN_IF_ERROR(MakeState(slot));
@@ -307,8 +310,8 @@ absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& save
   return absl::OkStatus();
 }
 
-// The same bits where it was held as it is now; else what they mean, rounded to nearest. Undefined:
-// zeros.
+// Copies the saved numbers unchanged if they have the dtype of `held`; otherwise converts them,
+// rounded to nearest. Undefined `numbers`: zeros.
 void AdamW::LoadMoment(const Moment& held, const at::Tensor& numbers,
                        const at::Tensor& scale) const {
   const bool same = !numbers.defined() || numbers.scalar_type() == held.numbers.scalar_type();

@@ -1,23 +1,23 @@
 #ifndef MOONRING_TRAINER_ADAMW_H_
 #define MOONRING_TRAINER_ADAMW_H_
 
-// AdamW, with decoupled weight decay, as torch.optim.AdamW has it (step t = 1, 2, ...):
+// AdamW with decoupled weight decay, equal to torch.optim.AdamW (step t = 1, 2, ...):
 //
 //   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// m and v are fp32 (fp64 for an fp64 weight), or held in bf16 or 8 bits between steps (moment.h). A
-// bf16 weight is updated in fp32 and rounded once, at
-// the end. No decay for biases and norms, told by their names (trainer/weight_decay.h); LoRA+'s
-// parameters take lr times its ratio (trainer/lora_plus.h).
+// m and v are fp32 (fp64 for an fp64 weight), or stored in bf16 or 8 bits between steps (moment.h).
+// A bf16 weight is updated in fp32 and rounded once, at the end. Biases and norms, recognized by
+// name (trainer/weight_decay.h), are not decayed; LoRA+'s parameters use lr times its ratio
+// (trainer/lora_plus.h).
 //
-// Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter
-// from its first step on, and the largest bf16 parameter in fp32 while it is updated. All weights
-// that are held in their states' dtype go through one call (on a device some launches, and nothing
-// waits for it; one launch, for bf16 weights too, with the kernel of kernels/adamw.h). With a
-// `memory` m and v lie there from the beginning (so that a disk too small is known before the first
-// step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece
-// numbers.
+// Cost: one pass over w, g, m, v (LibTorch's fused, vectorized step). Memory: 8 bytes per element
+// from the first step on, plus the largest bf16 parameter in fp32 during its update. All weights
+// with the dtype of their moments are updated in one call, which on a device takes a few launches
+// and no synchronization; with the kernel of kernels/adamw.h it takes one launch, also for
+// bf16 weights. With a `memory`, m and v are allocated there on creation (so that a full disk is an
+// error before the first step), parameters must be one-dimensional and on the host, and a step
+// processes pieces of kPiece elements.
 
 #include <array>
 #include <map>
@@ -40,10 +40,11 @@ struct AdamWOptions {
   double epsilon = 1e-8;
   double weight_decay = 0.0;
   double loraplus_ratio = 1.0;
-  std::shared_ptr<StateMemory> memory;       // null: beside the weights
-  MomentDtype moments = MomentDtype::kFull;  // not of fp64 weights
-  bool full_embeddings = false;  // those of embeddings in full (embedding_names.h), as the Trainer
-                                 // has bitsandbytes keep them
+  std::shared_ptr<StateMemory> memory;       // null: allocated next to the weights
+  MomentDtype moments = MomentDtype::kFull;  // storage of m and v; not for fp64 weights
+  // keep moments of embeddings in full precision (embedding_names.h), as the Trainer does with
+  // bitsandbytes
+  bool full_embeddings = false;
 };
 
 class AdamW : public Optimizer {
@@ -63,10 +64,10 @@ class AdamW : public Optimizer {
     std::shared_ptr<base::Parameter> parameter;
     double weight_decay, rate;
     Moment mean, square;
-    at::Tensor step;   // undefined until they are made; an fp32 scalar
-    int64_t made = 0;  // the same on the host, where moments are not held in full
+    at::Tensor step;   // fp32 scalar; undefined before the first step
+    int64_t made = 0;  // `step` on the host, if moments are not kFull
   };
-  // Of one parameter in what SaveState gave.
+  // The saved state of one parameter, as returned by SaveState.
   struct SavedSlot {
     at::Tensor mean, square, step, mean_scale, square_scale;
 
@@ -83,17 +84,18 @@ class AdamW : public Optimizer {
   void LoadMoment(const Moment& held, const at::Tensor& numbers, const at::Tensor& scale) const;
   MomentDtype DtypeOf(const base::Parameter& parameter) const;
   absl::StatusOr<Moment> MakeMoment(const base::Parameter& parameter, bool is_signed) const;
-  // Checks the gradient, and makes the state where there is none.
+  // Checks the gradient and creates the state if there is none.
   void Prepare(Slot& slot);
   static uint64_t RoundingKey(const Slot& slot);
   void StepSlot(Slot& slot, double lr) const;
-  // One call of the kernel; weight and gradient in any dtype.
+  // Calls the kernel once; weight and gradient may have any dtype.
   void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient,
                  const at::Tensor& mean, const at::Tensor& square) const;
 
   AdamWOptions options_;
   std::vector<Slot> slots_;
-  std::array<at::Tensor, 2> codes_;  // of 8 bits, on the weights' device: without a sign, with one
+  // code tables for 8 bits on the weights' device: unsigned, signed
+  std::array<at::Tensor, 2> codes_;
 };
 
 }  // namespace moonring::trainer

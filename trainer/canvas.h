@@ -1,9 +1,8 @@
 #ifndef MOONRING_TRAINER_CANVAS_H_
 #define MOONRING_TRAINER_CANVAS_H_
 
-// What plots are drawn on: a sheet of 800 x 500 units, rendered at twice that for dense screens,
-// whose inner frame shows a range of x and of y. Over cairo; every call draws at once, Png gives
-// the picture.
+// Drawing surface for plots, over cairo: 800 x 500 units, rendered at twice that resolution, with
+// an inner frame that shows a range of x and y. Calls draw immediately; Png returns the image.
 
 #include <memory>
 #include <string>
@@ -33,7 +32,7 @@ class Canvas {
 
   Canvas(Range x, Range y);
 
-  // Where a value lies on the sheet.
+  // Converts a data value to sheet coordinates.
   double X(double value) const {
     return kLeft + (value - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
   }
@@ -43,18 +42,18 @@ class Canvas {
 
   void Line(double x0, double y0, double x1, double y1, Colour colour, double width);
 
-  // align: 0 left, 0.5 middle, 1 right; y is the text's middle.
+  // align: 0 left, 0.5 centre, 1 right; y is the vertical centre of the text.
   void Text(const std::string& text, double x, double y, double size, double align, Colour colour,
             bool bold = false, bool upwards = false);
 
-  // In values. Broken at what is not finite; a point that has no neighbour on either side becomes a
+  // Draws a curve in data coordinates. Non-finite values interrupt it; an isolated point becomes a
   // dot.
   void Curve(const std::vector<double>& xs, const std::vector<double>& ys, Colour colour,
              double width);
 
   void Box(double x, double y, double width, double height, Colour fill);
 
-  // A title above the frame, what x and y are beside it.
+  // Writes the title above the frame, and the axis labels.
   void Titles(const std::string& title, const std::string& x_label, const std::string& y_label);
 
   absl::Status Png(std::string& bytes);

@@ -61,10 +61,10 @@ absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
   return Summed(file, path);
 }
 
-// A whole number that is not negative under `key`.
+// Reads a non-negative integer at `key`.
 bool ParseCount(const Json& json, const char* key, int64_t& count) {
   if (!json.contains(key) || !json[key].is_number_unsigned()) return false;
-  count = json[key].get<int64_t>();  // negative where it is 2^63 or more
+  count = json[key].get<int64_t>();  // negative for values of 2^63 and more
   return count >= 0;
 }
 
@@ -85,7 +85,7 @@ std::string ManifestText(const CheckpointManifest& manifest) {
                {"step", manifest.step},
                {"files", std::move(files)}};
   if (!manifest.failure.empty()) json["failure"] = manifest.failure;
-  // A failure's words may name a folder by bytes that are no UTF-8.
+  // The failure message may contain a folder name that is not UTF-8; invalid bytes are replaced.
   return absl::StrCat(json.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace),
                       "\n");
 }
@@ -144,7 +144,7 @@ absl::Status RemoveCheckpoint(const std::string& folder) {
   RETURN_IF_ERROR(base::CheckWriting(folder));
   const std::string removed = folder + ".removed";
   std::error_code code;
-  fs::remove_all(removed, code);  // of a run that was killed here
+  fs::remove_all(removed, code);  // left over if a run was killed here
   fs::rename(folder, removed, code);
   if (code == std::errc::no_such_file_or_directory) return absl::OkStatus();
   if (!code) fs::remove_all(removed, code);

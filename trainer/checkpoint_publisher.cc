@@ -37,7 +37,7 @@ CheckpointPublisher::CheckpointPublisher(PublisherOptions options) : options_(st
   };
   try {
     thread_ = std::thread(run);
-  } catch (const std::system_error&) {  // no thread is to be had: training waits meanwhile
+  } catch (const std::system_error&) {  // without a thread, training waits for the disk here
     run();
   }
 }

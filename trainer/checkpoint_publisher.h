@@ -1,19 +1,18 @@
 #ifndef MOONRING_TRAINER_CHECKPOINT_PUBLISHER_H_
 #define MOONRING_TRAINER_CHECKPOINT_PUBLISHER_H_
 
-// Ends the saving of a checkpoint on a thread of its own, while training goes on. What ranks wrote
-// lies in memory by then (base/files/held_files.h), or, where that had no room, in the kernel's
-// cache of the disk.
+// Completes the saving of a checkpoint on a background thread while training continues. The ranks'
+// files are by then in memory (base/files/held_files.h) or, if there was no room, in the page
+// cache.
 //
-//   each rank   writes what it holds to the disk, flushes and sums its files, then leaves the sums,
-//   or what went wrong, in the draft:
-//               sealed-RANK.json
-//               A rank that cannot write this file leaves rank 0 a note (comm/rank_notes.h).
-//   rank 0      waits for those of all ranks, writes the manifest and gives the folder its name
+//   each rank   writes its files to the disk, flushes them and computes checksums, then writes the
+//               checksums or its error to sealed-RANK.json in the draft folder. If that fails, it
+//               leaves the error in a note for rank 0 (comm/rank_notes.h)
+//   rank 0      waits for the files of all ranks, writes the manifest and renames the folder
 //
-// No rank waits in a call of another: a run that fails meanwhile still ends with this checkpoint
-// whole, as long as its ranks have time to end. Whatever fails here, an exception too (short
-// memory), is the result: it costs this checkpoint, not the run.
+// No rank waits in a collective: if a run fails in the meantime, this checkpoint is still
+// completed, provided that its processes live long enough. Any failure, including exceptions (out
+// of memory), becomes the result: the checkpoint is lost, but the run continues.
 
 #include <atomic>
 #include <memory>
@@ -31,27 +30,27 @@
 namespace moonring::trainer {
 
 struct PublisherOptions {
-  std::string draft,
-      folder;  // the folder that all ranks wrote into, and its name to be; one of that name goes
-  std::vector<std::string> names;         // this rank's files
-  std::shared_ptr<base::HeldFiles> held;  // those of this rank that are in memory; null: none
+  // `draft`: the folder that all ranks wrote to. `folder`: its final name; an existing folder is
+  // replaced.
+  std::string draft, folder;
+  std::vector<std::string> names;         // files of this rank
+  std::shared_ptr<base::HeldFiles> held;  // this rank's files in memory; null: none
   int64_t step = 0;
   int rank = 0, ranks = 1;
-  std::shared_ptr<comm::RankNotes> notes;       // of the ranks; may be null
-  absl::Duration patience = absl::Minutes(10);  // of rank 0 with the other ranks' disks
+  std::shared_ptr<comm::RankNotes> notes;       // between the ranks; may be null
+  absl::Duration patience = absl::Minutes(10);  // how long rank 0 waits for the other ranks' disks
 };
 
 class CheckpointPublisher {
  public:
   explicit CheckpointPublisher(PublisherOptions options);
-  ~CheckpointPublisher();  // waits for this rank's own files, and for other ranks' two seconds at
-                           // most
+  ~CheckpointPublisher();  // waits for this rank's files, and up to two seconds for other ranks
   CheckpointPublisher(const CheckpointPublisher&) = delete;
   CheckpointPublisher& operator=(const CheckpointPublisher&) = delete;
 
   bool done() const { return finished_; }
-  // Waits. On rank 0 OK says that the checkpoint is whole; elsewhere that this rank's files are on
-  // the disk. DEADLINE_EXCEEDED where a rank's are not in time.
+  // Waits for the result. On rank 0, OK means that the checkpoint is complete; on other ranks, that
+  // this rank's files are on the disk. DEADLINE_EXCEEDED if another rank's files are late.
   const absl::Status& result() const;
 
  private:

@@ -10,7 +10,7 @@
 namespace moonring::trainer {
 namespace {
 
-// Null where there is none, or nobody has asked it for memory yet.
+// CUDA's caching allocator; null without CUDA or before its first allocation.
 c10::DeviceAllocator* AllocatorInUse() {
   if (!at::detail::getCUDAHooks().hasCUDA()) return nullptr;
   auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::kCUDA));

@@ -20,10 +20,10 @@ void MultiplyAsWritten() {
 }
 
 void SetDeterministic(bool deterministic) {
-  // Not warn_only: attention's backward would go on with atomics then.
+  // warn_only would let attention's backward use atomics.
   at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-  // That new memory is filled too is for finding who reads it unwritten; it is a pass over all
-  // memory.
+  // Filling new memory is only useful for finding reads of uninitialized memory, and costs a pass
+  // over all memory.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }

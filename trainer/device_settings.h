@@ -1,24 +1,25 @@
 #ifndef MOONRING_TRAINER_DEVICE_SETTINGS_H_
 #define MOONRING_TRAINER_DEVICE_SETTINGS_H_
 
-// Process-wide settings of LibTorch for devices, made before the first one is used.
+// Process-wide LibTorch settings for devices, to be made before a device is first used.
 
 namespace moonring::trainer {
 
-// Turns on expandable_segments: micro-batches of changing lengths then fragment device memory less.
-// Does nothing where PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF is set. Call it before the first
-// tensor on a device.
+// Enables expandable_segments, which reduces fragmentation of device memory by micro-batches of
+// varying lengths. Has no effect if PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF is set. Must be
+// called before the first tensor on a device is created.
 void GrowSegments();
 
-// Turns TF32 off: fp32 products are computed in fp32 even where the container's environment sets
-// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE or NVIDIA_TF32_OVERRIDE. Call it before the first product on a
-// device.
+// Disables TF32: fp32 matrix products are computed in fp32 even if the environment sets
+// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE or NVIDIA_TF32_OVERRIDE. Must be called before the first product
+// on a device.
 void MultiplyAsWritten();
 
-// Makes operators deterministic (torch.use_deterministic_algorithms), or not. Deterministic ones
-// are slower, and flash attention's backward keeps several partial sums of dq. An operator without
-// a deterministic kernel throws an error that names it. Sets CUBLAS_WORKSPACE_CONFIG if it is not
-// set: call it before the first product on a device. CPU operators are deterministic anyway.
+// Turns deterministic operators on or off (torch.use_deterministic_algorithms). Deterministic
+// operators are slower, and flash attention's backward needs memory for several partial sums of dq.
+// An operator without a deterministic kernel throws an error that names it. Sets
+// CUBLAS_WORKSPACE_CONFIG if it is not set, so this must be called before the first product on a
+// device. CPU operators are always deterministic.
 void SetDeterministic(bool deterministic);
 
 }  // namespace moonring::trainer

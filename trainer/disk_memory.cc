@@ -74,7 +74,7 @@ void DiskMemory::Rest(const at::Tensor& piece) {
   char* const address = static_cast<char*>(piece.data_ptr());
   auto found = mappings_.upper_bound(address);
   if (found == mappings_.begin() || address >= (--found)->first + found->second.bytes) return;
-  // The pages that the piece fills; the last ones where it ends the tensor.
+  // The whole pages that the piece fills, including the last page if the piece ends the tensor.
   const int64_t from = WholePages(address - found->first);
   const int64_t end = address - found->first + static_cast<int64_t>(piece.nbytes());
   const int64_t to = WholePages(end) == found->second.bytes ? found->second.bytes
@@ -90,7 +90,7 @@ void DiskMemory::GiveBack(const Pages& pages) const {
   sync_file_range(file_, pages.offset, pages.bytes,
                   SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   madvise(pages.begin, pages.bytes,
-          MADV_DONTNEED);  // of a shared mapping: what is not written yet stays in the page cache
+          MADV_DONTNEED);  // shared mapping: pages not yet written stay in the page cache
   posix_fadvise(file_, pages.offset, pages.bytes, POSIX_FADV_DONTNEED);
 }
 

@@ -1,17 +1,17 @@
 #ifndef MOONRING_TRAINER_DISK_MEMORY_H_
 #define MOONRING_TRAINER_DISK_MEMORY_H_
 
-// Optimizer state in a file: tensors mapped from one, whose pages are written behind the step and
-// given back.
+// Optimizer state in a file: tensors are memory-mapped, and their pages are written back and
+// evicted after use.
 //
-// The file has no name (base/files/nameless_file.h), so nothing is left behind however the process
-// ends. Its blocks are reserved as a tensor is made: a full disk is an error there
-// (RESOURCE_EXHAUSTED), never a signal later. What rests is on its way to the disk; kBehind pieces
-// later it has arrived and its pages leave memory and the page cache. So what is resident is what a
-// step works on.
+// The file is unnamed (base/files/nameless_file.h), so it disappears however the process ends. Disk
+// blocks are reserved when a tensor is created: a full disk is an error there (RESOURCE_EXHAUSTED)
+// and never a signal later. Rest starts writing a piece to the disk; kBehind pieces later the
+// writing is complete, and the pages are removed from memory and from the page cache. Only the
+// pages that a step works on are therefore resident.
 //
-// Cost of a step: each piece is read and written once. Fails as open, mmap and the disk do, naming
-// the folder.
+// Cost of a step: each piece is read and written once. Errors are those of open, mmap and the disk,
+// and name the folder.
 
 #include <cstdint>
 #include <deque>
@@ -29,7 +29,7 @@ namespace moonring::trainer {
 
 class DiskMemory : public StateMemory, public std::enable_shared_from_this<DiskMemory> {
  public:
-  // `folder` is there.
+  // `folder` must exist.
   static absl::StatusOr<std::shared_ptr<DiskMemory>> Create(const std::string& folder);
   ~DiskMemory() override;
   DiskMemory(const DiskMemory&) = delete;
@@ -38,12 +38,12 @@ class DiskMemory : public StateMemory, public std::enable_shared_from_this<DiskM
   absl::StatusOr<at::Tensor> Zeros(int64_t numel, at::ScalarType dtype) override;
   void Rest(const at::Tensor& piece) override;
 
-  int64_t file_bytes() const { return file_bytes_; }  // reserved
+  int64_t file_bytes() const { return file_bytes_; }  // reserved bytes
 
  private:
   static constexpr size_t kBehind = 4;
   struct Mapping {
-    int64_t bytes, offset;  // in the file
+    int64_t bytes, offset;  // offset in the file
   };
   struct Pages {
     char* begin;
@@ -56,7 +56,7 @@ class DiskMemory : public StateMemory, public std::enable_shared_from_this<DiskM
   std::string folder_;
   int file_;
   int64_t file_bytes_ = 0;
-  std::map<char*, Mapping> mappings_;  // by where they begin in memory
+  std::map<char*, Mapping> mappings_;  // by start address
   std::deque<Pages> resting_;          // being written
 };
 

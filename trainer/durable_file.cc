@@ -47,7 +47,7 @@ absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool ke
   const bool is_pipe =
       file < 0 ? errno == ENXIO
                : fstat(file, &facts) == 0 && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode));
-  if (is_pipe) {  // to write into it could wait for ever for who reads
+  if (is_pipe) {  // writing to a pipe could block until it is read
     if (file >= 0) close(file);
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is a pipe or socket, wanted a regular file"));
@@ -81,9 +81,8 @@ absl::Status LineAppender::AppendBytes(absl::string_view bytes) {
   return Flush();
 }
 
-// Where the file has been removed, or its folder renamed, and a folder of that name is there again:
-// the file comes back into it, with all its lines. Another's file of that name stays as it is, and
-// so does where the lines go.
+// Creates the file again, with all its lines, if it was removed (or its folder renamed) and its
+// folder exists. If another file has that name, nothing changes and lines still go to the old file.
 void LineAppender::ComeBack() {
   struct stat named {};
   if (stat(path_.c_str(), &named) == 0 || errno != ENOENT) return;

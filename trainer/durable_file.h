@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_DURABLE_FILE_H_
 #define MOONRING_TRAINER_DURABLE_FILE_H_
 
-// Lines that survive a run that ends badly: never half written. (Whole files:
+// Line-based files that survive a crash without partial lines. (For whole files:
 // base/files/output_file.h.)
 
 #include <cstdint>
@@ -15,23 +15,23 @@ namespace moonring::trainer {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Appends lines, in the file as soon as Append returns. What it cannot write (a full disk) waits,
-// and is tried again before the next line. A line that an earlier run left unfinished is cut off on
-// Open. A file that is removed under its writer comes back with the next line, with all its lines,
-// once its folder is there.
+// Appends lines, which are in the file when Append returns. Data that cannot be written (full disk)
+// is kept in memory and written before the next line. Open removes an incomplete last line of an
+// earlier run. If the file is removed while it is open, the next line recreates it with all its
+// lines, provided that its folder exists.
 class LineAppender {
  public:
-  // keep: go on after the file's lines; else begin anew. A symbolic link is not followed: it is
-  // replaced; with `keep`, Open fails with FAILED_PRECONDITION.
+  // keep: append to the existing lines; otherwise the file is truncated. A symbolic link is
+  // replaced, not followed; with `keep`, it is an error (FAILED_PRECONDITION).
   static absl::StatusOr<LineAppender> Open(const std::string& path, bool keep);
   LineAppender(LineAppender&& other) noexcept;
   LineAppender& operator=(LineAppender&&) = delete;
   ~LineAppender();
 
-  // Not OK: why the line, and all that waits before it, is not in the file yet.
-  absl::Status Append(absl::string_view line);        // without its line break
-  absl::Status AppendBytes(absl::string_view bytes);  // of a file that is not made of lines
-  absl::Status Flush();                               // writes what waits
+  // An error means that the line, and everything waiting before it, is not in the file yet.
+  absl::Status Append(absl::string_view line);        // without its line feed
+  absl::Status AppendBytes(absl::string_view bytes);  // for files that do not consist of lines
+  absl::Status Flush();                               // writes waiting data
 
  private:
   LineAppender(std::string path, int file) : path_(std::move(path)), file_(file) {}
@@ -40,7 +40,7 @@ class LineAppender {
 
   std::string path_;
   int file_;
-  std::string waiting_;  // from the middle of a line on, where the disk took a part of it
+  std::string waiting_;  // may begin inside a line, if the disk accepted a part of it
 };
 
 }  // namespace moonring::trainer

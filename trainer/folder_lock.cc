@@ -24,9 +24,10 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr int kTries = 100;  // each fails where another run has just left, and removed the file
+// a try fails if another run releases the lock and removes the file in that moment
+constexpr int kTries = 100;
 
-// " on node7,"
+// For example " on node7,".
 std::string OnThisMachine() {
   char host[HOST_NAME_MAX + 1] = {};
   gethostname(host, HOST_NAME_MAX);
@@ -38,7 +39,7 @@ std::string ThisProcess() {
                       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone()));
 }
 
-// What the holder wrote; it may be about to.
+// The text that the holder wrote; it may not have written it yet.
 std::string Holder(int descriptor) {
   char text[512];
   const ssize_t size = pread(descriptor, text, sizeof(text), 0);
@@ -47,7 +48,7 @@ std::string Holder(int descriptor) {
   return words.empty() ? "another process" : std::string(words);
 }
 
-// Of a holder on another machine, which may be gone without having let go.
+// A hint for a holder on another machine, which may have crashed without releasing the lock.
 absl::string_view WordsOnLease(const std::string& holder) {
   const bool elsewhere =
       absl::StrContains(holder, " on ") && !absl::StrContains(holder, OnThisMachine());
@@ -55,17 +56,18 @@ absl::string_view WordsOnLease(const std::string& holder) {
                    : "";
 }
 
-// Whether the open file still has the name: who held the lock removes the file before it lets go.
+// Whether the path still refers to the open file: the holder removes the file before it releases
+// the lock.
 bool HasName(int descriptor, const std::string& path) {
   struct stat open_one = {}, named = {};
   return fstat(descriptor, &open_one) == 0 && lstat(path.c_str(), &named) == 0 &&
          open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
 }
 
-// Opens the file; where it is another user's, and may not be written to, for reading. The negative
-// of what went wrong. A link is not followed: what it stands for would be emptied.
+// Opens the file, read-only if it belongs to another user and is not writable. Returns -errno on
+// failure. Symbolic links are not followed, because the target would be truncated.
 int Open(const std::string& path) {
-  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // nor is a pipe waited at
+  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // O_NONBLOCK: do not wait for a pipe
   int descriptor = open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666);
   const int error = errno;
   if (descriptor < 0 && error == EACCES) descriptor = open(path.c_str(), O_RDONLY | kFlags);
@@ -85,7 +87,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string
   RETURN_IF_ERROR(base::CheckWriting(name));
   ASSIGN_OR_RETURN(std::vector<std::string> made, base::MakeFolder(folder));
   auto unmaking = absl::MakeCleanup([&made] { base::RemoveEmptyFolders(made); });
-  std::error_code unknown;  // Release() may come in another folder than this
+  std::error_code unknown;  // the working directory may be another one in Release()
   std::string path = std::filesystem::absolute(name, unknown).string();
   if (unknown) path = name;
   for (int tries = 0; tries < kTries; ++tries) {
@@ -108,10 +110,11 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string
     if (!HasName(descriptor, path)) continue;
     if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDWR) {
       const std::string words = absl::StrCat(ThisProcess(), "\n");
-      // Of what an earlier holder left nothing stays; a full disk takes the words, not the lock.
+      // Removes the text of an earlier holder. On a full disk, the text is missing, but the lock is
+      // valid.
       if (ftruncate(descriptor, 0) == 0) (void)!pwrite(descriptor, words.data(), words.size(), 0);
     } else if (unlink(path.c_str()) == 0) {
-      continue;  // a dead run's, of another user: ours comes in its place
+      continue;  // removed the file of another user's dead run; the next try creates a new one
     }
     std::move(closing).Cancel();
     std::move(unmaking).Cancel();
@@ -124,7 +127,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string
 absl::Status FolderLock::Check(const std::string& folder) {
   const std::string name = absl::StrCat(folder, "/", kName);
   const int descriptor = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) return absl::OkStatus();  // nobody, or what Create will say
+  if (descriptor < 0) return absl::OkStatus();  // not locked, or an error that Create reports
   const auto closing = absl::MakeCleanup([descriptor] { close(descriptor); });
   struct stat status = {};
   const bool is_file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
@@ -144,7 +147,8 @@ std::string FolderLock::place() const {
 
 void FolderLock::Release() {
   if (descriptor_ < 0) return;
-  // While it is locked: nobody else takes this file for one that counts. Another of its name stays.
+  // The lock is still held, so no other process can hold this file. If the path refers to another
+  // file, that is not removed.
   if (const std::string mine = place(); !mine.empty()) unlink(mine.c_str());
   close(std::exchange(descriptor_, -1));
   base::RemoveEmptyFolders(made_);

@@ -1,15 +1,15 @@
 #ifndef MOONRING_TRAINER_FOLDER_LOCK_H_
 #define MOONRING_TRAINER_FOLDER_LOCK_H_
 
-// One run at a time in a folder: an advisory lock (flock) on FOLDER/run.lock, which says who holds
-// it.
+// Allows only one run at a time in a folder: an advisory lock (flock) on FOLDER/run.lock, whose
+// text names the holder.
 //
-// The kernel lets go of it with the process, however that ends: a file that a killed run left is no
-// obstacle. Two holders in one process exclude each other too. On NFS it counts between machines;
-// that of a machine which is gone stays until its lease ends.
+// The kernel releases the lock when the process ends, in any way, so a file left by a killed run is
+// no obstacle. Two locks in one process exclude each other too. On NFS, the lock works across
+// machines; that of a crashed machine lasts until its lease ends.
 //
-// The folder is made where it is missing, with those above it. What was made so goes again with the
-// lock, where nothing has come into it: a run that is refused leaves no empty folders.
+// The folder and its parents are created if missing. Releasing the lock removes created folders
+// that are empty, so that a run that fails early leaves no empty folders.
 
 #include <memory>
 #include <string>
@@ -25,23 +25,23 @@ class FolderLock {
  public:
   static constexpr char kName[] = "run.lock";
 
-  // FAILED_PRECONDITION: another holds it, with its words: "process 12 on node7, since 2026-11-23
-  // 15:10:02"; another user's, too, where we may read its file. UNAVAILABLE: no lock is to be had
-  // there (a file system without, a full disk, a link in its place). PERMISSION_DENIED: the folder
-  // cannot be made, or written in. Waits for nobody.
+  // FAILED_PRECONDITION: the lock is held; the message contains the holder's text, "process 12 on
+  // node7, since 2026-11-23 15:10:02", if its file is readable. UNAVAILABLE: no lock is possible
+  // (no file system support, a full disk, a symbolic link in its place). PERMISSION_DENIED: the
+  // folder cannot be created or written to. Does not wait.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Create(const std::string& folder);
-  // FAILED_PRECONDITION, as Create, where another holds it now. Changes nothing on the disk.
+  // FAILED_PRECONDITION, as Create, if the lock is held. Does not change anything on the disk.
   static absl::Status Check(const std::string& folder);
   ~FolderLock() { Release(); }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // Whether the folder still has the file: nobody has removed or renamed the one or the other.
+  // Whether the file is still in the folder: neither of them was removed or renamed.
   bool stands() const;
-  // Where the file is now: in the folder, in what that was renamed to, or "" where it is removed.
+  // The present path of the file: in the folder, in the renamed folder, or "" if it was removed.
   std::string place() const;
 
-  void Release();  // removes the file, if that is ours still, and lets go; a second call is fine
+  void Release();  // removes the file if it is still this lock's, and unlocks; may be called twice
 
  private:
   FolderLock(std::string path, int descriptor, std::vector<std::string> made)
@@ -49,7 +49,7 @@ class FolderLock {
 
   std::string path_;               // absolute
   int descriptor_;                 // -1: released
-  std::vector<std::string> made_;  // folders, the outermost first
+  std::vector<std::string> made_;  // created folders, the outermost first
 };
 
 }  // namespace moonring::trainer

@@ -118,7 +118,7 @@ absl::Status GradientScatter::Arrive() {
     const at::Tensor part = travelled.reduction.sum.narrow(0, at, each.count);
     at += each.count;
     if (each.sum == nullptr) {
-      at::Tensor gradient = each.shard->GradientOrZeros();  // of an empty part too
+      at::Tensor gradient = each.shard->GradientOrZeros();  // also for an empty shard
       if (each.count > 0) gradient.narrow(0, each.begin, each.count).add_(part);
     } else if (each.count > 0) {
       sums_->Add(*each.sum, each.begin, part);

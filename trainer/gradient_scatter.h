@@ -1,15 +1,16 @@
 #ifndef MOONRING_TRAINER_GRADIENT_SCATTER_H_
 #define MOONRING_TRAINER_GRADIENT_SCATTER_H_
 
-// Gradients on their way into shards: each is summed over the ranks of a group and every rank adds
-// its part (zero_cost.h) to its shard's gradient.
+// Reduce-scatters gradients into shards: each gradient is summed over the ranks of a group, and
+// every rank adds its section (zero_cost.h) to its shard's gradient.
 //
-// They wait until they make up a bucket, then go through one reduce-scatter a bucket; a larger one
-// is cut over several. The last bucket travels while the backward goes on: it is waited for where
-// the next one is full, or by Flush. Every rank must add gradients of the same shards in the same
-// order. Memory: the gradients that wait, up to a bucket beyond the last one, and the travelling
-// bucket with this rank's part of it; what goes to a sum on the host leaves by host_sums.h. Cost:
-// (P-1) steps a bucket, zero_cost.h's bytes; nothing but the sum into the shard in a group of one.
+// Gradients are collected into buckets, with one reduce-scatter per bucket; a gradient larger than
+// a bucket is split. The last bucket's communication overlaps with the backward pass: it is waited
+// for when the next bucket is full, or in Flush. All ranks must add gradients of the same shards in
+// the same order. Memory: the pending gradients, up to one bucket more than the bucket size, and
+// the bucket in transit with this rank's section of it. Sums on the host go through host_sums.h.
+// Cost: (P-1) steps per bucket, and the bytes in zero_cost.h; in a group of one, only the addition
+// to the shard.
 
 #include <cstdint>
 #include <memory>
@@ -28,7 +29,7 @@ namespace moonring::trainer {
 
 class GradientScatter {
  public:
-  // `device`: of the gradients. `sums`: null where no shard has a sum on the host.
+  // `device`: of the gradients. `sums`: null if no shard has its sum on the host.
   GradientScatter(std::shared_ptr<comm::Communicator> group, at::Device device,
                   int64_t bucket_bytes, std::shared_ptr<HostSums> sums)
       : group_(std::move(group)),
@@ -36,11 +37,11 @@ class GradientScatter {
         bucket_bytes_(bucket_bytes),
         sums_(std::move(sums)) {}
 
-  // `gradient`: of the whole weight, contiguous; undefined: zeros. `sum`: where the shard's goes on
-  // the host, which outlives the next Flush; null: into the shard's gradient.
+  // `gradient`: of the whole weight, contiguous; undefined means zeros. `sum`: the shard's sum on
+  // the host, which must live until after the next Flush; null: the shard's own gradient.
   absl::Status Add(std::shared_ptr<base::Parameter> shard, at::Tensor gradient, HostSum* sum);
 
-  // Sends what waits, and waits for what travels: then every gradient is in its sum.
+  // Sends pending gradients and waits for all communication. All sums are then complete.
   absl::Status Flush();
 
  private:
@@ -50,13 +51,13 @@ class GradientScatter {
     at::Tensor flat;  // undefined: zeros
     std::vector<int64_t> parts;
   };
-  // Numbers [begin, end) of each rank's part, as far as it has them.
+  // Elements [begin, end) of each rank's section, clipped to its size.
   struct Piece {
     const Waiting* of;
     int64_t begin, end;
     int64_t numel(int rank) const;
   };
-  // A part of this rank's in the bucket that travels.
+  // A section of this rank in the bucket in transit.
   struct Arriving {
     std::shared_ptr<base::Parameter> shard;
     HostSum* sum;

@@ -19,14 +19,13 @@
 namespace moonring::trainer {
 namespace {
 
-// Slices of gradients of one dtype, up to a bucket's size, that go through one all-reduce.
+// Collects slices of gradients of one dtype, up to the bucket size, for one all-reduce.
 class Bucket {
  public:
   Bucket(comm::Communicator& group, int64_t bytes) : group_(group), bytes_(bytes) {}
 
   absl::Status Add(const at::Tensor& gradient) {
-    // Parameter keeps gradients contiguous; were it otherwise, ranks could cut their buckets
-    // differently.
+    // Parameter keeps gradients contiguous. Otherwise ranks might split their buckets differently.
     TORCH_INTERNAL_ASSERT(gradient.is_contiguous());
     at::Tensor flat = gradient.view({-1});
     if (filled_ > 0 && buffer_.scalar_type() != flat.scalar_type()) RETURN_IF_ERROR(Flush());
@@ -34,7 +33,7 @@ class Bucket {
     for (int64_t begin = 0; begin < flat.numel();) {
       const int64_t count = std::min(capacity - filled_, flat.numel() - begin);
       at::Tensor slice = flat.narrow(0, begin, count);
-      if (count == capacity) {  // a whole bucket by itself needs no copy
+      if (count == capacity) {  // a slice that fills a whole bucket needs no copy
         RETURN_IF_ERROR(group_.AllReduceSum(slice));
       } else {
         const base::MemoryScope memory(base::MemoryPart::kCommunication);
@@ -74,7 +73,7 @@ class Bucket {
 
 template <class T>
 double SumOfSquaresAt(const T* values, int64_t count) {
-  std::array<double, 16> lanes{};  // independent sums, so that the loop has no chain to wait for
+  std::array<double, 16> lanes{};  // independent sums, so that the loop has no dependency chain
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     for (int lane = 0; lane < 16; ++lane)
@@ -87,14 +86,15 @@ double SumOfSquaresAt(const T* values, int64_t count) {
   return sum;
 }
 
-// Whether the host reads the numbers where they lie.
+// Whether the host can read the gradient in place.
 bool IsRead(const at::Tensor& gradient) {
   const at::ScalarType type = gradient.scalar_type();
   return gradient.is_cpu() && gradient.is_contiguous() &&
          (type == at::kFloat || type == at::kDouble);
 }
 
-// On fixed pieces of the tensor, so that the number of threads moves no bit.
+// Sums fixed pieces of the tensor separately, so that the result does not depend on the number of
+// threads.
 double SumOfSquaresIn(const at::Tensor& gradient) {
   constexpr int64_t kPiece = 1 << 16;
   const int64_t count = gradient.numel(), pieces = (count + kPiece - 1) / kPiece;
@@ -112,8 +112,9 @@ double SumOfSquaresIn(const at::Tensor& gradient) {
   return sum;
 }
 
-// Of gradients of one device and dtype, each by itself: fp64 [gradients] on that device, in a few
-// operators for all of them and without a copy of any. Nothing waits for the device.
+// Sum of squares of each of the gradients, which are on one device and have one dtype: fp64
+// [gradients] on that device. Uses a few operators for all gradients, without copies or
+// synchronization.
 at::Tensor SumsWhereTheyLie(const std::vector<at::Tensor>& gradients) {
   if (kernels::UseKernel(gradients.front(), kernels::kSquaredNorms))
     return kernels::SquaredNorms(gradients);
@@ -163,7 +164,7 @@ double SumOfSquares(const base::Parameters& parameters) {
       elsewhere.Add({gradient});
     }
   }
-  // Waited for once a device, whatever the number of gradients.
+  // One synchronization per device, whatever the number of gradients.
   for (const auto& [device, groups] : elsewhere.by_device()) {
     std::vector<at::Tensor> sums;
     for (const auto* group : groups) sums.push_back(SumsWhereTheyLie(group->lists[0]));
@@ -176,7 +177,7 @@ std::vector<double> SumsOfSquares(const base::Parameters& parameters) {
   at::NoGradGuard no_grad;
   std::vector<double> sums(parameters.size());
   TensorGroups<1> elsewhere;
-  std::vector<size_t> places;  // of those elsewhere
+  std::vector<size_t> places;  // indices of the parameters in `elsewhere`
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!HasGradient(*parameters[i])) continue;
     const at::Tensor& gradient = parameters[i]->gradient();
@@ -236,8 +237,8 @@ std::vector<std::string> NonFiniteGradients(const base::Parameters& parameters) 
   std::vector<std::string> names;
   const std::vector<double> sums = SumsOfSquares(parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    // A sum of finite fp64 squares of fp32 numbers cannot overflow, so the norm tells; for fp64 a
-    // second look does.
+    // For fp32, the sum of squares in fp64 cannot overflow, so it is non-finite exactly if an
+    // element is. For fp64 it can, so the elements are checked as well.
     if (std::isfinite(sums[i])) continue;
     if (!at::isfinite(parameters[i]->gradient()).all().item<bool>())
       names.push_back(parameters[i]->name());

@@ -1,11 +1,11 @@
 #ifndef MOONRING_TRAINER_GRADIENTS_H_
 #define MOONRING_TRAINER_GRADIENTS_H_
 
-// The gradients of a step: summed over ranks, measured, clipped. A sum, never a mean: each rank's
-// gradient is its own tokens' share of the whole step's loss, which was divided by the step's
-// global count before backward.
+// Sums the gradients of a step over ranks, computes norms, and clips. Gradients are summed, not
+// averaged: each rank's gradient is its tokens' contribution to the step's loss, which was divided
+// by the global count before the backward pass.
 //
-// Frozen parameters take no part anywhere here.
+// Frozen parameters are ignored.
 
 #include <cstdint>
 #include <string>
@@ -18,37 +18,35 @@
 namespace moonring::trainer {
 
 struct GradientSumOptions {
-  int64_t bucket_bytes = int64_t{32}
-                         << 20;  // a bucket never holds more; a large gradient is cut over several
+  int64_t bucket_bytes = int64_t{32} << 20;  // maximum size of a bucket; larger gradients are split
 };
 
-// Sums each gradient over the group, in place. A parameter with no gradient on this rank takes part
-// as zeros; one with none on any rank is left without. Every rank must hold the same parameters in
-// the same order, and must call it. Nothing is done in a group of 1. Cost: one all-reduce of 8
-// bytes a parameter, then one a bucket of the gradients' own dtype (fp32, fp64); memory: one
-// bucket.
+// Sums each gradient over the group, in place. A parameter without a gradient on this rank counts
+// as zeros; one without a gradient on all ranks keeps none. A collective: every rank must pass the
+// same parameters in the same order. No-op in a group of 1. Cost: one all-reduce of 8 bytes per
+// parameter, then one per bucket in the gradients' dtype (fp32, fp64). Memory: one bucket.
 absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
                           GradientSumOptions options = {});
 
-// sqrt(sum of all gradients' squares), in fp64, in an order that depends on neither threads nor
-// ranks. NaN or infinite where a gradient is. On a device: a few operators for all gradients, no
-// copy of any, and one wait, for 8 bytes.
+// The norm of all gradients: sqrt of the sum of squares, in fp64, in an order that depends on
+// neither threads nor ranks. NaN or infinite if a gradient is. On a device: a few operators for all
+// gradients, no copies, and one synchronization for 8 bytes.
 double GlobalNorm(const base::Parameters& parameters);
-// Its square.
+// The square of GlobalNorm.
 double SumOfSquares(const base::Parameters& parameters);
-// The squares' sum of each; 0 of those without a gradient. One wait for a device here too, for 8
-// bytes a parameter.
+// The sum of squares of each gradient; 0 for parameters without one. On a device: one
+// synchronization, for 8 bytes per parameter.
 std::vector<double> SumsOfSquares(const base::Parameters& parameters);
 
-// Scales every gradient by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
-// does, and returns that factor. max_norm 0: no clipping. Throws where norm is not finite: scaling
-// by it would spread the NaN. Of gradients that are `loss_scale` times what they stand for, as is
-// not `norm`: divides them by it in the same pass, exactly where it is a power of two (but for
-// numbers below the least normal one).
+// Multiplies every gradient by min(1, max_norm / (norm + 1e-6)), like
+// torch.nn.utils.clip_grad_norm_, and returns that factor. max_norm 0: no clipping. Throws if norm
+// is non-finite, because scaling would spread the NaN. If the gradients are scaled by `loss_scale`
+// (`norm` is unscaled), they are divided by it in the same pass; this is exact if loss_scale is a
+// power of two (except for subnormal results).
 double ClipByNorm(const base::Parameters& parameters, double norm, double max_norm,
                   double loss_scale = 1.0);
 
-// The names of the parameters whose gradient holds a NaN or an infinity, for an error message.
+// The names of parameters with a NaN or infinity in their gradient, for an error message.
 std::vector<std::string> NonFiniteGradients(const base::Parameters& parameters);
 
 }  // namespace moonring::trainer

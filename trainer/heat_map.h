@@ -1,8 +1,8 @@
 #ifndef MOONRING_TRAINER_HEAT_MAP_H_
 #define MOONRING_TRAINER_HEAT_MAP_H_
 
-// A table of shares, 0 to 1, as a PNG: a box a cell, red for 0, yellow between, green for 1, the
-// share written in it.
+// A table of values from 0 to 1 as a PNG: each cell is coloured from red (0) over yellow to green
+// (1), with its value as text.
 
 #include <string>
 #include <vector>
@@ -13,12 +13,12 @@ namespace moonring::trainer {
 
 struct HeatMap {
   std::string title, x_label, y_label;
-  std::vector<std::string> columns, rows;   // what each is called, left to right and top to bottom
-  std::vector<std::vector<double>> shares;  // [row][column]; what is not finite is left white
+  std::vector<std::string> columns, rows;   // labels, left to right and top to bottom
+  std::vector<std::vector<double>> shares;  // [row][column]; non-finite cells stay white
 };
 
-// InvalidArgument where there is no cell, or shares do not match rows and columns; else of the
-// file.
+// InvalidArgument if there are no cells or the sizes of shares do not match rows and columns;
+// otherwise errors of writing the file.
 absl::Status WritePng(const HeatMap& map, const std::string& path);
 
 }  // namespace moonring::trainer

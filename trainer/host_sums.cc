@@ -15,10 +15,10 @@ HostSums::HostSums(c10::Device device, int64_t leaving_bytes, int64_t piece)
     : leaving_bytes_(leaving_bytes), piece_(piece), in_(device), out_(device) {}
 
 HostSums::~HostSums() {
-  // The buffers are memory of `in_`.
+  // The buffers were allocated on `in_`, so `in_` must wait for `out_` before they are freed.
   try {
     base::WaitForStream(in_.stream(), out_.stream());
-  } catch (const std::exception&) {  // a device that has failed runs nothing any more
+  } catch (const std::exception&) {  // a failed device executes nothing any more
   }
 }
 

@@ -1,23 +1,24 @@
 #ifndef MOONRING_TRAINER_HOST_SUMS_H_
 #define MOONRING_TRAINER_HOST_SUMS_H_
 
-// Sums of a GPU's gradients in pinned memory of its host: a gradient leaves the GPU as soon as it
-// is made.
+// Accumulates a GPU's gradients in pinned host memory: a gradient leaves the GPU as soon as it is
+// computed.
 //
-//   first of a step   the gradient is copied over it
-//   a later one       in pieces of kPiece numbers: the piece of the sum comes to the GPU, the
-//                     gradient is added there, and it goes back
+//   first of a step   the gradient is copied to the host
+//   later ones        in pieces of kPiece elements: the piece of the sum is copied to the GPU, the
+//                     gradient is added there, and the result is copied back
 //
-// Added on the GPU because the host's memory then moves 2 bytes a byte of gradient and not 4 (a
-// staging buffer written, it and the sum read, the sum written), and because the host need not wait
-// for anything to add it. One stream brings and adds, another takes back, so both directions of the
-// bus are in use. A gradient of another dtype is cast in these pieces. The numbers are those of
-// sum.add_(gradient) on the GPU, bit for bit.
+// The addition is on the GPU because host memory traffic is then 2 bytes per byte of gradient
+// instead of 4 (write to a staging buffer, read it and the sum, write the sum), and because the
+// host need not wait to add. One stream copies to the GPU and adds, another copies back, so both
+// directions of the bus are used. A gradient of another dtype is cast piecewise. The results are
+// bit for bit those of sum.add_(gradient) on the GPU.
 //
-// GPU memory: kBuffers pieces of the sum's dtype, and gradients that are still being read: with
-// `leaving_bytes` of a block's, a block's and those that are being made. The stream that computes
-// waits for their copies only beyond that. The host waits in Wait() alone. Bus: 4 bytes a number
-// out, of a later one 4 in besides.
+// GPU memory: kBuffers pieces in the sum's dtype, and the gradients that are still being copied.
+// With `leaving_bytes` set to the gradient bytes of a block, these are at most one block's
+// gradients in addition to those being computed; the compute stream waits for copies only beyond
+// that. The host waits only in Wait(). Bus traffic per element: 4 bytes to the host, and for later
+// gradients 4 bytes to the GPU.
 
 #include <array>
 #include <cstdint>
@@ -30,10 +31,10 @@
 
 namespace moonring::trainer {
 
-// Of one weight.
+// The sum of one weight's gradients.
 struct HostSum {
   at::Tensor numbers;  // pinned, contiguous, one-dimensional
-  bool any = false;    // since the step began
+  bool any = false;    // whether a gradient was added in this step
   std::optional<c10::Event> written;
 };
 
@@ -41,15 +42,16 @@ class HostSums {
  public:
   static constexpr int64_t kPiece = int64_t{1} << 23;  // 32 MiB of fp32
 
-  // `device`: whose gradients they are.
+  // `device`: the device of the gradients.
   HostSums(c10::Device device, int64_t leaving_bytes, int64_t piece = kPiece);
   ~HostSums();
 
-  // Adds `gradient` (contiguous, of any shape and floating dtype) to the numbers from `begin` on.
-  // The parts of a sum come in order: with its last one there is something to add to.
+  // Adds `gradient` (contiguous, any shape and floating dtype) to the elements from `begin` on.
+  // Sections of a sum must be added in order; the last one marks the sum as present (`any`).
   void Add(HostSum& sum, int64_t begin, const at::Tensor& gradient);
 
-  // Until then the host reads no sum. After it the GPU holds no gradient for this.
+  // Waits for all copies. The host must not read a sum before; afterwards, no gradient is kept on
+  // the GPU for this.
   void Wait();
 
  private:
@@ -58,7 +60,7 @@ class HostSums {
     at::Tensor numbers;
     std::optional<c10::Event> free;
   };
-  // Through a buffer on the GPU.
+  // Adds a piece in a buffer on the GPU.
   void AddPiece(const at::Tensor& sum, const at::Tensor& gradient, bool any);
 
   const int64_t leaving_bytes_, piece_;

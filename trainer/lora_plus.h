@@ -1,15 +1,15 @@
 #ifndef MOONRING_TRAINER_LORA_PLUS_H_
 #define MOONRING_TRAINER_LORA_PLUS_H_
 
-// LoRA+ (Hayou et al. 2024, arXiv 2402.12354): the matrix B of a low-rank adapter, which starts at
-// zero, learns at `ratio` times the rate of A. As in LLaMA-Factory, one-dimensional parameters that
-// train beside it (biases, norms, DoRA's magnitudes) do too.
+// LoRA+ (Hayou et al. 2024, arXiv 2402.12354): the matrix B of a low-rank adapter, which is
+// initialized to zero, is trained with `ratio` times the learning rate of A. As in LLaMA-Factory,
+// so are trainable one-dimensional parameters (biases, norms, DoRA's magnitudes).
 
 #include "base/autograd/parameter.h"
 
 namespace moonring::trainer {
 
-// What the learning rate of a parameter is multiplied by: `ratio` or 1.
+// The factor for a parameter's learning rate: `ratio` or 1.
 double LoraPlusRate(const base::Parameter& parameter, double ratio);
 
 }  // namespace moonring::trainer

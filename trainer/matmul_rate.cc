@@ -13,15 +13,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The side of the first product, and of those that are counted.
+// Matrix sizes: of the first product, and the smallest and largest that is measured.
 struct Sides {
   int64_t first, least, most;
 };
 
 constexpr Sides kOnCpu{256, 256, 1024}, kOnGpu{256, 4096, 8192};
 
-// Seconds that a product of the next size may take: a device that is slow at a dtype, as a CPU that
-// has no bf16, would take minutes for the largest.
+// Upper limit, in seconds, for the predicted time of the next larger product. A device that is slow
+// in a dtype, such as a CPU without bf16, would take minutes for the largest one.
 constexpr double kLongest = 0.25;
 
 double SecondsSince(Clock::time_point began) {
@@ -46,7 +46,7 @@ double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double second
     b = at::full({side, side}, 0.25, options);
     out = at::empty({side, side}, options);
   };
-  // A device's products are waited for by reading one of their numbers.
+  // Reading one element synchronizes with the device.
   const auto product = [&] {
     const auto start = Clock::now();
     kernels::ProductInto(out, a, b);
@@ -55,7 +55,7 @@ double MeasureMatmulRate(at::ScalarType dtype, c10::Device device, double second
   };
   make();
   product();
-  // The first of a size may set things up.
+  // The first product of a size may include setup costs.
   for (double took = product(); side < sides.most && fits(2 * side) && 8 * took <= kLongest;
        took = product()) {
     side *= 2;

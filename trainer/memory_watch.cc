@@ -12,7 +12,7 @@
 namespace moonring::trainer {
 namespace {
 
-// Samples whose `kernel` is at least this part of the greatest are of the same peak.
+// Samples whose `kernel` is at least this fraction of the maximum belong to the same peak.
 constexpr double kSamePeak = 0.98;
 
 }  // namespace
@@ -32,8 +32,8 @@ MemorySample MemorySample::Above(const MemorySample& level) const {
 MemorySample ReadMemory(int64_t scripts) {
   MemorySample sample;
   sample.scripts = scripts;
-  // The books and the heap are read one after the other: again where tensors came or went
-  // meanwhile.
+  // The tensor counts and the heap are read one after the other; repeated if tensors were allocated
+  // or freed in between.
   constexpr int64_t kFew = int64_t{1} << 20;
   for (int attempt = 0; attempt < 3; ++attempt) {
     sample.tensors = base::LiveMemory();
@@ -54,7 +54,7 @@ MemoryWatch::MemoryWatch(const MemorySample& level, std::chrono::microseconds in
     std::unique_lock<std::mutex> lock(mutex_);
     while (!ends_.wait_for(lock, interval_, [this] { return ended_; })) {
       lock.unlock();
-      (void)base::TryTorch([this] { Look(); });  // a look that fails is left out
+      (void)base::TryTorch([this] { Look(); });  // a failed sample is skipped
       lock.lock();
     }
   });

@@ -1,24 +1,24 @@
 #ifndef MOONRING_TRAINER_MEMORY_WATCH_H_
 #define MOONRING_TRAINER_MEMORY_WATCH_H_
 
-// What a process's memory is for at its peak, beside what the kernel says of it.
+// Explains a process's peak memory: compares the kernel's number with the sum of known uses.
 //
 //   kernel     RssAnon + RssShmem: resident pages that no file backs
-//   explained  tensors by part (base/memory/memory_account.h)
-//            + data: the rest of what malloc gave, to libraries, data sets, tokenizers
-//            + held: what malloc keeps free
-//            + copies: files of a checkpoint that wait for the disk (base/files/held_files.h)
-//            + scripts: LuaJIT's heap, which maps its own
+//   explained  tensors by component (base/memory/memory_account.h)
+//            + data: other malloc allocations (libraries, data sets, tokenizers)
+//            + held: free memory that malloc keeps
+//            + copies: checkpoint files that wait for the disk (base/files/held_files.h)
+//            + scripts: LuaJIT's heap, which is mapped separately
 //
-// both above the level after start-up. Nothing in `explained` is derived from `kernel`. What it
-// leaves out: stacks, LuaJIT's machine code, malloc's own tables, buffers that a library maps
-// itself. What it takes in wrongly: pages that malloc gave and nobody has touched.
+// Both are relative to the level after start-up. `explained` is measured independently of `kernel`.
+// It does not include stacks, LuaJIT's machine code, malloc's own tables and buffers mapped by
+// libraries. It wrongly includes allocated pages that were never touched.
 //
-// The watch is a thread that looks every few milliseconds. Of all samples it keeps the greatest
-// `kernel`, and as the moment of the peak the sample with the most in use among those within 2 % of
-// it: an allocator that keeps what was freed makes many moments alike to the kernel. A peak between
-// two samples is seen too small by what was touched in so short a time, at most some 10 MB. Cost:
-// some 50 microseconds a sample, on a thread of its own.
+// A thread takes a sample every few milliseconds. It keeps the maximum of `kernel`. An allocator
+// that keeps freed memory makes many samples look alike to the kernel; therefore, among the samples
+// within 2 % of the maximum, the one with the most memory in use is kept as the moment of the peak.
+// A peak between two samples is underestimated by what can be touched in that time, at most about
+// 10 MB. Cost: about 50 microseconds per sample, on a background thread.
 
 #include <atomic>
 #include <chrono>
@@ -34,19 +34,19 @@ namespace moonring::trainer {
 struct MemorySample {
   base::MemoryByPart tensors;
   int64_t data = 0, held = 0, scripts = 0, copies = 0;
-  int64_t kernel = 0;  // 0 where the kernel does not say
+  int64_t kernel = 0;  // 0 if the kernel does not report it
 
   int64_t used() const { return tensors.total() + data + scripts + copies; }
   int64_t explained() const { return used() + held; }
   MemorySample Above(const MemorySample& level) const;
 };
 
-// `scripts`: LuaJIT's heap.
+// `scripts`: bytes of LuaJIT's heap.
 MemorySample ReadMemory(int64_t scripts);
 
 class MemoryWatch {
  public:
-  // `level`: what ReadMemory said after start-up.
+  // `level`: the result of ReadMemory after start-up.
   explicit MemoryWatch(const MemorySample& level,
                        std::chrono::microseconds interval = std::chrono::milliseconds(5));
   ~MemoryWatch();
@@ -54,19 +54,20 @@ class MemoryWatch {
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
   struct Peak {
-    MemorySample moment;  // above the level
-    int64_t kernel = 0;   // the greatest, above the level
+    MemorySample moment;  // relative to the level
+    int64_t kernel = 0;   // maximum, relative to the level
   };
-  // `scripts`: LuaJIT's heap now, which only its own thread may ask; it stands for that of the
-  // peak.
+  // `scripts`: present size of LuaJIT's heap, which only its own thread can query; it is used as
+  // the size at the peak.
   Peak peak(int64_t scripts) const;
 
-  // The greatest `kernel` since the last call, not above the level but whole.
+  // The maximum of `kernel` since the last call, in absolute terms.
   int64_t TakeKernelPeak();
 
   const MemorySample& level() const { return level_; }
 
-  // Looks that are over. What lasts while two more of them end was seen whole by the second.
+  // Number of completed samples. When two more have completed, the second one began after the call
+  // and covers the present state.
   int64_t looks() const { return looks_; }
 
  private:
@@ -78,7 +79,7 @@ class MemoryWatch {
   std::condition_variable ends_;
   std::atomic<int64_t> looks_ = 0;
   bool ended_ = false;
-  MemorySample moment_;  // not above the level
+  MemorySample moment_;  // absolute, not relative to the level
   int64_t kernel_peak_ = 0, step_peak_ = 0;
   std::thread thread_;
 };

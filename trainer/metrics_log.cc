@@ -25,9 +25,9 @@ std::string PathOf(const MetricsLogOptions& options, absl::string_view file) {
   return absl::StrCat(options.output_dir, "/", file);
 }
 
-constexpr std::string_view kBytes = "_bytes";  // what is counted in them is a whole number
+constexpr std::string_view kBytes = "_bytes";  // names with this ending are written as integers
 
-// Whether a checkpoint is on the disk, or is the one whose draft the state goes into.
+// Whether a checkpoint exists, or is the one that is being written in `folder`.
 bool WillBeThere(const std::string& checkpoint, const std::string& folder) {
   std::error_code ignored;
   return std::filesystem::is_directory(checkpoint, ignored) || folder == checkpoint + ".partial";
@@ -44,27 +44,26 @@ void Put(Object& object, const std::string& name, double value) {
 
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
-// What a line has and Transformers' log_history has not.
+// Fields of a line that Transformers' log_history does not have.
 constexpr std::array<std::string_view, 11> kOfTheFile = {
     "current_steps",    "total_steps", "percentage",        "elapsed_time", "remaining_time",
     "throughput",       "tokens",      "tokens_per_second", "mfu",          "mfu_causal",
     "peak_memory_bytes"};
 
-// What log_history calls a number of a line.
+// The name in log_history of a field of a line.
 std::string HistoryName(const std::string& name) {
   if (name == "lr") return "learning_rate";
   return name == "total_tokens" ? "num_input_tokens_seen" : name;
 }
 
-// The lines of an earlier run up to `first_step`, and what they say in Transformers' names.
+// The lines of an earlier run up to `first_step`, and their contents under Transformers' names.
 absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path,
                                                                     int64_t first_step) {
   std::string kept;
   nlohmann::json history = nlohmann::json::array();
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
   std::vector<std::string> lines = absl::StrSplit(contents, '\n');
-  lines.pop_back();  // what follows the last line break: nothing, or a line that a killed run left
-                     // unfinished
+  lines.pop_back();  // after the last line feed: empty, or an incomplete line of a killed run
   for (const std::string& line : lines) {
     const nlohmann::json read = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!read.is_object() || !read.contains("current_steps") ||
@@ -73,7 +72,7 @@ absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::s
           absl::StrCat(path, ": a line is not one of a training log: ", line.substr(0, 80)));
     }
     if (read["current_steps"].get<int64_t>() > first_step || !read.contains("tokens"))
-      continue;  // Finish's line has none: it is written again
+      continue;  // a line without tokens is Finish's, which is written again
     absl::StrAppend(&kept, line, "\n");
     nlohmann::json entry = {{"step", read["current_steps"]}};
     for (const auto& [name, value] : read.items()) {
@@ -110,7 +109,7 @@ std::string Summary(const StepRecord& record, const Rates& rates) {
       absl::StrAppendFormat(&text, "  %s %.2f GiB", what.substr(0, what.size() - kBytes.size()),
                             value / (int64_t{1} << 30));
     } else if (what.find('/') == std::string_view::npos ||
-               what == "rewards/margins") {  // the rest is for the file
+               what == "rewards/margins") {  // others are only written to the file
       absl::StrAppendFormat(&text, "  %s %.4g", name, value);
     }
   }
@@ -205,7 +204,7 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
 }
 
 absl::Status MetricsLog::WriteState(const std::string& folder) {
-  (void)lines_.Flush();  // that lines wait was told when they came
+  (void)lines_.Flush();  // an error was reported when the lines were written
   const nlohmann::json state = {
       {"best_global_step", best_ ? nlohmann::json(best_->step) : nlohmann::json()},
       {"best_metric", best_ ? nlohmann::json(best_->metric) : nlohmann::json()},

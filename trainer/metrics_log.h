@@ -1,23 +1,23 @@
 #ifndef MOONRING_TRAINER_METRICS_LOG_H_
 #define MOONRING_TRAINER_METRICS_LOG_H_
 
-// What a run leaves to read, under LLaMA-Factory's and Transformers' names, numbers with all their
-// digits:
+// Writes a run's log files, with the names of LLaMA-Factory and Transformers, and numbers with all
+// their digits:
 //
-//   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr
-//                        epoch percentage elapsed_time remaining_time ("H:MM:SS"), then grad_norm
-//                        tokens tokens_per_second, mfu and mfu_causal where the device's peak rate
-//                        is known, peak_memory_bytes and what else is given. Where tokens are
-//                        told: LLaMA-Factory's throughput (tokens a second since the start) and
-//                        total_tokens
+//   trainer_log.jsonl    one line per logging step, written immediately: current_steps total_steps
+//                        loss lr epoch percentage elapsed_time remaining_time ("H:MM:SS"), then
+//                        grad_norm tokens tokens_per_second, mfu and mfu_causal if the device's
+//                        peak rate is known, peak_memory_bytes and further metrics. With
+//                        tells_tokens also LLaMA-Factory's throughput (tokens per second since the
+//                        start) and total_tokens
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history,
-//                        ... Where tokens are told, log_history has num_input_tokens_seen
+//                        ... With tells_tokens, log_history has num_input_tokens_seen
 //   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second,
-//                        train_steps_per_second, and rates of tokens that are asked for
-//   eval_results.json    what an evaluation at the end gave; all_results.json has both
+//                        train_steps_per_second, and the rates in token_rates
+//   eval_results.json    results of an evaluation at the end; all_results.json has both
 //
-// Only one process writes a run's log: which one is its caller's business. A number that is NaN or
-// infinite becomes null.
+// Only one process of a run may write these files; the caller chooses it. NaN and infinite numbers
+// are written as null.
 
 #include <cstdint>
 #include <functional>
@@ -40,68 +40,69 @@ namespace moonring::trainer {
 struct MetricsLogOptions {
   std::string output_dir;  // must exist
   int64_t total_steps = 0;
-  int64_t first_step = 0;    // steps already made, where a run goes on; times count from here
-  int64_t first_tokens = 0;  // that these steps took
-  double first_epoch = 0.0;  // epochs done after them
-  bool keep = false;         // go on after the lines in the folder, up to first_step
+  // steps made before this process (resumed run); times are measured from here
+  int64_t first_step = 0;
+  int64_t first_tokens = 0;  // tokens of these steps
+  double first_epoch = 0.0;  // epochs completed in them
+  bool keep = false;         // keep the existing lines up to first_step
   double num_train_epochs = 0.0;
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
-  double flops_per_token =
-      0.0;  // of a forward and a backward pass: total_flos is so many times the tokens
-  bool tells_tokens = false;  // Transformers' include_num_input_tokens_seen
-  // Further names in train_results.json: tokens a second, divided by this.
+  double flops_per_token = 0.0;  // forward and backward pass; total_flos is this times the tokens
+  bool tells_tokens = false;     // Transformers' include_num_input_tokens_seen
+  // Additional fields of train_results.json: tokens per second, divided by this value.
   std::map<std::string, double> token_rates;
   std::function<absl::Time()> clock = absl::Now;
 };
 
 // The numbers of one logging step; absent ones are not written.
 struct StepRecord {
-  int64_t step = 0;  // 1-based: steps made
+  int64_t step = 0;  // number of steps made
   double epoch = 0.0;
   std::optional<double> loss, learning_rate, grad_norm;
-  int64_t tokens = 0;  // that the run has seen so far
-  // Seconds that what the run has computed so far takes at the devices' peak rate, with attention
-  // counted as if every token saw all of its document, and halved.
+  int64_t tokens = 0;  // of the run so far
+  // Time in seconds that the computation of the run so far would take at the devices' peak rate:
+  // attention counted with every token attending to its whole document, and counted as half of
+  // that.
   std::optional<double> seconds_at_peak, causal_seconds_at_peak;
   std::map<std::string, double> more;  // further metrics, by the names to write
 };
 
-// Since the line before.
+// Rates since the previous line.
 struct Rates {
   double tokens_per_second = 0.0;
-  std::optional<double> mfu, mfu_causal;  // seconds at the peak a second
+  std::optional<double> mfu, mfu_causal;  // seconds at peak rate per second
 };
 
-// A step's line in words, for the terminal.
+// A one-line summary of a step, for the terminal.
 std::string Summary(const StepRecord& record, const Rates& rates);
 
 class MetricsLog {
  public:
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Create(MetricsLogOptions options);
 
-  // Where the run stands, told at every step, logged or not: what the state and the end of the log
-  // say of it.
+  // The run's progress, set at every step, logged or not; used for the state and for the final
+  // results.
   struct Standing {
-    int64_t step = 0;  // steps made
+    int64_t step = 0;  // number of steps made
     double epoch = 0.0;
     int64_t tokens = 0;
   };
   void Reach(Standing standing) { standing_ = standing; }
 
-  // One line into trainer_log.jsonl, in the file when it returns. Not OK: why it is not; then it
-  // waits, as those after it do, and is tried again at each of them, at WriteState and at Finish.
-  // Reaches the record's step too.
+  // Writes one line to trainer_log.jsonl; it is in the file on return. On an error, this line and
+  // later ones are kept in memory, and written by the next Write, WriteState or Finish that
+  // succeeds. Also sets the progress to the record's step.
   absl::Status Write(const StepRecord& record);
-  // Of the last line, and that line itself.
+  // The rates of the last line, and its text.
   const Rates& rates() const { return rates_; }
   const std::string& last_line() const { return last_line_; }
 
-  // trainer_state.json as of now, in output_dir or in an existing folder of a checkpoint.
+  // Writes the current trainer_state.json to output_dir, or to an existing checkpoint folder.
   absl::Status WriteState() { return WriteState(options_.output_dir); }
   absl::Status WriteState(const std::string& folder);
 
-  // The best checkpoint so far and its `metric`, for trainer_state.json under Transformers' names.
-  // best_model_checkpoint is null where its folder does not exist: never saved, or removed.
+  // The best checkpoint so far and its `metric`, for trainer_state.json. best_model_checkpoint is
+  // null if the folder does not exist (never saved, or removed).
   struct Best {
     double metric = 0.0;
     int64_t step = 0;
@@ -109,15 +110,15 @@ class MetricsLog {
   };
   void SetBest(Best best) { best_ = std::move(best); }
 
-  // NAME_results.json, and the same beside what all_results.json has of this run.
+  // Writes NAME_results.json, and merges the results into all_results.json.
   absl::Status WriteResults(const std::string& name, const std::map<std::string, double>& results);
 
-  // The end of a run: its mean loss over all steps and the number of examples it saw. Writes what
-  // WriteResults("train") does, and the state.
+  // Ends the log: writes train_results.json, with the mean loss over all steps and the number of
+  // examples, and the state.
   absl::Status Finish(double train_loss, int64_t examples);
 
-  // (step, value) of each record that had `key` (Transformers' names: loss, learning_rate,
-  // grad_norm, ...), for plots.
+  // (step, value) of each record with `key` (Transformers' names: loss, learning_rate, grad_norm,
+  // ...), for plots.
   std::vector<std::pair<double, double>> Series(const std::string& key) const;
 
  private:
@@ -137,11 +138,11 @@ class MetricsLog {
   Rates rates_;
   std::string last_line_;
   std::optional<Best> best_;
-  nlohmann::json results_;  // all of them
+  nlohmann::json results_;  // contents of all_results.json
   nlohmann::json history_ = nlohmann::json::array();
 };
 
-// Seconds as Python's str(timedelta) has them: "0:01:05", "1 day, 0:00:00".
+// Formats seconds like Python's str(timedelta): "0:01:05", "1 day, 0:00:00".
 std::string ClockTime(double seconds);
 
 }  // namespace moonring::trainer

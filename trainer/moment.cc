@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBlock = Moment::kBlock;
 
-// Whole blocks, and the one that ends a moment. Calls f(begin, count, blocks).
+// Calls f(begin, count, blocks) for all whole blocks at once and for the incomplete last one.
 template <typename F>
 void ForBlocks(int64_t count, const F& f) {
   const int64_t whole = count / kBlock * kBlock;
@@ -72,7 +72,8 @@ at::Tensor RoundedOnAverage(const at::Tensor& values, uint64_t key, int64_t plac
   const at::Tensor uniform = kernels::CounterUniform(key, rows, kWidth)
                                  .view({-1})
                                  .narrow(0, place - first * kWidth, values.numel());
-  // What bf16 cuts off is 16 bits: a carry out of them has the probability of their fraction.
+  // Stochastic rounding to bf16: adding a random 16-bit number before truncating 16 bits carries
+  // with the probability of the truncated fraction.
   at::Tensor bits = values.contiguous().view(at::kInt) + (uniform * 65536).to(at::kInt);
   return bits.bitwise_and_(static_cast<int64_t>(-65536)).view(at::kFloat).to(at::kBFloat16);
 }

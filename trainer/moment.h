@@ -1,32 +1,34 @@
 #ifndef MOONRING_TRAINER_MOMENT_H_
 #define MOONRING_TRAINER_MOMENT_H_
 
-// One of the numbers that an optimizer keeps beside each weight, in fp32 or in fewer bytes. It is
-// worked on in fp32, piece by piece, and rounded as it is put back.
+// An optimizer moment: one number per weight element, stored in fp32 or in fewer bytes. Updates are
+// computed in fp32, piece by piece, and rounded when stored.
 //
-//   kFull   the gradient's dtype (fp32; fp64 for fp64)      4 bytes a number
+//   kFull   the gradient's dtype (fp32; fp64 for fp64)      4 bytes per element
 //   kBf16   bf16                                            2
-//   k8Bit   a code of 8 bits, and the largest magnitude
-//           of each kBlock numbers in fp32                  1 + 1/64
+//   k8Bit   an 8-bit code, and the largest magnitude
+//           of each kBlock elements in fp32                 1 + 1/64
 //
-// kBf16: a mean is rounded to nearest: a step changes it by (1 - beta1) of the gradient, a tenth,
-// and half a unit of bf16 is 2^-9 of it. A mean of squares moves by 1 - beta2 = 1/1000 of itself,
-// less than that half: to nearest it would never fall. So it is rounded up with the probability
-// that makes it right on average. The random numbers are counter-based (kernels/random), keyed by
-// the step, the weight's name and the number's place in the whole weight: the same whatever ZeRO
-// shards, and after a resume.
+// kBf16: the mean of gradients is rounded to nearest. A step moves it by the fraction 1 - beta1 =
+// 1/10 of the difference to the gradient, which is much more than bf16's half unit of 2^-9. The
+// mean of squares moves by a fraction of 1 - beta2 = 1/1000, less than the half unit; with rounding
+// to nearest it could never decrease. It is therefore rounded stochastically, which is correct on
+// average. The random numbers are counter-based (kernels/random), keyed by the step, the weight's name
+// and the element's index in the whole weight, so they do not depend on ZeRO sharding or on
+// resuming.
 //
-// k8Bit: block-wise dynamic quantisation (Dettmers, Lewis, Shleifer, Zettlemoyer: "8-bit Optimizers
-// via Block-wise Quantization", arXiv 2110.02861): x = code[q] * largest of its block, rounded to
-// the nearest code. The codes are denser towards zero: of decade 10^-6 .. 10^0 there are 1, 2, 4 ..
-// 64 (with a sign; without one 2, 4 .. 128), each in the middle of an equal part of [0.1, 1] times
-// the decade; with 0 and 1, 256. Blocks of 256 numbers, as bitsandbytes' optimizers and torchao's
-// have since; the paper's are of 2048. Weights of fewer than kSmallest numbers are held in full, as
-// in bitsandbytes. Blocks begin with a shard: over another number of ranks they are others, and the
-// numbers are not the same bits. Embeddings may be held in full too (AdamWOptions).
+// k8Bit: block-wise dynamic quantization (Dettmers, Lewis, Shleifer, Zettlemoyer: "8-bit Optimizers
+// via Block-wise Quantization", arXiv 2110.02861): x = code[q] * largest magnitude of its block,
+// rounded to the nearest code. Codes are denser near zero: the decades 10^-6 .. 10^0 have 1, 2, 4
+// .. 64 codes (signed; unsigned 2, 4 .. 128), each in the middle of an equal section of [0.1, 1]
+// times the decade; together with 0 and 1, 256 codes. Blocks have 256 elements, as in bitsandbytes'
+// optimizers and torchao; in the paper 2048. Moments of weights with fewer than kSmallest elements
+// are stored in full precision, as in bitsandbytes. Blocks start at the beginning of a shard: with
+// another number of ranks, blocks and therefore the exact bits differ. Embeddings can be kept in
+// full precision as well (AdamWOptions).
 //
-// Composed of LibTorch's operators, the same on a CPU and a GPU. Memory: some 60 bytes a number of
-// the piece in work (kBf16: Philox in 64-bit integers).
+// Implemented with LibTorch operators, the same on CPU and GPU. Memory: about 60 bytes per element
+// of the piece being updated (kBf16: Philox in 64-bit integers).
 
 #include <cstdint>
 
@@ -42,36 +44,37 @@ struct Moment {
 
   MomentDtype dtype = MomentDtype::kFull;
   bool is_signed = true;
-  at::Tensor numbers;  // kFull: of the weight's shape, else [numel]; undefined until it is made
-  at::Tensor scale;    // k8Bit: fp32 [ceil(numel / kBlock)]
-  at::Tensor codes;    // k8Bit: DynamicCodes on the numbers' device
+  // kFull: the weight's shape, otherwise [numel]; undefined before the first step
+  at::Tensor numbers;
+  at::Tensor scale;  // k8Bit: fp32 [ceil(numel / kBlock)]
+  at::Tensor codes;  // k8Bit: DynamicCodes on the device of `numbers`
 
   int64_t bytes() const;
 };
 
-// How the numbers are stored; `full`: kFull's.
+// The dtype in which elements are stored; `full` is that of kFull.
 at::ScalarType StoredDtype(MomentDtype dtype, at::ScalarType full);
-// Scales of a moment of `numel` numbers, of zeros.
+// Scales for a moment of `numel` elements that are all zero.
 at::Tensor NewScale(int64_t numel, at::Device device);
 
-// Numbers [begin, begin + count) to work on: themselves, or in fp32. `begin` is a whole number of
-// blocks.
+// Elements [begin, begin + count) for an update: a view for kFull, otherwise decoded to fp32.
+// `begin` must be a multiple of the block size.
 at::Tensor ReadMoment(const Moment& moment, int64_t begin, int64_t count);
 
-// Puts them back. `key`: of this step and weight (kernels/random/counter_random.h); `place`: of the
-// first one in the whole weight.
+// Stores updated elements. `key`: key of this step and weight (kernels/random/counter_random.h);
+// `place`: index of the first element in the whole weight.
 void WriteMoment(const Moment& moment, int64_t begin, const at::Tensor& values, uint64_t key,
                  int64_t place);
 
-// All of a moment in fp32, out of what was stored. `scale`: of 8 bits, else undefined.
+// Decodes a stored moment to fp32. `scale`: for 8 bits, otherwise undefined.
 at::Tensor DecodedMoment(const at::Tensor& numbers, const at::Tensor& scale, bool is_signed);
 
-// fp32 [256], ascending, on the CPU.
+// The code table: fp32 [256], ascending, on the CPU.
 at::Tensor DynamicCodes(bool is_signed);
 
 namespace internal {
 
-// bf16, unbiased.
+// Stochastic rounding to bf16, which is unbiased.
 at::Tensor RoundedOnAverage(const at::Tensor& values, uint64_t key, int64_t place);
 
 }  // namespace internal

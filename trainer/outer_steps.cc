@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
                                                                std::shared_ptr<States> states) {
   RETURN_IF_ERROR(CheckOptions(options));
   TORCH_CHECK_VALUE(states->zero()->options().apart,
-                    "outer_steps: wanted states of sp groups that are apart (zero: apart)");
+                    "outer_steps: wanted independent states of sp groups (zero: apart)");
   ASSIGN_OR_RETURN(std::shared_ptr<comm::Communicator> groups, mesh.AnotherDpGroup("outer"));
   std::unique_ptr<OuterSteps> steps(new OuterSteps(options, std::move(groups), std::move(states)));
   RETURN_IF_ERROR(base::TryTorch([&] { steps->Begin(); }), "outer_steps");
@@ -139,10 +139,11 @@ absl::Status OuterSteps::EndRound() {
                     for (Slot& slot : slots_) {
                       at::Tensor& weight = slot.shard->weight();
                       const at::Tensor before = arrived_ ? slot.difference.clone() : at::Tensor();
-                      // Of the common point as the weights began at it: in their dtype.
+                      // The weights at the beginning of the round were the common point in their
+                      // dtype.
                       slot.difference.copy_(slot.common.to(weight.scalar_type())).sub_(weight);
                       if (!options_.overlap) continue;
-                      // The common point of the round that has ended is read: it may move.
+                      // slot.common has been read, so it can be updated now.
                       if (arrived_) Act(slot, before);
                       weight.copy_(slot.common);
                       base::CountWritten(base::MemoryPart::kWeights, weight);

@@ -1,33 +1,33 @@
 #ifndef MOONRING_TRAINER_OUTER_STEPS_H_
 #define MOONRING_TRAINER_OUTER_STEPS_H_
 
-// Fewer syncs: the G sp groups of a run make steps of their own, and come together at the end of a
-// round of some of them. x_t is the common point that round t begins at on all of them, x_t^(g)
-// where group g is at its end:
+// Local training with outer steps: the G sp groups of a run train independently for a round of
+// several steps, and are then synchronized. x_t is the common point, equal on all groups, at which
+// round t begins; x_t^(g) are the weights of group g at its end:
 //
 //   d_t = 1/G sum_g (x_t - x_t^(g))        one all-reduce over the groups
 //   m   <- b m + d_t                       b: the outer momentum
-//   m   <- min(max(m, -c), c)              number by number, where there is a c: after CO2
+//   m   <- min(max(m, -c), c)              elementwise, if there is a clip value c (as in CO2)
 //   x_(t+1) = x_t - a m                    a: the outer learning rate
-//           = x_t - a (d_t + b m)          with Nesterov's momentum
+//           = x_t - a (d_t + b m)          with Nesterov momentum
 //
-// and every group goes on from x_(t+1). a = 1 and b = 0 is averaging: local SGD (arXiv 1805.09767).
-// With b it is SlowMo (arXiv 1910.00643, algorithm 1), whose m is divided by the inner rate where
-// that is constant; with AdamW inside and Nesterov's momentum DiLoCo (arXiv 2311.08105, algorithm
-// 1). What the inner optimizer keeps stays each group's own.
+// All groups continue from x_(t+1). a = 1 and b = 0 is averaging: local SGD (arXiv 1805.09767).
+// With b it is SlowMo (arXiv 1910.00643, algorithm 1), whose m is divided by the inner learning
+// rate if that is constant; with AdamW as the inner optimizer and Nesterov momentum it is DiLoCo
+// (arXiv 2311.08105, algorithm 1). Inner optimizer states are not synchronized.
 //
-// With `overlap` (after CO2, arXiv 2401.16265) d_t travels while round t + 1 runs, and acts at its
-// end:
+// With `overlap` (after CO2, arXiv 2401.16265), d_t is communicated during round t + 1 and applied
+// at its end:
 //
 //   m <- b m + d_(t-1)     x_(t+1) = x_t - a m     d_(-1) = 0, so x_1 = x_0
 //
-// x and m are of this rank's shards, in the dtype of gradients, and the same bits on all groups.
-// The all-reduce has a group of its own, which no other call waits behind.
+// x and m are sharded like the states, have the gradients' dtype, and are bit for bit equal on all
+// groups. The all-reduce has its own communicator, so that no other call waits for it.
 //
-// Memory: n numbers for x, n for m where b is above 0, n with overlap for what travels, n being
-// those of the shards; else what travels is there at a round's end alone. Besides n for the group's
-// own weights while the common point is in their place. Bytes a round: 2 (G - 1) / G of n numbers.
-// Fails with what the group's calls fail with.
+// Memory, for n elements in this rank's shards: n for x, n for m if b > 0, and n for the
+// differences (permanently with overlap, otherwise only at the end of a round). While the common
+// point is swapped in, n more for the group's own weights. Communication per round: 2 (G - 1) / G
+// of n elements. Errors are those of the communicator.
 
 #include <memory>
 #include <utility>
@@ -49,34 +49,35 @@ struct OuterOptions {
   double learning_rate = 1.0;
   double momentum = 0.0;
   bool nesterov = false;
-  double clip = 0.0;  // of each number of m; 0: none
+  double clip = 0.0;  // elementwise limit of m; 0: none
   bool overlap = false;
 };
 
 class OuterSteps {
  public:
-  // The present weights are the common point: they are the same on all groups. INVALID_ARGUMENT
-  // where an option is out of its bounds. Every rank calls it. The states are of a Zero whose
-  // groups are apart (zero.h).
+  // Uses the present weights, which must be equal on all groups, as the common point.
+  // INVALID_ARGUMENT if an option is out of range. A collective of all ranks. The states must
+  // belong to a Zero with `apart` (zero.h).
   static absl::StatusOr<std::unique_ptr<OuterSteps>> Create(OuterOptions options, comm::Mesh& mesh,
                                                             std::shared_ptr<States> states);
 
-  // All three write weights, so States::Publish() follows.
+  // EndRound, Finish and ShowCommon write weights, so States::Publish() must follow.
   //
-  // Ends a round. A call of all ranks.
+  // EndRound: ends a round. A collective of all ranks.
   absl::Status EndRound();
-  // After the last round: what still travels acts. Gives whether anything did. A call of all ranks.
+  // After the last round: applies the differences still in transit. Returns whether there were any.
+  // A collective of all ranks.
   absl::StatusOr<bool> Finish();
-  // Puts the common point into the weights' place, or this group's own back. Gives whether any was
-  // written. A round does not end while the common point is there.
+  // Swaps the common point into the weights, or this group's own weights back. Returns whether any
+  // weight was written. A round cannot end while the common point is swapped in.
   bool ShowCommon(bool common);
 
-  // Of each shard, by name: outer/NAME (x), outer_momentum/NAME, outer_difference/NAME (what is
-  // under way, waited for). The live tensors; the same on all groups.
+  // The state of each shard, by name: outer/NAME (x), outer_momentum/NAME, outer_difference/NAME
+  // (the differences in transit, which are waited for). Live tensors, equal on all groups.
   absl::StatusOr<StateTensors> Save();
-  // Goes on from what each of P ranks of a group saved, in their order, however many. Where nothing
-  // was (`saved` is empty) the present weights are the common point. INVALID_ARGUMENT where names
-  // or shapes are others.
+  // Restores the states saved by each of P ranks of a group, in rank order; P need not be the
+  // present size. If `saved` is empty, the present weights are the common point. INVALID_ARGUMENT
+  // if names or shapes differ.
   absl::Status Load(const std::vector<StateTensors>& saved);
 
   int64_t state_bytes() const;
@@ -86,21 +87,21 @@ class OuterSteps {
   struct Slot {
     std::shared_ptr<base::Parameter> shard;
     at::Tensor common, momentum;
-    at::Tensor difference = {};  // of what travels: a view of flats_
-    at::Tensor own = {};         // the group's own weight, while the common point is in its place
+    at::Tensor difference = {};  // in transit: a view of flats_
+    at::Tensor own = {};         // the group's own weight while the common point is swapped in
   };
   OuterSteps(OuterOptions options, std::shared_ptr<comm::Communicator> groups,
              std::shared_ptr<States> states)
       : options_(options), groups_(std::move(groups)), states_(std::move(states)) {}
 
   void Begin();
-  // Memory for all differences, where there is none: one tensor a device and dtype.
+  // Allocates the difference tensors, if needed: one flat tensor per device and dtype.
   void MakeFlats();
   void DropFlats();
-  // Starts to sum what is in them, and waits for it: means then.
+  // Send starts the all-reduce of flats_; Arrive waits for it and divides, so that they are means.
   absl::Status Send();
   absl::Status Arrive();
-  // The outer rule of a slot, on a mean difference, which it may write.
+  // Applies the outer rule to a slot. Overwrites `difference`, which is the mean.
   void Act(Slot& slot, at::Tensor difference) const;
 
   OuterOptions options_;
@@ -109,7 +110,7 @@ class OuterSteps {
   std::vector<Slot> slots_;
   std::vector<at::Tensor> flats_;
   std::vector<comm::Communicator::Transfer> travelling_;
-  bool arrived_ = false;  // flats_ are means that have not acted
+  bool arrived_ = false;  // flats_ are means that have not been applied yet
   bool shown_ = false;
 };
 

@@ -11,7 +11,7 @@
 namespace moonring::trainer {
 namespace {
 
-// Where on the owner the part of each other rank lies, in the order of ranks.
+// The owner's messages for the sections of all other ranks, in rank order.
 std::vector<comm::Communicator::Message> PartsOfOthers(const OwnedTensor& tensor, int ranks) {
   std::vector<comm::Communicator::Message> parts;
   const std::vector<int64_t> counts = PartsOf(tensor.numel, ranks);
@@ -27,7 +27,7 @@ at::Tensor OwnPart(const OwnedTensor& tensor, int ranks) {
   return tensor.whole.narrow(0, PartBegin(counts, tensor.owner), counts[tensor.owner]);
 }
 
-// Between the owners' wholes and the other ranks' parts.
+// Moves data between the owners' whole tensors and the other ranks' sections.
 absl::Status Move(comm::Communicator& group, const std::vector<OwnedTensor>& tensors,
                   bool to_owners) {
   std::vector<comm::Communicator::Message> of_wholes, of_parts;

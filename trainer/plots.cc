@@ -15,7 +15,7 @@ namespace {
 
 constexpr Colour kRaw{0.12, 0.47, 0.71, 0.38}, kSmooth{0.12, 0.47, 0.71};
 
-// Of the finite values, with a margin; a constant gets a range around it.
+// The range of the finite values plus a margin; a constant series gets a range around its value.
 Range Padded(const std::vector<double>& values, double margin) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : values) {
@@ -53,7 +53,7 @@ void DrawAxes(Canvas& canvas, const Plot& plot, Range x, Range y) {
   canvas.Titles(plot.title, plot.x_label, plot.y_label);
 }
 
-// Above, on the side where the curve is low.
+// The legend is at the top, on the side where the curve is low.
 void DrawLegend(Canvas& canvas, bool falling) {
   const double left = falling ? Canvas::kWidth - Canvas::kRight - 122 : Canvas::kLeft + 10,
                top = Canvas::kTop + 10;
@@ -93,7 +93,7 @@ Ticks NiceTicks(double low, double high, int wanted, bool whole) {
   const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
   Ticks ticks;
   for (double index = std::ceil(low / step - 1e-9); index * step <= high + step * 1e-9; ++index) {
-    const double value = index == 0.0 ? 0.0 : index * step;  // no "-0"
+    const double value = index == 0.0 ? 0.0 : index * step;  // avoids "-0"
     ticks.at.push_back(value);
     ticks.labels.push_back(decimals > 4 || std::abs(value) >= 1e7
                                ? absl::StrFormat("%.4g", value)

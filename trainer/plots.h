@@ -1,13 +1,13 @@
 #ifndef MOONRING_TRAINER_PLOTS_H_
 #define MOONRING_TRAINER_PLOTS_H_
 
-// A training curve as a PNG: the numbers as they are, pale, and smoothed as LLaMA-Factory (and
-// TensorBoard) smooths them, over steps.
+// Plots a training curve over steps as a PNG: the raw values in a pale colour, and the values
+// smoothed as in LLaMA-Factory (and TensorBoard).
 //
 //   s_0 = x_0,  s_i = a s_{i-1} + (1 - a) x_i,  a = 1.8 (1 / (1 + e^(-0.05 n)) - 0.5) for n points
 //
-// Any series will do: one point, a constant one, one with gaps (NaN, infinity: the lines break and
-// go on after them).
+// Any series can be plotted: a single point, a constant one, one with gaps (NaN and infinity
+// interrupt the lines).
 
 #include <string>
 #include <utility>
@@ -24,16 +24,15 @@ struct Plot {
   std::vector<std::pair<double, double>> points;  // (step, value), steps ascending
 };
 
-// InvalidArgument where there is nothing finite to draw; else of the file.
+// InvalidArgument if there is no finite value; otherwise errors of writing the file.
 absl::Status WritePng(const Plot& plot, const std::string& path);
 
-// The smoothed values; NaN where the value is not finite, and such values are skipped in the
-// average.
+// The smoothed values. Non-finite values give NaN and are skipped in the average.
 std::vector<double> Smoothed(const std::vector<double>& values);
 
-// Where the marks of an axis from `low` to `high` go: about `wanted` of them, at multiples of 1, 2
-// or 5 times a power of ten, all within. `whole`: integers only. And how to write them: digits
-// enough to tell neighbours apart.
+// Tick positions for an axis from `low` to `high`: about `wanted` ticks inside the range, at
+// multiples of 1, 2 or 5 times a power of ten. `whole`: integers only. The labels have enough
+// digits to distinguish neighbours.
 struct Ticks {
   std::vector<double> at;
   std::vector<std::string> labels;

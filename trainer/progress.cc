@@ -35,14 +35,14 @@ int TerminalColumns(int file) {
   return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// How much of a line a bar may take: the numbers say more.
+// Width of the bar in cells, which leaves most of the line to the numbers.
 int BarCells(int columns) {
   if (columns >= 140) return 24;
   if (columns >= 110) return 12;
   return columns >= 80 ? 6 : 0;
 }
 
-// A bar in eighths of a cell.
+// A bar with a resolution of an eighth of a cell.
 std::string Bar(double share, int cells) {
   static constexpr const char* kPartial[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = std::clamp(static_cast<int>(share * cells * 8), 0, cells * 8);
@@ -78,7 +78,7 @@ Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   if (!options_.watches || !is_shown) return;
   try {
     watcher_ = std::thread([this] { Watch(); });
-  } catch (const std::system_error&) {  // then it is drawn at each step, and no more often
+  } catch (const std::system_error&) {  // without a thread, the bar is only redrawn at each step
   }
 }
 
@@ -88,7 +88,7 @@ void Progress::Watch() {
     closing_.wait_for(lock, kGlance);
     if (closed_) return;
     lock.unlock();
-    (void)base::TryTorch([this] { Tick(); });  // a bar that cannot be drawn ends no run
+    (void)base::TryTorch([this] { Tick(); });  // a failure to draw does not end the run
     lock.lock();
   }
 }
@@ -249,7 +249,7 @@ std::string Progress::Memory() const {
   return absl::StrFormat("%s/%.1f GiB", held, static_cast<double>(limit) / kGiB);
 }
 
-// The most important first.
+// The fields of the step line, the most important first.
 std::vector<Progress::Field> Progress::StepFields() const {
   std::vector<Field> fields;
   const auto number = [&](const char* name, const std::optional<double>& value, auto format) {
@@ -287,8 +287,8 @@ std::vector<Progress::Field> Progress::PhaseFields() const {
   return fields;
 }
 
-// A line of so many fields as there is room for. One column less than there are: a full line would
-// wrap, and the next drawing would begin a line too low.
+// Makes a line with as many fields as fit. One column stays free, because a full line would wrap
+// and the next redraw would begin one line too low.
 std::string Progress::Fitted(double share, const std::vector<Field>& fields) const {
   const int columns = options_.columns(), cells = BarCells(columns);
   int left = columns - 1;
@@ -317,7 +317,7 @@ std::string Progress::Fitted(double share, const std::vector<Field>& fields) con
 }
 
 void Progress::Draw() {
-  double share = -1.0;  // not known
+  double share = -1.0;  // unknown
   std::vector<Field> fields;
   if (!phases_.empty()) {
     const Phase& phase = phases_.back();
@@ -332,7 +332,7 @@ void Progress::Draw() {
   } else {
     return;
   }
-  for (Field& field : fields) {  // a phase may be called by a name of a file's
+  for (Field& field : fields) {  // a phase's name may contain a file name with control characters
     field.name = base::VisibleText(field.name);
     field.value = base::VisibleText(field.value);
   }
@@ -357,7 +357,7 @@ void Progress::WriteJson(const std::string& line) {
   Write(options_.json_file, line + "\n");
 }
 
-// Progress is a courtesy: a closed stderr must not end a run.
+// Write errors are ignored, so that a closed stderr does not end a run.
 void Progress::Write(int file, absl::string_view bytes) const {
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());

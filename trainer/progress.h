@@ -1,20 +1,20 @@
 #ifndef MOONRING_TRAINER_PROGRESS_H_
 #define MOONRING_TRAINER_PROGRESS_H_
 
-// How far a run is, in one of four ways:
+// Shows a run's progress in one of four ways:
 //
-//   bar     one line of a terminal that redraws itself, as wide as that is: what does not fit is
-//           left out, the least important first, so that it never wraps
+//   bar     one terminal line that is redrawn. Fields that do not fit its width are omitted, the
+//           least important first, so that it never wraps:
 //              41% |█████████▉            | 123/300  loss 1.8342  0:02:05<0:03:00  1204 tokens/s
 //              ...
-//   plain   for a file or a pipe, without control characters: a line a logging step, and one that
-//           says what goes on wherever nothing was said for half a minute
-//   json    a line of JSON a step, to another file than the words
-//   off     nothing of steps
+//   plain   for a file or a pipe, without control characters: a line per logging step, and a line
+//           about the current activity after half a minute without output
+//   json    one line of JSON per step, to another file than the messages
+//   off     nothing about steps
 //
-// What lasts before, between and after the steps is a phase: it has a line of its own and is timed.
-// Words (Line) are written in each way. Which rank shows anything is its caller's business. A
-// thread redraws where nothing calls: all functions may be called while it does.
+// Work before, between and after the steps is a phase: it has its own line and is timed. Messages
+// (Line) are written in every mode. The caller decides which rank shows anything. A background
+// thread redraws between calls. All functions are thread-safe.
 
 #include <condition_variable>
 #include <cstdint>
@@ -39,33 +39,33 @@ enum class ProgressKind { kBar, kPlain, kJson, kOff };
 
 struct ProgressOptions {
   ProgressKind kind = ProgressKind::kPlain;
-  int file = 2;       // a descriptor, for words and the bar: stderr
+  int file = 2;       // descriptor for messages and the bar: stderr
   int json_file = 1;  // stdout
   bool colors = false;
-  bool watches = false;  // a thread calls Tick
+  bool watches = false;  // start a thread that calls Tick
   std::function<void(const std::string& line)>
-      write_line;                   // takes all lines in the files' place; then there is no bar
-  std::function<int()> columns;     // the terminal's width now; empty: asked of the terminal
-  std::function<int64_t()> memory;  // bytes that are held now; empty: those of this process
+      write_line;                   // receives all lines instead of the files; disables the bar
+  std::function<int()> columns;     // the terminal's present width; empty: query the terminal
+  std::function<int64_t()> memory;  // bytes in use; empty: those of this process
   std::function<absl::Time()> clock = absl::Now;
 };
 
-// True where the descriptor is a terminal that understands cursor movement.
+// Whether the descriptor is a terminal that supports cursor movement.
 bool OnTerminal(int file);
 
-// A step's numbers; absent ones are not shown.
+// The numbers of a step; absent ones are not shown.
 struct StepProgress {
-  int64_t step = 0;  // steps made
+  int64_t step = 0;  // number of steps made
   double epoch = 0.0;
-  int64_t tokens = 0;  // that the run has seen so far
+  int64_t tokens = 0;  // of the run so far
   std::optional<double> loss, learning_rate, grad_norm;
 };
 
-// Where the steps begin, and what does not change while they are made.
+// The start of the steps, and values that are constant during training.
 struct TrainingProgress {
   int64_t total_steps = 0, first_step = 0, first_tokens = 0;
-  int64_t memory_limit = 0;  // bytes; 0: not known
-  std::string layout;        // "sp 4 zigzag-ring"
+  int64_t memory_limit = 0;  // bytes; 0: unknown
+  std::string layout;        // for example "sp 4 zigzag-ring"
 };
 
 class Progress {
@@ -75,31 +75,31 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Before the first step.
+  // Must be called before the first step.
   void Train(TrainingProgress training);
-  // A step is done. A bar is redrawn at most ten times a second.
+  // Reports a completed step. The bar is redrawn at most ten times per second.
   void Step(const StepProgress& step);
-  // A logging step, in words: a line where progress is plain.
+  // Reports a logging step as text, which plain mode writes as a line.
   void Report(int64_t step, absl::string_view text);
-  // After the last step: the bar stays as it is, above what follows.
+  // After the last step: the bar remains above later output.
   void EndTraining();
 
-  // A line above the bar.
+  // Writes a line above the bar.
   void Line(absl::string_view text);
 
-  // An event beside the steps, as an object of JSON: a line where progress is json.
+  // An event other than a step, as a JSON object: one line in json mode.
   void Event(const std::string& json);
 
-  // Until EndPhase, `name` goes on ("preparing data"), so far of it in `unit`s where there is a
-  // count. A phase in a phase is a part of it.
+  // Begins the phase `name` ("preparing data"), which lasts until EndPhase; `count`, if given, is
+  // the progress in `unit`s. A nested phase is part of the outer one.
   void BeginPhase(std::string name, std::string unit, std::shared_ptr<const base::WorkCount> count);
   void EndPhase();
-  // The seconds that phases took by name, in the order in which they came first.
+  // Seconds per phase name, in order of first occurrence.
   const std::vector<std::pair<std::string, double>>& spent() const { return spent_; }
 
-  // Redraws, or says what goes on, where it is time to.
+  // Redraws, or reports the current activity, if it is time to.
   void Tick();
-  // Ends the line that a bar stands in.
+  // Ends the line of the bar.
   void Close();
 
  private:
@@ -108,7 +108,7 @@ class Progress {
     std::shared_ptr<const base::WorkCount> count;
     absl::Time began;
   };
-  // Of a line: shown as "name value", the name empty where the value speaks for itself.
+  // A field of a line, shown as "name value", or only "value" if the name is empty.
   struct Field {
     std::string name, value;
   };
@@ -132,10 +132,10 @@ class Progress {
   std::optional<TrainingProgress> training_;
   StepProgress last_;
   absl::Time start_, stepped_, drawn_ = absl::InfinitePast(), written_;
-  std::deque<std::pair<absl::Time, int64_t>> tokens_;  // at the last steps
+  std::deque<std::pair<absl::Time, int64_t>> tokens_;  // total after each of the last steps
   std::vector<Phase> phases_;                          // the innermost last
   std::vector<std::pair<std::string, double>> spent_;
-  bool open_ = false;  // the cursor stands behind a bar
+  bool open_ = false;  // the cursor is at the end of a bar
   bool closed_ = false;
   std::condition_variable closing_;
   std::thread watcher_;

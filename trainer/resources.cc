@@ -12,7 +12,7 @@ namespace moonring::trainer {
 int64_t PeakResidentBytes() {
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux counts it in KiB
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux reports KiB
 }
 
 int64_t ResidentBytes() {
@@ -23,7 +23,7 @@ int64_t ResidentBytes() {
 }
 
 int64_t AnonymousBytes() {
-  char text[4096] = {};  // asked often: read at once, and only these two lines looked for
+  char text[4096] = {};  // called often, so one read, and only the two lines are parsed
   std::ifstream("/proc/self/status").read(text, sizeof(text) - 1);
   int64_t bytes = 0;
   for (const char* name : {"\nRssAnon:", "\nRssShmem:"}) {

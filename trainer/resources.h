@@ -1,20 +1,20 @@
 #ifndef MOONRING_TRAINER_RESOURCES_H_
 #define MOONRING_TRAINER_RESOURCES_H_
 
-// The memory of this process, as the kernel counts it.
+// Memory of this process, as reported by the kernel.
 
 #include <cstdint>
 
 namespace moonring::trainer {
 
-// The most that was ever resident, in bytes. 0 where the kernel does not say.
+// Peak resident memory in bytes; 0 if the kernel does not report it.
 int64_t PeakResidentBytes();
 
-// What is resident now.
+// Current resident memory in bytes.
 int64_t ResidentBytes();
 
-// Of it, the pages that no file backs: RssAnon + RssShmem. 0 where the kernel does not say; exact
-// to some 100 KiB (it counts in batches, a thread or a core).
+// The part of ResidentBytes that no file backs: RssAnon + RssShmem. 0 if the kernel does not report
+// it; accurate to about 100 KiB (the kernel counts in batches per thread or core).
 int64_t AnonymousBytes();
 
 }  // namespace moonring::trainer

@@ -21,7 +21,7 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr int64_t kMostNamed = 3;  // in a message
+constexpr int64_t kMostNamed = 3;  // names in an error message
 
 void CheckName(const std::string& parameter, const std::string& key) {
   TORCH_CHECK_VALUE(!key.empty() && !absl::StrContains(key, '/'), "optimizer: ", parameter,
@@ -31,7 +31,8 @@ void CheckName(const std::string& parameter, const std::string& key) {
                     "': a checkpoint keeps the weight and the number of steps under that name");
 }
 
-// Tensors of their own: what is kept must not change with a weight, a gradient or another state.
+// Copies state tensors that alias a weight, a gradient or another state, so that later writes to
+// those do not change the state.
 void Own(UpdateRule::State& state, const std::vector<at::Tensor>& foreign) {
   std::vector<at::Tensor> others = foreign;
   for (auto& [key, tensor] : state) {
@@ -203,7 +204,7 @@ absl::Status RuleOptimizer::StepWhole(const std::vector<size_t>& round, double l
     if (!IsMine(slot) && options_.shards->size() > 1) continue;
     const at::IntArrayRef shape = slot.parameter->shape();
     const int64_t least = shape.empty() ? 1 : *std::min_element(shape.begin(), shape.end());
-    // Products of a matrix with one of its smaller side, as an orthogonalization has.
+    // Matrix products with the smaller dim, as in orthogonalization.
     const base::SmallWorkScope small(std::max<int64_t>(1, least), slot.parameter->numel());
     Update(round[each], weights[each].whole.view(shape), gradients[each].whole.view(shape), lr);
     gradients[each].whole.reset();
@@ -213,7 +214,7 @@ absl::Status RuleOptimizer::StepWhole(const std::vector<size_t>& round, double l
 }
 
 absl::Status RuleOptimizer::RefuseNonFinite(const std::vector<size_t>& stepped) const {
-  std::vector<at::Tensor> sums;  // not finite where a number is not
+  std::vector<at::Tensor> sums;  // non-finite if an element is
   for (const size_t i : stepped)
     sums.push_back(slots_[i].parameter->weight().sum().to(at::kDouble));
   at::Tensor broken = at::zeros({static_cast<int64_t>(slots_.size())}, at::kLong);
@@ -251,13 +252,13 @@ std::map<std::string, at::Tensor> RuleOptimizer::SaveState() const {
   return saved;
 }
 
-// The state of a parameter out of what was saved of it, `step` among it.
+// The state of a parameter, restored from the saved tensors, which include `step`.
 absl::StatusOr<UpdateRule::State> RuleOptimizer::Loaded(size_t index,
                                                         const UpdateRule::State& saved) const {
   const Slot& slot = slots_[index];
   const std::string& name = slot.parameter->name();
   const base::Parameter& parameter = *slot.parameter;
-  // A rule may look at the weight for its state; its numbers do not matter here.
+  // A rule may use the weight's shape for its state; the values do not matter here.
   const at::Tensor like =
       slot.whole ? at::zeros(parameter.shape(),
                              parameter.weight().options().dtype(parameter.gradient_dtype()))
@@ -296,7 +297,7 @@ absl::Status RuleOptimizer::LoadState(const std::map<std::string, at::Tensor>& s
   std::vector<at::Tensor> steps(slots_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     const auto found = by_name.find(slots_[i].parameter->name());
-    if (found == by_name.end()) continue;  // it has made no step yet
+    if (found == by_name.end()) continue;  // not updated yet
     const UpdateRule::State saved = std::move(found->second);
     by_name.erase(found);
     if (!IsMine(slots_[i])) continue;
@@ -341,7 +342,7 @@ int64_t RuleOptimizer::NewStateBytes() const {
     const at::Tensor like =
         at::empty(slots_[i].whole ? parameter.shape() : at::IntArrayRef(flat),
                   at::TensorOptions().dtype(parameter.gradient_dtype()).device(at::kMeta));
-    bytes += static_cast<int64_t>(sizeof(float));  // steps
+    bytes += static_cast<int64_t>(sizeof(float));  // step counters
     for (const auto& [key, tensor] : NewState(i, like))
       bytes += static_cast<int64_t>(tensor.nbytes());
   }

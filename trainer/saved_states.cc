@@ -25,7 +25,7 @@ bool EndsWithScale(absl::string_view key) {
   return absl::EndsWith(key.substr(0, key.find('/')), "_scale");
 }
 
-// The numbers that a moment's codes stand for, of each rank.
+// Decodes a moment's 8-bit codes, for each rank.
 std::vector<StateTensors> DecodedRanks(const std::vector<StateTensors>& saved,
                                        const std::string& key) {
   const size_t slash = key.find('/');
@@ -34,14 +34,15 @@ std::vector<StateTensors> DecodedRanks(const std::vector<StateTensors>& saved,
   std::vector<StateTensors> decoded;
   for (const StateTensors& tensors : saved) {
     decoded.emplace_back();
-    if (!tensors.contains(key) || !tensors.contains(scale)) continue;  // an empty part, or told of
+    // an empty shard, or an error reported elsewhere
+    if (!tensors.contains(key) || !tensors.contains(scale)) continue;
     decoded.back()[key] = DecodedMoment(tensors.at(key), tensors.at(scale), is_signed);
   }
   return decoded;
 }
 
-// Joins what the ranks that share experts have of each tensor of theirs: this rank's part of the
-// whole, as zero_cost.h parts it, in its stead.
+// For experts that are sharded over ranks: joins the rows of all these ranks and replaces each
+// tensor by this rank's section of the joined one (zero_cost.h).
 void JoinRows(const States& states, StateTensors& tensors, bool keeps) {
   std::map<std::string, std::shared_ptr<base::Parameter>> rows;
   for (const auto& shard : states.shards()) {
@@ -50,7 +51,7 @@ void JoinRows(const States& states, StateTensors& tensors, bool keeps) {
   if (rows.empty()) return;
   const comm::Communicator& shards = *states.zero()->shards();
   const StateTensors mine = tensors;
-  for (const auto& [key, tensor] : mine) {  // the same keys on all ranks
+  for (const auto& [key, tensor] : mine) {  // the keys are the same on all ranks
     const auto found = rows.find(key.substr(key.find('/') + 1));
     if (found == rows.end() || tensor.dim() == 0) continue;
     tensors.erase(key);
@@ -96,7 +97,7 @@ absl::StatusOr<at::Tensor> SavedPart(const std::vector<StateTensors>& saved, con
     }
     const int64_t first = std::max(begin, at), end = std::min(begin + count, at + parts[rank]);
     if (first == begin && end == begin + count)
-      return part.narrow(0, first - at, count);  // all of it
+      return part.narrow(0, first - at, count);  // the whole range is in this shard
     if (!gathered.defined()) gathered = at::empty({count}, part.options());
     if (first < end)
       gathered.narrow(0, first - begin, end - first).copy_(part.narrow(0, first - at, end - first));
@@ -129,7 +130,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     const auto found = by_name.find(name);
     if (found == by_name.end())
       return absl::InvalidArgumentError(
-          absl::StrCat("the checkpoint has states of ", name, ", which does not learn here"));
+          absl::StrCat("the checkpoint has states of ", name, ", which is not trainable here"));
     base::Parameter& shard = *found->second;
     const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
       return tensors.contains(key);
@@ -140,7 +141,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
       if (same_shards && saved[rank].contains(key)) of_optimizer[key] = saved[rank].at(key);
       continue;
     }
-    if (any->at(key).dim() != 1) {  // one number for the whole weight, or a whole tensor
+    if (any->at(key).dim() != 1) {  // a scalar for the whole weight, or a whole tensor
       of_optimizer[key] = any->at(key);
       continue;
     }
@@ -158,7 +159,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
     if (part.scalar_type() != shard.weight().scalar_type()) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, " was kept in ", c10::toString(part.scalar_type()),
-                       ", here it learns in ", c10::toString(shard.weight().scalar_type())));
+                       ", here it is trained in ", c10::toString(shard.weight().scalar_type())));
     }
     shard.weight().copy_(part);
     base::CountWritten(base::MemoryPart::kWeights, shard.weight());
@@ -166,7 +167,7 @@ absl::Status LoadStates(States& states, Optimizer& optimizer,
   if (weights != by_name.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the checkpoint has states of ", weights,
                                                    " of the ", by_name.size(),
-                                                   " weights that learn here"));
+                                                   " trainable weights here"));
   }
   return optimizer.LoadState(of_optimizer);
 }

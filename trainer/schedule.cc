@@ -22,7 +22,7 @@ absl::Status Invalid(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("trainer.schedule: ", what));
 }
 
-// Refuses numbers that no schedule has.
+// Rejects values that are invalid for every schedule.
 absl::Status CheckNumbers(const ScheduleOptions& o) {
   if (!std::isfinite(o.learning_rate) || o.learning_rate < 0.0)
     return Invalid(absl::StrCat("learning_rate is ", o.learning_rate, ", wanted 0 or more"));

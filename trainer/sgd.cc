@@ -29,7 +29,7 @@ void Sgd::Step(double lr) {
   at::NoGradGuard no_grad;
   const base::MemoryScope memory(base::MemoryPart::kOptimizer);
   TensorGroups<2, std::pair<double, double>>
-      together;  // weights and gradients, by (rate, what decay leaves)
+      together;  // weights and gradients, by (rate, factor 1 - rate * decay)
   for (const auto& parameter : parameters_) {
     const at::Tensor& gradient = parameter->gradient();
     if (!parameter->trainable() || !gradient.defined()) continue;
@@ -39,7 +39,8 @@ void Sgd::Step(double lr) {
                 ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
     const double rate = lr * LoraPlusRate(*parameter, options_.loraplus_ratio);
     const double kept = DecaysWeight(parameter->name()) ? 1.0 - rate * options_.weight_decay : 1.0;
-    if (weight.scalar_type() == gradient.scalar_type()) {  // one call for all of them
+    // all such weights are updated in one call
+    if (weight.scalar_type() == gradient.scalar_type()) {
       together.Add({weight, gradient}, {rate, kept});
       continue;
     }

@@ -23,8 +23,8 @@ at::Tensor OnHost(const at::Tensor& master, at::ScalarType dtype) {
   return there;
 }
 
-// From the host to a GPU in pieces that are cast there: LibTorch would cast on the host, and wait
-// for the copy of what that gives.
+// Copies from the host to a GPU in pieces, and casts there: LibTorch would cast on the host and
+// wait for the copy.
 void CopyOver(const at::Tensor& to, const at::Tensor& from) {
   constexpr int64_t kPiece = int64_t{1} << 23;
   if (to.scalar_type() == from.scalar_type() || to.device() == from.device()) {
@@ -78,7 +78,8 @@ void ShardedWeight::AwaitReads() {
   if (come_.has_value() && !come_->query()) come_->synchronize();
 }
 
-// A fetch that no lease came for: its memory is its stream's again once the copy is done.
+// Discards a fetch that was not followed by a lease. Its memory can be reused by its stream after
+// the copy.
 void ShardedWeight::DropFlight() {
   if (flight_.has_value() && !flight_->transfer.has_value()) come_->block(*flight_->stream);
   flight_.reset();
@@ -86,7 +87,7 @@ void ShardedWeight::DropFlight() {
 
 ShardedWeight::Flight ShardedWeight::Come(const at::Tensor& part, at::ScalarType dtype) {
   const c10::Stream current = coming_->Current();
-  // In the part's own dtype: a copy engine casts nothing.
+  // In the shard's own dtype, because copy engines cannot cast.
   at::Tensor whole =
       at::empty({part.numel()}, at::TensorOptions(device_).dtype(part.scalar_type()));
   base::WaitForStream(coming_->stream(), current);
@@ -106,7 +107,8 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
     flight_.emplace(Come(part, dtype));
     return;
   }
-  // Never wider than it is held: what is gained by a wider dtype is zeros.
+  // Gathers in the narrower of both dtypes: casting to a wider one before the gather would only add
+  // zeros.
   const at::ScalarType travelling =
       c10::elementSize(dtype) < part.element_size() ? dtype : part.scalar_type();
   const int64_t numel = std::accumulate(parts_.begin(), parts_.end(), int64_t{0});
@@ -115,7 +117,8 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
     whole = part;
   } else {
     whole = at::empty({numel}, at::TensorOptions(device_).dtype(travelling));
-    // An offloaded part is not written before its gradient has come, behind this on the stream.
+    // An offloaded shard is only written after its gradient has arrived, which is later on this
+    // stream.
     whole.narrow(0, begin(), part.numel()).copy_(part, /*non_blocking=*/true);
   }
   comm::Communicator::Transfer transfer =
@@ -141,16 +144,16 @@ void ShardedWeight::Write(const at::Tensor& whole) {
   at::NoGradGuard no_grad;
   AwaitReads();
   const at::Tensor held =
-      whole.to(master_.scalar_type()).flatten();  // what is kept is of the masters
+      whole.to(master_.scalar_type()).flatten();  // copies are kept of the master's values
   master_.copy_(held.narrow(0, begin(), master_.numel()));
   Refresh();
   if (kept_whole_.defined()) kept_whole_.view({-1}).copy_(held);
 }
 
 std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
-  DropFlight();  // begun before the update, for a lease that never came
+  DropFlight();  // started before the update, for a lease that did not follow
   AwaitReads();
-  // The masters wait for the next gradient, as in Fetch.
+  // Masters are only written after the next gradient has arrived, as in Fetch.
   if (kept_part_.defined()) CopyOver(kept_part_, master_);
   if (!kept_whole_.defined()) return std::nullopt;
   const at::Tensor flat = kept_whole_.view({-1});
@@ -180,7 +183,8 @@ void WriteWeight(base::Parameter& parameter, const at::Tensor& whole) {
     return;
   }
   const auto home = std::dynamic_pointer_cast<ShardedWeight>(parameter.home());
-  TORCH_CHECK(home != nullptr, parameter.name(), ": its weight lies where nobody can write it");
+  TORCH_CHECK(home != nullptr, parameter.name(),
+              ": its weight is stored where it cannot be written");
   home->Write(whole);
 }
 

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TRAINER_STATE_MEMORY_H_
 #define MOONRING_TRAINER_STATE_MEMORY_H_
 
-// Where an optimizer's state lies when it is not beside the weights. It is used once a step, piece
-// after piece.
+// Interface for storing optimizer state elsewhere than next to the weights. Each step uses it once,
+// piece by piece.
 
 #include <cstdint>
 
@@ -16,11 +16,11 @@ class StateMemory {
  public:
   virtual ~StateMemory() = default;
 
-  // A contiguous tensor [numel] on the host, of zeros. The memory lives as long as the tensor.
+  // A contiguous tensor [numel] of zeros on the host. The memory lives as long as the tensor.
   virtual absl::StatusOr<at::Tensor> Zeros(int64_t numel, at::ScalarType dtype) = 0;
 
-  // A contiguous piece of such a tensor is not used until the next step; its numbers stay. Nothing
-  // for any other tensor.
+  // Announces that a contiguous piece of such a tensor is not used until the next step; its values
+  // are kept. No effect for other tensors.
   virtual void Rest(const at::Tensor& piece) = 0;
 };
 

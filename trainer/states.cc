@@ -20,8 +20,8 @@
 namespace moonring::trainer {
 namespace {
 
-// Bytes of the gradients of the largest block: of those that learn whose published names are the
-// same up to their first number ("model.layers.7."). What has no number belongs to none.
+// Gradient bytes of the largest block. A block consists of the trainable parameters whose names are
+// equal up to their first number ("model.layers.7."). Names without a number belong to no block.
 int64_t LargestBlock(const base::Parameters& parameters) {
   std::map<std::string, int64_t> blocks;
   int64_t most = 0;
@@ -40,7 +40,8 @@ int64_t LargestBlock(const base::Parameters& parameters) {
 
 }  // namespace
 
-// Of one parameter. The parameter holds it, and it holds no states: else neither would ever end.
+// The gradient sink of one parameter. The parameter owns it, so it only has a weak pointer to the
+// states, which avoids a reference cycle.
 class States::Sink : public base::GradientSink {
  public:
   Sink(std::weak_ptr<States> states, size_t slice) : states_(std::move(states)), slice_(slice) {}
@@ -96,13 +97,14 @@ absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   return mapped;
 }
 
-// Where leases come from when the master is not beside them; gives the master, not placed yet.
+// Creates the source of leases if the master is not stored with them; returns the master, which is
+// not yet in its final place.
 at::Tensor States::MakeHome(Slice& slice, base::Parameter& whole,
                             std::optional<at::ScalarType> held) {
   const bool narrower = held.has_value() && whole.shape().size() >= 2 &&
                         c10::elementSize(*held) < c10::elementSize(whole.dtype());
   const bool away = offloads(whole), on_disk = zero_->options().offload == Offload::kDisk;
-  if (slice.home != nullptr) {  // leases gather what is kept here
+  if (slice.home != nullptr) {  // stage 3: leases gather what is kept
     if (narrower && (away || on_disk))
       slice.home->KeepPart(*held, /*on_host=*/!on_disk || zero_->Streams(whole));
     if (away) slice.home->ComeFromHost(zero_->Coming(whole.device()));
@@ -110,7 +112,7 @@ at::Tensor States::MakeHome(Slice& slice, base::Parameter& whole,
   }
   const bool keeps = narrower && (sharded() || away || zero_->options().cast_once);
   if (!keeps && !away) return at::Tensor();
-  // Leases are of what is kept, whole; the master is a part by itself.
+  // Leases return the kept whole copy; the master is a separate shard.
   slice.home = std::make_shared<ShardedWeight>(whole, zero_->shards());
   slice.home->KeepWhole(whole.weight().to(keeps ? *held : whole.dtype()).contiguous());
   whole.MoveWeight(slice.home);
@@ -212,7 +214,7 @@ void States::AwaitHost() {
   }
 }
 
-// One that any of those that share it has a gradient for has one on all of them.
+// For rows of experts: if one rank that shares them has a gradient, the others get one too (zeros).
 absl::Status States::AgreeOnRows(const base::Parameters& rows) {
   if (rows.empty()) return absl::OkStatus();
   at::Tensor there = at::zeros({static_cast<int64_t>(rows.size())}, at::kLong);
@@ -245,7 +247,7 @@ absl::Status States::SumGradients() {
   if (!rows.empty())
     RETURN_IF_ERROR(trainer::SumGradients(rows, *zero_->expert_peers(), options), "experts");
   RETURN_IF_ERROR(AgreeOnRows(rows));
-  // A gradient that came from the replicas alone is the parameter's too.
+  // If only replicas had a gradient, the parameter gets a view of it.
   for (Slice& slice : slices_) {
     const auto whole = slice.whole.lock();
     if (whole == nullptr || slice.home != nullptr || Sharded(slice) ||
@@ -287,7 +289,7 @@ absl::StatusOr<std::vector<double>> States::Norms() const {
 
 absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
   at::Tensor broken = at::zeros({static_cast<int64_t>(shards_.size())}, at::kLong);
-  const std::vector<std::string> mine = NonFiniteGradients(shards_);  // in shards()' order
+  const std::vector<std::string> mine = NonFiniteGradients(shards_);  // in the order of shards()
   for (size_t i = 0, next = 0; i < shards_.size() && next < mine.size(); ++i) {
     if (shards_[i]->name() != mine[next]) continue;
     broken.data_ptr<int64_t>()[i] = 1;
@@ -314,7 +316,7 @@ absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
                     "trainer.states: ", name);
     return whole;
   }
-  return absl::NotFoundError(absl::StrCat("trainer.states: no parameter ", name, " learns"));
+  return absl::NotFoundError(absl::StrCat("trainer.states: no trainable parameter ", name));
 }
 
 absl::Status States::Publish() {
@@ -386,7 +388,7 @@ States::Bytes States::bytes() const {
     } else if (whole != nullptr) {
       bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
     }
-    const bool shared = slice.home == nullptr && !Sharded(slice);  // one memory, seen twice
+    const bool shared = slice.home == nullptr && !Sharded(slice);  // the same memory in both
     if (slice.shard->gradient().defined() && !shared)
       bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
     if (whole != nullptr && whole->gradient().defined())

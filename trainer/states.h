@@ -1,25 +1,26 @@
 #ifndef MOONRING_TRAINER_STATES_H_
 #define MOONRING_TRAINER_STATES_H_
 
-// The states of a list of parameters under ZeRO (zero.h): each that learns has a shard on this
-// rank, a one-dimensional Parameter of its name, and optimizer, norm and clipping see shards alone.
+// The training states of a list of parameters under ZeRO (zero.h). Each trainable parameter has a
+// shard on this rank, a one-dimensional Parameter with the same name. Optimizer, norm and clipping
+// only use shards.
 //
-//   a step:  forward, backward ..   gradients come to the Parameters, or go on into shards (stages
-//            2, 3)
-//            SumGradients()         each shard's gradient is the sum over all ranks
+//   a step:  forward, backward ..   gradients are stored in the Parameters, or passed on to shards
+//            (stages 2, 3)
+//            SumGradients()         each shard's gradient becomes the sum over all ranks
 //            Norm(), clip, Step     on shards()
-//            Publish()              leases are of the new weights from here on
+//            Publish()              leases return the new weights from here on
 //            ClearGradients()
 //
-// Where nothing is sharded and nothing offloaded a shard is a view of the weight and its gradient
-// one of the gradient: this is then plain data parallelism, bit for bit. Under `held` (bf16) the
-// matrices that leases are of are in that dtype, and the shard is the fp32 master: where states are
-// sharded, offloaded or Zero's cast_once asks for it. Masters of a GPU that are offloaded lie on
-// its host, and so do gradients from when they are made (host_sums.h).
+// If nothing is sharded and nothing offloaded, shards are views of the weights, and their gradients
+// views of the gradients: this is plain data parallelism, bit for bit. With `held` (bf16), leases
+// return matrices in that dtype, and the shard is the fp32 master; this applies if states are
+// sharded or offloaded, or with Zero's cast_once. Offloaded masters of a GPU are in host memory,
+// and so are the gradients from the moment they are computed (host_sums.h).
 //
-// Every call that returns a status, and each lease and gradient of a sharded parameter, is one of
-// all ranks of its group. A parameter that no rank had a gradient for is left without one. The
-// parameters outlive these states; a gradient that comes after their end throws.
+// Every function that returns a status, and each lease and gradient of a sharded parameter, is a
+// collective of its group. A parameter without a gradient on any rank stays without one. The
+// parameters must outlive the states; a gradient computed after the states' destruction throws.
 
 #include <memory>
 #include <optional>
@@ -42,41 +43,41 @@ namespace moonring::trainer {
 
 class States : public std::enable_shared_from_this<States> {
  public:
-  // Stage 3 parts those that are not sharded yet, the frozen ones too. `held`: narrower than the
-  // weights, for their matrices.
+  // Stage 3 shards the parameters that are not sharded yet, including frozen ones. `held`: the
+  // dtype, narrower than the weights', of leased matrices.
   static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<Zero> zero,
                                                         const base::Parameters& parameters,
                                                         std::optional<at::ScalarType> held);
 
-  // Of those that learn, in their order.
+  // The shards of trainable parameters, in order.
   const base::Parameters& shards() const { return shards_; }
   std::shared_ptr<const Zero> zero() const { return zero_; }
 
   absl::Status SumGradients();
-  // sqrt of the sum of all gradients' squares in fp64, each number counted once, the same on all
-  // ranks. NaN or infinite where a gradient is.
+  // The norm of all gradients in fp64, with each element counted once; the same on all ranks. NaN
+  // or infinite if a gradient is.
   absl::StatusOr<double> Norm() const;
-  // Of each, by shards()' order.
+  // The norm of each gradient, in the order of shards().
   absl::StatusOr<std::vector<double>> Norms() const;
-  // The names of those whose gradient holds a NaN or an infinity on any rank.
+  // The names of parameters whose gradient has a NaN or infinity on any rank.
   absl::StatusOr<std::vector<std::string>> NonFinite() const;
-  // The whole gradient of a parameter, once they are summed; undefined where nobody had one.
-  // NOT_FOUND where none that learns has the name.
+  // The whole gradient of a parameter, after SumGradients; undefined if no rank had one. NOT_FOUND
+  // if there is no trainable parameter of that name.
   absl::StatusOr<at::Tensor> Gradient(const std::string& name) const;
   absl::Status Publish();
   void ClearGradients();
-  // The host has what a GPU sends, and may write what a GPU reads: between SumGradients, which
-  // waits so, and the next forward it does.
+  // Waits for all transfers between GPU and host, so that the host may read gradients and write
+  // weights. SumGradients does this; it holds until the next forward.
   void AwaitHost();
 
-  // Whether a shard is of rows that this rank alone of those that share experts has.
+  // Whether the shard consists of rows that no other rank of the expert group has.
   bool KeepsRows(const base::Parameter& shard) const { return rows_.contains(&shard); }
-  // Out of what each of these ranks has of such a shard, [numbers], the numbers of the whole. A
-  // call of all of them; throws StatusError where it fails.
+  // Joins the rows of such a shard from all ranks of the expert group to the whole weight's
+  // elements. `mine`: [elements]. A collective; throws StatusError on failure.
   at::Tensor JoinRows(const base::Parameter& shard, const at::Tensor& mine) const;
 
-  // What this rank holds of the parameters that learn, between blocks: weights (masters included)
-  // and gradients.
+  // Bytes on this rank for trainable parameters, between blocks: weights (including masters) and
+  // gradients.
   struct Bytes {
     int64_t weights = 0, gradients = 0;
   };
@@ -87,11 +88,11 @@ class States : public std::enable_shared_from_this<States> {
   struct Slice {
     std::weak_ptr<base::Parameter> whole;
     std::shared_ptr<base::Parameter> shard;
-    std::shared_ptr<ShardedWeight> home;  // null where the shard is a view of the weight
-    at::Tensor gradient;  // stage 1: the whole one on this rank, until it is scattered
-    std::unique_ptr<HostSum> sum = nullptr;  // where the gradient's sum is made on a GPU's host
-    bool touched = false;                    // a gradient came
-    bool rows = false;                       // this rank's alone of those that share experts
+    std::shared_ptr<ShardedWeight> home;     // null if the shard is a view of the weight
+    at::Tensor gradient;                     // stage 1: the whole gradient, until it is scattered
+    std::unique_ptr<HostSum> sum = nullptr;  // set if the gradient is summed in host memory
+    bool touched = false;                    // a gradient arrived
+    bool rows = false;  // rows of experts that only this rank of the expert group has
   };
   States(std::shared_ptr<Zero> zero, at::Device device, std::shared_ptr<HostSums> sums)
       : zero_(std::move(zero)),
@@ -100,27 +101,28 @@ class States : public std::enable_shared_from_this<States> {
 
   bool sharded() const { return zero_->shards()->size() > 1; }
   bool Sharded(const Slice& slice) const { return sharded() && !slice.rows; }
-  // The shards that hold rows of their own, or the others.
+  // The shards that are such rows, or all others.
   base::Parameters ShardsOf(bool rows) const;
   absl::Status AgreeOnRows(const base::Parameters& rows);
   absl::Status Add(const std::shared_ptr<base::Parameter>& whole,
                    std::optional<at::ScalarType> held);
-  // The master where it is to lie: as it is, on the host, or on the disk where leases do not read
+  // Moves the master to its final place: unchanged, host memory, or the disk if leases do not read
   // it (`spare`).
   absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool spare) const;
   void Take(size_t slice, at::Tensor gradient);
   at::Tensor WholeGradient(const Slice& slice) const;
-  // Clears the gradients of those that nobody touched, and starts those of stage 1.
+  // Clears the shards' gradients of parameters that have no gradient on any rank, and starts the
+  // reduce-scatter of stage 1.
   absl::Status Settle();
 
-  // Where a GPU's masters lie on its host, or on a disk.
+  // Whether the parameter is on a GPU and its master is offloaded to host memory or to disk.
   bool offloads(const base::Parameter& whole) const {
     return zero_->options().offload != Offload::kNone && !whole.device().is_cpu();
   }
   at::Tensor MakeHome(Slice& slice, base::Parameter& whole, std::optional<at::ScalarType> held);
 
   std::shared_ptr<Zero> zero_;
-  std::shared_ptr<HostSums> sums_;  // null where no gradient leaves a GPU
+  std::shared_ptr<HostSums> sums_;  // null if no gradients are summed on the host
   std::vector<Slice> slices_;
   base::Parameters shards_;
   absl::flat_hash_map<const base::Parameter*, std::shared_ptr<base::RowsOfAll>> rows_;

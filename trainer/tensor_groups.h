@@ -1,11 +1,11 @@
 #ifndef MOONRING_TRAINER_TENSOR_GROUPS_H_
 #define MOONRING_TRAINER_TENSOR_GROUPS_H_
 
-// Lists for LibTorch's foreach and fused operators, which take many tensors in one launch where all
-// are of one device and dtype, and step through them one by one else.
+// Tensor lists for LibTorch's foreach and fused operators, which process many tensors in one launch
+// only if all have the same device and dtype, and otherwise process them one by one.
 //
-// A row is `kLists` tensors that belong together (a weight, its gradient, its moments); its group
-// is that of equal devices and dtypes, list by list, and of an equal `key`. Groups and their rows
+// A row is `kLists` tensors that belong together (a weight, its gradient, its moments). Rows with
+// equal devices and dtypes in each list, and an equal `key`, form a group. Groups and their rows
 // keep the order of Add.
 
 #include <array>
@@ -23,7 +23,7 @@ class TensorGroups {
   struct Group {
     Key key;
     std::array<std::vector<at::Tensor>, kLists> lists;
-    std::vector<size_t> members;  // which rows, by the order of Add
+    std::vector<size_t> members;  // row numbers, in order of Add
   };
 
   void Add(std::array<at::Tensor, kLists> row, Key key = {}) {
@@ -38,7 +38,7 @@ class TensorGroups {
 
   const std::vector<Group>& groups() const { return groups_; }
 
-  // The groups of each device (of the first list's), in the order in which devices came.
+  // The groups by the device of their first list, in order of first occurrence.
   std::vector<std::pair<at::Device, std::vector<const Group*>>> by_device() const {
     std::vector<std::pair<at::Device, std::vector<const Group*>>> all;
     for (const Group& group : groups_) {

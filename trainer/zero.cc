@@ -56,7 +56,7 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
                    "expert_parallel_size");
   zero->experts_ = experts.neighbours;
   zero->expert_peers_ = experts.peers;
-  // The ranks of an sp group have one stream.
+  // All ranks of an sp group have the same stream of micro-batches.
   const auto mixes = [&](int ranks) { return ranks > 1 && mesh.sp_size() % ranks != 0; };
   zero->lockstep_ = (wanted.stage >= 2 && mixes(parting)) || mixes(wanted.expert_ranks);
   if (wanted.streams && wanted.stage != 0 && wanted.stage != 3) {

@@ -1,29 +1,29 @@
 #ifndef MOONRING_TRAINER_ZERO_COST_H_
 #define MOONRING_TRAINER_ZERO_COST_H_
 
-// How a weight of n numbers is sharded over P ranks, and what a rank sends for it.
+// How a weight of n elements is sharded over P ranks, and the resulting communication per rank.
 //
-//   part(r)    ceil(n / P) numbers each; the last ranks less, or none. Nothing is padded
-//   gather     (P - 1) part(r) numbers, of the dtype that is leased
-//   scatter    n - part(r) numbers, of the gradient's dtype (fp32; fp64 for fp64)
-//   across     an all-reduce of part(r) numbers over the R ranks that hold the same part:
+//   part(r)    ceil(n / P) elements each; the last ranks have fewer, or none. No padding
+//   gather     (P - 1) part(r) elements, in the dtype of the lease
+//   scatter    n - part(r) elements, in the gradient's dtype (fp32; fp64 for fp64)
+//   across     an all-reduce of part(r) elements over the R ranks with the same shard:
 //              2 (R - 1) / R part(r)
 //
-// A step of M micro-batches, for a weight that learns:
+// A step of M micro-batches, for a trainable weight:
 //
-//   stage    gathers                                scatters               numbers a rank holds
+//   stage    gathers                                scatters               elements on a rank
 //   0        -                                      -                      n, n, 2 n
 //   1        1, after the update                    1, at the step's end   n, n, 2 part
 //   2        1, after the update                    M u                    n, part, 2 part
 //   3        M (leases forward and backward)        M u                    part, part, 2 part
 //
-// What a rank holds is weight, gradient and AdamW's state. Across, in stage 0: over all ranks, of n
-// numbers.
-// u: the weight's users in a micro-batch: 1; 2 of a tied embedding. Leases of a block's weight: 1
-// forward and, where the block is computed again, 1 backward; of an embedding 1 forward; of a head
-// 2. A frozen weight is gathered as often in stage 3, a part a rank, and no more; in stages 1 and 2
-// it is whole everywhere. Under bf16 matrices are held and gathered in bf16, and stages 1 and 2
-// hold the fp32 part besides (the master).
+// Elements on a rank: weight, gradient and AdamW's state. In stage 0, `across` is over all ranks,
+// of n elements. u: the number of uses of the weight in a micro-batch: 1; for a tied embedding 2.
+// Leases of a block's weight: 1 in the forward and, if the block is recomputed, 1 in the backward;
+// of an embedding 1 in the forward; of a head 2. A frozen weight is gathered as often in stage 3,
+// without scatters, and each rank stores only its section; in stages 1 and 2 it is whole on every
+// rank. With bf16, matrices are stored and gathered in bf16, and stages 1 and 2 additionally store
+// the fp32 shard (the master).
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +39,7 @@ inline std::vector<int64_t> PartsOf(int64_t numel, int ranks) {
   return parts;
 }
 
-// Where the part of `rank` begins.
+// Offset of the section of `rank`.
 inline int64_t PartBegin(const std::vector<int64_t>& parts, int rank) {
   return std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0});
 }

@@ -24,8 +24,7 @@ absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& 
     const bool missing_text = alpaca && !has_text && (key == "prompt" || key == "query");
     const bool missing =
         missing_text ||
-        (used.needed &&
-         key != "response");  // rows whose response is null are skipped, which says enough
+        (used.needed && key != "response");  // rows with a null response are reported as skipped
     if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
     const std::vector<std::string> known(keys.begin(), keys.end());
     const bool may_lack = description.formatting == "openai" && (key == "system" || key == "tools");
@@ -40,8 +39,8 @@ absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& 
         base::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
         "; 'columns' in the description says which key is which"));
   }
-  // Columns of pictures and sound may be missing from all rows. A row that has one is refused when
-  // it is read.
+  // Image, video and audio columns may be missing from all rows. A row that has one is rejected
+  // when it is read.
   for (const Column* column :
        {&description.columns.images, &description.columns.videos, &description.columns.audios}) {
     if (read_all && column->has_value() && !has(*column)) without.push_back(**column);

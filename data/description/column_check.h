@@ -1,6 +1,6 @@
-// A column that no row has is a slip in a data set's description; but for `tools` and `system` of
-// the openai format, which a row may do without, as in LLaMA-Factory, where rows have no name like
-// it, and for pictures and sound.
+// Checks that each column named by a data set's description occurs in some row; a column that no
+// row has is an error in the description. Exceptions: `tools` and `system` of the openai format,
+// which rows may omit, as in LLaMA-Factory, and image, video and audio columns.
 #ifndef MOONRING_DATA_DESCRIPTION_COLUMN_CHECK_H_
 #define MOONRING_DATA_DESCRIPTION_COLUMN_CHECK_H_
 
@@ -14,8 +14,8 @@
 
 namespace moonring::data {
 
-// `keys`: of the rows that were read. Where they are not all (`read_all` is false) the others may
-// have an optional column. Gives the names of the columns that all rows do without.
+// `keys`: the keys of the rows that were read. If not all rows were read (`read_all` is false),
+// optional columns may still occur later. Returns the names of the missing but allowed columns.
 absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& description,
                                                       Stage stage,
                                                       const std::set<std::string>& keys,

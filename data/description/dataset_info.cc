@@ -47,7 +47,7 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
   return ParseJson(text, path);
 }
 
-// Unknown keys are passed over unless one is nearly a known one.
+// Ignores unknown keys, except those that look like a misspelled known key.
 absl::Status CheckKeys(const json& object, const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items()) {
     if (absl::c_linear_search(known, key)) continue;
@@ -63,7 +63,7 @@ struct Field {
   Column* column;
 };
 
-// Sets every field from `object`; the ones that it lacks, or that are null, become none.
+// Sets every field from `object`; fields that are absent or null become nullopt.
 absl::Status ReadNames(const json& object, const std::vector<Field>& fields) {
   if (!object.is_object())
     return Invalid(absl::StrCat("wanted an object of names, got ", object.type_name()));
@@ -109,7 +109,8 @@ absl::Status ReadColumnsAndTags(const json& entry, Columns& columns, Tags& tags)
   return absl::OkStatus();
 }
 
-// Only a local file can be read; the first source that is present counts, as users know it.
+// Fails for a source that is not a local file. If there are several sources, the first key in this
+// order counts, as in LLaMA-Factory.
 absl::Status CheckSource(const json& entry) {
   for (const char* key :
        {"hf_hub_url", "ms_hub_url", "om_hub_url", "script_url", "cloud_file_name"}) {
@@ -190,7 +191,7 @@ absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& path) {
   return files;
 }
 
-// How rows are to be read.
+// Reads the keys that describe how rows are converted: formatting, ranking, columns, tags.
 absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats,
                       DatasetDescription& description) {
   if (const auto formatting = entry.find("formatting"); formatting != entry.end()) {
@@ -211,7 +212,8 @@ absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats
   return ReadColumnsAndTags(entry, description.columns, description.tags);
 }
 
-// The files of a description in a checkout: they and its links stay in the repository's folder.
+// Finds the files of a description in a hub checkout. The files and the targets of links must be
+// inside the repository's folder.
 absl::StatusOr<std::vector<std::string>> FindFilesOfCheckout(const fs::path& checkout,
                                                              const std::string& name) {
   RETURN_IF_ERROR(base::CheckInsideName(name), "file_name");

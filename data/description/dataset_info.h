@@ -1,17 +1,17 @@
-// dataset_dir/dataset_info.json: name -> where the rows of a data set are and what their columns
-// are called.
+// dataset_dir/dataset_info.json: maps a data set's name to the location of its rows and the names
+// of their columns.
 //
-// The defaults hold only where the description has no `columns` (or `tags`) at all: where it has,
-// each key absent from it means that there is no such column, even `query` and `response`. Users'
-// files count on it. Keys that are not known are passed over, but for one that is nearly a known
-// one: that is a slip, and an error. A folder stands for its files in the order of their names
-// (hidden ones left out), all of one kind.
+// The default column names apply only if the description has no `columns` (or `tags`) at all. If it
+// has, each key missing from it means that there is no such column, even `query` and `response`, as
+// in LLaMA-Factory. Unknown keys are ignored, except for misspellings of known ones, which are
+// errors. A folder means all its files, sorted by name, without hidden ones; they must be of one
+// kind.
 //
-// Fails, each with the file, the data set and the key: no such file; broken JSON (line and column);
-// a name that is not there (with the nearest); a value of a wrong type; a source that must be
-// downloaded first; a missing or unsupported file. Of several sources the first of these counts, as
-// in LLaMA-Factory: a hub's URL, script_url, cloud_file_name, file_name. What of a hub's data set
-// `subset`, `folder` and `split` name is for who downloads it (FetchedFiles).
+// Errors name the file, the data set and the key: no such file; broken JSON (line and column); an
+// unknown name (with the nearest one); a value of the wrong type; a source that must be downloaded
+// first; a missing or unsupported file. If there are several sources, the first of these counts, as
+// in LLaMA-Factory: a hub's URL, script_url, cloud_file_name, file_name. `subset`, `folder` and
+// `split` of a hub's data set are handled by the code that downloads it (FetchedFiles).
 #ifndef MOONRING_DATA_DESCRIPTION_DATASET_INFO_H_
 #define MOONRING_DATA_DESCRIPTION_DATASET_INFO_H_
 
@@ -31,11 +31,10 @@
 
 namespace moonring::data {
 
-using Column =
-    std::optional<std::string>;  // the name of a row's key; none: the data set has no such column
+using Column = std::optional<std::string>;  // a key of the row; nullopt: no such column
 
 struct Columns {
-  bool named = false;  // by the description; else these defaults
+  bool named = false;  // the description has `columns`; otherwise these defaults apply
   Column prompt = "instruction", query = "input", response = "output", messages = "conversations";
   Column history, system, tools, images, videos, audios, chosen, rejected, kto_tag;
 };
@@ -48,40 +47,41 @@ struct Tags {
 
 struct DatasetDescription {
   std::string name;
-  std::vector<std::string> files;  // existing, of one kind (data/files/file_kind.h)
-  std::vector<SplitSlice> slices;  // of the rows (data/description/split_slices.h); none: all
+  std::vector<std::string> files;  // existing files of one kind (data/files/file_kind.h)
+  std::vector<SplitSlice> slices;  // selected rows (data/description/split_slices.h); empty: all
   std::optional<int64_t>
-      num_samples;  // rows drawn at random of these (data/mixing/row_sampler.h); none: all
+      num_samples;  // rows drawn at random (data/mixing/row_sampler.h); nullopt: all
   std::string formatting = "alpaca";
   bool ranking = false;
   Columns columns;
   Tags tags;
 };
 
-// Of a data set that lies on a hub: its split's files, downloaded, and what of `split` is asked of
-// their rows ("train[:100]": whatever the split is called).
+// The downloaded files of a hub data set's split, and the slices of their rows in `split`
+// ("train[:100]"; the split is called train here whatever its name on the hub).
 struct FetchedFiles {
   std::vector<std::string> files;
   std::string split = "train";
 };
 
-// Descriptions of `names`, in that order. `formats`: what "formatting" may be
-// (data/formats/format_table.h). `fetched`: by name. With dataset_dir ONLINE each name is that of a
-// hub's data set, and all is as by default. `is_checkout`: dataset_dir is one of the hub's cache
-// (two folders below the repository's), and somebody else wrote its descriptions: each
-// file_name is a name inside of it, and no link there leads out of the repository's folder.
+// Descriptions of `names`, in that order. `formats`: the allowed values of "formatting"
+// (data/formats/format_table.h). `fetched`: downloaded data sets, by name. If dataset_dir is
+// ONLINE, each name is a data set on the hub with default settings. `is_checkout`: dataset_dir is a
+// checkout in the hub's cache (two folders below the repository's folder) with untrusted
+// descriptions: each file_name must be inside it, and links must not lead out of the repository's
+// folder.
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
     const std::string& dataset_dir, absl::Span<const std::string> names,
     const std::vector<std::string>& formats,
     const std::map<std::string, FetchedFiles>& fetched = {}, bool is_checkout = false);
 
-// The description of rows that no file holds: what of `entry` says how they are to be read
-// (formatting, ranking, columns, tags; any other key is refused).
+// The description of rows that are not in a file. Uses the keys formatting, ranking, columns and
+// tags of `entry`; any other key is an error.
 absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name,
                                                 const nlohmann::json& entry,
                                                 const std::vector<std::string>& formats);
 
-// What DescribeRows reads, of a description.
+// The keys that DescribeRows reads, as JSON, for a description.
 base::OrderedJson DescriptionJson(const DatasetDescription& description);
 
 }  // namespace moonring::data

@@ -24,7 +24,7 @@ absl::Status WrongForm(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("'split' is \"", text, "\": ", kForms));
 }
 
-// One bound: nothing, or a number with or without %.
+// Parses one bound: empty, or a number with an optional %.
 bool ParseBound(absl::string_view text, std::optional<int64_t>& bound, bool& percent) {
   percent |= absl::ConsumeSuffix(&text, "%");
   int64_t number = 0;

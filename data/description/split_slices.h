@@ -1,12 +1,12 @@
-// What the key `split` of a data set's description asks for, in datasets' words: the whole of split
-// train, or slices of it.
+// The key `split` of a data set's description: the whole split train or slices of it, in the syntax
+// of the datasets library.
 //
 //   train    train[:100]    train[-50:]    train[10%:20%]    train[:10%]+train[-10%:]
 //   train[:10%](pct1_dropremainder)
 //
-// A bound is a number of rows from the beginning, or where it is negative from the end; beyond the
-// rows it is their end. With a % on either side both are parts of a hundred, rounded to the nearest
-// row (halves to the even one), or with pct1_dropremainder times the hundredth rounded down.
+// A bound is a row number, negative ones counted from the end; bounds beyond the rows are clamped.
+// If either bound has a %, both are percentages, rounded to the nearest row (halves to even), or
+// with pct1_dropremainder multiplied by floor(rows / 100).
 #ifndef MOONRING_DATA_DESCRIPTION_SPLIT_SLICES_H_
 #define MOONRING_DATA_DESCRIPTION_SPLIT_SLICES_H_
 
@@ -24,12 +24,12 @@ struct SplitSlice {
   bool percent = false, drop_remainder = false;
 };
 
-// No slice: all rows. INVALID_ARGUMENT where the text is of another form, names another split than
-// train, or a part of more than a hundred.
+// Parses `split`; an empty result means all rows. INVALID_ARGUMENT for a syntax error, a split
+// other than train, or a percentage above 100.
 absl::StatusOr<std::vector<SplitSlice>> ParseSplit(absl::string_view text);
 
-// The numbers of the rows that the slices take of n rows, in their order. INVALID_ARGUMENT for
-// pct1_dropremainder of less than a hundred rows.
+// The row numbers that the slices select from n rows, in order. INVALID_ARGUMENT for
+// pct1_dropremainder with fewer than 100 rows.
 absl::StatusOr<std::vector<int64_t>> SliceRows(const std::vector<SplitSlice>& slices, int64_t n);
 
 }  // namespace moonring::data

@@ -18,7 +18,7 @@ absl::string_view Wants(Stage stage) {
     case Stage::kFeedback:
       return "stage kto wants one answer a row, marked true or false";
     case Stage::kPrompts:
-      break;  // takes data sets of every kind
+      break;  // accepts data sets of every kind
   }
   return "";
 }
@@ -104,7 +104,7 @@ absl::Status CheckStage(const DatasetDescription& description, Stage stage) {
     if (used.needed && !used.column.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "'columns' names no '", used.key,
-          "', so there is nothing to learn (a key absent from 'columns' has no default)"));
+          "', so there is nothing to train on (a key absent from 'columns' has no default)"));
     }
   }
   if (description.formatting != "alpaca") return CheckTags(description.tags);

@@ -1,17 +1,17 @@
-// What a stage of training wants of a data set, and whether a description gives it.
+// The kind of data that each training stage requires, and the check that a description has it.
 //
 //   pt             pretraining  texts: alpaca's prompt and query (so "columns": {"prompt":
-//                               "text"}), answers unread
-//   sft            supervised   conversations, the answers learnt
+//                               "text"}); answers are not read
+//   sft            supervised   conversations; their answers are trained
 //   rm, dpo        pairs        a conversation and two answers to it ("ranking": true)
 //   kto            feedback     a conversation whose answer is marked true or false (the column
 //                               kto_tag)
-//   grpo and kin   prompts      a conversation to be answered: an answer at its end is left out,
-//                               other columns are kept for who judges the answers. Any data set
-//                               of conversations will do
+//   grpo etc.      prompts      a conversation to complete: an answer at its end is removed, other
+//                               columns are kept for the reward functions. Any data set of
+//                               conversations is accepted
 //
-// A data set of one kind in a stage of another is refused before any row is read, as are columns
-// that nothing reads yet.
+// A data set of the wrong kind is rejected before any row is read, and so are columns that are not
+// supported.
 #ifndef MOONRING_DATA_DESCRIPTION_STAGE_H_
 #define MOONRING_DATA_DESCRIPTION_STAGE_H_
 
@@ -26,14 +26,14 @@ namespace moonring::data {
 
 enum class Stage { kPretraining, kSupervised, kPairs, kFeedback, kPrompts };
 
-// "pt", "sft", "rm", "dpo", "kto", "prompts".
+// Parses "pt", "sft", "rm", "dpo", "kto" or "prompts".
 absl::StatusOr<Stage> ParseStage(absl::string_view name);
 
-// A column that the stage reads of a data set's rows.
+// A column of the data set's rows that the stage reads.
 struct UsedColumn {
   const char* key;
-  Column column;        // of the data set; none where it has no such column
-  bool needed = false;  // the stage cannot do without it
+  Column column;        // nullopt if the data set has no such column
+  bool needed = false;  // required by the stage
 };
 
 std::vector<UsedColumn> UsedColumns(const DatasetDescription& description, Stage stage);

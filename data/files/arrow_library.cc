@@ -15,15 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the library may lie, by the paths of the program and of the library that this is in.
+// Candidate folders of the library, relative to the executable and to the shared object that
+// contains this code.
 std::vector<fs::path> LibraryFolders() {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   std::vector<fs::path> folders = {
       program.parent_path() / "lib",
       fs::path(program.string() + ".runfiles") / "moonring/data/files"};
-  // In someone else's program what lies beside libmoonring.so is ours. In the host itself the name
-  // is argv[0], as somebody typed it: "moonring" would be a file of the working directory.
+  // In a program that embeds Moonring, the library is next to libmoonring.so. In moonring itself,
+  // dli_fname is argv[0], which may be just "moonring" and would be resolved against the working
+  // directory, so only absolute paths are used.
   if (Dl_info ours; dladdr(reinterpret_cast<const void*>(&ArrowFunction), &ours) != 0 &&
                     ours.dli_fname != nullptr && fs::path(ours.dli_fname).is_absolute()) {
     const fs::path image = fs::canonical(ours.dli_fname, ignored).parent_path();
@@ -44,8 +46,8 @@ absl::StatusOr<void*> ArrowFunction(const char* name) {
   for (const fs::path& folder : LibraryFolders()) {
     const fs::path path = folder / kArrowLibrary;
     if (!fs::exists(path, ignored)) continue;
-    // It stays loaded; loading it again costs nothing. Local: Arrow brings copies of other
-    // libraries, which must not stand in for ours.
+    // The library is never unloaded, and repeated dlopen calls are cheap. RTLD_LOCAL because Arrow
+    // brings its own copies of libraries, which must not replace those of this process.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       return absl::FailedPreconditionError(
@@ -58,7 +60,7 @@ absl::StatusOr<void*> ArrowFunction(const char* name) {
   }
   return absl::FailedPreconditionError(
       absl::StrCat("Parquet and Arrow files are read and written with ", kArrowLibrary,
-                   ", which is not where this program lies"));
+                   ", which was not found next to this program"));
 }
 
 }  // namespace moonring::data

@@ -1,7 +1,7 @@
-// libmoonring_arrow.so, which links Arrow's C++ library (60 MB) and so is loaded where it is first
-// needed: from lib/ beside the program (//:dist), from the program's runfiles, or from where
-// libmoonring.so lies in a program that embeds Moonring. Arrow's own libraries come from runfiles,
-// or in //:dist from Python's pyarrow.
+// Loads libmoonring_arrow.so, which links Arrow's C++ library (60 MB), on first use. It is searched
+// in lib/ next to the executable (//:dist), in the executable's runfiles, and, in a program that
+// embeds Moonring, next to libmoonring.so. Arrow's own libraries come from runfiles, or for //:dist
+// from Python's pyarrow.
 #ifndef MOONRING_DATA_FILES_ARROW_LIBRARY_H_
 #define MOONRING_DATA_FILES_ARROW_LIBRARY_H_
 
@@ -11,8 +11,8 @@ namespace moonring::data {
 
 inline constexpr char kArrowLibrary[] = "libmoonring_arrow.so";
 
-// One of its functions by name. FAILED_PRECONDITION where the library, or one that it needs, is
-// missing.
+// A function of the library, by name. FAILED_PRECONDITION if the library or one of its dependencies
+// is missing.
 absl::StatusOr<void*> ArrowFunction(const char* name);
 
 }  // namespace moonring::data

@@ -9,7 +9,7 @@
 namespace moonring::data {
 namespace {
 
-// On one line.
+// Replaces line feeds by spaces.
 std::string Line(absl::string_view text) { return absl::StrReplaceAll(text, {{"\n", " "}}); }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The rows of a .parquet file, or of an .arrow file (IPC, as a stream or a file).
+// Reads the rows of a .parquet file or an .arrow file (IPC, stream or file format).
 //
-// Fails with `FILE (row N): what is wrong` (N: the row that was to be next; what is wrong may be in
-// a later one of its batch), and where the libraries are missing. Cost: one batch of rows and one
-// row group's pages in memory; Seek passes over row groups without reading them.
+// Errors have the form `FILE (row N): message`, where N is the row to be read next; the fault may
+// be in a later row of its batch. Also fails if the libraries are missing. Memory: one batch of
+// rows and the pages of one row group. Seek skips row groups without reading them.
 #ifndef MOONRING_DATA_FILES_ARROW_READER_H_
 #define MOONRING_DATA_FILES_ARROW_READER_H_
 

@@ -76,7 +76,7 @@ OrderedRow ArrowRowMaker::StructAt(const arrow::StructArray& array, int64_t i) {
   return fields;
 }
 
-// Of dates, decimals and the like: none of them holds others.
+// Text of a date, decimal or other scalar type.
 OrderedRow ArrowRowMaker::TextOfScalar(const arrow::Array& array, int64_t i) {
   const auto scalar = array.GetScalar(i);
   return scalar.ok() ? Text((*scalar)->ToString()) : OrderedRow();

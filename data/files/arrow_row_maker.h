@@ -1,6 +1,6 @@
-// Rows of Arrow's columns as JSON values, with all that they refer to (arrow_rows.h says which
-// value becomes what). What they take is counted before it is made: of each row, and of all rows of
-// the file (row_limits.h).
+// Converts rows of Arrow columns to JSON values, resolving all references (arrow_rows.h lists the
+// conversions). The size of each row and of all rows of the file is checked against row_limits.h
+// before memory is allocated.
 #ifndef MOONRING_DATA_FILES_ARROW_ROW_MAKER_H_
 #define MOONRING_DATA_FILES_ARROW_ROW_MAKER_H_
 
@@ -19,8 +19,8 @@ class ArrowRowMaker {
  public:
   explicit ArrowRowMaker(int64_t file_bytes) : file_bytes_(file_bytes) {}
 
-  // Row `i` of a batch that is valid. Throws std::runtime_error, with the limit, where it or the
-  // file's rows so far take too much.
+  // Converts row `i` of a validated batch. Throws std::runtime_error, which names the limit, if the
+  // row or all rows so far are too large.
   base::OrderedJson Row(const arrow::RecordBatch& batch, int64_t i);
 
  private:
@@ -36,7 +36,7 @@ class ArrowRowMaker {
 
   const int64_t file_bytes_;
   int64_t rows_ = 0, values_ = 0, bytes_ = 0;
-  int64_t row_values_ = 0, row_bytes_ = 0;  // of the row at hand
+  int64_t row_values_ = 0, row_bytes_ = 0;  // of the current row
 };
 
 }  // namespace moonring::data

@@ -30,13 +30,13 @@ using json = base::OrderedJson;
 
 constexpr int64_t kReadBatchRows = 128;
 
-// The batches of a file, one at a time.
+// Iterates over the record batches of a file.
 class Batches {
  public:
   virtual ~Batches() = default;
   virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;  // null at the end
-  // Passes over whole parts of the file, as long as no more than `rows` rows are in them; how many
-  // were.
+  // Skips whole row groups or batches that contain at most `rows` rows in total. Returns the number
+  // of rows skipped.
   virtual int64_t SkipParts(int64_t rows) { return 0; }
 };
 
@@ -93,7 +93,7 @@ class ParquetBatches final : public Batches {
  private:
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   int group_ = 0;
-  std::unique_ptr<arrow::RecordBatchReader> batches_;  // of the row group before group_
+  std::unique_ptr<arrow::RecordBatchReader> batches_;  // of row group group_ - 1
 };
 
 arrow::Result<std::unique_ptr<Batches>> OpenParquet(
@@ -103,14 +103,13 @@ arrow::Result<std::unique_ptr<Batches>> OpenParquet(
   builder.memory_pool(&pool);
   parquet::ArrowReaderProperties properties;
   properties.set_batch_size(kReadBatchRows);
-  properties.set_pre_buffer(
-      false);  // a row group is read column by column, and no thread is started
+  properties.set_pre_buffer(false);  // read one column at a time, without starting threads
   builder.properties(properties);
   ARROW_ASSIGN_OR_RAISE(auto reader, builder.Build());
   return std::make_unique<ParquetBatches>(std::move(reader));
 }
 
-// The file format begins with its name; a stream does not.
+// The IPC file format begins with "ARROW1"; the stream format does not.
 arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::RandomAccessFile> file,
                                                 arrow::MemoryPool& pool) {
   arrow::ipc::IpcReadOptions options;
@@ -129,7 +128,7 @@ arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::Rando
   return std::make_unique<StreamBatches>(std::move(reader));
 }
 
-// What Arrow says where the file's own pool is full.
+// Arrow's message when the memory pool of this file has reached its limit.
 constexpr char kPoolIsFull[] = "bytes_allocated cap exceeded";
 
 class Rows final : public ArrowRows {
@@ -180,14 +179,14 @@ class Rows final : public ArrowRows {
     arrow::util::InitializeUTF8();
   }
 
-  // Sees to a batch with a row at next_; false at the end.
+  // Loads a batch that has a row at next_. Returns false at the end of the file.
   arrow::Result<bool> Load() {
     while (batch_ == nullptr || next_ == batch_->num_rows()) {
       ARROW_ASSIGN_OR_RAISE(batch_, batches_->Next());
       next_ = 0;
       if (batch_ == nullptr) return false;
-      ARROW_RETURN_NOT_OK(
-          batch_->ValidateFull());  // offsets that lead out of a buffer, text that is not UTF-8
+      // Rejects offsets outside of a buffer and text that is not UTF-8.
+      ARROW_RETURN_NOT_OK(batch_->ValidateFull());
       if (std::exchange(schema_, batch_->schema()) == batch_->schema()) continue;
       if (!arrow::util::ValidateUTF8(schema_->ToString()))
         return arrow::Status::Invalid("the name of a column is not UTF-8");
@@ -213,14 +212,14 @@ class Rows final : public ArrowRows {
            " bytes when it is decompressed, and the file has " + std::to_string(bytes_);
   }
 
-  const int64_t bytes_;  // of the file
+  const int64_t bytes_;  // size of the file
   arrow::ProxyMemoryPool own_;
-  arrow::CappedMemoryPool pool_;  // outlives what is read
+  arrow::CappedMemoryPool pool_;  // destroyed after everything that allocates from it
   ArrowRowMaker maker_;
   std::unique_ptr<Batches> batches_;
-  std::shared_ptr<arrow::Schema> schema_;  // whose names are UTF-8
+  std::shared_ptr<arrow::Schema> schema_;  // field names are checked to be UTF-8
   std::shared_ptr<arrow::RecordBatch> batch_;
-  int64_t next_ = 0;  // in batch_
+  int64_t next_ = 0;  // index of the next row in batch_
 };
 
 }  // namespace

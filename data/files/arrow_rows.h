@@ -1,9 +1,9 @@
-// What libmoonring_arrow.so offers: the rows of Parquet and Arrow files as JSON values. Host and
-// library (data/files/arrow_library.h) are built together, by one compiler.
+// Reading interface of libmoonring_arrow.so: rows of Parquet and Arrow files as JSON values. The
+// library (data/files/arrow_library.h) and its caller are built together with one compiler.
 //
-// Text is text, booleans and numbers are themselves, lists and structs (their fields by name) are
-// arrays and objects, maps are arrays of {key, value}, a dictionary's values are those it names;
-// dates and decimals are Arrow's text of them; binary data is null.
+// Strings, booleans and numbers become the same JSON types; lists and structs become arrays and
+// objects; maps become arrays of {key, value}; dictionary entries become the values they refer to;
+// dates and decimals become Arrow's text for them; binary data becomes null.
 #ifndef MOONRING_DATA_FILES_ARROW_ROWS_H_
 #define MOONRING_DATA_FILES_ARROW_ROWS_H_
 
@@ -20,16 +20,17 @@ class ArrowRows {
  public:
   virtual ~ArrowRows() = default;
 
-  // False at the end, and where something is wrong: then `error` says what. No exception leaves.
+  // Reads the next row. Returns false at the end and on an error; on an error, `error` is set. Does
+  // not throw.
   virtual bool Next(base::OrderedJson& row, std::string& error) = 0;
 
-  // Passes over rows, without reading the row groups or batches that they fill where the file
-  // allows it. False as Next is.
+  // Skips rows, where possible without reading the row groups or batches that contain them. Returns
+  // false as Next does.
   virtual bool Skip(int64_t rows, std::string& error) = 0;
 };
 
-// Of kind "parquet" or "arrow" (IPC, as a stream or a file). Null where something is wrong: then
-// `error` says what.
+// Opens a Parquet file or an Arrow file (IPC, stream or file format). Returns null on an error and
+// sets `error`.
 using OpenArrowRowsFunction = ArrowRows*(const char* path, bool parquet, std::string& error);
 inline constexpr char kOpenArrowRows[] = "MoonringOpenArrowRows";
 

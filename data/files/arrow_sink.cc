@@ -124,7 +124,7 @@ class Sink final : public ArrowSink {
   std::vector<std::unique_ptr<arrow::ArrayBuilder>> builders_;
   std::shared_ptr<arrow::io::OutputStream> file_;
   std::shared_ptr<arrow::ipc::RecordBatchWriter> writer_;
-  int64_t rows_ = 0;  // in the builders
+  int64_t rows_ = 0;  // rows in the builders
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What libmoonring_arrow.so offers to write: rows of lists of whole numbers and of booleans, as an
-// Arrow stream (IPC), which is how the datasets library keeps a data set.
+// Writing interface of libmoonring_arrow.so: rows of integer lists and booleans as an Arrow IPC
+// stream, the format in which the datasets library stores a data set.
 #ifndef MOONRING_DATA_FILES_ARROW_SINK_H_
 #define MOONRING_DATA_FILES_ARROW_SINK_H_
 
@@ -21,13 +21,14 @@ class ArrowSink {
  public:
   virtual ~ArrowSink() = default;
 
-  // One span a field; a boolean's is one number. False where something is wrong: then `error` says
-  // what. No exception leaves.
+  // Adds a row: one span per field; a boolean field has a span of one number. Returns false on an
+  // error and sets `error`. Does not throw.
   virtual bool Add(const std::vector<std::span<const int32_t>>& row, std::string& error) = 0;
   virtual bool Close(std::string& error) = 0;
 };
 
-// Null where something is wrong. `metadata`: what the schema says under "huggingface".
+// Returns null on an error and sets `error`. `metadata`: the value of the schema's metadata key
+// "huggingface".
 using OpenArrowSinkFunction = ArrowSink*(const char* path, const std::vector<ArrowField>& fields,
                                          const std::string& metadata, std::string& error);
 inline constexpr char kOpenArrowSink[] = "MoonringOpenArrowSink";

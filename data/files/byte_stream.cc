@@ -34,7 +34,7 @@ absl::Status TooShort() {
   return absl::FailedPreconditionError("is shorter than when the state was saved");
 }
 
-// zlib's own file reader takes plain files as they are.
+// zlib's file functions, which also read uncompressed files.
 class ZlibStream final : public ByteStream {
  public:
   ZlibStream(std::string path, gzFile file) : path_(std::move(path)), file_(file) {}
@@ -43,14 +43,13 @@ class ZlibStream final : public ByteStream {
   absl::StatusOr<size_t> Read(char* into, size_t room) override {
     const int read = gzread(file_, into, static_cast<unsigned>(room));
     if (read > 0)
-      return static_cast<size_t>(
-          read);  // what goes wrong after these bytes, the next call meets again
+      return static_cast<size_t>(read);  // an error after these bytes is reported by the next call
     int code = Z_OK;
     const char* text = gzerror(file_, &code);
     if (code == Z_BUF_ERROR) return CutOff("gzip");
     if (code == Z_ERRNO) return CannotRead();
     if (read == 0) return 0;
-    const absl::string_view what(text);  // "<file>: what"
+    const absl::string_view what(text);  // "<file>: message"
     const size_t colon = what.find(": ");
     return absl::InvalidArgumentError(absl::StrCat(
         "the gzip data is broken: ", colon == what.npos ? what : what.substr(colon + 2)));
@@ -101,7 +100,7 @@ class ZstdStream final : public ByteStream {
     made_ += static_cast<int64_t>(output.pos);
     if (made_ > MostTextOf(read_))
       return absl::InvalidArgumentError(absl::StrCat("the first ", read_,
-                                                     " bytes of the Zstandard data stand for "
+                                                     " bytes of the Zstandard data expand to "
                                                      "more than ",
                                                      MostTextOf(read_)));
     return output.pos;
@@ -113,7 +112,7 @@ class ZstdStream final : public ByteStream {
   std::vector<char> buffer_;
   ZSTD_inBuffer input_{nullptr, 0, 0};
   bool inside_frame_ = false;
-  bool was_full_ = false;        // the room of the last call: the decoder may hold more
+  bool was_full_ = false;        // last call filled its buffer, so the decoder may have more output
   int64_t read_ = 0, made_ = 0;  // bytes
 };
 

@@ -1,10 +1,10 @@
-// The bytes of a file, decompressed where it is gzip or Zstandard: told by its first bytes,
-// whatever its name. Several compressed members one after another are one text, as gzip and zstd
-// themselves take them.
+// Reads the bytes of a file and decompresses gzip and Zstandard, which are detected by the first
+// bytes and not by the name. Several compressed members or frames in a row are concatenated, as by
+// the gzip and zstd programs.
 //
-// Fails where the file cannot be opened or read, or its compressed data is broken or cut off;
-// messages leave the file's name to the caller. Cost: one pass; Skip jumps in a plain file and
-// reads in a compressed one.
+// Fails if the file cannot be opened or read, or if its compressed data is corrupt or truncated.
+// Error messages do not contain the file's name; the caller adds it. Cost: one pass. Skip seeks in
+// a plain file, and reads a compressed one.
 #ifndef MOONRING_DATA_FILES_BYTE_STREAM_H_
 #define MOONRING_DATA_FILES_BYTE_STREAM_H_
 
@@ -23,10 +23,10 @@ class ByteStream {
   static absl::StatusOr<std::unique_ptr<ByteStream>> Open(const std::string& path);
   virtual ~ByteStream() = default;
 
-  // How many bytes were read into `into`, at most `room`; 0 at the end alone.
+  // Reads at most `room` bytes into `into` and returns their number; 0 only at the end.
   virtual absl::StatusOr<size_t> Read(char* into, size_t room) = 0;
 
-  // Passes over that many bytes. Fails where there are fewer.
+  // Skips that many bytes. Fails if the rest of the file is shorter.
   virtual absl::Status Skip(int64_t bytes);
 };
 

@@ -13,7 +13,7 @@
 namespace moonring::data {
 namespace {
 
-// pandas 2's texts for a value that is missing.
+// The cell texts that pandas 2 reads as missing values.
 constexpr absl::string_view kNull[] = {
     "",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
@@ -33,7 +33,7 @@ absl::Status CsvReader::ReadHeader() {
   RETURN_IF_ERROR(TakeRecord(0).status());
   const absl::flat_hash_set<absl::string_view> given(cells_.begin(), cells_.end());
   absl::flat_hash_set<std::string> taken;
-  absl::flat_hash_map<std::string, int> last;  // the number behind a name that is there twice
+  absl::flat_hash_map<std::string, int> last;  // last suffix number used for a repeated column name
   for (size_t i = 0; i < cells_.size(); ++i) {
     const std::string name = cells_[i].empty() ? absl::StrCat("Unnamed: ", i) : cells_[i];
     std::string unique = name;
@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<Row>> CsvReader::Next() {
   return row;
 }
 
-// The next record that is not blank into cells_; false at the end of the file.
+// Reads the next non-blank record into cells_; returns false at the end of the file.
 absl::StatusOr<bool> CsvReader::TakeRecord(int64_t row) {
   file_->BeginRow();
   do {

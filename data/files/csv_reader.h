@@ -1,15 +1,16 @@
-// The rows of a .csv file, as pandas.read_csv splits them: the first record names the columns, each
-// further one is a row {name: cell}.
+// Reads the rows of a .csv file like pandas.read_csv: the first record has the column names, each
+// further record is a row {name: cell}.
 //
-// Cells are separated by commas, records by \n, \r\n or \r. A cell that begins with '"' goes to the
-// next lone '"' ("" is one quote), commas and line ends included; a quote elsewhere is a character
-// like others. Blank lines are passed over. Cells stay texts, whatever they look like, but for
-// those that pandas takes for null (empty, NA, NaN, null, None, ...; quoted too), as are the cells
-// that a short record lacks. A column without a name is `Unnamed: N`, a second `x` is `x.1`.
+// Cells are separated by commas, records by \n, \r\n or \r. A cell that begins with '"' extends to
+// the next single '"' ("" is an escaped quote) and may contain commas and line ends; a quote
+// elsewhere is an ordinary character. Blank lines are skipped. Cells are strings, even if they look
+// like numbers, except for the texts that pandas reads as missing values (empty, NA, NaN, null,
+// None, ...; also when quoted), which are null. Missing cells of a short record are null too. A
+// column without a name is called `Unnamed: N`, a second column `x` is called `x.1`.
 //
-// Fails with `FILE:LINE (row N): what is wrong` (row 0 is the header): a record of more cells than
-// there are columns, a quote that never closes, a cell that is not UTF-8; and as TextFile does.
-// Cost: one pass, one record in memory.
+// Errors have the form `FILE:LINE (row N): message` (row 0 is the header): a record with more cells
+// than columns, an unterminated quote, a cell that is not UTF-8; and TextFile's errors. Cost: one
+// pass, one record in memory.
 #ifndef MOONRING_DATA_FILES_CSV_READER_H_
 #define MOONRING_DATA_FILES_CSV_READER_H_
 
@@ -42,9 +43,9 @@ class CsvReader final : public TextRowReader {
   absl::Status TakeCell(int64_t row);
 
   std::vector<std::string> columns_;
-  std::vector<std::string> cells_;  // of the record at hand
-  int64_t line_ = 0;                // where it begins
-  bool quoted_ = false;             // a cell of it is
+  std::vector<std::string> cells_;  // of the current record
+  int64_t line_ = 0;                // line where the record begins
+  bool quoted_ = false;             // whether one of its cells is quoted
 };
 
 }  // namespace moonring::data

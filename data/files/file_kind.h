@@ -1,5 +1,6 @@
-// What a data file holds, by the ending of its name: .json and .jsonl (one kind), .csv, .txt,
-// .parquet, .arrow. The first three may be compressed and have a second ending, .gz or .zst.
+// The kind of a data file, by the extension of its name: .json and .jsonl (one kind), .csv, .txt,
+// .parquet, .arrow. JSON, CSV and text files may be compressed, with a second extension .gz or
+// .zst.
 #ifndef MOONRING_DATA_FILES_FILE_KIND_H_
 #define MOONRING_DATA_FILES_FILE_KIND_H_
 
@@ -14,7 +15,7 @@ enum class FileKind { kJson, kCsv, kText, kParquet, kArrow };
 inline constexpr char kFileEndings[] =
     ".json, .jsonl, .csv and .txt (plain or with .gz or .zst behind), .parquet and .arrow";
 
-// Nothing where the ending is another one.
+// The kind by the path's extension; nullopt for other extensions.
 std::optional<FileKind> KindOfFile(absl::string_view path);
 
 }  // namespace moonring::data

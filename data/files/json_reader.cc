@@ -17,10 +17,10 @@ constexpr int kEnd = TextFile::kEnd;
 
 bool IsBlank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// None of its three bytes begins a value.
+// The three bytes of a UTF-8 byte order mark. None of them can begin a JSON value.
 bool IsOfByteOrderMark(int c) { return c == 0xEF || c == 0xBB || c == 0xBF; }
 
-// The parser's own words without its place, which is one inside the row.
+// The parser's message without its position, which is relative to the row.
 std::string Complaint(const nlohmann::json::exception& error) {
   std::string text = error.what();
   const size_t column = text.find(", column ");
@@ -30,7 +30,7 @@ std::string Complaint(const nlohmann::json::exception& error) {
   } else if (const size_t end = text.find("] "); end != std::string::npos) {
     text = text.substr(end + 2);
   }
-  constexpr size_t kLongest = 300;  // it quotes what it read last, which may be a whole book
+  constexpr size_t kLongest = 300;  // the message quotes the last token, which may be very long
   if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
@@ -79,8 +79,8 @@ absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   return row;
 }
 
-// Reads the separator before an element, or from one array to the next; false at the last one's
-// end.
+// Reads the separator before an element, or between two top-level arrays; returns false at the end
+// of the last array.
 absl::StatusOr<bool> JsonReader::BeforeElement() {
   while (file_->Peek() == ']') {
     file_->Take();
@@ -109,7 +109,8 @@ absl::StatusOr<bool> JsonReader::BeforeElement() {
   return Error(file_->position(), "the file ends inside the array: it is cut off, or lacks a ']'");
 }
 
-// False at the end of a file of values; nothing stands between them.
+// Returns false at the end of a file of concatenated values. A separator between values is an
+// error.
 absl::StatusOr<bool> JsonReader::BeforeValue() {
   if (file_->Peek() == kEnd) {
     RETURN_IF_ERROR(status());
@@ -123,8 +124,8 @@ absl::StatusOr<bool> JsonReader::BeforeValue() {
   return true;
 }
 
-// Takes the text of one value. Where it is broken this stops at or after the fault, which the
-// parser then finds.
+// Reads the text of one value into text_. If the value is malformed, stops at or after the error,
+// which the parser then reports.
 absl::Status JsonReader::TakeValue() {
   text_.clear();
   JsonValueScanner scanner;
@@ -142,14 +143,14 @@ absl::Status JsonReader::TakeValue() {
   return status();
 }
 
-// White space, and byte order marks, which stand where files were joined.
+// Skips white space, and byte order marks, which occur inside concatenated files.
 void JsonReader::PassBlanks() {
   while (IsBlank(file_->Peek()) || IsOfByteOrderMark(file_->Peek())) file_->Take();
 }
 
 absl::Status JsonReader::ParseError(TextPosition begin, const nlohmann::json::parse_error& error) {
-  // error.byte counts the characters read, the offending one included. What the text's end lacks is
-  // lacking behind its last word.
+  // error.byte counts the characters read, including the offending one. If the text ends too early,
+  // the error is placed after its last non-blank character.
   const size_t read = error.byte > 0 ? error.byte - 1 : 0,
                end = text_.find_last_not_of(" \t\r\n") + 1;
   const size_t good = read < text_.size() ? read : end;

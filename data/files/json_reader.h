@@ -1,13 +1,14 @@
-// The rows of a .json or .jsonl file: one row is in memory at a time, however large the file.
+// Reads the rows of a .json or .jsonl file, with one row in memory at a time however large the
+// file.
 //
-// A file whose first character is '[' is an array, or several one after another, each element a
-// row; any other holds JSON values one after another, a row each, wherever lines end: one a line,
-// several, or one over several lines; whatever its name ends in. NaN, Infinity and -Infinity are
-// numbers, as in Python. Of a key that is there twice the last value counts, as there too.
+// A file whose first character is '[' is an array of rows, or several arrays one after another. Any
+// other file is a sequence of JSON values, one row each; line ends are not significant. The file's
+// extension does not matter. NaN, Infinity and -Infinity are accepted as numbers, and the last one
+// of several equal keys counts, as in Python.
 //
-// Fails with `FILE:LINE:COLUMN (row N): what is wrong` (all from 1, columns in characters), and as
-// TextFile does. Cost: one pass, one parse a row; a state holds the byte offset, so Seek does not
-// read again what was read (but for compressed files).
+// Errors have the form `FILE:LINE:COLUMN (row N): message` (all from 1, columns in characters); and
+// TextFile's errors. Cost: one pass, one parse per row. A state contains the byte offset, so Seek
+// does not reread earlier rows, except in compressed files.
 #ifndef MOONRING_DATA_FILES_JSON_READER_H_
 #define MOONRING_DATA_FILES_JSON_READER_H_
 
@@ -48,8 +49,8 @@ class JsonReader final : public TextRowReader {
   absl::Status Error(const TextPosition& at, absl::string_view what) const;
 
   bool is_array_ = false;
-  bool begins_ = true;  // an array: no element of it was read
-  std::string text_;    // of the row at hand
+  bool begins_ = true;  // array: no element has been read yet
+  std::string text_;    // text of the current row
 };
 
 }  // namespace moonring::data

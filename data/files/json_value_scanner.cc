@@ -54,7 +54,7 @@ bool JsonValueScanner::Take(char c) {
 }
 
 bool JsonValueScanner::TakeInString(char c) {
-  if (c == '\n') return true;  // no string holds a bare line feed: its closing quote is missing
+  if (c == '\n') return true;  // strings cannot contain a line feed: the closing quote is missing
   if (is_escaped_) {
     is_escaped_ = false;
   } else if (c == '\\') {

@@ -1,8 +1,9 @@
-// Finds where a JSON value ends in a longer text, one character at a time, without parsing it.
+// Finds the end of a JSON value in a longer text, one character at a time, without parsing it.
 //
-// The scanner also stops after a bracket, comma, colon, string or word that cannot come next in the
-// value: a missing bracket is noticed a few characters into the next value, not at the end of the
-// file. The caller then parses the text up to there, and the parser reports the error.
+// The scanner also stops after a bracket, comma, colon, string or word that is not allowed at this
+// position, so that a missing bracket is noticed a few characters into the next value instead of at
+// the end of the file. The caller then parses the text read so far, and the parser reports the
+// error.
 #ifndef MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
 #define MOONRING_DATA_FILES_JSON_VALUE_SCANNER_H_
 
@@ -13,13 +14,14 @@ namespace moonring::data {
 
 class JsonValueScanner {
  public:
-  // Whether the value ended before `c`: a number or a word ends where something else begins.
+  // Whether the value ended before `c`. Numbers and words end where another token begins.
   bool EndsBefore(char c) const;
 
-  // Takes the next character, which EndsBefore denies; whether it is the last one.
+  // Takes the next character, for which EndsBefore has returned false. Returns whether it is the
+  // last one of the value.
   bool Take(char c);
 
-  // At least as many as the text so far has values (row_limits.h).
+  // An upper bound of the number of values in the text so far (row_limits.h).
   int64_t values() const { return values_; }
 
  private:
@@ -31,10 +33,10 @@ class JsonValueScanner {
   bool Wants(Next one, Next other) const { return next_ == one || next_ == other; }
 
   int64_t values_ = 1;
-  std::string open_;  // the brackets around the next character
+  std::string open_;  // the open brackets around the next character
   Next next_ = Next::kValue;
   bool in_string_ = false, is_escaped_ = false, is_key_ = false, in_word_ = false;
-  bool is_broken_ = false;  // the string or word at hand is none that the value goes on with
+  bool is_broken_ = false;  // the current string or word is not allowed here
 };
 
 }  // namespace moonring::data

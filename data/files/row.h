@@ -1,4 +1,4 @@
-// A row of a data set as its file holds it: a JSON value, and where it stands.
+// A row of a data set: its JSON value, file, number and line.
 #ifndef MOONRING_DATA_FILES_ROW_H_
 #define MOONRING_DATA_FILES_ROW_H_
 
@@ -10,14 +10,13 @@
 namespace moonring::data {
 
 struct Row {
-  OrderedJson value;  // its keys in the file's order
+  OrderedJson value;  // keys in the file's order
   std::string file;
-  int64_t number = 0;  // in its file, from 1
-  int64_t line = 0;    // where it begins, from 1; 0 in a file that has no lines
+  int64_t number = 0;  // number in its file, from 1
+  int64_t line = 0;    // line where it begins, from 1; 0 if the file has no lines
 };
 
-// `FILE:LINE (row NUMBER)`, or `FILE (row NUMBER)` where there are no lines: how messages name a
-// row.
+// `FILE:LINE (row NUMBER)`, or `FILE (row NUMBER)` if the file has no lines; used in messages.
 std::string Where(const Row& row);
 
 }  // namespace moonring::data

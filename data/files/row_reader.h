@@ -1,7 +1,7 @@
-// The rows of one open file, in their order: what a reader of each kind of file is.
+// Interface of the readers of all file kinds: iterates over the rows of one open file, in order.
 //
-// Next() gives nothing at the end and ever after. After an error a reader need not recover.
-// Messages name the file and the row or its line.
+// Next() returns nullopt at the end, also when called again. After an error, a reader may be
+// unusable. Error messages name the file and the row or its line.
 #ifndef MOONRING_DATA_FILES_ROW_READER_H_
 #define MOONRING_DATA_FILES_ROW_READER_H_
 
@@ -17,7 +17,8 @@ namespace moonring::data {
 
 class RowReader {
  public:
-  // Where to go on; `rows` were handed out. A file without lines is at its beginning for ever.
+  // A position to resume from, after `rows` rows were returned. In a file without lines, `position`
+  // stays at the beginning.
   struct State {
     TextPosition position;
     int64_t rows = 0;
@@ -28,7 +29,7 @@ class RowReader {
 
   virtual absl::StatusOr<std::optional<Row>> Next() = 0;
   virtual State state() const = 0;
-  // Goes to a state of the same file, on a reader that has just been opened.
+  // Moves a newly opened reader to a state of the same file.
   virtual absl::Status Seek(const State& state) = 0;
 };
 

@@ -46,7 +46,7 @@ absl::StatusOr<std::optional<Row>> RowSource::Next() {
     last_ = place();
     ASSIGN_OR_RETURN(std::optional<Row> row, reader_->Next());
     if (row.has_value()) return row;
-    if (file_ + 1 == files_.size()) break;  // keeps the reader: its state says that it has ended
+    if (file_ + 1 == files_.size()) break;  // keeps the reader, whose state records the end
     ASSIGN_OR_RETURN(reader_, OpenReader(files_[file_ + 1]));
     ++file_;
   }
@@ -78,7 +78,7 @@ absl::Status RowSource::LoadState(absl::string_view state) {
   const nlohmann::json at = saved.value("at", nlohmann::json::array());
   bool whole = at.is_array() && at.size() == 5 && saved["file"].is_number_unsigned() &&
                saved["file"] < files_.size();
-  constexpr int64_t kMost = int64_t{1} << 62;  // what is counted on from them must not overflow
+  constexpr int64_t kMost = int64_t{1} << 62;  // bound that prevents overflow in later additions
   for (const nlohmann::json& number : at)
     whole = whole && number.is_number_integer() && number >= 0 && number < kMost;
   if (!whole) return absl::InvalidArgumentError("row_source: the saved state is broken");

@@ -1,8 +1,8 @@
-// The rows of a data set's files, one file after another in the order given, each by the reader of
-// its kind (data/files/file_kind.h).
+// Iterates over the rows of a data set's files, one file after another in the given order, with the
+// reader of each file's kind (data/files/file_kind.h).
 //
-// Fails where a file's kind is unknown, and as its reader does. Cost: one open file, one row (of
-// .parquet and .arrow: one batch) in memory.
+// Fails if a file's kind is unknown; otherwise with the readers' errors. Cost: one open file and
+// one row (.parquet and .arrow: one batch) in memory.
 #ifndef MOONRING_DATA_FILES_ROW_SOURCE_H_
 #define MOONRING_DATA_FILES_ROW_SOURCE_H_
 
@@ -22,8 +22,8 @@
 
 namespace moonring::data {
 
-// Where a row of several files begins: enough to go there without reading what comes before it (but
-// for compressed files).
+// The position of a row in several files. Seeking to it does not read earlier rows, except in
+// compressed files.
 struct RowPlace {
   size_t file = 0;
   RowReader::State at;
@@ -37,10 +37,10 @@ class RowSource final : public Source<Row> {
   std::string SaveState() const override;
   absl::Status LoadState(absl::string_view state) override;
 
-  // Of the next row, and of the one that was handed out last.
+  // The position of the next row, and of the row returned last.
   RowPlace place() const;
   const RowPlace& last_place() const { return last_; }
-  // To a place in these files. Where that fails the source is unchanged.
+  // Moves to a position in these files. If that fails, the source is unchanged.
   absl::Status Seek(const RowPlace& place);
 
  private:
@@ -48,7 +48,7 @@ class RowSource final : public Source<Row> {
 
   std::vector<std::string> files_;
   size_t file_ = 0;
-  std::unique_ptr<RowReader> reader_;  // of files_[file_]; none where there is no file
+  std::unique_ptr<RowReader> reader_;  // reader of files_[file_]; null if there are no files
   RowPlace last_;
 };
 

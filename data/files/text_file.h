@@ -1,8 +1,8 @@
-// A text file, byte by byte, plain or compressed (data/files/byte_stream.h), with the place of each
-// byte. A UTF-8 byte order mark is passed over.
+// Reads a text file byte by byte, plain or compressed (data/files/byte_stream.h), and tracks
+// offset, line and column. A UTF-8 byte order mark is skipped.
 //
-// What goes wrong while Peek() reads makes it kEnd and stays in failed(). Open fails, naming the
-// file, where it cannot be opened or begins as UTF-16 does.
+// After a read error, Peek() returns kEnd and failed() is true. Open fails, with the file's name,
+// if the file cannot be opened or begins with a UTF-16 byte order mark.
 #ifndef MOONRING_DATA_FILES_TEXT_FILE_H_
 #define MOONRING_DATA_FILES_TEXT_FILE_H_
 
@@ -26,30 +26,30 @@ class TextFile {
 
   static absl::StatusOr<std::unique_ptr<TextFile>> Open(std::string path);
 
-  // A row begins here: reading more than kMostRowBytes (row_limits.h) from here on fails.
+  // Begins a row: reading more than kMostRowBytes (row_limits.h) from here on fails.
   void BeginRow() { row_begins_ = position_.offset; }
 
-  // The next byte, or kEnd.
+  // The next byte, or kEnd, without consuming it.
   int Peek() {
     return next_ < buffer_.size() || Fill() ? static_cast<unsigned char>(buffer_[next_]) : kEnd;
   }
-  // Passes it; Peek() was not kEnd.
+  // Consumes the byte that Peek() returned, which was not kEnd.
   void Take() { position_.Advance(static_cast<unsigned char>(buffer_[next_++])); }
-  // Passes \n, \r\n or \r, where one is next.
+  // Consumes \n, \r\n or \r, if one is next.
   void TakeLineEnd();
 
   const std::string& path() const { return path_; }
   const TextPosition& position() const { return position_; }
   bool failed() const { return !status_.ok(); }
 
-  // What went wrong while row `row` was read, with file, line and row; OK where nothing did.
+  // The read error, if any, with file, line and row `row`; otherwise OK.
   absl::Status status(int64_t row) const;
-  // `FILE:LINE (row ROW): what`, INVALID_ARGUMENT.
+  // The error `FILE:LINE (row ROW): what`, INVALID_ARGUMENT.
   absl::Status Error(int64_t line, int64_t row, absl::string_view what) const;
-  // An Error where `text`, which is of that row, is not UTF-8.
+  // An Error if `text`, which is from that row, is not UTF-8.
   absl::Status CheckUtf8(absl::string_view text, int64_t line, int64_t row) const;
 
-  // Goes to a position of the same file, after Open.
+  // Moves to a position of the same file, right after Open.
   absl::Status Seek(const TextPosition& position);
 
  private:
@@ -60,7 +60,7 @@ class TextFile {
   std::string path_;
   std::unique_ptr<ByteStream> stream_;
   std::string buffer_;
-  size_t next_ = 0;  // in buffer_
+  size_t next_ = 0;  // index in buffer_
   TextPosition position_;
   int64_t row_begins_ = 0;
   bool at_end_ = false;

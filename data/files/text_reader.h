@@ -1,7 +1,7 @@
-// The rows of a .txt file: each line is {"text": LINE}, an empty one too. Lines end with \n, \r\n
-// or \r, the last one perhaps with the file.
+// Reads the rows of a .txt file: each line, empty ones included, is a row {"text": LINE}. Lines end
+// with \n, \r\n or \r; the last one may end with the file.
 //
-// Fails with `FILE:LINE (row N): what is wrong` where a line is not UTF-8, and as TextFile does.
+// Fails with `FILE:LINE (row N): message` if a line is not UTF-8; otherwise with TextFile's errors.
 #ifndef MOONRING_DATA_FILES_TEXT_READER_H_
 #define MOONRING_DATA_FILES_TEXT_READER_H_
 

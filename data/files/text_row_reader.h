@@ -1,5 +1,5 @@
-// What the readers of texts share: the file, how many rows were handed out, and the way back to a
-// place.
+// Base class of the readers of text files: keeps the file and the number of rows returned, and
+// seeks.
 #ifndef MOONRING_DATA_FILES_TEXT_ROW_READER_H_
 #define MOONRING_DATA_FILES_TEXT_ROW_READER_H_
 

@@ -30,7 +30,8 @@ absl::Status AppendHistory(const OrderedJson& row, const Column& column,
   return absl::OkStatus();
 }
 
-// The answer under `column` to `converted.answers`; without one the row is skipped.
+// Appends the answer in `column` to `converted.answers`. If it is null, the row is marked as
+// skipped.
 absl::Status AppendAnswerText(const OrderedJson& row, const Column& column,
                               ConvertedRow& converted) {
   ASSIGN_OR_RETURN(std::optional<std::string> answer, TextField(row, column));

@@ -1,4 +1,4 @@
-// Rows of the alpaca format -> conversations.
+// Converts rows of the alpaca format to conversations.
 //
 //   sft   {"instruction": "Sum up.", "input": "Text", "output": "Short.", "system": "Be brief.",
 //         "history": [["Hi", "Hello"]]}
@@ -6,11 +6,11 @@
 //   dpo   {"instruction": "Q", "chosen": "good", "rejected": "bad"}
 //   kto   {"instruction": "Q", "output": "A", "kto_tag": true}
 //
-// `tools` is a JSON array as text. The history's pairs come first, then prompt and query joined by
-// a line feed (an empty one is left out, both empty is an empty message), then the answer. A key
-// that a row lacks is null. A row whose answer, tag, or one of its two answers is null is skipped;
-// an empty answer is one. Fails where a value has a wrong type, naming the key; the caller adds
-// file and row.
+// `tools` is a string with a JSON array. The conversation consists of the history's pairs, then
+// prompt and query joined by a line feed (an empty one is omitted; if both are empty, so is the
+// message), then the answer. Missing keys are null. A row is skipped if its answer, its tag or one
+// of its two answers is null; an empty string is a valid answer. Values of a wrong type are errors
+// that name the key; the caller adds file and row.
 #ifndef MOONRING_DATA_FORMATS_ALPACA_H_
 #define MOONRING_DATA_FORMATS_ALPACA_H_
 

@@ -13,7 +13,7 @@ namespace {
 
 absl::Status WrongPart(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-// The first of these members that there is.
+// The first of `keys` that is not null in `part`, otherwise its "text".
 const OrderedJson& FirstOf(const OrderedJson& part, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
     if (const OrderedJson& value = FieldOrNull(part, key); !value.is_null()) return value;
@@ -79,15 +79,14 @@ absl::Status AppendPart(const OrderedJson& part, ContentParts& whole,
   return absl::OkStatus();
 }
 
-// Members that nothing reads.
+// Notes members of a part that are not read.
 void NotePartMembers(const OrderedJson& part, std::vector<std::string>& noted) {
   constexpr absl::string_view kRead[] = {"type",      "text",    "value", "thinking",
                                          "reasoning", "refusal", "name",  "input"};
   if (!part.is_object()) return;
   for (const auto& [key, value] : part.items()) {
     if (!absl::c_linear_search(kRead, key) && SaysSomething(value))
-      NoteOnce(absl::StrCat("with '", key, "' in a part of a message, which is passed over"),
-               noted);
+      NoteOnce(absl::StrCat("with '", key, "' in a part of a message, which is ignored"), noted);
   }
 }
 

@@ -1,4 +1,4 @@
-// A row as a format reads it: a conversation, and what a stage of training wants beside it.
+// A row converted to a conversation, with the other data that the training stage needs.
 #ifndef MOONRING_DATA_FORMATS_CONVERTED_ROW_H_
 #define MOONRING_DATA_FORMATS_CONVERTED_ROW_H_
 
@@ -10,20 +10,21 @@
 
 namespace moonring::data {
 
-// By stage:
+// The contents depend on the stage:
 //
 //   pretraining  the text is the first message
 //   supervised   the conversation ends with the answer
-//   pairs        it ends with what is to be answered; answers are {chosen, rejected}
-//   feedback     it ends with what is to be answered; answers are {answer}
-//   prompts      it ends with what is to be answered
+//   pairs        the conversation ends with the prompt; answers are {chosen, rejected}
+//   feedback     the conversation ends with the prompt; answers are {answer}
+//   prompts      the conversation ends with the prompt
 struct ConvertedRow {
   Conversation conversation;
-  // feedback: also of a row left out for want of a tag, where it has one
+  // feedback: set even if the row is skipped because it has no tag
   std::vector<Message> answers;
-  std::optional<bool> desirable;   // feedback
-  std::string skipped;             // why the row is left out; empty where it is not
-  std::vector<std::string> noted;  // what is told of such rows with their count: "with ..."
+  std::optional<bool> desirable;  // feedback
+  std::string skipped;            // why the row is skipped; empty if it is not
+  // notes that are reported with the number of such rows: "with ..."
+  std::vector<std::string> noted;
 };
 
 }  // namespace moonring::data

@@ -25,7 +25,7 @@ constexpr RowFormat kFormats[] = {
     {"openai", &ConvertOpenai},
 };
 
-// The names of all columns of the description, whether this stage reads them or not.
+// The names of all columns in the description, including those that this stage does not read.
 std::vector<std::string> NamedColumns(const DatasetDescription& description) {
   const Columns& c = description.columns;
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// The formats of rows by name: what "formatting" of dataset_info.json may be. Adding one: a row of
-// the table in format_table.cc, and its library in this folder's BUILD.
+// The table of row formats by name, the allowed values of "formatting" in dataset_info.json. To add
+// a format, add a row to the table in format_table.cc and a library to this folder's BUILD.
 #ifndef MOONRING_DATA_FORMATS_FORMAT_TABLE_H_
 #define MOONRING_DATA_FORMATS_FORMAT_TABLE_H_
 
@@ -16,7 +16,8 @@ namespace moonring::data {
 
 std::vector<std::string> RowFormatNames();
 
-// By the description's format, which is one of these. Fails where the format refuses the row.
+// Converts a row with the description's format, which must be in the table. Fails if the format
+// rejects the row.
 absl::StatusOr<ConvertedRow> ConvertRow(const OrderedJson& row,
                                         const DatasetDescription& description, Stage stage);
 

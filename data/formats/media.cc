@@ -27,7 +27,7 @@ absl::Status RefuseMedia(const OrderedJson& row, const Columns& columns) {
   } kinds[] = {{columns.images, "an image", "<image>"},
                {columns.videos, "a video", "<video>"},
                {columns.audios, "sound", "<audio>"}};
-  if (!row.is_object()) return absl::OkStatus();  // the format says so
+  if (!row.is_object()) return absl::OkStatus();  // reported by the row's format
   for (const auto& [column, one, tag] : kinds) {
     if (!column.has_value()) continue;
     const OrderedJson* media = FindField(row, column);

@@ -1,5 +1,5 @@
-// Images, videos and sound of a row. Models read text alone here, so a row that has one is refused;
-// one whose columns for them are empty is a text like any other.
+// Rejects rows with images, videos or audio, because only text models are supported. Rows whose
+// media columns are empty are accepted.
 #ifndef MOONRING_DATA_FORMATS_MEDIA_H_
 #define MOONRING_DATA_FORMATS_MEDIA_H_
 
@@ -9,10 +9,10 @@
 
 namespace moonring::data {
 
-// UNIMPLEMENTED where one of the description's columns for them holds something; where none does
-// and the row's texts have a place for one (<image>, <video>, <audio>), INVALID_ARGUMENT, as
-// LLaMA-Factory, which counts both. Without such a column those are words. The caller adds file and
-// row.
+// UNIMPLEMENTED if one of the description's media columns is not empty. INVALID_ARGUMENT if such a
+// column is empty but a text of the row has its placeholder (<image>, <video>, <audio>):
+// LLaMA-Factory compares their numbers too. Without the column, a placeholder is ordinary text. The
+// caller adds file and row.
 absl::Status RefuseMedia(const OrderedJson& row, const Columns& columns);
 
 }  // namespace moonring::data

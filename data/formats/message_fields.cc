@@ -16,14 +16,14 @@ constexpr absl::string_view kThoughts[] = {"reasoning_content", "reasoning", "th
 constexpr absl::string_view kOfAnswers[] = {"tool_calls", "function_call", "refusal"};
 constexpr absl::string_view kMedia[] = {"images", "image", "image_url", "videos",     "video",
                                         "audios", "audio", "video_url", "input_audio"};
-// Columns that the descriptions of other data sets name, or other programs read unasked.
+// Columns that other data sets' descriptions name, or that other programs read by default.
 constexpr absl::string_view kTelling[] = {"tools", "functions", "system", "history", "images",
                                           "image", "videos",    "video",  "audios",  "audio"};
 
 constexpr char kNulls[] =
-    "with nulls in tool calls or tools, read as if they were not there (Arrow has them for what "
-    "other rows have)";
-constexpr char kTexts[] = "with the arguments of a call as a JSON text, read as what it says";
+    "with nulls in tool calls or tools, which are ignored (Arrow has them for fields of other "
+    "rows)";
+constexpr char kTexts[] = "with the arguments of a call as a string of JSON, which is parsed";
 
 absl::Status Wrong(absl::string_view field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("'", field, "' ", what));
@@ -53,7 +53,7 @@ bool DropNulls(OrderedJson& value) {
   return any;
 }
 
-// The value of a mark; none where it says nothing.
+// The value of a training mark; nullopt for null and NaN.
 absl::StatusOr<LearnMark> MarkOf(absl::string_view field, const OrderedJson& value) {
   if (value.is_null() || IsNan(value)) return LearnMark();
   if (value.is_boolean()) return LearnMark(value.get<bool>());
@@ -64,11 +64,11 @@ absl::StatusOr<LearnMark> MarkOf(absl::string_view field, const OrderedJson& val
     if (word == "false" || word == "0") return LearnMark(false);
   }
   return Wrong(field, absl::StrCat("is ", PythonJson(value).substr(0, 60),
-                                   ": a message is learnt (1, true) or it is not (0, false), by no "
-                                   "other measure; write one of these"));
+                                   ": a message is trained (1, true) or it is not (0, false); "
+                                   "write one of these"));
 }
 
-// A thought, or a part of one.
+// The reasoning text of a value, or of one element of a list.
 absl::StatusOr<std::string> ThoughtOf(absl::string_view field, const OrderedJson& value) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
@@ -89,7 +89,7 @@ absl::StatusOr<std::string> ThoughtOf(absl::string_view field, const OrderedJson
   return text;
 }
 
-// A value, or what it says where it is a JSON text.
+// The value itself, or if it is a string, the JSON value in it.
 absl::StatusOr<OrderedJson> Bare(const OrderedJson& value, absl::string_view field) {
   if (!value.is_string()) return value;
   ASSIGN_OR_RETURN(OrderedJson said, ParseOrderedJson(value.get<std::string>()), "'", field,
@@ -101,11 +101,11 @@ void NoteMembers(const OrderedJson& object, absl::Span<const absl::string_view> 
                  std::vector<std::string>& noted) {
   for (const auto& [key, value] : object.items()) {
     if (!IsIn(read, key) && SaysSomething(value))
-      NoteOnce(absl::StrCat("with '", key, "' in a tool call, which is passed over"), noted);
+      NoteOnce(absl::StrCat("with '", key, "' in a tool call, which is ignored"), noted);
   }
 }
 
-// One call, bare.
+// Normalizes one call to {"name", "arguments"}.
 absl::StatusOr<OrderedJson> CallOf(const OrderedJson& given, absl::string_view field,
                                    std::vector<std::string>& noted) {
   ASSIGN_OR_RETURN(const OrderedJson call, Bare(given, field));
@@ -157,8 +157,8 @@ absl::StatusOr<LearnMark> ReadMark(const OrderedJson& message) {
     if (!said.has_value()) continue;
     if (mark.has_value() && mark != said)
       return Wrong(by, absl::StrCat("and '", field,
-                                    "' are at odds: whether the message is learnt "
-                                    "must be said once"));
+                                    "' contradict each other: whether the message is "
+                                    "trained must be stated once"));
     mark = said;
     by = field;
   }
@@ -195,7 +195,7 @@ absl::StatusOr<OrderedJson> ReadCalls(const OrderedJson& message, std::vector<st
   }
   if (!SaysSomething(one)) return calls;
   if (!calls.empty()) {
-    NoteOnce("with 'function_call' beside 'tool_calls' in a message, which is passed over", noted);
+    NoteOnce("with 'function_call' next to 'tool_calls' in a message, which is ignored", noted);
     return calls;
   }
   ASSIGN_OR_RETURN(OrderedJson bare, CallOf(one, "function_call", noted));
@@ -212,7 +212,7 @@ absl::Status NoteOthers(const OrderedJson& message, absl::Span<const std::string
       return absl::UnimplementedError(absl::StrCat("'", key,
                                                    "' has an image, a video or sound; models read "
                                                    "text alone here"));
-    NoteOnce(absl::StrCat("with '", key, "' in a message, which is passed over"), noted);
+    NoteOnce(absl::StrCat("with '", key, "' in a message, which is ignored"), noted);
   }
   return absl::OkStatus();
 }
@@ -224,7 +224,7 @@ void NoteColumns(const OrderedJson& row, absl::Span<const std::string> read,
     if (absl::c_linear_search(read, key) || !SaysSomething(value)) continue;
     if (!IsIn(kTelling, key) && !IsIn(kMarks, key) && !IsIn(kThoughts, key)) continue;
     NoteOnce(absl::StrCat("with the column '", key,
-                          "', which the description's 'columns' do not name: it is passed over"),
+                          "', which the description's 'columns' do not name: it is ignored"),
              noted);
   }
 }

@@ -1,8 +1,9 @@
-// What a message may say beside its role and its text, field by field. docs/data.md has the table
-// of them.
+// Reads the fields of a message other than role and text: training marks, reasoning, tool calls.
+// docs/data.md has the table of fields.
 //
-// `noted` gets, once a row, what is told of such rows with their count (ConvertedRow::noted). All
-// fail with INVALID_ARGUMENT, naming the field; the caller adds the message.
+// `noted` collects notes, each at most once per row, that are reported with the number of such rows
+// (ConvertedRow::noted). All functions fail with INVALID_ARGUMENT and name the field; the caller
+// adds the message.
 #ifndef MOONRING_DATA_FORMATS_MESSAGE_FIELDS_H_
 #define MOONRING_DATA_FORMATS_MESSAGE_FIELDS_H_
 
@@ -18,37 +19,37 @@
 
 namespace moonring::data {
 
-// Adds `what`, where it is not there.
+// Adds `what` unless it is already in `noted`.
 void NoteOnce(std::string what, std::vector<std::string>& noted);
 
-// Whether a field says something: null and what is empty do not.
+// False for null and for empty values.
 bool SaysSomething(const OrderedJson& value);
 
-// The value without object members that are null, at any depth (nulls in lists stay): an Arrow
-// table gives each object the members of all rows' objects, null where the row had none.
+// The value without object members that are null, at any depth (nulls in lists stay). An Arrow
+// table gives every object the members of all rows' objects, with null for the missing ones.
 OrderedJson WithoutNulls(const OrderedJson& value, std::vector<std::string>& noted);
 
-// weight (OpenAI), loss (ms-swift), trainable, train, training (Axolotl), loss_weight
-// (LLaMA-Factory 1.0), loss_mask: 1 or true is learnt, 0 or false is not. Fails for any other
-// value, and where two are at odds.
+// Reads the training mark of a message: weight (OpenAI), loss (ms-swift), trainable, train,
+// training (Axolotl), loss_weight (LLaMA-Factory 1.0) or loss_mask. 1 or true: the message is
+// trained; 0 or false: it is not. Any other value, and contradictory marks, are errors.
 absl::StatusOr<LearnMark> ReadMark(const OrderedJson& message);
 
-// reasoning_content, reasoning or thinking: a text, or a list of texts and parts that have one.
-// Fails where two differ.
+// Reads reasoning_content, reasoning or thinking: a string, or a list of strings and of objects
+// with a text. Fails if two of these fields differ.
 absl::StatusOr<std::string> ReadThought(const OrderedJson& message);
 
-// tool_calls and OpenAI's older function_call as [{"name", "arguments"}, ..], empty where there are
-// none. Calls may be wrapped in {"type": "function", "function": ..} or not, and may be JSON texts,
-// as may the list. Other members of a call are noted and left out.
+// Reads tool_calls and OpenAI's older function_call as [{"name", "arguments"}, ..]; empty if there
+// are none. Calls may be wrapped in {"type": "function", "function": ..}; calls and the list itself
+// may be strings of JSON. Other members of a call are noted and ignored.
 absl::StatusOr<OrderedJson> ReadCalls(const OrderedJson& message, std::vector<std::string>& noted);
 
-// Notes the message's fields that are not empty and are not read: those neither in `read` nor read
-// by ReadMark nor, for an answer, by ReadThought, ReadCalls or as its `refusal`. UNIMPLEMENTED for
-// images, videos and sound.
+// Notes the non-empty fields of a message that are not read: those that are neither in `read` nor
+// read by ReadMark nor, in an answer, by ReadThought, ReadCalls or as its `refusal`. UNIMPLEMENTED
+// for images, videos and audio.
 absl::Status NoteOthers(const OrderedJson& message, absl::Span<const std::string> read, bool answer,
                         std::vector<std::string>& noted);
 
-// The same of a row's own columns, for those whose names mean something to other programs.
+// The same for the row's columns, limited to names that have a meaning in other programs.
 void NoteColumns(const OrderedJson& row, absl::Span<const std::string> read,
                  std::vector<std::string>& noted);
 

@@ -14,10 +14,10 @@ namespace {
 constexpr char kDeveloper[] =
     "with a message of the role 'developer', which is read as the system's";
 constexpr char kSharegptCalls[] =
-    "with 'tool_calls' or 'function_call' in a message, which are learnt as calls (LLaMA-Factory "
-    "passes over them in this format)";
-constexpr char kRefusal[] = "with a 'refusal' in place of an answer, which is learnt as its text";
-constexpr char kOtherRefusal[] = "with a 'refusal' beside an answer's text, which is passed over";
+    "with 'tool_calls' or 'function_call' in a message, which are trained as calls (LLaMA-Factory "
+    "ignores them in this format)";
+constexpr char kRefusal[] = "with a 'refusal' in place of an answer, which is trained as its text";
+constexpr char kOtherRefusal[] = "with a 'refusal' next to an answer's text, which is ignored";
 
 }  // namespace
 
@@ -57,7 +57,7 @@ bool MessageReader::IsSystem(const std::optional<std::string>& word) {
   return true;
 }
 
-// A text or a list of parts; none where there is none.
+// The message's text or list of parts; nullopt if it has no content.
 absl::StatusOr<std::optional<ContentParts>> MessageReader::FindContent(
     const OrderedJson& message) const {
   const OrderedJson* content = FindField(message, tags_.content_tag);
@@ -71,7 +71,7 @@ absl::StatusOr<std::optional<ContentParts>> MessageReader::FindContent(
   return std::optional(ContentParts{.text = *std::move(text)});
 }
 
-// What an answer says beside its text, into `read`.
+// Reads an answer's reasoning, calls and refusal into `read`.
 absl::Status MessageReader::ReadAnswer(const OrderedJson& message, bool has_content,
                                        ContentParts content, Message& read) {
   ASSIGN_OR_RETURN(read.thought, ReadThought(message));

@@ -1,12 +1,12 @@
-// One message of a row {role, content, ...}, by the description's tags, and what it says beside its
-// text (data/formats/message_fields.h). Fields that are not read are noted.
+// Reads one message {role, content, ...} of a row, with the key and role names in the description's
+// tags, and its other fields (data/formats/message_fields.h). Fields that are not read are noted.
 //
-// An answer that has calls becomes a function call, with its text kept beside them. An answer
-// without content has the text of its `refusal`, or an empty text where it has only a thought.
-// Where the tags do not name these words, OpenAI's role `developer` is read as the system's, and
-// its older role `function` as a tool's result.
+// An answer with calls becomes a function call and keeps its text. An answer without content takes
+// the text of its `refusal`, or an empty text if it has only reasoning. Unless the tags use these
+// names, OpenAI's role `developer` is read as the system role, and its older role `function` as a
+// tool's result.
 //
-// All fail naming `where`, the message's place, and the key.
+// Errors name `where`, the message's position, and the key.
 #ifndef MOONRING_DATA_FORMATS_MESSAGE_READER_H_
 #define MOONRING_DATA_FORMATS_MESSAGE_READER_H_
 
@@ -25,24 +25,24 @@ namespace moonring::data {
 
 class MessageReader {
  public:
-  // `openai`: the format whose tools' results are messages of their own, and whose tool_calls
-  // LLaMA-Factory reads. `noted` outlives it.
+  // `openai`: the format in which tool results are separate messages and LLaMA-Factory reads
+  // tool_calls. `noted` must outlive the reader.
   MessageReader(const Tags& tags, bool openai, std::vector<std::string>& noted)
       : tags_(tags), openai_(openai), noted_(noted) {}
 
-  // The role as the row writes it; none where it is null.
+  // The role as the row writes it; nullopt if it is null.
   absl::StatusOr<std::optional<std::string>> Word(const OrderedJson& message,
                                                   absl::string_view where) const;
 
-  // What a row's word for a role means; none for null and other words, the system's among them.
+  // Maps a row's role name to a Role; nullopt for null, unknown names and the system role.
   std::optional<Role> RoleOf(const std::optional<std::string>& word) const;
 
-  // Whether a message of that role, the first one, is the system's.
+  // Whether a first message with this role is the system message.
   bool IsSystem(const std::optional<std::string>& word);
 
   absl::StatusOr<Message> Read(const OrderedJson& message, Role role, absl::string_view where);
 
-  // Its text and mark into `conversation`.
+  // Stores the text and training mark of a system message in `conversation`.
   absl::Status ReadSystem(const OrderedJson& message, absl::string_view where,
                           Conversation& conversation);
 

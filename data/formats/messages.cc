@@ -12,10 +12,9 @@
 namespace moonring::data {
 namespace {
 
-constexpr char kUnanswered[] =
-    "that end with tools' results which nothing answers: these are left out";
+constexpr char kUnanswered[] = "that end with tool results without an answer, which are dropped";
 
-// Takes messages in, one a turn.
+// Collects messages as alternating turns.
 class Turns {
  public:
   explicit Turns(std::vector<Message>& messages) : messages_(messages) {}
@@ -30,10 +29,11 @@ class Turns {
     messages_.push_back(std::move(message));
   }
 
-  // A result of a tool that others may follow, all one message. What nothing follows is left out.
+  // Adds a tool's result. Consecutive results are joined into one message; results with no message
+  // after them are dropped.
   void AddResult(Message result) { results_.push_back(std::move(result)); }
 
-  // Of several the first one's mark counts.
+  // Joins the pending results into one message, with the training mark of the first one.
   void AddResults() {
     if (results_.empty()) return;
     constexpr char kBetween[] = "\n</tool_response>\n<tool_response>\n";
@@ -49,7 +49,7 @@ class Turns {
   std::vector<Message> results_;
 };
 
-// What is wrong with a message whose role is none that may come next.
+// The reason for skipping a row with a message whose role may not come next.
 std::string OutOfTurn(const std::optional<std::string>& word, const std::optional<Role>& role,
                       const Tags& tags) {
   if (!word.has_value())
@@ -60,8 +60,8 @@ std::string OutOfTurn(const std::optional<std::string>& word, const std::optiona
   return "whose user and assistant do not take turns";
 }
 
-// Messages `first` .. of the row into the conversation. Returns why the row is to be skipped, or
-// nothing.
+// Reads the messages from index `first` on into the conversation. Returns the reason for skipping
+// the row, or an empty string.
 absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first,
                                       const DatasetDescription& description, Stage stage,
                                       bool openai, MessageReader& reader, ConvertedRow& converted) {
@@ -83,7 +83,7 @@ absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first,
     }
   }
   if (stage == Stage::kPairs || stage == Stage::kPrompts) {
-    turns.AddResults();  // they are what is to be answered
+    turns.AddResults();  // the results belong to the prompt
   } else if (in_results) {
     NoteOnce(kUnanswered, converted.noted);
   }
@@ -108,7 +108,7 @@ absl::Status AppendAnswerMessage(const OrderedJson& row, const Column& column,
   return absl::OkStatus();
 }
 
-// The messages of a row, of which there are some.
+// Reads a non-empty list of messages into `converted.conversation`.
 absl::Status ReadConversation(const OrderedJson& row, const OrderedJson& listed,
                               const DatasetDescription& description, Stage stage, bool openai,
                               MessageReader& reader, ConvertedRow& converted) {
@@ -151,7 +151,7 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
   std::vector<Message>& messages = converted.conversation.messages;
   if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPrompts && messages.size() % 2 == 0 && !messages.empty())
-    messages.pop_back();  // the row's own answer
+    messages.pop_back();  // drops the answer in the row
   if (messages.empty()) {
     converted.skipped = "without any message";
   } else if (stage == Stage::kPrompts) {

@@ -1,18 +1,19 @@
-// What the formats share whose rows are lists of messages {role, content}: sharegpt and openai.
+// Common code of the formats whose rows are lists of messages {role, content}: sharegpt and openai.
 //
-// A leading message of the system's role is the system text; without one it is the column `system`.
-// Then what is given (the user's, or an observation: a tool's result) and what answers it (the
-// assistant's, or a function_call: JSON) take turns, and by stage:
+// A first message of the system role is the system text; otherwise the column `system` is. After
+// it, prompts (of the user, or an observation: a tool's result) alternate with answers (of the
+// assistant, or a function_call: JSON). By stage:
 //
-//   supervised, feedback   the last message is an answer: the one to learn or to judge
-//   pairs                  the last one is to be answered; 'chosen' and 'rejected' are answers
+//   supervised, feedback   the last message is the answer to train on, or to judge
+//   pairs                  the last message is a prompt; 'chosen' and 'rejected' are its answers
 //
-// A message's content is a text, or a list of parts (data/formats/content_parts.h); what it says
-// beside it is read by data/formats/message_reader.h.
+// A message's content is a string or a list of parts (data/formats/content_parts.h); its other
+// fields are read by data/formats/message_reader.h.
 //
-// A row that does not keep to it is skipped, as LLaMA-Factory 0.9.5 skips it. So is a pair one of
-// whose answers is another's message: there LLaMA-Factory warns, and trains on that answer in the
-// user's form. Fails where a value has a wrong type, naming the key; the caller adds file and row.
+// Rows of any other structure are skipped, as in LLaMA-Factory 0.9.5. Pairs with an answer that is
+// not the assistant's are skipped too; LLaMA-Factory warns and trains on that answer, formatted as
+// a user message. Values of a wrong type are errors that name the key; the caller adds file and
+// row.
 #ifndef MOONRING_DATA_FORMATS_MESSAGES_H_
 #define MOONRING_DATA_FORMATS_MESSAGES_H_
 
@@ -24,8 +25,8 @@
 
 namespace moonring::data {
 
-// How tools are told of: sharegpt's messages are one a turn. openai's results of several calls come
-// one a message: they are one turn, joined.
+// Form of tool results: in sharegpt, each message is one turn. In openai, the results of several
+// calls are separate messages, which are joined into one turn.
 enum class ToolMessages { kInTurns, kAsOpenai };
 
 absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,

@@ -14,7 +14,7 @@
 namespace moonring::data {
 namespace {
 
-// An array of tools, each an object or its JSON text.
+// An array of tools as JSON text. Each tool is an object or a string of JSON.
 absl::StatusOr<std::string> ToolsText(const OrderedJson& tools, std::vector<std::string>& noted) {
   OrderedJson listed = tools.is_array() ? tools : OrderedJson::array({tools});
   for (OrderedJson& tool : listed) {

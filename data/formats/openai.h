@@ -1,20 +1,20 @@
-// Rows of the openai format -> conversations, by the rules of formats/messages.h.
+// Converts rows of the openai format to conversations (common rules: formats/messages.h).
 //
 //   sft   {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content":
 //         "Hi"}, {"role": "assistant", "content": "Hello"}]}
 //
-// Keys and roles are what `columns` and `tags` say; their defaults are sharegpt's. An assistant's
-// tool_calls are a function call: the list of their `function` objects. Messages of the tool's role
-// that follow one another are one observation; those that end a conversation are left out, but for
-// what a pair or a prompt is to answer. `tools` is a JSON array, or one as text. (Where rows differ
-// in shape, LLaMA-Factory's table has nulls for the keys that a row lacks, and writes them; here
-// nulls in calls and tools are as if they were not there.)
+// Keys and roles are those in `columns` and `tags`; the defaults are sharegpt's. An assistant's
+// tool_calls are a function call: the list of their `function` objects. Consecutive messages of the
+// tool role are one observation. Observations at the end of a conversation are dropped, except as
+// the prompt of a pair or of a prompt row. `tools` is a JSON array, or a string of one. (If rows
+// have different members, LLaMA-Factory's table has nulls for the missing ones and writes them;
+// here nulls in calls and tools are ignored.)
 //
-// A peculiarity, copied, of rows without tools: "detailed thinking off" is the system text where a
-// row has none, and is added to it after a line feed where it says neither "detailed thinking on"
-// nor "detailed thinking off"; with tools, a line feed alone. So a template's own system text, and
-// default_system, are never used with this format. Data of the same shape described as sharegpt
-// with `tags` is free of it.
+// LLaMA-Factory's behaviour for system texts is copied. Rows without tools: if the row has no
+// system text, it is "detailed thinking off"; if the text contains neither "detailed thinking on"
+// nor "detailed thinking off", the latter is appended after a line feed. Rows with tools: a line
+// feed is appended. A template's own system text and default_system are therefore never used with
+// this format. To avoid this, describe the data as sharegpt with `tags`.
 #ifndef MOONRING_DATA_FORMATS_OPENAI_H_
 #define MOONRING_DATA_FORMATS_OPENAI_H_
 

@@ -26,7 +26,7 @@ absl::Status ReadTag(const OrderedJson& row, const Column& column, ConvertedRow&
     converted.skipped = absl::StrCat("no '", *column, "'");
     return absl::OkStatus();
   }
-  // A csv file has texts alone: these six are pandas' truth values.
+  // CSV cells are strings: these six are read as booleans, as by pandas.
   for (const char* text : {"true", "True", "TRUE", "false", "False", "FALSE"}) {
     if (*value != text) continue;
     converted.desirable = absl::ascii_tolower(text[0]) == 't';

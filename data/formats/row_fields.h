@@ -1,6 +1,6 @@
-// Single fields of a row, by the column that names them. An absent key is null, as in a table whose
-// other rows have it; so is NaN, which pandas writes for what is missing. Fails where a value has a
-// wrong type, naming the key; the caller adds file and row.
+// Reads single fields of a row by their column. A missing key is null, as in a table whose other
+// rows have it; so is NaN, which pandas writes for missing values. Values of a wrong type are
+// errors that name the key; the caller adds file and row.
 #ifndef MOONRING_DATA_FORMATS_ROW_FIELDS_H_
 #define MOONRING_DATA_FORMATS_ROW_FIELDS_H_
 
@@ -15,12 +15,12 @@
 
 namespace moonring::data {
 
-// The value, or nothing where there is no such column or it is null.
+// The value; nullptr if there is no such column or the value is null.
 const OrderedJson* FindField(const OrderedJson& row, const Column& column);
 
 absl::StatusOr<std::optional<std::string>> TextField(const OrderedJson& row, const Column& column);
 
-// KTO's mark into `converted`, whose `skipped` says so where it is null.
+// Reads the KTO tag into `converted`. If it is null, the row is marked as skipped.
 absl::Status ReadTag(const OrderedJson& row, const Column& column, ConvertedRow& converted);
 
 }  // namespace moonring::data

@@ -1,4 +1,4 @@
-// Rows of the sharegpt format -> conversations, by the rules of formats/messages.h.
+// Converts rows of the sharegpt format to conversations (common rules: formats/messages.h).
 //
 //   sft   {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}],
 //         "system": "..."}
@@ -10,8 +10,8 @@
 //          "{\"name\": \"f\", \"arguments\": {}}"}, {"from": "observation", "value": "3"}, {"from":
 //          "gpt", "value": "A"}], "tools": "[{\"name\": \"f\", ...}]"}
 //
-// `tools` is a JSON array as text. `tags` may rename keys and roles, so that {"role": "user",
-// "content": "Hi"} is read too.
+// `tools` is a string with a JSON array. `tags` can rename keys and roles, so that {"role": "user",
+// "content": "Hi"} can be read too.
 #ifndef MOONRING_DATA_FORMATS_SHAREGPT_H_
 #define MOONRING_DATA_FORMATS_SHAREGPT_H_
 

@@ -22,7 +22,8 @@ absl::StatusOr<DatasetSplit> SplitRows(int64_t rows, double val_size, int64_t se
       val_size > 1 ? std::trunc(val_size) : std::ceil(val_size * static_cast<double>(rows));
   if (held_out >= static_cast<double>(rows)) {
     return absl::InvalidArgumentError(absl::StrCat("val_size ", val_size, " holds out ", held_out,
-                                                   " of ", rows, " rows and leaves none to learn"));
+                                                   " of ", rows,
+                                                   " rows and leaves none to train on"));
   }
   const std::vector<int64_t> order = NumpyRandom(static_cast<uint64_t>(seed)).Permutation(rows);
   const auto border = order.begin() + static_cast<int64_t>(held_out);

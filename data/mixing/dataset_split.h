@@ -1,11 +1,11 @@
-// Which rows are held out for evaluation: LLaMA-Factory 0.9.5's val_size, which is datasets'
-// train_test_split.
+// Splits rows into a training and a validation set: LLaMA-Factory 0.9.5's val_size, which calls
+// train_test_split of the datasets library.
 //
-//   n_held_out = val_size rows where it is above 1 (its fraction cut off), else ceil(val_size x n)
+//   n_held_out = floor(val_size) rows if val_size > 1, otherwise ceil(val_size x n)
 //   p = numpy.random.default_rng(seed).permutation(n);  held out = p[: n_held_out], train =
 //       p[n_held_out :], both in that order
 //
-// Fails where val_size is 1 or no positive number, or leaves nothing to learn.
+// Fails if val_size is 1 or not a positive number, or if the training set would be empty.
 #ifndef MOONRING_DATA_MIXING_DATASET_SPLIT_H_
 #define MOONRING_DATA_MIXING_DATASET_SPLIT_H_
 
@@ -20,8 +20,8 @@ struct DatasetSplit {
   std::vector<int64_t> train, held_out;
 };
 
-// Whether val_size asks for a split: 1e-6 and less is none, as in LLaMA-Factory. One that SplitRows
-// refuses (below 0, NaN) asks for one.
+// Whether val_size requests a split. Values in [0, 1e-6] do not, as in LLaMA-Factory. True for
+// values that SplitRows rejects (negative, NaN).
 bool HoldsOut(double val_size);
 
 absl::StatusOr<DatasetSplit> SplitRows(int64_t rows, double val_size, int64_t seed);

@@ -52,11 +52,12 @@ absl::Status CheckMix(const MixOptions& options, int64_t datasets) {
       return Invalid(absl::StrCat("interleave_probs must be 0 or more, got ", probability));
     if (probability == 0 && options.strategy != MixStrategy::kInterleaveUnder) {
       return Invalid(
-          "interleave_probs: a data set of probability 0 never comes to its end, which this "
+          "interleave_probs: a data set of probability 0 is never exhausted, which this "
           "mix_strategy waits for");
     }
   }
-  constexpr double kNear = 1.4901161193847656e-08;  // numpy's: the root of a double's precision
+  // numpy's tolerance: the square root of the double epsilon
+  constexpr double kNear = 1.4901161193847656e-08;
   const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   if (std::abs(sum - 1) > kNear)
     return Invalid(absl::StrCat("interleave_probs must add up to 1, and ",
@@ -79,9 +80,9 @@ absl::StatusOr<std::vector<MixedRow>> MixRows(const std::vector<int64_t>& rows,
   const bool once = options.strategy == MixStrategy::kInterleaveOnce;
   Turns turns(datasets, options.probabilities, NumpyRandom(static_cast<uint64_t>(seed)));
   std::vector<int64_t> taken(datasets);
-  int64_t through = 0;  // data sets whose rows were all taken
+  int64_t through = 0;  // data sets whose rows were all used
   std::vector<MixedRow> order;
-  // In turn, the round in which a data set ends is a whole one.
+  // Without probabilities, the round in which the last condition is met is completed.
   for (int64_t turn = 0;
        through < (under ? 1 : datasets) || (in_turn && !once && turn % datasets != 0); ++turn) {
     const int64_t d = turns.Next();

@@ -1,21 +1,21 @@
-// How the rows of several data sets are mixed: LLaMA-Factory 0.9.5's mix_strategy, which is
-// datasets.interleave_datasets.
+// Mixes the rows of several data sets: LLaMA-Factory 0.9.5's mix_strategy, which calls
+// interleave_datasets of the datasets library.
 //
-//   concat            each data set whole, one after another
-//   interleave_under  a row of each in turn, until the first data set has none left (without
-//                     probabilities: no more than its rows of each)
-//   interleave_over   a row of each in turn, a data set that is through begins again, until every
-//                     one has been through
-//   interleave_once   a row of each in turn, a data set that is through is passed over, until every
-//                     row was taken (datasets 4.0.0, which LLaMA-Factory 0.9.5 asks for, cannot do
-//                     this one; later versions can)
+//   concat            all rows of each data set, one data set after another
+//   interleave_under  one row of each in turn, until the first data set is exhausted (without
+//                     probabilities, each data set gives as many rows as the smallest one has)
+//   interleave_over   one row of each in turn, until every data set is exhausted; an exhausted data
+//                     set restarts
+//   interleave_once   one row of each in turn, until every data set is exhausted; an exhausted data
+//                     set is skipped (not available in datasets 4.0.0, which LLaMA-Factory 0.9.5
+//                     requires; later versions have it)
 //
-// With probabilities the next data set is drawn: the first whose cumulated probability is above
-// numpy.random.default_rng(seed).random(). The row that ends an interleaving is part of it.
+// With probabilities, the next data set is drawn: the first one whose cumulative probability
+// exceeds numpy.random.default_rng(seed).random(). The row that ends the mixing is included.
 //
-// Fails where probabilities are not one for each data set, negative, of another sum than 1, or such
-// that the order would never end (a data set that is never drawn under over and once) or take more
-// than 2^31 turns. Cost: O(rows that come out), 16 bytes each.
+// Fails if there is not one probability for each data set, if one is negative, if their sum is not
+// 1, if the mixing would never end (over and once, with a data set of probability 0), or if it
+// would take more than 2^31 turns. Cost: O(rows of the result), 16 bytes each.
 #ifndef MOONRING_DATA_MIXING_MIXER_H_
 #define MOONRING_DATA_MIXING_MIXER_H_
 
@@ -35,7 +35,7 @@ absl::StatusOr<MixStrategy> ParseMixStrategy(
 
 struct MixOptions {
   MixStrategy strategy = MixStrategy::kConcat;
-  std::vector<double> probabilities;  // none: in turn
+  std::vector<double> probabilities;  // empty: one row of each in turn
 };
 
 absl::Status CheckMix(const MixOptions& options, int64_t datasets);
@@ -45,8 +45,8 @@ struct MixedRow {
   int64_t row = 0;
 };
 
-// rows[d]: how many data set d has, at least 1. One data set is itself under every strategy. `seed`
-// is for probabilities, 0 or more.
+// The order of the mixed rows. rows[d] >= 1: the number of rows of data set d. A single data set is
+// returned unchanged by every strategy. `seed` (>= 0) is used only with probabilities.
 absl::StatusOr<std::vector<MixedRow>> MixRows(const std::vector<int64_t>& rows,
                                               const MixOptions& options, int64_t seed);
 

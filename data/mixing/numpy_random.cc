@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPool = 4;
 
-// The hash of numpy's SeedSequence; its multiplier changes from call to call.
+// The hash of numpy's SeedSequence; its multiplier changes with each call.
 class Hash {
  public:
   Hash(uint32_t initial, uint32_t multiplier) : constant_(initial), multiplier_(multiplier) {}
@@ -86,7 +86,7 @@ uint32_t NumpyRandom::Below(uint64_t n) {
   if (n == 1) return 0;
   uint64_t product = Next32() * n;
   const uint32_t uneven = static_cast<uint32_t>(
-      (uint64_t{1} << 32) % n);  // so many low halves belong to one number too many
+      (uint64_t{1} << 32) % n);  // rejection threshold that keeps the result unbiased
   while (static_cast<uint32_t>(product) < uneven) product = Next32() * n;
   return static_cast<uint32_t>(product >> 32);
 }

@@ -1,12 +1,13 @@
-// numpy's random numbers, as far as they are needed: the same on every machine, and in Python.
+// numpy's random number generators, bit for bit, as far as data sets need them.
 //
-// NumpyRandom is numpy.random.default_rng(seed). SeedSequence (M. E. O'Neill's seed_seq_fe, a pool
-// of four 32-bit words) seeds PCG64 (128-bit linear congruential, XSL-RR output; O'Neill, "PCG: A
-// Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
-// Generation", 2014). A 64-bit output serves two 32-bit draws, the lower half first.
-// NumpyLegacyRandom is numpy.random after numpy.random.seed(seed): the Mersenne twister.
-// Permutation is Fisher and Yates from the end, each place drawn by masked rejection of 32-bit
-// draws (numpy takes 64 bits beyond 2^32 places; here that is an error). Cost of Permutation: O(n).
+// NumpyRandom is numpy.random.default_rng(seed): SeedSequence (M. E. O'Neill's seed_seq_fe, a pool
+// of four 32-bit words) seeds PCG64 (128-bit linear congruential generator, XSL-RR output; O'Neill,
+// "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
+// Generation", 2014). A 64-bit output gives two 32-bit draws, the lower half first.
+// NumpyLegacyRandom is numpy.random after numpy.random.seed(seed): the Mersenne Twister.
+// Permutation is a Fisher-Yates shuffle from the end, with indices from masked rejection of 32-bit
+// draws (beyond 2^32 elements numpy uses 64 bits; here that is an error). Cost of Permutation:
+// O(n).
 #ifndef MOONRING_DATA_MIXING_NUMPY_RANDOM_H_
 #define MOONRING_DATA_MIXING_NUMPY_RANDOM_H_
 
@@ -19,24 +20,24 @@
 
 namespace moonring::data {
 
-// What both make of their 32-bit draws.
+// Functions that both generators derive from their 32-bit draws.
 class NumpyDraws {
  public:
   virtual ~NumpyDraws() = default;
 
   virtual uint32_t Next32() = 0;
 
-  // Uniform in 0 .. most.
+  // A uniform integer in [0, most].
   uint32_t UpTo(uint32_t most);
 
-  // shuffle(), of at most 2^32.
+  // numpy's shuffle(), for at most 2^32 elements.
   template <class T>
   void Shuffle(std::vector<T>& list) {
     for (size_t i = list.size(); i > 1; --i)
       std::swap(list[i - 1], list[UpTo(static_cast<uint32_t>(i - 1))]);
   }
 
-  // permutation(n); n at most 2^32.
+  // numpy's permutation(n), for n <= 2^32.
   std::vector<int64_t> Permutation(int64_t n);
 };
 
@@ -47,14 +48,14 @@ class NumpyRandom final : public NumpyDraws {
   uint64_t Next64();
   uint32_t Next32() override;
 
-  // random(): uniform in [0, 1), 53 bits.
+  // numpy's random(): uniform in [0, 1), 53 bits.
   double NextDouble() { return static_cast<double>(Next64() >> 11) * 0x1p-53; }
 
-  // integers(0, n), n from 1 to 2^32: by D. Lemire's multiplication ("Fast Random Integer
-  // Generation in an Interval", 2019), which rejects less than masks do.
+  // numpy's integers(0, n), 1 <= n <= 2^32, by D. Lemire's multiplication method ("Fast Random
+  // Integer Generation in an Interval", 2019), which rejects fewer draws than masking.
   uint32_t Below(uint64_t n);
 
-  // Where it stands; set_state makes another one go on from there.
+  // The generator's state; set_state makes another generator continue from it.
   using State = std::array<uint64_t, 6>;
   State state() const;
   void set_state(const State& state);
@@ -65,7 +66,7 @@ class NumpyRandom final : public NumpyDraws {
   void Step();
 
   Wide state_ = 0, increment_ = 0;
-  std::optional<uint32_t> upper_half_;  // of the last 64-bit output
+  std::optional<uint32_t> upper_half_;  // unused half of the last 64-bit output
 };
 
 class NumpyLegacyRandom final : public NumpyDraws {

@@ -1,11 +1,11 @@
-// Which rows `num_samples` of a data set's description takes, as LLaMA-Factory 0.9.5 draws them:
+// Draws the rows for `num_samples` of a data set's description, as LLaMA-Factory 0.9.5 does:
 //
-//   numpy.random.permutation(n)[:wanted], and where that is too few numpy.random.choice(n, the
-//       rest) behind it
+//   numpy.random.permutation(n)[:wanted], followed, if wanted > n, by numpy.random.choice(n,
+//       wanted - n)
 //
-// from numpy's global generator, which LLaMA-Factory seeds once with `seed`: data sets that sample
-// draw from it one after another. (There, those of eval_dataset draw on where those of dataset
-// ended; here each of the two begins anew.)
+// Both use numpy's global generator, which LLaMA-Factory seeds once with `seed`; sampled data sets
+// draw from it one after another. (In LLaMA-Factory, eval_dataset continues the sequence of
+// dataset; here each of the two keys starts with the seed.)
 #ifndef MOONRING_DATA_MIXING_ROW_SAMPLER_H_
 #define MOONRING_DATA_MIXING_ROW_SAMPLER_H_
 
@@ -16,7 +16,7 @@
 
 namespace moonring::data {
 
-// Of n rows, 1 to 2^32. A row may be there several times. Cost: O(n + wanted).
+// Draws `wanted` of n rows (1 <= n <= 2^32). A row may occur several times. Cost: O(n + wanted).
 std::vector<int64_t> SampleRows(int64_t n, int64_t wanted, NumpyLegacyRandom& random);
 
 }  // namespace moonring::data

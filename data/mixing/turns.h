@@ -1,5 +1,6 @@
-// Which of several data sets gives the next row, for ever: each in turn, or drawn: the first whose
-// cumulated probability is above the generator's random(), as numpy's choice(n, p) has it.
+// An endless sequence of data set indices that decides which data set gives the next row: round
+// robin, or drawn like numpy's choice(n, p): the first data set whose cumulative probability
+// exceeds random().
 #ifndef MOONRING_DATA_MIXING_TURNS_H_
 #define MOONRING_DATA_MIXING_TURNS_H_
 
@@ -12,7 +13,7 @@ namespace moonring::data {
 
 class Turns {
  public:
-  // No probabilities: in turn. Else one for each data set.
+  // `probabilities`: empty for round robin, otherwise one per data set.
   Turns(int64_t datasets, const std::vector<double>& probabilities, NumpyRandom random);
 
   int64_t Next();

@@ -1,14 +1,13 @@
-// A function applied to items on threads; its results come in the order of the items, whatever
-// order they are ready in.
+// Applies a function to items on several threads and returns the results in the order of the items.
 //
 //   while (more items || !map.Empty()) { add while !map.Full(); use map.Take(); }
 //
-// Threads are started as items come that no thread is free for: at most as many as are asked for,
-// and as there are cores. Where the system gives no more, those that there are do the work. With
-// one thread, or none to be had, the function runs on the caller's, in Take(). At most kAhead items
-// a thread are held, so memory is bounded. What the function throws comes out of Take(), in its
-// place. Add and Take belong to one thread; the function runs on several at a time. The destructor
-// waits for the items in hand, no longer.
+// Threads are started on demand, when an item finds no idle thread: at most `threads`, and at most
+// one per core. If the system refuses to start more threads, the existing ones do the work. With
+// one thread, or if none can be started, the function runs on the caller's thread, in Take(). At
+// most kAhead items per thread are kept, so memory is bounded. An exception of the function is
+// rethrown by the Take() of its item. Add and Take must be called from one thread; the function
+// runs on several at a time. The destructor waits only for the items that are being processed.
 #ifndef MOONRING_DATA_PIPELINE_ORDERED_MAP_H_
 #define MOONRING_DATA_PIPELINE_ORDERED_MAP_H_
 
@@ -34,7 +33,7 @@ namespace moonring::data {
 template <class In, class Out>
 class OrderedMap {
  public:
-  // `cores`: how many threads can run at a time.
+  // `cores`: how many threads can run at the same time.
   OrderedMap(int64_t threads, std::function<Out(In)> function,
              int64_t cores = std::thread::hardware_concurrency())
       : function_(std::move(function)),
@@ -83,7 +82,7 @@ class OrderedMap {
   }
 
  private:
-  static constexpr int64_t kAhead = 32;  // enough that a long item keeps no thread waiting
+  static constexpr int64_t kAhead = 32;  // enough that a slow item does not make other threads wait
 
   struct Place {
     In item;
@@ -100,7 +99,7 @@ class OrderedMap {
     }
   }
 
-  // Under mutex_.
+  // Requires mutex_ to be locked.
   void StartThread() {
     if (static_cast<int64_t>(threads_.size()) >= most_threads_) return;
     try {
@@ -120,7 +119,7 @@ class OrderedMap {
       added_.wait(lock, [this] { return stop_ || begun_ < places_.size(); });
       if (stop_) return;
       --free_;
-      Place& place = places_[begun_++];  // stays where it is until it is taken
+      Place& place = places_[begun_++];  // deque elements do not move until Take()
       lock.unlock();
       Run(place);
       lock.lock();
@@ -131,14 +130,14 @@ class OrderedMap {
   }
 
   const std::function<Out(In)> function_;
-  int64_t most_threads_;  // besides the caller's
-  int64_t held_ = 0;      // the caller's count of places_
+  int64_t most_threads_;  // in addition to the caller's
+  int64_t held_ = 0;      // size of places_, for the caller's thread
 
   std::mutex mutex_;
   std::condition_variable added_, done_;
   std::deque<Place> places_;
-  size_t begun_ = 0;  // of places_, from the front: with a thread, or done
-  size_t free_ = 0;   // threads that have no item
+  size_t begun_ = 0;  // number of places_, from the front, that are in progress or done
+  size_t free_ = 0;   // idle threads
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,13 +1,14 @@
-// Prepares items ahead of their use, on a thread of its own: a source around a source.
+// A source that prepares the items of another source in advance, on a background thread.
 //
-// The thread starts with the first Next() and keeps at most `depth` items ready. What the inner
-// source reports, or throws, comes out of Next() in its place in the order, and ends it: each later
-// Next() reports it again. SaveState() is the place after the last item handed out, whatever has
-// been prepared beyond it. LoadState() lets go of what was prepared and starts anew.
+// The thread starts with the first Next() and keeps at most `depth` items ready. An error or
+// exception of the inner source is reported by Next() at its position in the sequence and ends it:
+// every later Next() reports it again. SaveState() is the position after the last item returned by
+// Next(), regardless of how many more are prepared. LoadState() discards the prepared items and
+// restarts.
 //
-// Next, SaveState, LoadState and Close belong to the consumer's thread; the inner source is touched
-// by one thread at a time. Close() (also the destructor) waits for the item in preparation, no
-// longer; after it Next() fails.
+// Next, SaveState, LoadState and Close must be called on the consumer's thread; the inner source is
+// used by one thread at a time. Close(), which the destructor calls, waits only for the item in
+// preparation; after it, Next() fails.
 #ifndef MOONRING_DATA_PIPELINE_PREFETCHER_H_
 #define MOONRING_DATA_PIPELINE_PREFETCHER_H_
 
@@ -57,7 +58,7 @@ class Prefetcher final : public Source<T> {
     }
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty(); });
-    if (ready_.front().Ends()) {  // stays, to be reported again
+    if (ready_.front().Ends()) {  // stays in the queue, to be reported again
       if (ready_.front().item.ok()) place_ = ready_.front().place;
       return ready_.front().item.ok() ? absl::StatusOr<std::optional<T>>(std::nullopt)
                                       : ready_.front().item.status();
@@ -76,8 +77,8 @@ class Prefetcher final : public Source<T> {
       return absl::FailedPreconditionError("prefetcher: asked to load a state after it was closed");
     Stop();
     const absl::Status loaded = source_->LoadState(state);
-    // The inner source may have run ahead: where the state was refused it goes back to where the
-    // consumer stands.
+    // The inner source may be ahead of the consumer. If it rejects the state, it is moved back to
+    // the consumer's position.
     if (!loaded.ok()) {
       const absl::Status back = source_->LoadState(place_);
       return back.ok() ? loaded
@@ -96,11 +97,11 @@ class Prefetcher final : public Source<T> {
  private:
   struct Prepared {
     absl::StatusOr<std::optional<T>> item;
-    std::string place;  // after it
+    std::string place;  // state after it
     bool Ends() const { return !item.ok() || !item->has_value(); }
   };
 
-  // Lets the thread finish what it has in hand, and forgets what it prepared.
+  // Stops the thread after its current item and discards the prepared items.
   void Stop() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -153,8 +154,8 @@ class Prefetcher final : public Source<T> {
   bool closed_ = false;
   std::thread thread_;
 
-  std::mutex mutex_;                            // guards what follows
-  std::shared_ptr<base::TraceRecorder> trace_;  // of the consumer, as it asked last; may be null
+  std::mutex mutex_;                            // guards the following members
+  std::shared_ptr<base::TraceRecorder> trace_;  // the consumer's at its last Next(); may be null
   std::condition_variable changed_;
   std::deque<Prepared> ready_;
   bool stop_ = false;

@@ -1,15 +1,12 @@
-// A stage of the data pipeline: hands out items one by one, and can say and take back where it
-// stands.
+// A stage of the data pipeline: an iterator whose position can be saved and restored.
 //
-//   Next()       the next item, nothing at the end (and at each call after it), or what is wrong
-//                with the world.
-//   SaveState()  a text from which LoadState, on a stage made with the same options, goes on so
-//                that Next() gives the very items that would have come. Opaque to all but the stage
-//                that wrote it.
-//   LoadState()  refuses a state of another kind, or one that does not belong to these inputs; the
-//                stage is then unchanged.
+//   Next()       the next item, nullopt at the end (also when called again), or an error.
+//   SaveState()  an opaque string. After LoadState of it, on a stage with the same options, Next()
+//                returns exactly the items that would have followed.
+//   LoadState()  fails for a state of another kind of stage or of other inputs; the stage is then
+//                unchanged.
 //
-// After an error a stage may be asked again, but need not recover. One thread at a time.
+// After an error, a stage may be unusable. Not thread-safe.
 #ifndef MOONRING_DATA_PIPELINE_SOURCE_H_
 #define MOONRING_DATA_PIPELINE_SOURCE_H_
 

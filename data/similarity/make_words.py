@@ -52,7 +52,7 @@ def main():
         for line in file:
             word, frequency = line.split(" ")[:2]
             frequencies[word] = int(frequency)
-            total += int(frequency)  # of a word that is there twice both, as jieba does
+            total += int(frequency)  # a repeated word is counted twice, as in jieba
     characters = {}
     for letter, probabilities in emit.items():
         for character, probability in probabilities.items():

@@ -14,10 +14,10 @@
 namespace moonring::data {
 namespace {
 
-// Python's white space: Unicode's, and four separators of ASCII.
+// Python's white space: Unicode's, plus four ASCII separators.
 bool IsSpace(char32_t c) { return IsWhiteSpace(c) || (c >= 0x1C && c <= 0x1F); }
 
-// A class of characters: those of `in`, or with `not_in` all but these.
+// A character class: the characters listed, or with inside = false all others.
 struct CharacterClass {
   std::u32string_view characters;
   bool inside = true;
@@ -26,8 +26,8 @@ struct CharacterClass {
 };
 using Pattern = std::vector<CharacterClass>;
 
-// A line end before the last character of each place where the pattern is; from left to right,
-// places do not overlap.
+// Inserts a line end before the last character of each match of the pattern. Matches are found from
+// left to right and do not overlap.
 std::u32string BreakLines(const std::u32string& text, const Pattern& pattern) {
   std::u32string broken;
   for (size_t at = 0; at < text.size();) {
@@ -48,7 +48,8 @@ std::u32string BreakLines(const std::u32string& text, const Pattern& pattern) {
 }
 
 std::vector<Pattern> SentenceEnds() {
-  constexpr std::u32string_view kMarks = U"\u3002\uFF01\uFF1F?";  // ideographic . and wide ! and ?
+  // ideographic full stop, full-width ! and ?, and ?
+  constexpr std::u32string_view kMarks = U"\u3002\uFF01\uFF1F?";
   constexpr std::u32string_view kQuotes = U"\u201D\u2019";
   const CharacterClass no_quote = {kQuotes, false};
   Pattern dots(6, CharacterClass{U"."}), ellipsis(2, CharacterClass{U"\u2026"});
@@ -60,7 +61,8 @@ std::vector<Pattern> SentenceEnds() {
           {{kMarks}, {kQuotes}, {U"\uFF0C\u3002\uFF01\uFF1F?", false}}};
 }
 
-// The words of a sentence: between white space, or one empty one.
+// Appends the words of a sentence, split at white space; a sentence without words is one empty
+// word.
 void AddWords(std::u32string_view sentence, std::vector<std::u32string>& words) {
   const size_t before = words.size();
   for (size_t at = 0; at < sentence.size();) {
@@ -88,7 +90,7 @@ std::vector<std::u32string> SentenceWords(const std::vector<std::string>& given)
   return words;
 }
 
-// Words as numbers, the same word the same one.
+// Words as numbers; equal words have equal numbers.
 using Numbers = std::vector<uint32_t>;
 
 Numbers NumbersOf(const std::vector<std::u32string>& words,
@@ -99,7 +101,7 @@ Numbers NumbersOf(const std::vector<std::u32string>& words,
   return numbers;
 }
 
-// Runs of one or two words, sorted, each once.
+// The distinct 1-grams or 2-grams, sorted.
 std::vector<uint64_t> WordNgrams(const Numbers& words, size_t n) {
   std::vector<uint64_t> found;
   for (size_t at = 0; at + n <= words.size(); ++at)
@@ -126,7 +128,8 @@ double RougeN(const Numbers& prediction, const Numbers& label, size_t n) {
 }
 
 size_t LongestCommonSubsequence(const Numbers& a, const Numbers& b) {
-  std::vector<size_t> row(b.size() + 1, 0);  // with what of `a` came so far, up to each place of b
+  // row[i]: LCS of the words of `a` so far and the first i words of `b`
+  std::vector<size_t> row(b.size() + 1, 0);
   for (const uint32_t word : a) {
     size_t diagonal = 0;
     for (size_t j = 0; j < b.size(); ++j) {

@@ -9,7 +9,7 @@
 namespace moonring::data {
 namespace {
 
-// As Python's round(100 x, 4): the nearest decimal to the double, of two as near the even one.
+// Python's round(100 x, 4): the nearest decimal to the double, ties to even.
 double Percent(double share) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4f", share * 100.0);

@@ -1,6 +1,6 @@
-// How alike a prediction and its label are: the four numbers of LLaMA-Factory's ComputeSimilarity,
-// in percent and rounded to four decimals as it does: BLEU-4 (bleu.h) over characters, ROUGE
-// (rouge.h) over jieba's words (word_segmenter.h).
+// Similarity of a prediction and its label: the four numbers of LLaMA-Factory's ComputeSimilarity,
+// in percent and rounded to four decimals: BLEU-4 (bleu.h) over characters, ROUGE (rouge.h) over
+// jieba's words (word_segmenter.h).
 #ifndef MOONRING_DATA_SIMILARITY_TEXT_SIMILARITY_H_
 #define MOONRING_DATA_SIMILARITY_TEXT_SIMILARITY_H_
 

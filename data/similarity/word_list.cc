@@ -20,7 +20,7 @@ constexpr absl::string_view kLetters = "BEMS";
 
 using Fields = std::vector<absl::string_view>;
 
-// The lines of a text one after another, by their fields.
+// Iterates over the lines of a text, each split into fields.
 class Lines {
  public:
   Lines(absl::string_view text, absl::string_view where) : left_(text), where_(where) {}
@@ -33,7 +33,8 @@ class Lines {
     return absl::StrSplit(line, ' ');
   }
 
-  // As many fields, of which the first is `word` where one is given.
+  // The next line, which must have `fields` fields; if `word` is given, the first field must equal
+  // it.
   absl::StatusOr<Fields> Want(size_t fields, absl::string_view word = "") {
     Fields found = Next();
     if (found.size() == fields && (word.empty() || found[0] == word)) return found;

@@ -1,14 +1,14 @@
-// What jieba knows of Chinese: words with how often they were seen, and how likely each character
-// begins, goes on with or ends a word, or is one.
+// jieba's data on Chinese: words with their frequencies, and for each character the
+// log-probabilities that it begins, continues or ends a word, or is a word by itself.
 //
 //   # comments, at the file's head alone
 //   words N TOTAL                 N lines `word frequency`, sorted by their bytes
 //   characters N                  N lines `character B E M S`, log-probabilities; - where absent
 //   start B E M S                 of a text's first character
-//   after B|E|M|S B E M S         four lines: of what follows such a character
+//   after B|E|M|S B E M S         four lines: transitions from B, E, M and S
 //
-// data/similarity/make_words.py writes it from Debian's python3-jieba. Some 6 MB; the words stay in
-// its text, 16 bytes each beside it.
+// data/similarity/make_words.py writes the file from Debian's python3-jieba. The text takes about 6
+// MB in memory, plus 16 bytes per word.
 #ifndef MOONRING_DATA_SIMILARITY_WORD_LIST_H_
 #define MOONRING_DATA_SIMILARITY_WORD_LIST_H_
 
@@ -28,27 +28,28 @@
 
 namespace moonring::data {
 
-// What a character is of its word, in the order of their letters: B, E, M, S.
+// Position of a character in its word, in alphabetical order of the letters: B, E, M, S.
 enum class PlaceInWord { kBegin, kEnd, kMiddle, kSingle };
 inline constexpr int kPlacesInWord = 4;
 
-// By PlaceInWord. jieba's least one where a probability is 0.
+// Indexed by PlaceInWord. A probability of 0 is represented by kImpossible, as in jieba.
 using LogProbabilities = std::array<double, kPlacesInWord>;
 inline constexpr double kImpossible = -3.14e100;
 
 class WordList {
  public:
-  // NOT_FOUND; INVALID_ARGUMENT, with `path:LINE`, where the file is none of these.
+  // NOT_FOUND if there is no such file; INVALID_ARGUMENT, with `path:LINE`, for a malformed file.
   static absl::StatusOr<std::shared_ptr<const WordList>> Read(const std::string& path);
   static absl::StatusOr<std::shared_ptr<const WordList>> Parse(std::string text,
                                                                absl::string_view where);
 
-  // Those words that `text` begins with, the shortest first: visit(bytes, frequency). `text` is
-  // well-formed UTF-8. Cost: log N comparisons a character, up to where no word goes on.
+  // Calls visit(bytes, frequency) for each word that is a prefix of `text`, the shortest first.
+  // `text` must be well-formed UTF-8. Cost: log N comparisons per character, until no word has this
+  // prefix.
   void Prefixes(absl::string_view text,
                 absl::FunctionRef<void(size_t bytes, int64_t frequency)> visit) const;
-  int64_t Frequency(absl::string_view word) const;  // 0 where it is none
-  int64_t total() const { return total_; }          // of all words
+  int64_t Frequency(absl::string_view word) const;  // 0 if it is not in the list
+  int64_t total() const { return total_; }          // sum of all frequencies
 
   const LogProbabilities& Of(char32_t character) const;
   const LogProbabilities& start() const { return start_; }
@@ -56,7 +57,7 @@ class WordList {
 
  private:
   struct Word {
-    uint32_t begin, size;  // in text_
+    uint32_t begin, size;  // offset and size in text_
     int64_t frequency;
   };
 

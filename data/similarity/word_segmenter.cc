@@ -21,7 +21,7 @@ bool IsOfBlock(char32_t c) {
           absl::string_view("+#&._%-").find(static_cast<char>(c)) != absl::string_view::npos);
 }
 
-// One text being cut. Places are numbers of its code points.
+// Segments one text. Indices are those of its code points.
 class Cutting {
  public:
   Cutting(const WordList& list, absl::string_view text) : list_(list), text_(text) {
@@ -56,7 +56,7 @@ class Cutting {
     for (size_t at = begin; at < end; ++at) Give(at, at + 1);
   }
 
-  // Where the likeliest path's word that begins at each place of the block ends.
+  // For each index of the block: the end of the word that begins there on the most probable path.
   std::vector<size_t> LikeliestEnds(size_t begin, size_t end) const {
     const double log_total = std::log(static_cast<double>(list_.total()));
     std::vector<double> best(end - begin + 1, 0.0);
@@ -66,7 +66,8 @@ class Cutting {
       const auto take = [&](size_t word_end, int64_t frequency) {
         const double sum =
             std::log(static_cast<double>(frequency)) - log_total + best[word_end - begin];
-        if (sum < likeliest) return;  // words come by rising length: of equals the longer one
+        // words come in order of length: of equal sums, the longer word
+        if (sum < likeliest) return;
         likeliest = sum;
         ends[at - begin] = word_end;
       };
@@ -85,7 +86,7 @@ class Cutting {
 
   void CutBlock(size_t begin, size_t end) {
     const std::vector<size_t> ends = LikeliestEnds(begin, end);
-    size_t singles = begin;  // where those begin that were not given yet
+    size_t singles = begin;  // start of the pending single characters
     for (size_t at = begin; at < end;) {
       const size_t next = ends[at - begin];
       if (next - at > 1) {
@@ -98,7 +99,7 @@ class Cutting {
     CutSingles(singles, end);
   }
 
-  // Characters in a row that the path left single.
+  // Segments consecutive characters that the path left as single-character words.
   void CutSingles(size_t begin, size_t end) {
     if (end - begin <= 1 || list_.Frequency(Text(begin, end)) > 0) return GiveEach(begin, end);
     for (size_t at = begin, next = begin; at < end; at = next) {
@@ -112,7 +113,7 @@ class Cutting {
     }
   }
 
-  // Runs of letters and digits with what belongs to a number, and what lies between them.
+  // Emits runs of letters and digits (with decimal parts and % signs), and the text between them.
   void CutLetters(size_t begin, size_t end) {
     size_t between = begin;
     for (size_t at = begin; at < end;) {
@@ -134,10 +135,11 @@ class Cutting {
     if (between < end) Give(between, end);
   }
 
-  // By the likeliest places in their words, jieba's choice among equals: the later letter.
+  // Segments by the most probable sequence of positions in words (Viterbi). Ties go to the later
+  // letter, as in jieba.
   void CutByPlaces(size_t begin, size_t end) {
     static constexpr int kBefore[kPlacesInWord][2] = {
-        {1, 3}, {0, 2}, {0, 2}, {1, 3}};  // which two may come before B, E, M, S
+        {1, 3}, {0, 2}, {0, 2}, {1, 3}};  // the two possible predecessors of B, E, M, S
     std::vector<std::array<int, kPlacesInWord>> came_from(end - begin);
     LogProbabilities now;
     for (int place = 0; place < kPlacesInWord; ++place)
@@ -171,7 +173,7 @@ class Cutting {
 
   const WordList& list_;
   const absl::string_view text_;
-  std::vector<size_t> begins_;  // of each code point in text_, and text_'s end
+  std::vector<size_t> begins_;  // offset of each code point in text_, and the size of text_
   std::u32string characters_;
   std::vector<std::string> words_;
 };

@@ -1,14 +1,15 @@
-// A text's words, the very ones that jieba 0.42.1's cut() gives: they join to the text.
+// Segments a text into words, exactly like jieba 0.42.1's cut(). The words concatenated are the
+// text.
 //
-// Runs of Han characters, Latin letters, digits and + # & . _ % - are cut along the likeliest path
-// of the list's words (the sum of log(frequency / total), a character that is no word counting 1;
-// of equals the longer word). What of it stays single characters in a row is no word of the list as
-// a whole: Han ones are cut by a hidden Markov model (Viterbi's path over begin, middle, end,
-// single), others in runs of letters and digits with a decimal part and a % sign. All else is one
-// word a character, \r\n one.
+// Runs of Han characters, Latin letters, digits and + # & . _ % - are segmented along the most
+// probable path of listed words: the maximum of the sum of log(frequency / total), where unlisted
+// characters have frequency 1; ties go to the longer word. Consecutive single characters on this
+// path that do not form a listed word are segmented again: Han characters by a hidden Markov model
+// (Viterbi path over begin, middle, end, single), others into runs of letters and digits with a
+// decimal part and a % sign. Any other character is a word by itself; so is \r\n.
 //
-// Malformed UTF-8 becomes U+FFFD. Thread-safe. Cost: n log N for n characters of the text, N words
-// of the list; words longer than 16 characters there are none.
+// Malformed UTF-8 becomes U+FFFD. Thread-safe. Cost: n log N for n characters of text and N listed
+// words, which have at most 16 characters.
 #ifndef MOONRING_DATA_SIMILARITY_WORD_SEGMENTER_H_
 #define MOONRING_DATA_SIMILARITY_WORD_SEGMENTER_H_
 

@@ -17,7 +17,8 @@ absl::StatusOr<std::unique_ptr<DatasetSteps>> DatasetSteps::Create(
                      " examples over a data set of ", dataset->size()));
   }
   const auto same_kind = [](const Example& a, const Example& b) {
-    const bool rows = a.padding.has_value();  // of neat_packing, of as many documents as each has
+    // neat_packing rows may differ in their number of documents
+    const bool rows = a.padding.has_value();
     return rows == b.padding.has_value() && (rows || a.documents.size() == b.documents.size()) &&
            a.desirable.has_value() == b.desirable.has_value();
   };

@@ -1,4 +1,5 @@
-// The steps of a data set that is held whole, in the order of step batches. Its state is theirs.
+// The steps of a data set that is in memory, in the order given by StepBatches. Its state is that
+// of StepBatches.
 #ifndef MOONRING_DATA_STEPS_DATASET_STEPS_H_
 #define MOONRING_DATA_STEPS_DATASET_STEPS_H_
 
@@ -20,7 +21,7 @@ namespace moonring::data {
 
 class DatasetSteps final : public Source<StepExamples> {
  public:
-  // `batches` must draw from as many examples as `dataset` has, all of one kind.
+  // `batches` must be for as many examples as `dataset` has; the examples must be of one kind.
   static absl::StatusOr<std::unique_ptr<DatasetSteps>> Create(
       std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches);
 

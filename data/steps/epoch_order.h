@@ -1,9 +1,9 @@
-// The order in which an epoch visits the n examples: a pure function of (n, seed, epoch), the same
-// on every machine.
+// The order in which an epoch visits the n examples. It depends only on (n, seed, epoch) and is the
+// same on every machine.
 //
-// Shuffled it is torch.randperm(n) of a CPU generator seeded with seed + epoch, as accelerate's
-// SeedableRandomSampler draws it, so that a shuffled run of LLaMA-Factory has the same curve here.
-// Else 0 .. n-1. Cost: O(n).
+// With `shuffle`, it is torch.randperm(n) from a CPU generator seeded with seed + epoch, as in
+// accelerate's SeedableRandomSampler, so that a shuffled run of LLaMA-Factory has the same loss
+// curve. Without, 0 .. n-1. Cost: O(n).
 #ifndef MOONRING_DATA_STEPS_EPOCH_ORDER_H_
 #define MOONRING_DATA_STEPS_EPOCH_ORDER_H_
 

@@ -1,12 +1,11 @@
-// Batches of like lengths (group_by_length): an epoch's order of examples, put into groups by
-// length as Transformers 4.57's LengthGroupedSampler does.
+// Batches of similar lengths (group_by_length): reorders an epoch's examples like
+// LengthGroupedSampler of Transformers 4.57.
 //
-//   batches a group = min(n / (4 batch), 50), 1 at least
+//   batches per group = min(n / (4 batch), 50), at least 1
 //
-// The order is cut into groups of so many batches; each is sorted by length, the longest first,
-// equal ones in their order; then the first of the first group changes places with the first of the
-// group that has the longest of all, so that the step that takes most memory comes first. Cost:
-// O(n log n).
+// The order is divided into groups of that many batches, and each group is sorted by descending
+// length (stable). Then the first example of the first group is swapped with the longest example of
+// all, so that the step that needs the most memory comes first. Cost: O(n log n).
 #ifndef MOONRING_DATA_STEPS_LENGTH_GROUPS_H_
 #define MOONRING_DATA_STEPS_LENGTH_GROUPS_H_
 
@@ -15,7 +14,7 @@
 
 namespace moonring::data {
 
-// `order`: of all examples, of which lengths[example] is the length; `batch` >= 1.
+// `order`: a permutation of all examples; lengths[example]: its length; `batch` >= 1.
 std::vector<int64_t> GroupByLength(std::vector<int64_t> order, const std::vector<int64_t>& lengths,
                                    int64_t batch);
 

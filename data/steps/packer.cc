@@ -19,8 +19,8 @@ double Cost(int64_t tokens) {
          (1 + static_cast<double>(tokens) / kTokensWhereAttentionEqualsTheRest);
 }
 
-// The dearest first, each to the rank that has least so far: places in `lengths`, by rank, the
-// longest first.
+// Assigns examples to dp ranks, in order of descending length, each to the rank with the lowest
+// cost so far. Returns for each rank the indices in `lengths`, the longest first.
 std::vector<std::vector<int64_t>> DealByCost(absl::Span<const int64_t> lengths, int64_t dp) {
   std::vector<int64_t> longest_first(lengths.size());
   std::iota(longest_first.begin(), longest_first.end(), int64_t{0});
@@ -36,12 +36,12 @@ std::vector<std::vector<int64_t>> DealByCost(absl::Span<const int64_t> lengths, 
   return of_rank;
 }
 
-// The examples of one rank into micro-batches; `examples` are places in `lengths`, the longest
-// first.
+// Divides the examples of one rank into micro-batches, first fit. `examples`: indices in `lengths`,
+// the longest first.
 std::vector<std::vector<int64_t>> PackRank(const std::vector<int64_t>& examples,
                                            absl::Span<const int64_t> lengths, int64_t capacity) {
   std::vector<std::vector<int64_t>> micro_batches;
-  std::vector<int64_t> room;  // left in each; negative where one long example has it
+  std::vector<int64_t> room;  // free tokens in each; negative after an overlong example
   for (const int64_t example : examples) {
     size_t m = 0;
     while (m < room.size() && room[m] < lengths[example]) ++m;
@@ -58,19 +58,19 @@ std::vector<std::vector<int64_t>> PackRank(const std::vector<int64_t>& examples,
   return micro_batches;
 }
 
-// Examples that stay together.
+// Examples that must be in the same micro-batch, and their number of tokens.
 struct Unit {
   std::vector<int64_t> places;
   int64_t tokens = 0;
 };
 
-// Examples of one family, whose documents begin with `shared` tokens that are the same.
+// Examples of one family, whose documents begin with the same `shared` tokens.
 struct Family {
   std::vector<int64_t> places;
   int64_t shared = 0;
 };
 
-// In the order of their first examples.
+// The families of a step, in the order of their first examples.
 std::vector<Family> FamiliesOf(const StepExamples& step) {
   std::vector<Family> families;
   std::map<int64_t, size_t> numbers;
@@ -92,7 +92,7 @@ std::vector<Family> FamiliesOf(const StepExamples& step) {
   return families;
 }
 
-// Families in parts of at most `capacity` tokens, or one example.
+// Splits families into units of at most `capacity` tokens, or of one example.
 std::vector<Unit> PartsOf(const StepExamples& step, const std::vector<Family>& families,
                           int64_t capacity) {
   std::vector<Unit> parts;
@@ -117,7 +117,7 @@ std::vector<int64_t> LengthsOf(const std::vector<Unit>& units) {
   return lengths;
 }
 
-// What the dp rank has that has most.
+// The cost of the dp rank with the highest cost.
 double GreatestCost(const std::vector<Unit>& units, int64_t dp) {
   const std::vector<int64_t> lengths = LengthsOf(units);
   double greatest = 0;
@@ -150,7 +150,7 @@ std::vector<Unit> UnitsOf(const StepExamples& step, const PackOptions& options) 
 struct Piece {
   const Document* document;
   int64_t begin, end;
-  int64_t identity;  // of the first of them
+  int64_t identity;  // identity of token `begin`
   comm::Parent parent;
 
   int64_t size() const { return end - begin; }
@@ -281,7 +281,7 @@ MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places,
       of_family[step.family(place)].push_back(&example.documents[d]);
     }
   }
-  std::map<int64_t, comm::Parent> prefixes;  // of families
+  std::map<int64_t, comm::Parent> prefixes;  // shared prefixes, by family
   std::vector<Piece> pieces;
   for (const auto& [document, identity, family] : documents) {
     if (share_prefixes && prefixes.find(family) == prefixes.end()) {

@@ -1,31 +1,32 @@
-// A step's examples -> which dp rank computes which, in which micro-batches.
+// Assigns a step's examples to dp ranks and packs them into micro-batches.
 //
-// The documents of an example stay together, so its length is their sum: a pair's chosen and
-// rejected answer are neighbours in one micro-batch. KTO's mismatched documents are packed by the
-// same rule as a step of their own, so a rank need not have those of its examples.
+// The documents of an example stay together, so its length is their sum: the chosen and the
+// rejected answer of a pair are adjacent in one micro-batch. KTO's mismatched documents are packed
+// separately by the same rule, so a rank may have mismatched documents of another rank's examples.
 //
-// Examples go to dp ranks by cost, the dearest first, each to the rank that has least so far; on a
-// rank they go into micro-batches of at most micro_batch_tokens tokens, the longest first, each
-// into the first that has room. A longer example goes alone. Ties fall to the earlier example and
-// the lower rank, so the result is a function of the lengths and the options alone: not of sp, nor
-// of the machine. In a micro-batch examples stand in the step's order, and micro-batches in that of
-// their first.
+// Examples are assigned to dp ranks in order of descending cost, each to the rank with the lowest
+// total cost so far. On a rank, they are packed into micro-batches of at most micro_batch_tokens
+// tokens, the longest first, each into the first micro-batch with room. A longer example gets a
+// micro-batch of its own. Ties go to the earlier example and the lower rank, so the result depends
+// only on the lengths and the options: neither on sp nor on the machine. Inside a micro-batch,
+// examples are in the step's order; micro-batches are ordered by their first example.
 //
-// The cost of n tokens is n + n^2 / 16384: the second part is causal attention's area, which at a
-// hidden size around 2700 equals the rest of a decoder block at that length. Only the balance over
-// dp ranks depends on it, no result.
+// The cost of n tokens is n + n^2 / 16384. The second term is the area of causal attention, which
+// at a hidden size of about 2700 and 16384 tokens costs as much as the rest of a decoder block. The
+// cost affects only the balance over dp ranks, not the result of training.
 //
-// Ranks may get different numbers of micro-batches, and none where the step has fewer examples than
+// Ranks may have different numbers of micro-batches, and none if the step has fewer examples than
 // ranks. Cost: O(k log k + k x micro-batches) for k examples.
 //
-// share_prefixes: the trained documents of a family (step_examples.h; a pair's two are one already)
-// share what they begin with and do not learn (prefixes.h): p tokens, which a micro-batch then has
-// once, as a document before those that go on from it (comm/sequence.h). Families take the places
-// of examples above: one of documents of L_1 .. L_n tokens is p + sum (L_i - p) long, and stays
-// together. One that is longer than a micro-batch is split between examples, in their order, each
-// part as long as fits: a part has the prefix again. So is one that is longer than a dp rank's
-// share of the step, where the rank that has most to do then has less. Which examples are in which
-// micro-batch, on which rank, then depends on their ids and labels too.
+// share_prefixes: the trained documents of a family (step_examples.h; the two of a pair always are
+// one) share their common first tokens that have no labels (prefixes.h). A micro-batch has these p
+// tokens once, as a document that is the parent of the others (comm/sequence.h). Families then
+// replace examples in the rules above: one with documents of L_1 .. L_n tokens has the length p +
+// sum (L_i - p) and stays together. A family that is longer than a micro-batch is split between
+// examples, in order, into units that are as long as possible; each unit has its own copy of the
+// prefix. A family that is longer than a dp rank's share of the step is split too, if that reduces
+// the highest cost of a dp rank. With share_prefixes, the packing therefore depends on ids and
+// labels as well.
 #ifndef MOONRING_DATA_STEPS_PACKER_H_
 #define MOONRING_DATA_STEPS_PACKER_H_
 
@@ -41,8 +42,8 @@
 
 namespace moonring::data {
 
-using Packing = std::vector<std::vector<std::vector<int64_t>>>;  // [dp rank][micro-batch] -> places
-                                                                 // in `lengths`
+// [dp rank][micro-batch]: indices in `lengths`
+using Packing = std::vector<std::vector<std::vector<int64_t>>>;
 
 struct PackOptions {
   int64_t dp = 1;
@@ -52,33 +53,33 @@ struct PackOptions {
 
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options);
 
-// The same of a step's trained documents, and of families where prefixes are shared.
+// Packs a step's trained documents; if prefixes are shared, whole families.
 Packing PackExamples(const StepExamples& step, const PackOptions& options);
 
-// Micro-batches that someone else has formed (places in `lengths`; empty ones are left out), dealt
-// to dp ranks by the same rule: the dearest first, each to the rank that has least so far.
+// Assigns given micro-batches (indices in `lengths`; empty ones are skipped) to dp ranks by the
+// same rule: in order of descending cost, each to the rank with the lowest cost so far.
 Packing DealGroups(std::vector<std::vector<int64_t>> groups, absl::Span<const int64_t> lengths,
                    int64_t dp);
 
 struct MicroBatch {
   std::vector<int64_t>
-      examples;  // indices into the data set; their documents are those of `sequence`, in order
-  std::vector<int64_t> places;  // the same examples' places in the step, from 0
-  std::vector<int64_t>
-      documents;  // of each example: how many. 2 for pairs: chosen, rejected, chosen, rejected, ...
-                  // Those of `sequence` that are others' parents are not among them
-  std::vector<bool> desirable;  // kto: of each example; else empty
-  comm::Sequence sequence;      // targets: labels shifted inside each document; identity filled
-  at::Tensor labels_T;          // int64, unshifted: what an objective counts
+      examples;  // indices into the data set; `sequence` has their documents, in order
+  std::vector<int64_t> places;  // indices of the same examples in the step, from 0
+  // number of documents per example (2 for pairs: chosen, rejected, chosen, rejected, ...), without
+  // shared prefixes
+  std::vector<int64_t> documents;
+  std::vector<bool> desirable;  // kto: one per example; otherwise empty
+  comm::Sequence sequence;      // targets: labels shifted inside each document; identity is set
+  at::Tensor labels_T;          // int64, unshifted: labels counted by objectives
 };
 
-// Which of their documents a micro-batch takes of its examples.
+// Which documents of its examples a micro-batch contains.
 enum class Part { kTrained, kMismatched };
 
-// The examples of a step at `places` as one packed stream. A token's identity is the example's
-// index * 2^32 + that of its document in the example + its position in the document: the same
-// wherever it is packed. A shared prefix stands before the first document that goes on from it, and
-// has that one's identities, positions and labels, of which none counts.
+// Makes one packed stream of the step's examples at the indices `places`. A token's identity is the
+// example's index * 2^32 + the identity of its document in the example + its position in the
+// document, independent of the packing. A shared prefix is placed before its first child document
+// and has that document's identities, positions and labels (all of them -100).
 MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places,
                           Part part = Part::kTrained, bool share_prefixes = false);
 

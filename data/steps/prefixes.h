@@ -1,6 +1,7 @@
-// Which beginning documents of a step may share (comm/sequence.h: shared prefixes): the tokens that
-// are the same in all of them, ids and positions, and that none learns, but for the last of these,
-// with which each document goes on: what it predicts is theirs. Cost: O(tokens).
+// The common prefix that documents of a step may share (comm/sequence.h: shared prefixes): the
+// leading tokens with equal ids and positions and without labels in all documents, except for the
+// last such token. That one stays in each document, because it predicts the document's next token.
+// Cost: O(tokens).
 #ifndef MOONRING_DATA_STEPS_PREFIXES_H_
 #define MOONRING_DATA_STEPS_PREFIXES_H_
 
@@ -11,7 +12,7 @@
 
 namespace moonring::data {
 
-// How many first tokens; 0 where there is nothing to share, or there are fewer than two documents.
+// The length of the shared prefix; 0 if there is none or fewer than two documents.
 int64_t SharedTokens(const std::vector<const Document*>& documents);
 
 }  // namespace moonring::data

@@ -37,7 +37,7 @@ Step MakeStep(const StepExamples& taken, const PackOptions& packing, int64_t dp_
             .examples = taken.examples,
             .families = taken.families,
             .share_prefixes = packing.share_prefixes};
-  std::vector<int64_t> mismatched;  // of all examples or of none
+  std::vector<int64_t> mismatched;  // of all examples, or empty
   for (const std::shared_ptr<const Example>& example : taken.examples) {
     step.lengths.push_back(example->trained_tokens());
     if (example->trained_documents() < static_cast<int64_t>(example->documents.size()))

@@ -123,7 +123,8 @@ absl::Status StepBatches::LoadState(absl::string_view state) {
                                {"of_epoch", of_epoch_},
                                {"grouped", grouped()}};
   for (const auto& [key, value] : mine.items()) {
-    const nlohmann::json then = saved.value(key, nlohmann::json(0));  // states had no "grouped"
+    // older states have no "grouped"
+    const nlohmann::json then = saved.value(key, nlohmann::json(0));
     if (then == value) continue;
     const absl::string_view what =
         key == "of_epoch"  ? "examples of an epoch (dataloader_drop_last leaves some out)"
@@ -134,7 +135,7 @@ absl::Status StepBatches::LoadState(absl::string_view state) {
   }
   const int64_t epoch = saved["epoch"], taken = saved["taken"];
   constexpr int64_t kMostEpochs = int64_t{1}
-                                  << 62;  // what is counted on from there must not overflow
+                                  << 62;  // bound that prevents overflow in later additions
   if (epoch < 0 || epoch >= kMostEpochs || taken < 0 || taken >= of_epoch_)
     return absl::InvalidArgumentError("step_batches: the saved state is broken");
   if (taken % options_.examples_per_step != 0) {

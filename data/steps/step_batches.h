@@ -1,18 +1,19 @@
-// Which examples each optimizer step takes: a pure function of (seed, epoch, index) and of how many
-// a step takes.
+// The examples of each optimizer step. They depend only on (seed, epoch, index) and on the number
+// of examples per step.
 //
-//   examples a step = per_device_train_batch_size x gradient_accumulation_steps x dp
-//   steps an epoch  = ceil(n / examples a step)  [ = ceil(ceil(n / (batch x dp)) / accumulation) ]
-//   with drop_last    n is rounded down to whole batches of batch x dp first; where there is none,
-//                     it is not
+//   examples per step = per_device_train_batch_size x gradient_accumulation_steps x dp
+//   steps per epoch   = ceil(n / examples per step)
+//                       [ = ceil(ceil(n / (batch x dp)) / accumulation) ]
+//   with drop_last      n is first rounded down to whole batches of batch x dp, unless there is
+//                       none
 //
-// A step never crosses an epoch: the last one of an epoch is short, and no example is repeated to
-// fill it. Nothing here depends on sequence parallelism or on how a step is packed. Epochs follow
-// one another until total_steps, or for ever.
+// A step never crosses the end of an epoch: the last step of an epoch is shorter, and no example is
+// repeated to fill it. Nothing here depends on sequence parallelism or on the packing. Epochs
+// repeat until total_steps, or without end.
 //
-// A state holds the place as (epoch, examples taken in it); it may be loaded under another number
-// of examples a step where the place is also a border of those steps and the order does not depend
-// on that number (as with lengths it does). Fails in Create for counts below 1.
+// The state is the position (epoch, examples used in it). It can be loaded with another number of
+// examples per step if the position is a step boundary there too and the order does not depend on
+// that number (with lengths it does). Create fails for counts below 1.
 #ifndef MOONRING_DATA_STEPS_STEP_BATCHES_H_
 #define MOONRING_DATA_STEPS_STEP_BATCHES_H_
 
@@ -30,7 +31,7 @@ namespace moonring::data {
 
 struct StepBatch {
   int64_t epoch = 0;
-  int64_t step = 0;               // in the epoch
+  int64_t step = 0;               // index in the epoch
   bool last = false;              // of the epoch
   std::vector<int64_t> examples;  // indices into the data set
 };
@@ -40,14 +41,15 @@ struct StepBatchesOptions {
   int64_t examples_per_step = 0;
   int64_t seed = 42;
   bool shuffle = true;
-  std::optional<int64_t> total_steps;  // since the very first; Next() gives nothing after them
-  bool drop_last = false;  // leave out what of an epoch fills no batch of `batch` examples
-  int64_t batch = 1;       // examples_per_step is a number of them
-  // Of each example: an epoch's order is put into groups of like lengths then
-  // (data/steps/length_groups.h), of batches of examples_per_step. Empty: it is not.
+  // counted from the beginning of training; then Next() returns nullopt
+  std::optional<int64_t> total_steps;
+  bool drop_last = false;  // skip the examples at the end of an epoch that do not fill a batch
+  int64_t batch = 1;       // examples_per_step is a multiple of it
+  // The length of each example. If not empty, an epoch's order is grouped by length
+  // (data/steps/length_groups.h), in batches of examples_per_step.
   std::vector<int64_t> lengths;
-  // In place of seed, shuffle and lengths: the order of each epoch, all of 0 .. n-1. Fails where an
-  // epoch is wanted that has none.
+  // The order of each epoch, a permutation of 0 .. n-1; replaces seed, shuffle and lengths. Next()
+  // fails for an epoch beyond the list.
   std::vector<std::vector<int64_t>> orders;
 };
 
@@ -64,15 +66,15 @@ class StepBatches final : public Source<StepBatch> {
 
  private:
   explicit StepBatches(const StepBatchesOptions& options);
-  absl::Status FindOrder();  // order_ of epoch_
-  // The size of the batches by which lengths order the examples; 0: they do not.
+  absl::Status FindOrder();  // sets order_ for epoch_
+  // The batch size for grouping by length; 0: no grouping.
   int64_t grouped() const { return options_.lengths.empty() ? 0 : options_.examples_per_step; }
 
   StepBatchesOptions options_;
-  int64_t of_epoch_;  // examples that an epoch takes
+  int64_t of_epoch_;  // number of examples that an epoch uses
   int64_t epoch_ = 0;
-  int64_t taken_ = 0;           // in the epoch, below n
-  std::vector<int64_t> order_;  // of epoch_; empty until it is asked for
+  int64_t taken_ = 0;           // examples used in the epoch, below n
+  std::vector<int64_t> order_;  // order of epoch_; empty until it is needed
 };
 
 }  // namespace moonring::data

@@ -1,5 +1,5 @@
-// The examples of one optimizer step, of all dp ranks: what steps are packed from, whether a data
-// set is held whole or streamed.
+// The examples of one optimizer step over all dp ranks, from a data set in memory or from a stream.
+// Steps are packed from them.
 #ifndef MOONRING_DATA_STEPS_STEP_EXAMPLES_H_
 #define MOONRING_DATA_STEPS_STEP_EXAMPLES_H_
 
@@ -15,11 +15,11 @@ namespace moonring::data {
 using ExampleList = std::vector<std::shared_ptr<const Example>>;
 
 struct StepExamples {
-  StepBatch batch;  // indices: into the data set; in a stream, numbers from its very beginning on,
-                    // over all passes
-  ExampleList examples;  // of each index
-  // Of each example a number: those of one number, a family, begin alike, as answers to one prompt,
-  // and may share that beginning. Empty: each is a family of its own.
+  // indices into the data set; in a stream, example numbers counted from the first pass on
+  StepBatch batch;
+  ExampleList examples;  // the example at each index
+  // A family number for each example. Examples with the same number have a common beginning, like
+  // answers to one prompt, and may share it. Empty: each example is its own family.
   std::vector<int64_t> families;
 
   int64_t family(int64_t place) const { return families.empty() ? place : families[place]; }

@@ -1,8 +1,7 @@
-// The steps of one dp rank, ready to compute: the step's examples, and this rank's micro-batches of
-// them.
+// The steps of one dp rank: each has the step's examples, and this rank's micro-batches.
 //
-// Every rank of an sp group makes the same; every dp rank packs the whole step and keeps its own
-// part. Its state is that of the source of examples it draws from.
+// All ranks of an sp group have the same steps. Each dp rank packs the whole step and keeps its own
+// share. Its state is that of the underlying source of examples.
 #ifndef MOONRING_DATA_STEPS_STEP_SOURCE_H_
 #define MOONRING_DATA_STEPS_STEP_SOURCE_H_
 

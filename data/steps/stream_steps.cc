@@ -34,7 +34,7 @@ absl::StatusOr<std::optional<StepExamples>> StreamSteps::Next() {
     }
   }
   RETURN_IF_ERROR(stream_->Check());
-  if (step.examples.empty()) {  // a pass begins with a step, or has none
+  if (step.examples.empty()) {  // a pass has no examples, or ended with the previous step
     return absl::InvalidArgumentError(
         absl::StrCat("dataset: no row of pass ", pass_ + 1, " over the stream gives an example"));
   }
@@ -66,10 +66,9 @@ absl::Status StreamSteps::LoadState(absl::string_view state) {
     if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0)
       return absl::InvalidArgumentError("stream_steps: the saved state is broken");
   }
-  const int64_t batch = saved["batch"],
-                taken_examples =
-                    batch * saved["taken"]
-                                .get<int64_t>();  // within a pass every batch is whole, of one lane
+  // The product is exact: `batch` is unchanged, or there is one lane, whose batches are all
+  // complete within a pass.
+  const int64_t batch = saved["batch"], taken_examples = batch * saved["taken"].get<int64_t>();
   if (batch != options_.batch && stream_->lanes() > 1) {
     return absl::FailedPreconditionError(
         absl::StrCat("per_device_train_batch_size was ", batch, ", is ", options_.batch,

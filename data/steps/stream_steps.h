@@ -1,10 +1,11 @@
-// The steps of a stream: each takes the next `batches` batches of `batch` examples (a lane's last
-// one is short), none crosses a pass, and none is empty.
+// The steps of a stream. Each has the next `batches` batches of `batch` examples (the last batch of
+// a lane may be shorter). A step never crosses the end of a pass and is never empty.
 //
-// Where gradient accumulation is cut short by a pass's end, the Hugging Face Trainer lets the rest
-// of a window wait, and adds its gradient to the next pass's first step; here it is a step of its
-// own, as at the end of an epoch. For any dp the steps are the same where batches are; with one
-// lane where a step's examples are as many, so that a state may be loaded into other batches.
+// If the end of a pass interrupts gradient accumulation, the Hugging Face Trainer adds the
+// accumulated gradient to the first step of the next pass; here the remaining batches are a
+// separate step, as at the end of an epoch. Steps are the same for any dp with equal `batches`;
+// with one lane, also for any `batch` with the same number of examples per step, so that a state
+// can be loaded with other batch sizes.
 #ifndef MOONRING_DATA_STEPS_STREAM_STEPS_H_
 #define MOONRING_DATA_STEPS_STREAM_STEPS_H_
 
@@ -24,9 +25,9 @@
 namespace moonring::data {
 
 struct StreamStepsOptions {
-  int64_t batch = 0;                   // examples
-  int64_t batches = 0;                 // of a step: accumulation x dp
-  std::optional<int64_t> total_steps;  // since the very first
+  int64_t batch = 0;                   // examples per batch
+  int64_t batches = 0;                 // batches per step: accumulation x dp
+  std::optional<int64_t> total_steps;  // counted from the beginning of training
 };
 
 class StreamSteps final : public Source<StepExamples> {
@@ -45,9 +46,9 @@ class StreamSteps final : public Source<StepExamples> {
   std::shared_ptr<ExampleStream> stream_;
   StreamStepsOptions options_;
   int64_t pass_ = 0;
-  int64_t taken_ = 0;  // batches, in the pass
-  int64_t steps_ = 0;  // in all
-  int64_t index_ = 0;  // of the next example
+  int64_t taken_ = 0;  // batches used in this pass
+  int64_t steps_ = 0;  // over all passes
+  int64_t index_ = 0;  // number of the next example
 };
 
 }  // namespace moonring::data

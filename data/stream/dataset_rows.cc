@@ -16,7 +16,7 @@ absl::StatusOr<DatasetRows> DatasetRows::Count(const std::vector<std::string>& f
   while (true) {
     if (counted.rows_ % counted.stride_ == 0) {
       counted.places_.push_back(source->place());
-      if (counted.places_.size() == kMostPlaces) {  // every other one goes
+      if (counted.places_.size() == kMostPlaces) {  // keeps every second position
         for (size_t i = 0; 2 * i < kMostPlaces; ++i) counted.places_[i] = counted.places_[2 * i];
         counted.places_.resize(kMostPlaces / 2);
         counted.stride_ *= 2;

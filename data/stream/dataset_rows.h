@@ -1,10 +1,9 @@
-// The rows of a data set by number: how many there are, and where each of equal contiguous parts of
-// them begins.
+// Counts the rows of a data set, and finds where each of k contiguous shards of equal size begins.
 //
-// Part i of k has the rows begin .. begin + size, begin = i x (n div k) + min(i, n mod k), size = n
-// div k + (i < n mod k), as datasets cuts a data set in shards. Cost of Count: one pass over the
-// files; it notes the places of at most 4096 rows, so that Part reads n / 2048 rows at most to find
-// its beginning.
+// Shard i of k has the rows begin .. begin + size, begin = i x (n div k) + min(i, n mod k), size =
+// n div k + (i < n mod k), as in the datasets library. Count makes one pass over the files and
+// stores the positions of at most 4096 rows, so that Part reads at most n / 2048 rows to find the
+// start of a shard.
 #ifndef MOONRING_DATA_STREAM_DATASET_ROWS_H_
 #define MOONRING_DATA_STREAM_DATASET_ROWS_H_
 
@@ -19,7 +18,7 @@ namespace moonring::data {
 
 struct RowRange {
   RowPlace begin;
-  int64_t rows = -1;  // negative: all rows, from the very beginning
+  int64_t rows = -1;  // negative: all rows, from the beginning
 };
 
 class DatasetRows {
@@ -34,7 +33,7 @@ class DatasetRows {
   std::vector<std::string> files_;
   int64_t rows_ = 0;
   int64_t stride_ = 1;
-  std::vector<RowPlace> places_;  // of rows 0, stride_, 2 x stride_, ..
+  std::vector<RowPlace> places_;  // positions of rows 0, stride_, 2 x stride_, ..
 };
 
 }  // namespace moonring::data

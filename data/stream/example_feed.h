@@ -1,15 +1,16 @@
-// Examples of rows that are handed in one by one: what a script's source of data feeds.
+// Builds examples from rows that are passed in one by one, for data sources written in Lua.
 //
 //   feed.Add(row); ..; feed.EndBatch(); while (feed.ready() >= n) feed.Take(n)   a stream
 //   feed.Add(row); ..; std::move(feed).Finish()                                  a data set
 //
-// Rows are encoded on threads while more are handed in; examples come in the order of the rows, by
-// the rules of data/example_builder.h. Rows between two calls of EndBatch are joined, packed or
-// mismatched together, preprocessing_batch_size of them at most. What is wrong with a row comes out
-// of Add or EndBatch, `NAME (row N): words`.
+// Rows are encoded on background threads; examples come in row order, by the rules of
+// data/example_builder.h. Rows between two calls of EndBatch are joined, packed or mismatched
+// together, at most preprocessing_batch_size of them. Add or EndBatch reports errors of a row as
+// `NAME (row N): message`.
 //
-// The digest is of all rows of the pass so far: equal where the rows are, on all ranks or before
-// and after an interruption. Cost: the rows and examples between two calls of Take.
+// The digest covers all rows of the pass so far. It shows whether ranks have the same rows, or
+// whether the rows are the same before and after an interruption. Memory: the rows and examples
+// between two calls of Take.
 #ifndef MOONRING_DATA_STREAM_EXAMPLE_FEED_H_
 #define MOONRING_DATA_STREAM_EXAMPLE_FEED_H_
 
@@ -37,9 +38,9 @@
 namespace moonring::data {
 
 struct FeedOptions {
-  DatasetOptions dataset;  // of its names, the first says what rows are called in messages
-  std::optional<OrderedJson> description;  // of its rows (data/stream/given_rows.h)
-  bool prepared = false;  // rows are examples that were prepared before (data/example_table.h)
+  DatasetOptions dataset;                  // the first of its names is used for rows in messages
+  std::optional<OrderedJson> description;  // how rows are converted (data/stream/given_rows.h)
+  bool prepared = false;  // rows are examples that were tokenized before (data/example_table.h)
 };
 
 class ExampleFeed {
@@ -47,33 +48,34 @@ class ExampleFeed {
   static absl::StatusOr<std::unique_ptr<ExampleFeed>> Create(
       FeedOptions options, std::shared_ptr<const Tokenizer> tokenizer);
 
-  // Ids at or above `ids` are refused from now on: the model has no row for them.
+  // From now on, rejects ids >= `ids`, for which the model has no embedding.
   void LimitIds(int64_t ids) { vocabulary_ = ids; }
 
-  // A pass begins, or goes on behind `rows` rows whose digest is given.
+  // Begins a pass, or resumes it after `rows` rows with the given digest.
   void Begin(int64_t rows, std::string digest);
 
   absl::Status Add(OrderedJson row);
-  // A row whose examples were taken before: counted, and part of the digest, nothing else.
+  // Skips a row whose examples were used before the interruption: it is only counted and added to
+  // the digest.
   absl::Status PassOver(const OrderedJson& row);
   absl::Status EndBatch();
 
   int64_t ready() const { return static_cast<int64_t>(ready_.size()); }
-  // The first `most` examples that are ready; fewer where there are no more.
+  // Removes and returns the first `most` ready examples, or all if there are fewer.
   std::vector<Example> Take(int64_t most);
   absl::StatusOr<PreparedDataset> Finish() &&;
 
-  int64_t rows() const { return rows_; }  // of the pass
+  int64_t rows() const { return rows_; }  // rows of the pass
   const std::string& digest() const { return digest_; }
-  // Of each row since the last call, and of the examples of the last batch.
+  // Digests of the rows since the last call, and of the examples of the last batch.
   std::vector<std::string> TakeRowDigests();
   const std::string& batch_digest() const { return batch_digest_; }
 
-  // INVALID_ARGUMENT, with why rows are left out, where all rows together gave no example, or none
-  // to learn from.
+  // INVALID_ARGUMENT, with the reasons for skipping rows, if all rows together produced no example,
+  // or none with labels.
   absl::Status Check() const { return builder_.Check(); }
   const DatasetReport& report() const { return builder_.report(); }
-  bool joins_rows() const;  // of a batch: they are prepared together
+  bool joins_rows() const;  // whether the rows of a batch are combined
 
  private:
   struct Given {
@@ -97,7 +99,8 @@ class ExampleFeed {
   std::string digest_, batch_digest_;
   std::vector<std::string> row_digests_;
   std::deque<Example> ready_;
-  OrderedMap<Given, absl::StatusOr<EncodedRow>> encoding_;  // its threads end first
+  // last member: its threads end before other members are destroyed
+  OrderedMap<Given, absl::StatusOr<EncodedRow>> encoding_;
 };
 
 }  // namespace moonring::data

@@ -152,7 +152,7 @@ void ExampleStream::NoteKeys(const StreamRow& row) {
 absl::Status ExampleStream::CheckKeys() {
   if (checked_keys_) return absl::OkStatus();
   for (size_t d = 0; d < keys_.size(); ++d) {
-    if (keys_[d].empty()) continue;  // it has its turn later
+    if (keys_[d].empty()) continue;  // no row read yet; checked later
     RETURN_IF_ERROR(
         CheckColumns(descriptions_[d], options_.dataset.stage, keys_[d], /*read_all=*/false)
             .status(),
@@ -163,8 +163,8 @@ absl::Status ExampleStream::CheckKeys() {
   return absl::OkStatus();
 }
 
-// Makes the examples ready once more that a batch of this digest had; nothing where there were
-// none.
+// After LoadState: reads the current batch of rows again and compares its examples with `digest`,
+// which is empty if there was no batch.
 absl::Status ExampleStream::Refill(Lane& lane, const std::string& digest) {
   if (digest.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(ReadBatch(lane));
@@ -174,13 +174,13 @@ absl::Status ExampleStream::Refill(Lane& lane, const std::string& digest) {
       ": their rows give other examples than they gave: a file or the template has changed"));
 }
 
-// Makes the examples of the next batch of rows ready.
+// Reads the next batch of rows and makes its examples ready.
 absl::Status ExampleStream::ReadBatch(Lane& lane) {
   lane.before = lane.rows.SaveState().dump();
   lane.taken = 0;
   int64_t rows = 0;
   bool more = true;
-  absl::Status broken;  // told of after what is wrong with the rows before
+  absl::Status broken;  // reported after errors of the rows before it
   while (true) {
     while (more && !encoding_.Full()) {
       more = rows < options_.dataset.preprocessing_batch_size;
@@ -208,7 +208,7 @@ absl::Status ExampleStream::ReadBatch(Lane& lane) {
   return absl::OkStatus();
 }
 
-// Sees to an example of the lane that is ready, where there is one.
+// Reads batches until the lane has a ready example or has ended.
 absl::Status ExampleStream::Fill(Lane& lane) {
   while (lane.ready.empty() && !lane.ended) RETURN_IF_ERROR(ReadBatch(lane));
   return absl::OkStatus();
@@ -246,8 +246,8 @@ DatasetReport ExampleStream::report() const {
 
 std::string ExampleStream::Names() const { return absl::StrJoin(options_.dataset.names, ", "); }
 
-// What the order of examples depends on, in words. (What is in the files is known by the digests,
-// where they lie does not matter.)
+// Everything that determines the order of examples, as text. (Names of files are included, without
+// folders; their contents are checked by digests.)
 std::string ExampleStream::Identity() const {
   const DatasetOptions& of = options_.dataset;
   nlohmann::json files = nlohmann::json::array();

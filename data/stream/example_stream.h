@@ -1,23 +1,25 @@
-// Examples of data sets that are read as they are used, pass after pass, never all in memory:
-// LLaMA-Factory 0.9.5's `streaming: true`, row for row.
+// Streams examples of data sets that are read during training, pass after pass, and never entirely
+// in memory. Equal to LLaMA-Factory 0.9.5's `streaming: true`, row for row.
 //
 //   rows of all data sets, mixed -> shuffle buffer -> without (or only) the first `held_out` ->
 //       batches of preprocessing_batch_size rows -> examples
 //
-// Pass e shuffles with numpy's default_rng(seed) where e is 0, else
-// default_rng(default_rng(seed).integers(2^63) - e), as datasets' set_epoch has it. From the second
-// pass on other rows come first: what was held out of the first is then met in training, as in
-// LLaMA-Factory.
+// Pass e shuffles with numpy's default_rng(seed) if e is 0, otherwise with
+// default_rng(default_rng(seed).integers(2^63) - e), as set_epoch of the datasets library does. The
+// first `held_out` rows differ between passes, so rows held out of the first pass are trained in
+// later ones, as in LLaMA-Factory.
 //
-// Lanes are what its dataloader_num_workers processes are: each reads its contiguous part of every
-// data set with a buffer of its own (which part, the pass's generator shuffles) and holds out its
-// part of `held_out`; batches are taken from the lanes in turn, those that are through passed over.
-// One lane where dataloader_num_workers is 0 (there LLaMA-Factory has no rows at all).
+// Lanes correspond to LLaMA-Factory's dataloader_num_workers processes: each reads a contiguous
+// shard of every data set with its own buffer (the pass's generator shuffles the assignment of
+// shards) and holds out its share of `held_out`. Batches are taken from the lanes in turn;
+// exhausted lanes are skipped. With dataloader_num_workers 0 there is one lane (LLaMA-Factory then
+// has no rows at all).
 //
-// num_samples of a description says nothing to a stream, as there. Fails as data/dataset.h does,
-// but that a column which only some rows have is not missed, and that a pass without any example
-// ends the stream with an error. Cost: for each lane buffer_size rows, one batch of rows and its
-// examples; with several lanes a pass over the files before the first row, to count them.
+// num_samples of a description has no effect on streams, as in LLaMA-Factory. Errors are those of
+// data/dataset.h, with two differences: a column that only some rows have is not reported as
+// missing, and a pass without any example ends the stream with an error. Memory per lane:
+// buffer_size rows, one batch of rows, and its examples. With several lanes, the files are read
+// once beforehand to count their rows.
 #ifndef MOONRING_DATA_STREAM_EXAMPLE_STREAM_H_
 #define MOONRING_DATA_STREAM_EXAMPLE_STREAM_H_
 
@@ -48,12 +50,12 @@
 namespace moonring::data {
 
 struct StreamOptions {
-  DatasetOptions dataset;  // without max_samples
+  DatasetOptions dataset;  // max_samples must not be set
   int64_t buffer_size = 16384;
   bool shuffle = true;
   int64_t lanes = 1;
-  int64_t held_out = 0;        // rows of a pass
-  bool only_held_out = false;  // these rows, not the others
+  int64_t held_out = 0;        // number of rows of each pass
+  bool only_held_out = false;  // stream the held-out rows instead of the others
 };
 
 class ExampleStream {
@@ -61,41 +63,41 @@ class ExampleStream {
   static absl::StatusOr<std::unique_ptr<ExampleStream>> Create(
       StreamOptions options, std::shared_ptr<const Tokenizer> tokenizer);
 
-  // The beginning of a pass, from 0. To be called before the first batch.
+  // Begins a pass, numbered from 0. Must be called before the first batch.
   absl::Status BeginPass(int64_t pass);
 
-  // The next `most` examples, of one lane, fewer at its end; none at the end of the pass.
+  // The next `most` examples of one lane, fewer at its end; none at the end of the pass.
   absl::StatusOr<std::vector<Example>> NextBatch(int64_t most);
 
-  // Whether no example of the pass is left.
+  // Whether the pass has no more examples.
   absl::StatusOr<bool> AtEnd();
 
-  // Fails where what was read so far holds no example, or none to learn from.
+  // Fails if the rows read so far produced no example, or none with labels.
   absl::Status Check() const { return builder_.Check(); }
 
-  // Of the rows read so far: those of all passes, some of which are ahead of the examples handed
-  // out. Any thread may ask.
+  // Report of the rows read so far in all passes, including those read ahead of the returned
+  // examples. Thread-safe.
   DatasetReport report() const;
-  // Of the rows read so far. Not beside NextBatch on another thread.
+  // The outcome of each row read so far. Must not be called concurrently with NextBatch.
   const std::vector<RowUse>& uses() const { return builder_.uses(); }
 
-  std::string Names() const;  // of its data sets
+  std::string Names() const;  // of the data sets, for messages
   int64_t lanes() const { return options_.lanes; }
 
-  // As a Source's, in a pass. Several lines; the first is JSON. The rows of the batches that
-  // examples were being taken from are read again, and refused (FAILED_PRECONDITION) where they
-  // give other examples than they gave: another text, another template.
+  // As in Source, within a pass. The state has several lines; the first is JSON. LoadState rereads
+  // the rows of the current batches, and fails (FAILED_PRECONDITION) if they produce other examples
+  // because a file or the template has changed.
   std::string SaveState() const;
   absl::Status LoadState(absl::string_view state);
 
  private:
   struct Lane {
     PassRows rows;
-    std::deque<Example> ready;  // of a batch of rows
-    std::string before;         // the state of `rows` before that batch
-    int64_t taken = 0;          // of its examples
-    std::string digest;         // of all of these
-    bool ended = false;         // no batch comes after it
+    std::deque<Example> ready;  // of the current batch of rows
+    std::string before;         // state of `rows` before that batch
+    int64_t taken = 0;          // examples of the batch already returned
+    std::string digest;         // of all examples of the batch
+    bool ended = false;         // no further batches
   };
 
   ExampleStream(StreamOptions options, ChatTemplate chat_template,
@@ -112,21 +114,21 @@ class ExampleStream {
   const StreamOptions options_;
   const ChatTemplate template_;
   const std::vector<DatasetDescription> descriptions_;
-  std::vector<DatasetRows> counted_;  // of each data set, where there are several lanes
+  std::vector<DatasetRows> counted_;  // one per data set, with several lanes
   const RowEncoder encoder_;
   ExampleBuilder builder_;
   OrderedMap<StreamRow, absl::StatusOr<EncodedRow>> encoding_;
-  std::vector<std::set<std::string>> keys_;  // of each data set's first rows
+  std::vector<std::set<std::string>> keys_;  // keys of the first rows of each data set
   bool checked_keys_ = false;
   int64_t pass_ = 0;
-  size_t turn_ = 0;  // the lane that is next
+  size_t turn_ = 0;  // the next lane
   std::deque<Lane> lanes_;
 
   mutable std::mutex mutex_;
-  DatasetReport report_;  // under mutex_
+  DatasetReport report_;  // guarded by mutex_
 };
 
-// The examples of one pass, in the order in which the lanes give batches of `batch`.
+// The examples of one pass, in the order of batches of `batch` examples from the lanes.
 absl::StatusOr<PreparedDataset> OnePass(ExampleStream& stream, int64_t batch);
 
 }  // namespace moonring::data

@@ -59,7 +59,7 @@ DatasetDescription TextDescription() {
   return description;
 }
 
-// What a row of each kind holds, for messages.
+// The columns that a row needs, for messages.
 std::string Wanted(Stage stage) {
   switch (stage) {
     case Stage::kPretraining:
@@ -76,7 +76,7 @@ std::string Wanted(Stage stage) {
   return "'messages', or 'instruction' and 'output', with 'kto_tag', or 'input_ids' ..";
 }
 
-// Messages after Normalize; an answer written as its text alone becomes a message.
+// Replaces an answer given as a string by a message of the assistant.
 void WriteOut(const char* key, OrderedJson& row) {
   if (row.contains(key) && row[key].is_string())
     row[key] = OrderedJson{{"role", "assistant"}, {"content", row[key].get<std::string>()}};

@@ -1,16 +1,16 @@
-// How rows are read that a script gives: by a description of its own, where it has one, else by
-// what a row holds.
+// Chooses how rows from a script are read: by the script's own description if it has one, otherwise
+// by the keys of the row.
 //
 //   input_ids, or chosen_input_ids ..   token ids (data/token_ids.h), whatever the description
 //   messages                            {role, content} each: user, assistant, tool, function_call,
-//                                       system. Beside them system and tools; chosen and rejected
-//                                       (rm, dpo: a message of the assistant, or its text alone);
-//                                       kto_tag (kto). As sharegpt with these tags
+//                                       system. Also system and tools; chosen and rejected (rm,
+//                                       dpo: a message of the assistant, or its text); kto_tag
+//                                       (kto). Read as sharegpt with these tags
 //   text                                pt
 //   instruction, input, output ..       alpaca: also system, tools, history, chosen, rejected,
 //                                       kto_tag
 //
-// A list of messages is short for {messages = list}, a text for {text = text}.
+// A list of messages is short for {messages = list}, a string for {text = string}.
 #ifndef MOONRING_DATA_STREAM_GIVEN_ROWS_H_
 #define MOONRING_DATA_STREAM_GIVEN_ROWS_H_
 
@@ -25,16 +25,16 @@ namespace moonring::data {
 
 class GivenRows {
  public:
-  // `description`: formatting, columns and tags as in dataset_info.json. Fails as that does, and
-  // where it does not fit the stage.
+  // `description`: formatting, columns and tags as in dataset_info.json. Fails for an invalid
+  // description, or one that does not fit the stage.
   static absl::StatusOr<GivenRows> Create(const std::optional<OrderedJson>& description,
                                           Stage stage);
 
-  // The row with what is short for something written out. INVALID_ARGUMENT where it is neither.
+  // Expands the short forms of a row. INVALID_ARGUMENT if the row is of another type.
   absl::StatusOr<OrderedJson> Normalize(OrderedJson row) const;
 
-  // The description that a row (after Normalize) is read by; null: token ids. INVALID_ARGUMENT,
-  // with what was wanted and what came, where it is of no kind.
+  // The description by which a row (after Normalize) is read; null for token ids. INVALID_ARGUMENT,
+  // with the expected and the actual keys, if the row matches none.
   absl::StatusOr<const DatasetDescription*> DescriptionOf(const OrderedJson& row) const;
 
  private:

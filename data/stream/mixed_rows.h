@@ -1,16 +1,16 @@
-// One pass over the rows of several data sets, mixed as they come: datasets 4.0.0's
-// concatenate_datasets and interleave_datasets of iterable data sets (data/mixing/mixer.h names the
-// strategies).
+// Mixes the rows of several data sets for one pass of a stream, as datasets 4.0.0's
+// concatenate_datasets and interleave_datasets do for iterable data sets (data/mixing/mixer.h
+// describes the strategies).
 //
-//   concat             the data sets one after another, in an order that the pass's generator
-//                      shuffles
-//   interleave_under   until a data set has given its last row
-//   interleave_over    until each has; one that is through begins again
-//   interleave_once    until each has; one that is through is passed over
+//   concat             the data sets one after another, in an order shuffled by the pass's
+//                      generator
+//   interleave_under   until a data set is exhausted
+//   interleave_over    until each is exhausted; an exhausted one restarts
+//   interleave_once    until each is exhausted; an exhausted one is skipped
 //
-// In turn, or drawn with the pass's generator where there are probabilities. Unlike mixed data sets
-// that are whole (data/mixing/mixer.h), in turn a round is left where a strategy ends. Cost: an
-// open file and a row ahead for each data set.
+// Rows are taken from the data sets in turn, or drawn with the pass's generator if there are
+// probabilities. Unlike in data/mixing/mixer.h, the last round is not completed. Memory: an open
+// file and one row read ahead for each data set.
 #ifndef MOONRING_DATA_STREAM_MIXED_ROWS_H_
 #define MOONRING_DATA_STREAM_MIXED_ROWS_H_
 
@@ -34,21 +34,21 @@
 namespace moonring::data {
 
 struct MixedPart {
-  std::string name;  // of its data set, for messages
+  std::string name;  // of the data set, for messages
   std::vector<std::string> files;
   RowRange range;  // at least one row
 };
 
 class MixedRows {
  public:
-  // `random`: the pass's generator, as it begins.
+  // `random`: the pass's generator in its initial state.
   static absl::StatusOr<MixedRows> Begin(const std::vector<MixedPart>& parts, const MixOptions& mix,
                                          const NumpyRandom& random);
 
   absl::StatusOr<std::optional<StreamRow>> Next();
 
-  // What of it changes; LoadState on one that was begun with the same arguments. Throws what
-  // nlohmann throws where the state is none.
+  // The variable part of the state, for LoadState on an object created with the same arguments.
+  // LoadState throws nlohmann's exceptions for malformed JSON.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state);
 
@@ -56,7 +56,7 @@ class MixedRows {
   struct Part {
     MixedPart of;
     std::unique_ptr<RowSource> source;
-    int64_t left = 0;  // rows of the range, the one ahead included; negative where nobody knows
+    int64_t left = 0;  // rows left in the range, including the one read ahead; negative if unknown
     std::optional<StreamRow> next;  // read ahead
     bool through = false;
   };
@@ -69,11 +69,11 @@ class MixedRows {
   MixOptions mix_;
   std::vector<Part> parts_;
   Turns turns_;
-  std::vector<int64_t> order_;  // concat: of the data sets
-  size_t at_ = 0;               // in order_
+  std::vector<int64_t> order_;  // concat: order of the data sets
+  size_t at_ = 0;               // index in order_
 };
 
-// JSON of a place, and back.
+// Converts a row's position to JSON and back.
 nlohmann::json SavePlace(const RowPlace& place);
 RowPlace LoadPlace(const nlohmann::json& saved);
 

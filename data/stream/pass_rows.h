@@ -1,5 +1,5 @@
-// The rows of one pass over a stream that one of its lanes takes: mixed (data/stream/mixed_rows.h),
-// shuffled in a buffer (data/stream/shuffle_buffer.h), without the first ones or no more than them.
+// The rows of one lane in one pass of a stream: mixed (data/stream/mixed_rows.h), shuffled in a
+// buffer (data/stream/shuffle_buffer.h), and restricted to [skip, skip + most).
 #ifndef MOONRING_DATA_STREAM_PASS_ROWS_H_
 #define MOONRING_DATA_STREAM_PASS_ROWS_H_
 
@@ -22,9 +22,9 @@ namespace moonring::data {
 
 struct PassOptions {
   MixOptions mix;
-  int64_t buffer_size = 0;      // 0: the rows stay in their order
-  int64_t skip = 0;             // rows passed over, in the order that the buffer gives
-  std::optional<int64_t> most;  // rows after them
+  int64_t buffer_size = 0;      // 0: no shuffling
+  int64_t skip = 0;             // number of first rows to skip, after shuffling
+  std::optional<int64_t> most;  // maximum number of rows after those
 };
 
 class PassRows {
@@ -34,7 +34,7 @@ class PassRows {
 
   absl::StatusOr<std::optional<StreamRow>> Next();
 
-  // As MixedRows'.
+  // As in MixedRows.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state);
 
@@ -44,7 +44,7 @@ class PassRows {
   absl::StatusOr<std::optional<StreamRow>> NextShuffled();
 
   MixedRows rows_;
-  PassOptions options_;  // skip and most count down
+  PassOptions options_;  // skip and most are counted down
   ShuffleBuffer shuffled_;
   std::vector<std::vector<std::string>> files_;
 };

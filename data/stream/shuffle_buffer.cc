@@ -15,11 +15,10 @@ namespace {
 
 constexpr size_t kBlock = 1000;
 
-// Fills in `row` of each, reading the files from the first wanted one on.
+// Reads `row` of each element again, from its position in the files.
 absl::Status ReadAgain(std::vector<StreamRow>& rows,
                        const std::vector<std::vector<std::string>>& files) {
-  constexpr int64_t kNear =
-      1000;  // rows that are quicker passed over than left by going to a place
+  constexpr int64_t kNear = 1000;  // up to this distance, reading rows is faster than seeking
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto key = [&](size_t i) {
@@ -32,7 +31,7 @@ absl::Status ReadAgain(std::vector<StreamRow>& rows,
     StreamRow& wanted = rows[i];
     if (last != nullptr && last->dataset == wanted.dataset &&
         last->place.file == wanted.place.file && last->place.at.rows == wanted.place.at.rows) {
-      wanted.row = last->row;  // a data set that began again
+      wanted.row = last->row;  // the same row twice: its data set restarted
       continue;
     }
     if (last == nullptr || last->dataset != wanted.dataset) {

@@ -1,12 +1,11 @@
-// A stream's rows in a random order out of a buffer: datasets 4.0.0's
-// IterableDataset.shuffle(buffer_size).
+// Shuffles a stream's rows with a buffer, as datasets 4.0.0's IterableDataset.shuffle(buffer_size).
 //
-// The buffer is filled; then each further row takes the place of one drawn at random, which is
-// handed out. After the last row what is left in the buffer is shuffled and handed out. Places are
-// drawn in blocks of 1000, so that the shuffle comes after whole blocks.
+// Once the buffer is full, each new row replaces a randomly drawn one, which is returned. After the
+// last row, the rest of the buffer is shuffled and returned. Indices are drawn in blocks of 1000,
+// so the final shuffle comes after a whole number of blocks.
 //
-// A state holds where the buffered rows are, not the rows: LoadState reads them again. Cost:
-// buffer_size rows of memory.
+// A state contains the positions of the buffered rows, not the rows: LoadState reads them again.
+// Memory: buffer_size rows.
 #ifndef MOONRING_DATA_STREAM_SHUFFLE_BUFFER_H_
 #define MOONRING_DATA_STREAM_SHUFFLE_BUFFER_H_
 
@@ -29,12 +28,12 @@ class ShuffleBuffer {
  public:
   using NextRow = absl::FunctionRef<absl::StatusOr<std::optional<StreamRow>>()>;
 
-  // `random`: the pass's generator, as it begins.
+  // `random`: the pass's generator in its initial state.
   ShuffleBuffer(int64_t size, const NumpyRandom& random) : size_(size), random_(random) {}
 
   absl::StatusOr<std::optional<StreamRow>> Next(NextRow next_row);
 
-  // As MixedRows'. `files`: of each data set.
+  // As in MixedRows. `files`: the files of each data set.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state,
                          const std::vector<std::vector<std::string>>& files);
@@ -45,11 +44,11 @@ class ShuffleBuffer {
   int64_t size_;
   std::vector<StreamRow> rows_;
   NumpyRandom random_;
-  NumpyRandom before_block_ = random_;  // as it was when block_ was drawn
-  std::vector<uint32_t> block_;         // places drawn
-  size_t drawn_ = 0;                    // of block_
-  bool ended_ = false;                  // no row comes any more
-  size_t handed_out_ = 0;               // of rows_, after that
+  NumpyRandom before_block_ = random_;  // state before block_ was drawn
+  std::vector<uint32_t> block_;         // drawn indices
+  size_t drawn_ = 0;                    // used indices of block_
+  bool ended_ = false;                  // the input is exhausted
+  size_t handed_out_ = 0;               // rows of rows_ returned since then
 };
 
 }  // namespace moonring::data

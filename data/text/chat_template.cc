@@ -24,7 +24,7 @@ void ReplaceFirst(std::string& text, absl::string_view what, absl::string_view w
   if (at != std::string::npos) text.replace(at, what.size(), with.data(), with.size());
 }
 
-// The tokenizer with what ends an answer in it.
+// The tokenizer with the template's stop words added as special tokens.
 std::shared_ptr<const Tokenizer> WithStopWords(const TemplateSpec& spec,
                                                const std::shared_ptr<const Tokenizer>& tokenizer) {
   if (!spec.replace_eos) return Tokenizer::WithStopWords(tokenizer, std::nullopt, spec.stop_words);
@@ -34,8 +34,8 @@ std::shared_ptr<const Tokenizer> WithStopWords(const TemplateSpec& spec,
                                   {spec.stop_words.begin() + 1, spec.stop_words.end()});
 }
 
-// The first part of `text` from `begin` to the first `end` after it, both included; none where
-// there is none.
+// The first substring of `text` from `begin` to the next `end`, both included; nullopt if there is
+// none.
 std::optional<absl::string_view> FindPart(absl::string_view text, absl::string_view begin,
                                           absl::string_view end) {
   const size_t from = text.find(begin);
@@ -49,8 +49,8 @@ std::string Without(const std::string& text, absl::string_view part) {
   return absl::StrReplaceAll(text, {{part, ""}});
 }
 
-// The text without what `trim` takes off its beginning and, with `end`, its end; kSpaces takes both
-// ends in any case.
+// Trims the text as `trim` specifies: at its beginning and, if `end` is true, at its end. kSpaces
+// always trims both sides.
 absl::string_view Trimmed(absl::string_view text, TemplateSpec::Trim trim, bool end) {
   if (trim == TemplateSpec::Trim::kSpaces) return absl::StripAsciiWhitespace(text);
   if (trim == TemplateSpec::Trim::kNothing) return text;
@@ -88,8 +88,8 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec,
   return result;
 }
 
-// Of the token that a slot names; that of the unknown token where the vocabulary lacks it, if there
-// is one.
+// The id of the token that a slot names. If the vocabulary lacks it, the unknown token's id, if
+// any.
 std::optional<int32_t> ChatTemplate::IdOf(const Slot& slot) const {
   const std::optional<int32_t> id = tokenizer_->IdOf(slot.text);
   return id.has_value() ? id : tokenizer_->unk();
@@ -133,7 +133,7 @@ void ChatTemplate::Append(const std::vector<Slot>& slots, absl::string_view cont
   }
 }
 
-// The system text with the tools after it; none where there is neither.
+// The system text followed by the description of the tools; nullopt if there is neither.
 absl::StatusOr<std::optional<std::string>> ChatTemplate::SystemText(
     const Conversation& conversation) const {
   std::string text = conversation.system.empty() ? spec_.default_system : conversation.system;
@@ -155,12 +155,12 @@ absl::StatusOr<std::optional<std::string>> ChatTemplate::SystemText(
   return text + described;
 }
 
-// A function call's text as the tool format writes it, with the thought or the words around it.
+// The text of a function call in the tool format, with the reasoning and text next to the call.
 absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const {
   const std::string& content = message.content;
   std::string before, calls = content;
-  if (spec_.kind !=
-      TemplateSpec::Kind::kSystemInUser) {  // of these LLaMA-Factory takes all as the call
+  // For kSystemInUser, LLaMA-Factory reads the whole content as the call.
+  if (spec_.kind != TemplateSpec::Kind::kSystemInUser) {
     if (const auto call = FindPart(content, spec_.tool_call_begin, spec_.tool_call_end);
         call.has_value()) {
       before = Without(content, *call);
@@ -183,7 +183,8 @@ absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const
     absl::string_view said = message.said;
     if (tool_format_.trims) {
       said = absl::StripAsciiWhitespace(said);
-    } else if (spec_.kind == TemplateSpec::Kind::kReasoning) {  // an empty thought, if none
+    } else if (spec_.kind == TemplateSpec::Kind::kReasoning) {
+      // AddThought may put empty reasoning before this text.
       said = Trimmed(said, spec_.thought_trim, /*end=*/false);
     }
     absl::StrAppend(&beside, message.thought.empty() ? "" : spec_.before_text, said,
@@ -192,7 +193,7 @@ absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const
   return absl::StrCat(beside, before, text);
 }
 
-// An answer's text, its thought before it.
+// An answer's text, preceded by its reasoning.
 std::string ChatTemplate::AnswerText(const Message& message) const {
   if (message.thought.empty()) return message.content;
   const absl::string_view text = Trimmed(message.content, spec_.thought_trim, /*end=*/false);
@@ -204,9 +205,10 @@ std::string ChatTemplate::ThoughtText(const Message& message) const {
   return absl::StrCat(spec_.written_begin, message.thought, spec_.written_end);
 }
 
-// Trims message.thought, and clears it where the template writes none. A reasoning template's
-// thought in the text moves there where the answer has one in a field too (they must be equal), and
-// always from a text beside calls, as in the models' own templates.
+// Moves an answer's reasoning to message.thought and trims it. message.thought is cleared if the
+// template does not write it. With a reasoning template, reasoning inside the text is moved there
+// if message.thought is set too (both must be equal), and always if it is in the text next to
+// calls, as in the models' own templates.
 absl::Status ChatTemplate::SettleThought(Message& message) const {
   if (!spec_.writes_thoughts) message.thought.clear();
   message.thought = std::string(Trimmed(message.thought, spec_.thought_trim, /*end=*/true));
@@ -248,7 +250,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ChatTemplate::EncodeMessages(
                 "messages must be given and answered in turns; message ", i, " is ",
                 i % 2 == 0 ? "an answer" : "none");
     std::vector<int32_t>& ids = encoded.emplace_back();
-    std::string begin;  // of the user's text
+    std::string begin;  // prepended to the user's text
     if (i == 0) {
       Append(spec_.prefix, "", std::nullopt, ids);
       if (system.has_value() && in_user) {
@@ -290,8 +292,8 @@ std::string ChatTemplate::WithoutThought(const std::string& content) const {
   return kept.substr(std::min(kept.find_first_not_of('\n'), kept.size()));
 }
 
-// Takes the answers' thoughts out: those before the last, or the last; of a reasoning template from
-// their texts too.
+// Removes the reasoning of answers: with `earlier`, of all but the last; with `last`, of the last.
+// For reasoning templates, also the reasoning inside their texts.
 void ChatTemplate::DropThoughts(Conversation& conversation, bool earlier, bool last) const {
   std::vector<Message>& messages = conversation.messages;
   for (size_t i = 1; i < messages.size(); i += 2) {
@@ -302,7 +304,7 @@ void ChatTemplate::DropThoughts(Conversation& conversation, bool earlier, bool l
   }
 }
 
-// Before an answer of a reasoning template that has no thought, an empty one.
+// Adds empty reasoning before an answer without reasoning, if this is a reasoning template.
 void ChatTemplate::AddThought(const Message& answer, EncodedTurn& turn) const {
   if (spec_.kind != TemplateSpec::Kind::kReasoning || !answer.thought.empty()) return;
   for (const std::string& word : {spec_.thought_begin, spec_.thought_end}) {
@@ -321,7 +323,7 @@ void ChatTemplate::AddThought(const Message& answer, EncodedTurn& turn) const {
 absl::StatusOr<std::vector<EncodedTurn>> ChatTemplate::EncodeTurns(const Conversation& conversation,
                                                                    bool last_turn_alone) const {
   TORCH_CHECK(conversation.messages.size() % 2 == 0,
-              "a conversation to learn from must end with an answer, got ",
+              "a conversation to train on must end with an answer, got ",
               conversation.messages.size(), " messages");
   const bool none = spec_.enable_thinking == false,
              last_thought_alone = last_turn_alone && !spec_.preserve_thinking;

@@ -1,33 +1,34 @@
-// Chat templates: conversations -> token ids, turn by turn, as LLaMA-Factory 0.9.5 encodes them.
+// Chat templates: encode conversations to token ids, turn by turn, like LLaMA-Factory 0.9.5.
 //
-// A template is lists of slots (data/text/template_spec.h): one before everything, one for the
-// system text, and one for each kind of message. Each slot is tokenized alone and the ids are
-// joined; bos and eos are one id each, left out where the tokenizer has none. In a slot the first
-// {{content}} becomes the text; then, for a user message, the first {{idx}} that now stands there
-// (so one that the user wrote) becomes the turn's number. An empty system text becomes the
-// template's own; where that is empty too and there are no tools, the system slots are left out.
-// Special tokens written in a text are parsed as such.
+// A template consists of lists of slots (data/text/template_spec.h): the prefix, the system text,
+// and one list for each kind of message. Each slot is tokenized separately and the ids are
+// concatenated. bos and eos slots are one id each, or none if the tokenizer lacks the token. In a
+// slot, the first {{content}} is replaced by the text; then, for a user message, the first {{idx}}
+// (which may come from the user's text) is replaced by the turn's number. An empty system text is
+// replaced by the template's default. If that is empty too and there are no tools, the system slots
+// are omitted. Special tokens written in a text are parsed.
 //
-// Tools are described after the system text, as the template's tool format does
-// (data/text/tools). The text of a function call is JSON, {"name", "arguments"} or a list of
-// them: all of it, or what stands between the words for a tool call, or what is left beside a
-// thought; the format writes it anew.
+// Tools are described after the system text, in the template's tool format (data/text/tools). A
+// function call's content contains JSON, {"name", "arguments"} or a list of them: all of the
+// content, or the substring between the template's tool call tags, or what is left without the
+// reasoning. The tool format writes these calls in its own syntax.
 //
-// A thought in a field of its own is written as the model's own template does, where that has
-// thoughts, and is then as one in the text; two different ones are refused. A text beside a
-// function call goes before it, as the model's own template has it.
+// Reasoning in a separate field (Message::thought) is written as the model's own template does, if
+// that has reasoning, and is then treated like reasoning in the text; two different ones are an
+// error. Text next to a function call is written before the call, as in the model's own template.
 //
-// A reasoning template's answers begin with a thought between two words. Turns learnt at once keep
-// their thoughts, unless history is not learnt (then the last alone); before one answer, those of
-// earlier answers are taken out. An answer without a thought has an empty one put before it, which
-// is learnt or given as enable_thinking says.
+// With a reasoning template, answers begin with reasoning between two tags. When all turns of a
+// conversation are trained together, each keeps its reasoning, unless only the last turn is trained
+// (then only that keeps it). Before a single answer, the reasoning of earlier answers is removed.
+// Empty reasoning is inserted before an answer that has none; enable_thinking decides whether it is
+// trained or part of the prompt.
 //
-// A template changes what ends a turn: with replace_eos its first stop word is the eos; where the
-// tokenizer has no pad, eos is the pad. The tokenizer that it is given is never changed:
-// tokenizer(), eos(), pad() and stop_ids() here are what training and decoding use. In tokenizer()
-// the stop words are special tokens; those that the vocabulary lacks are added to it
-// (Tokenizer::WithStopWords), and then the embedding may want new rows. A token that a slot names
-// and the vocabulary lacks is the unknown one there, and refused where there is none.
+// A template can change which token ends a turn: with replace_eos, its first stop word is the eos.
+// If the tokenizer has no pad token, eos is used. The tokenizer passed in is not changed; training
+// and decoding must use tokenizer(), eos(), pad() and stop_ids() of this class. In tokenizer(), the
+// stop words are special tokens. Those that the vocabulary lacks are added
+// (Tokenizer::WithStopWords), and the embedding may then have to be resized. A slot's token that
+// the vocabulary lacks is encoded as the unknown token, or is an error if there is none.
 #ifndef MOONRING_DATA_TEXT_CHAT_TEMPLATE_H_
 #define MOONRING_DATA_TEXT_CHAT_TEMPLATE_H_
 
@@ -49,26 +50,27 @@ namespace moonring::data {
 
 class ChatTemplate {
  public:
-  // default_system, where given (even ""), stands in place of the template's own.
+  // default_system, if set (even to ""), replaces the template's default.
   static absl::StatusOr<ChatTemplate> Create(
       TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer,
       std::optional<std::string> default_system = std::nullopt);
 
-  // One turn for each pair of messages, without efficient_eos's tokens. Messages are given and
-  // answered in turns, an answer last: anything else is the caller's error. INVALID_ARGUMENT: tools
-  // or a function call that are not what their format writes.
+  // Encodes each pair of messages as one turn, without the eos tokens of efficient_eos. Prompts and
+  // answers must alternate and the last message must be an answer (checked). With last_turn_alone,
+  // only the last turn is trained. INVALID_ARGUMENT for malformed tools or function calls.
   absl::StatusOr<std::vector<EncodedTurn>> EncodeTurns(const Conversation& conversation,
                                                        bool last_turn_alone = false) const;
 
-  // What is given before an answer, and the answer: messages in turns, the last one given. Fails
-  // likewise.
+  // Encodes all messages before an answer as the prompt, and the answer as the response. Prompts
+  // and answers must alternate, and the conversation must end with a prompt. Errors as in
+  // EncodeTurns.
   absl::StatusOr<EncodedTurn> EncodeAnswer(const Conversation& conversation,
                                            const Message& answer) const;
 
-  // The ids after which the model is to answer.
+  // The prompt ids for generating an answer to the conversation.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Conversation& conversation) const;
 
-  // Whether a text beside a function call is written.
+  // Whether text next to a function call is written.
   bool writes_text_beside_calls() const { return tool_format_.after != nullptr; }
 
   const TemplateSpec& spec() const { return spec_; }
@@ -78,7 +80,7 @@ class ChatTemplate {
   int32_t pad() const { return pad_; }
   const std::vector<int32_t>& stop_ids() const {
     return stop_ids_;
-  }  // eos and the stop words, each once
+  }  // eos and the stop words, without duplicates
 
  private:
   ChatTemplate(TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer);
@@ -106,7 +108,7 @@ class ChatTemplate {
   std::vector<int32_t> stop_ids_;
 };
 
-// NOT_FOUND, "tool_format: no 'NAME' ..", where there is no such format of tools.
+// NOT_FOUND, "tool_format: no 'NAME' ..", if there is no such tool format.
 absl::Status CheckToolFormat(absl::string_view name);
 
 }  // namespace moonring::data

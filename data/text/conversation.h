@@ -1,5 +1,4 @@
-// Who says what, in order: what a chat template is given, and every row format is read into. And
-// the same as token ids.
+// A conversation, as row formats produce it and chat templates consume it, and its encoded turns.
 #ifndef MOONRING_DATA_TEXT_CONVERSATION_H_
 #define MOONRING_DATA_TEXT_CONVERSATION_H_
 
@@ -10,21 +9,21 @@
 
 namespace moonring::data {
 
-// The user and a tool's result (observation) are given; the assistant's text and its calls of tools
-// (as JSON) answer.
+// Messages of the user and tool results (observations) are prompts; the assistant's texts and
+// function calls (as JSON) are answers.
 enum class Role { kUser, kAssistant, kObservation, kFunctionCall };
 
 inline bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
 
-// What a message's author says of learning it (its weight, loss, trainable): that it is learnt, or
-// not; none where it says nothing.
+// Training mark of a message in the data (weight, loss, trainable): true: trained, false: not
+// trained, nullopt: not specified.
 using LearnMark = std::optional<bool>;
 
 struct Message {
   Role role;
   std::string content;  // of a function call: the calls, as JSON
-  // An answer's thought in a field of its own, and a function call's text in one beside the calls;
-  // empty: none. (A content may hold both too, as its author wrote them.)
+  // `thought`: an answer's reasoning from a separate field. `said`: text next to a function call.
+  // Both may be empty. (The content may contain both as well, in the form the data has them.)
   std::string thought = "";
   std::string said = "";
   LearnMark mark = std::nullopt;
@@ -32,8 +31,8 @@ struct Message {
   bool learnt() const { return mark.value_or(true); }
 };
 
-// Messages are given and answered in turns. An empty system text means the template's own; tools
-// are a JSON array as text, or empty.
+// Prompts and answers alternate. An empty system text means the template's default. Tools are a
+// string with a JSON array, or empty.
 struct Conversation {
   std::string system;
   std::string tools;
@@ -41,13 +40,13 @@ struct Conversation {
   LearnMark system_mark = std::nullopt;
 };
 
-// One turn as token ids: what is given, and what answers it.
+// One turn as token ids: the prompt and its response.
 struct EncodedTurn {
   std::vector<int32_t> prompt;
   std::vector<int32_t> response;
-  int64_t opening = 0;  // how many tokens at the prompt's end belong to the answer: an empty
-                        // thought that is given
-  // Whether their authors have them learnt, where turns of this kind are.
+  // Number of tokens at the prompt's end that belong to the answer (empty reasoning)
+  int64_t opening = 0;
+  // False if the data marks the prompt or the response as not trained.
   bool learns_prompt = true, learns_response = true;
 };
 

@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<Source>> FindSource(const ModelTemplate::Files& fil
   return std::nullopt;
 }
 
-// A special token is a text, or an object whose content is one.
+// The text of a special token, which is a string or an object with "content".
 std::optional<std::string> WordOf(const OrderedJson& token) {
   const OrderedJson& text = token.is_object() ? FieldOrNull(token, "content") : token;
   if (!text.is_string() || text.get_ref<const std::string&>().empty()) return std::nullopt;
@@ -67,7 +67,7 @@ OrderedJson SpecialWords(const OrderedJson& config, const Tokenizer& tokenizer) 
   return words;
 }
 
-// The ids that tokenizer.json's post-processor puts around a text.
+// Appends the ids that tokenizer.json's post-processor adds to an empty text.
 void AddProcessed(const OrderedJson& processor, const Tokenizer& tokenizer,
                   std::vector<int32_t>& ids) {
   const std::string type = PythonText(FieldOrNull(processor, "type"));
@@ -90,8 +90,8 @@ void AddProcessed(const OrderedJson& processor, const Tokenizer& tokenizer,
   }
 }
 
-// Of an empty text with its special tokens. Some classes make their post-processor anew out of
-// add_bos_token and add_eos_token.
+// The text of the special tokens that the tokenizer adds to an empty text. Some tokenizer classes
+// replace the file's post-processor by one made from add_bos_token and add_eos_token.
 std::string OpeningOf(const OrderedJson& config, const std::string& tokenizer_json,
                       const Tokenizer& tokenizer) {
   const std::string type = PythonText(FieldOrNull(config, "tokenizer_class"));

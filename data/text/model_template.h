@@ -1,14 +1,14 @@
-// The chat template that a model carries, as a tokenizer of Transformers 4.57 finds and renders it
-// (apply_chat_template).
+// The chat template in a model's files, found and rendered like apply_chat_template of Transformers
+// 4.57.
 //
-// Found in chat_template.jinja, else in tokenizer_config.json's chat_template: a text, or a list of
-// {name, template} whose "default" is rendered. (Of a GGUF the latter is made from
-// tokenizer.chat_template.) chat_template.json is for processors of pictures and sound; a tokenizer
-// does not read it.
+// It is read from chat_template.jinja, otherwise from chat_template in tokenizer_config.json: a
+// string, or a list of {name, template}, of which "default" is used. (For GGUF files,
+// tokenizer_config.json is generated from tokenizer.chat_template.) chat_template.json is for image
+// and audio processors and is not read.
 //
-// A template sees messages, tools, documents, add_generation_prompt, what the caller adds, and the
-// special tokens by their names (bos_token, eos_token, ..., additional_special_tokens), those that
-// there are.
+// The template's variables are messages, tools, documents, add_generation_prompt, the caller's
+// additional variables, and the special tokens that exist, by name (bos_token, eos_token, ...,
+// additional_special_tokens).
 #ifndef MOONRING_DATA_TEXT_MODEL_TEMPLATE_H_
 #define MOONRING_DATA_TEXT_MODEL_TEMPLATE_H_
 
@@ -28,28 +28,29 @@ namespace moonring::data {
 
 class ModelTemplate {
  public:
-  // The contents of files beside a model, empty where they are not there; `where` is the model's
-  // folder in messages.
+  // Contents of the model's files, empty for missing ones; `where` is the model's folder in
+  // messages.
   struct Files {
     std::string chat_template, tokenizer_config,
         tokenizer;  // chat_template.jinja, tokenizer_config.json, tokenizer.json
     std::string where;
   };
 
-  // Null where the model carries none. Fails as jinja::Template::Parse.
+  // Null if the model has no template. Fails as jinja::Template::Parse.
   static absl::StatusOr<std::shared_ptr<const ModelTemplate>> Find(
       const Files& files, std::shared_ptr<const Tokenizer> tokenizer);
 
-  // Messages are {role, content}. `more`: an object of further names, such as enable_thinking.
+  // Messages are {role, content}. `more`: an object with additional variables, such as
+  // enable_thinking.
   absl::StatusOr<std::string> Render(OrderedJson messages, bool add_generation_prompt,
                                      const OrderedJson& more = OrderedJson::object()) const;
 
-  // The same as ids: special tokens in the text are parsed as such, and none are added.
+  // Renders and tokenizes: special tokens in the text are parsed, none are added.
   absl::StatusOr<std::vector<int32_t>> Encode(
       OrderedJson messages, bool add_generation_prompt,
       const OrderedJson& more = OrderedJson::object()) const;
 
-  // The text that the tokenizer puts before each text that it encodes alone: that of an empty one.
+  // The text of the special tokens that the tokenizer adds to every text that it encodes.
   const std::string& opening() const { return opening_; }
 
   bool is_one_of_several() const { return one_of_several_; }
@@ -61,7 +62,7 @@ class ModelTemplate {
 
   jinja::Template template_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  OrderedJson words_;  // special tokens by their names
+  OrderedJson words_;  // special tokens by name
   std::string opening_;
   bool one_of_several_ = false;
 };

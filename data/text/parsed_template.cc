@@ -17,11 +17,11 @@ namespace {
 
 constexpr absl::string_view kContent = "{{content}}", kThought = "{{thought}}";
 
-using Text = std::u32string;  // places are counted in code points
+using Text = std::u32string;  // indices are in code points
 
 Text From(const Text& text, size_t begin) { return text.substr(std::min(begin, text.size())); }
 
-// What `longer` has that `shorter`, read along it, has not.
+// The characters of `longer` that remain when `shorter` is matched against it in order.
 Text Difference(const Text& shorter, const Text& longer) {
   Text difference;
   size_t i = 0;
@@ -35,7 +35,7 @@ Text Difference(const Text& shorter, const Text& longer) {
   return difference;
 }
 
-// Whether {{name}} is in the text, any name.
+// Whether the text contains {{NAME}} for any identifier.
 bool HasPlaceholder(absl::string_view text) {
   for (size_t at = text.find("{{"); at != absl::string_view::npos; at = text.find("{{", at + 1)) {
     const absl::string_view rest = text.substr(at + 2);
@@ -47,8 +47,8 @@ bool HasPlaceholder(absl::string_view text) {
   return false;
 }
 
-// How the template writes a thought that an answer has in a field of its own, into `spec`, where it
-// does so before the text: `answered` renders an answer with that thought.
+// Sets the fields of `spec` for reasoning from a separate field, if the template writes it before
+// the answer's text. `answered` renders an answer with the given reasoning.
 void TellThoughts(const std::function<absl::StatusOr<Text>(const std::string&)>& answered,
                   TemplateSpec& spec) {
   const auto render = [&](const std::string& thought) {
@@ -124,8 +124,7 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
         std::pair("assistant", &spec.assistant)}) {
     if (HasPlaceholder(slots->front().text)) continue;
     return absl::InvalidArgumentError(absl::StrCat("it writes no text for a message of the role '",
-                                                   name,
-                                                   "' by which its words for one could be told"));
+                                                   name, "' from which its slot could be derived"));
   }
   TellThoughts(
       [&](const std::string& thought) -> absl::StatusOr<Text> {

@@ -1,14 +1,15 @@
-// The slots of a template (data/text/template_spec.h) out of the chat template that a model
-// carries, as LLaMA-Factory 0.9.5 takes them where a configuration names none: conversations whose
-// texts are {{content}} are rendered, and what stands around them is cut out.
+// Derives the slots of a template (data/text/template_spec.h) from the model's own chat template,
+// as LLaMA-Factory 0.9.5 does if the configuration names no template: it renders conversations
+// whose texts are {{content}}, and cuts out the text around them.
 //
-//   system     a system message alone                     assistant   what a user's message and an
-//   answer have beyond the user's alone user       a user's message and a generation prompt; where
-//   it is longer than with an empty system message, what it has more is the default system
-//              text, and the system slot with that is cut off
+//   system     a system message alone
+//   assistant  the text that a user's message with an answer has beyond the user's message alone
+//   user       a user's message with a generation prompt. If it is longer than with an empty system
+//              message, the additional text is the default system text, and the system slot with
+//              that text is cut off
 //
-// Answers with <think> in them make it a reasoning template. What the tokenizer puts before an
-// empty text comes off each rendering, and is the prefix.
+// If an answer contains <think>, the template is a reasoning template. The text that the tokenizer
+// adds to an empty text is removed from each rendering and becomes the prefix.
 #ifndef MOONRING_DATA_TEXT_PARSED_TEMPLATE_H_
 #define MOONRING_DATA_TEXT_PARSED_TEMPLATE_H_
 
@@ -18,8 +19,8 @@
 
 namespace moonring::data {
 
-// INVALID_ARGUMENT: the template refuses one of these conversations, or a slot comes out without
-// its text (as where a system message is passed over).
+// INVALID_ARGUMENT if the template rejects one of these conversations, or if a slot does not
+// contain its text (for example because the template ignores system messages).
 absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried);
 
 }  // namespace moonring::data

@@ -31,7 +31,7 @@ using nlohmann::json;
 
 constexpr absl::string_view kConfigName = "tokenizer_config.json";
 
-// It lies beside the tokenizer, which `where` names.
+// Path of tokenizer_config.json, which is next to the tokenizer file `where`.
 std::string ConfigPath(absl::string_view where) {
   return absl::StrCat(where.substr(0, where.rfind('/') + 1), kConfigName);
 }
@@ -49,8 +49,8 @@ json MemberOrNull(const json& object, const char* key) {
   return found == object.end() ? json() : *found;
 }
 
-// Classes that give a sentencepiece model's pieces other ids than the model does: a fixed shift,
-// and special tokens of their own.
+// Fails for classes whose ids differ from those of their sentencepiece model: they shift them and
+// add special tokens.
 absl::Status CheckNumbersPieces(const json& config, absl::string_view where) {
   const json name = config.is_object() ? MemberOrNull(config, "tokenizer_class") : json();
   if (!name.is_string()) return absl::OkStatus();
@@ -71,13 +71,14 @@ void SetIfAbsent(json& config, const char* key, const std::string& value) {
 
 }  // namespace
 
-// What a tokenizer is made of, whatever file said so.
+// The components of a tokenizer, independent of the file format.
 struct Tokenizer::Parts {
-  json stages;  // with "normalizer", "pre_tokenizer", "decoder", as in a tokenizer.json, and its
-                // "added_tokens" if it has any
+  // "normalizer", "pre_tokenizer", "decoder" and, if there are any, "added_tokens", as in
+  // tokenizer.json
+  json stages;
   std::function<absl::StatusOr<std::unique_ptr<const TokenModel>>(bool byte_level)> make_model;
-  std::vector<std::pair<int32_t, AddedToken>> added;  // by their ids
-  bool exact_ids = false;                             // whether those of added_tokens_decoder count
+  std::vector<std::pair<int32_t, AddedToken>> added;  // by id
+  bool exact_ids = false;  // whether the ids of added_tokens_decoder must match
 };
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(
@@ -116,7 +117,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(
   parts.exact_ids = true;
   const bool tekken = absl::StartsWith(absl::StripLeadingAsciiWhitespace(contents), "{");
   if (tekken || LooksLikeTiktokenRanks(contents)) {
-    Tekken file;  // of tiktoken's ranks, what tekken.json would say of them
+    Tekken file;  // for tiktoken's ranks, filled with the data that a tekken.json has
     if (tekken) {
       ASSIGN_OR_RETURN(file, ParseTekken(contents, where));
     } else {
@@ -165,8 +166,8 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::BuildFromJson(
     const TokenizerOptions& options) {
   const json model = MemberOrNull(document, "model");
   const std::string place = absl::StrCat(where, ": model");
-  RETURN_IF_ERROR(ModelTypeOf(model, place)
-                      .status());  // which says more of a file than what the other parts lack
+  RETURN_IF_ERROR(
+      ModelTypeOf(model, place).status());  // first, because its error is the most informative one
   Parts parts;
   for (const char* key : {"normalizer", "pre_tokenizer", "decoder", "added_tokens"})
     parts.stages[key] = MemberOrNull(document, key);
@@ -210,7 +211,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
   return made;
 }
 
-// All but the workspaces.
+// Copies everything except the workspaces.
 Tokenizer::Tokenizer(const Tokenizer& other)
     : where_(other.where_),
       model_(other.model_),
@@ -253,12 +254,12 @@ std::shared_ptr<const Tokenizer> Tokenizer::WithStopWords(
   return made;
 }
 
-// The token's id.
+// Adds a token if it is new, and returns its id.
 int32_t Tokenizer::AddLater(const std::string& token, bool special) {
   const std::optional<int32_t> added =
       added_->AddLater({.content = token, .normalized = !special, .special = special});
   if (added.has_value()) additions_.ids.push_back(*added);
-  return IdOf(token).value_or(-1);  // -1: it is empty
+  return IdOf(token).value_or(-1);  // -1: the token is empty
 }
 
 void Tokenizer::Finish() {
@@ -285,8 +286,8 @@ absl::Status Tokenizer::ReadAddedTokens(const json& tokens, absl::string_view wh
   return absl::OkStatus();
 }
 
-// Only these classes know of a bos (TokenizersBackend is that of Transformers 5 for all);
-// PreTrainedTokenizerFast passes over the key.
+// Only these classes add a bos (TokenizersBackend is the class of all tokenizers in Transformers
+// 5); PreTrainedTokenizerFast ignores the key.
 absl::Status Tokenizer::ReadAddsBos(const json& config, absl::string_view where) {
   const json name = MemberOrNull(config, "tokenizer_class");
   const std::string_view known =
@@ -337,8 +338,8 @@ absl::StatusOr<std::optional<int32_t>> Tokenizer::AddSpecial(const json& value,
   return added_->Add(token);
 }
 
-// Lists (Transformers 4's additional_special_tokens, 5's extra_special_tokens) or, by name, an
-// object (4's extra_special_tokens).
+// Reads a list (additional_special_tokens of Transformers 4, extra_special_tokens of 5) or an
+// object by name (extra_special_tokens of 4).
 absl::Status Tokenizer::ReadMoreSpecialTokens(const json& config, absl::string_view where) {
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const json more = MemberOrNull(config, key);
@@ -417,7 +418,7 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const try {
   const std::lock_guard<std::mutex> lock(mutex_);
   idle_.push_back(std::move(workspace));
   return ids;
-} catch (const std::runtime_error& error) {  // a stage that gives up
+} catch (const std::runtime_error& error) {  // thrown by stages that reach a limit
   throw std::runtime_error(absl::StrCat(where_, ": ", error.what()));
 }
 

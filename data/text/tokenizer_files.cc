@@ -35,7 +35,7 @@ const std::string& Contents(const TokenizerFiles& files, const char* name) {
   return found == files.end() ? none : found->second;
 }
 
-// An object in the order of its file; an empty one where there is no file.
+// Parses a file as an object, with its key order; an empty object if the file is missing.
 absl::StatusOr<OrderedJson> Object(const TokenizerFiles& files, const char* name,
                                    absl::string_view folder) {
   const std::string& text = Contents(files, name);
@@ -50,8 +50,8 @@ std::string TextOf(const OrderedJson& value) {
   return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
-// A token is its text, or an object that has it as its content. "" of what is neither: the
-// tokenizer, which needs it, says so.
+// The text of a token, which is a string or an object with "content". "" otherwise: the tokenizer
+// reports the error.
 std::string ContentOf(const OrderedJson& token) {
   const OrderedJson text = token.is_object() ? token.value("content", OrderedJson()) : token;
   return text.is_string() ? text.get<std::string>() : "";
@@ -73,7 +73,8 @@ OrderedJson ListEntry(int64_t id, const AddedToken& token) {
           {"special", token.special}};
 }
 
-// What older versions wrote beside tokenizer_config.json, put into it.
+// Merges the files that older Transformers versions wrote next to tokenizer_config.json into
+// `config`.
 absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder,
                            OrderedJson& config) {
   ASSIGN_OR_RETURN(const OrderedJson special, Object(files, kSpecial, folder));
@@ -125,7 +126,7 @@ absl::Status CheckGpt2Class(const OrderedJson& config, absl::string_view folder)
                    " cuts texts otherwise than GPT-2; it needs a tokenizer.json"));
 }
 
-// Those of a decoder, by id.
+// The entries of added_tokens_decoder, by id.
 std::map<int64_t, OrderedJson> ById(const OrderedJson& config) {
   std::map<int64_t, OrderedJson> entries;
   if (!config.contains(kDecoder)) return entries;
@@ -136,7 +137,8 @@ std::map<int64_t, OrderedJson> ById(const OrderedJson& config) {
   return entries;
 }
 
-// Names what `tokenizer` calls otherwise, in tokenizer_config.json or special_tokens_map.json.
+// Sets the special tokens whose names differ from the files, in tokenizer_config.json or
+// special_tokens_map.json.
 void SetNames(const Tokenizer& tokenizer, OrderedJson& file) {
   if (tokenizer.additions().eos) file["eos_token"] = tokenizer.TokenOf(*tokenizer.eos());
   const bool has_pad = file.contains("pad_token") && !file["pad_token"].is_null();
@@ -172,8 +174,8 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFi
   }
   return absl::NotFoundError(absl::StrCat(folder,
                                           ": no tokenizer.json, tokenizer.model, or vocab.json "
-                                          "with merges.txt; texts want the model's own ",
-                                          "tokenizer: put its files beside config.json"));
+                                          "with merges.txt; tokenizing needs the model's ",
+                                          "tokenizer: put its files next to config.json"));
 }
 
 absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,

@@ -1,5 +1,5 @@
-// A prompt given as texts that alternate, the user's first: as a conversation for a chat template,
-// and as messages for a template that a model carries.
+// Converts a prompt given as alternating texts, the user's first, to a conversation for a chat
+// template, or to messages for a model's own template.
 #ifndef MOONRING_DATA_TEXT_TURNS_H_
 #define MOONRING_DATA_TEXT_TURNS_H_
 
@@ -13,12 +13,12 @@
 
 namespace moonring::data {
 
-// INVALID_ARGUMENT, from both, where the number of texts is even: then the user's is not the last,
-// and there is nothing to answer.
+// Both functions return INVALID_ARGUMENT if the number of texts is even, because the last text must
+// be the user's.
 absl::StatusOr<Conversation> ConversationOf(const std::vector<std::string>& texts,
                                             const std::optional<std::string>& system);
 
-// A list of {role, content}; an empty system text is left out.
+// A list of {role, content}; an empty system text is omitted.
 absl::StatusOr<OrderedJson> MessagesOf(const std::vector<std::string>& texts,
                                        const std::optional<std::string>& system);
 

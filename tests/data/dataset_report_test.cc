@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr char kWarning[] = "cutoff_len leaves almost nothing to learn";
+constexpr char kWarning[] = "cutoff_len leaves almost nothing to train on";
 
 // Sixty rows, five of them left out, packed in twelve examples.
 DatasetReport Packed(int64_t starved) {

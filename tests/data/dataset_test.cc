@@ -82,7 +82,7 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
       EXPECT_THAT(
           prepared.status(),
           StatusIs(absl::StatusCode::kInvalidArgument,
-                   HasSubstr("is too small: it leaves no token to learn in any of 8 examples")))
+                   HasSubstr("is too small: it leaves no token to train on in any of 8 examples")))
           << name;
       continue;
     }
@@ -210,8 +210,8 @@ TEST_F(OwnDataTest, CountsAndReports) {
   text.erase(text.find(folder_.path()), folder_.path().size() + 1);
   const std::string bar(40, '#');
   EXPECT_EQ(text,
-            "examples: 2 of 4 rows, 29 tokens, 6 learnt\n"
-            "rows left out, no 'output': 2; the first is d.json:2 (row 2)\n"
+            "examples: 2 of 4 rows, 29 tokens, 6 trained\n"
+            "skipped rows, no 'output': 2; the first is d.json:2 (row 2)\n"
             "examples cut to cutoff_len: 1; the longest row has 38 tokens\n"
             "tokens a row, uncut:\n"
             "        8 to 15               1 " +
@@ -267,17 +267,17 @@ TEST_F(OwnDataTest, LearnsWhatIsMarked) {
   EXPECT_THAT(
       learnt(Conversation(no, no)),
       HasSubstr("none of 1 rows gives an example; 1 all of whose answers are marked (weight, "
-                "loss, trainable) as not to be learnt, first at "));
+                "loss, trainable) as not trained, first at "));
   EXPECT_THAT(learnt(Conversation("", no), {.mask_history = true}),
               HasSubstr("1 all of whose answers are marked"));
   Describe(Conversation(no, "", yes) + Conversation("", ""), kOpenai);
   ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.cutoff_len = 128}));
   EXPECT_THAT(
       Told(prepared.report.noted),
-      ElementsAre("1 with marks (weight, loss, trainable) of answers that are not to be "
-                  "learnt, and are not",
+      ElementsAre("1 with marks (weight, loss, trainable) of answers that are not "
+                  "trained",
                   "1 with marks (weight, loss, trainable) of messages of the user or a tool "
-                  "to be learnt: train_on_prompt alone learns them",
+                  "as trained: this needs train_on_prompt",
                   "2 without 'sys', which 'columns' names and no row has",
                   "2 without 'tools', which 'columns' names and no row has"))
       << prepared.report.Text();
@@ -295,9 +295,8 @@ TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
               "user_tag": "user", "assistant_tag": "assistant"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset pairs, Prepare({.stage = Stage::kPairs}));
   EXPECT_EQ(pairs.examples.size(), 1);
-  EXPECT_THAT(
-      Told(pairs.report.skipped),
-      ElementsAre("1 whose answer is marked (weight, loss, trainable) as not to be learnt"));
+  EXPECT_THAT(Told(pairs.report.skipped),
+              ElementsAre("1 whose answer is marked (weight, loss, trainable) as not trained"));
 }
 
 // What the template does with thoughts and texts beside calls is said with the count.
@@ -309,10 +308,10 @@ TEST_F(OwnDataTest, TellsOfWhatMessagesSayBesideTheirText) {
   EXPECT_THAT(
       Told(plain.report.noted),
       ::testing::IsSupersetOf(
-          {"1 with thoughts in reasoning_content, reasoning or thinking, which are left out: the "
+          {"1 with thoughts in reasoning_content, reasoning or thinking, which are omitted: the "
            "template 'chatml' has none",
-           "1 with a text beside tool calls, which is learnt before them (LLaMA-Factory leaves it "
-           "out)"}));
+           "1 with a text next to tool calls, which is trained before them (LLaMA-Factory omits "
+           "it)"}));
 }
 
 // `tools` and `system` of the openai format are what a row may have; a name that is nearly there is
@@ -452,7 +451,7 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
                         "'instruction'?)"));
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]");
   EXPECT_THAT(ErrorOf({.cutoff_len = 2}),
-              "cutoff_len 2 is too small: it leaves no token to learn in any of 1 examples (the "
+              "cutoff_len 2 is too small: it leaves no token to train on in any of 1 examples (the "
               "longest has 13 tokens)");
   EXPECT_EQ(ErrorOf({.cutoff_len = 0}), "cutoff_len must be at least 1, got 0");
   EXPECT_EQ(ErrorOf({.max_samples = 0}), "max_samples must be at least 1, got 0");
@@ -503,14 +502,14 @@ TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
   EXPECT_EQ(answer(pairwise.examples[0].documents[1]), "two");
   EXPECT_EQ(answer(pairwise.examples[1].documents[1]), "four");  // its own: the batch has no other
   EXPECT_EQ(answer(pairwise.examples[2].documents[1]), "");
-  EXPECT_THAT(prepared.report.Text(), AllOf(HasSubstr("rows left out, no 't': 1"),
-                                            HasSubstr("rows left out, no 'output': 1"),
-                                            HasSubstr("rows with an empty answer: 1;")));
+  EXPECT_THAT(prepared.report.Text(),
+              AllOf(HasSubstr("skipped rows, no 't': 1"), HasSubstr("skipped rows, no 'output': 1"),
+                    HasSubstr("rows with an empty answer: 1;")));
   ASSERT_OK_AND_ASSIGN(const PreparedDataset one_kind,
                        Prepare({.stage = Stage::kFeedback, .max_samples = 1}));
   EXPECT_THAT(
       one_kind.report.Text(),
-      HasSubstr("rows desired, and none undesired (kto learns from both kinds): 1; the first is "));
+      HasSubstr("rows desired, and none undesired (kto needs both kinds): 1; the first is "));
 }
 
 // Prompts: what is to be answered, with the row's columns. Any conversation will do.
@@ -571,7 +570,7 @@ TEST_F(OwnDataTest, ReportsPairs) {
   EXPECT_EQ(prepared.examples.size(), 3);
   EXPECT_THAT(
       prepared.report.Text(),
-      AllOf(HasSubstr("examples: 3 of 4 rows"), HasSubstr("rows left out, no 'chosen': 1"),
+      AllOf(HasSubstr("examples: 3 of 4 rows"), HasSubstr("skipped rows, no 'chosen': 1"),
             HasSubstr("rows with an empty answer: 1; the first is"),
             HasSubstr("rows whose chosen answer equals the rejected one: 1; the first is")));
   ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
@@ -586,7 +585,7 @@ TEST_F(OwnDataTest, ReportsPairs) {
     for (const Document& document : example.documents) EXPECT_LE(document.size(), 14);
   }
   EXPECT_EQ(ErrorOf({.stage = Stage::kPairs, .cutoff_len = 2}),
-            "cutoff_len 2 is too small: it leaves no token to learn in any of 3 examples (the "
+            "cutoff_len 2 is too small: it leaves no token to train on in any of 3 examples (the "
             "longest has 17 tokens)");
   EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': is a ranking data set"));
   ASSERT_OK_AND_ASSIGN(
@@ -604,7 +603,7 @@ TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
   ASSERT_EQ(packed.examples.size(), 2);
   EXPECT_EQ(packed.report.left_over, 2);
   EXPECT_THAT(packed.report.Text(),
-              AllOf(HasSubstr("tokens left out because they fill no block of cutoff_len: 2"),
+              AllOf(HasSubstr("tokens dropped because they fill no block of cutoff_len: 2"),
                     HasSubstr("rows with an empty text: 1;")));
   const Document& block = packed.examples[0].documents[0];
   EXPECT_EQ(block.ids.back(), SmolLM2()->eos());

@@ -302,7 +302,7 @@ TEST_F(CommandsTest, ACutoffThatLeavesNothing) {
       ++count;
     return count;
   };
-  const std::string short_ones = "cutoff_len leaves almost nothing to learn: ",
+  const std::string short_ones = "cutoff_len leaves almost nothing to train on: ",
                     beyond = "is beyond the model's ";
   std::string text = log({"cutoff_len=200"});
   EXPECT_EQ(times(text, short_ones) + times(text, beyond), 0) << text;

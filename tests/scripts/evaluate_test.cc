@@ -128,7 +128,7 @@ TEST_F(EvaluateTest, RowsAreAccounted) {
   ASSERT_THAT(answered, Succeeds());
   EXPECT_THAT(answered.err,
               AllOf(HasSubstr("eval_dataset rows: examples: 2 of 3 rows"),
-                    HasSubstr("rows left out, no 'output': 1"), HasSubstr("cut to cutoff_len: 1"),
+                    HasSubstr("skipped rows, no 'output': 1"), HasSubstr("cut to cutoff_len: 1"),
                     HasSubstr("the scores are of rows that cutoff_len 32 cuts, too: 1 of 2")));
   const Words streamed = keys + Words{"do_predict=true", "predict_with_generate=true",
                                       "eval_dataset=rows", "streaming=true"};

@@ -112,7 +112,7 @@ TEST_F(StreamingTest, WarnsOfACutoffBeforeItIsTooLate) {
   const CommandResult result = Run({"train", "config.yaml", "cutoff_len=6"});
   ASSERT_THAT(result, Succeeds());
   const std::string told = result.out + result.err;
-  const size_t warned = told.find("cutoff_len leaves almost nothing to learn: ");
+  const size_t warned = told.find("cutoff_len leaves almost nothing to train on: ");
   ASSERT_NE(warned, std::string::npos) << told;
   EXPECT_LT(warned, told.find("step 2/")) << told;
   EXPECT_EQ(told.find("; so far"), told.rfind("; so far")) << told;

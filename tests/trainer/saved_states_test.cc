@@ -233,7 +233,7 @@ TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
   refused(changed([](auto& saved) { saved[1].erase("weight/a.weight"); }),
           "rank 1's part of weight/a.weight is missing");
   refused(changed([](auto& saved) { saved[0]["weight/c.weight"] = at::zeros({2}); }),
-          "states of c.weight, which does not learn here");
+          "states of c.weight, which is not trainable here");
   refused(changed([](auto& saved) { saved[0]["exp_avg/a.weight"] = at::zeros({2}); }),
           "exp_avg/a.weight: rank 0 kept 2 numbers, wanted 18 of 35");
   refused(changed([](auto& saved) {

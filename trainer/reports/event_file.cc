@@ -22,7 +22,7 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "host";
 }
 
-// Takes events of later steps out of the files that an earlier part of the run has left.
+// Removes events after `step` from the files of earlier processes of the run.
 absl::Status CutEarlierFiles(const std::string& folder, int64_t step) {
   RETURN_IF_ERROR(base::CheckReading(folder));
   std::error_code code;

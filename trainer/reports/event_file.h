@@ -1,15 +1,16 @@
 #ifndef MOONRING_TRAINER_REPORTS_EVENT_FILE_H_
 #define MOONRING_TRAINER_REPORTS_EVENT_FILE_H_
 
-// An event file of a run, which TensorBoard reads while it grows:
+// An event file of a run, which TensorBoard can read while it grows:
 //
 //   FOLDER/events.out.tfevents.SECONDS.HOST.PID
 //
-// A run that goes on at a step gets a file of its own in the same folder. Events of later steps are
-// cut off the files that are there, and the new one begins by telling readers that already have
-// them to forget them: no step is there twice, for any reader.
+// A resumed run writes a new file in the same folder. Events of later steps are cut off from the
+// existing files, and the new file begins with an event that tells readers to discard those they
+// have already read, so that no step appears twice.
 //
-// Add* fail as LineAppender::Append: what the disk does not take waits, and is tried again.
+// Add* fail as LineAppender::Append: data that cannot be written is kept and written with the next
+// call.
 
 #include <functional>
 #include <map>
@@ -29,7 +30,7 @@ namespace moonring::trainer {
 
 struct EventFileOptions {
   std::string folder;      // must exist
-  int64_t first_step = 0;  // steps already made, where a run goes on
+  int64_t first_step = 0;  // steps made before this process (resumed run)
   std::function<absl::Time()> clock = absl::Now;
 };
 

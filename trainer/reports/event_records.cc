@@ -8,7 +8,7 @@
 namespace moonring::trainer {
 namespace {
 
-// The numbers of fields, by message.
+// Protobuf field numbers, by message.
 namespace event {
 enum { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
 }
@@ -33,7 +33,7 @@ std::string WithSummary(EventTime at, const WireMessage& message) {
   return EventAt(at).Message(event::kSummary, message).bytes();
 }
 
-// SummaryMetadata: whose the value is, and what that plugin wants to know.
+// SummaryMetadata: the plugin's name and its data.
 WireMessage OfPlugin(absl::string_view name, const WireMessage& content) {
   WireMessage plugin;
   plugin.Bytes(1, name);

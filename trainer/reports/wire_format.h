@@ -1,9 +1,9 @@
 #ifndef MOONRING_TRAINER_REPORTS_WIRE_FORMAT_H_
 #define MOONRING_TRAINER_REPORTS_WIRE_FORMAT_H_
 
-// Protocol buffers' wire format, as much of it as event files need: fields in the order in which
-// they are added. Written by hand because libtorch_cpu exports protobuf's symbols, and a second
-// protobuf in one process clashes with them.
+// Encodes the protobuf wire format, as far as event files need it; fields are written in the order
+// in which they are added. Implemented here because libtorch_cpu exports protobuf's symbols, and a
+// second protobuf in one process would clash with them.
 // https://protobuf.dev/programming-guides/encoding/
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace moonring::trainer {
 
 class WireMessage {
  public:
-  // proto3 leaves out a number that is 0 and a text that is empty. Inside a oneof and in lists they
-  // are written: these functions always write.
+  // proto3 omits zero numbers and empty strings, except inside a oneof and in lists. These
+  // functions always write the field.
   WireMessage& Integer(int field, int64_t value);
   WireMessage& Double(int field, double value);
   WireMessage& Float(int field, float value);
@@ -33,7 +33,8 @@ class WireMessage {
   std::string bytes_;
 };
 
-// The integer of a field of a message; 0 where the message has none, nullopt where it is not one.
+// The value of an integer field of a message; 0 if the field is missing, nullopt if `message` is
+// malformed.
 std::optional<int64_t> FindInteger(absl::string_view message, int field);
 
 }  // namespace moonring::trainer

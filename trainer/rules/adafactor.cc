@@ -12,14 +12,14 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kAdafactorEpsilon = 1e-30;  // Transformers'
-constexpr double kLeastScale = 1e-3;         // torch's
+constexpr double kAdafactorEpsilon = 1e-30;  // as in Transformers
+constexpr double kLeastScale = 1e-3;         // as in torch
 
 at::Tensor Rms(const at::Tensor& tensor) {
   return at::linalg_vector_norm(tensor) / std::sqrt(static_cast<double>(tensor.numel()));
 }
 
-// Takes what is kept on: of squares g^2.
+// Updates the second moments in the state with the squares g^2; `part` is 1 - b.
 void TakeOn(const at::Tensor& squares, double part, UpdateRule::State& state) {
   if (squares.dim() < 2) {
     state.at("exp_avg_sq").lerp_(squares, part);
@@ -40,7 +40,7 @@ void StepAsTransformers(const AdafactorOptions& options, const at::Tensor& weigh
   at::Tensor root;
   if (gradient.dim() < 2) {
     root = state.at("exp_avg_sq").rsqrt();
-  } else {  // each factor's root by itself: their product may be too small for fp32
+  } else {  // separate roots, because the product of the factors may underflow in fp32
     const at::Tensor& row = state.at("exp_avg_sq_row");
     root = (row / row.mean(-1, /*keepdim=*/true)).rsqrt_().unsqueeze(-1) *
            state.at("exp_avg_sq_col").unsqueeze(-2).rsqrt();

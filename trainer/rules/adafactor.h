@@ -1,24 +1,24 @@
 #ifndef MOONRING_TRAINER_RULES_ADAFACTOR_H_
 #define MOONRING_TRAINER_RULES_ADAFACTOR_H_
 
-// Adafactor (Shazeer, Stern 2018, arXiv 1804.04235): second moments kept as means of rows and of
-// columns. In two forms (step t = 1, 2, ..; b = 1 - t^-decay):
+// Adafactor (Shazeer, Stern 2018, arXiv 1804.04235): second moments are stored as means of rows and
+// of columns. Two forms (step t = 1, 2, ..; b = 1 - t^-decay):
 //
-//   kTransformers   Transformers' Adafactor as its Trainer makes it (scale_parameter and
+//   kTransformers   Transformers' Adafactor with the Trainer's settings (scale_parameter and
 //                   relative_step off); eps = 1e-30
 //     s = g^2 + eps;   r <- b r + (1 - b) mean of s over columns;   c: over rows
-//     u = g / sqrt(r c^T / mean(r));   of a vector  v <- b v + (1 - b) s,  u = g / sqrt(v)
+//     u = g / sqrt(r c^T / mean(r));   for a vector  v <- b v + (1 - b) s,  u = g / sqrt(v)
 //     u <- u / max(1, rms(u) / clip);   w <- w (1 - lr decay);   w <- w - lr u
 //
-//   kTorch          torch.optim.Adafactor of torch 2.11; eps = that of the gradient's dtype
-//     the same r, c and v of s = g^2;   u = g / sqrt(max(v, eps^2)), v = r c^T / max(mean(r), eps)
+//   kTorch          torch.optim.Adafactor of torch 2.11; eps is the machine epsilon of the gradient
+//     the same r, c, v with s = g^2;   u = g / sqrt(max(v, eps^2)), v = r c^T / max(mean(r), eps)
 //     w <- w (1 - lr decay)
 //     w <- w - max(1e-3, rms(w)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / clip)
 //
-// rms(w) is of the weight before its decay. A tensor of more dims is factored over its last two,
-// and clipped as one.
+// rms(w) is that of the weight before its decay. A tensor with more dims is factored over its last
+// two, and clipped as one.
 //
-// Whole: all. State: r and c, next to nothing; of a vector v, 4 bytes a parameter.
+// Whole parameters: all. State: r and c, which are small; for a vector v, 4 bytes per element.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"

@@ -1,13 +1,13 @@
 #ifndef MOONRING_TRAINER_RULES_ADAGRAD_H_
 #define MOONRING_TRAINER_RULES_ADAGRAD_H_
 
-// Adagrad (Duchi, Hazan, Singer 2011), as torch.optim.Adagrad has it. Weight decay is a part of the
+// Adagrad (Duchi, Hazan, Singer 2011), equal to torch.optim.Adagrad. Weight decay is added to the
 // gradient (L2):
 //
 //   g <- g + decay w        s <- s + g^2
 //   w <- w - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
 //
-// State: s, in the gradient's dtype, 4 bytes a parameter; it begins with `initial`.
+// State: s, in the gradient's dtype, 4 bytes per element; its initial value is `initial`.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"

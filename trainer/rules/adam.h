@@ -1,15 +1,16 @@
 #ifndef MOONRING_TRAINER_RULES_ADAM_H_
 #define MOONRING_TRAINER_RULES_ADAM_H_
 
-// Adam's terms, for optimizers that use them on some weights, or in a smaller space (t = 1, 2, ..):
+// Adam's terms, for optimizers that use Adam for some weights or in a low-rank space (t = 1, 2,
+// ..):
 //
 //   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   direction = m / (sqrt(v) + eps)        correction = sqrt(1 - b2^t) / (1 - b1^t)
 //   w <- w - lr correction direction
 //
-// So eps is beside the uncorrected root, as Transformers' AdamW had it, whose copies galore-torch,
-// apollo-torch and Muon's are; torch.optim.AdamW has it beside the corrected one (a difference of
-// eps alone).
+// eps is added to the root before bias correction, as in Transformers' former AdamW, from which
+// galore-torch, apollo-torch and Muon's Adam are derived. torch.optim.AdamW adds it after bias
+// correction (only the effective eps differs).
 
 #include <cstdint>
 
@@ -26,16 +27,16 @@ struct AdamOptions {
 
 absl::Status CheckAdam(const char* rule, const AdamOptions& options);
 
-// exp_avg (m) and exp_avg_sq (v), zeros of the shape and dtype of `like`: 8 bytes a number.
+// exp_avg (m) and exp_avg_sq (v): zeros of the shape and dtype of `like`, 8 bytes per element.
 UpdateRule::State AdamState(const at::Tensor& like);
 
-// Takes m and v of `state` on, and gives the direction.
+// Updates m and v in `state` and returns the direction.
 at::Tensor AdamDirection(const AdamOptions& options, const at::Tensor& gradient,
                          UpdateRule::State& state);
 
 double AdamCorrection(const AdamOptions& options, int64_t step);
 
-// The whole step but for weight decay.
+// The whole step except weight decay.
 void AdamStep(const AdamOptions& options, const at::Tensor& weight, const at::Tensor& gradient,
               UpdateRule::State& state, double lr, int64_t step);
 

@@ -30,7 +30,7 @@ Blocks BlocksOf(const base::Parameter& parameter) {
   return rows && parameter.shape().size() > 1 ? Blocks::kRows : Blocks::kOne;
 }
 
-// A block's numbers lie side by side: [blocks, numbers of each].
+// The tensor as [blocks, elements of each]; a block's elements are contiguous.
 at::Tensor InBlocks(const at::Tensor& tensor, Blocks blocks, int64_t head) {
   switch (blocks) {
     case Blocks::kNumbers:

@@ -1,28 +1,28 @@
 #ifndef MOONRING_TRAINER_RULES_ADAM_MINI_H_
 #define MOONRING_TRAINER_RULES_ADAM_MINI_H_
 
-// Adam-mini (Zhang et al. 2024, arXiv 2406.16793, algorithm 1), as the package adam-mini 1.1.1 and
-// LLaMA-Factory's use_adam_mini have it: one second moment a block of a weight.
+// Adam-mini (Zhang et al. 2024, arXiv 2406.16793, algorithm 1), equal to the package adam-mini
+// 1.1.1 and LLaMA-Factory's use_adam_mini: one second moment per block of a weight.
 //
 //   w <- w (1 - lr decay)
 //   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) mean of g^2 over the block
 //   w <- w - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// The blocks, by the first of these that a name holds, as the package has them:
+// The blocks depend on the first entry of this list that the name contains, as in the package:
 //
-//   "bias"                                       each number: Adam
-//   q_proj, k_proj, wq, wk, query, key           hidden_size^2 / heads numbers: a head's, where
-//                                                heads have hidden_size / heads features (with
-//                                                larger heads, as Qwen3's, a part of one)
+//   "bias"                                       each element: Adam
+//   q_proj, k_proj, wq, wk, query, key           hidden_size^2 / heads elements: one head, if heads
+//                                                have hidden_size / heads features (if they are
+//                                                larger, as in Qwen3, a section of one)
 //   embed, embd, wte (embeddings); lm_head, output, final_layer (the head); v_proj, wv, value;
 //   feed_forward, linear, mlp; o_proj, wo, attn.proj
-//                                                a row: a token, or a neuron; in a stack of
-//                                                matrices too. A vector is one block
-//   others (norms)                               all of it
+//                                                a row: a token, or a neuron; also in a stack of
+//                                                matrices. A vector is one block
+//   others (norms)                               the whole weight
 //
-// Weight decay is of those that decay (trainer/weight_decay.h).
+// Weight decay applies to the parameters of trainer/weight_decay.h.
 //
-// Whole: all but biases. State: m, 4 bytes a parameter, and v of each block.
+// Whole parameters: all but biases. State: m, 4 bytes per element, and one v per block.
 
 #include <cstdint>
 
@@ -33,12 +33,12 @@
 namespace moonring::trainer {
 
 struct AdamMiniOptions {
-  int64_t hidden_size = 0, heads = 0;  // the model's
+  int64_t hidden_size = 0, heads = 0;  // of the model
   AdamOptions adam;
   double weight_decay = 0.0;
 };
 
-// INVALID_ARGUMENT where a query's or key's weight is no number of such blocks.
+// INVALID_ARGUMENT if a query or key weight is not a multiple of the block size.
 absl::StatusOr<NativeRule> AdamMiniRule(const AdamMiniOptions& options,
                                         const base::Parameters& parameters);
 

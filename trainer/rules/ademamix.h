@@ -10,9 +10,9 @@
 //
 // alpha(t) = alpha min(t / t_alpha, 1); b3(t) rises from b1 to b3 so that its half-life is linear
 // in t, until t_beta3:  exp(ln b1 ln b3 / ((1 - s) ln b3 + s ln b1)),  s = t / t_beta3, at most b3.
-// Without these lengths both are there from the first step.
+// If t_alpha or t_beta3 is 0, alpha or b3 is constant.
 //
-// State: m, n and v, in the gradient's dtype, 12 bytes a parameter.
+// State: m, n and v, in the gradient's dtype, 12 bytes per element.
 
 #include <cstdint>
 
@@ -26,7 +26,7 @@ struct AdemamixOptions {
   double beta2 = 0.999;
   double beta3 = 0.9999;
   double alpha = 5.0;
-  int64_t t_alpha = 0, t_beta3 = 0;  // steps; 0: none
+  int64_t t_alpha = 0, t_beta3 = 0;  // steps; 0: no warm-up of alpha or b3
   double epsilon = 1e-8;
   double weight_decay = 0.0;
 };

@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kApolloEpsilon = 1e-8;
 
-// Normal numbers of variance 1 / rank, fp64 on the host: Box and Muller's, of two uniform ones
-// each.
+// Normal random numbers of variance 1 / rank, fp64 on the host, by the Box-Muller method from two
+// uniform numbers each.
 at::Tensor NormalNumbers(uint64_t seed, const std::string& name, int64_t number,
                          at::IntArrayRef shape, int64_t rank) {
   const at::Tensor uniform =
@@ -46,7 +46,7 @@ void Renew(const ApolloOptions& options, const Projection& projection, const std
                                                      number, side.sizes(), projection.rank));
 }
 
-// f, of a shape that multiplies G.
+// The factor f, in a shape that broadcasts with G.
 at::Tensor Factor(const ApolloOptions& options, const Projection& projection,
                   const at::Tensor& direction, const at::Tensor& low) {
   if (options.scale_by == ApolloScale::kTensor)

@@ -1,26 +1,27 @@
 #ifndef MOONRING_TRAINER_RULES_APOLLO_H_
 #define MOONRING_TRAINER_RULES_APOLLO_H_
 
-// APOLLO (Zhu et al. 2024, arXiv 2412.05270, algorithm 1), as apollo-torch 1.0.3's APOLLOAdamW: the
-// gradient itself, scaled by what Adam does to it in a small space (step t = 1, 2, ..).
+// APOLLO (Zhu et al. 2024, arXiv 2412.05270, algorithm 1), equal to apollo-torch 1.0.3's
+// APOLLOAdamW: the gradient itself, scaled by the ratio that Adam has in a low-rank space (step t =
+// 1, 2, ..).
 //
-//   L or R anew where (t - 1) mod gap = 0 (projection.h), of normal numbers of variance 1 / r, or
-//   from the SVD of G
+//   L or R are redrawn if (t - 1) mod gap = 0 (projection.h): normal random numbers of variance
+//   1 / r, or from the SVD of G
 //   d = Adam's direction of low(G) (adam.h)
-//   f = ||d|| / (||low(G)|| + 1e-8)      by channel: over the dim that is r; by tensor: over all
-//   x = f G sqrt(scale), its norm's growth limited (norm_growth.h)
+//   f = ||d|| / (||low(G)|| + 1e-8)      by channel: over the dim of size r; by tensor: over all
+//   x = f G sqrt(scale), with limited growth of its norm (norm_growth.h)
 //   w <- w - lr correction x        w <- w (1 - lr decay)
 //
-// With `scale_front` sqrt(scale) is in the norm that is limited. (LLaMA-Factory 0.9.5 hands
-// apollo_scale_front to where the package does not read it.) APOLLO-Mini is rank 1 by tensor, with
-// a scale of 128.
+// With `scale_front`, sqrt(scale) is applied before the norm is limited. (LLaMA-Factory 0.9.5
+// passes apollo_scale_front where the package does not read it.) APOLLO-Mini is rank 1 by tensor,
+// with a scale of 128.
 //
-// The matrices are those of linear maps (matrices.h), the other weights learn by Adam. The normal
-// numbers are of (seed, name, number of the projection), the same on every rank and after a resume;
-// they are not the package's.
+// Applies to the matrices of linear maps (matrices.h); other weights use Adam. The random numbers
+// depend on (seed, name, number of the projection), so they are the same on every rank and after
+// resuming; they differ from the package's.
 //
-// Whole: these matrices. State of one: L or R, m and v of `low`, a norm: as GaLore's; with rank 1
-// next to nothing.
+// Whole parameters: these matrices. State of a matrix: L or R, m and v of `low`, and a norm: as
+// much as GaLore's; with rank 1 very little.
 
 #include <functional>
 #include <string>
@@ -44,11 +45,11 @@ struct ApolloOptions {
   ProjectionType type = ProjectionType::kStd;  // not kReverseStd, not kFull
   ApolloScale scale_by = ApolloScale::kChannel;
   bool scale_front = false;
-  std::vector<std::string> targets;  // none: every linear map but the head
+  std::vector<std::string> targets;  // empty: every linear map but the head
   AdamOptions adam;
   double weight_decay = 0.0;
   int64_t seed = 0;
-  // For tests: L or R in place of the random ones. `number` counts from 0.
+  // For tests: replaces the random L or R. `number` counts from 0.
   std::function<at::Tensor(const std::string& name, int64_t number, at::IntArrayRef shape)> draw;
 };
 

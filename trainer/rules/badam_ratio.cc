@@ -16,7 +16,7 @@ int64_t BadamPartOf(const at::Tensor& weight, double ratio) {
   return static_cast<int64_t>(static_cast<double>(weight.numel()) * ratio);
 }
 
-// Which numbers of the flattened weight learn in a turn, int64 [m].
+// Indices of the elements of the flattened weight that are trained in a turn, int64 [m].
 at::Tensor BadamPlacesOf(const BadamRatioOptions& options, size_t index, const at::Tensor& weight,
                          int64_t turn) {
   const int64_t all = weight.numel(), part = BadamPartOf(weight, options.ratio);

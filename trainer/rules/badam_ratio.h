@@ -1,20 +1,21 @@
 #ifndef MOONRING_TRAINER_RULES_BADAM_RATIO_H_
 #define MOONRING_TRAINER_RULES_BADAM_RATIO_H_
 
-// BAdam's ratio mode (Luo, Yu, Li 2024, arXiv 2404.02827), as the package badam 1.4 has it: Adam on
-// a part of each weight's numbers, the next part each `turn` steps. Of n numbers m = int(n ratio)
-// learn; turn j (from 0) has those at places j m, j m + 1, .. (modulo n) of an order:
+// BAdam's ratio mode (Luo, Yu, Li 2024, arXiv 2404.02827), equal to the package badam 1.4: Adam on
+// a fraction of each weight's elements, and on the next ones every `turn` steps. Of n elements, m =
+// int(n ratio) are trained; turn j (from 0) trains those at indices j m, j m + 1, .. (modulo n) of
+// an order:
 //
-//   kAdjacent   that of the numbers themselves
+//   kAdjacent   the order of the elements themselves
 //   kScatter    a random one, the same in every turn, keyed by the seed and the parameter's index
 //
-//   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2        (0 where a turn begins)
+//   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2        (0 at the beginning of a turn)
 //   w <- w - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)   t: the turn's steps, from 1
 //
-// There is no weight decay. Embedding and head stay as they are.
+// There is no weight decay. Embedding and head are not trained.
 //
-// State: m and v of the part, 8 ratio bytes a parameter. kScatter makes its order anew in each
-// step: 8 bytes a number of the weight at work.
+// State: m and v of the trained fraction, 8 ratio bytes per element. kScatter recomputes its order
+// in each step: 8 bytes per element of the current weight.
 
 #include <cstdint>
 
@@ -27,7 +28,7 @@ enum class BadamMask { kAdjacent, kScatter };
 
 struct BadamRatioOptions {
   double ratio = 0.05;
-  int64_t turn = 100;  // steps
+  int64_t turn = 100;  // in steps
   BadamMask mask = BadamMask::kAdjacent;
   double beta1 = 0.9;
   double beta2 = 0.999;

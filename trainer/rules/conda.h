@@ -1,18 +1,19 @@
 #ifndef MOONRING_TRAINER_RULES_CONDA_H_
 #define MOONRING_TRAINER_RULES_CONDA_H_
 
-// Conda, column-normalized Adam (Wang et al. 2025, arXiv 2509.24218, algorithm 1), as the authors'
-// code: Adam in the basis of its mean's singular vectors, of which there are as many as the smaller
-// side has numbers (step t = 1, 2, ..):
+// Conda, column-normalized Adam (Wang et al. 2025, arXiv 2509.24218, algorithm 1), equal to the
+// authors' code: Adam in the basis of its mean's singular vectors, with full rank (the smaller
+// side) (step t = 1, 2, ..):
 //
 //   m <- b1 m + (1 - b1) g
-//   L or R from the SVD of m where (t - 1) mod gap = 0 (projection.h, std)
+//   L or R from the SVD of m if (t - 1) mod gap = 0 (projection.h, std)
 //   v <- b2 v + (1 - b2) low(g)^2
 //   w <- w - lr correction scale back(low(m) / (sqrt(v) + eps))        w <- w (1 - lr decay)
 //
-// The matrices are those of linear maps (matrices.h), the other weights learn by Adam (adam.h).
+// Applies to the matrices of linear maps (matrices.h); other weights use Adam (adam.h).
 //
-// Whole: these matrices. State of one: m, v and L or R, 8 m n + 4 min(m, n)^2 bytes.
+// Whole parameters: these matrices. State of a matrix: m, v and L or R, 8 m n + 4 min(m, n)^2
+// bytes.
 
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ namespace moonring::trainer {
 struct CondaOptions {
   int64_t gap = 2000;
   double scale = 1.0;
-  std::vector<std::string> targets;  // none: every linear map but the head
+  std::vector<std::string> targets;  // empty: every linear map but the head
   AdamOptions adam;
   double weight_decay = 0.0;
 };

@@ -1,18 +1,19 @@
 #ifndef MOONRING_TRAINER_RULES_FIRA_H_
 #define MOONRING_TRAINER_RULES_FIRA_H_
 
-// Fira (Chen et al. 2024, arXiv 2410.01623, equations 6 to 9), as the authors' FiraAdamW: GaLore,
-// and what it leaves out of the gradient, scaled by what Adam does to the rest (t = 1, 2, ..):
+// Fira (Chen et al. 2024, arXiv 2410.01623, equations 6 to 9), equal to the authors' FiraAdamW:
+// GaLore, plus the residual of the gradient outside its subspace, scaled by the ratio that Adam has
+// inside (t = 1, 2, ..):
 //
-//   L or R from the SVD of G where (t - 1) mod gap = 0 (projection.h)
+//   L or R from the SVD of G if (t - 1) mod gap = 0 (projection.h)
 //   low = low(G),   d = Adam's direction of it (adam.h)
-//   f = ||d|| / (||low|| + 1e-8) over the dim that is r
-//   x = f (G - alpha back(low)), its norm's growth limited (norm_growth.h)
+//   f = ||d|| / (||low|| + 1e-8) over the dim of size r
+//   x = f (G - alpha back(low)), with limited growth of its norm (norm_growth.h)
 //   w <- w - lr correction (alpha back(d) + x)        w <- w (1 - lr decay)
 //
-// The matrices are those of linear maps (matrices.h), the other weights learn by Adam.
+// Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole: these matrices. State of one: GaLore's and a norm.
+// Whole parameters: these matrices. State of a matrix: GaLore's and a norm.
 
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct FiraOptions {
   int64_t gap = 200;
   double alpha = 1.0;
   ProjectionType type = ProjectionType::kStd;  // not kFull
-  std::vector<std::string> targets;            // none: every linear map but the head
+  std::vector<std::string> targets;            // empty: every linear map but the head
   AdamOptions adam;
   double weight_decay = 0.0;
 };

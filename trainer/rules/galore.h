@@ -1,18 +1,18 @@
 #ifndef MOONRING_TRAINER_RULES_GALORE_H_
 #define MOONRING_TRAINER_RULES_GALORE_H_
 
-// GaLore (Zhao et al. 2024, arXiv 2403.03507, algorithm 2) with Adam, as galore-torch 1.0's
-// GaLoreAdamW: Adam of a matrix in the space of its gradient's first singular vectors, which are
-// taken anew each `gap` steps; the means stay as they are then (step t = 1, 2, ..).
+// GaLore (Zhao et al. 2024, arXiv 2403.03507, algorithm 2) with Adam, equal to galore-torch 1.0's
+// GaLoreAdamW: Adam in the space of the first singular vectors of a matrix's gradient, which are
+// recomputed every `gap` steps while the moments are kept unchanged (step t = 1, 2, ..).
 //
-//   L, R from the SVD of G where (t - 1) mod gap = 0 (projection.h)
+//   L, R from the SVD of G if (t - 1) mod gap = 0 (projection.h)
 //   d = Adam's direction of low(G) (adam.h)
 //   w <- w - lr correction scale back(d)        w <- w (1 - lr decay)
 //
-// The matrices are those of linear maps (matrices.h), the other weights learn by Adam.
+// Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole: these matrices. State of one: L or R, and m and v of `low`: 4 (min(m, n) + 2 max(m, n)) r
-// bytes with std. Cost: an SVD of G each `gap` steps.
+// Whole parameters: these matrices. State of a matrix: L or R, and m and v of `low`: 4 (min(m, n) +
+// 2 max(m, n)) r bytes with std. Cost: an SVD of G every `gap` steps.
 
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ struct GaloreOptions {
   int64_t gap = 200;
   double scale = 2.0;
   ProjectionType type = ProjectionType::kStd;
-  std::vector<std::string> targets;  // none: every linear map but the head
+  std::vector<std::string> targets;  // empty: every linear map but the head
   AdamOptions adam;
   double weight_decay = 0.0;
 };

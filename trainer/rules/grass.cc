@@ -19,13 +19,14 @@ Projection GrassProjectionOf(const GrassOptions& options, const at::Tensor& weig
   return Projection(ProjectionType::kStd, options.rank, weight.sizes());
 }
 
-// Draws row numbers with replacement, and writes states "rows" and "factors". `squares` [m], fp64.
+// Draws row numbers with replacement, and writes the states "rows" and "factors". `squares` [m],
+// fp64.
 void Draw(const GrassOptions& options, const std::string& name, int64_t number,
           const at::Tensor& squares, UpdateRule::State& state) {
   const at::Tensor &rows = state.at("rows"), &factors = state.at("factors");
   at::Tensor weights = squares.cpu();
   at::Tensor sums = weights.cumsum(0);
-  if (!(sums[-1].item<double>() > 0.0)) {  // a gradient of zeros: any row
+  if (!(sums[-1].item<double>() > 0.0)) {  // zero gradient: any row
     weights = at::ones_like(weights);
     sums = weights.cumsum(0);
   }
@@ -51,7 +52,7 @@ void Choose(const GrassOptions& options, const std::string& name, int64_t number
                  .narrow(0, 0, rows.size(0)));
 }
 
-// [r] as a factor of low [r, n] or [m, r].
+// [r], reshaped to multiply low [r, n] or [m, r].
 at::Tensor Along(const at::Tensor& factors, int64_t dim) { return factors.unsqueeze(1 - dim); }
 
 }  // namespace
@@ -88,7 +89,8 @@ absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,
     if (draws) low.mul_(Along(state.at("factors"), dim));
     at::Tensor update = AdamDirection(options.adam, low, state);
     if (draws) {
-      // A row's draws have the same numbers each: what each writes is their sum.
+      // Repeated draws of a row give equal updates. Each is multiplied by the number of draws, so
+      // that any of them writes their sum.
       const at::Tensor times = rows.unsqueeze(0).eq(rows.unsqueeze(1)).sum(0);
       update.mul_(Along(state.at("factors") * times, dim));
     }

@@ -5,7 +5,7 @@
 //
 //   w <- w (1 - lr decay)        w <- w - lr sign(b1 m + (1 - b1) g)        m <- b2 m + (1 - b2) g
 //
-// State: m, in the gradient's dtype, 4 bytes a parameter.
+// State: m, in the gradient's dtype, 4 bytes per element.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_RULES_MATRICES_H_
 #define MOONRING_TRAINER_RULES_MATRICES_H_
 
-// Which weights an optimizer of matrices is for, told by name and shape.
+// Selects, by name and shape, the weights to which matrix optimizers apply.
 
 #include <string>
 #include <vector>
@@ -11,16 +11,18 @@
 
 namespace moonring::trainer {
 
-// Embeddings (a name with "embed") and heads ("lm_head"; InternLM2's "output.weight").
+// Whether the name is that of an embedding (contains "embed") or a head ("lm_head"; InternLM2's
+// "output.weight").
 bool IsEmbeddingOrHead(absl::string_view name);
 
-// Of each parameter, whether it is a matrix [O, I] or a stack of them [E, O, I], as a layer's
-// experts may lie: no embedding, no head, no bias, no norm, no filters of a convolution.
+// For each parameter, whether it is a matrix [O, I] or a stack of matrices [E, O, I] (a layer's
+// experts), but not an embedding, head, bias, norm or convolution filter.
 std::vector<bool> MatricesAndStacks(const base::Parameters& parameters);
 
-// Of each parameter, whether it is the matrix of a linear map that `targets` name: LLaMA-Factory's
-// rule for GaLore and APOLLO. A target is a part of a module's name ("q_proj", "layers.0.mlp").
-// Without targets ("all"): every linear map but the head. A stack of experts is none.
+// For each parameter, whether it is the matrix of a linear map selected by `targets`, by
+// LLaMA-Factory's rule for GaLore and APOLLO. A target is a substring of a module's name ("q_proj",
+// "layers.0.mlp"). Without targets ("all"): every linear map but the head. Stacks of experts are
+// not selected.
 std::vector<bool> LinearMaps(const base::Parameters& parameters,
                              const std::vector<std::string>& targets);
 

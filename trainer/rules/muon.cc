@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kMuonEpsilon = 1e-7;
 
-// The operators are each form's own, one by one: in bf16 another order is another result.
+// The order of operators follows each reference implementation, because in bf16 it changes the
+// result.
 at::Tensor Orthogonal(const MuonOptions& options, const at::Tensor& u) {
   const auto [a, b, c] = options.coefficients;
   const bool tall = u.size(0) > u.size(1);

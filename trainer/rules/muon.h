@@ -1,31 +1,32 @@
 #ifndef MOONRING_TRAINER_RULES_MUON_H_
 #define MOONRING_TRAINER_RULES_MUON_H_
 
-// Muon (Jordan et al. 2024): a matrix's mean of gradients is made orthogonal. Of a matrix [O, I],
-// in two forms:
+// Muon (Jordan et al. 2024): orthogonalizes a matrix's mean of gradients. For a matrix [O, I], in
+// two forms:
 //
 //   kTorch          torch.optim.Muon of torch 2.11:   b <- mu b + (1 - mu) g
 //                   u = (1 - mu) g + mu b (nesterov) or b;       X = u / max(||u||, 1e-7)
 //   kLlamaFactory   the class behind LLaMA-Factory's use_muon:   b <- mu b + g
 //                   u = g + mu b (nesterov) or b;                X = u / (||u|| + 1e-7)
 //
-//   of a tall matrix X is transposed;  `iterations` times:  A = X X^T,  X <- a X + (b A + c A A) X
+//   X is transposed if it is tall;  `iterations` times:  A = X X^T,  X <- a X + (b A + c A A) X
 //   w <- w (1 - lr decay)        w <- w - lr scale X
 //
 //   kOriginal        scale = sqrt(max(1, O / I))
-//   kMatchRmsAdamW   scale = 0.2 sqrt(max(O, I)) (Liu et al. 2025, arXiv 2502.16982): a step as
-//                    large as AdamW's, so that its rates serve
+//   kMatchRmsAdamW   scale = 0.2 sqrt(max(O, I)) (Liu et al. 2025, arXiv 2502.16982): steps are as
+//                    large as AdamW's, so that AdamW's learning rates can be used
 //
-// The iteration (Newton-Schulz, of fifth degree) brings singular values near 1, not to 1. It runs
-// in bf16, as both have it, in fp64 runs too: its result has some 3 digits. With bf16 false it runs
-// in the gradient's dtype. The two forms differ by rounding alone then, but for the 1e-7.
+// The iteration (Newton-Schulz, of fifth degree) brings singular values near 1, not exactly to 1.
+// It runs in bf16, as in both references, even in fp64 runs, and its result has about 3 digits.
+// With bf16 false, it runs in the gradient's dtype; the two forms then differ only by rounding and
+// by the 1e-7.
 //
-// A stack of matrices [E, O, I] is taken matrix by matrix. Embeddings, heads and what is no matrix
-// learn by Adam (adam.h), their weight decay before it. No decay for biases and norms, unlike
-// LLaMA-Factory's.
+// In a stack of matrices [E, O, I], each matrix is processed separately. Embeddings, heads and
+// non-matrices use Adam (adam.h), with weight decay before the step. Biases and norms are not
+// decayed, unlike in LLaMA-Factory.
 //
-// Whole: matrices. State: b, 4 bytes a parameter; m and v of the others, 8 bytes. Cost of a matrix:
-// iterations (4 O I s + 2 s^3) operations, s the smaller side.
+// Whole parameters: matrices. State: b, 4 bytes per element; for other weights m and v, 8 bytes.
+// Cost per matrix: iterations (4 O I s + 2 s^3) operations, with s the smaller side.
 
 #include <array>
 
@@ -46,7 +47,7 @@ struct MuonOptions {
   int iterations = 5;
   std::array<double, 3> coefficients = {3.4445, -4.7750, 2.0315};
   bool bf16 = true;
-  AdamOptions adam;  // of what is no matrix
+  AdamOptions adam;  // for weights that are not matrices
   double weight_decay = 0.0;
 };
 

@@ -1,15 +1,15 @@
 #ifndef MOONRING_TRAINER_RULES_NATIVE_RULE_H_
 #define MOONRING_TRAINER_RULES_NATIVE_RULE_H_
 
-// An optimizer of this folder: its rule (trainer/rule_optimizer.h) over a list of parameters. One
-// file an optimizer, which says its equations and where they are from; each gives
+// The optimizers of this folder: each is a rule (trainer/rule_optimizer.h) for a list of
+// parameters. Each header has the optimizer's equations and their source, and a function
 //
 //   absl::StatusOr<NativeRule> XRule(const XOptions&, const base::Parameters&);
 //
-// The shapes of a rule's state follow from the weight's alone: so plan can ask it on the "meta"
-// device (NewStateBytes). Its random numbers, where it has any,
-// are counter-based (kernels/random): keyed by the weight's name and the step, the same on every
-// rank and after a resume.
+// The shapes of a rule's state must depend only on the weight's shape, so that `plan` can compute
+// them on the "meta" device (NewStateBytes). Random numbers are counter-based (kernels/random), keyed
+// by the weight's name and the step: the same on every rank and after resuming. "Whole parameters"
+// in these headers are those that a rule receives unsharded, on one rank.
 
 #include <vector>
 
@@ -20,13 +20,13 @@ namespace moonring::trainer {
 
 struct NativeRule {
   UpdateRule rule;
-  std::vector<bool> whole = {};  // of each parameter, as RuleOptimizerOptions has it
+  std::vector<bool> whole = {};  // one per parameter, as in RuleOptimizerOptions
 };
 
-// The weight decay of each parameter: `decay`, or 0 of those that do not (trainer/weight_decay.h).
+// The weight decay of each parameter: `decay`, or 0 for those without (trainer/weight_decay.h).
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
 
-// INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".
+// These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".
 absl::Status CheckPart(const char* rule, const char* name, double value);      // in [0, 1)
 absl::Status CheckPositive(const char* rule, const char* name, double value);  // more than 0
 absl::Status CheckNotNegative(const char* rule, const char* name, double value);

@@ -1,18 +1,18 @@
 #ifndef MOONRING_TRAINER_RULES_NORM_GROWTH_H_
 #define MOONRING_TRAINER_RULES_NORM_GROWTH_H_
 
-// Fira's norm-growth limiter (Chen et al. 2024, arXiv 2410.01623, equation 9): an update's norm is
-// 1.01 times the last one's at most.
+// Fira's norm-growth limiter (Chen et al. 2024, arXiv 2410.01623, equation 9): limits an update's
+// norm to 1.01 times that of the previous one.
 //
 //   x <- x / max(||x|| / (last + 1e-8), 1.01) * 1.01        last <- ||x||
 //
-// The first one is as it is.
+// The first update is unchanged.
 
 #include <ATen/core/Tensor.h>
 
 namespace moonring::trainer {
 
-// `last`: a scalar that is kept.
+// `last`: a scalar in the state, updated by this function.
 at::Tensor LimitNormGrowth(const at::Tensor& update, const at::Tensor& last, bool first);
 
 }  // namespace moonring::trainer

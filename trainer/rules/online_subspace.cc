@@ -13,9 +13,10 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kSideEpsilon = 1e-8, kDecay = 0.01;  // of R
+// settings of AdamW for R
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kSideEpsilon = 1e-8, kDecay = 0.01;
 
-// The gradient of || H R^T R - H ||^2 by R, of right [r, n] and gradient [m, n].
+// The gradient of || H R^T R - H ||^2 with respect to R, for right [r, n] and gradient [m, n].
 at::Tensor GradientOfRight(const at::Tensor& right, const at::Tensor& gradient) {
   const at::Tensor h = gradient / at::linalg_vector_norm(gradient);
   const at::Tensor low = h.mm(right.t());
@@ -23,7 +24,7 @@ at::Tensor GradientOfRight(const at::Tensor& right, const at::Tensor& gradient) 
   return low.t().mm(error).add_(error.mm(right.t()).t().mm(h)).mul_(2.0);
 }
 
-// AdamW as torch.optim has it, of `side` in place; t counts its steps.
+// A step of torch.optim.AdamW on `side`, in place; t counts its steps.
 void StepSide(const at::Tensor& side, const at::Tensor& gradient, UpdateRule::State& state,
               double lr, double t) {
   at::Tensor &mean = state.at("side_exp_avg"), &square = state.at("side_exp_avg_sq");

@@ -1,22 +1,23 @@
 #ifndef MOONRING_TRAINER_RULES_ONLINE_SUBSPACE_H_
 #define MOONRING_TRAINER_RULES_ONLINE_SUBSPACE_H_
 
-// Online subspace descent (Liang et al. 2024, arXiv 2408.12857, algorithm 1), as the authors' code
-// with AdamW for both: GaLore whose projection learns, in place of SVDs (step t = 1, 2, ..). For R
-// (of a tall matrix; of a wide one all is transposed, projection.h, std):
+// Online subspace descent (Liang et al. 2024, arXiv 2408.12857, algorithm 1), equal to the authors'
+// code with AdamW for both: GaLore with a projection that is trained instead of computed by SVDs
+// (step t = 1, 2, ..). For R (of a tall matrix; for a wide one everything is transposed, std of
+// projection.h):
 //
 //   t = 1: R from the SVD of G
 //   d = Adam's direction of low = G R^T (adam.h)
 //   w <- w - lr correction scale d R        w <- w (1 - lr decay)
-//   t > 1, after that: a step of AdamW on R, by the gradient of
+//   t > 1, after that: a step of AdamW on R, with the gradient of
 //       || H R^T R - H ||^2,  H = G / ||G||,       2 (A^T E + B^T H), E = H R^T R - H, A = H R^T,
 //                                                  B = E R^T
-//     of betas 0.9 and 0.999, eps 1e-8, weight decay 0.01, and the rate (lr / learning_rate) / gap
+//     betas 0.9 and 0.999, eps 1e-8, weight decay 0.01, and the rate (lr / learning_rate) / gap
 //
-// The matrices are those of linear maps (matrices.h), the other weights learn by Adam.
+// Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole: these matrices. State of one: R or L and its m and v, and m and v of `low`:
-// 4 (3 min(m, n) + 2 max(m, n)) r bytes. Cost: 10 m n r operations more than GaLore's.
+// Whole parameters: these matrices. State of a matrix: R or L and its m and v, and m and v of
+// `low`: 4 (3 min(m, n) + 2 max(m, n)) r bytes. Cost: 10 m n r operations more than GaLore's.
 
 #include <string>
 #include <vector>
@@ -31,8 +32,8 @@ struct OnlineSubspaceOptions {
   int64_t rank = 128;
   double gap = 50.0;  // the authors' update_proj_gap
   double scale = 1.0;
-  double learning_rate = 1.0;        // that of the run, of which lr is a part
-  std::vector<std::string> targets;  // none: every linear map but the head
+  double learning_rate = 1.0;        // the run's learning rate; lr / this is the schedule's factor
+  std::vector<std::string> targets;  // empty: every linear map but the head
   AdamOptions adam;
   double weight_decay = 0.0;
 };

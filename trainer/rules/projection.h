@@ -1,15 +1,15 @@
 #ifndef MOONRING_TRAINER_RULES_PROJECTION_H_
 #define MOONRING_TRAINER_RULES_PROJECTION_H_
 
-// A matrix [m, n] in fewer numbers, and back: the spaces in which low-rank optimizers keep their
-// state.
+// Projects a matrix [m, n] to a low-rank space and back. Low-rank optimizers keep their state in
+// these spaces.
 //
 //   left     L [m, r]:  low = L^T G  [r, n],      back L low
 //   right    R [r, n]:  low = G R^T  [m, r],      back low R
 //   full     both:      low = L^T G R^T  [r, r],  back L low R
-//   std      right where m >= n, else left: the smaller side;  reverse_std  the larger one
+//   std      right if m >= n, else left: the smaller side;  reverse_std  the larger one
 //
-// L and R are states "left" and "right" of the weight.
+// L and R are the states "left" and "right" of the weight.
 
 #include <cstdint>
 #include <vector>
@@ -21,17 +21,17 @@ namespace moonring::trainer {
 enum class ProjectionType { kStd, kReverseStd, kLeft, kRight, kFull };
 
 struct Projection {
-  // `rank` is r, of an SVD the smaller side at most (`clamped`).
+  // `rank` is r; for an SVD it is limited to the smaller side (`clamped`).
   Projection(ProjectionType type, int64_t rank, at::IntArrayRef shape, bool clamped = true);
 
   std::vector<int64_t> low_shape() const;
-  // The dim of `low` that is r; not of full.
+  // The dim of `low` that has size r; not for full.
   int64_t low_dim() const { return left ? 0 : 1; }
 
-  // Zeros.
+  // Adds L and R to the state, as zeros.
   void AddTo(UpdateRule::State& state, const at::Tensor& weight) const;
-  // The first r singular vectors. In fp32, of an fp64 matrix too, as galore-torch has it; their
-  // signs are LAPACK's, or the GPU's.
+  // Sets L and R to the first r singular vectors of `matrix`. Computed in fp32, even for fp64, as
+  // in galore-torch; signs are those of LAPACK or of the GPU library.
   void FromSvd(const at::Tensor& matrix, UpdateRule::State& state) const;
   at::Tensor Down(const UpdateRule::State& state, const at::Tensor& matrix) const;
   at::Tensor Up(const UpdateRule::State& state, const at::Tensor& low) const;

@@ -1,15 +1,15 @@
 #ifndef MOONRING_TRAINER_RULES_RMSPROP_H_
 #define MOONRING_TRAINER_RULES_RMSPROP_H_
 
-// RMSprop (Hinton's lecture 6e of 2012), as torch.optim.RMSprop has it. Weight decay is a part of
-// the gradient (L2):
+// RMSprop (Hinton's lecture 6e of 2012), equal to torch.optim.RMSprop. Weight decay is added to the
+// gradient (L2):
 //
 //   g <- g + decay w        v <- alpha v + (1 - alpha) g^2
-//   centered: a <- alpha a + (1 - alpha) g, and v - a^2 is in the place of v below
+//   centered: a <- alpha a + (1 - alpha) g, and v is replaced by v - a^2 below
 //   u = g / (sqrt(v) + eps)
-//   w <- w - lr u           with momentum: m <- momentum m + u, and m is in the place of u
+//   w <- w - lr u           with momentum: m <- momentum m + u, and u is replaced by m
 //
-// State: v, and a or m where they are wanted, in the gradient's dtype, 4 bytes a parameter each.
+// State: v, and a or m if used, in the gradient's dtype, 4 bytes per element each.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"

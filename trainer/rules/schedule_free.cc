@@ -10,7 +10,7 @@
 namespace moonring::trainer {
 namespace {
 
-// The rates of a step, and whether gradients are divided by their spread in it.
+// The rate of a step, and whether gradients are divided by the root of their second moment.
 struct Rate {
   double rate;
   bool divides;
@@ -36,7 +36,7 @@ double& Number(UpdateRule::State& state, const char* name) {
 
 UpdateRule::State NewState(const ScheduleFreeOptions& options, const at::Tensor& weight) {
   const auto number = [&] {
-    // On the host, where it is read without a wait; nowhere where the weight is nowhere.
+    // On the host, where reading it needs no synchronization; on "meta" if the weight is.
     return at::zeros(
         {}, at::TensorOptions().dtype(at::kDouble).device(weight.is_meta() ? at::kMeta : at::kCPU));
   };

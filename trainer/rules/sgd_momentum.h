@@ -1,13 +1,14 @@
 #ifndef MOONRING_TRAINER_RULES_SGD_MOMENTUM_H_
 #define MOONRING_TRAINER_RULES_SGD_MOMENTUM_H_
 
-// Gradient descent with momentum, as torch.optim.SGD has it. Weight decay is a part of the gradient
-// (L2), so that momentum keeps it:
+// Gradient descent with momentum, equal to torch.optim.SGD. Weight decay is added to the gradient
+// (L2), and so enters the momentum:
 //
 //   g <- g + decay w        m <- g in the first step, then momentum m + (1 - dampening) g
 //   w <- w - lr m           with nesterov: w <- w - lr (g + momentum m)
 //
-// State: m, in the gradient's dtype, 4 bytes a parameter. Without momentum it is trainer/sgd.h.
+// State: m, in the gradient's dtype, 4 bytes per element. For SGD without momentum, see
+// trainer/sgd.h.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"
@@ -17,7 +18,7 @@ namespace moonring::trainer {
 struct SgdMomentumOptions {
   double momentum = 0.9;
   double dampening = 0.0;
-  bool nesterov = false;  // not with dampening
+  bool nesterov = false;  // not allowed with dampening
   double weight_decay = 0.0;
 };
 

@@ -30,10 +30,11 @@ int64_t SpamPartOf(const at::Tensor& weight, double density) {
   return std::max<int64_t>(1, static_cast<int64_t>(part));
 }
 
-// The numbers of the flattened weight that learn after reset `number`, in their order: int64 [m].
+// Indices of the elements of the flattened weight that are trained after reset `number`, ascending:
+// int64 [m].
 at::Tensor SpamPlacesOf(const SpamOptions& options, const std::string& name, int64_t number,
                         const at::Tensor& weight) {
-  constexpr int64_t kWidth = 1024;  // numbers that are drawn in one run
+  constexpr int64_t kWidth = 1024;  // numbers drawn at a time
   const int64_t all = weight.numel(), part = SpamPartOf(weight, options.density);
   const at::Tensor runs = at::arange((all + kWidth - 1) / kWidth,
                                      at::TensorOptions().dtype(at::kLong).device(weight.device()));
@@ -44,13 +45,13 @@ at::Tensor SpamPlacesOf(const SpamOptions& options, const std::string& name, int
       kernels::CounterUniform(key, runs, kWidth).reshape({-1}).narrow(0, 0, all);
   const at::Tensor last = std::get<0>(uniform.kthvalue(part));
   at::Tensor chosen = uniform.lt(last);
-  // Of equal numbers the first.
+  // Of equal numbers, the first ones are chosen.
   const at::Tensor equal = uniform.eq(last).nonzero().reshape({-1});
   chosen.index_fill_(0, equal.narrow(0, 0, part - chosen.sum().item<int64_t>()), true);
   return chosen.nonzero().reshape({-1});
 }
 
-// Of numbers that all learn.
+// A step for elements that are all trained.
 void StepNumbers(const SpamOptions& options, const at::Tensor& weight, const at::Tensor& gradient,
                  UpdateRule::State& state, double lr, double decay, int64_t step) {
   at::Tensor &mean = state.at("exp_avg"), &square = state.at("exp_avg_sq");

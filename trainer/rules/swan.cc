@@ -14,7 +14,7 @@
 namespace moonring::trainer {
 namespace {
 
-constexpr double kTiny = 1e-30;  // of a matrix of zeros, which stays one
+constexpr double kTiny = 1e-30;  // avoids division by zero for a zero matrix, which stays zero
 
 at::Tensor Normalized(const at::Tensor& gradient) {
   const double epsilon = gradient.scalar_type() == at::kDouble
@@ -22,7 +22,7 @@ at::Tensor Normalized(const at::Tensor& gradient) {
                              : std::numeric_limits<float>::epsilon();
   const at::Tensor mean = gradient.mean(1, /*keepdim=*/true), centered = gradient - mean;
   const at::Tensor spread = centered.square().mean(1, /*keepdim=*/true).sqrt_();
-  // What is left of a constant row is the rounding of its mean.
+  // In a constant row, only the rounding error of its mean is left.
   return at::where(spread > mean.abs() * (8.0 * epsilon), centered / spread, 0.0);
 }
 

@@ -1,39 +1,42 @@
 #ifndef MOONRING_TRAINER_RULES_SWAN_H_
 #define MOONRING_TRAINER_RULES_SWAN_H_
 
-// SWAN, SGD with whitening and normalization (Ma et al. 2024, arXiv 2412.13148): a matrix learns by
-// its gradient alone, of which no mean is kept. Of G [O, I]:
+// SWAN, SGD with whitening and normalization (Ma et al. 2024, arXiv 2412.13148): a matrix is
+// updated by its gradient alone, without moments. For G [O, I]:
 //
-//   N = (G - mean) / s          of each row: its mean, and the root of its mean (G - mean)^2; a row
-//                               that is constant gives zeros
-//   D = (N N^T)^(-1/2) N        U V^T of the SVD of N; of a tall matrix by N^T, the same matrix
+//   N = (G - mean) / s          by rows: the row's mean, and s = sqrt(mean of (G - mean)^2); a
+//                               constant row gives zeros
+//   D = (N N^T)^(-1/2) N        = U V^T of the SVD of N; for a tall matrix from N^T, same result
 //   w <- w (1 - lr decay)       w <- w - lr alpha ||N|| / ||D|| D        ||N|| = sqrt(O I)
 //
-// The root is that of `iterations` steps from A = N / ||N||, of a tall matrix transposed:
+// The inverse root is approximated by `iterations` steps from A = N / ||N||, transposed if it is
+// tall:
 //
-//   X = A:   X <- beta (3 X - X X^T X)        D = X, of a tall matrix transposed
+//   X = A:   X <- beta (3 X - X X^T X)        D = X, transposed back if it is tall
 //
 // From the paper: N, D, the scale, alpha, and the root by a coupled iteration from Y = A A^T, Z =
 // I: Y <- beta Y (3 - Z Y), Z <- beta (3 - Z Y) Z, D = Z A. From transcriptions of its algorithm:
-// beta 0.8 and 10 steps. Ours:
+// beta 0.8 and 10 steps. Different here:
 //
 //   X         is Z A of the coupled iteration, the same in exact arithmetic. Rounding gives Y
-//             eigenvalues below 0 where N has none: the rows of N sum to 0, so that of a square or
-//             tall matrix there always is one; the coupled iteration blows them up (of 64 x 64 in
-//             fp64 within 30 steps at 0.8).
-//   beta 0.5  Newton-Schulz proper. It takes p = x^2 of a singular value x to beta^2 p (3 - p)^2,
-//             which keeps p = 1 at 0.5 alone. At 0.8 it has 1.75 in that place, and is thrown off
-//             it (slope -1.8): x wanders within 0.56 and 1.6 however many steps there are, and D
-//             stays 25 to 30 % off (random G). Above sqrt(3) / 2 it grows without bound.
-//   20 steps  Small x grow by 1.5 a step. D of random G is off by, with 10 and with 20:
+//             eigenvalues below 0 where the exact ones are 0: the rows of N sum to 0, so a square
+//             or tall matrix always has one. The coupled iteration amplifies them (64 x 64 in fp64:
+//             within 30 steps at 0.8).
+//   beta 0.5  Newton-Schulz proper. It maps p = x^2 of a singular value x to beta^2 p (3 - p)^2,
+//             which has the fixed point p = 1 only at 0.5. At 0.8 the fixed point is 1.75 instead,
+//             and it is unstable (slope -1.8): x varies between 0.56 and 1.6 however many steps
+//             there are, and the error of D stays at 25 to 30 % (random G). Above sqrt(3) / 2 it
+//             diverges.
+//   20 steps  Small x grow by 1.5 per step. Error of D for random G, with 10 and with 20 steps:
 //             64 x 128 5e-4, 1e-15; 192 x 576 4e-3, 1e-15; 64 x 64 0.14, 1e-13; 576 x 576 0.31,
 //             0.03.
 //
-// In the gradient's dtype. A stack of matrices [E, O, I] is taken matrix by matrix. Embeddings,
-// heads and what is no matrix learn by Adam (adam.h), their weight decay before it.
+// Computed in the gradient's dtype. In a stack of matrices [E, O, I], each matrix is processed
+// separately. Embeddings, heads and non-matrices use Adam (adam.h), with weight decay before the
+// step.
 //
-// Whole: matrices. State: none of a matrix; m and v of the others, 8 bytes. Cost of a matrix:
-// 4 iterations s^2 l operations, s and l its smaller and larger side.
+// Whole parameters: matrices. State: none for a matrix; for other weights m and v, 8 bytes. Cost
+// per matrix: 4 iterations s^2 l operations, with s and l its smaller and larger side.
 
 #include <cstdint>
 
@@ -47,7 +50,7 @@ struct SwanOptions {
   double alpha = 0.05;
   int64_t iterations = 20;
   double beta = 0.5;
-  AdamOptions adam;  // of what is no matrix
+  AdamOptions adam;  // for weights that are not matrices
   double weight_decay = 0.0;
 };
 

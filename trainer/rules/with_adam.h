@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_RULES_WITH_ADAM_H_
 #define MOONRING_TRAINER_RULES_WITH_ADAM_H_
 
-// A rule of matrices beside Adam: what such optimizers have in common.
+// Combines a rule for matrices with Adam for all other weights.
 
 #include <functional>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace moonring::trainer {
 
-// Of a matrix, seen whole: what is kept, and its step, weight decay apart. `index` is the
+// The rule of a whole matrix: its initial state, and its step without weight decay. `index` is the
 // parameter's.
 struct MatrixRule {
   std::function<UpdateRule::State(size_t index, const at::Tensor& weight)> state;
@@ -20,11 +20,12 @@ struct MatrixRule {
       update;
 };
 
-// When w <- w (1 - lr decay): before a step, as in torch.optim.AdamW, or after it, as Transformers'
-// AdamW had it.
+// When w <- w (1 - lr decay) is applied: before a step, as in torch.optim.AdamW, or after it, as in
+// Transformers' former AdamW.
 enum class DecayTime { kBefore, kAfter };
 
-// The weights of `matrices` (one of each parameter) learn by `rule`, the others by Adam, in shards.
+// Updates the weights in `matrices` (one flag per parameter) by `rule`, and the others by Adam, in
+// shards.
 NativeRule WithAdam(MatrixRule rule, std::vector<bool> matrices, const AdamOptions& adam,
                     std::vector<double> decays, DecayTime decay_time);
 

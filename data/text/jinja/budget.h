@@ -1,7 +1,7 @@
-// What one rendering may use, so that no template hangs or takes all memory or stack: steps (a node
-// evaluated, a value or eight names looked at, 64 bytes of text read, 16 searched or changed),
-// bytes of all texts and lists that are made, and how deep calls go. Beyond it an Error
-// (RESOURCE_EXHAUSTED) that names which.
+// Limits of one rendering, so that no template can hang or exhaust memory or stack: steps (one per
+// evaluated node, visited value, eight names looked up, 64 bytes of text read, or 16 bytes searched
+// or changed), bytes of all texts and lists created, and nesting depth. Exceeding a limit throws an
+// Error (RESOURCE_EXHAUSTED) that names it.
 #ifndef MOONRING_DATA_TEXT_JINJA_BUDGET_H_
 #define MOONRING_DATA_TEXT_JINJA_BUDGET_H_
 
@@ -14,7 +14,7 @@ namespace moonring::data::jinja {
 struct Limits {
   int64_t steps = 50'000'000;
   int64_t bytes = int64_t{1} << 29;
-  int64_t depth = 500;  // of calls, and of values in values
+  int64_t depth = 500;  // of nested calls, and of nested values
 };
 
 class Budget {
@@ -25,25 +25,25 @@ class Budget {
   void Step() {
     if (--steps_ < 0) Exhausted("steps", limits_.steps);
   }
-  // Compared, copied or counted.
+  // Charges for text that is compared, copied or counted.
   void Read(int64_t bytes) { Take(bytes / 64 + 1); }
-  // Looked at code point by code point, or searched.
+  // Charges for text that is processed by code points or searched.
   void Scan(int64_t bytes) { Take(bytes / 16 + 1); }
-  // Compared with a name that is sought.
+  // Charges for names compared in a lookup.
   void LookAt(int64_t names) { Take(names / 8); }
-  // Before they are made.
+  // Charges for bytes about to be allocated.
   void Make(int64_t bytes) {
     if (bytes < 0 || bytes > bytes_) Exhausted("bytes of texts and lists", limits_.bytes);
     bytes_ -= bytes;
   }
-  // Of `count` pieces of `size` bytes each.
+  // The same for `count` elements of `size` bytes each.
   void Make(int64_t count, int64_t size) {
     if (count > 0 && size > 0 && count > bytes_ / size)
       Exhausted("bytes of texts and lists", limits_.bytes);
     Make(count * size);
   }
 
-  // One call deeper for as long as it lives.
+  // Increases the depth by one during its lifetime.
   class Deeper {
    public:
     explicit Deeper(Budget& budget) : budget_(budget) {

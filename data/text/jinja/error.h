@@ -1,6 +1,5 @@
-// What goes wrong inside the interpreter. Thrown from wherever it is found, through as many calls
-// as there are, and caught at one place: data/text/jinja/template.cc gives it on as a Status with
-// the template's line. No Error leaves data/text/jinja.
+// Exceptions of the interpreter. They are caught only in data/text/jinja/template.cc, which
+// converts them to a Status with the template's line. No Error leaves data/text/jinja.
 #ifndef MOONRING_DATA_TEXT_JINJA_ERROR_H_
 #define MOONRING_DATA_TEXT_JINJA_ERROR_H_
 
@@ -25,13 +24,13 @@ class Error : public std::exception {
   std::string message_;
 };
 
-// The template, or what it was given, is wrong.
+// Throws for an error in the template or in its input.
 template <typename... Pieces>
 [[noreturn]] void Fail(const Pieces&... pieces) {
   throw Error(absl::StatusCode::kInvalidArgument, absl::StrCat(pieces...));
 }
 
-// Jinja2 could; this interpreter cannot.
+// Throws for a feature of Jinja2 that this interpreter lacks.
 template <typename... Pieces>
 [[noreturn]] void Unsupported(const Pieces&... pieces) {
   throw Error(absl::StatusCode::kUnimplemented, absl::StrCat("not supported: ", pieces...));

@@ -344,7 +344,7 @@ ExpressionPtr ExpressionParser::ParseFilter(ExpressionPtr value, bool bare) {
 
 ExpressionPtr ExpressionParser::ParseTest(ExpressionPtr value) {
   const int line = Look().line;
-  Next();  // is
+  Next();  // the name `is`
   const bool negated = SkipName("not");
   ExpressionPtr test = MakeOf(Kind::kTest, line, std::move(value));
   test->name = ParseDottedName();

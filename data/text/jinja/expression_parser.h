@@ -1,4 +1,4 @@
-// Expressions out of tokens: Jinja2's grammar, the loosest binding first.
+// Parses expressions by Jinja2's grammar, from the lowest precedence to the highest.
 #ifndef MOONRING_DATA_TEXT_JINJA_EXPRESSION_PARSER_H_
 #define MOONRING_DATA_TEXT_JINJA_EXPRESSION_PARSER_H_
 
@@ -19,7 +19,7 @@ class ExpressionParser : public TokenReader {
 
   using TokenReader::TokenReader;
 
-  // A value with one more thing done to it; `count` counts them.
+  // Counts one more chained operation on a value in `count`, and rejects too many.
   void Chain(int& count) const;
   ExpressionPtr Make(Kind kind, int line) const;
   template <typename... Parts>
@@ -44,8 +44,8 @@ class ExpressionParser : public TokenReader {
   Value IntegerOf(const std::string& text) const;
   ExpressionPtr ParseList();
   ExpressionPtr ParseDict();
-  // Expressions between commas: a tuple, or the one that there is. `ends`:
-  // names that end it, as brackets do.
+  // Parses comma-separated expressions: a tuple, or a single expression. `ends`: names that end it,
+  // like closing brackets.
   ExpressionPtr ParseTuple(Names ends, bool with_conditional, bool in_brackets = false);
   ExpressionPtr ParsePostfix(ExpressionPtr value);
   ExpressionPtr ParseFilters(ExpressionPtr value);
@@ -53,14 +53,13 @@ class ExpressionParser : public TokenReader {
   ExpressionPtr ParseCall(ExpressionPtr callee);
   std::vector<CallArgument> ParseArguments();
   std::string ParseDottedName();
-  // `| name(arguments)` as often as it comes; of a block's filters the first
-  // has no bar where `bare`.
+  // Parses `| name(arguments)` repeatedly; with `bare`, the first filter has no bar (as in a filter
+  // block).
   ExpressionPtr ParseFilter(ExpressionPtr value, bool bare = false);
   ExpressionPtr ParseTest(ExpressionPtr value);
 
  private:
-  static constexpr int kMostChained =
-      1000;  // operators, filters, calls and the like after one another
+  static constexpr int kMostChained = 1000;  // operators, filters, calls etc. in a row
 };
 
 }  // namespace moonring::data::jinja

@@ -25,8 +25,8 @@ int64_t CountOf(const std::optional<Value>& value, absl::string_view filter) {
   return value->integer();
 }
 
-// What `attribute` says of a value: a place, or names and places with dots between them. `absent`
-// stands for what is undefined.
+// A function that reads an attribute of a value: an index, or names and indices separated by dots.
+// `absent` replaces undefined results.
 Getter AttributeGetter(Machine& machine, const Value& attribute,
                        std::optional<Value> absent = std::nullopt) {
   std::vector<Value> keys;
@@ -51,8 +51,8 @@ Getter AttributeGetter(Machine& machine, const Value& attribute,
   };
 }
 
-// What values are ordered and told apart by: an attribute or themselves, texts in small letters
-// unless case counts.
+// A function that returns the key for ordering and comparing values: an attribute or the value
+// itself, in lower case unless case_sensitive.
 Getter KeyGetter(Machine& machine, const std::optional<Value>& attribute, bool case_sensitive) {
   const Getter get = IsGiven(attribute) ? AttributeGetter(machine, *attribute)
                                         : [](const Value& value) { return value; };
@@ -69,7 +69,7 @@ std::vector<Value> Sorted(Machine& machine, const std::vector<Value>& items, con
   machine.budget.Make(static_cast<int64_t>(items.size()), 3 * sizeof(Value));
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : items) keyed.emplace_back(key(item), item);
-  // From the back, so that equal ones stay in their order either way.
+  // Reversed before and after, so that equal items keep their order.
   if (reverse) std::reverse(keyed.begin(), keyed.end());
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     return Less(machine.budget, a.first, b.first);
@@ -127,7 +127,7 @@ Value Reverse(Machine& machine, const Value& value, const Arguments& arguments) 
   std::vector<Value> items = Items(machine, value);
   std::reverse(items.begin(), items.end());
   const bool is_list = value.is(
-      Sequence::Kind::kIterator);  // Python cannot reverse one, so Jinja2 makes a list of it
+      Sequence::Kind::kIterator);  // Python cannot reverse an iterator, so Jinja2 makes a list
   return machine.List(std::move(items),
                       is_list ? Sequence::Kind::kList : Sequence::Kind::kIterator);
 }
@@ -233,7 +233,7 @@ Value Sum(Machine& machine, const Value& value, const Arguments& arguments) {
   return sum;
 }
 
-// Lists of `count` items each; the last is filled up where there is something to fill it with.
+// Lists of `count` items each; the last one is padded if fill_with is given.
 Value Batch(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("batch", {"linecount", "fill_with"});
   const int64_t count = CountOf(bound[0], "batch");
@@ -253,7 +253,7 @@ Value Batch(Machine& machine, const Value& value, const Arguments& arguments) {
   return Iterator(machine, std::move(lists));
 }
 
-// As many lists as `slices` says, the first ones longer by one where it does not come out even.
+// `slices` lists; the first ones have one item more if the items cannot be distributed evenly.
 Value Slices(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("slice", {"slices", "fill_with"});
   const int64_t slices = CountOf(bound[0], "slice");
@@ -273,13 +273,13 @@ Value Slices(Machine& machine, const Value& value, const Arguments& arguments) {
   return Iterator(machine, std::move(lists));
 }
 
-// Of map and the ones that choose: what is not true has none, whether it could be looped over or
-// not.
+// The items of a value for map, select and reject; none if the value is false, even if it is not
+// iterable.
 std::vector<Value> ItemsIfTrue(Machine& machine, const Value& value) {
   return value.Truth() ? Items(machine, value) : std::vector<Value>();
 }
 
-// map: another filter, with its arguments, or attribute=.
+// map: applies another filter with its arguments, or reads an attribute (attribute=).
 Value Map(Machine& machine, const Value& value, const Arguments& arguments) {
   std::vector<Value> items = ItemsIfTrue(machine, value);
   if (arguments.positional.empty()) {
@@ -296,8 +296,8 @@ Value Map(Machine& machine, const Value& value, const Arguments& arguments) {
   return Iterator(machine, std::move(items));
 }
 
-// select, reject (the values) and selectattr, rejectattr (an attribute of theirs): those that a
-// test holds for, or that are true.
+// select and reject (by value), selectattr and rejectattr (by an attribute): the items for which a
+// test is true or, without a test, those that are true.
 Value Chosen(Machine& machine, const Value& value, const Arguments& arguments, bool by_attribute,
              bool wanted) {
   std::vector<Value> given = arguments.positional;
@@ -334,7 +334,7 @@ Value RejectAttribute(Machine& machine, const Value& value, const Arguments& arg
   return Chosen(machine, value, arguments, true, false);
 }
 
-// attr: an attribute alone, never an item.
+// attr: only an attribute, never an item.
 Value AttributeFilter(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("attr", {"name"});
   if (!bound[0].has_value()) Fail("attr wants a name");

@@ -1,4 +1,4 @@
-// Jinja2's filters (value | name(arguments)), with tojson as Transformers has it.
+// Jinja2's filters (value | name(arguments)); tojson as in Transformers.
 #ifndef MOONRING_DATA_TEXT_JINJA_FILTERS_H_
 #define MOONRING_DATA_TEXT_JINJA_FILTERS_H_
 
@@ -9,8 +9,8 @@ namespace moonring::data::jinja {
 
 bool IsFilter(absl::string_view name);
 
-// UNIMPLEMENTED for one that Jinja2 has and this has not; INVALID_ARGUMENT for one that neither
-// has.
+// UNIMPLEMENTED for a filter of Jinja2 that is missing here; INVALID_ARGUMENT for an unknown
+// filter.
 Value ApplyFilter(Machine& machine, absl::string_view name, const Value& value,
                   const Arguments& arguments);
 

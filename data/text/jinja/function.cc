@@ -8,7 +8,7 @@
 namespace moonring::data::jinja {
 namespace {
 
-constexpr int64_t kMostInRange = 100'000;  // the sandbox's
+constexpr int64_t kMostInRange = 100'000;  // limit of Jinja2's sandbox
 
 Value RangeFunction(Machine& machine, const Arguments& arguments) {
   const std::vector<Value>& given = arguments.positional;
@@ -55,7 +55,7 @@ Dict DictOf(Machine& machine, const Arguments& arguments) {
   return dict;
 }
 
-// A function that gives nothing at first, and then always `sep`.
+// joiner: a function that returns "" the first time and then always `sep`.
 Value Joiner(Machine& machine, const Arguments& arguments) {
   const Bound bound = arguments.Bind("joiner", {"sep"});
   const Value separator = bound[0].value_or(Value::Text(", "));

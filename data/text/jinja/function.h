@@ -1,4 +1,4 @@
-// Functions that a template can call, and the namespaces that one of them makes.
+// Functions that a template can call, and the namespace objects that one of them creates.
 #ifndef MOONRING_DATA_TEXT_JINJA_FUNCTION_H_
 #define MOONRING_DATA_TEXT_JINJA_FUNCTION_H_
 
@@ -29,7 +29,7 @@ class Function : public Object {
   Body body_;
 };
 
-// What `set` can change: {% set ns.name = value %}.
+// An object whose attributes `set` can change: {% set ns.name = value %}.
 class Namespace : public Object {
  public:
   explicit Namespace(Dict values) : values_(std::move(values)) {}
@@ -44,8 +44,8 @@ class Namespace : public Object {
   Dict values_;
 };
 
-// What every template sees: range, dict, namespace, joiner, raise_exception, strftime_now. Nothing
-// for another name.
+// The global functions of every template: range, dict, namespace, joiner, raise_exception,
+// strftime_now. nullopt for any other name.
 std::optional<Value> GlobalFunction(Machine& machine, absl::string_view name);
 
 }  // namespace moonring::data::jinja

@@ -137,7 +137,7 @@ Interpreter::Flow Interpreter::ExecuteOne(const Statement& statement, const Scop
   return Flow::kOn;
 }
 
-// What a block in a scope of its own writes.
+// Renders a block in a new scope.
 std::string Interpreter::Inner(const Block& block, const ScopePtr& scope) {
   std::string text;
   Execute(block, Within(scope), text);
@@ -443,7 +443,7 @@ Value Interpreter::EvaluateCall(const Expression& call, const ScopePtr& scope,
   return function.object().Call(machine_, given);
 }
 
-// `block`: what a block wrote, which is what the innermost filter takes.
+// `block`: for a filter block, the rendered text to which the innermost filter is applied.
 Value Interpreter::EvaluateFilters(const Expression& filter, const ScopePtr& scope,
                                    const Value* block) {
   const ExpressionPtr& inner = filter.parts[0];

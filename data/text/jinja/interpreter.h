@@ -1,7 +1,7 @@
-// Renders a tree: evaluates its expressions, executes its statements. Names are looked for in the
-// scope, those around it, the context and the global functions. A loop's body, a macro, a with, a
-// filtered or captured block have scopes of their own: what they set is gone after them; an if has
-// not.
+// Renders a parsed template: evaluates its expressions and executes its statements. Names are
+// looked up in the current scope, the enclosing scopes, the context and the global functions. A
+// loop's body, a macro, a `with`, a filter block and a capturing block have scopes of their own:
+// variables set there are lost at their end. An `if` has no scope of its own.
 #ifndef MOONRING_DATA_TEXT_JINJA_INTERPRETER_H_
 #define MOONRING_DATA_TEXT_JINJA_INTERPRETER_H_
 
@@ -24,13 +24,13 @@ class Interpreter {
   };
   using ScopePtr = std::shared_ptr<Scope>;
 
-  // `context` is a dictionary. All must outlive it.
+  // `context` is a dictionary. `machine` and `context` must outlive the interpreter.
   Interpreter(Machine& machine, const Value& context) : machine_(machine), context_(context) {}
 
-  // Throws Error; machine.line is then where.
+  // Throws Error; machine.line is then the line of the error.
   std::string Render(const Block& block);
 
-  // What a macro's body makes of its arguments. `around`: where it was defined; `name`: for
+  // Renders a macro's body with its arguments. `around`: the scope of the definition; `name`: for
   // messages.
   Value CallMacro(const Statement& macro, const std::string& name, const ScopePtr& around,
                   const Arguments& arguments);
@@ -60,8 +60,7 @@ class Interpreter {
 
   Machine& machine_;
   const Value& context_;
-  std::vector<std::pair<absl::string_view, Value>>
-      functions_;  // those global ones that were asked for
+  std::vector<std::pair<absl::string_view, Value>> functions_;  // global functions used so far
 };
 
 }  // namespace moonring::data::jinja

@@ -41,8 +41,8 @@ class Lexer {
   }
   void SkipSpace() { Advance(Rest().size() - Strip(Rest(), std::nullopt, Side::kLeft).size()); }
 
-  // Past a bracket's end: `-` takes the white space after it, nothing (of blocks and comments) a
-  // line's end, `+` leaves all.
+  // Moves past a closing bracket. `-` also removes the white space after it; without a sign, blocks
+  // and comments remove a following line end; `+` removes nothing.
   void EndBracket(absl::string_view bracket, bool trims) {
     const char sign = Rest()[0] == bracket[0] ? ' ' : Rest()[0];
     Advance(bracket.size() + (sign == ' ' ? 0 : 1));
@@ -59,13 +59,14 @@ class Lexer {
            absl::StartsWith(Rest().substr(1), bracket);
   }
 
-  // Text before a bracket whose sign is `sign`; `strips`: of a kind whose indentation goes.
+  // Adds the text before an opening bracket with the sign `sign`. `strips`: for blocks and
+  // comments, whose indentation is removed.
   void AddData(absl::string_view text, char sign, bool strips) {
     const size_t whole = text.size();
     if (sign == '-') {
       text = Strip(text, std::nullopt, Side::kRight);
     } else if (sign != '+' && strips) {
-      const size_t line = text.rfind('\n') + 1;  // 0 where there is none
+      const size_t line = text.rfind('\n') + 1;  // 0 if there is none
       if ((line > 0 || at_line_begin_) && Strip(text.substr(line)).empty())
         text = text.substr(0, line);
     }
@@ -73,7 +74,8 @@ class Lexer {
     Advance(whole);
   }
 
-  // The length of `{% raw %}` if it is here, `-` and the white space after it included.
+  // The length of `{% raw %}` at the current position, including `-` and the white space after it;
+  // 0 if it is not there.
   size_t RawBegin() const {
     absl::string_view rest = Rest();
     rest.remove_prefix(2);
@@ -86,7 +88,7 @@ class Lexer {
     return Strip(rest.substr(3), std::nullopt, Side::kLeft).data() - Rest().data();
   }
 
-  // Text up to the next bracket, and that.
+  // Scans text up to the next opening bracket, and the bracket.
   void ScanData() {
     size_t at = at_;
     while ((at = source_.find('{', at)) != std::string::npos &&
@@ -112,7 +114,7 @@ class Lexer {
 
   void ScanComment() {
     const size_t end = Rest().find("#}");
-    if (Rest().empty()) return;  // at the very end, nothing misses an end
+    if (Rest().empty()) return;  // at the end of the source a missing end is not an error
     if (end == absl::string_view::npos) Refuse("Missing end of comment tag");
     const bool sign = end > 0 && absl::StrContains("-+", Rest()[end - 1]);
     Advance(end - (sign ? 1 : 0));
@@ -122,7 +124,7 @@ class Lexer {
   void ScanRaw(size_t begin) {
     Advance(begin);
     at_line_begin_ = source_[at_ - 1] == '\n';
-    if (Rest().empty()) return;  // as of a comment
+    if (Rest().empty()) return;  // as for a comment
     for (size_t at = source_.find("{%", at_); at != std::string::npos;
          at = source_.find("{%", at + 1)) {
       absl::string_view rest = absl::string_view(source_).substr(at + 2);
@@ -140,13 +142,13 @@ class Lexer {
   }
 
   void ScanExpression(absl::string_view end, absl::string_view signs) {
-    std::string open;  // brackets within the expression
+    std::string open;  // open brackets inside the expression
     while (true) {
       if (open.empty() && SeesEnd(end, signs)) {
         Add(end == "}}" ? Token::Kind::kPrintEnd : Token::Kind::kTagEnd, "");
         return EndBracket(end, end == "%}");
       }
-      if (at_ >= source_.size()) return;  // the parser says what is missing
+      if (at_ >= source_.size()) return;  // the parser reports what is missing
       size_t next = at_;
       const char32_t c = NextCodePoint(source_, next);
       if (IsSpace(c)) {
@@ -192,7 +194,7 @@ class Lexer {
     Advance(found->size());
   }
 
-  // Digits with single _ between them; how many bytes.
+  // The number of bytes of digits, which may be separated by single underscores.
   template <typename IsDigit>
   size_t DigitsAt(size_t at, IsDigit is_digit) const {
     size_t end = at;
@@ -243,7 +245,7 @@ class Lexer {
     Advance(end + 1 - at_);
   }
 
-  // Escapes as in Python's texts; an unknown one stays as it is written.
+  // Resolves escapes as in Python's strings; unknown ones are unchanged.
   std::string Unescaped(absl::string_view text) const {
     std::string meant;
     for (size_t at = 0; at < text.size(); ++at) {
@@ -278,7 +280,7 @@ class Lexer {
       } else if (c == 'N') {
         throw SyntaxError(line_, absl::StatusCode::kUnimplemented,
                           "not supported: escapes that name a character (\\N)");
-      } else if (c != '\n') {  // a line's end that is escaped is none
+      } else if (c != '\n') {  // an escaped line end is removed
         meant += '\\';
         meant += c;
       }

@@ -1,6 +1,6 @@
-// A template's source as tokens, with white space as Transformers has it: trim_blocks (a line's end
-// right after a block or comment goes), lstrip_blocks (so does what indents one), `-` and `+`
-// beside the brackets, and one line's end at the very end of the source.
+// Tokenizes a template's source. White space is treated as in Transformers: trim_blocks (removes a
+// line end directly after a block or comment), lstrip_blocks (removes the indentation before one),
+// `-` and `+` next to brackets; one line end at the end of the source is removed.
 #ifndef MOONRING_DATA_TEXT_JINJA_LEXER_H_
 #define MOONRING_DATA_TEXT_JINJA_LEXER_H_
 
@@ -27,11 +27,11 @@ struct Token {
     kEnd
   };
   Kind kind;
-  std::string text;  // of kText: what it means, escapes done
+  std::string text;  // of kText: the string with escapes resolved
   int line;
 };
 
-// What is wrong with a template, and where.
+// An error in the template's syntax, with its line.
 class SyntaxError : public Error {
  public:
   SyntaxError(int line, absl::StatusCode code, std::string message)
@@ -42,10 +42,10 @@ class SyntaxError : public Error {
   int line_;
 };
 
-// The last token is kEnd. Throws SyntaxError. `source` is well-formed UTF-8.
+// The last token is kEnd. Throws SyntaxError. `source` must be well-formed UTF-8.
 std::vector<Token> Tokenize(absl::string_view source);
 
-// How a token is called in messages.
+// The description of a token in messages.
 std::string Describe(const Token& token);
 
 }  // namespace moonring::data::jinja

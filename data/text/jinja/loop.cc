@@ -58,7 +58,7 @@ std::optional<Value> Loop::Attribute(absl::string_view name) {
   if (name == "length") return Value::Int(Length());
   if (name == "revindex") return Value::Int(Length() - index_);
   if (name == "revindex0") return Value::Int(Length() - index_ - 1);
-  if (name == "depth") return Value::Int(1);  // of recursive loops, which are not supported
+  if (name == "depth") return Value::Int(1);  // recursive loops are not supported
   if (name == "depth0") return Value::Int(0);
   if (name == "previtem") return previous_.value_or(Value::Undefined("there is no previous item"));
   if (name == "nextitem") return Peek() ? *next_ : Value::Undefined("there is no next item");

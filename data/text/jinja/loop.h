@@ -1,6 +1,6 @@
-// A loop that goes on, as its body sees it under the name `loop`. It looks one item ahead only
-// where it is asked to (last, nextitem), and at all of them for its length: what the loop's own
-// condition says of an item may depend on what the body did before.
+// A running loop: the object `loop` in its body. It reads one item ahead only if `last` or
+// `nextitem` is used, and all items only if its length is used, because the loop's condition may
+// depend on what the body did before.
 #ifndef MOONRING_DATA_TEXT_JINJA_LOOP_H_
 #define MOONRING_DATA_TEXT_JINJA_LOOP_H_
 
@@ -22,13 +22,13 @@ class Loop : public Object {
   Loop(Machine& machine, std::vector<Value> items, Condition condition);
 
   std::optional<Value> Next();
-  void End();  // lets the items go
+  void End();  // releases the items
 
   std::string TypeName() const override { return "LoopContext"; }
   std::optional<Value> Attribute(absl::string_view name) override;
 
  private:
-  std::optional<Value> Draw();  // the next item that the condition holds for
+  std::optional<Value> Draw();  // next item that satisfies the condition
   bool Peek();
   int64_t Length();
 

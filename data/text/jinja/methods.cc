@@ -97,7 +97,7 @@ Value Texts(Machine& machine, std::vector<std::string> texts,
   return machine.List(std::move(values), kind);
 }
 
-// A call of a method of a text, whose name is at hand for messages.
+// A call of a string method; its name is used in messages.
 struct TextCall {
   Machine& machine;
   const std::string& text;
@@ -105,7 +105,7 @@ struct TextCall {
   const Arguments& arguments;
   bool markup;
 
-  // What is put into markup is escaped, unless it is markup itself.
+  // Text inserted into markup is escaped unless it is markup itself.
   std::string Put(const Value& value) const {
     return markup && !value.is_markup() ? Escaped(machine.budget, value.text()) : value.text();
   }
@@ -128,7 +128,7 @@ Value SplitCall(const TextCall& call, bool from_right) {
                      IntegerArgument(bound[1], -1, call.name), from_right));
 }
 
-// startswith and endswith: of one text, or of any of a tuple.
+// startswith and endswith, with one string or a tuple of strings.
 Value AffixCall(const TextCall& call, bool at_end) {
   const Bound bound = call.Bind({"prefix", "start", "end"});
   const Range range = RangeOf(bound, call.name);
@@ -293,7 +293,7 @@ const absl::flat_hash_map<absl::string_view, TextMethod>& TextMethods() {
   return *methods;
 }
 
-// The entries of a dictionary as `kind`: keys, values or pairs.
+// The entries of a dictionary as keys, values or pairs.
 Value View(Machine& machine, const Dict& dict, Sequence::Kind kind) {
   machine.budget.Make(static_cast<int64_t>(dict.entries().size()), 32);
   std::vector<Value> items;
@@ -339,7 +339,7 @@ Value CallSequenceMethod(Machine& machine, const Value& value, absl::string_view
   return Value::Int(found - items.begin());
 }
 
-// What a method of markup gives is markup too.
+// Converts the result of a markup's method to markup.
 Value AsMarkup(Machine& machine, const Value& value) {
   if (value.is_text()) {
     machine.budget.Make(static_cast<int64_t>(value.text().size()));
@@ -373,7 +373,8 @@ Value CallMethod(Machine& machine, const Value& value, absl::string_view name,
   if (value.is_text()) {
     const auto found = TextMethods().find(name);
     if (found != TextMethods().end()) {
-      if (name != "startswith" && name != "endswith")  // which look at the part alone
+      // startswith and endswith only read the affix
+      if (name != "startswith" && name != "endswith")
         machine.budget.Scan(static_cast<int64_t>(value.text().size()));
       if (value.is_markup() && name == "format") Unsupported("the method ", name, " of markup");
       const Value made = found->second({machine, value.text(), name, arguments, value.is_markup()});

@@ -1,5 +1,5 @@
-// The methods of texts, lists, tuples, dictionaries and numbers, as Python has them and
-// Transformers' immutable sandbox lets a template call them.
+// Python's methods of strings, lists, tuples, dictionaries and numbers, as far as Transformers'
+// immutable sandbox allows a template to call them.
 #ifndef MOONRING_DATA_TEXT_JINJA_METHODS_H_
 #define MOONRING_DATA_TEXT_JINJA_METHODS_H_
 
@@ -11,17 +11,16 @@
 
 namespace moonring::data::jinja {
 
-// Whether Python's type has it; and whether the sandbox refuses it, because it would change the
-// value.
+// HasMethod: whether Python's type has the method. IsUnsafe: whether the sandbox rejects it because
+// it would change the value.
 bool HasMethod(const Value& value, absl::string_view name);
 bool IsUnsafe(const Value& value, absl::string_view name);
 
-// Of a method that the value has and that is safe. UNIMPLEMENTED: Python has it, and it is not
-// built here.
+// Calls a safe method that the value has. UNIMPLEMENTED if it is not available here.
 Value CallMethod(Machine& machine, const Value& value, absl::string_view name,
                  const Arguments& arguments);
 
-// A method that was asked for and not called yet.
+// A bound method: one that was looked up but not called yet.
 class Method : public Object {
  public:
   Method(Value value, std::string name) : value_(std::move(value)), name_(std::move(name)) {}

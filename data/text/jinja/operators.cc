@@ -27,7 +27,7 @@ Order OrderOf(Budget& budget, absl::string_view operation, const Value& a, const
   budget.Step();
   CheckDefined(a);
   CheckDefined(b);
-  if (a.is_number() && b.is_number()) {  // long double holds every int64 and every double
+  if (a.is_number() && b.is_number()) {  // long double represents every int64 and every double
     const auto wide = [](const Value& value) -> long double {
       return value.is_integer() ? static_cast<long double>(value.integer())
                                 : static_cast<long double>(value.number());
@@ -36,7 +36,8 @@ Order OrderOf(Budget& budget, absl::string_view operation, const Value& a, const
   }
   if (a.is_text() && b.is_text()) {
     budget.Read(static_cast<int64_t>(std::min(a.text().size(), b.text().size())));
-    return OrderOf(a.text().compare(b.text()), 0);  // bytes of UTF-8 are ordered as code points are
+    // the byte order of UTF-8 is the code point order
+    return OrderOf(a.text().compare(b.text()), 0);
   }
   const bool lists = a.is(Sequence::Kind::kList) && b.is(Sequence::Kind::kList);
   if (!lists && !(a.is(Sequence::Kind::kTuple) && b.is(Sequence::Kind::kTuple))) {
@@ -116,7 +117,7 @@ Value FloatArithmetic(absl::string_view operation, double a, double b) {
                                                  : floored);
 }
 
-// A text, list or tuple as often as a number says.
+// A string, list or tuple repeated `times` times.
 Value Repeated(Machine& machine, const Value& value, int64_t times) {
   times = std::max<int64_t>(times, 0);
   if (value.is_text()) {
@@ -137,13 +138,13 @@ bool IsListOrTuple(const Value& value) {
   return value.is(Sequence::Kind::kList) || value.is(Sequence::Kind::kTuple);
 }
 
-// As Jinja2 tells of a value that has not what was asked of it.
+// How Jinja2 names a value in messages about a missing attribute or item.
 std::string Described(const Value& value) {
   if (value.is_none()) return "None";
   return value.TypeName() + " object";
 }
 
-// Of a name in a message, which a value that is undefined keeps.
+// Shortens a name for a message, which an undefined value stores.
 absl::string_view Shortened(absl::string_view name) {
   constexpr size_t kMost = 200;
   size_t end = std::min(name.size(), kMost);
@@ -167,7 +168,7 @@ std::optional<Value> FindAttribute(Machine& machine, const Value& value, absl::s
   return Value::Of(machine.Make<Method>(value, std::string(name)));
 }
 
-// value[key], nothing where Python would raise.
+// value[key]; nullopt where Python would raise.
 std::optional<Value> FindItem(Budget& budget, const Value& value, const Value& key) {
   if (value.is(Value::Kind::kDict)) {
     const Value* found = value.dict().Find(budget, key);
@@ -191,7 +192,7 @@ std::optional<int64_t> SliceIndex(const Value& value) {
   return value.integer();
 }
 
-// The places that begin:end:step takes of `length`, as slice.indices.
+// The indices that begin:end:step selects from `length`, as Python's slice.indices.
 std::vector<int64_t> SlicePlaces(Budget& budget, int64_t length, const Value& begin,
                                  const Value& end, const Value& step) {
   const int64_t stride = SliceIndex(step).value_or(1);
@@ -307,7 +308,7 @@ bool Contains(Budget& budget, const Value& container, const Value& item) {
       const Sequence& sequence = container.sequence();
       for (size_t& i = sequence.next;
            sequence.kind == Sequence::Kind::kIterator &&
-           i < sequence.items.size();) {  // gives all up to the one that is found
+           i < sequence.items.size();) {  // consumes all items up to the one found
         if (Equal(budget, sequence.items[i++], item)) return true;
       }
       return sequence.kind != Sequence::Kind::kIterator &&

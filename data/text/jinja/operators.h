@@ -1,5 +1,5 @@
-// Python's operators on values, and Jinja2's ways into them. What Python raises is an Error in
-// Python's words.
+// Python's operators on values, and Jinja2's attribute and item access. Python's exceptions become
+// an Error with Python's message.
 #ifndef MOONRING_DATA_TEXT_JINJA_OPERATORS_H_
 #define MOONRING_DATA_TEXT_JINJA_OPERATORS_H_
 
@@ -24,13 +24,13 @@ bool Compare(Budget& budget, absl::string_view operation, const Value& a, const 
 Value Arithmetic(Machine& machine, absl::string_view operation, const Value& a, const Value& b);
 Value Negative(const Value& value);
 
-// What a loop over it meets. An iterator gives what it has not given yet, and has then nothing
-// left.
+// The items of a loop over the value. An iterator returns its remaining items and is then
+// exhausted.
 std::vector<Value> Items(Machine& machine, const Value& value);
 int64_t Length(Budget& budget, const Value& value);
 
-// x.name: an attribute, else an item. x[key]: an item, else an attribute. Undefined where there is
-// neither.
+// x.name: an attribute, otherwise an item. x[key]: an item, otherwise an attribute. Undefined if
+// there is neither.
 Value Attribute(Machine& machine, const Value& value, absl::string_view name);
 Value Item(Machine& machine, const Value& value, const Value& key);
 
@@ -38,14 +38,14 @@ Value Item(Machine& machine, const Value& value, const Value& key);
 Value Slice(Machine& machine, const Value& value, const Value& begin, const Value& end,
             const Value& step);
 
-// Throws where `key` cannot be a dictionary's key.
+// Throws if `key` cannot be a dictionary's key.
 void CheckHashable(Budget& budget, const Value& key);
 
-// A text that two keys share exactly where they are equal (Equal, above). nullopt for NaN, for
-// values that hold one, which equal nothing, and for what is not hashable.
+// A string that is equal for two keys exactly if the keys are equal (Equal, above). nullopt for NaN
+// and values that contain it, which equal nothing, and for unhashable values.
 std::optional<std::string> KeyText(Budget& budget, const Value& key);
 
-// Where a value must not be undefined.
+// Throws if the value is undefined.
 void CheckDefined(const Value& value);
 
 }  // namespace moonring::data::jinja

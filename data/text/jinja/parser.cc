@@ -18,8 +18,8 @@ class Parser : public ExpressionParser {
   Block Run() { return ParseBlock({}); }
 
  private:
-  // Statements up to a tag with one of the names, whose name is then the current token; without
-  // names up to the end.
+  // Parses statements up to a tag with one of the names in `ends`, whose name is then the current
+  // token; if `ends` is empty, up to the end.
   Block ParseBlock(Names ends) {
     const Deeper deeper(*this);
     Block block;
@@ -49,7 +49,8 @@ class Parser : public ExpressionParser {
     }
   }
 
-  // What stands between a tag, whose end comes first, and another, whose name is left to read.
+  // Parses the rest of a tag and the body up to a tag with a name in `ends`, whose name is not
+  // consumed.
   Block ParseBody(Names ends) {
     Skip(":");
     Expect(Token::Kind::kTagEnd, "end of statement block");
@@ -118,7 +119,7 @@ class Parser : public ExpressionParser {
     }
   }
 
-  // A name, or names between commas; with_attributes: also namespace.name.
+  // Parses a name, or comma-separated names; with_attributes: also namespace.name.
   Target ParseTarget(bool with_attributes) {
     const Deeper deeper(*this);
     Target whole;
@@ -179,8 +180,8 @@ class Parser : public ExpressionParser {
     Expect(")");
   }
 
-  // The body of a macro, or of what a call gives as one: what of varargs, kwargs and caller it
-  // names changes how it may be called.
+  // Parses the body of a macro or call block. How it may be called depends on which of varargs,
+  // kwargs and caller it uses.
   void ParseMacroBody(Statement& macro, absl::string_view end) {
     const int loops = std::exchange(loops_, 0);
     const size_t begin = place();
@@ -241,7 +242,7 @@ class Parser : public ExpressionParser {
     statement.kind = kind;
   }
 
-  int loops_ = 0;  // around what is parsed, up to the macro
+  int loops_ = 0;  // loops around the current position, inside the macro
 };
 
 }  // namespace

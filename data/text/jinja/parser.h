@@ -1,5 +1,5 @@
-// A template's source as a tree. Grammar: Jinja2 3.1's, with the tags break, continue and
-// generation that Transformers adds.
+// Parses a template's source to a tree, by the grammar of Jinja2 3.1 with the tags break, continue
+// and generation that Transformers adds.
 #ifndef MOONRING_DATA_TEXT_JINJA_PARSER_H_
 #define MOONRING_DATA_TEXT_JINJA_PARSER_H_
 
@@ -8,9 +8,9 @@
 
 namespace moonring::data::jinja {
 
-// Throws SyntaxError: INVALID_ARGUMENT for what Jinja2 refuses, UNIMPLEMENTED for what it knows and
-// this does not (block, extends, include, import, from, autoescape, recursive loops). `source` is
-// well-formed UTF-8.
+// Throws SyntaxError: INVALID_ARGUMENT for errors in Jinja2, UNIMPLEMENTED for Jinja2 features that
+// are missing here (block, extends, include, import, from, autoescape, recursive loops). `source`
+// must be well-formed UTF-8.
 Block Parse(absl::string_view source);
 
 }  // namespace moonring::data::jinja

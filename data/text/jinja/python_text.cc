@@ -62,7 +62,7 @@ bool IsLineEnd(char32_t c) {
          c == 0x2029;
 }
 
-// A piece of a text that is split, beside its bytes.
+// Overhead charged per element of a split text, in addition to its bytes.
 constexpr int64_t kPieceBytes = 64;
 
 std::vector<std::string> SplitAtSpace(Budget& budget, const std::string& text, int64_t most,
@@ -73,7 +73,7 @@ std::vector<std::string> SplitAtSpace(Budget& budget, const std::string& text, i
   while (!rest.empty()) {
     budget.Make(kPieceBytes);
     if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
-      // What is left keeps the white space at its far end.
+      // The remainder keeps the white space at its outer end.
       const absl::string_view kept = Strip(
           from_right ? absl::string_view(text.data(), rest.data() + rest.size() - text.data())
                      : absl::string_view(rest.data(), text.data() + text.size() - rest.data()),
@@ -95,8 +95,7 @@ std::vector<std::string> SplitAtSpace(Budget& budget, const std::string& text, i
   return parts;
 }
 
-// Byte offsets of a range that slices count in code points; nothing where it is empty because it
-// begins beyond the end.
+// Byte offsets of a slice given in code points; nullopt if it begins after the end of the text.
 std::optional<std::pair<size_t, size_t>> BytesOf(const std::string& text, const Range& range) {
   if (!range.begin.has_value() && !range.end.has_value())
     return std::make_pair(size_t{0}, text.size());

@@ -1,6 +1,6 @@
-// What Python's str does, on well-formed UTF-8: indices, lengths and widths are in code points.
-// Case goes code point by code point (Unicode's simple mappings, and SS for a capital sharp s): not
-// as Python, the few letters whose other case is more than one.
+// Methods of Python's str on well-formed UTF-8: indices, lengths and widths are in code points.
+// Case conversion is per code point (Unicode's simple mappings, and SS for a capital sharp s),
+// unlike in Python for the few letters that convert to several code points.
 #ifndef MOONRING_DATA_TEXT_JINJA_PYTHON_TEXT_H_
 #define MOONRING_DATA_TEXT_JINJA_PYTHON_TEXT_H_
 
@@ -18,27 +18,27 @@ std::u32string CodePoints(absl::string_view text);
 std::string Utf8(const std::u32string& code_points);
 int64_t LengthOf(absl::string_view text);
 bool IsAscii(absl::string_view text);
-bool IsSpace(char32_t code_point);  // str.isspace
+bool IsSpace(char32_t code_point);  // as Python's str.isspace
 
-// Without what stands at its ends: white space, or any of `characters`.
+// Removes white space, or any of `characters`, at the ends.
 enum class Side { kBoth, kLeft, kRight };
 absl::string_view Strip(absl::string_view text,
                         const std::optional<std::string>& characters = std::nullopt,
                         Side side = Side::kBoth);
 
-// At each `separator` or, where there is none, between runs of white space; at most `most` times
-// where that is not negative, from the left or the right.
+// Splits at each `separator`, or at runs of white space if there is none; at most `most` times if
+// that is not negative, from the left or the right.
 std::vector<std::string> Split(Budget& budget, const std::string& text,
                                const std::optional<std::string>& separator, int64_t most,
                                bool from_right);
 std::vector<std::string> SplitLines(Budget& budget, const std::string& text, bool keep_ends);
 
-// At most `most` times where that is not negative.
+// Replaces at most `most` times if that is not negative.
 std::string Replace(Budget& budget, const std::string& text, const std::string& from,
                     const std::string& to, int64_t most);
 
-// Where `part` is in code points [begin, end) as slices count them: the first or last place, or -1;
-// and how many there are.
+// Find: index of the first or last occurrence of `part` in code points [begin, end) (as in slices),
+// or -1. Count: number of occurrences. Part: the slice itself.
 struct Range {
   std::optional<int64_t> begin, end;
 };
@@ -47,7 +47,7 @@ int64_t Find(Budget& budget, const std::string& text, const std::string& part, c
 int64_t Count(Budget& budget, const std::string& text, const std::string& part, const Range& range);
 std::string Part(const std::string& text, const Range& range);
 
-// & < > ' " as HTML has them.
+// Escapes & < > ' " for HTML.
 std::string Escaped(Budget& budget, const std::string& text);
 
 std::string Upper(const std::string& text);
@@ -55,11 +55,11 @@ std::string Lower(const std::string& text);
 std::string Capitalize(const std::string& text);
 std::string Title(const std::string& text);
 
-// Whether it has a code point and all of them are such: "alpha", "digit", "alnum", "space",
-// "numeric", "decimal", "ascii"; or its letters are: "upper", "lower".
+// Whether the text is not empty and all its code points are of the class "alpha", "digit", "alnum",
+// "space", "numeric", "decimal" or "ascii"; or its letters are "upper" or "lower".
 bool IsAll(const std::string& text, absl::string_view what);
 
-// `width` code points at least, filled at the given side (kBoth: centred, as str.center does).
+// Pads to at least `width` code points on the given side (kBoth: centred, like str.center).
 std::string Pad(Budget& budget, const std::string& text, int64_t width, char32_t fill, Side filled);
 
 }  // namespace moonring::data::jinja

@@ -1,7 +1,6 @@
-// A template in Jinja2's language, as Transformers renders the chat templates that models carry:
+// A Jinja2 template, rendered byte for byte as Transformers renders models' chat templates:
 // ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, break and continue, {%
-// generation %}, tojson without escapes, raise_exception and strftime_now. What is rendered is
-// equal to Transformers' byte for byte.
+// generation %}, tojson without escapes, raise_exception and strftime_now.
 //
 //   ASSIGN_OR_RETURN(const jinja::Template chat, jinja::Template::Parse(source,
 //   "tokenizer_config.json: chat_template")); ASSIGN_OR_RETURN(const std::string text,
@@ -9,15 +8,14 @@
 //
 // Supported: for (with if, else, loop), if, set (names, tuples, a namespace's attributes, blocks),
 // macro, call, filter, with, raw, generation; all of Jinja2's expressions and tests; its filters
-// but for filesizeformat, forceescape, groupby, pprint, random, striptags, urlencode, urlize,
+// except filesizeformat, forceescape, groupby, pprint, random, striptags, urlencode, urlize,
 // wordwrap and xmlattr; the methods of str, list, tuple and dict that templates use
-// (data/text/jinja/methods.h). Not: block, extends, include, import, autoescape, recursive loops,
-// integers beyond 64 bits.
+// (data/text/jinja/methods.h). Not supported: block, extends, include, import, autoescape,
+// recursive loops, integers beyond 64 bits.
 //
-// Errors are `name:LINE: what`: INVALID_ARGUMENT for what Jinja2 or Python refuses, in their words,
-// and for what the template itself raises; UNIMPLEMENTED names what is not supported;
-// RESOURCE_EXHAUSTED where a rendering takes more than its limits. Thread-safe: Render changes
-// nothing.
+// Errors have the form `name:LINE: message`: INVALID_ARGUMENT for errors in Jinja2 or Python, with
+// their messages, and for exceptions that the template raises; UNIMPLEMENTED for unsupported
+// features; RESOURCE_EXHAUSTED if a rendering exceeds its limits. Thread-safe: Render is const.
 #ifndef MOONRING_DATA_TEXT_JINJA_TEMPLATE_H_
 #define MOONRING_DATA_TEXT_JINJA_TEMPLATE_H_
 
@@ -34,16 +32,16 @@
 namespace moonring::data::jinja {
 
 struct RenderOptions {
-  std::optional<int64_t> now;  // seconds since 1970, for strftime_now; absent: the clock's
+  std::optional<int64_t> now;  // seconds since 1970, for strftime_now; default: the clock
   Limits limits;
 };
 
 class Template {
  public:
-  // `name` is what messages call it.
+  // `name` is used in messages.
   static absl::StatusOr<Template> Parse(absl::string_view source, absl::string_view name);
 
-  // `context`: an object, whose fields are the template's names.
+  // `context`: an object; its fields are the template's variables.
   absl::StatusOr<std::string> Render(const OrderedJson& context,
                                      const RenderOptions& options = {}) const;
 

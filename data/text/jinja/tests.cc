@@ -17,7 +17,7 @@ bool IsIterable(const Value& value) {
          value.is(Value::Kind::kDict);
 }
 
-// Python's len() and [] work on it.
+// Whether Python's len() and [] work on the value.
 bool IsSequence(const Value& value) {
   if (!value.is(Value::Kind::kSequence))
     return value.is_undefined() || value.is_text() || value.is(Value::Kind::kDict);

@@ -7,7 +7,7 @@
 
 namespace moonring::data::jinja {
 
-// INVALID_ARGUMENT for a test that Jinja2 has not either.
+// INVALID_ARGUMENT for a test that Jinja2 lacks too.
 bool HoldsTest(Machine& machine, absl::string_view name, const Value& value,
                const Arguments& arguments);
 

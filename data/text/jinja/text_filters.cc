@@ -17,7 +17,7 @@
 namespace moonring::data::jinja {
 namespace {
 
-// The value's text, counted as looked through.
+// The value's text, charged as scanned.
 std::string Read(Machine& machine, const Value& value) {
   std::string text = TextOf(machine.budget, value);
   machine.budget.Scan(static_cast<int64_t>(text.size()));
@@ -37,7 +37,8 @@ Value Changed(Machine& machine, const Value& value, const Arguments& arguments) 
   return machine.TextLike(value, function(Read(machine, value)));
 }
 
-// Each word's first letter large, the others small; words are separated by space, -, (, {, [ and <.
+// Capitalizes the first letter of each word and lowercases the rest; words are separated by space,
+// -, (, {, [ and <.
 std::string TitleWords(const std::string& text) {
   std::string title, word;
   const auto end_word = [&] {
@@ -153,7 +154,7 @@ Value WordCount(Machine& machine, const Value& value, const Arguments& arguments
   return Value::Int(words);
 }
 
-// format: '%s' | format(x), or by names.
+// format: '%s' | format(x), with positional or named arguments.
 Value Format(Machine& machine, const Value& value, const Arguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty())
     Fail("can't handle positional and keyword arguments at the same time");
@@ -184,7 +185,7 @@ Value ToJson(Machine& machine, const Value& value, const Arguments& arguments) {
   return Value::Text(JsonOf(machine.budget, value, style));
 }
 
-// A text's digits without the underscores between them, as int() and float() take them.
+// Removes the underscores between digits, as int() and float() accept them.
 std::optional<std::string> WithoutUnderscores(absl::string_view text) {
   std::string without;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -279,7 +280,7 @@ Value Round(Machine&, const Value& value, const Arguments& arguments) {
   if (std::isfinite(rounded)) {
     std::string digits(400 + static_cast<size_t>(precision), ' ');
     std::snprintf(digits.data(), digits.size(), "%.*f", static_cast<int>(precision),
-                  rounded);  // exact: half to even of the number as it is stored
+                  rounded);  // exact: rounds half to even on the stored binary value
     rounded = std::strtod(digits.c_str(), nullptr);
   }
   return Value::Float(rounded);

@@ -1,4 +1,4 @@
-// The filters that make a text or a number out of a value.
+// Filters that return a string or a number.
 #ifndef MOONRING_DATA_TEXT_JINJA_TEXT_FILTERS_H_
 #define MOONRING_DATA_TEXT_JINJA_TEXT_FILTERS_H_
 

@@ -17,10 +17,10 @@ namespace {
 
 constexpr int kMostPrecision = 1000;
 
-// How one value is to be written.
+// The parsed format of one value.
 struct Style {
   char32_t fill = U' ';
-  char align = 0;  // < > ^ =, or the type's own
+  char align = 0;  // < > ^ =; 0: the default of the type
   char sign = '-';
   bool alternate = false, commas = false;
   int64_t width = 0;
@@ -53,7 +53,7 @@ std::string WithCommas(std::string digits) {
   return digits;
 }
 
-// The digits of a number without its sign.
+// The digits of a number, without its sign.
 std::string Digits(const Value& value, const Style& style) {
   const auto integer = [&](const char* prefix, int base) {
     uint64_t left = value.integer() < 0 ? 0 - static_cast<uint64_t>(value.integer())
@@ -177,15 +177,14 @@ std::string Formatted(Machine& machine, const Value& value, absl::string_view sp
   return PlainText(machine, TextOf(machine.budget, value), style);
 }
 
-// Of a format's fields: `{}` counts them itself, `{0}` numbers them; a format does one or the
-// other.
+// Numbering of a format's fields: automatic (`{}`) or explicit (`{0}`); mixing both is an error.
 struct Numbering {
   size_t counted = 0;
   bool by_hand = false;
 };
 
-// The value that a field such as `0`, `name.first` or `rows[2]` means; one without a name is
-// counted.
+// The value of a field such as `0`, `name.first` or `rows[2]`; a field without a name is numbered
+// automatically.
 Value FieldOf(Machine& machine, absl::string_view field, const Arguments& arguments,
               Numbering& numbering) {
   const size_t end = std::min(field.find_first_of(".["), field.size());

@@ -1,5 +1,5 @@
-// Searches of a text for a part, in time linear in both. The standard library's search takes up to
-// the product of both lengths, of "aaa...b" in "aaa..." say, and a template chooses both texts.
+// Substring search in linear time. The standard library's search can take the product of both
+// lengths, for example for "aaa...b" in "aaa...", and a template chooses both texts.
 #ifndef MOONRING_DATA_TEXT_JINJA_TEXT_SEARCH_H_
 #define MOONRING_DATA_TEXT_JINJA_TEXT_SEARCH_H_
 
@@ -11,12 +11,12 @@
 
 namespace moonring::data::jinja {
 
-// Calls `at` with the byte offset of each place, first to last (or last to first), until it returns
-// false. Places do not overlap. `part` is not empty. Charged before it is done.
+// Calls `at` with the byte offset of each non-overlapping occurrence, from first to last (or from
+// last to first), until it returns false. `part` must not be empty. The cost is charged in advance.
 void ForEachPlace(Budget& budget, absl::string_view text, absl::string_view part, bool from_right,
                   const std::function<bool(size_t)>& at);
 
-// The first (or last) place, or npos. An empty part is at the first (or last) byte.
+// Offset of the first (or last) occurrence, or npos. An empty part is found at the start (or end).
 size_t FindPlace(Budget& budget, absl::string_view text, absl::string_view part, bool last);
 
 }  // namespace moonring::data::jinja

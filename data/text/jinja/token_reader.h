@@ -1,4 +1,4 @@
-// Tokens one after another, as the parsers look at them and take them.
+// Base class of the parsers: reads the tokens one after another.
 #ifndef MOONRING_DATA_TEXT_JINJA_TOKEN_READER_H_
 #define MOONRING_DATA_TEXT_JINJA_TOKEN_READER_H_
 
@@ -59,7 +59,7 @@ class TokenReader {
     return Next().text;
   }
 
-  // One thing within another for as long as it lives.
+  // Increases the nesting depth by one during its lifetime.
   class Deeper {
    public:
     explicit Deeper(TokenReader& reader) : reader_(reader) {
@@ -73,7 +73,7 @@ class TokenReader {
     TokenReader& reader_;
   };
 
-  // Whether one of the tokens from `begin` up to here is this name.
+  // Whether one of the tokens from `begin` to the current one is this name.
   bool Named(size_t begin, absl::string_view name) const {
     return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
                        tokens_.begin() + static_cast<std::ptrdiff_t>(at_), [&](const Token& token) {
@@ -83,7 +83,7 @@ class TokenReader {
   size_t place() const { return at_; }
 
  private:
-  static constexpr int kMostDepth = 500;  // of expressions and blocks within one another
+  static constexpr int kMostDepth = 500;  // of nested expressions and blocks
 
   const std::vector<Token> tokens_;
   size_t at_ = 0;

@@ -1,4 +1,4 @@
-// What a template is parsed into.
+// The syntax tree of a parsed template.
 #ifndef MOONRING_DATA_TEXT_JINJA_TREE_H_
 #define MOONRING_DATA_TEXT_JINJA_TREE_H_
 
@@ -22,20 +22,20 @@ struct CallArgument {
 
 struct Expression {
   enum class Kind {
-    kConstant,   // constant
-    kName,       // name
-    kList,       // parts
-    kTuple,      // parts
-    kDict,       // parts: key, value, key, value, ...
-    kAttribute,  // parts[0].name
-    kItem,       // parts[0][parts[1]]
-    kSlice,     // parts[0][parts[1]:parts[2]:parts[3]], the last three null where they are left out
-    kCall,      // parts[0](arguments)
-    kFilter,    // parts[0] | name(arguments); parts[0] is null where a block is what is filtered
-    kTest,      // parts[0] is name(arguments)
-    kNot,       // parts[0]
-    kNegative,  // parts[0]
-    kPositive,  // parts[0]
+    kConstant,     // constant
+    kName,         // name
+    kList,         // parts
+    kTuple,        // parts
+    kDict,         // parts: key, value, key, value, ...
+    kAttribute,    // parts[0].name
+    kItem,         // parts[0][parts[1]]
+    kSlice,        // parts[0][parts[1]:parts[2]:parts[3]]; omitted bounds are null
+    kCall,         // parts[0](arguments)
+    kFilter,       // parts[0] | name(arguments); parts[0] is null for a filter block
+    kTest,         // parts[0] is name(arguments)
+    kNot,          // parts[0]
+    kNegative,     // parts[0]
+    kPositive,     // parts[0]
     kArithmetic,   // parts[0] name parts[1]
     kConcatenate,  // parts, joined by ~
     kCompare,      // parts[0] operators[0] parts[1] operators[1] parts[2] ...
@@ -53,7 +53,7 @@ struct Expression {
   std::vector<CallArgument> arguments;
 };
 
-// What is set: a name, a namespace's attribute, or a tuple of such.
+// The target of an assignment: a name, a namespace's attribute, or a tuple of targets.
 struct Target {
   std::string name, attribute;
   std::vector<Target> parts;  // of a tuple
@@ -62,7 +62,7 @@ struct Target {
 
 struct Parameter {
   std::string name;
-  ExpressionPtr absent;  // null where it has no default
+  ExpressionPtr absent;  // default value; null if there is none
 };
 
 struct Statement;
@@ -72,16 +72,17 @@ struct Statement {
   enum class Kind {
     kText,   // text
     kPrint,  // expressions[0]
-    kIf,     // body where expressions[0] holds, else otherwise
-    kFor,  // for targets[0] in expressions[0], if expressions[1] (null where there is none): body;
-           // otherwise where nothing was looped over
-    kSet,  // targets[0] = expressions[0]
-    kSetBlock,  // targets[0] = body, through the filters expressions[0] (null where there are none)
-    kWith,      // targets[i] = expressions[i] within body
-    kMacro,     // text(parameters): body
-    kCall,      // expressions[0], a call, with body as its caller(parameters)
-    kFilter,    // body through the filters expressions[0]
-    kGeneration,  // body, in a scope of its own
+    kIf,     // body if expressions[0] is true, else otherwise
+    // for targets[0] in expressions[0], if expressions[1] (may be null): body; otherwise: the else
+    // block
+    kFor,
+    kSet,         // targets[0] = expressions[0]
+    kSetBlock,    // targets[0] = body, through the filters expressions[0] (may be null)
+    kWith,        // targets[i] = expressions[i] inside body
+    kMacro,       // text(parameters): body
+    kCall,        // expressions[0], a call, with body as its caller(parameters)
+    kFilter,      // body through the filters expressions[0]
+    kGeneration,  // body, in its own scope
     kBreak,
     kContinue,
   };
@@ -94,7 +95,7 @@ struct Statement {
   std::vector<Parameter> parameters;
   Block body, otherwise;
   bool uses_varargs = false, uses_kwargs = false,
-       uses_caller = false;  // kMacro, kCall: what its body names
+       uses_caller = false;  // kMacro, kCall: names used in the body
 };
 
 }  // namespace moonring::data::jinja

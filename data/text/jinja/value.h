@@ -1,8 +1,8 @@
-// A value of a template: Python's, as far as templates meet them.
+// A Python value, as far as templates use them.
 //
-// Texts, lists and dictionaries never change once they are made (Transformers' sandbox lets no
-// template change one), so copies share them. What does change, namespaces and loops, is an Object,
-// which the rendering owns: a value only points at it, so no cycle of values can be.
+// Strings, lists and dictionaries are immutable (Transformers' sandbox does not let templates
+// change them), so copies share them. Mutable values, namespaces and loops, are Objects owned by
+// the rendering. A value only points to its Object, so values cannot form cycles.
 #ifndef MOONRING_DATA_TEXT_JINJA_VALUE_H_
 #define MOONRING_DATA_TEXT_JINJA_VALUE_H_
 
@@ -26,31 +26,31 @@ namespace moonring::data::jinja {
 class Value;
 class Object;
 
-// Lists and what else gives one value after another. An iterator gives them once: `next` is how
-// many it has given.
+// Lists and other iterables. An iterator returns each value once: `next` is the number returned so
+// far.
 struct Sequence {
   enum class Kind { kList, kTuple, kRange, kKeys, kValues, kItems, kIterator };
   Kind kind = Kind::kList;
   std::vector<Value> items;
   mutable size_t next = 0;
-  int depth = 1;  // of values in values
+  int depth = 1;  // of nested values
 };
 
-// In the order in which the keys came; of equal keys the last value stands at the first one's
-// place.
+// A dictionary in insertion order; for duplicate keys, the last value is stored at the position of
+// the first.
 class Dict {
  public:
   void Set(Budget& budget, Value key, Value value);
   void Set(std::string key, Value value);
-  const Value* Find(Budget& budget, const Value& key) const;  // null where it is not there
+  const Value* Find(Budget& budget, const Value& key) const;  // null if it is missing
   const Value* Find(absl::string_view key) const;
   const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
   int depth() const { return depth_; }
 
  private:
   std::vector<std::pair<Value, Value>> entries_;
-  absl::flat_hash_map<std::string, size_t> texts_;   // the places of keys that are texts
-  absl::flat_hash_map<std::string, size_t> others_;  // and of others, by their KeyText
+  absl::flat_hash_map<std::string, size_t> texts_;   // indices of string keys
+  absl::flat_hash_map<std::string, size_t> others_;  // indices of other keys, by their KeyText
   int depth_ = 1;
 };
 
@@ -70,7 +70,7 @@ class Value {
   }
   static Value Markup(std::string value) {
     return Value(std::make_shared<const Letters>(Letters{std::move(value), true}));
-  }  // what is joined to it by + is escaped for HTML
+  }  // text joined to markup by + is HTML-escaped
   static Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
   static Value Of(Dict dict) { return Value(std::make_shared<const Dict>(std::move(dict))); }
   static Value Of(Object* object) { return Value(object); }
@@ -88,10 +88,10 @@ class Value {
   bool is_number() const { return is(Kind::kBool) || is(Kind::kInt) || is(Kind::kFloat); }
   bool is_integer() const {
     return is(Kind::kBool) || is(Kind::kInt);
-  }  // as in Python, a truth is one
+  }  // as in Python, bool is an integer
   bool is(Sequence::Kind wanted) const { return is(Kind::kSequence) && sequence().kind == wanted; }
 
-  // Each of its own kind alone; integer() also of a truth, number() of all three.
+  // Each accessor requires its kind; integer() also accepts bool, number() all three number kinds.
   const std::string& why() const { return *std::get<Absent>(value_).why; }
   const std::string& text() const { return std::get<std::shared_ptr<const Letters>>(value_)->text; }
   const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(value_); }
@@ -107,7 +107,8 @@ class Value {
   bool Truth() const;            // bool(value)
   std::string TypeName() const;  // "str", "dict", ...: type(value).__name__
   int depth() const;
-  bool SameObject(const Value& other) const;  // is: numbers and texts by their values
+  // Python's `is`; numbers and strings are compared by value
+  bool SameObject(const Value& other) const;
 
  private:
   struct Absent {
@@ -130,21 +131,22 @@ inline bool TruthOf(const std::optional<Value>& value) {
   return value.has_value() && value->Truth();
 }
 
-// Of a call's parameters, in their order; nothing where one was not given.
+// The values of a call's parameters, in order; nullopt for missing arguments.
 using Bound = std::vector<std::optional<Value>>;
 
-// The values that a call is given.
+// The arguments of a call.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  // By the parameters' names. Too many, unknown or doubled ones are an Error that names `callee`.
+  // Binds the arguments to parameters. Superfluous, unknown or repeated arguments are an Error that
+  // names `callee`.
   Bound Bind(absl::string_view callee, const std::vector<absl::string_view>& parameters) const;
 };
 
 struct Machine;
 
-// What a template can only use, not take apart: functions, macros, namespaces, loops.
+// An opaque value: function, macro, namespace or loop.
 class Object {
  public:
   virtual ~Object() = default;
@@ -155,8 +157,7 @@ class Object {
   virtual Value Call(Machine& machine, const Arguments& arguments);
 };
 
-// What a rendering has in common: its budget, the objects that it made, the time that it says, the
-// line that it is at.
+// The state of a rendering: its budget, the objects that it created, its time and its current line.
 struct Machine {
   explicit Machine(const Limits& limits) : budget(limits) {}
 
@@ -169,12 +170,12 @@ struct Machine {
     return object;
   }
 
-  // Values whose bytes are counted.
+  // Make values and charge for their bytes.
   Value Text(std::string text) {
     budget.Make(static_cast<int64_t>(text.size()) + 32);
     return Value::Text(std::move(text));
   }
-  Value TextLike(const Value& like, std::string text) {  // markup where `like` is
+  Value TextLike(const Value& like, std::string text) {  // markup if `like` is markup
     budget.Make(static_cast<int64_t>(text.size()) + 32);
     return like.is_markup() ? Value::Markup(std::move(text)) : Value::Text(std::move(text));
   }
@@ -183,7 +184,7 @@ struct Machine {
 
   Budget budget;
   std::vector<std::unique_ptr<Object>> objects;
-  std::optional<int64_t> now;  // seconds since 1970; absent: the clock's
+  std::optional<int64_t> now;  // seconds since 1970; nullopt: the clock
   int line = 0;
 };
 

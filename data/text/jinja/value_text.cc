@@ -34,7 +34,7 @@ bool IsPrintable(char32_t c) {
   }
 }
 
-// What a byte of text becomes at most: \x1b, \u001b.
+// Maximum output per byte of text: \x1b, \u001b.
 constexpr int64_t kMostQuoted = 4, kMostEscaped = 6;
 
 class Writer {
@@ -197,7 +197,8 @@ class Json : public Writer {
     Add("]");
   }
 
-  // json.dumps takes keys that are texts, numbers, truths and None, and makes texts of them.
+  // json.dumps accepts keys that are strings, numbers, booleans and None, and converts them to
+  // strings.
   std::string KeyText(const Value& key) {
     if (key.is_text()) return key.text();
     if (key.is_none()) return "null";

@@ -39,13 +39,13 @@ absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) 
     const size_t newline = before.rfind('\n');
     const size_t column =
         newline == absl::string_view::npos ? before.size() + 1 : before.size() - newline;
-    // The library's text is "[json.exception...] parse error at line 1, column 2: what".
+    // nlohmann's message is "[json.exception...] parse error at line 1, column 2: what".
     absl::string_view what = error.what();
     if (const size_t place = what.find("column "); place != absl::string_view::npos)
       what.remove_prefix(what.find(": ", place) + 2);
     return absl::InvalidArgumentError(absl::StrCat(
         where, ":", 1 + std::count(before.begin(), before.end(), '\n'), ":", column, ": ", what));
-  } catch (const json::out_of_range& error) {  // a number that no double holds
+  } catch (const json::out_of_range& error) {  // a number outside the range of double
     absl::string_view what = error.what();
     if (const size_t end = what.find("] "); end != absl::string_view::npos)
       what.remove_prefix(end + 2);

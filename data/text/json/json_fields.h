@@ -1,8 +1,8 @@
-// Reading the fields of a parsed JSON object with messages that name the place: `where.key: wanted
-// a boolean, found "yes"`.
+// Reads the fields of a parsed JSON object, with error messages that name the position: `where.key:
+// wanted a boolean, found "yes"`.
 //
-// A fallback is for a key that is absent or null; without one both are errors. All failures are
-// INVALID_ARGUMENT.
+// A fallback is returned for a key that is absent or null; without a fallback, both are errors. All
+// errors are INVALID_ARGUMENT.
 #ifndef MOONRING_DATA_TEXT_JSON_JSON_FIELDS_H_
 #define MOONRING_DATA_TEXT_JSON_JSON_FIELDS_H_
 
@@ -18,11 +18,11 @@
 
 namespace moonring::data {
 
-// `where:LINE:COLUMN: what is wrong` on malformed text (both from 1, columns in bytes); text nested
-// too deeply (base/text/json_nesting.h) is refused.
+// Fails with `where:LINE:COLUMN: message` for malformed text (both from 1, columns in bytes), and
+// for text that is nested too deeply (base/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
-// `where: wanted WANTED, found VALUE` (shortened).
+// An error `where: wanted WANTED, found VALUE` (VALUE is shortened).
 absl::Status WrongType(const nlohmann::json& found, absl::string_view wanted,
                        absl::string_view where);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::string_view kSpace = " \t\r\n";
 
-// Behind the string that begins at `at`.
+// The index after the string that begins at `at`.
 size_t EndOfString(absl::string_view text, size_t at) {
   for (++at; text[at] != '"'; ++at) {
     if (text[at] == '\\') ++at;
@@ -20,7 +20,7 @@ size_t EndOfString(absl::string_view text, size_t at) {
   return at + 1;
 }
 
-// Behind the value that begins at `at`, and behind the space after it.
+// The index after the value that begins at `at` and the white space that follows it.
 size_t EndOfValue(absl::string_view text, size_t at) {
   int depth = 0;
   while (true) {
@@ -41,7 +41,8 @@ size_t EndOfValue(absl::string_view text, size_t at) {
 std::string WithField(absl::string_view object, absl::string_view key, absl::string_view value) {
   const size_t begin = object.find('{') + 1;
   size_t at = object.find_first_not_of(kSpace, begin);
-  std::optional<std::pair<size_t, size_t>> last;  // of equal keys, the one that readers take
+  // of duplicate keys the last one, as parsers choose
+  std::optional<std::pair<size_t, size_t>> last;
   while (object[at] == '"') {
     const size_t key_end = EndOfString(object, at);
     const bool found = object.substr(at + 1, key_end - at - 2) == key;

@@ -1,5 +1,5 @@
-// Changing one field of a large JSON text without writing the rest anew: a tokenizer.json has
-// megabytes of vocabulary in an order that means something.
+// Replaces one field of a large JSON text without rewriting the rest: the order of a
+// tokenizer.json's vocabulary is significant and must be preserved.
 #ifndef MOONRING_DATA_TEXT_JSON_JSON_SPLICE_H_
 #define MOONRING_DATA_TEXT_JSON_JSON_SPLICE_H_
 
@@ -9,8 +9,9 @@
 
 namespace moonring::data {
 
-// `object`, a well-formed JSON object, with `value` (JSON text) as its field `key`: in the old
-// value's place, or first where there is none. Every other byte stays. Cost: linear.
+// `object`, a well-formed JSON object, with its field `key` set to `value` (JSON text): replaced if
+// the key exists, otherwise inserted as the first field. All other bytes are unchanged. Cost:
+// linear.
 std::string WithField(absl::string_view object, absl::string_view key, absl::string_view value);
 
 }  // namespace moonring::data

@@ -17,13 +17,13 @@ bool IsSpecialNumber(const OrderedJson& value) {
   return value.is_number_float() && !std::isfinite(value.get<double>());
 }
 
-// json.dumps and repr of a number that is not finite.
+// The text of a non-finite number in json.dumps or repr.
 std::string SpecialText(double number, const char* nan, const char* infinity) {
   return std::isnan(number) ? nan : absl::StrCat(number < 0 ? "-" : "", infinity);
 }
 
-// repr(float): the shortest digits that read back as the number; a power of ten below 1e-4 and from
-// 1e16 on.
+// repr(float): the shortest digits that parse to the same number; exponent notation below 1e-4 and
+// from 1e16 on.
 std::string FloatText(double number) {
   char buffer[32];
   const auto written =
@@ -31,7 +31,8 @@ std::string FloatText(double number) {
   const std::string text(buffer, written.ptr);  // -d.ddde[+-]dd
   const size_t e = text.find('e');
   const int exponent = std::atoi(text.c_str() + e + 1);
-  if (exponent < -4 || exponent >= 16) return text;  // both write a sign and at least two digits
+  // Python's format is the same: a sign and at least two digits
+  if (exponent < -4 || exponent >= 16) return text;
   const std::string sign = text[0] == '-' ? "-" : "";
   std::string digits;
   for (const char c : text.substr(0, e)) {
@@ -44,7 +45,7 @@ std::string FloatText(double number) {
   return absl::StrCat(sign, digits.substr(0, exponent + 1), ".", digits.substr(exponent + 1));
 }
 
-// A scalar's text in JSON; a text without escapes of what is not ASCII.
+// A scalar as JSON; strings without escapes for non-ASCII characters.
 std::string ScalarJson(const OrderedJson& value) {
   if (IsSpecialNumber(value)) return SpecialText(value.get<double>(), "NaN", "Infinity");
   return value.is_number_float()
@@ -118,12 +119,12 @@ absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text) {
   try {
     return ParseWithSpecialNumbers(text);
   } catch (const OrderedJson::exception& error) {
-    // The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2:
+    // nlohmann's message is "[json.exception.parse_error.101] parse error at line 1, column 2:
     // what".
     absl::string_view what = error.what();
     if (const size_t place = what.find("] "); place != absl::string_view::npos)
       what.remove_prefix(place + 2);
-    constexpr size_t kLongest = 200;  // it quotes what it read
+    constexpr size_t kLongest = 200;  // the message quotes the input
     return absl::InvalidArgumentError(absl::StrCat("not valid JSON: ", what.substr(0, kLongest)));
   }
 }
@@ -151,7 +152,7 @@ bool IsNan(const OrderedJson& value) {
 
 const OrderedJson& FieldOrNull(const OrderedJson& object, const char* key) {
   static const OrderedJson kNull;
-  const auto found = object.find(key);  // end() where it is no object
+  const auto found = object.find(key);  // end() if it is not an object
   return found == object.end() ? kNull : *found;
 }
 

@@ -1,9 +1,9 @@
-// JSON as Python writes it, byte for byte: what peers tokenize is made by json.dumps, str and
-// format.
+// Formats JSON values byte for byte like Python: the reference implementations tokenize the output
+// of json.dumps, str and format.
 //
-// Keys keep their order; of equal keys the last value stands at the first one's place. Not as
-// Python: integers beyond 64 bits become floats; escaped surrogates without their other half are
-// refused.
+// Keys keep their order; for duplicate keys, the last value is stored at the position of the first.
+// Differences from Python: integers beyond 64 bits become floats; unpaired escaped surrogates are
+// rejected.
 #ifndef MOONRING_DATA_TEXT_JSON_PYTHON_JSON_H_
 #define MOONRING_DATA_TEXT_JSON_PYTHON_JSON_H_
 
@@ -20,23 +20,23 @@ namespace moonring::data {
 
 using base::OrderedJson;
 
-// json.loads, NaN and Infinity among it. INVALID_ARGUMENT, with what is wrong; text nested too
-// deeply (base/text/json_nesting.h) is refused.
+// json.loads, including NaN and Infinity. INVALID_ARGUMENT for malformed text and for text that is
+// nested too deeply (base/text/json_nesting.h).
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text);
 
 // json.dumps(value, ensure_ascii=False, indent=indent)
 std::string PythonJson(const OrderedJson& value, std::optional<int> indent = std::nullopt);
 
-// str(value): a text as it is; True, None; lists and objects with their texts quoted as repr does.
+// str(value): strings unchanged; True, None; strings in lists and objects quoted as by repr.
 std::string PythonText(const OrderedJson& value);
 
 // bool(value)
 bool PythonTruth(const OrderedJson& value);
 
-// Whether it is the number NaN.
+// Whether the value is the number NaN.
 bool IsNan(const OrderedJson& value);
 
-// The field of an object, or null where there is none.
+// The field of an object; null if it is missing or `object` is not an object.
 const OrderedJson& FieldOrNull(const OrderedJson& object, const char* key);
 
 }  // namespace moonring::data

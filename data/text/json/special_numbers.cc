@@ -18,7 +18,8 @@ using base::OrderedJson;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Words of the same length as what stands in their place, so that places in the text stay.
+// Special numbers, each with a placeholder of the same length, so that positions in the text do not
+// change.
 struct Word {
   absl::string_view word, place_holder;
   double value;
@@ -27,16 +28,17 @@ constexpr Word kWords[] = {{"NaN", "0.0", std::numeric_limits<double>::quiet_NaN
                            {"Infinity", "0.000000", kInfinity},
                            {"-Infinity", "-0.000000", -kInfinity}};
 
-// The text with zeros in place of the words; which of its numbers (from 0) they are, in order.
+// The text with placeholders for the special numbers. `numbers`: their indices among all numbers of
+// the text (from 0) and their values.
 struct Replaced {
   std::string text;
   std::vector<std::pair<size_t, double>> numbers;
 };
 
-// What a number or a word goes on with.
+// Whether the character can continue a number or word.
 bool GoesOn(char c) { return absl::ascii_isalnum(c) || absl::StrContains("+-._", c); }
 
-// The word that stands at `at`, by itself.
+// The special number at `at`, as a whole word; null if there is none.
 const Word* FindWord(absl::string_view text, size_t at) {
   if (at > 0 && GoesOn(text[at - 1])) return nullptr;
   for (const Word& word : kWords) {
@@ -73,7 +75,7 @@ Replaced Replace(absl::string_view text) {
   return replaced;
 }
 
-// Builds the value, with the numbers that were replaced.
+// Builds the value and inserts the special numbers.
 class Builder final : public nlohmann::json_sax<OrderedJson> {
  public:
   explicit Builder(const Replaced& replaced) : replaced_(replaced) {}
@@ -86,7 +88,7 @@ class Builder final : public nlohmann::json_sax<OrderedJson> {
   bool number_unsigned(uint64_t value) override { return AddNumber(value); }
   bool number_float(double value, const std::string&) override { return AddNumber(value); }
   bool string(std::string& value) override { return Add(std::move(value)) != nullptr; }
-  bool binary(OrderedJson::binary_t&) override { return false; }  // no JSON text has one
+  bool binary(OrderedJson::binary_t&) override { return false; }  // does not occur in JSON text
   bool start_object(size_t) override { return Open(OrderedJson::object()); }
   bool start_array(size_t) override { return Open(OrderedJson::array()); }
   bool end_object() override { return Close(); }
@@ -128,9 +130,9 @@ class Builder final : public nlohmann::json_sax<OrderedJson> {
 
   const Replaced& replaced_;
   OrderedJson root_;
-  std::vector<OrderedJson*> open_;  // the lists and objects around the next value
-  OrderedJson* member_ = nullptr;   // where it goes in an object
-  size_t number_ = 0, next_ = 0;    // numbers seen; the next one that was replaced
+  std::vector<OrderedJson*> open_;  // the open arrays and objects
+  OrderedJson* member_ = nullptr;   // target of the next value, in an object
+  size_t number_ = 0, next_ = 0;    // numbers read; index of the next special number
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// JSON as Python's json.dump writes it: NaN, Infinity and -Infinity where a number may stand, which
-// JSON has no words for.
+// Parses JSON as Python's json.dump writes it, with the numbers NaN, Infinity and -Infinity, which
+// standard JSON lacks.
 #ifndef MOONRING_DATA_TEXT_JSON_SPECIAL_NUMBERS_H_
 #define MOONRING_DATA_TEXT_JSON_SPECIAL_NUMBERS_H_
 
@@ -10,8 +10,9 @@
 
 namespace moonring::data {
 
-// As base::OrderedJson::parse, and throws as it does, with the same places; beside it those three
-// are numbers. Cost: one pass more where the text has one of these words, in a string even.
+// Like base::OrderedJson::parse, with the same exceptions and error positions, but also accepts
+// these three numbers. Cost: one more pass if the text contains one of the words, even inside a
+// string.
 base::OrderedJson ParseWithSpecialNumbers(absl::string_view text);
 
 }  // namespace moonring::data

@@ -17,12 +17,13 @@
 namespace moonring::data {
 namespace {
 
-// Inside a class.
+// White space, for use inside a character class.
 constexpr absl::string_view kSpace =
     "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{"
     "3000}";
 constexpr absl::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
-// Outside: Oniguruma also takes the superscripts and fractions of Latin-1, and of no other block.
+// Outside a class, Oniguruma's \w also matches the superscripts and fractions of Latin-1 (but not
+// of other blocks).
 constexpr absl::string_view kWordAlone =
     "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
 
@@ -33,8 +34,8 @@ absl::Status Unfinished(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("ends inside ", what));
 }
 
-// PCRE2's name of a property: general categories and a few binary properties as they are, scripts
-// as sc:NAME.
+// PCRE2's name of a property: general categories and a few binary properties unchanged, scripts as
+// sc:NAME.
 std::string PropertyName(absl::string_view name) {
   const std::string key =
       absl::StrReplaceAll(absl::AsciiStrToLower(name), {{" ", ""}, {"_", ""}, {"-", ""}});
@@ -60,7 +61,7 @@ std::string PropertyName(absl::string_view name) {
   for (const auto& [from, to] : kNames) {
     if (key == from) return std::string(to);
   }
-  if (key.size() <= 2) return key;  // a general category; PCRE2 reads them in any case
+  if (key.size() <= 2) return key;  // a general category, case-insensitive in PCRE2
   return absl::StrCat("sc:", name);
 }
 
@@ -128,20 +129,20 @@ class Rewriter {
   absl::Status OpenGroup(bool begins_group) {
     const size_t begin = at_;
     absl::string_view opening = "(?:";
-    bool switches = false;  // an option for the rest of the group
+    bool switches = false;  // an option that applies to the rest of the group
     if (Take("(?")) {
       static constexpr std::array<absl::string_view, 8> kOpenings = {":",  "=",  "!",  ">",
                                                                      "<=", "<!", "i:", "-i:"};
       const auto found = std::find_if(kOpenings.begin(), kOpenings.end(),
                                       [&](absl::string_view o) { return Sees(o); });
-      // Elsewhere than at a group's begin Oniguruma lets the option swallow the alternatives that
-      // follow.
+      // Only at the beginning of a group: elsewhere, Oniguruma applies the option to the following
+      // alternatives as well.
       switches = found == kOpenings.end() && Sees("i)") && begins_group;
       if (found == kOpenings.end() && !switches) return Unsupported(in_.substr(begin, 4));
       at_ += switches ? 2 : found->size();
       opening = in_.substr(begin, at_ - begin);
     } else {
-      ++at_;  // captures are not used
+      ++at_;  // non-capturing: captures are not used
     }
     if (!switches) groups_.push_back(out_.size());
     absl::StrAppend(&out_, opening);
@@ -149,7 +150,7 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // {n}, {n,}, {n,m}, {,m}; a brace of another shape is a letter.
+  // {n}, {n,}, {n,m}, {,m}; a brace in any other form is a literal.
   void Interval() {
     size_t end = at_ + 1;
     const auto digits = [&] {
@@ -171,7 +172,7 @@ class Rewriter {
     absl::StrAppend(&out_, "{", least.empty() ? "0" : least, comma ? "," : "", comma ? most : "",
                     "}");
     if (Sees("+") ||
-        (!comma && Sees("?"))) {  // not possessive, not lazy: a second repeat around the first
+        (!comma && Sees("?"))) {  // in Oniguruma not possessive or lazy, but a second quantifier
       out_.insert(atom_, "(?:");
       out_.push_back(')');
     } else if (Sees("?")) {
@@ -179,9 +180,9 @@ class Rewriter {
     }
   }
 
-  // A class inside a class adds its members.
+  // A nested class adds its members to the outer one.
   absl::Status Class(int depth) {
-    constexpr int kMostDepth = 100;  // each takes stack
+    constexpr int kMostDepth = 100;  // each level uses stack
     if (depth > kMostDepth)
       return Unsupported(absl::StrCat("more than ", kMostDepth, " classes within one another"));
     const bool nested = depth > 0;
@@ -209,7 +210,7 @@ class Rewriter {
     return Unfinished("a class");
   }
 
-  // `members` as an atom, or as part of a class.
+  // Appends `members` to the current class, or as a class of its own outside of one.
   void Members(bool in_class, absl::string_view members, bool negated = false) {
     in_class ? absl::StrAppend(&out_, members)
              : absl::StrAppend(&out_, negated ? "[^" : "[", members, "]");
@@ -284,7 +285,7 @@ class Rewriter {
     if (digits.size() != length || !absl::SimpleHexAtoi(digits, &value))
       return Unsupported(absl::StrCat(escape, digits));
     if (escape == "\\x" && !braced && value >= 0x80)
-      return Unsupported(absl::StrCat(escape, digits));  // a byte, part of a character
+      return Unsupported(absl::StrCat(escape, digits));  // a byte of a multi-byte character
     absl::StrAppend(&out_, "\\x{", absl::Hex(value), "}");
     at_ += length + (braced ? 1 : 0);
     return absl::OkStatus();
@@ -293,8 +294,8 @@ class Rewriter {
   const absl::string_view in_;
   size_t at_ = 0;
   std::string out_;
-  size_t atom_ = 0;             // where in out_ the item begins that a quantifier would repeat
-  std::vector<size_t> groups_;  // where in out_ each open group begins
+  size_t atom_ = 0;             // offset in out_ of the item to which a quantifier would apply
+  std::vector<size_t> groups_;  // offset in out_ of each open group
   bool begins_group_ = true;
 };
 

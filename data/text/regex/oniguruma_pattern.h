@@ -1,10 +1,8 @@
-// Rewrites a regular expression from Oniguruma's syntax (which tokenizer.json files are written in)
-// to one that means the same to PCRE2 under UTF, UCP, MULTILINE and newline = LF. See regex.h for
-// what differs.
+// Rewrites a regular expression from Oniguruma's syntax (used in tokenizer.json) to an equivalent
+// one for PCRE2 with UTF, UCP, MULTILINE and newline = LF. regex.h lists the differences.
 //
-// Fails with UNIMPLEMENTED and the construct's text on what has no counterpart here,
-// INVALID_ARGUMENT on what ends too early. What is malformed in other ways is left for PCRE2 to
-// refuse.
+// Fails with UNIMPLEMENTED, naming the construct, if there is no equivalent, and with
+// INVALID_ARGUMENT if the pattern is truncated. Other syntax errors are left to PCRE2.
 #ifndef MOONRING_DATA_TEXT_REGEX_ONIGURUMA_PATTERN_H_
 #define MOONRING_DATA_TEXT_REGEX_ONIGURUMA_PATTERN_H_
 

@@ -1,5 +1,5 @@
-// A pattern as tokenizer.json writes it: {"Regex": pattern} or {"String": text}.
-// Fails as data/text/json/json_fields.h and data/text/regex/regex.h do, naming the place.
+// Reads a pattern of tokenizer.json: {"Regex": pattern} or {"String": text}. Fails as
+// data/text/json/json_fields.h and data/text/regex/regex.h do, naming the position.
 #ifndef MOONRING_DATA_TEXT_REGEX_PATTERN_FIELD_H_
 #define MOONRING_DATA_TEXT_REGEX_PATTERN_FIELD_H_
 

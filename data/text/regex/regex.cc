@@ -19,14 +19,15 @@
 namespace moonring::data {
 namespace {
 
-// Steps of one search: a pattern with repeats within repeats can take more than there are atoms.
-// Patterns in use take a few for each byte of the text.
+// Step limits of one search. Nested quantifiers can take more steps than there are atoms in the
+// universe; the patterns in use take a few steps per byte.
 constexpr uint64_t kLeastSteps = 10'000'000, kStepsOfByte = 100;
 constexpr size_t kLongText =
-    kLeastSteps / kStepsOfByte;  // from here on the limit grows with the text
+    kLeastSteps / kStepsOfByte;  // from this length on, the limit grows with the text
 
-// Each search may be within its steps, and all of them quadratic: a look ahead to the text's end at
-// each byte. PCRE2 does not say how many steps a search took. Patterns in use take a hundredth.
+// Time limit of one Split. Each search may be within its step limit while all together take
+// quadratic time, for example with a lookahead to the end of the text at each byte. PCRE2 does not
+// report the steps of a search. The patterns in use take a hundredth of this time.
 class SplitClock {
  public:
   explicit SplitClock(size_t bytes)
@@ -45,7 +46,7 @@ class SplitClock {
 };
 
 constexpr size_t kLargeStack =
-    size_t{256} << 20;  // reserved, not touched, by the one search that outgrows the machine stack
+    size_t{256} << 20;  // reserved, only touched by searches that exceed the machine stack
 
 }  // namespace
 
@@ -54,7 +55,7 @@ struct Regex::Program {
   bool jit = false;
   base::Pcre2MatchContext context;
 
-  // What a long text needs in place of `context`; null for others.
+  // A match context with a higher limit for a long text; null for other texts, which use `context`.
   base::Pcre2MatchContext ContextFor(absl::string_view text) const {
     if (text.size() <= kLongText) return nullptr;
     base::Pcre2MatchContext made(pcre2_match_context_copy(context.get()));
@@ -64,7 +65,7 @@ struct Regex::Program {
     return made;
   }
 
-  // PCRE2's result: the number of pairs set in `match`, or an error.
+  // PCRE2's result: the number of pairs set in `match`, or an error code.
   int Search(absl::string_view text, size_t start, pcre2_match_data* match,
              pcre2_match_context* limits) const {
     const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -114,8 +115,8 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::strin
     return absl::InvalidArgumentError(absl::StrCat(base::Pcre2Message(error), " (rewritten: \"",
                                                    pattern, "\", at byte ", offset, ")"));
   auto program = std::make_unique<Program>();
-  // Where machine code may not be made (a hardened kernel), the same program is interpreted, some
-  // ten times slower.
+  // If JIT compilation is not allowed (on a hardened kernel), the program is interpreted, about ten
+  // times slower.
   program->jit = pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) == 0;
   program->code = std::move(code);
   program->context.reset(pcre2_match_context_create(nullptr));
@@ -129,14 +130,14 @@ void Regex::Split(absl::string_view text,
                   absl::FunctionRef<void(absl::string_view, bool)> visit) const {
   if (text.empty()) return visit(text, false);
   const base::Pcre2MatchData match(
-      pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
+      pcre2_match_data_create(1, nullptr));  // only the span of the whole match is needed
   if (match == nullptr) throw std::bad_alloc();
   const base::Pcre2MatchContext long_text = program_->ContextFor(text);
   pcre2_match_context* const limits =
       long_text != nullptr ? long_text.get() : program_->context.get();
   const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
-  size_t told = 0;   // pieces up to here were visited
-  size_t start = 0;  // of the next search
+  size_t told = 0;   // end of the visited pieces
+  size_t start = 0;  // where the next search starts
   std::optional<size_t> last_end;
   SplitClock clock(text.size());
   while (start <= text.size()) {
@@ -152,8 +153,7 @@ void Regex::Split(absl::string_view text,
           absl::StrCat("splitting a text of ", text.size(),
                        " bytes by a regular expression: ", base::Pcre2Message(result)));
     const size_t begin = span[0], end = span[1];
-    if (begin == end &&
-        last_end == end) {  // an empty match directly after a match: look one character further
+    if (begin == end && last_end == end) {  // skip an empty match directly after a match
       if (start == text.size()) break;
       NextCodePoint(text, start);
       continue;

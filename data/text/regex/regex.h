@@ -1,17 +1,16 @@
-// Regular expressions as tokenizers are defined by them (Oniguruma's syntax and meaning), run by
-// PCRE2's compiler to machine code.
+// Regular expressions with the syntax and semantics of Oniguruma, which tokenizers use, executed by
+// PCRE2's JIT compiler.
 //
-// The two differ where it matters here, so a pattern is rewritten before it is compiled: \s is
-// Unicode's White_Space (PCRE2 adds U+180E), \w is Unicode's word characters, script names mean
-// scripts without extensions, `{n,m}+` is a repeat of a repeat and not possessive, `^` and
-// `$` border on lines, nested classes are unions. What has no counterpart (\b, \h, \K,
-// back-references, set intersection, ...) is refused by name. Known differences that remain:
-// PCRE2 10.42 has Unicode 14, so that characters assigned later are unassigned here; case is folded
-// one character to one (Oniguruma also lets U+00DF match "ss").
+// Patterns are rewritten where the two differ: \s is Unicode's White_Space (PCRE2 adds U+180E), \w
+// is Unicode's word characters, script names do not include script extensions, `{n,m}+` is a
+// repeated repetition and not possessive, `^` and `$` match at lines, nested classes are unions.
+// Constructs without an equivalent (\b, \h, \K, back-references, set intersection, ...) are errors
+// that name them. Remaining differences: PCRE2 10.42 uses Unicode 14, so later characters are
+// unassigned; case folding is one character to one (in Oniguruma U+00DF also matches "ss").
 //
-// Thread-safe. Cost: patterns without nested repeats run in time linear in the text; one search may
-// take some ten million steps, or a hundred for each byte, and all searches of one Split ten
-// seconds and ten microseconds for each byte.
+// Thread-safe. Cost: patterns without nested quantifiers take linear time. One search is limited to
+// ten million steps, or 100 per byte if that is more; all searches of one Split to 10 seconds plus
+// 10 microseconds per byte.
 #ifndef MOONRING_DATA_TEXT_REGEX_REGEX_H_
 #define MOONRING_DATA_TEXT_REGEX_REGEX_H_
 
@@ -28,20 +27,19 @@ namespace moonring::data {
 
 class Regex {
  public:
-  // Fails with INVALID_ARGUMENT where the pattern is malformed, UNIMPLEMENTED where it asks for
-  // what is not supported.
+  // INVALID_ARGUMENT for a malformed pattern, UNIMPLEMENTED for unsupported constructs.
   static absl::StatusOr<std::shared_ptr<const Regex>> Compile(absl::string_view pattern);
 
-  // Matches `text` itself.
+  // A pattern that matches `text` literally.
   static absl::StatusOr<std::shared_ptr<const Regex>> Literal(absl::string_view text);
 
   ~Regex();
 
-  // Cuts `text` into matches and what lies between them, from left to right: visit(piece, whether
-  // it is a match). Pieces join to `text`; a match may be empty (not directly after another match),
-  // a piece between is not. An empty text is one piece, no match. `text` is well-formed UTF-8.
-  // Throws std::runtime_error where the matcher gives up (its memory is exhausted, or its steps:
-  // the pattern has repeats within repeats that this text drives to try all their ways).
+  // Splits `text` into matches and the text between them, from left to right: visit(piece, whether
+  // it is a match). The pieces concatenated are `text`. A match may be empty (but not directly
+  // after another match); a piece between matches is not. An empty text is one piece that is not a
+  // match. `text` must be well-formed UTF-8. Throws std::runtime_error if a limit of memory, steps
+  // or time is exceeded, which nested quantifiers can cause.
   void Split(absl::string_view text,
              absl::FunctionRef<void(absl::string_view piece, bool match)> visit) const;
 

@@ -1,5 +1,5 @@
-// The "Replace" of a tokenizer.json, of its normalizer and of its decoder: each match of a pattern
-// becomes another text.
+// "Replace" of a tokenizer.json's normalizer or decoder: each match of a pattern is replaced by a
+// text.
 #ifndef MOONRING_DATA_TEXT_REGEX_REPLACEMENT_H_
 #define MOONRING_DATA_TEXT_REGEX_REPLACEMENT_H_
 
@@ -18,29 +18,30 @@ namespace moonring::data {
 struct Replacement {
   std::shared_ptr<const Regex> pattern;
   std::string content;
-  double growth = 1.0;  // how many times longer it makes a long text at most
+  double growth = 1.0;  // upper bound of output length / input length
 
   // {pattern: {Regex | String}, content}. Fails as data/text/json/json_fields.h and
-  // data/text/regex/regex.h do, naming the place.
+  // data/text/regex/regex.h do, naming the position.
   static absl::StatusOr<Replacement> FromJson(const nlohmann::json& description,
                                               absl::string_view where);
 
-  // Throws as Regex::Split, and std::runtime_error where more than `most` bytes are made.
+  // Throws like Regex::Split, and std::runtime_error if the result has more than `most` bytes.
   std::string Apply(absl::string_view text, size_t most) const;
 };
 
-// Each step of a chain can lengthen what the one before it has lengthened: a file of a few hundred
-// bytes could ask for more memory than there is. INVALID_ARGUMENT where a chain's `growth`, the
-// product of its steps', is beyond a million.
+// Limits the growth of a chain of steps: a file of a few hundred bytes could otherwise request more
+// memory than exists. INVALID_ARGUMENT if `growth`, the product over the chain's steps, exceeds a
+// million.
 absl::Status CheckGrowth(double growth, absl::string_view where);
 
-// What a tokenizer's own stages may make of a text of `size` bytes. (Of those in use U+FDFA grows
-// most, by NFKC: eleven times.)
+// Maximum output size of a tokenizer's stages for a text of `size` bytes. (The highest growth in
+// the tokenizers in use is that of U+FDFA under NFKC: a factor of eleven.)
 constexpr size_t MostRewritten(size_t size) { return (size_t{16} << 20) + 64 * size; }
-// Throws std::runtime_error where `made` bytes are more.
+// Throws std::runtime_error if `made` exceeds `most`.
 void CheckRewritten(size_t made, size_t most);
 
-// Stages of a normalizer, a pre-tokenizer or a decoder: each goes over all of a text.
+// Maximum number of stages of a normalizer, pre-tokenizer or decoder; each stage processes the
+// whole text.
 inline constexpr size_t kMostStages = 100;
 
 }  // namespace moonring::data

@@ -59,7 +59,7 @@ std::pair<int, size_t> TokenSearch::LongestAt(absl::string_view text, size_t at)
 
 void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::string_view)> on_text,
                         absl::FunctionRef<void(int32_t)> on_token) const {
-  size_t told = 0;  // text up to here was visited
+  size_t told = 0;  // end of the visited text
   for (size_t at = 0; at < text.size();) {
     if (!begins_[static_cast<uint8_t>(text[at])]) {
       ++at;
@@ -89,7 +89,7 @@ void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::str
 int32_t AddedTokens::next_free_id() const {
   const int32_t behind_added = by_id_.empty() ? 0 : by_id_.rbegin()->first + 1;
   int32_t id = std::max(static_cast<int32_t>(model_->size()), behind_added);
-  while (model_->TokenOf(id) != nullptr) ++id;  // the model's ids have gaps
+  while (model_->TokenOf(id) != nullptr) ++id;  // the model's ids may have gaps
   return id;
 }
 

@@ -13,7 +13,7 @@
 namespace moonring::data {
 namespace {
 
-constexpr absl::string_view kSpace = "\u2581";  // how sentencepiece writes a space
+constexpr absl::string_view kSpace = "\u2581";  // sentencepiece's space
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -122,11 +122,12 @@ std::optional<int32_t> Bpe::WholeWord(absl::string_view word) const {
   return found->second;
 }
 
-// A word is cut before each U+2581 that follows another character, and its parts are encoded one by
-// one. That changes nothing where no merge goes across such a place, where its left token would end
-// and its right one begin. So there is no cut behind a character that ends the left token of such a
-// merge, and none at all where that token stands for other characters than its text, or characters
-// are dropped (which makes neighbours of others).
+// Decides where words can be split: before each U+2581 that follows another character. The parts
+// are then encoded separately, which gives the same result if no merge crosses the boundary, that
+// is, if no merge has a left token that ends there and a right token that begins there. Therefore
+// there is no split after a character that ends the left token of such a merge. There are no splits
+// at all if such a left token represents characters other than its text, or if characters are
+// dropped (which makes other characters adjacent).
 void Bpe::FindCuts() {
   size_t at = 0;
   if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at)))
@@ -204,7 +205,7 @@ void Bpe::ByteSymbols(absl::string_view word, Add add) const {
 
 template <typename Add>
 void Bpe::CharacterSymbols(absl::string_view word, Add add) const {
-  bool waits = false;  // an unknown token, for a known character or the end
+  bool waits = false;  // an unknown token is held until a known character or the end
   const auto add_waiting = [&] {
     if (waits) add(unknown_);
     waits = false;
@@ -270,7 +271,7 @@ void Bpe::MergeAll(Workspace& workspace) const {
     heap.pop_back();
     auto& left = symbols[best.at];
     if (left.id != best.left || left.next < 0 || symbols[left.next].id != best.right)
-      continue;  // one of the two was merged meanwhile
+      continue;  // outdated: one of the two has been merged
     auto& right = symbols[left.next];
     left.id = best.id;
     right.id = -1;

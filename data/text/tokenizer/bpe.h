@@ -1,25 +1,25 @@
-// Byte-pair encoding: a word becomes one token a symbol of the alphabet; then, as long as two
-// neighbours have a merge, those with the merge of lowest rank (of several, the leftmost) become
-// one token. The merge of rank r is the r-th of the list; the token it makes is the one whose text
-// is both texts joined. With ignore_merges a word that is a token is that token.
-// Where tokens have ranks instead (tiktoken: its place in the file; sentencepiece: its score's), a
-// merge has the rank of the token that it makes.
+// Byte-pair encoding. A word starts as one token per symbol. Then the adjacent pair whose merge has
+// the lowest rank (the leftmost one if there are several) is replaced by one token, until no pair
+// has a merge. The rank of a merge is its index in the list; it produces the token whose text is
+// the concatenation of both texts. With ignore_merges, a word that is a token is encoded as that
+// token. If tokens have ranks instead (tiktoken: position in the file; sentencepiece: position by
+// score), a merge has the rank of the token that it produces.
 //
 //   kBytes        symbols are bytes; vocabulary and merges are in GPT-2's alphabet
-//                 (data/text/tokenizer/byte_alphabet.h), words are plain
-//   kCharacters   symbols are code points, written as they are; with byte_fallback one without a
-//                 token becomes the tokens <0x00> to <0xFF> of its UTF-8 where the vocabulary has
-//                 all of them (sentencepiece's BPE)
+//                 (data/text/tokenizer/byte_alphabet.h), words are plain text
+//   kCharacters   symbols are code points; with byte_fallback, one without a token becomes the
+//                 tokens <0x00> to <0xFF> of its UTF-8 bytes if the vocabulary has all of these
+//                 (sentencepiece's BPE)
 //
-// A symbol without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or
-// is dropped where there is no such token, as the tokenizers library does; as there, an unknown
-// token comes after the byte tokens of characters that follow it directly.
+// A symbol without a token becomes `unknown` (with fuse_unknown, adjacent ones become one token),
+// or is dropped if there is no unknown token, as in the tokenizers library. Also as there, an
+// unknown token is placed after the byte tokens of the characters that directly follow it.
 //
-// Cost: O(n log n) for a word of n symbols; a word seen before is a look-up
+// Cost: O(n log n) for a word of n symbols; repeated words are looked up in a cache
 // (data/text/tokenizer/word_memory.h). A word may be a whole text: its parts between spaces
-// (U+2581) are encoded, and remembered, by themselves where no merge can join them. Create fails
-// with INVALID_ARGUMENT on a merge of a token that is not in the vocabulary, and on two tokens with
-// one id; UNIMPLEMENTED where kBytes would need byte_fallback.
+// (U+2581) are encoded and cached separately if no merge can join them. Create fails with
+// INVALID_ARGUMENT for a merge with a token outside the vocabulary and for two tokens with one id;
+// with UNIMPLEMENTED for kBytes with byte_fallback.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_BPE_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_BPE_H_
 
@@ -45,10 +45,10 @@ enum class BpeAlphabet { kBytes, kCharacters };
 struct BpeOptions {
   BpeAlphabet alphabet = BpeAlphabet::kBytes;
   std::vector<std::pair<absl::string_view, int64_t>>
-      vocabulary;  // in any order; ids may leave gaps. The texts are read by Create only
+      vocabulary;  // in any order, ids may have gaps; views are used by Create only
   std::vector<std::pair<absl::string_view, absl::string_view>> merges;
-  // Instead of merges: by id, the rank of all merges that make a token (every two tokens whose
-  // texts join to it); negative where none may.
+  // Replaces `merges`: for each token id, the rank of all merges that produce it (any two tokens
+  // whose concatenation it is); negative: no merge may produce it.
   std::vector<int32_t> token_ranks;
   std::optional<std::string> unknown;
   bool fuse_unknown = false;
@@ -60,7 +60,7 @@ class Bpe final : public TokenModel {
  public:
   static absl::StatusOr<std::unique_ptr<const Bpe>> Create(const BpeOptions& options);
 
-  class Workspace;  // room to merge in, and the words it remembers
+  class Workspace;  // buffers for merging, and the word cache
   std::unique_ptr<TokenModel::Workspace> NewWorkspace() const override;
   void Encode(absl::string_view word, TokenModel::Workspace& workspace,
               std::vector<int32_t>& ids) const override;
@@ -89,11 +89,11 @@ class Bpe final : public TokenModel {
 
   BpeAlphabet alphabet_ = BpeAlphabet::kBytes;
   std::array<int32_t, 256>
-      byte_ids_{};  // of a byte's letter, or of <0x..> for kCharacters; -1 where there is none
+      byte_ids_{};  // token of a byte's letter, for kCharacters of <0x..>; -1: none
   absl::flat_hash_map<char32_t, int32_t> characters_;  // kCharacters: tokens of one code point
-  absl::flat_hash_map<uint64_t, Merge> merges_;        // by left id << 32 | right id
+  absl::flat_hash_map<uint64_t, Merge> merges_;        // key: left id << 32 | right id
   absl::flat_hash_map<std::string, int32_t>
-      words_;  // kBytes, where merges are ignored: bytes of tokens
+      words_;  // with ignore_merges: token by text (kBytes: by its bytes)
   int32_t unknown_ = -1;
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
@@ -105,10 +105,10 @@ class Bpe::Workspace final : public TokenModel::Workspace {
  private:
   friend class Bpe;
   struct Symbol {
-    int32_t id;              // -1 once merged into its left neighbour
+    int32_t id;              // -1 after it was merged into its left neighbour
     int32_t previous, next;  // -1 at an end
   };
-  struct Candidate {  // a merge that was possible when it was noted
+  struct Candidate {  // a merge that was possible when it was added
     int32_t rank, at, left, right, id;
     bool operator>(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : at > other.at;

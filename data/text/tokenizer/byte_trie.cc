@@ -9,7 +9,7 @@ namespace moonring::data {
 ByteTrie::ByteTrie(std::vector<std::pair<absl::string_view, int32_t>> keys) {
   std::stable_sort(keys.begin(), keys.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  struct Range {  // keys that begin with a node's `depth` bytes
+  struct Range {  // keys that share the first `depth` bytes of a node
     size_t begin, end, depth;
   };
   std::vector<Range> nodes = {{0, keys.size(), 0}};

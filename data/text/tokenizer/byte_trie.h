@@ -1,7 +1,7 @@
-// A fixed set of strings, looked for byte by byte at the beginning of a text.
+// A trie over a fixed set of strings, for finding those that are prefixes of a text.
 //
-// Nodes are numbered breadth first, so a node's children are neighbours, in rising order of their
-// bytes. Memory: nine bytes a node. Cost: a step looks through the bytes of a node's children.
+// Nodes are numbered breadth first, so the children of a node are adjacent, in ascending order of
+// their bytes. Memory: nine bytes per node. Cost: a step searches the bytes of the node's children.
 // Thread-safe.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_BYTE_TRIE_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_BYTE_TRIE_H_
@@ -20,15 +20,15 @@ class ByteTrie {
   static constexpr int32_t kRoot = 0;
   static constexpr int32_t kNone = -1;
 
-  // Values are not negative. Where a key comes again the last one counts.
+  // Values must not be negative. For duplicate keys, the last value is used.
   explicit ByteTrie(std::vector<std::pair<absl::string_view, int32_t>> keys = {});
 
-  int32_t Step(int32_t node, char byte) const;                   // kNone where nothing goes on so
-  int32_t ValueAt(int32_t node) const { return values_[node]; }  // kNone where no key ends
+  int32_t Step(int32_t node, char byte) const;                   // kNone: no such child
+  int32_t ValueAt(int32_t node) const { return values_[node]; }  // kNone: no key ends here
 
  private:
-  std::vector<uint32_t> first_child_;  // of node n, up to that of n + 1
-  std::string bytes_;                  // that lead to a node
+  std::vector<uint32_t> first_child_;  // children of node n: up to those of n + 1
+  std::string bytes_;                  // byte of the edge to each node
   std::vector<int32_t> values_;
 };
 

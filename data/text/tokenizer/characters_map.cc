@@ -14,7 +14,7 @@ uint32_t LittleEndian(absl::string_view bytes, size_t at) {
   return byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
 }
 
-// Parts of a unit.
+// Bit fields of a unit of the double array.
 bool HasValue(uint32_t unit) { return unit >> 8 & 1; }
 uint32_t Value(uint32_t unit) { return unit & 0x7FFFFFFF; }
 uint32_t Label(uint32_t unit) { return unit & 0x800000FF; }
@@ -42,7 +42,7 @@ absl::StatusOr<CharactersMap> CharactersMap::Parse(absl::string_view bytes) {
 std::optional<absl::string_view> CharactersMap::ReplacementAt(uint32_t begin) const {
   const absl::string_view all = replacements_;
   if (begin >= all.size() || (static_cast<uint8_t>(all[begin]) & 0xC0) == 0x80)
-    return std::nullopt;  // within a character
+    return std::nullopt;  // inside a character
   return all.substr(begin, all.find('\0', begin) - begin);
 }
 

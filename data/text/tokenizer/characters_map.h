@@ -1,15 +1,15 @@
-// Sentencepiece's precompiled map of characters: strings and what stands for them in a normalised
-// text (its rules nmt_nfkc and others).
+// Sentencepiece's precompiled character map: strings and their replacements in a normalized text
+// (rules nmt_nfkc and others).
 //
 //   u32 size of the trie in bytes, the trie, the replacements, each ended by a zero byte
 //       (little-endian)
 //
-// The trie is a double array of darts-clone's (S. Yata): a 32-bit unit a node. A child lies at the
-// node's offset xor its byte, and bears that byte in its low bits and a zero in its highest; where
-// bit 8 says so, what lies at the offset itself is a value: where the replacement begins.
+// The trie is a double array of darts-clone (S. Yata), one 32-bit unit per node. A child is stored
+// at the node's offset xor its byte; its low bits contain that byte, its highest bit is 0. If bit 8
+// of a node is set, the unit at its offset is a value: the index of the replacement.
 //
-// Parse fails with INVALID_ARGUMENT where sizes do not fit or replacements are not UTF-8. A look-up
-// that leaves the array finds nothing. Cost of a look-up: linear in the match. Thread-safe.
+// Parse fails with INVALID_ARGUMENT if sizes do not fit or replacements are not UTF-8. A lookup
+// that leaves the array finds nothing. Cost of a lookup: linear in the match. Thread-safe.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_CHARACTERS_MAP_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_CHARACTERS_MAP_H_
 
@@ -34,7 +34,7 @@ class CharactersMap {
   };
   enum class Prefer { kShortest, kLongest };
 
-  // A string of the map that `text` begins with.
+  // The shortest or longest string of the map that is a prefix of `text`.
   std::optional<Match> Find(absl::string_view text, Prefer prefer) const;
 
  private:

@@ -25,7 +25,7 @@ class Decoder::Stage {
   virtual ~Stage() = default;
   virtual bool SeesEachByItself() const { return false; }
   virtual Pieces Run(Pieces pieces) const = 0;
-  virtual double Growth() const { return 1.0; }  // data/text/regex/replacement.h
+  virtual double Growth() const { return 1.0; }  // see data/text/regex/replacement.h
 };
 
 namespace {
@@ -41,7 +41,7 @@ void ForEach(const Pieces& pieces, Visit visit) {
   }
 }
 
-// One piece from one piece.
+// A stage that rewrites each piece separately.
 class RewritingStage : public Decoder::Stage {
  public:
   bool SeesEachByItself() const override { return true; }
@@ -56,7 +56,7 @@ class RewritingStage : public Decoder::Stage {
   }
 };
 
-// ByteLevel is this, then JoinStage.
+// ByteLevel is this stage followed by JoinStage.
 class BytesOfLettersStage final : public RewritingStage {
  public:
   std::string Rewrite(absl::string_view piece, bool) const override {
@@ -137,7 +137,7 @@ class WordPieceStage final : public RewritingStage {
       text = absl::StrCat(" ", piece);
     }
     if (!cleanup_) return text;
-    // One after the other, as the tokenizers library does.
+    // One after another, as in the tokenizers library.
     static constexpr std::pair<absl::string_view, absl::string_view> kJoined[] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
         {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
@@ -193,7 +193,7 @@ class ByteFallbackStage final : public Decoder::Stage {
   }
 
  private:
-  // <0xAB>. Digits as Rust reads them, which lets the first be a plus.
+  // Parses <0xAB>. As in Rust's parser, the first digit may be a plus sign.
   static std::optional<char> ByteOf(absl::string_view piece) {
     if (piece.size() != 6 || !absl::StartsWith(piece, "<0x") || piece[5] != '>')
       return std::nullopt;
@@ -216,7 +216,7 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStripStage(
   return std::make_unique<DecoderStripStage>(std::move(content), start, stop);
 }
 
-// All types but ByteLevel and Sequence.
+// Makes a stage of any type but ByteLevel and Sequence.
 absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeDecoderStage(
     absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Replace") {

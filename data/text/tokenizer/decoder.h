@@ -1,26 +1,28 @@
-// Tokens back to text: the "decoder" of a tokenizer.json.
+// The "decoder" of a tokenizer.json: converts tokens back to text.
 //
-// A decoder is a chain of stages that rewrite the list of a text's tokens; what is left is joined.
-// Types:
-//   ByteLevel                              one token: the bytes that all of them stand for
+// A decoder is a chain of stages that rewrite the list of a text's tokens; the result is
+// concatenated. Types:
+//   ByteLevel                              joins all tokens and maps their characters to bytes
 //                                          (data/text/tokenizer/byte_alphabet.h; a token with a
-//                                          character outside the alphabet stands for its own
-//                                          UTF-8), U+FFFD for what is malformed
+//                                          character outside the alphabet is used as UTF-8);
+//                                          malformed UTF-8 becomes U+FFFD
 //   Replace {pattern: {Regex | String}, content}, Strip {content, start, stop}       in each token;
-//       Strip at most that many of the character content
+//       Strip removes at most start / stop times the character `content` at its ends
 //   ByteFallback                           a run of tokens <0x00> to <0xFF> becomes the text of
-//                                          these bytes, or U+FFFD a byte where they are not UTF-8
-//   Metaspace {replacement, prepend_scheme}   the replacement becomes a space, or nothing in the
-//                                             first token (unless never)
-//   WordPiece {prefix, cleanup}            a token but the first loses the prefix, or gets a space
-//                                          before it; cleanup joins punctuation to what it follows
-//   BPEDecoder {suffix}                    the suffix becomes a space, in the last token nothing
-//   Fuse                                   one token of all
+//                                          these bytes, or one U+FFFD per byte if it is not UTF-8
+//   Metaspace {replacement, prepend_scheme}   the replacement becomes a space; in the first token
+//                                             it is removed (unless never)
+//   WordPiece {prefix, cleanup}            in all tokens but the first, the prefix is removed, or a
+//                                          space is put before; cleanup removes spaces before
+//                                          punctuation
+//   BPEDecoder {suffix}                    the suffix becomes a space; in the last token it is
+//                                          removed
+//   Fuse                                   joins all tokens into one
 //   Sequence {decoders}
 //
-// The stages at the head of a chain that see each token by itself can be run on the vocabulary once
-// (Token), the rest on each text (Join). Cost: linear. Thread-safe. Fails: UNIMPLEMENTED naming the
-// place and type of what is not known, INVALID_ARGUMENT on wrong fields and patterns.
+// Leading stages that process each token separately can be applied once to the vocabulary (Token),
+// the others to each text (Join). Cost: linear. Thread-safe. Errors: UNIMPLEMENTED with the
+// position and type of unsupported stages, INVALID_ARGUMENT for wrong fields and patterns.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_DECODER_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_DECODER_H_
 
@@ -39,7 +41,7 @@ namespace moonring::data {
 
 class Decoder {
  public:
-  // A list of strings, end to end.
+  // A list of strings, stored in one string.
   struct Pieces {
     std::string text;
     std::vector<size_t> ends;
@@ -50,14 +52,14 @@ class Decoder {
     }
   };
 
-  // `description` is the JSON value, `where` names it in messages.
+  // `description` is the JSON value; `where` names it in messages.
   static absl::StatusOr<std::unique_ptr<const Decoder>> FromJson(const nlohmann::json& description,
                                                                  absl::string_view where);
 
-  // What the stages at the head make of a token (well-formed UTF-8); bytes, for ByteLevel.
+  // The result of the leading stages for a token (well-formed UTF-8); for ByteLevel, bytes.
   std::string Token(absl::string_view token) const;
 
-  // The text of tokens that went through Token one by one.
+  // The text of tokens that Token has processed.
   std::string Join(Pieces tokens) const;
 
   class Stage;
@@ -68,8 +70,8 @@ class Decoder {
   absl::Status Append(const nlohmann::json& description, const std::string& where);
 
   std::vector<std::unique_ptr<const Stage>> stages_;
-  double growth_ = 1.0;  // of all stages
-  size_t head_ = 0;      // stages before this one see each token by itself
+  double growth_ = 1.0;  // product over all stages
+  size_t head_ = 0;      // number of leading stages that process each token separately
 };
 
 }  // namespace moonring::data

@@ -1,8 +1,8 @@
-// The switches of Metaspace, the pre-tokenizer and the decoder of a tokenizer.json: how
-// sentencepiece's way with spaces is written there.
+// The options of Metaspace, in the pre-tokenizer and the decoder of a tokenizer.json, which
+// reproduces sentencepiece's handling of spaces.
 //
-// {replacement, prepend_scheme: first | always | never, split}; before prepend_scheme there was
-// add_prefix_space, which may only confirm it now.
+// {replacement, prepend_scheme: first | always | never, split}. Older files have add_prefix_space
+// instead; if both are present, they must agree.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_METASPACE_FIELDS_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_METASPACE_FIELDS_H_
 
@@ -17,7 +17,7 @@ namespace moonring::data {
 
 struct MetaspaceFields {
   enum class Prepend { kFirst, kAlways, kNever };
-  std::string replacement;  // one character, U+2581 as a rule: stands for a space
+  std::string replacement;  // one character that represents a space, usually U+2581
   Prepend prepend = Prepend::kAlways;
   bool split = true;
 };

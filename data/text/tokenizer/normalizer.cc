@@ -24,10 +24,10 @@ class Normalizer::Stage {
   virtual ~Stage() = default;
   virtual bool Keeps(absl::string_view text) const {
     return false;
-  }  // whether Rewrite would change nothing, where that is seen cheaply
-  // Throws std::runtime_error where it makes more than `most` bytes.
+  }  // whether Rewrite would change nothing, if this is cheap to see
+  // Throws std::runtime_error if the result has more than `most` bytes.
   virtual std::string Rewrite(absl::string_view text, size_t most) const = 0;
-  virtual double Growth() const { return 1.0; }  // data/text/regex/replacement.h
+  virtual double Growth() const { return 1.0; }  // see data/text/regex/replacement.h
 };
 
 namespace {
@@ -36,8 +36,8 @@ int CombiningClass(char32_t c) {
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
 }
 
-// `text` with long runs of marks in the order that normal forms put them in. utf8proc sorts them by
-// exchanging neighbours: a run of a hundred thousand takes it minutes.
+// Sorts long runs of combining marks in `text` into canonical order. utf8proc would sort them by
+// exchanging neighbours, which takes minutes for a run of a hundred thousand.
 std::string WithSortedMarks(absl::string_view text) {
   constexpr size_t kLongRun = 64;
   std::string out;
@@ -82,7 +82,7 @@ utf8proc_category_t CategoryOf(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-// rewrite(code point, out) appends what stands for it.
+// Calls rewrite(code point, out), which appends the replacement, for each code point.
 template <typename RewriteOne>
 std::string RewriteEach(absl::string_view text, RewriteOne rewrite) {
   std::string out;
@@ -91,9 +91,10 @@ std::string RewriteEach(absl::string_view text, RewriteOne rewrite) {
   return out;
 }
 
-// Character by character, without regard to neighbours (no final sigma).
+// Lowercases each character independently of its neighbours (no final sigma).
 void AppendLowercase(char32_t c, std::string& out) {
-  constexpr char32_t kCapitalIWithDot = 0x130;  // the only one whose lower case is two code points
+  // the only character whose lower case has two code points
+  constexpr char32_t kCapitalIWithDot = 0x130;
   if (c == kCapitalIWithDot) {
     out.append("i\u0307");
   } else {
@@ -103,8 +104,7 @@ void AppendLowercase(char32_t c, std::string& out) {
 
 class NormalFormStage final : public Normalizer::Stage {
  public:
-  // Code points below `first_affected` are in this form already, and do not compose with one
-  // another.
+  // Code points below `first_affected` are already in this form and do not compose with each other.
   NormalFormStage(int form, char32_t first_affected)
       : form_(static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form)),
         first_affected_(first_affected) {}
@@ -112,7 +112,7 @@ class NormalFormStage final : public Normalizer::Stage {
   bool Keeps(absl::string_view text) const override {
     for (size_t at = 0; at < text.size();) {
       const char32_t c = NextCodePoint(text, at);
-      // Han and kana without marks, the bulk of what lies above, are in every form.
+      // Unmarked Han and kana, the most frequent of the higher code points, are in every form.
       if (c >= first_affected_ && !(c >= 0x4E00 && c <= 0x9FFF)) return false;
     }
     return true;
@@ -146,7 +146,7 @@ void AppendButMarks(char32_t c, std::string& out) {
     AppendCodePoint(c, out);
 }
 
-// What the normalisation for neural machine translation does with control characters.
+// Normalization of control characters for neural machine translation (sentencepiece's nmt).
 void AppendNmt(char32_t c, std::string& out) {
   const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
                      (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
@@ -205,7 +205,7 @@ class BertStage final : public Normalizer::Stage {
     return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
            category == UTF8PROC_CATEGORY_CO;
   }
-  static bool IsChinese(char32_t c) {  // BERT's blocks
+  static bool IsChinese(char32_t c) {  // blocks used by BERT
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
            (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
            (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
@@ -236,7 +236,7 @@ class PrecompiledStage final : public Normalizer::Stage {
     absl::StrAppend(&out, piece);
   }
 
-  // Both append what the beginning of `text` becomes, and return the size of that beginning.
+  // Both functions append the replacement of a prefix of `text`, and return the size of the prefix.
   size_t AppendLongest(absl::string_view text, std::string& out, size_t most) const {
     if (const auto match = map_.Find(text, CharactersMap::Prefer::kLongest)) {
       Append(match->replacement, out, most);
@@ -407,7 +407,7 @@ absl::string_view Normalizer::Normalize(absl::string_view text, std::string& sto
   for (const auto& stage : stages_) {
     if (stage->Keeps(text)) continue;
     storage = stage->Rewrite(
-        text, most);  // `text` may be the old storage: it is read before it is replaced
+        text, most);  // `text` may point into the old storage, which is replaced after it is read
     CheckRewritten(storage.size(), most);
     text = storage;
   }

@@ -18,7 +18,7 @@ namespace moonring::data {
 
 class PreTokenizer::Stage {
  public:
-  // A part, and whether it is at the beginning of the piece.
+  // Receives a part, and whether it is at the beginning of the piece.
   using VisitPart = absl::FunctionRef<void(absl::string_view part, bool first)>;
   virtual ~Stage() = default;
   virtual void Split(absl::string_view piece, bool begins_text,
@@ -35,7 +35,7 @@ constexpr absl::string_view kWordOrNeither =
 
 constexpr absl::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
 
-// What becomes of a match: a piece of its own, nothing, or one with a neighbour.
+// What happens to a match: it becomes a separate piece, is removed, or is merged with a neighbour.
 enum class Behavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 absl::StatusOr<Behavior> BehaviorField(const nlohmann::json& object, absl::string_view where) {
@@ -53,7 +53,8 @@ absl::StatusOr<Behavior> BehaviorField(const nlohmann::json& object, absl::strin
       absl::StrCat(where, ": behavior \"", name, "\" is not supported"));
 }
 
-// Pieces come in order and touch one another, so joining two is taking the span of both.
+// Splits at the matches of a pattern. Pieces are adjacent and in order, so joining two means taking
+// the span of both.
 class PatternStage final : public PreTokenizer::Stage {
  public:
   PatternStage(std::shared_ptr<const Regex> pattern, Behavior behavior, bool invert)
@@ -70,8 +71,8 @@ class PatternStage final : public PreTokenizer::Stage {
         if (match == invert_) visit(part);
       });
     }
-    absl::string_view held;   // waits for what may join it
-    bool held_match = false;  // what the last part of `held` was
+    absl::string_view held;   // a piece that the next part may be joined to
+    bool held_match = false;  // whether the last part of `held` was a match
     bool holds = false;
     pattern_->Split(piece, [&](absl::string_view part, bool matched) {
       const bool match = matched != invert_;
@@ -149,7 +150,7 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(
   return std::make_unique<PatternStage>(std::move(regex), behavior, invert);
 }
 
-// All types but BertPreTokenizer, ByteLevel and Sequence.
+// Makes a stage of any type but BertPreTokenizer, ByteLevel and Sequence.
 absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakePreTokenizerStage(
     absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Split") return MakeSplitStage(description, where);
@@ -197,7 +198,7 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer>> PreTokenizer::FromJson(
 
 absl::Status PreTokenizer::Append(const nlohmann::json& description,
                                   std::optional<bool> add_prefix_space, const std::string& where) {
-  if (stages_.size() >= kMostStages)  // each runs within the one before it, on the same stack
+  if (stages_.size() >= kMostStages)  // stages are nested calls and share the stack
     return absl::UnimplementedError(
         absl::StrCat(where, ": more than ", kMostStages, " pre-tokenizers are not supported"));
   ASSIGN_OR_RETURN(const std::string name, StringField(description, "type", where));

@@ -1,25 +1,27 @@
-// Cuts a text into words, the pieces that a model encodes one by one: the "pre_tokenizer" of a
-// tokenizer.json.
+// The "pre_tokenizer" of a tokenizer.json: splits a text into words, which the model encodes
+// separately.
 //
-// A pre-tokenizer is a chain of stages, each cutting every piece of the one before it and seeing
-// nothing around that piece; null is the empty chain, whose one word is the text. Types:
-//   ByteLevel {add_prefix_space, use_regex}       must come last; GPT-2's pattern unless use_regex
-//                                                 is false
-//   Metaspace {replacement, prepend_scheme, split}   spaces become `replacement` (U+2581); one more
-//                                                 stands before each piece that begins with none
-//                                                 (always), before the text's own beginning (first)
-//                                                 or nowhere (never); cut before each
+// A pre-tokenizer is a chain of stages. Each stage splits every piece of the previous stage,
+// without knowledge of the text around the piece. Null is the empty chain: the text is one word.
+// Types:
+//   ByteLevel {add_prefix_space, use_regex}       must be the last stage; GPT-2's pattern unless
+//                                                 use_regex is false
+//   Metaspace {replacement, prepend_scheme, split}   spaces become `replacement` (U+2581); it is
+//                                                 prepended to each piece that does not begin with
+//                                                 it (always), only at the text's beginning (first)
+//                                                 or not at all (never); pieces are split before
+//                                                 each of them
 //   Split {pattern: {Regex | String}, behavior, invert}, CharDelimiterSplit {delimiter}, Digits
 //       {individual_digits}, Punctuation {behavior}
 //   Whitespace, WhitespaceSplit, BertPreTokenizer (WhitespaceSplit, then Punctuation)
 //   Sequence {pretokenizers}
-// Known difference: punctuation is what Unicode 14 says; the tokenizers library has a table of
-// Unicode 8. ByteLevel passes the bytes themselves on (not their letters in GPT-2's alphabet), and
-// says so: BPE must take them as such (data/text/tokenizer/bpe.h).
+// Known difference: punctuation is that of Unicode 14; the tokenizers library has a table of
+// Unicode 8. ByteLevel passes on bytes (not their letters in GPT-2's alphabet), and byte_level() is
+// then true: BPE must process them as bytes (data/text/tokenizer/bpe.h).
 //
-// Cost: linear in the text for the patterns in use; no copy but by Metaspace and where a prefix
-// space is added. Thread-safe. Fails: UNIMPLEMENTED naming the place and type of what is not known,
-// INVALID_ARGUMENT on wrong fields and patterns.
+// Cost: linear in the text for the patterns in use; nothing is copied except by Metaspace and for
+// an added prefix space. Thread-safe. Errors: UNIMPLEMENTED with the position and type of
+// unsupported stages, INVALID_ARGUMENT for wrong fields and patterns.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_PRE_TOKENIZER_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_PRE_TOKENIZER_H_
 
@@ -41,15 +43,16 @@ class PreTokenizer {
  public:
   using Visit = absl::FunctionRef<void(absl::string_view piece)>;
 
-  // `description` is the JSON value, `where` names it in messages. `add_prefix_space` replaces that
-  // of a ByteLevel that stands alone, as Transformers does by tokenizer_config.json.
+  // `description` is the JSON value; `where` names it in messages. `add_prefix_space` replaces that
+  // of a ByteLevel that is the only stage, as Transformers does with the value in
+  // tokenizer_config.json.
   static absl::StatusOr<std::unique_ptr<const PreTokenizer>> FromJson(
       const nlohmann::json& description, std::optional<bool> add_prefix_space,
       absl::string_view where);
 
   // Visits the words of `text` (well-formed UTF-8) from left to right; none is empty. A piece is
-  // valid during its visit. `begins_text`: whether `text` is the beginning of what is encoded, not
-  // a part behind an added token.
+  // valid only during its visit. `begins_text`: whether `text` is at the beginning of the encoded
+  // text, and not after an added token.
   void Split(absl::string_view text, bool begins_text, Visit visit) const;
 
   bool byte_level() const { return byte_level_; }

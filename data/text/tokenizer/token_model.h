@@ -1,5 +1,6 @@
-// What turns a word into tokens: the "model" of a tokenizer.json. BPE (data/text/tokenizer/bpe.h),
-// Unigram (data/text/tokenizer/unigram.h), WordPiece (data/text/tokenizer/word_piece.h).
+// The "model" of a tokenizer.json: converts a word to tokens. Implementations: BPE
+// (data/text/tokenizer/bpe.h), Unigram (data/text/tokenizer/unigram.h), WordPiece
+// (data/text/tokenizer/word_piece.h).
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_TOKEN_MODEL_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_TOKEN_MODEL_H_
 
@@ -18,19 +19,18 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
 
-  // What one thread at a time encodes with. Belongs to one model.
+  // Buffers for encoding, used by one thread at a time, for one model only.
   class Workspace {
    public:
     virtual ~Workspace() = default;
   };
   virtual std::unique_ptr<Workspace> NewWorkspace() const = 0;
 
-  // Appends the ids of `word`'s tokens. `word` is well-formed UTF-8, except where the model takes
-  // bytes.
+  // Appends the token ids of `word`, which must be well-formed UTF-8 unless the model takes bytes.
   virtual void Encode(absl::string_view word, Workspace& workspace,
                       std::vector<int32_t>& ids) const = 0;
 
-  // Whether a byte-level word comes as its bytes, not as letters of GPT-2's alphabet.
+  // Whether byte-level words are passed as bytes instead of letters of GPT-2's alphabet.
   virtual bool takes_bytes() const { return false; }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }

@@ -20,13 +20,13 @@ constexpr int32_t kUnreached = -1;
 }  // namespace
 
 struct Unigram::Workspace final : TokenModel::Workspace {
-  struct End {  // of the best way up to a place
+  struct End {  // best segmentation that ends at an index
     double sum = 0;
-    int32_t begin = kUnreached;  // of its last piece
+    int32_t begin = kUnreached;  // start of its last piece
     int32_t id = -1;
   };
   std::vector<End> ends;
-  std::vector<int32_t> path;  // where pieces end, from the last to the first
+  std::vector<int32_t> path;  // end indices of pieces, from the last to the first
   WordMemory memory;
 };
 
@@ -119,7 +119,8 @@ void Unigram::AppendTokens(absl::string_view word, Workspace& workspace,
     if (id != unknown_) {
       ids.push_back(id);
       unknown_begin = end;
-    } else if (left == 1 || ends[path[left - 2]].id != unknown_) {  // the last of a run
+      // the last one of a run of unknown characters
+    } else if (left == 1 || ends[path[left - 2]].id != unknown_) {
       AppendUnknown(word.substr(unknown_begin, end - unknown_begin), ids);
       unknown_begin = end;
     }

@@ -1,21 +1,21 @@
-// The Unigram model (Kudo 2018, arXiv 1804.10959): of all ways to cut a word into pieces of the
-// vocabulary, the one whose scores (log-probabilities) have the largest sum, by Viterbi's
-// algorithm.
+// The Unigram model (Kudo 2018, arXiv 1804.10959): of all segmentations of a word into pieces of
+// the vocabulary, finds the one with the largest sum of scores (log-probabilities), with the
+// Viterbi algorithm.
 //
 //   best(0) = 0,  best(j) = max over pieces w = word[i, j) of best(i) + score(w)
 //
-// A character that is no piece by itself may be passed over as unknown, at 10 less than the lowest
-// score. Neighbouring unknown ones are one token: that of their joined text where there is one,
-// else with byte_fallback the tokens <0x00> to <0xFF> of its bytes where the vocabulary has all of
-// these, else `unknown`, or nothing where none is named (the tokenizers library then raises an
-// error).
-// Of equal sums the one found first stays: pieces are tried by their beginning, then by their
-// length. Sums are rounded as the peer's are, since that settles which of two orders of the same
-// pieces wins: to fp64 (tokenizers' encode_optimized) or to fp32 (sentencepiece).
+// A character that is not a piece can be treated as unknown, with the lowest score - 10. Adjacent
+// unknown characters become one token: that of their joined text if it exists; otherwise with
+// byte_fallback the tokens <0x00> to <0xFF> of its bytes if the vocabulary has all of them;
+// otherwise `unknown`, or nothing if no unknown token is given (the tokenizers library then raises
+// an error). Of equal sums, the first one found is used: pieces are tried in order of their begin,
+// then of their length. Sums are rounded as in the reference implementation, because rounding
+// decides between two orders of the same pieces: fp64 (encode_optimized of tokenizers) or fp32
+// (sentencepiece).
 //
-// Cost: linear in the word times the longest piece; a word seen before is a look-up. Memory: 16
-// bytes a byte of the longest word. Create fails with INVALID_ARGUMENT on a score that is not
-// finite, and an unknown id that is not in the vocabulary.
+// Cost: word length times the longest piece; repeated words are looked up in a cache. Memory: 16
+// bytes per byte of the longest word. Create fails with INVALID_ARGUMENT for a non-finite score and
+// for an unknown id outside the vocabulary.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_UNIGRAM_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_UNIGRAM_H_
 
@@ -36,12 +36,12 @@ namespace moonring::data {
 struct UnigramPiece {
   absl::string_view text;
   double score = 0;
-  bool in_texts = true;  // whether a word may be cut into it
+  bool in_texts = true;  // whether segmentations may use it
 };
 
 struct UnigramOptions {
-  std::vector<UnigramPiece> pieces;  // by id. The texts are read by Create only; one that comes
-                                     // again has its last id and score
+  // by id; views are used by Create only. A repeated text has its last id and score
+  std::vector<UnigramPiece> pieces;
   std::optional<int64_t> unknown;
   bool byte_fallback = false;
   bool fp32_sums = false;
@@ -68,7 +68,7 @@ class Unigram final : public TokenModel {
 
   ByteTrie trie_;
   std::vector<double> scores_;
-  std::array<int32_t, 256> byte_tokens_{};  // -1 where there is none, or no byte_fallback
+  std::array<int32_t, 256> byte_tokens_{};  // -1: none, or no byte_fallback
   int32_t unknown_ = -1;
   double unknown_score_ = 0;
   bool fp32_sums_ = false;

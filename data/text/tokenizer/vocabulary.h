@@ -1,7 +1,7 @@
-// The tokens of a model and their ids, both ways.
+// The tokens of a model by id, and ids by token.
 //
-// Ids may come in any order and leave gaps, of a million ids or so in all (LargestId): a table of
-// all of them is kept. Memory: twice the text.
+// Ids may be added in any order and may have gaps, up to about a million missing ids in total
+// (LargestId), because a table of all ids is kept. Memory: twice the size of the texts.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_VOCABULARY_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_VOCABULARY_H_
 
@@ -19,41 +19,39 @@
 namespace moonring::data {
 
 // INVALID_ARGUMENT, with `where`, for a token of more than a thousand bytes: models and searches
-// that compare tokens with a text at each of its bytes could take all of them each time. (Those in
-// use have no more than some hundred.)
+// that compare tokens with a text at each byte would otherwise take too long. (Tokens in use have
+// at most a few hundred bytes.)
 absl::Status CheckTokenSize(absl::string_view token, absl::string_view where);
 
 class Vocabulary {
  public:
   enum class Repeats {
     kRefused,
-    kLastCounts,  // a text may come again: its id is the last one, and each of its ids has that
-                  // text
+    // a text may be repeated: its id is the last one, and all its ids map to that text
+    kLastCounts,
   };
 
-  // Where there are so many tokens: a file that names few of them must not ask for a table of all
-  // numbers.
+  // The largest allowed id for this number of tokens; prevents a small file from requesting a huge
+  // table.
   static int64_t LargestId(size_t tokens);
 
-  // Before any is added.
+  // Must be called before any token is added.
   void Reserve(size_t tokens) {
     ids_.reserve(tokens);
     largest_id_ = LargestId(tokens);
   }
 
-  // INVALID_ARGUMENT where the id is out of range or taken, or the token comes again and may not.
+  // INVALID_ARGUMENT if the id is out of range or taken, or if a repeated token is not allowed.
   absl::Status Add(absl::string_view token, int64_t id, Repeats repeats = Repeats::kRefused);
 
-  int64_t size() const { return size_; }  // tokens
-  int32_t end_id() const {
-    return static_cast<int32_t>(tokens_.size());
-  }  // one more than the largest id
+  int64_t size() const { return size_; }                                   // number of tokens
+  int32_t end_id() const { return static_cast<int32_t>(tokens_.size()); }  // largest id + 1
   std::optional<int32_t> IdOf(absl::string_view token) const;
-  const std::string* TokenOf(int32_t id) const;  // null where no token has that id
+  const std::string* TokenOf(int32_t id) const;  // null if no token has that id
   const absl::flat_hash_map<std::string, int32_t>& ids() const { return ids_; }
 
-  // The ids of <0x00> to <0xFF>, which stand for single bytes (sentencepiece's byte fallback); -1
-  // where there is none.
+  // The ids of <0x00> to <0xFF>, which represent single bytes (sentencepiece's byte fallback); -1
+  // for missing ones.
   std::array<int32_t, 256> ByteTokens() const;
 
  private:

@@ -1,8 +1,7 @@
-// The tokens of words that were met before: a text repeats its words, and a look-up is quicker than
-// any model.
+// A cache of the tokens of words: words of a text repeat, and a lookup is faster than any model.
 //
-// Only words of at most 128 bytes are kept, at most 65,536 of them; then it begins again. One
-// thread at a time; belongs to one model.
+// It keeps at most 65,536 words of at most 128 bytes; when full, it is cleared. Not thread-safe;
+// belongs to one model.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_WORD_MEMORY_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_WORD_MEMORY_H_
 
@@ -18,8 +17,8 @@ namespace moonring::data {
 
 class WordMemory {
  public:
-  // Appends the tokens of `word`: those remembered, else what encode(ids) appends, which is
-  // remembered then.
+  // Appends the tokens of `word` from the cache; if it is not there, calls encode(ids), which
+  // appends them, and stores them.
   template <typename Encode>
   void Tokens(absl::string_view word, std::vector<int32_t>& ids, Encode encode) {
     if (word.size() > kLongest) return encode(ids);
@@ -47,7 +46,7 @@ class WordMemory {
     uint32_t begin, size;
   };
 
-  absl::flat_hash_map<std::string, Range> known_;  // a word's tokens lie in ids_
+  absl::flat_hash_map<std::string, Range> known_;  // range of the word's tokens in ids_
   std::vector<int32_t> ids_;
 };
 

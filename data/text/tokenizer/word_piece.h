@@ -1,10 +1,10 @@
-// The WordPiece model (Schuster and Nakajima 2012; BERT's): a word is cut from the left, each time
-// at the end of the longest piece that fits. Pieces that do not begin a word are written behind a
-// prefix ("##"). A word that cannot be cut so, or is too long, becomes the unknown token as a
-// whole.
+// The WordPiece model (Schuster and Nakajima 2012; used in BERT): a word is segmented from the
+// left, each time with the longest matching piece. Pieces that do not begin a word have a prefix
+// ("##") in the vocabulary. A word that cannot be segmented, or is too long, becomes one unknown
+// token.
 //
-// Cost: at most the word's length times the longest piece; a word seen before is a look-up.
-// Create fails with INVALID_ARGUMENT where the unknown token is not in the vocabulary.
+// Cost: at most word length times the longest piece; repeated words are looked up in a cache.
+// Create fails with INVALID_ARGUMENT if the unknown token is not in the vocabulary.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_WORD_PIECE_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_WORD_PIECE_H_
 
@@ -23,10 +23,10 @@ namespace moonring::data {
 
 struct WordPieceOptions {
   std::vector<std::pair<absl::string_view, int64_t>>
-      vocabulary;  // in any order. The texts are read by Create only
+      vocabulary;  // in any order; views are used by Create only
   std::string unknown = "[UNK]";
   std::string continuing_prefix = "##";
-  int64_t longest_word = 100;  // characters
+  int64_t longest_word = 100;  // in characters
 };
 
 class WordPiece final : public TokenModel {
@@ -44,7 +44,8 @@ class WordPiece final : public TokenModel {
   bool Cut(absl::string_view word, std::vector<int32_t>& ids) const;
 
   ByteTrie trie_;
-  int32_t continuing_ = ByteTrie::kNone;  // where pieces within a word begin: behind the prefix
+  // trie node after the prefix, where continuing pieces begin
+  int32_t continuing_ = ByteTrie::kNone;
   int32_t unknown_ = -1;
   int64_t longest_word_ = 0;
 };

@@ -15,11 +15,11 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-// One field of a protobuf message: its number, and its value by wire type.
+// One field of a protobuf message: its number, wire type and value.
 struct Field {
   uint64_t number = 0;
   enum class Wire { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 } wire = Wire::kVarint;
-  uint64_t integer = 0;     // but for kBytes
+  uint64_t integer = 0;     // for all types but kBytes
   absl::string_view bytes;  // for kBytes
 
   bool boolean() const { return integer != 0; }
@@ -30,7 +30,7 @@ class MessageReader {
  public:
   explicit MessageReader(absl::string_view bytes) : bytes_(bytes) {}
 
-  // The next field; nothing at the end, or where the bytes are no message (then malformed() holds).
+  // The next field; nullopt at the end, or if the message is malformed (malformed() is then true).
   std::optional<Field> Next() {
     if (bytes_.empty() || malformed_) return std::nullopt;
     Field field;
@@ -95,7 +95,7 @@ class MessageReader {
   bool malformed_ = false;
 };
 
-// on_field(field) for each field of the message; whether it is one.
+// Calls on_field(field) for each field of the message. Returns false if it is malformed.
 template <typename OnField>
 bool ForEachField(absl::string_view message, OnField on_field) {
   MessageReader reader(message);
@@ -111,7 +111,7 @@ bool ReadPiece(absl::string_view message, SentencePieceModel::Piece& piece) {
   });
 }
 
-// The trainer's settings that say how the model encodes.
+// The training settings that affect encoding.
 struct TrainerSpec {
   uint64_t model_type = 1;
   bool space_as_suffix = false;

@@ -1,14 +1,13 @@
-// A sentencepiece model file (tokenizer.model, spiece.model): a protobuf ModelProto, of which the
-// fields below are read and all others passed over.
+// A sentencepiece model file (tokenizer.model, spiece.model): a protobuf ModelProto. Only the
+// fields below are read.
 //
-// The wire format is read here, not by a protobuf library: the fields are few, and a library would
-// bring 3 MB and a code generator into the host for them.
+// The wire format is parsed here and not by a protobuf library, which would add 3 MB and a code
+// generator for a few fields.
 //
-// Parse fails with INVALID_ARGUMENT (naming `where`) on what is no such message, a text that is not
-// UTF-8, a score that is not finite, no unknown piece or two; UNIMPLEMENTED for the word and
-// character models, unused pieces, and spaces at the ends of words (treat_whitespace_as_suffix).
-// Cost: linear; what a length announces is compared with what there is before anything is
-// allocated.
+// Parse fails with INVALID_ARGUMENT (naming `where`) for a malformed message, a text that is not
+// UTF-8, a non-finite score, no unknown piece or two; with UNIMPLEMENTED for word and character
+// models, unused pieces, and treat_whitespace_as_suffix. Cost: linear; lengths in the file are
+// checked against the remaining bytes before anything is allocated.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_SENTENCEPIECE_MODEL_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_SENTENCEPIECE_MODEL_H_
 
@@ -40,12 +39,12 @@ struct SentencePieceModel {
   static absl::StatusOr<SentencePieceModel> Parse(absl::string_view bytes, absl::string_view where);
 
   std::vector<Piece> pieces;  // by id
-  int32_t unknown = 0;        // the id of the piece of that type
+  int32_t unknown = 0;        // id of the unknown piece
   Kind kind = Kind::kUnigram;
   bool byte_fallback = false;
-  int64_t bos = 1, eos = 2, pad = -1;  // negative where there is none
+  int64_t bos = 1, eos = 2, pad = -1;  // negative if there is none
 
-  // How texts are normalised.
+  // Settings of normalization.
   std::string characters_map;  // data/text/tokenizer/characters_map.h; may be empty
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;

@@ -1,17 +1,17 @@
-// A sentencepiece model as the parts of a tokenizer, so that texts get the ids that sentencepiece's
-// own encoder gives them.
+// Converts a sentencepiece model to the components of a tokenizer that produces the same ids as
+// sentencepiece's encoder.
 //
-//   normalizer      the map of characters (longest match), runs of spaces
+//   normalizer      the character map (longest match), merging of spaces
 //                   (remove_extra_whitespaces), a space before the text (add_dummy_prefix), U+2581
 //                   for spaces
-//   added tokens    control and unknown pieces, special, looked for in the text itself;
-//                   user-defined ones in the normalised text. What lies between special tokens is a
-//                   text of its own to sentencepiece, as in Transformers
+//   added tokens    control and unknown pieces are special and are matched in the raw text;
+//                   user-defined ones in the normalized text. The text between special tokens is
+//                   encoded separately, as in Transformers
 //   model           Unigram with sums in fp32, or BPE ranked by the pieces' scores
-//   decoder         spaces, bytes; without the first space where encoding puts one, without all
-//                   leading ones where it removes them
+//   decoder         spaces and bytes; removes the first space if encoding adds one, and all leading
+//                   spaces if encoding removes them
 //
-// Known differences from sentencepiece: the map of characters sees user-defined pieces too.
+// Known difference from sentencepiece: the character map is also applied to user-defined pieces.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_SENTENCEPIECE_TOKENIZER_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_SENTENCEPIECE_TOKENIZER_H_
 
@@ -30,8 +30,8 @@
 namespace moonring::data {
 
 // "normalizer", "pre_tokenizer" and "decoder", as in a tokenizer.json. `prefix_each_part`: whether
-// the space stands before each part between special tokens (what Transformers calls legacy), or
-// before the text's own beginning only.
+// a space is added before each part between special tokens (Transformers' legacy), or only at the
+// beginning of the text.
 nlohmann::json SentencePieceStages(const SentencePieceModel& model, bool prefix_each_part);
 
 std::vector<std::pair<int32_t, AddedToken>> SentencePieceAddedTokens(

@@ -78,8 +78,8 @@ absl::StatusOr<Tekken> ParseTekken(absl::string_view text, absl::string_view whe
                    IntegerField(*config, "default_num_special_tokens", in_config));
   ASSIGN_OR_RETURN(const json* vocab, ArrayField(document, "vocab", where));
   const int64_t words = size - special;
-  // Special tokens that are not listed are made of their number alone, so that a few bytes could
-  // ask for any.
+  // Unlisted special tokens are generated from their count, so a small file could request any
+  // number of them.
   constexpr int64_t kMostIds = int64_t{1} << 24, kMostSpecial = int64_t{1} << 16;
   if (special < 0 || special > kMostSpecial || size > kMostIds || words < 0 ||
       words > static_cast<int64_t>(vocab->size())) {

@@ -1,14 +1,14 @@
-// Mistral's tokenizer files tekken.json: byte-level BPE by ranks, as tiktoken's, with its pattern
-// and its special tokens.
+// Mistral's tokenizer files tekken.json: byte-level BPE by ranks, as in tiktoken, with a pattern
+// and special tokens.
 //
-// The first config.default_num_special_tokens ids are special tokens: those that "special_tokens"
-// lists (from version 7 on), else the known twenty, and <SPECIAL_n> for the rest. Of "vocab" the
-// first config.default_vocab_size less these are taken; a token's id is its rank behind the special
-// ones. Other parts of the file (images, sound) are passed over. Source: mistral-common's
-// documentation of the format.
+// The first config.default_num_special_tokens ids are special tokens: those listed in
+// "special_tokens" (from version 7 on), otherwise the twenty known ones, and <SPECIAL_n> for the
+// rest. The remaining config.default_vocab_size ids are the first entries of "vocab", in rank
+// order. Other sections of the file (images, audio) are ignored. Source: the documentation of
+// mistral-common.
 //
-// Fails with INVALID_ARGUMENT (naming `where`, and the token) on malformed JSON, missing fields,
-// bytes that are no base64, ranks out of order.
+// Fails with INVALID_ARGUMENT (naming `where`, and the token) for malformed JSON, missing fields,
+// invalid base64, or ranks out of order.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TEKKEN_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TEKKEN_H_
 

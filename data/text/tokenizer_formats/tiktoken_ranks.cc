@@ -18,7 +18,7 @@
 namespace moonring::data {
 namespace {
 
-// A line's token and rank.
+// Parses the token and the rank of a line.
 bool ParseLine(absl::string_view line, std::string& token, int64_t& rank) {
   const std::vector<absl::string_view> parts = absl::StrSplit(line, ' ');
   return parts.size() == 2 && !parts[0].empty() && absl::Base64Unescape(parts[0], &token) &&
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<const TokenModel>> TiktokenTokenModel(const Tikto
     last = std::max(last, rank);
   }
   last =
-      std::min(last, Vocabulary::LargestId(ranks.tokens.size()));  // one beyond it is refused below
+      std::min(last, Vocabulary::LargestId(ranks.tokens.size()));  // larger ids are rejected below
   for (int64_t id = 0; id <= last; ++id) options.token_ranks.push_back(static_cast<int32_t>(id));
   ASSIGN_OR_RETURN(auto made, Bpe::Create(options));
   return made;

@@ -1,10 +1,9 @@
-// Rank files of tiktoken: a line a token, its bytes in base64 and its rank, which is its id (Llama
-// 3's tokenizer.model, qwen.tiktoken, cl100k, ...).
+// Rank files of tiktoken: one token per line, its bytes in base64 and its rank, which is its id
+// (Llama 3's tokenizer.model, qwen.tiktoken, cl100k, ...).
 //
-// They hold neither the pattern that cuts texts into words nor the special tokens:
-// data/text/tokenizer_formats/tiktoken_rules.h knows them. Fails with INVALID_ARGUMENT (naming
-// `where` and the line) on what is not base64 and a rank, and on two tokens of one rank or text.
-// Cost: linear.
+// The files contain neither the pattern that splits texts into words nor the special tokens: see
+// data/text/tokenizer_formats/tiktoken_rules.h. Fails with INVALID_ARGUMENT (naming `where` and the
+// line) for a malformed line, and for a duplicate rank or token. Cost: linear.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RANKS_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RANKS_H_
 
@@ -26,11 +25,11 @@ struct TiktokenRanks {
   std::vector<std::pair<std::string, int64_t>> tokens;  // bytes, rank
 };
 
-// Whether `text` begins as such a file does.
+// Whether `text` begins like a rank file.
 bool LooksLikeTiktokenRanks(absl::string_view text);
 
-// Byte-level BPE: of all neighbours that join to a token, those of the lowest rank are joined
-// first; a word that is a token is that token.
+// Byte-level BPE: repeatedly merges the adjacent pair whose concatenation is the token of the
+// lowest rank. A word that is a token itself is encoded as that token.
 absl::StatusOr<std::unique_ptr<const TokenModel>> TiktokenTokenModel(const TiktokenRanks& ranks);
 
 }  // namespace moonring::data

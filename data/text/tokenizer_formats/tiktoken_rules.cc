@@ -19,7 +19,7 @@ constexpr const char* kLlama3Pattern =
 constexpr const char* kQwenPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-// White space at the end of a text is one word, line ends or not.
+// White space at the end of a text, including line ends, is one word.
 constexpr const char* kCl100kPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| )"
     R"(?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -37,7 +37,8 @@ constexpr const char* kQwen36Pattern =
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-// Consecutive ids from `first` on: the names, then STEM0|>, STEM1|>, ... up to `end`.
+// Special tokens with consecutive ids from `first` on: the names, then STEM0|>, STEM1|>, ... up to
+// `end`.
 SpecialTokens Consecutive(int32_t first, std::vector<std::string> names,
                           const std::string& stem = "", int32_t numbered_from = 0,
                           int32_t end = 0) {
@@ -50,7 +51,7 @@ SpecialTokens Consecutive(int32_t first, std::vector<std::string> names,
 }
 
 SpecialTokens
-Llama3Tokens() {  // of Llama 3.1 and later; 3 has reserved ones for three of these names
+Llama3Tokens() {  // for Llama 3.1 and later; in Llama 3, three of these names are reserved tokens
   const std::string reserved = "<|reserved_special_token_";
   return Consecutive(128000,
                      {"<|begin_of_text|>", "<|end_of_text|>", reserved + "0|>", reserved + "1|>",
@@ -59,8 +60,8 @@ Llama3Tokens() {  // of Llama 3.1 and later; 3 has reserved ones for three of th
                      reserved, /*numbered_from=*/3, /*end=*/128256);
 }
 
-// Three parts of 2048 ids, each with names and reserved ones that are numbered as if the names were
-// not there, and a fourth of reserved ones.
+// Three sections of 2048 ids, each with names followed by reserved tokens, which are numbered
+// independently of the names, and a fourth section of reserved tokens.
 SpecialTokens Llama4Tokens() {
   SpecialTokens tokens =
       Consecutive(200000, {"<|begin_of_text|>", "<|end_of_text|>", "<|fim_prefix|>",
@@ -211,8 +212,8 @@ absl::StatusOr<TiktokenRule> FindTiktokenRule(const TiktokenRanks& ranks, absl::
   }
   return absl::UnimplementedError(
       absl::StrCat(where, ": ranks of ", ranks.tokens.size(),
-                   " tokens: how they cut texts is known of files with ", known,
-                   " tokens only; a tokenizer.json beside it would say"));
+                   " tokens: how they split texts is only known for files with ", known,
+                   " tokens; use a model folder that has a tokenizer.json"));
 }
 
 json TiktokenStages(const TiktokenRule& rule) {

@@ -1,8 +1,8 @@
-// What a rank file of tiktoken leaves out: the pattern that cuts texts into words, and the special
-// tokens.
+// The data that tiktoken's rank files lack: the pattern that splits texts into words, and the
+// special tokens.
 //
-// Known of the files in use, which are told apart by their number of tokens; of any other the
-// number and the known ones are named, UNIMPLEMENTED.
+// Known for the rank files in use, which are identified by their number of tokens. For any other
+// number: UNIMPLEMENTED, with a list of the known ones.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
 
@@ -21,8 +21,8 @@ namespace moonring::data {
 
 struct TiktokenRule {
   std::string name;
-  std::string pattern;  // GPT-2's where it is empty
-  bool nfc = false;     // texts are brought to NFC first
+  std::string pattern;  // empty: GPT-2's
+  bool nfc = false;     // normalize texts to NFC first
   std::vector<std::pair<std::string, int32_t>> special_tokens;
   std::string bos, eos;  // bos may be empty
 };

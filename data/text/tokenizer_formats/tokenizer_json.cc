@@ -58,7 +58,7 @@ Made WithPlace(absl::StatusOr<std::unique_ptr<const Model>> made, absl::string_v
   return std::unique_ptr<const TokenModel>(*std::move(made));
 }
 
-// "vocab": {token: id}. Views of the document.
+// "vocab": {token: id}. The views point into the document.
 absl::StatusOr<std::vector<std::pair<absl::string_view, int64_t>>> VocabularyField(
     const json& model, absl::string_view where) {
   ASSIGN_OR_RETURN(const json* object, ObjectField(model, "vocab", where));
@@ -96,9 +96,10 @@ Made BpeFromJson(const json& model, bool byte_level, absl::string_view where) {
   return WithPlace(Bpe::Create(options), where);
 }
 
-// The tokenizers library reads a number as its digits, an integer, over a power of ten, both as
-// doubles, which is at times the neighbour of the double that was written. Scores of pieces are
-// read so too: it decides which of two orders of the same pieces has the larger sum.
+// Parses a number like the tokenizers library: its digits as an integer, divided by a power of ten,
+// both as doubles. The result can differ from the correctly rounded double by one ulp. Scores must
+// be read this way, because they decide which of two segmentations with the same pieces has the
+// larger sum.
 double AsTheLibraryReads(double value) {
   constexpr int kLargestExactPower = 22;
   char text[32];

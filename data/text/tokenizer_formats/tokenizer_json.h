@@ -1,5 +1,5 @@
-// The parts of a tokenizer.json that are plain data: the model, the added tokens. `where` names the
-// part in messages.
+// Parses the sections of a tokenizer.json that are plain data: the model and the added tokens.
+// `where` names the section in messages.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TOKENIZER_JSON_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TOKENIZER_JSON_H_
 
@@ -16,21 +16,21 @@
 
 namespace moonring::data {
 
-// Of "model"; for old files that leave it out, what its fields are those of. UNIMPLEMENTED, by
-// name, where it is none of BPE, Unigram and WordPiece.
+// The type in "model"; in old files without one, it is inferred from the fields. UNIMPLEMENTED,
+// with the name, if it is not BPE, Unigram or WordPiece.
 absl::StatusOr<std::string> ModelTypeOf(const nlohmann::json& model, absl::string_view where);
 
-// "model". BPE takes bytes where `byte_level` (the pre-tokenizer gives them); its merges come as "a
-// b" or ["a", "b"]. Switches that change the ids and are not known are refused by name.
+// Reads "model". With `byte_level` (from the pre-tokenizer), BPE works on bytes. Merges are "a b"
+// or ["a", "b"]. Unknown options that change the ids are errors that name them.
 absl::StatusOr<std::unique_ptr<const TokenModel>> ModelFromJson(const nlohmann::json& model,
                                                                 bool byte_level,
                                                                 absl::string_view where);
 
-// {"content": ..., "lstrip": ..., ...}, or a string, which is special.
+// Reads {"content": ..., "lstrip": ..., ...}, or a string, which is a special token.
 absl::StatusOr<AddedToken> AddedTokenFromJson(const nlohmann::json& token, absl::string_view where);
 
-// merges.txt (or vocab.bpe) as the array of a tokenizer.json: a line a merge, the first may be
-// "#version: ...".
+// Converts merges.txt (or vocab.bpe) to the array of a tokenizer.json: one merge per line; the
+// first line may be "#version: ...".
 nlohmann::json MergesFromText(absl::string_view merges_txt);
 
 }  // namespace moonring::data

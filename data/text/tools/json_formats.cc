@@ -12,7 +12,7 @@ std::string Call(const ToolCall& call, const char* arguments) {
   return PythonJson({{"name", call.name}, {arguments, call.arguments}});
 }
 
-// Each tool wrapped, on a line of its own.
+// Each tool in its wrapped form, on its own line.
 std::string WrappedLines(const OrderedJson& tools) {
   std::string lines;
   for (const OrderedJson& tool : tools)
@@ -135,8 +135,8 @@ absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls) {
     RETURN_IF_ERROR(CheckArguments(call));
     std::vector<std::string> arguments;
     for (const auto& item : call.arguments.items()) {
-      const char* quote =
-          item.value().is_string() ? "\"" : "";  // a text as it is, its own quotes too
+      // Strings are not escaped, even if they contain quotes.
+      const char* quote = item.value().is_string() ? "\"" : "";
       arguments.push_back(absl::StrCat(item.key(), "=", quote, TextOrJson(item.value()), quote));
     }
     written.push_back(absl::StrCat(call.name, "(", absl::StrJoin(arguments, ", "), ")"));

@@ -1,4 +1,5 @@
-// Tool formats whose calls are JSON, or a name and JSON (lfm2's: a Python call with JSON values).
+// Tool formats that write a call as JSON, or as a name and JSON (lfm2: a Python call with JSON
+// values).
 #ifndef MOONRING_DATA_TEXT_TOOLS_JSON_FORMATS_H_
 #define MOONRING_DATA_TEXT_TOOLS_JSON_FORMATS_H_
 
@@ -15,8 +16,8 @@ absl::StatusOr<std::string> DescribeForGlm4(const OrderedJson& tools, const std:
 absl::StatusOr<std::string> CallForGlm4(const std::vector<ToolCall>& calls);
 absl::StatusOr<std::string> DescribeForLfm2(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls);
-absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools,
-                                            const std::string& date);  // calls as Qwen's
+// Calls are written as in Qwen's format.
+absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> DescribeForLlama3(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> CallForLlama3(const std::vector<ToolCall>& calls);
 absl::StatusOr<std::string> DescribeForMiniMax1(const OrderedJson& tools, const std::string& date);

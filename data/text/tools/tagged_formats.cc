@@ -7,8 +7,8 @@
 namespace moonring::data {
 namespace {
 
-// What stands around a call and each of its arguments: begin NAME after_name { key KEY value VALUE
-// after_value } end.
+// The tags around a call and its arguments: begin NAME after_name { key KEY value VALUE after_value
+// } end.
 struct Tags {
   const char *begin, *after_name, *key, *value, *after_value, *end;
 };
@@ -43,7 +43,7 @@ absl::StatusOr<std::string> DescribeForGlm4Moe(const OrderedJson& tools, const s
                       "...\n</tool_call>\n");
 }
 
-// No tag ends a call: as LLaMA-Factory has it.
+// There is no closing tag, as in LLaMA-Factory.
 absl::StatusOr<std::string> CallForGlm4Moe(const std::vector<ToolCall>& calls) {
   return Calls(calls,
                {"\n<tool_call>", "", "\n<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", ""});

@@ -1,4 +1,5 @@
-// Tool formats whose calls are tags, an argument in each: a text as it is, anything else as JSON.
+// Tool formats that write a call as tags, one for each argument: strings verbatim, other values as
+// JSON.
 #ifndef MOONRING_DATA_TEXT_TOOLS_TAGGED_FORMATS_H_
 #define MOONRING_DATA_TEXT_TOOLS_TAGGED_FORMATS_H_
 

@@ -9,10 +9,10 @@
 namespace moonring::data {
 namespace {
 
-// The arguments as an object: parsed where they are a string of JSON, as in OpenAI's format, and
-// again where that holds a string of JSON. An empty string and null are {}.
+// The arguments as a JSON value. A string is parsed as JSON, as in OpenAI's format, repeatedly if
+// the result is a string again. An empty string and null become {}.
 absl::StatusOr<OrderedJson> BareArguments(OrderedJson arguments, const std::string& name) {
-  constexpr int kWrappings = 4;  // more are no slip
+  constexpr int kWrappings = 4;  // more levels are not an accident
   for (int i = 0; i < kWrappings && arguments.is_string(); ++i) {
     const std::string text = arguments.get<std::string>();
     if (absl::StripAsciiWhitespace(text).empty()) return OrderedJson::object();

@@ -1,5 +1,5 @@
-// Calls of tools, and the parts of tools and calls that formats write. All fail with
-// INVALID_ARGUMENT, naming the tool where it has a name.
+// Tool calls, and helpers that tool formats share. All errors are INVALID_ARGUMENT and name the
+// tool if its name is known.
 #ifndef MOONRING_DATA_TEXT_TOOLS_TOOL_CALL_H_
 #define MOONRING_DATA_TEXT_TOOLS_TOOL_CALL_H_
 
@@ -18,20 +18,20 @@ struct ToolCall {
   OrderedJson arguments;
 };
 
-// `text` is a call {"name", "arguments"}, or a list of them. Arguments that are a JSON text are
-// what it says (LLaMA-Factory writes the text, quoted); an empty one, and null, are {}.
+// Parses a call {"name", "arguments"} or a list of them. Arguments that are a string of JSON are
+// parsed (LLaMA-Factory writes the quoted string); an empty string and null are {}.
 absl::StatusOr<std::vector<ToolCall>> ParseToolCalls(absl::string_view text);
 
-// {"type": "function", "function": {...}}, whichever of the two forms the tool has.
+// The tool as {"type": "function", "function": {...}}, from either of the two forms.
 OrderedJson WrappedTool(const OrderedJson& tool);
 
-// The function itself, likewise: an object with a name.
+// The function object, which has a name, from either form.
 absl::StatusOr<const OrderedJson*> BareTool(const OrderedJson& tool);
 
 absl::Status CheckObject(const OrderedJson& value, const std::string& tool, const char* what);
 absl::Status CheckArguments(const ToolCall& call);
 
-// A text as it is, anything else as JSON.
+// A string verbatim, any other value as JSON.
 std::string TextOrJson(const OrderedJson& value);
 
 }  // namespace moonring::data

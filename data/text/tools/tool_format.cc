@@ -11,9 +11,9 @@
 namespace moonring::data {
 namespace {
 
-// Where the models' own templates write a text beside the calls: Llama 3's and Mistral's write the
-// calls alone, Gemma 4's writes the text after the tools' results, GLM-4's as a separate answer.
-// Formats that belong to no single model write it as Qwen's does.
+// `before` and `after` follow the models' own templates. Llama 3's and Mistral's write the calls
+// without text, Gemma 4's writes the text after the tools' results, GLM-4's as a separate answer.
+// Formats that are not specific to one model write it as Qwen's does.
 constexpr ToolFormat kFormats[] = {
     {"default", &DescribeInWords, &CallInWords, "", "\n"},
     {"gemma4", &DescribeForGemma4, &CallForGemma4, nullptr, nullptr},

@@ -1,16 +1,16 @@
-// How a model is told of its tools, and how it calls them, by the name that templates and the key
-// tool_format use; as LLaMA-Factory 0.9.5 writes them.
+// Formats for tool descriptions and tool calls, by the names used in templates and in the key
+// tool_format. The texts are those of LLaMA-Factory 0.9.5.
 //
-//   describe   the tools (JSON objects, at least one) -> what is added to the system text. A tool
-//              is {"name", "description", "parameters"}, or that under "function" beside "type":
-//              "function". `date` is today's: "26 Jul 2024"
-//   call       the calls of one message -> the assistant's text
-//   before, after   what the model's own template puts around a text beside the calls, which stands
-//              before them; without `after` it writes none. (LLaMA-Factory has no such text.)
-//   trims      whether it takes off the white space at that text's ends
+//   describe   formats the tools (JSON objects, at least one); the result is appended to the system
+//              text. A tool is {"name", "description", "parameters"}, or that under "function" next
+//              to "type": "function". `date` is today's: "26 Jul 2024"
+//   call       formats the calls of one message as the assistant's text
+//   before, after   what the model's own template writes around text next to calls, which precedes
+//              the calls; if `after` is null, the text is omitted. (LLaMA-Factory always omits it.)
+//   trims      whether white space at the ends of that text is removed
 //
-// Fail with INVALID_ARGUMENT where a tool or a call lacks what the format writes; the caller adds
-// the place.
+// Both functions fail with INVALID_ARGUMENT if a tool or call lacks a field that the format writes;
+// the caller adds the position.
 #ifndef MOONRING_DATA_TEXT_TOOLS_TOOL_FORMAT_H_
 #define MOONRING_DATA_TEXT_TOOLS_TOOL_FORMAT_H_
 
@@ -32,7 +32,7 @@ struct ToolFormat {
   bool trims = false;
 };
 
-// NOT_FOUND, with the nearest name and the list of all.
+// NOT_FOUND, with the nearest name and a list of all names.
 absl::StatusOr<ToolFormat> FindToolFormat(absl::string_view name);
 
 }  // namespace moonring::data

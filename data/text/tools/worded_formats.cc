@@ -13,13 +13,13 @@
 namespace moonring::data {
 namespace {
 
-// A field as text, "" where there is none.
+// A field as text; "" if it is missing.
 std::string Field(const OrderedJson& object, const char* key) {
   return object.contains(key) ? PythonText(object[key]) : "";
 }
 
-// One parameter: "  - name (type, required): description, should be one of [...], where each item
-// should be type".
+// The line for one parameter: "  - name (type, required): description, should be one of [...],
+// where each item should be type".
 std::string ParameterLine(const std::string& name, const OrderedJson& parameter, bool required) {
   std::vector<std::string> choices;
   for (const OrderedJson& choice : FieldOrNull(parameter, "enum"))
@@ -34,7 +34,7 @@ std::string ParameterLine(const std::string& name, const OrderedJson& parameter,
       "\n");
 }
 
-// {description:..,type:..} and the like, between Gemma 4's own quotes.
+// Appends key:<|"|>text<|"|>; <|"|> is Gemma 4's quotation mark.
 void AppendQuoted(const char* key, const std::string& text, std::vector<std::string>& parts) {
   parts.push_back(absl::StrCat(key, ":<|\"|>", text, "<|\"|>"));
 }
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> GemmaParameters(const OrderedJson& schema, const std
 
 std::string GemmaValue(const OrderedJson& value);
 
-// Keys in the order of their characters.
+// The object's fields, sorted by key.
 std::string GemmaFields(const OrderedJson& object) {
   std::vector<std::pair<std::string, std::string>> fields;
   for (const auto& item : object.items()) fields.emplace_back(item.key(), GemmaValue(item.value()));

@@ -1,4 +1,4 @@
-// Tool formats that write parameters out in words of their own: ReAct's (default) and Gemma 4's.
+// Tool formats with their own notation for parameters: ReAct's (default) and Gemma 4's.
 #ifndef MOONRING_DATA_TEXT_TOOLS_WORDED_FORMATS_H_
 #define MOONRING_DATA_TEXT_TOOLS_WORDED_FORMATS_H_
 

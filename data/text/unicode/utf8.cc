@@ -8,18 +8,18 @@ namespace moonring::data {
 namespace {
 
 struct Part {
-  size_t length;  // of the sequence, or of the maximal malformed part; at least 1
+  size_t length;  // of the sequence, or of the maximal malformed subpart; at least 1
   bool valid;
 };
 
-// Table 3-7 of Unicode: what may follow a lead byte.
+// Reads one sequence by table 3-7 of the Unicode standard (well-formed byte sequences).
 Part ReadSequence(absl::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(at);
   if (lead < 0x80) return {1, true};
   if (lead < 0xC2 || lead > 0xF4) return {1, false};
   const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  uint8_t low = 0x80, high = 0xBF;  // of the second byte
+  uint8_t low = 0x80, high = 0xBF;  // range of the second byte
   if (lead == 0xE0) low = 0xA0;     // overlong
   if (lead == 0xED) high = 0x9F;    // surrogates
   if (lead == 0xF0) low = 0x90;     // overlong
@@ -139,7 +139,7 @@ bool IsWordCharacter(char32_t c) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
       return true;
-    default:  // letters in circles and squares are alphabetic symbols
+    default:  // circled and squared letters are alphabetic symbols
       return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
              (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
              (c >= 0x1F170 && c <= 0x1F189);

@@ -1,8 +1,8 @@
-// UTF-8 by code points. Malformed bytes become U+FFFD, one for each maximal part of a sequence that
-// is cut short or cannot be (Unicode 3.9, as Python's errors="replace" and Rust's from_utf8_lossy
-// do it); overlong forms and surrogates are malformed.
+// UTF-8 by code points. Malformed bytes become U+FFFD, one for each maximal subpart of an
+// ill-formed sequence (Unicode 3.9, as Python's errors="replace" and Rust's from_utf8_lossy);
+// overlong forms and surrogates are malformed.
 //
-// Cost: one pass, eight bytes at a time where the text is ASCII.
+// Cost: one pass, eight bytes at a time for ASCII text.
 #ifndef MOONRING_DATA_TEXT_UNICODE_UTF8_H_
 #define MOONRING_DATA_TEXT_UNICODE_UTF8_H_
 
@@ -14,24 +14,25 @@
 
 namespace moonring::data {
 
-// Bytes before the first malformed one; text.size() where all is well.
+// Number of bytes before the first malformed one; text.size() if there is none.
 size_t ValidUtf8Prefix(absl::string_view text);
 
-// `text` with U+FFFD for what is malformed.
+// `text` with malformed sequences replaced by U+FFFD.
 std::string ReplaceMalformedUtf8(absl::string_view text);
 
-// The code point at text[at], and `at` moved past it. `text` is well-formed and at < text.size().
+// Returns the code point at text[at] and advances `at`. `text` must be well-formed, at <
+// text.size().
 char32_t NextCodePoint(absl::string_view text, size_t& at);
 
-// Where the code point that ends before text[at] begins. `text` is well-formed and at > 0.
+// Index of the code point that ends before text[at]. `text` must be well-formed, at > 0.
 size_t PreviousCodePoint(absl::string_view text, size_t at);
 
 void AppendCodePoint(char32_t code_point, std::string& text);
 
-// Unicode's White_Space.
+// Unicode's White_Space property.
 bool IsWhiteSpace(char32_t code_point);
 
-// Where the white space at an end of a well-formed text begins or ends.
+// Index at which the trailing white space of a well-formed text begins, or its leading one ends.
 size_t BeginOfTrailingSpace(absl::string_view text);
 size_t EndOfLeadingSpace(absl::string_view text);
 

@@ -296,12 +296,13 @@ TEST(MessageFieldsTest, MarksSayWhatIsLearnt) {
                     HasSubstr(absl::StrCat("'conversations'[1]: '", field, "' is ")))
             << other;
     }
-    EXPECT_THAT(Answer(", \"weight\": 0.5", openai),
-                HasSubstr("'weight' is 0.5: a message is learnt (1, true) or it is not (0, false), "
-                          "by no other measure; write one of these"));
+    EXPECT_THAT(
+        Answer(", \"weight\": 0.5", openai),
+        HasSubstr("'weight' is 0.5: a message is trained (1, true) or it is not (0, false); "
+                  "write one of these"));
     EXPECT_EQ(Answer(", \"weight\": 0, \"loss\": false", openai), "a:-x|");
     EXPECT_THAT(Answer(", \"weight\": 0, \"loss\": true", openai),
-                HasSubstr("'weight' and 'loss' are at odds"));
+                HasSubstr("'weight' and 'loss' contradict each other"));
   }
   EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "q", "weight": 1}, )"
                    R"({"from": "gpt", "value": "x", "weight": 0}], "t": "[]"})"),
@@ -340,7 +341,7 @@ TEST(MessageFieldsTest, CallsComeInManyForms) {
 
 TEST(MessageFieldsTest, WhatNothingReadsIsNoted) {
   const auto passed_over = [](const char* field) {
-    return absl::StrCat("with '", field, "' in a message, which is passed over");
+    return absl::StrCat("with '", field, "' in a message, which is ignored");
   };
   for (const bool openai : {true, false}) {
     EXPECT_THAT(NotedOf("", openai), ElementsAre());
@@ -352,18 +353,18 @@ TEST(MessageFieldsTest, WhatNothingReadsIsNoted) {
                 ElementsAre(HasSubstr("'conversations'[1]: 'audio' has an image, a video or sound; "
                                       "models read text alone here")));
     EXPECT_THAT(NotedOf(R"(, "refusal": "No.")", openai),
-                ElementsAre("with a 'refusal' beside an answer's text, which is passed over"));
+                ElementsAre("with a 'refusal' next to an answer's text, which is ignored"));
     EXPECT_EQ(Answer(R"(, "refusal": "No.")", openai, "null"), "a:No.|");
   }
   EXPECT_THAT(NotedOf(R"(, "tool_calls": [{"id": "c", "index": 0, "type": "function", "function": )"
                       R"({"name": "f", "arguments": "{}"}}])"),
-              ElementsAre("with 'id' in a tool call, which is passed over",
-                          "with 'index' in a tool call, which is passed over",
-                          "with the arguments of a call as a JSON text, read as what it says"));
+              ElementsAre("with 'id' in a tool call, which is ignored",
+                          "with 'index' in a tool call, which is ignored",
+                          "with the arguments of a call as a string of JSON, which is parsed"));
   EXPECT_THAT(
       NotedOf(R"(, "tool_calls": [{"name": "f", "arguments": {"a": [{"b": null}]}}])", false),
-      ElementsAre(HasSubstr("with nulls in tool calls or tools, read as if they were not there"),
-                  HasSubstr("learnt as calls (LLaMA-Factory passes over them in this format)")));
+      ElementsAre(HasSubstr("with nulls in tool calls or tools, which are ignored"),
+                  HasSubstr("trained as calls (LLaMA-Factory ignores them in this format)")));
   const auto columns = [](const char* json) {
     return ConvertRow(OrderedJson::parse(json), {}, Stage::kSupervised)->noted;
   };
@@ -372,9 +373,9 @@ TEST(MessageFieldsTest, WhatNothingReadsIsNoted) {
   EXPECT_THAT(
       columns(R"({"instruction": "a", "output": "b", "system": "s", "loss": false})"),
       ElementsAre("with the column 'system', which the description's 'columns' do not name: "
-                  "it is passed over",
+                  "it is ignored",
                   "with the column 'loss', which the description's 'columns' do not name: "
-                  "it is passed over"));
+                  "it is ignored"));
 }
 
 // pandas writes NaN for what is missing; no other number is a text.
@@ -420,9 +421,8 @@ TEST(MessageFieldsTest, TrailingResults) {
             call + "o:3\n</tool_response>\n<tool_response>\n4|=>y=>n tools []");
   EXPECT_EQ(Openai(talk.c_str(), Stage::kPrompts),
             call + "o:3\n</tool_response>\n<tool_response>\n4| tools []");
-  EXPECT_THAT(
-      ConvertOpenai(OrderedJson::parse(talk), Sharegpt(), Stage::kSupervised)->noted,
-      ElementsAre("that end with tools' results which nothing answers: these are left out"));
+  EXPECT_THAT(ConvertOpenai(OrderedJson::parse(talk), Sharegpt(), Stage::kSupervised)->noted,
+              ElementsAre("that end with tool results without an answer, which are dropped"));
 }
 
 // As after Arrow, where every row's objects have the members of all.

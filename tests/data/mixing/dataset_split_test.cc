@@ -62,8 +62,9 @@ TEST(DatasetSplitTest, PartsAsDatasets) {
 
 TEST(DatasetSplitTest, RefusesWhatPartsNothing) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_THAT(SplitRows(11, 0.95, 0),
-              StatusIs(invalid, "val_size 0.95 holds out 11 of 11 rows and leaves none to learn"));
+  EXPECT_THAT(
+      SplitRows(11, 0.95, 0),
+      StatusIs(invalid, "val_size 0.95 holds out 11 of 11 rows and leaves none to train on"));
   EXPECT_THAT(SplitRows(11, 11, 0), StatusIs(invalid, HasSubstr("holds out 11 of 11")));
   for (const double val_size : {1.0, 0.0, -0.5}) {
     EXPECT_THAT(SplitRows(11, val_size, 0),

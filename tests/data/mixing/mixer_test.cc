@@ -75,9 +75,9 @@ TEST(MixerTest, RefusesWhatCannotBeMixed) {
   EXPECT_THAT(error(MixStrategy::kInterleaveUnder, {0.5, 0.5}, -1),
               StatusIs(invalid, HasSubstr("seed must be 0 or more")));
   EXPECT_THAT(error(MixStrategy::kInterleaveOver, {1, 0}),
-              StatusIs(invalid, HasSubstr("a data set of probability 0 never comes to its end")));
+              StatusIs(invalid, HasSubstr("a data set of probability 0 is never exhausted")));
   EXPECT_THAT(error(MixStrategy::kInterleaveOnce, {1, 0}),
-              StatusIs(invalid, HasSubstr("a data set of probability 0 never comes to its end")));
+              StatusIs(invalid, HasSubstr("a data set of probability 0 is never exhausted")));
   EXPECT_EQ(
       Mix({3, 4}, {.strategy = MixStrategy::kInterleaveUnder, .probabilities = {1, 0}})->size(), 3);
   EXPECT_THAT(Mix({3, 0}, {.strategy = MixStrategy::kInterleaveUnder}).status(),
