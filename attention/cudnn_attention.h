@@ -6,14 +6,12 @@
 // (pytorch/pytorch#186142).
 //
 //   inputs   bf16, fp16; head dims that are multiples of 8 up to 256 (128 on GPUs other than
-//   Hopper);
-//            at least two queries and two keys; square causal tiles (the mask is aligned to the top
-//            left), and full tiles unless keys % 128 = 64, where its backward is wrong
+//            Hopper); at least two queries and two keys; square causal tiles (the mask is aligned
+//            to the top left), and full tiles unless keys % 128 = 64, where its backward is wrong
 //            (pytorch#196678). Nothing under deterministic algorithms
 //   results  out in q's dtype; lse fp32 [B, H, Sq, 1] (three dims before LibTorch 2.9)
 //   global   the backward accepts the out and lse of the whole row, over more keys than this
-//   tile's;
-//            PyTorch's context parallelism relies on this too
+//            tile's; PyTorch's context parallelism relies on this too
 //
 // The kernel supports grouped-query attention. LibTorch caches cuDNN's execution plans by shape. A
 // new length costs the building of a plan, so cuDNN is used for few and long documents.

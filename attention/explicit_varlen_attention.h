@@ -7,11 +7,10 @@
 // for all heads.
 //
 //   small tiles   are batched, padded to the longest tile of the batch. Lengths within a batch
-//   differ
-//                 by a factor of 2 at most, so that padding is a bounded share of the products
+//                 differ by a factor of 2 at most, so that padding is a bounded share of the
+//                 products
 //   large tiles   are cut into pieces, each of which is a batch; fully masked pieces are skipped
-//   and
-//                 the results are merged (softmax_merge.h)
+//                 and the results are merged (softmax_merge.h)
 //
 // The query heads of a kv head are rows of one product with its keys, which are not repeated.
 // Memory beyond the results: a batch's scores (three times in the backward), whose limit

@@ -6,8 +6,7 @@
 //   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P; some ranks
 //       may have none;
 //   query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its query heads
-//   and
-//       no others.
+//       and no others.
 //
 // Where a boundary falls inside a group of query heads, both ranks get its kv head; for P > Hk each
 // kv head goes to about P / Hk ranks.

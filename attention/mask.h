@@ -4,9 +4,8 @@
 // Which tokens may attend to which beyond the causal rule: custom masks, described per document.
 //
 //   prefix    all tokens of a document attend to its first p tokens, which thus attend to each
-//   other
-//             in both directions (prefix LM: Raffel et al., arXiv:1910.10683); under a window also
-//             tokens farther away than the window, as with attention sinks (arXiv:2309.17453)
+//             other in both directions (prefix LM: Raffel et al., arXiv:1910.10683); under a window
+//             also tokens farther away than the window, as with attention sinks (arXiv:2309.17453)
 //   parent    a document continues after the first n tokens of another document, its parent: it
 //             attends to these as if they were its own preceding tokens. Several documents may have
 //             one parent, for example answers that share a prompt. A parent may have a parent; then

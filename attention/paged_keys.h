@@ -7,8 +7,7 @@
 // blocks. The caller manages which sequence has which block.
 //
 //   keys    [N, Hk, D, B]    a block's keys are stored by column: the scores of a query against all
-//   of
-//                            them are one pass over contiguous numbers, without sums across a
+//                            of them are one pass over contiguous numbers, without sums across a
 //                            vector
 //   values  [N, Hk, B, Dv]
 //
