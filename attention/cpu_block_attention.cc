@@ -16,7 +16,7 @@ struct ElementOf {
 };
 template <>
 struct ElementOf<at::BFloat16> {
-  using Type = Bf16;  // of the same bits
+  using Type = Bf16;  // the same bits
 };
 
 template <typename Scalar>
@@ -41,7 +41,7 @@ FlashTile<typename ElementOf<Scalar>::Type> FlashTileOf(const Tile& tile) {
           .softcap = static_cast<float>(tile.score.softcap)};
 }
 
-// Calls `body` with the tile in the type of its rows.
+// Calls `body` with the tile in the dtype of its rows.
 template <typename Body>
 void WithFlashTile(const Tile& tile, const Body& body) {
   if (tile.q_MHD.scalar_type() == at::kBFloat16) return body(FlashTileOf<at::BFloat16>(tile));

@@ -10,7 +10,7 @@
 namespace moonring::attention {
 namespace {
 
-// The masks of all layers: those that were given, or the one that parents make.
+// The masks of all layers: the given ones, or the one that follows from shared prefixes.
 absl::StatusOr<LayerMasks> MasksOf(const comm::Sequence& sequence, LayerMasks masks, bool shifted) {
   RETURN_IF_ERROR(Validate(masks, sequence.lengths));
   if (shifted && !masks.empty())
