@@ -9,7 +9,7 @@
 //   forward(q, k, v):                      # the local rows; k_0, v_0 are the local k, v
 //     for s = 0 .. P - 1:
 //       wait for k_s, v_s                  # nothing to wait for at s = 0
-//       start: send k, v to rank r + s + 1, receive k_(s+1), v_(s+1) from rank r - s - 1
+//       start: send k, v to rank r + s + 1, receive k_(s+1), v_(s+1) from r - s - 1  # s < P - 1
 //       merge attention(q, k_s, v_s) into the running softmax; free k_s, v_s
 //     out, lse = the running softmax, normalized
 //   backward(dout, out, lse, q, k, v):     # keys travel again, their gradients travel back

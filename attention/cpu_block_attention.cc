@@ -62,7 +62,7 @@ Bf16Tiles ChooseBf16Tiles() {
 
 CpuBlockAttention::CpuBlockAttention(Bf16Tiles tiles) : tiles_(tiles) {
   TORCH_CHECK(tiles == Bf16Tiles::kFp32 || HasBf16Tiles(),
-              "attention: bf16 tiles want AVX-512 BF16, which this CPU has not");
+              "attention: bf16 tiles need AVX-512 BF16, which this CPU does not have");
 }
 
 at::ScalarType CpuBlockAttention::ComputeType(at::ScalarType input) const {

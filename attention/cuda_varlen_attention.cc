@@ -185,9 +185,9 @@ auto CudnnOrFlash(const VarlenTiles& call, bool falls_back, const Cudnn& cudnn,
     throw;
   } catch (const c10::Error& error) {
     if (!falls_back) throw;
-    TORCH_WARN_ONCE("cuDNN takes no attention of ", call.q_MHD.size(0), " queries, ",
+    TORCH_WARN_ONCE("cuDNN does not support attention of ", call.q_MHD.size(0), " queries, ",
                     call.k_NKD.size(0), " keys and heads of ", GreaterDim(call),
-                    "; flash attention does it (", error.what_without_backtrace(), ")");
+                    "; flash attention computes it (", error.what_without_backtrace(), ")");
     return flash();
   }
 }

@@ -23,7 +23,7 @@ constexpr int64_t kQueries = 64, kKeys = 512;  // size of the block of scores
 constexpr int64_t kScoreStride =
     kKeys + 16;  // otherwise a column's elements would share two sets of the first-level cache
 
-// What masks depend on, independent of the rows' dtype.
+// The properties of a tile that determine its mask, independent of the rows' dtype.
 struct Shape {
   int64_t queries, keys;
   TileKind kind;

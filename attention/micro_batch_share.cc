@@ -14,14 +14,16 @@ namespace {
 absl::StatusOr<LayerMasks> MasksOf(const comm::Sequence& sequence, LayerMasks masks, bool shifted) {
   RETURN_IF_ERROR(Validate(masks, sequence.lengths));
   if (shifted && !masks.empty())
-    return absl::InvalidArgumentError("shifted attention takes no masks: its groups are one");
+    return absl::InvalidArgumentError(
+        "shifted attention takes no masks: its groups are a mask themselves");
   if (!sequence.shares_prefixes()) return masks;
   if (shifted) {
     return absl::InvalidArgumentError(
-        "shifted attention takes no shared prefixes: its groups say who sees whom");
+        "shifted attention takes no shared prefixes: its groups are a mask themselves");
   }
   if (!masks.empty())
-    return absl::InvalidArgumentError("shared prefixes make the mask, and there is none besides");
+    return absl::InvalidArgumentError(
+        "shared prefixes take no masks: their parents are a mask themselves");
   std::vector<DocumentMask> documents;
   for (const comm::Parent& parent : sequence.parents)
     documents.push_back({.parent = parent.document, .parent_tokens = parent.tokens});

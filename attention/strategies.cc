@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& op
   const AttentionShape& shape = options.strategy.shape;
   if (shape.heads <= 0 || shape.kv_heads <= 0 || shape.head_dim <= 0) {
     return absl::InvalidArgumentError(
-        "attention: \"auto\" chooses by the model's heads, and was not told them");
+        "attention: \"auto\" chooses by the model's heads, which were not given");
   }
   const int ranks = options.group->size(), machine = options.strategy.ranks_per_machine;
   std::vector<StrategyOptions> wanted;

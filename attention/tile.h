@@ -11,8 +11,8 @@
 //   causal        j <= i: the same tokens on both sides, so the tile is square
 //   window edge   j >= i, also square: key 0 is the farthest key within the window of query 0
 //   band          the queries are the last of the keys' tokens, and each attends to the keys up to
-//                 its own token, with a window W to the last W of them: i + N - M - W < j <= i + N
-//                 - M
+//                 its own token, with a window W to the last W of them:
+//                 i + N - M - W < j <= i + N - M
 //
 // The keys of a sliding window are composed of the first three kinds, or are a band where the
 // kernel supports bands (TileGrid::kBands). There are no other kinds, so kernels that align the

@@ -126,7 +126,7 @@ class BlockTiles {
     }
     if (first < end_ && end > begin_) {
       TORCH_INTERNAL_ASSERT(first <= begin_ && end_ <= end, "query block [", begin_, ", ", end_,
-                            ") lies partly in keys [", first, ", ", end, ")");
+                            ") overlaps partially with keys [", first, ", ", end, ")");
       Add({Queries(begin_, end_), rows_of(begin_, end_), TileKind::kCausal}, reach.document);
     }
   }

@@ -65,7 +65,7 @@ class BatchMixing : public PlannedMixing {
   int64_t places_ = 0;
   std::vector<int64_t> free_;
   std::map<int64_t, Layer> layers_;
-  // Of the current forward: the number of sequences with one row, the lengths of the others, all
+  // The current forward: the number of sequences with one row, the lengths of the others, all
   // rows.
   int64_t singles_ = 0, rows_ = 0;
   std::vector<int64_t> lengths_;

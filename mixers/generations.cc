@@ -122,7 +122,7 @@ at::Tensor Generations::Run(const DeltaInputs& inputs,
                             const std::shared_ptr<comm::Communicator>& group,
                             const Rule& rule) const {
   if (all_.size() == 1) return rule(0, inputs).out_THV;
-  TORCH_CHECK(cut_parent_ < 0, "delta rule: document ", cut_parent_, " goes on from token ",
+  TORCH_CHECK(cut_parent_ < 0, "delta rule: document ", cut_parent_, " continues from token ",
               ParentOf(parents_, cut_parent_).tokens, " of its parent, document ",
               ParentOf(parents_, cut_parent_).document,
               ", wanted its end: states in the middle of a document are not kept");

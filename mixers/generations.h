@@ -37,7 +37,7 @@ std::vector<int64_t> GenerationsOf(const std::vector<int64_t>& lengths,
 std::vector<comm::Span> RowsBefore(const comm::Span& span, int64_t taps,
                                    const std::vector<comm::Parent>& parents);
 
-// By rank: the halo rows of each of its spans, concatenated.
+// The halo rows of each rank: those of each of its spans, concatenated.
 comm::SpansOfRanks HalosOf(const comm::SpansOfRanks& spans, int64_t taps,
                            const std::vector<comm::Parent>& parents = {});
 

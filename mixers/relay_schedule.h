@@ -37,7 +37,7 @@ int64_t RelayRounds(const SpanChains& chains, int64_t groups);
 std::vector<RelayHop> HopsAfter(const SpanChains& chains, ScanOrder order, int64_t groups,
                                 int64_t round);
 
-// What this rank sends in all rounds, as the Communicator counts it. `key_bytes`: bytes of the
+// The traffic of this rank in all rounds, as the Communicator counts it. `key_bytes`: bytes of the
 // states of one key head's value heads.
 comm::RowTraffic CountRelay(const SpanChains& chains, ScanOrder order, int64_t key_heads,
                             int64_t key_bytes);

@@ -60,8 +60,8 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                                   const std::vector<SpanMap>& maps, at::IntArrayRef state_shape,
                                   const at::TensorOptions& options, comm::Communicator& group);
 
-// What the scan makes this rank send, as the Communicator counts it. `a_bytes`, `b_bytes`: bytes of
-// a map's A and B.
+// The traffic of this rank in the scan, as the Communicator counts it. `a_bytes`, `b_bytes`: bytes
+// of a map's A and B.
 comm::RowTraffic CountScan(const SpanChains& chains, ScanOrder order, int64_t a_bytes,
                            int64_t b_bytes);
 

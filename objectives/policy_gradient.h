@@ -111,8 +111,8 @@ class PolicyGradient {
 
   bool needs_reference() const { return options_.beta > 0.0; }
 
-  // What these documents add to the divisor. targets [D]: the number of predictions of each
-  // (DocumentTargets); `counted` as in PolicyBatch. No communication.
+  // The contribution of these documents to the divisor. targets [D]: the number of predictions of
+  // each (DocumentTargets); `counted` as in PolicyBatch. No communication.
   int64_t Count(const at::Tensor& targets, const std::vector<bool>& counted) const;
 
   // The sum over the answers; 0 without documents. Collective over the group; every rank must

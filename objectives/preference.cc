@@ -107,7 +107,7 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
   pairs.rejected_known = Half(predictions, 1).gt(0);
   if (!needs_reference()) return pairs;
   TORCH_CHECK(reference.defined(), "objectives.preference: ", loss_->name,
-              " needs the reference's log-probs, none came");
+              " needs the reference's log-probs, none were given");
   CheckDocuments("reference", reference, policy);
   const at::Tensor ratio = ours - as_used(reference.detach());
   pairs.chosen_ratio = Half(ratio, 0);

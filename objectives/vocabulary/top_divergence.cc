@@ -91,7 +91,7 @@ void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest
                     ", the vocabulary has ", vocabulary, " ids");
   const at::Tensor sorted = std::get<0>(ids_NK.sort(1));
   TORCH_CHECK_VALUE(!sorted.diff(1, 1).eq(0).any().item<bool>(), kDivergenceName,
-                    ": an id of the reference is there twice in a row");
+                    ": an id of the reference occurs twice in one row");
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   TORCH_CHECK_VALUE(log_probs_NK.lt(kInfinite).all().item<bool>(), kDivergenceName,
                     ": a log-prob of the reference is NaN or infinite");
