@@ -3,16 +3,17 @@
 
 // Causal attention inside each document of a packed stream, by a strategy on a group of ranks.
 //
-//   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and s >
-//                                                   t - window where there is one; or over those
-//                                                   that a mask shows (mask.h)
+//   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and
+//                                                   s > t - window where there is a window; or over
+//                                                   the tokens that a mask allows (mask.h)
 //   score(x) = scale x, or softcap tanh(scale x / softcap) where there is a softcap
 //
-// The softmax may have a sink besides (sink.h).
+// The softmax may also have an attention sink (sink.h).
 //
-// `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and
-// `Plan` fits it to a layout made so. All layers share the plan. Calls are collective: every rank
-// of the group makes the same ones in the same order, a rank without tokens too.
+// `Attention` is the strategy. Its Divide says how a micro-batch is to be divided over the ranks,
+// and its Plan prepares attention for a layout with that division. All layers share the plan. Calls
+// are collective: every rank of the group makes the same calls in the same order, also a rank
+// without tokens.
 
 #include <memory>
 #include <optional>
@@ -29,22 +30,23 @@
 
 namespace moonring::attention {
 
-// What a layer's scores are.
+// How a layer's scores are computed.
 struct ScoreRule {
   double scale = 1.0;
-  int64_t window = 0;    // tokens that a query sees, itself among them, as `sliding_window` counts;
-                         // 0: all before it
-  double softcap = 0.0;  // the bound that scores approach, as `attn_logit_softcapping`; 0: none
-  int64_t layer = 0;     // whose they are: by which masks are chosen
-  at::Tensor sink_H;     // [H]: the score of one more key a head, whose value is zero (sink.h), as
-                         // `sinks`; differentiable: a rank has the part of the gradient of its own
-                         // rows and heads. Undefined: none
+  int64_t window = 0;    // tokens that a query attends to, itself included, as `sliding_window`
+                         // counts; 0: all tokens before it
+  double softcap = 0.0;  // the bound of the scores, as `attn_logit_softcapping`; 0: none
+  int64_t layer = 0;     // the layer's index, by which its mask is chosen
+  at::Tensor sink_H;     // [H]: the score of one extra key per head, whose value is zero (sink.h),
+                         // as `sinks`. Differentiable: each rank computes the gradient's share of
+                         // its own rows and heads. Undefined: no sink
 };
 
-// What a forward leaves for a later one on the same inputs, which then neither computes attention
-// nor travels the context axis again: selective checkpointing (DISTFLASHATTN, arXiv:2310.03294;
-// LoongTrain's "++"). It belongs to one call of one layer: empty before the first forward, filled
-// by it, used by those after it. T H (4 Dv + 4) bytes, and T H Dv e where heads were exchanged.
+// Results of a forward that a later forward on the same inputs reuses, so that it neither
+// recomputes attention nor repeats the communication along the context axis: selective recompute of
+// DISTFLASHATTN (arXiv:2310.03294) and LoongTrain ("++"). An object belongs to one call of one
+// layer: it is empty before the first forward, which fills it; later forwards read it. Memory: T H
+// (4 Dv + 4) bytes, and T H Dv e more where heads were exchanged (e: bytes of an element).
 class KeptAttention {
  public:
   bool empty() const { return tensors_.empty(); }
@@ -59,10 +61,11 @@ class PlannedAttention {
  public:
   virtual ~PlannedAttention() = default;
 
-  // q_THD [T_local, H, D]; k_TKD [T_local, Hk, D], rotary embedding applied; v_TKD [T_local, Hk,
-  // Dv], in most models of the keys' size, in those of latent attention of another; fp32, bf16,
-  // fp16 or fp64. Returns [T_local, H, Dv] in q's dtype, differentiable; autograd's graph shares
-  // what it needs, so the plan need not live until the backward. `kept` may be null. Throws.
+  // q_THD [T_local, H, D]; k_TKD [T_local, Hk, D], rotary embedding already applied; v_TKD
+  // [T_local, Hk, Dv], where Dv = D in most models and differs in multi-head latent attention;
+  // fp32, bf16, fp16 or fp64. Returns [T_local, H, Dv] in q's dtype, differentiable. Autograd's
+  // graph keeps alive what it needs, so the plan may be destroyed before the backward. `kept` may
+  // be null. Throws.
   virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
                              const at::Tensor& v_TKD, const ScoreRule& rule,
                              KeptAttention* kept) = 0;
@@ -77,20 +80,20 @@ class Attention {
   // How a stream of documents is to be divided over the ranks.
   virtual comm::Division Divide(absl::Span<const int64_t> lengths) const = 0;
 
-  // INVALID_ARGUMENT where the layout was not made by that division, or masks are of other
-  // documents. Every strategy takes every mask.
+  // INVALID_ARGUMENT where the layout does not have the division that Divide returns, or the masks
+  // are for other documents. Every strategy supports every mask.
   virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
       std::shared_ptr<const comm::Layout> layout, LayerMasks masks = {}) const = 0;
 
-  // The one strategy that runs for a stream of documents: itself, but for one that chooses.
+  // The strategy that runs for a stream of documents: this one, except for "auto", which returns
+  // the strategy that it chose.
   virtual const Attention& For(absl::Span<const int64_t> lengths) const { return *this; }
 
-  // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and
-  // why.
+  // A description of what runs for a stream of documents; "auto" adds what it chose and why.
   virtual std::string Describe(absl::Span<const int64_t> lengths) const = 0;
 
-  // The one strategy that runs for it, as DescribeStrategy names it; nothing where there is no
-  // choice between several.
+  // The name (by DescribeStrategy) of the strategy that was chosen for these documents; nullopt for
+  // a strategy that does not choose between several.
   virtual std::optional<std::string> Chosen(absl::Span<const int64_t> lengths) const {
     return std::nullopt;
   }

@@ -14,7 +14,7 @@
 namespace moonring::attention {
 namespace {
 
-// The exchanges of one rank, one after another.
+// Counts the exchanges of one rank, one after another.
 class TrafficCounter {
  public:
   TrafficCounter(const comm::Division& division, int rank, int ranks_per_machine)
@@ -39,7 +39,7 @@ class TrafficCounter {
     from_.clear();
   }
 
-  // Peers by place on this rank's other axis.
+  // The peer at an index along one axis, with this rank's index along the other axis.
   int AtContext(int context) const { return division_.Rank(context, division_.HeadOf(rank_)); }
   int AtHead(int head) const { return division_.Rank(division_.ContextOf(rank_), head); }
 
@@ -52,10 +52,10 @@ class TrafficCounter {
   std::set<int> to_, from_;
 };
 
-// What each of the two exchanges of a pass carries: rows there of `there` elements for each peer,
-// rows back of `back` elements of one's own.
+// The contents of the two exchanges of heads in a pass. There: local rows of `there` elements for
+// each peer. Back: rows of this rank's own `back` elements.
 struct HeadTraffic {
-  std::vector<int64_t> there, back;  // by head place
+  std::vector<int64_t> there, back;  // by head rank
   int64_t bytes_there = 0, bytes_back = 0;
 };
 
@@ -82,15 +82,15 @@ int64_t RowsIn(const std::vector<KeyMove>& moves) {
   return rows;
 }
 
-// Rows that are copied on their way, as several pieces are; all where the buffer itself is not in
-// one piece.
+// Rows that are copied for a transfer: those in several ranges, or all rows if the buffer itself is
+// strided.
 int64_t CopiedRowsIn(const std::vector<KeyMove>& moves, bool strided) {
   int64_t rows = 0;
   for (const KeyMove& move : moves) rows += strided || move.rows.size() > 1 ? move.count() : 0;
   return rows;
 }
 
-// Elements of a key and its value, of a head.
+// Elements of one head's key and value.
 int64_t KeyRow(const AttentionShape& shape) { return shape.dims().key + shape.dims().value; }
 
 struct ContextTraffic {
@@ -122,11 +122,11 @@ ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, co
   return traffic;
 }
 
-// What ContextAttention holds at a time while it takes its turns: keys, their copies, casts,
-// gradients that travel, the tile in work.
+// Memory that ContextAttention uses during its turns: keys, their copies and casts, gradients in
+// transfer, and the current tile.
 class ContextMemory {
  public:
-  // `packed`: the place's own keys are some heads of a wider buffer.
+  // `packed`: the local keys are some heads of a wider buffer.
   ContextMemory(const ContextPlan& plan, const RankHeads& own, const AttentionShape& shape,
                 int64_t tokens, bool packed)
       : shape_(shape), tokens_(tokens) {
@@ -165,8 +165,9 @@ class ContextMemory {
   int64_t Backward() const {
     int64_t most = 0;
     for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
-      int64_t held = 0, under_way = 0, leaving = 0;  // sums of keys of others: not yet sent; sent
-                                                     // at the end of the turn before; of this one
+      int64_t held = 0, under_way = 0, leaving = 0;  // gradients of received keys: not yet sent;
+                                                     // sent at the end of the previous turn; sent
+                                                     // in this turn
       for (const Turn& turn : turns_) {
         if (turn.step->own) continue;
         const int64_t home = RowsIn(turn.step->send);
@@ -187,15 +188,15 @@ class ContextMemory {
   struct Turn {
     const ContextStep* step = nullptr;
     int64_t kv = 0, queries = 0;              // heads of its slice
-    int source = 0, start = 0, last_use = 0;  // as ContextAttention's
-    int leaves = 0;  // the turn at whose end the gradients of its keys go home
+    int source = 0, start = 0, last_use = 0;  // as in ContextAttention
+    int leaves = 0;  // the turn after which the gradients of its keys are sent to their owner
   };
 
   // Elements of a row of keys and values.
   int64_t KeyRow(const Turn& turn) const { return turn.kv * attention::KeyRow(shape_); }
 
-  // While turn `now` works: keys that are there or come, and the copies that keys under way are
-  // sent from and received in.
+  // During turn `now`: the buffers of keys that have arrived or are arriving, and the copies from
+  // which and into which keys in transfer are sent and received.
   int64_t Keys(int now) const {
     int64_t elements = 0;
     for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
@@ -211,7 +212,7 @@ class ContextMemory {
     return elements * shape_.element_bytes;
   }
 
-  // Inputs in the type of sums, and the results of the largest tile.
+  // Inputs converted to the dtype of sums, and the results of the largest tile.
   int64_t InWork(const Turn& turn, bool backward) const {
     const bool casts = shape_.upcasts && shape_.element_bytes != shape_.accumulate_bytes;
     const HeadDims dims = shape_.dims();
@@ -234,8 +235,7 @@ class ContextMemory {
   std::vector<Turn> turns_;
 };
 
-// What is alive at a time, beyond what goes in, from moment to moment of HybridAttention's forward
-// and backward.
+// Memory beyond the inputs over the phases of HybridAttention's forward and backward.
 struct RankMemory {
   int64_t saved = 0, peak = 0;
 };
@@ -252,8 +252,8 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
   const int64_t out = local * shape.heads * d * e, gradients = local * all.packed(dims) * e;
   const int64_t query_rows = tokens * own.queries.heads(),
                 packed = exchanges ? tokens * own.packed(dims) * e : 0;
-  // lse, and out in the type of sums where the result is not that itself; the heads at hand of q,
-  // k, v where they are not the inputs.
+  // lse, and out in the dtype of sums unless that is the result itself; the local heads of q, k, v
+  // unless these are the inputs.
   const int64_t lse = query_rows * a, out_sum = query_rows * d * a;
   const int64_t saved = packed + lse + (exchanges || casts ? out_sum : 0);
   const int64_t others_out = local * (shape.heads - own.queries.heads()) * d * e;
@@ -272,11 +272,11 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
                (casts && shape.upcasts ? query_rows * d * a : 0) + context.Backward());
   int64_t done = sums + (casts ? gradients : 0);
   if (exchanges) {
-    // The sums are let go where a cast copy travels.
+    // The sums are freed where a cast copy is sent instead.
     const int64_t cast = casts && !shares ? tokens * own.packed(dims) * e : 0,
                   travelling = cast > 0 ? cast : sums;
-    const int64_t wide = casts && shares ? local * all.packed(dims) * a
-                                         : 0;  // sums that are complete, before they are cast
+    const int64_t wide =
+        casts && shares ? local * all.packed(dims) * a : 0;  // complete sums, before they are cast
     done = std::max(sums + cast,
                     travelling + local * packed_of_others * (shares ? a : e) + wide + gradients);
   }
@@ -299,14 +299,15 @@ Traffic RankCost::backward() const { return Traffic(exchange_backward) += contex
 
 namespace {
 
-// The head places of a context trade: own sends p mine[own] x theirs[p] rows and elements of `unit`
-// bytes.
+// An exchange between the head ranks of one context rank: each rank r sends mine[r] x theirs[p]
+// rows and elements of `unit` bytes to rank p.
 struct Trade {
   std::vector<int64_t> mine, theirs;
   int64_t unit = 0;
 };
 
-// The exchange of every head place, from sums over all of them and over those of each machine.
+// The traffic of every head rank, computed from sums over all of them and over those of each
+// machine.
 std::vector<Traffic> TradeTraffic(const Trade& trade, const std::vector<int>& machine_of) {
   absl::flat_hash_map<int, int64_t> on_machine;
   int64_t all_mine = 0, all_theirs = 0;
@@ -326,7 +327,7 @@ std::vector<Traffic> TradeTraffic(const Trade& trade, const std::vector<int>& ma
   return traffic;
 }
 
-// What the ranks of a strategy have in common.
+// Data that all ranks of a strategy share.
 class RankCounter {
  public:
   RankCounter(const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine)
@@ -375,7 +376,7 @@ class RankCounter {
     rank.saved_bytes = memory.saved;
   }
 
-  // CountHeads of all head places of a context at once, but for the steps. O(heads).
+  // CountHeads for all head ranks of a context rank at once, without the steps. O(heads).
   void EstimateHeads(int context, AttentionCost& cost) const {
     const comm::Division& division = layout_.division();
     if (division.heads == 1) return;
@@ -408,7 +409,7 @@ class RankCounter {
   HeadTraffic forward_, backward_;
 };
 
-// Query-key pairs of a place: sum of min(t + 1, window) over its tokens.
+// Query-key pairs of a context rank: sum of min(t + 1, window) over its tokens.
 double AreaOf(const std::vector<comm::Span>& spans, int64_t window) {
   double pairs = 0;
   for (const comm::Span& span : spans) {

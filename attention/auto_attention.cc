@@ -49,7 +49,7 @@ double EstimateSeconds(const AttentionCost& cost, const Strategy& strategy,
     const double seconds_of_area =
         rank.tile_area / (machine.flops * (merges ? kMergingSpeed : 1.0));
     double seconds = 0;
-    // Before the first of gathered slices there is nothing to compute.
+    // In all-gather the first slice's transfer does not overlap with any work.
     const double waited =
         strategy.keys == KeyTransport::kGather && rank.context_forward.exchanges > 0
             ? 1.0 / static_cast<double>(rank.context_forward.exchanges)

@@ -1,32 +1,32 @@
 #ifndef MOONRING_ATTENTION_AUTO_ATTENTION_H_
 #define MOONRING_ATTENTION_AUTO_ATTENTION_H_
 
-// auto: for each micro-batch the strategy whose plan costs least, from the heads, the ranks, the
-// lengths and the links.
+// auto: chooses for each micro-batch the strategy with the lowest predicted time, from the heads,
+// the ranks, the documents' lengths and the links' bandwidths.
 //
-// Each candidate's layout for the micro-batch's documents is made and its cost counted
-// (EstimateCost of attention_cost.h: exactly up to 32 places that hold keys, of more for 32 of
-// them). A rank's time for one layer, forward and backward, is then taken to be
+// For each candidate the layout of the micro-batch's documents is made and its cost is counted by
+// EstimateCost (attention_cost.h), exactly for up to 32 context ranks that have keys; of more, 32
+// are examined. The predicted time of a rank for one layer, forward and backward, is
 //
 //   t = exchanged bytes / bandwidth + max(14 D area / flops, travelling bytes / bandwidth) +
 //       exchanges x latency
 //
-// (8 D + 6 Dv where values are of another size than keys),
-// since heads are exchanged while attention waits, and keys travel under the tiles (but for the
-// first slice of gathered ones); bytes to other machines have a bandwidth of their own. Where
-// partial results are merged, tiles are smaller and go slower: by 0.87, ring-flash-attention's own
-// figure. The micro-batch takes as long as its slowest rank. Among those within a twentieth of the
-// least time the one whose bytes take the least counts as the best, since how well they hide is the
-// guess. Candidates: ulysses, zigzag-ring, all-gather, usp with every number of heads, double-ring
-// over machines (strategies.cc lists them). Of equal ones the first. A choice is a function of what
-// every rank knows, so all make the same without a word; it is kept for the lengths that come
-// again.
+// (8 D + 6 Dv in place of 14 D where values have another head dim than keys). Heads are exchanged
+// while attention waits; keys travel while tiles are computed (except the first slice in
+// all-gather). Bytes to other machines have a bandwidth of their own. Strategies that merge partial
+// results have smaller tiles, which run at 0.87 of the speed (ring-flash-attention's figure). The
+// micro-batch takes as long as its slowest rank. Among the candidates within 5% of the least time,
+// the one with the shortest transfer time is chosen, since the overlap of transfers with work is
+// the uncertain part of the estimate; of equal ones the first. Candidates: ulysses, zigzag-ring,
+// all-gather, usp with every number of heads, double-ring over machines (strategies.cc lists them).
+// The choice depends only on what every rank knows, so all ranks make the same one without
+// communication. Choices are cached by lengths.
 //
-// Cost of a choice: O(ranks log ranks) for each candidate, of which there is one for every divisor
-// of the ranks.
+// Cost of a choice: O(ranks log ranks) for each candidate; there is one candidate for every divisor
+// of the number of ranks.
 //
-// The machine is described, not measured: only ratios matter, and the choice must be the same on
-// every rank and in every run.
+// The machine is described by constants and not measured: only ratios matter, and the choice must
+// be the same on every rank and in every run.
 
 #include <memory>
 #include <optional>
@@ -42,24 +42,26 @@
 
 namespace moonring::attention {
 
-// Per rank. The defaults: a core of a CPU among its neighbours over loopback, and a network beyond.
+// Speeds per rank. The defaults describe one CPU core that talks to its neighbours over loopback
+// and to other machines over a network.
 struct MachineModel {
-  double flops = 4e10;            // of attention's kernels, a second
-  double near_bytes = 1e9;        // a second, within a machine
-  double far_bytes = 1e8;         // a second, to other machines
-  double latency_seconds = 1e-4;  // of a step
+  double flops = 4e10;            // per second, of attention's kernels
+  double near_bytes = 1e9;        // per second, within a machine
+  double far_bytes = 1e8;         // per second, to other machines
+  double latency_seconds = 1e-4;  // per exchange
 };
 
-// A GPU of the H100's kind: 300 TFLOP/s in bf16, NVLink 200 GB/s and 25 GB/s of network for each.
+// A GPU like the H100: 300 TFLOP/s in bf16, NVLink with 200 GB/s and a network with 25 GB/s per
+// GPU.
 inline constexpr MachineModel kGpuMachine{3e14, 2e11, 2.5e10, 2e-5};
 
-// Seconds of the slowest rank.
+// Predicted time of the slowest rank, in seconds.
 double EstimateSeconds(const AttentionCost& cost, const Strategy& strategy,
                        const AttentionShape& shape, const MachineModel& machine);
 
 class AutoAttention final : public Attention {
  public:
-  // At least one candidate. The shape must have heads.
+  // `candidates` must not be empty. The shape must have heads.
   AutoAttention(AttentionShape shape, MachineModel machine, int ranks_per_machine,
                 std::vector<std::unique_ptr<HybridAttention>> candidates)
       : shape_(shape),
@@ -90,7 +92,7 @@ class AutoAttention final : public Attention {
   MachineModel machine_;
   int ranks_per_machine_;
   std::vector<std::unique_ptr<HybridAttention>> candidates_;
-  mutable std::vector<Choice> choices_;  // the latest last, a few of them
+  mutable std::vector<Choice> choices_;  // a small cache; the latest choice is last
 };
 
 }  // namespace moonring::attention

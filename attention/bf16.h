@@ -1,7 +1,7 @@
 #ifndef MOONRING_ATTENTION_BF16_H_
 #define MOONRING_ATTENTION_BF16_H_
 
-// A bfloat16 for code that does without LibTorch: the upper half of a float.
+// A bfloat16 type for code that does not depend on LibTorch: the upper half of a float.
 
 #include <cstdint>
 

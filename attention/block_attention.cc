@@ -5,7 +5,7 @@
 namespace moonring::attention {
 namespace {
 
-// Kernels read rows as D neighbours and do not look at the last stride.
+// Kernels assume that the D elements of a row are contiguous and do not check the last stride.
 at::Tensor Prepare(const at::Tensor& tensor, at::ScalarType type) {
   const at::Tensor cast = tensor.to(type);
   return cast.stride(-1) == 1 || cast.size(-1) == 1 ? cast : cast.contiguous();

@@ -1,31 +1,30 @@
 #ifndef MOONRING_ATTENTION_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_BLOCK_ATTENTION_H_
 
-// One tile of attention: the adapter that each family of kernels implements.
+// One tile of attention: the interface that each family of kernels implements.
 //
 //   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap;
 //              then the mask of the tile's kind
-//   forward    lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
+//   forward    lse = logsumexp_row(S);  out = softmax(S) V      over this tile's keys
 //   backward   from the GLOBAL out and lse of the query rows, after all tiles were merged:
 //              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
-//              dZ = dS, or dS (1 - (S / softcap)^2);  dv = P^T dout;  dq = scale dZ K;  dk = scale
-//              dZ^T Q
-//              so that the sums over the tiles are the exact gradients and no tile's own lse is
-//              kept.
+//              dZ = dS, or dS (1 - (S / softcap)^2);
+//              dv = P^T dout;  dq = scale dZ K;  dk = scale dZ^T Q
+//              The sums over the tiles are then the exact gradients, and no tile's own lse is kept.
 //
 // Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H]. Dv
-// is any size, D in most models; where a comment speaks of D alone it is so. Strided views are
-// welcome. M rows are queries, N are keys; query head h reads kv head h / (H / K). dk, dv are
-// summed over the query heads of a kv head.
+// may differ from D but equals it in most models; comments that mention only D assume Dv = D.
+// Strided views are allowed. The M rows are queries, the N rows are keys; query head h reads kv
+// head h / (H / K). dk and dv are summed over the query heads of a kv head.
 //
-// Precision: computed and returned in fp32 for 16-bit and fp32 inputs, in fp64 for fp64. An adapter
-// may take bf16 as it is (ComputeType): then both sides of each product are bf16, P and dS among
-// them, and all sums, softmax and results fp32.
-// Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are;
-// kernels' conventions for empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is
-// refused: it kills the process in some. Safe to call from several threads at once. Cost: M N H (2
-// D
-// + 2 Dv) flops forward, M N H (6 D + 4 Dv) backward, half where masked.
+// Precision: computed and returned in fp32 for 16-bit and fp32 inputs, in fp64 for fp64. An
+// implementation may use bf16 directly (ComputeType): then both factors of each product are bf16, P
+// and dS included, and all sums, the softmax and the results are fp32.
+//
+// Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are; the
+// kernels' conventions for empty rows (0, +inf) never appear in results. M or N of 0 is refused,
+// since some kernels crash the process on it. Safe to call from several threads at once. Cost: M N
+// H (2 D + 2 Dv) flops forward, M N H (6 D + 4 Dv) backward, half of that for masked tiles.
 
 #include <vector>
 
@@ -36,34 +35,34 @@
 
 namespace moonring::attention {
 
-// fp64 for fp64, fp32 for all else: the type of partial results and of sums.
+// The dtype of partial results and sums: fp64 for fp64, fp32 for all others.
 at::ScalarType AccumulateType(at::ScalarType type);
 
-// [M, H, Dv]: of what these give.
+// [M, H, Dv]: the shape of the output for these queries and values.
 std::vector<int64_t> OutShape(const at::Tensor& q_MHD, const at::Tensor& v_NKD);
 
-// A view of these rows.
+// A view of the rows of `range`.
 inline at::Tensor RowsOfRange(const at::Tensor& rows, const RowRange& range) {
   return rows.narrow(0, range.begin, range.rows());
 }
 
-// Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D] and [S, K, Dv];
-// or the gradients of these.
+// Query rows [T, H, D] and the keys and values that they attend to, [S, K, D] and [S, K, Dv]; or
+// the gradients of these.
 struct QueryKeyValue {
   at::Tensor q_THD;
   at::Tensor k_SKD;
   at::Tensor v_SKD;
 };
 
-// The same in AccumulateType, its last stride 1; no copy where it is so already.
+// Converts to AccumulateType with a last stride of 1; does not copy what already fits.
 QueryKeyValue ToAccumulateType(const QueryKeyValue& rows);
 
-// From the product of a query and a key to their score.
+// How the dot product of a query and a key becomes their score.
 struct ScoreFunction {
   double scale = 1.0;
   double softcap = 0.0;  // 0: none
 
-  // S = cap Y, where Y = tanh(scale / cap Q K^T), or without a softcap scale Q K^T and cap is 1.
+  // S = cap Y, where Y = tanh(scale / cap Q K^T); without a softcap Y = scale Q K^T and cap is 1.
   double cap() const { return softcap != 0.0 ? softcap : 1.0; }
 };
 
@@ -92,18 +91,18 @@ class BlockAttention {
 
   virtual absl::string_view name() const = 0;
 
-  // The dtype of the rows that it computes on, given ones of a dtype.
+  // The dtype in which the kernel computes for inputs of dtype `input`.
   virtual at::ScalarType ComputeType(at::ScalarType input) const { return AccumulateType(input); }
 
-  // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a tile that is
-  // neither full nor square.
+  // Throw on an empty tile, mismatched shapes or dtypes, H that is not a multiple of K, or a masked
+  // tile that is not square.
   PartialAttention Forward(const Tile& tile) const;
   TileGradients Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                          const at::Tensor& lse_MH) const;
 
  private:
-  // What these get has been checked and has a last stride of 1. The tile is in ComputeType, all
-  // else in AccumulateType.
+  // The inputs have been checked and have a last stride of 1. The tile is in ComputeType, all other
+  // tensors are in AccumulateType.
   virtual PartialAttention RunForward(const Tile& tile) const = 0;
   virtual TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD,
                                     const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;

@@ -20,13 +20,13 @@ using comm::Communicator;
 
 constexpr int64_t kMostSlices = 4;
 
-// Keys and values, or their gradients, [rows, heads, D] and [rows, heads, Dv].
+// Keys and values, or their gradients: [rows, heads, D] and [rows, heads, Dv].
 struct KeyValue {
   at::Tensor k_SKD;
   at::Tensor v_SKD;
 };
 
-// In one piece each, with head dims as those of `like`.
+// New contiguous tensors with the head dims of `like`.
 KeyValue NewKeyValue(int64_t rows, int64_t heads, const KeyValue& like, at::ScalarType type,
                      bool zero) {
   const int64_t key = like.k_SKD.size(2), value = like.v_SKD.size(2), keys = rows * heads * key,
@@ -38,7 +38,7 @@ KeyValue NewKeyValue(int64_t rows, int64_t heads, const KeyValue& like, at::Scal
           both.narrow(0, keys, values).view({rows, heads, value})};
 }
 
-// Some rows in one piece, as a transfer wants them: a view where they are so already.
+// Some rows as one contiguous tensor for a transfer; a view where they already are contiguous.
 at::Tensor Gather(const at::Tensor& rows_SKD, const std::vector<RowRange>& ranges) {
   if (ranges.size() == 1) return rows_SKD.narrow(0, ranges[0].begin, ranges[0].rows()).contiguous();
   std::vector<at::Tensor> pieces;
@@ -47,7 +47,7 @@ at::Tensor Gather(const at::Tensor& rows_SKD, const std::vector<RowRange>& range
   return at::cat(pieces);
 }
 
-// The rows of `gathered` to where they belong, one range after another.
+// Distributes the rows of `gathered_SKD` to the ranges of `rows_SKD`, one range after another.
 template <typename Put>
 void Scatter(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges,
              const at::Tensor& rows_SKD, const Put& put) {
@@ -62,10 +62,10 @@ at::Tensor JoinHeads(const std::vector<at::Tensor>& of_slices) {
   return of_slices.size() == 1 ? of_slices[0] : at::cat(of_slices, 1);
 }
 
-// Query and kv heads of a slice, as the call's rows have them.
+// Query and kv heads of a slice, as indices into the call's heads.
 struct HeadSlice {
   HeadRange queries, kv;
-  RunHeads heads;  // counted from the slice's first
+  RunHeads heads;  // indices count from the slice's first head
 
   QueryKeyValue Of(const QueryKeyValue& rows) const {
     return {rows.q_THD.narrow(1, queries.begin, queries.heads()),
@@ -75,7 +75,7 @@ struct HeadSlice {
 
 std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
   std::vector<HeadSlice> result;
-  const auto groups = static_cast<int64_t>(heads.groups.size());  // one a kv head
+  const auto groups = static_cast<int64_t>(heads.groups.size());  // one per kv head
   for (int64_t s = 0; s < slices; ++s) {
     const int64_t first = s * groups / slices, last = (s + 1) * groups / slices;
     HeadSlice slice{
@@ -93,13 +93,13 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
   return result;
 }
 
-// Everybody's rows under way, or the sums of their gradients.
+// An all-gather of rows in progress, or a reduce-scatter of their gradients.
 struct Gathered {
-  KeyValue all;  // or this place's sums
+  KeyValue all;  // or this rank's sums
   std::vector<Communicator::Transfer> transfers;
 };
 
-// Rows under way, and where they go when they are there.
+// Rows in transfer, and where they are copied to when they have arrived.
 struct Incoming {
   struct Piece {
     KeyValue received;
@@ -112,17 +112,18 @@ struct Incoming {
 struct Turn {
   const HeadSlice* slice = nullptr;
   const ContextStep* step = nullptr;
-  int source = 0;        // the turn whose keys are sent
-  int start = 0;         // the turn before whose work the transfer is started
-  int last_use = 0;      // the last turn that starts a transfer of these keys, or this one
-  int open_returns = 0;  // turns that send these keys on and whose gradients are not back yet
-  KeyValue keys;         // from the start of the transfer to the last use
-  KeyValue gradients;    // backward; of keys that are not the place's own
-  std::optional<Incoming> incoming;  // of the keys
-  std::optional<Gathered> gathered;  // the same, by a collective
+  int source = 0;        // index of the turn whose keys are sent
+  int start = 0;         // index of the turn before whose work the transfer is started
+  int last_use = 0;      // the last turn that starts a transfer of these keys; at least this turn
+  int open_returns = 0;  // number of turns that send these keys on and whose gradients are still
+                         // missing
+  KeyValue keys;         // allocated from the start of the transfer to the last use
+  KeyValue gradients;    // backward; for keys that are not local
+  std::optional<Incoming> incoming;  // transfer of the keys
+  std::optional<Gathered> gathered;  // the same, by an all-gather
 };
 
-// One forward or backward.
+// One forward or backward call.
 class ContextRun {
  public:
   ContextRun(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group,
@@ -165,7 +166,7 @@ class ContextRun {
     });
   }
 
-  // Of a plan of one step that is one call.
+  // For a plan of one step that is one kernel call.
   PartialAttention ForwardAtOnce() {
     std::vector<at::Tensor> out, lse;
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
@@ -195,7 +196,7 @@ class ContextRun {
                           /*zero=*/true);
     std::vector<at::Tensor> dq, dk, dv;
     GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
-      // Of one turn the inputs are the rows and the gradients its own.
+      // With a single turn, its inputs are all rows, and its gradients are those of all rows.
       QueryKeyValue part = runner_.BackwardAtOnce(
           turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
           travels || turns_.size() > 1 ? QueryKeyValue() : freed);
@@ -212,8 +213,8 @@ class ContextRun {
   }
 
  private:
-  // Gradients on their way home from a turn, against those that other places send of its source's
-  // keys.
+  // Gradients of a turn's keys that are being sent to where the keys came from, and at the same
+  // time the gradients that other ranks send for the keys that they got from this rank.
   struct Return {
     Turn* turn = nullptr;
     Incoming incoming;
@@ -228,10 +229,11 @@ class ContextRun {
             QueriesOf(slice, results.lse_TH)};
   }
 
-  // `work` makes the gradients of a turn; those of others' keys go home while the next works.
+  // The backward: `work` computes the gradients of a turn. Those of received keys are sent back
+  // while the next turn works.
   template <typename Work>
   void GoBack(const Work& work) {
-    std::deque<Return> homes;  // under way, in the order in which they left
+    std::deque<Return> homes;  // in transfer, in the order in which they were started
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
       work(turn, inputs);
       for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
@@ -255,8 +257,8 @@ class ContextRun {
     }
   }
 
-  // Starts the transfers that are to be under way while turn `now` works; before the first turn,
-  // its own.
+  // Starts the transfers that should run while turn `now` works. now = -1: the first turn's own
+  // transfer.
   void StartAll(int now) {
     for (size_t t = 0; t < turns_.size(); ++t) {
       Turn& turn = turns_[t];
@@ -265,7 +267,7 @@ class ContextRun {
     }
   }
 
-  // The place's own, of all heads.
+  // The local keys and values, all heads.
   KeyValue Own() const { return {rows_.k_SKD, rows_.v_SKD}; }
 
   KeyValue KeysOf(const Turn& turn) const {
@@ -274,8 +276,8 @@ class ContextRun {
     return {own.k_SKD, own.v_SKD};
   }
 
-  // The keys that a turn sends some of: those of its source, or the place's own where it is its own
-  // source.
+  // The keys that a turn sends rows of: those of its source turn, or the local ones if the turn is
+  // its own source.
   KeyValue SourceOf(const Turn& turn) const {
     const Turn& source = turns_[turn.source];
     if (&source != &turn) return KeysOf(source);
@@ -291,11 +293,11 @@ class ContextRun {
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
   }
 
-  // Every place has as many rows as this one.
+  // Every context rank has as many rows as this one.
   std::vector<int64_t> RowsOfPlaces() const {
     return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
   }
-  // The rows of this step's keys among those of all.
+  // The rows of this step's keys among the gathered rows.
   const Rows& OfAll(const Turn& turn) const {
     if (!of_all_.has_value()) of_all_.emplace(turn.step->of_all, rows_.k_SKD.device());
     return *of_all_;
@@ -315,7 +317,8 @@ class ContextRun {
     turn.gathered = std::move(gathered);
   }
 
-  // The gradients of everybody's rows to those whose they are, added up.
+  // Starts a reduce-scatter of the gradients of all gathered rows: each owner gets the sums for its
+  // rows.
   Return SendHomeTogether(Turn& turn) {
     const std::vector<int64_t> rows = RowsOfPlaces();
     const KeyValue all = NewKeyValue(static_cast<int64_t>(rows.size()) * rows.front(),
@@ -339,7 +342,7 @@ class ContextRun {
     for (Communicator::Transfer& transfer : gathered.transfers) base::ThrowIfError(transfer.Wait());
   }
 
-  // Starts to send rows of `from` and to receive rows of `into`.
+  // Starts sending rows of `from` and receiving rows of `into`.
   Incoming Exchange(const KeyValue& from, const std::vector<KeyMove>& send, const KeyValue& into,
                     const std::vector<KeyMove>& receive) {
     Incoming incoming;
@@ -400,8 +403,8 @@ class ContextRun {
   Return SendHome(Turn& turn) {
     const base::MemoryScope memory(base::MemoryPart::kCommunication);
     if (!turn.step->of_all.empty()) return SendHomeTogether(turn);
-    // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added,
-    // not put.
+    // The reverse of the keys' transfer. Received gradients get a separate buffer, since they are
+    // added to sums.
     Return home{&turn, {}};
     std::vector<Communicator::Message> sent, received;
     for (const KeyMove& move : turn.step->receive) {
@@ -421,8 +424,8 @@ class ContextRun {
     return home;
   }
 
-  // Waits for the first return and adds what came; where that completes the gradients of a turn,
-  // these leave next.
+  // Waits for the oldest return and adds what arrived. If this completes the gradients of a source
+  // turn, starts to send these.
   void TakeHome(std::deque<Return>& homes) {
     Return done = std::move(homes.front());
     homes.pop_front();
@@ -449,9 +452,9 @@ class ContextRun {
   const std::vector<int>& ranks_;
   Communicator& group_;
   const TileRunner& runner_;
-  std::optional<Rows>& of_all_;  // the plan's, made by the first that needs it
+  std::optional<Rows>& of_all_;  // the plan's; made at the first use
   QueryKeyValue rows_;
-  KeyValue sums_;  // of the place's own keys
+  KeyValue sums_;  // gradients of the local keys
   std::vector<HeadSlice> slices_;
   std::vector<Turn> turns_;
   at::ScalarType compute_type_, sum_type_;

@@ -1,17 +1,18 @@
 #ifndef MOONRING_ATTENTION_CONTEXT_PLAN_H_
 #define MOONRING_ATTENTION_CONTEXT_PLAN_H_
 
-// What one rank does along the context axis in one layer: its queries stay, and meet the keys of
-// all places, step by step.
+// A rank's plan for one layer's attention along the context axis: its queries stay, and step by
+// step they meet the keys of all context ranks. A context rank (`place` in the code) is a rank's
+// index along the context axis.
 //
-// A step has a buffer of keys, filled by what other places send, or the place's own rows; and the
-// tiles of the queries against it. Its keys may in turn be sent on as those of later steps. The
-// backward goes through the same steps: the keys travel again, and the gradients of a step's keys
-// go back the way these came, added up where the keys were split.
+// Each step has a buffer of keys, which are either received from other context ranks or local, and
+// the tiles of the queries against these keys. Later steps may send the buffer's keys on. The
+// backward repeats the same steps: the keys travel again, and the gradients of a step's keys go
+// back along the way that the keys came, summed where keys were sent to several ranks.
 //
-// A plan is a function of (layout, place, options): every place makes its own without
-// communication, and they fit together, since all places have the same steps in the same order. One
-// is made a micro-batch, and all layers share it.
+// A plan is a function of (layout, context rank, options). Every rank makes its own plan without
+// communication, and the plans match, since all context ranks have the same steps in the same
+// order. One plan is made per micro-batch and shared by all layers.
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +23,8 @@
 
 namespace moonring::attention {
 
-// Rows that go to another place, or come from one, in one piece. What leaves as the i-th row
-// arrives as the i-th.
+// Rows that are sent to another context rank, or received from it, in one message. The i-th row
+// sent is the i-th row received.
 struct KeyMove {
   int place = 0;
   std::vector<RowRange> rows;
@@ -31,28 +32,26 @@ struct KeyMove {
 };
 
 struct ContextStep {
-  bool own = false;  // the keys are the place's own rows: nothing travels
-  int source = 0;    // the step whose keys are sent; an own one or one before this
-  int lead =
-      1;  // the transfer starts when the step this many before is computed, or at the beginning
-  std::vector<KeyMove> send;     // rows of the source's keys
-  std::vector<KeyMove> receive;  // rows of this step's keys, all of them
-  // Where it is not empty all places gather all rows of all in one collective, in place of sending
-  // and receiving; these are the rows of the step's keys, in order, among those of all places, one
-  // place after another. The gradients of all rows go back by one reduce-scatter.
+  bool own = false;  // the keys are local rows: nothing is transferred
+  int source = 0;    // index of an earlier step whose keys are sent, or of this step: local rows
+  int lead = 1;      // the transfer starts this many steps earlier, or at the beginning
+  std::vector<KeyMove> send;     // rows of the source step's keys
+  std::vector<KeyMove> receive;  // all rows of this step's keys
+  // If not empty, all context ranks gather all rows in one all-gather, instead of `send` and
+  // `receive`. These are the rows of this step's keys, in order, within the concatenation of all
+  // context ranks' rows. The gradients of all rows go back by one reduce-scatter.
   std::vector<RowRange> of_all;
   TilePlan tiles;
 };
 
 struct ContextPlan {
   std::vector<ContextStep> steps;
-  bool sliced =
-      false;  // taken a few heads at a time, the transfer of the next heads under the work on these
+  bool sliced = false;  // process a few heads at a time; the next heads' keys travel meanwhile
 
   double area() const;
 };
 
-// Rows that were merged where neighbours: those of the segments, in their order.
+// The rows of the segments in their order; adjacent ranges are merged.
 std::vector<RowRange> RowsOf(const std::vector<KeySegment>& segments);
 
 }  // namespace moonring::attention

@@ -9,14 +9,15 @@
 namespace moonring::attention {
 namespace {
 
-// By place 2 x rows sent + rows received: what it sends forward and backward, were each row sent
-// straight to every reader. With `ends` the last tokens that the readers of a document see, what is
-// sent of its tokens [b, e) is sum over readers of min(end, e) - min(end, b).
+// For each context rank: 2 x rows sent + rows received, that is its traffic in forward and backward
+// if each row were sent directly to every reader. If `ends` has the last tokens that the readers of
+// a document attend to, the rows sent from its tokens [b, e) are the sum over readers of min(end,
+// e) - min(end, b).
 std::vector<double> RowsThatTravel(const comm::Layout& layout) {
   const int contexts = layout.division().contexts;
   struct Readers {
     std::vector<int64_t> ends;
-    std::vector<double> sums = {0.0};    // of the first ends
+    std::vector<double> sums = {0.0};    // prefix sums of `ends`
     double Below(int64_t token) const {  // sum of min(end, token)
       const auto k = std::upper_bound(ends.begin(), ends.end(), token) - ends.begin();
       return sums[k] + static_cast<double>(token) * static_cast<double>(ends.size() - k);

@@ -1,8 +1,8 @@
 #ifndef MOONRING_ATTENTION_COUNTED_PLACES_H_
 #define MOONRING_ATTENTION_COUNTED_PLACES_H_
 
-// The places on the context axis that stand for all of them where a strategy's cost is estimated: a
-// micro-batch takes as long as its slowest rank, so those that are likely to be that one.
+// A sample of context ranks for estimating a strategy's cost. A micro-batch takes as long as its
+// slowest rank, so the sample has the context ranks that are likely to be the slowest.
 
 #include <set>
 #include <vector>
@@ -13,9 +13,9 @@ namespace moonring::attention {
 
 inline constexpr int kCountedPlaces = 32;
 
-// At most kCountedPlaces places: a third of them evenly spread (the first and the last among them),
-// a third those with the greatest areas, the others those whose rows travel most. All of them where
-// there are no more. Cost: O(spans log places).
+// At most kCountedPlaces context ranks: a third evenly spaced (the first and the last included), a
+// third with the greatest areas, and the rest whose rows travel most. All of them where there are
+// no more than that. Cost: O(spans log context ranks).
 std::set<int> CountedPlaces(const comm::Layout& layout, const std::vector<double>& areas);
 
 }  // namespace moonring::attention

@@ -16,7 +16,7 @@ struct ElementOf {
 };
 template <>
 struct ElementOf<at::BFloat16> {
-  using Type = Bf16;  // of the same bits
+  using Type = Bf16;  // the same bits
 };
 
 template <typename Scalar>
@@ -41,7 +41,7 @@ FlashTile<typename ElementOf<Scalar>::Type> FlashTileOf(const Tile& tile) {
           .softcap = static_cast<float>(tile.score.softcap)};
 }
 
-// Calls `body` with the tile in the type of its rows.
+// Calls `body` with the tile in the dtype of its rows.
 template <typename Body>
 void WithFlashTile(const Tile& tile, const Body& body) {
   if (tile.q_MHD.scalar_type() == at::kBFloat16) return body(FlashTileOf<at::BFloat16>(tile));
@@ -62,7 +62,7 @@ Bf16Tiles ChooseBf16Tiles() {
 
 CpuBlockAttention::CpuBlockAttention(Bf16Tiles tiles) : tiles_(tiles) {
   TORCH_CHECK(tiles == Bf16Tiles::kFp32 || HasBf16Tiles(),
-              "attention: bf16 tiles want AVX-512 BF16, which this CPU has not");
+              "attention: bf16 tiles need AVX-512 BF16, which this CPU does not have");
 }
 
 at::ScalarType CpuBlockAttention::ComputeType(at::ScalarType input) const {

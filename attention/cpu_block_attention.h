@@ -1,13 +1,14 @@
 #ifndef MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_
 
-// BlockAttention on CPUs: fp32 and bf16 by flash_tile.h, which never holds M x N scores; fp64,
-// which is for tests, with its scores written out (explicit_block_attention.h).
+// BlockAttention on CPUs. fp32 and bf16 use flash_tile.h, which never stores M x N scores; fp64,
+// which is for tests, materializes its scores (explicit_block_attention.h).
 //
-// bf16 rows are multiplied as they are where the CPU can (Bf16Tiles::kBf16), else upcast to fp32.
-// Errors against fp64 of one tile, relative, outputs and gradients: 2e-3, or 1e-6.
+// bf16 rows are multiplied directly where the CPU can do so (Bf16Tiles::kBf16), else converted to
+// fp32. Relative errors of one tile against fp64, for outputs and gradients: 2e-3 with kBf16, 1e-6
+// with kFp32.
 //
-// Bit-exact in the forward pass under any split by heads, for any head dim (asserted by the tests).
+// The forward pass is bit-exact under any split by heads, for any head dim (checked by tests).
 
 #include "attention/block_attention.h"
 #include "attention/explicit_block_attention.h"
@@ -19,13 +20,13 @@ enum class Bf16Tiles { kBf16, kFp32 };
 // Whether the CPU has AVX-512 BF16.
 bool CanComputeBf16Tiles();
 
-// kBf16 where the CPU can. MOONRING_BF16_TILES=fp32 in the environment asks for kFp32,
-// as on a CPU without: for a run that was begun on one.
+// kBf16 where the CPU supports it. MOONRING_BF16_TILES=fp32 in the environment selects kFp32
+// anyway, so that a run that was started on a CPU without bf16 products can be reproduced.
 Bf16Tiles ChooseBf16Tiles();
 
 class CpuBlockAttention final : public BlockAttention {
  public:
-  // kBf16 throws where the CPU cannot.
+  // Throws for kBf16 where the CPU does not support it.
   explicit CpuBlockAttention(Bf16Tiles tiles = ChooseBf16Tiles());
   at::ScalarType ComputeType(at::ScalarType input) const override;
   absl::string_view name() const override { return "cpu"; }

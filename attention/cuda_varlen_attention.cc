@@ -46,20 +46,20 @@ int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Kernels load rows in vectors of 16 bytes.
+// Whether the kernels can load rows in vectors of 16 bytes.
 bool IsAligned(const at::Tensor& rows) {
   return rows.stride(2) == 1 && rows.stride(0) % kAlignment == 0 &&
          rows.stride(1) % kAlignment == 0 && rows.storage_offset() % kAlignment == 0;
 }
 
-// [rows, heads, D] -> [rows, heads, `head_dim` rounded up], filled with zeros.
+// [rows, heads, D] -> [rows, heads, `head_dim` rounded up], padded with zeros.
 at::Tensor PadHeadDim(const at::Tensor& rows, int64_t head_dim) {
   const int64_t missing = RoundUp(head_dim, kAlignment) - rows.size(2);
   if (missing > 0) return at::constant_pad_nd(rows, {0, missing});
   return IsAligned(rows) ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
-// The first D of a padded head dim.
+// Removes the padding of a head dim.
 at::Tensor CutHeadDim(const at::Tensor& rows, int64_t head_dim) {
   return rows.narrow(2, 0, head_dim);
 }
@@ -77,7 +77,7 @@ int64_t Longest(const std::vector<int64_t>& offsets) {
   return longest;
 }
 
-// Offsets as kernels take them, int32 on the device; made once where calls share them.
+// A call's offsets for the kernels, int32 on the device; made once for calls that share them.
 std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
   const std::shared_ptr<DeviceOffsets> made =
       tiles.on_device != nullptr ? tiles.on_device : std::make_shared<DeviceOffsets>();
@@ -93,8 +93,8 @@ std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
   return made;
 }
 
-// ---- flash attention: [rows, heads, D], lse [H, rows]. One head dim for all: features of 0 add
-// nothing to a score, and those of a value come out as 0.
+// ---- Flash attention: [rows, heads, D], lse [H, rows]. q, k and v have one head dim: zero padding
+// adds nothing to a score, and padded columns of the output are 0.
 
 struct FlashCall {
   explicit FlashCall(const VarlenTiles& tiles)
@@ -103,8 +103,8 @@ struct FlashCall {
         k(PadHeadDim(tiles.k_NKD, head_dim)),
         v(PadHeadDim(tiles.v_NKD, head_dim)),
         offsets(OffsetsOf(tiles)),
-        // One query a tile would take the kernel's way for decoding, which has another shape of lse
-        // inside. The longest sizes a grid only.
+        // With at most one query per tile the kernel would take its decoding path, which has
+        // another shape of lse. The longest length is used only for the grid's size.
         longest_queries(std::max<int64_t>(2, offsets->longest_queries)),
         is_causal(tiles.kind == TileKind::kCausal || tiles.kind == TileKind::kBand),
         window_left(tiles.kind == TileKind::kWindowEdge ? 0
@@ -146,9 +146,9 @@ TileGradients VarlenFlashBackward(const VarlenTiles& tiles, const at::Tensor& do
   return CutGradients({dq, dk, dv}, tiles);
 }
 
-// ---- cuDNN for long tiles, flash attention for the runs of others between them
+// ---- cuDNN for long tiles, flash attention for the sequences of other tiles between them
 
-// cuDNN's, with one head dim as flash attention's.
+// The tile for cuDNN, with one head dim as for flash attention.
 Tile CudnnTileOf(const VarlenTiles& call) {
   const int64_t head_dim = GreaterDim(call);
   return {PadHeadDim(call.q_MHD, head_dim), PadHeadDim(call.k_NKD, head_dim),
@@ -174,8 +174,8 @@ at::Tensor JoinedParts(const std::vector<at::Tensor>& of_parts) {
   return of_parts.size() == 1 ? of_parts[0] : at::cat(of_parts);
 }
 
-// cuDNN's result, or flash attention's where cuDNN has no kernel for a call: which calls those are
-// is known to the library alone.
+// cuDNN's result, or flash attention's where cuDNN has no kernel for the call. Only the library
+// knows which calls these are.
 template <typename Cudnn, typename Flash>
 auto CudnnOrFlash(const VarlenTiles& call, bool falls_back, const Cudnn& cudnn,
                   const Flash& flash) {
@@ -185,9 +185,9 @@ auto CudnnOrFlash(const VarlenTiles& call, bool falls_back, const Cudnn& cudnn,
     throw;
   } catch (const c10::Error& error) {
     if (!falls_back) throw;
-    TORCH_WARN_ONCE("cuDNN takes no attention of ", call.q_MHD.size(0), " queries, ",
+    TORCH_WARN_ONCE("cuDNN does not support attention of ", call.q_MHD.size(0), " queries, ",
                     call.k_NKD.size(0), " keys and heads of ", GreaterDim(call),
-                    "; flash attention does it (", error.what_without_backtrace(), ")");
+                    "; flash attention computes it (", error.what_without_backtrace(), ")");
     return flash();
   }
 }
@@ -233,7 +233,7 @@ TileGradients FusedBackward(const VarlenTiles& tiles, const KernelChoice& choice
   return {JoinedParts(dq), JoinedParts(dk), JoinedParts(dv)};
 }
 
-// ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse
+// ---- Memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse
 // [tiles, H, longest rounded up]
 
 struct EfficientCall {
@@ -249,7 +249,7 @@ struct EfficientCall {
         lse_rows(RoundUp(offsets->longest_queries, kLseAlignment)),
         mask(tiles.kind == TileKind::kFull ? 0 : 1) {}
 
-  // Rows to what the kernel takes, and back.
+  // Converts rows to the kernel's layout, and back.
   at::Tensor Batch(const at::Tensor& rows) const {
     return PadHeadDim(Turned(rows), rows.size(2)).unsqueeze(0);
   }
@@ -260,7 +260,7 @@ struct EfficientCall {
     return RowsOf(batch, dim).unflatten(1, {kv_heads, heads / kv_heads}).sum(2);
   }
 
-  // The kernel reads whole groups of 32: +inf makes the probabilities of what is no row 0.
+  // The kernel reads groups of 32 rows: +inf makes the probabilities of padding rows 0.
   at::Tensor PadLse(const at::Tensor& lse_MH) const {
     at::Tensor padded = at::full({tiles() * lse_rows, heads},
                                  std::numeric_limits<double>::infinity(), lse_MH.options());
@@ -273,7 +273,7 @@ struct EfficientCall {
                       .index_select(0, offsets->lse_places));
   }
 
-  // Rows of each tile from the last to the first: its own inverse.
+  // Index that reverses the rows of each tile; it is its own inverse.
   static at::Tensor Reversal(const VarlenTiles& tiles) {
     const std::vector<int64_t>& offsets = tiles.query_offsets;
     std::vector<int64_t> index(offsets.back());
@@ -283,7 +283,7 @@ struct EfficientCall {
     return base::ToDevice(index, tiles.q_MHD.device());
   }
 
-  // Where each query row is among the padded rows of all tiles.
+  // The index of each query row among the padded rows of all tiles.
   static at::Tensor LsePlaces(const VarlenTiles& tiles, int64_t rows_of_tile) {
     const std::vector<int64_t>& offsets = tiles.query_offsets;
     std::vector<int64_t> places(offsets.back());
@@ -314,7 +314,7 @@ struct EfficientCall {
   std::shared_ptr<const DeviceOffsets> offsets;
   at::Tensor q, k, v;
   int64_t lse_rows;
-  int64_t mask;  // 1: causal from the top left
+  int64_t mask;  // 1: causal, aligned to the top left
 };
 
 PartialAttention EfficientForward(const VarlenTiles& tiles) {
@@ -330,7 +330,7 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
                                 const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
   const EfficientCall call(tiles);
   const at::Tensor no_dropout = at::empty({0}, call.offsets->queries.options());
-  // It takes out's row stride to be H D, unseen.
+  // The kernel assumes without a check that the row stride of out is H D.
   const auto results = at::_efficient_attention_backward(
       call.Batch(dout_MHD).contiguous(), call.q, call.k, call.v, /*bias=*/std::nullopt,
       call.Batch(out_MHD).contiguous(), call.offsets->queries, call.offsets->keys,

@@ -12,7 +12,7 @@
 namespace moonring::attention {
 namespace {
 
-constexpr int64_t kMostHeadDim = 256;  // on Hopper; elsewhere it refuses beyond 128
+constexpr int64_t kMostHeadDim = 256;  // on Hopper; other GPUs refuse head dims beyond 128
 
 // [rows, heads, D] <-> [1, heads, rows, D], a view.
 at::Tensor BatchOfRows(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
@@ -29,8 +29,8 @@ bool CudnnTakes(at::ScalarType type, int64_t head_dim, TileKind kind, int64_t wi
   if (queries < 2 || keys < 2 || at::globalContext().deterministicAlgorithms()) return false;
   switch (kind) {
     case TileKind::kFull:
-      // On Hopper cuDNN 9.19 leaves a half tile of keys unmasked in the backward, and rows whose
-      // logits are all far below zero get NaN (pytorch#196678).
+      // On Hopper the backward of cuDNN 9.19 leaves a half tile of keys unmasked, and rows whose
+      // logits are all far below zero become NaN (pytorch#196678).
       return keys % 128 != 64;
     case TileKind::kCausal:
       return true;
@@ -54,7 +54,7 @@ PartialAttention CudnnForward(const Tile& tile) {
 
 TileGradients CudnnBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                             const at::Tensor& lse_MH) {
-  // It wants dout in the strides of out.
+  // cuDNN requires dout to have the strides of out.
   const auto dense = [&](const at::Tensor& rows) {
     return BatchOfRows(rows.to(tile.q_MHD.scalar_type()).contiguous());
   };

@@ -1,7 +1,7 @@
 #ifndef MOONRING_ATTENTION_DEVICE_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_DEVICE_TILE_RUNNER_H_
 
-// The fastest exact kernels that are there for a device.
+// Selects the fastest exact attention kernels for a device.
 
 #include <memory>
 
@@ -12,12 +12,11 @@
 
 namespace moonring::attention {
 
-// CPU: a fused kernel, tile by tile over threads. CUDA: ragged calls of fused kernels, whose header
-// says what of them has not run on a GPU (cuda_varlen_attention.h). Elsewhere: the reference,
-// scores written out in fp64.
+// CPU: a fused kernel, tile by tile over threads. CUDA: ragged (varlen) calls of fused kernels
+// (cuda_varlen_attention.h). Other devices: the reference, with materialized scores in fp64.
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
 
-// The same, with a choice between CUDA's kernels.
+// The same, with a given choice between the CUDA kernels.
 std::shared_ptr<const TileRunner> ChosenTileRunner(const c10::Device& device,
                                                    const KernelChoice& choice);
 

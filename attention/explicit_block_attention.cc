@@ -19,8 +19,8 @@
 namespace moonring::attention {
 namespace {
 
-// So that the scores of a piece stay in a core's cache. The same for all heads: it settles how a
-// forward rounds.
+// The scores of a piece fit a core's cache. The size is the same for all heads, since it determines
+// the rounding in the forward.
 constexpr int64_t kPiece = 512;
 
 std::vector<TileRows> PiecesOf(const Tile& tile) {
@@ -39,13 +39,13 @@ std::vector<TileRows> PiecesOf(const Tile& tile) {
   return pieces;
 }
 
-// The products become Y (ScoreFunction::cap). The cap is multiplied in where something is
-// subtracted anyway: a pass less over the scores.
+// Turns products into Y (ScoreFunction::cap) in place. The factor cap is applied later, together
+// with a subtraction, which saves a pass over the scores.
 void Bend(const at::Tensor& products, const ScoreFunction& score) {
   if (score.softcap != 0.0) products.tanh_();
 }
 
-// -inf where a query does not see a key, of scores [..., m, n].
+// Sets masked scores [..., m, n] to -inf.
 void Hide(const at::Tensor& scores, TileKind kind) {
   if (kind == TileKind::kFull) return;
   const at::Tensor all =
@@ -111,7 +111,7 @@ TileGradients ExplicitBlockAttention::RunBackward(const Tile& tile, const at::Te
                    minus_lse_MH1 = lse_MH.neg().unsqueeze(2);
   for (const TileRows& piece : PiecesOf(tile)) {
     for (int64_t kv = 0; kv < kv_heads; ++kv) {
-      // [G m, D] or [G m, 1]: the rows of a head after those of another.
+      // [G m, D] or [G m, 1]: the rows of one head after those of another.
       const auto folded = [&](const at::Tensor& rows_MHD) {
         return RowsOfRange(rows_MHD, piece.queries)
             .narrow(1, kv * group, group)

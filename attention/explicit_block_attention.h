@@ -1,15 +1,16 @@
 #ifndef MOONRING_ATTENTION_EXPLICIT_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_EXPLICIT_BLOCK_ATTENTION_H_
 
-// BlockAttention with its scores written out, by matrix products and elementwise operators: for
-// what no fused kernel computes, as fp64, on CPUs. GPUs have explicit_varlen_attention.h.
+// BlockAttention with materialized scores, by matrix products and elementwise operators. It is used
+// on CPUs for what no fused kernel supports, such as fp64. GPUs use explicit_varlen_attention.h.
 //
-// A tile is cut into pieces of at most 512 x 512 query-key pairs, those without a seen pair left
-// out, whose results are merged (softmax_merge.h). Forward, the query heads of a kv head are a
-// batch that shares the keys, each with a product of its own, so that a head gives the same bits
-// whatever heads are beside it. Backward, they are rows of one product; no key is repeated for
-// them. Memory beyond the results: the scores of a piece for the query heads of one kv head, once
-// forward and three times backward, and the inputs of these heads where they are copied.
+// A tile is cut into pieces of at most 512 x 512 query-key pairs. Fully masked pieces are skipped,
+// and the results of the others are merged (softmax_merge.h). In the forward, the query heads of a
+// kv head form a batch that shares the keys, and each head has its own product, so that its bits do
+// not depend on the other heads of the call. In the backward they are rows of one product. Keys are
+// never repeated. Memory beyond the results: the scores of a piece for the query heads of one kv
+// head, once in the forward and three times in the backward, and the inputs of these heads where
+// they are copied.
 
 #include "attention/block_attention.h"
 

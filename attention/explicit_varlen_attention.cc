@@ -22,13 +22,13 @@ namespace {
 
 constexpr int64_t kRound = 64;  // the side of a large tile's piece is a multiple of it
 
-// Tiles, or pieces of one, that are computed at once; all of a kind.
+// Tiles, or pieces of one, that are computed at once; all of one kind.
 struct Batch {
   std::vector<RowRange> queries, keys;
   TileKind kind = TileKind::kFull;
 };
 
-// What is computed at once: small tiles together, a large one in pieces by itself.
+// Batches of a call: small tiles are batched together, a large one is cut into pieces.
 struct BatchPlan {
   std::vector<Batch> small;
   struct Large {
@@ -48,7 +48,7 @@ BatchPlan::Large Cut(const RowRange& queries, const RowRange& keys, TileKind kin
   const int64_t query_step = std::min(side, queries.rows());
   const int64_t key_step = kind == TileKind::kFull
                                ? std::max(kRound, pairs / query_step)
-                               : side;  // a masked one is square, and so are its pieces
+                               : side;  // masked tiles are square, and so are their pieces
   BatchPlan::Large large{queries, {}};
   for (int64_t i = queries.begin; i < queries.end; i += query_step) {
     for (int64_t j = keys.begin; j < keys.end; j += key_step) {
@@ -63,7 +63,7 @@ BatchPlan::Large Cut(const RowRange& queries, const RowRange& keys, TileKind kin
   return large;
 }
 
-// `pairs`: of rows that a batch may have at most.
+// `pairs`: the maximal number of query-key pairs of a batch.
 BatchPlan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
   BatchPlan plan;
   std::vector<size_t> small;
@@ -98,8 +98,8 @@ BatchPlan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
   return plan;
 }
 
-// A batch with its rows: queries [B K, G m, .], keys [B K, n, .], G the query heads of each of K kv
-// heads.
+// A batch with its rows: queries [B K, G m, .], keys [B K, n, .], where each of K kv heads has G
+// query heads.
 class Work {
  public:
   Work(const Batch& batch, const VarlenTiles& tiles)
@@ -113,7 +113,7 @@ class Work {
         k_(Keys(tiles.k_NKD)),
         v_(Keys(tiles.v_NKD)) {}
 
-  // [B, m, H, Dv] and [B, m, H].
+  // out [B, m, H, Dv] and lse [B, m, H].
   PartialAttention Forward() const {
     const double cap = score_.cap();
     at::Tensor scores = Bent();
@@ -125,7 +125,7 @@ class Work {
     return {OfQueries(out), OfQueries(sum.log().add_(max)).squeeze(3)};
   }
 
-  // [B, m, H, D], [B, n, K, D] and [B, n, K, Dv].
+  // dq [B, m, H, D], dk [B, n, K, D] and dv [B, n, K, Dv].
   TileGradients Backward(const at::Tensor& dout_MHD, const at::Tensor& delta_MH1,
                          const at::Tensor& minus_lse_MH1) const {
     const at::Tensor dout = Queries(dout_MHD), y = Bent();
@@ -162,7 +162,7 @@ class Work {
     return rows.unflatten(0, {keys_.batch(), kv_heads_}).transpose(1, 2);
   }
 
-  // Y.
+  // Computes Y (ScoreFunction::cap).
   at::Tensor Bent() const {
     at::Tensor y = at::empty({q_.size(0), q_.size(1), k_.size(1)}, q_.options());
     y.baddbmm_(q_, k_.transpose(1, 2), /*beta=*/0, score_.scale / score_.cap());
@@ -170,9 +170,9 @@ class Work {
     return y;
   }
 
-  // -inf where a query does not see a key. A query that is not there sees what it would, so that
-  // all its numbers are finite; or with `absent_queries` nothing, so that it gives no key a
-  // gradient.
+  // Sets masked scores to -inf. A padding query is treated like a real one, so that all its numbers
+  // are finite; with `absent_queries` all its scores are masked, so that it adds nothing to the
+  // keys' gradients.
   void Hide(const at::Tensor& scores, bool absent_queries) const {
     const int64_t m = queries_.longest(), n = keys_.longest();
     const auto either = [](const at::Tensor& a, const at::Tensor& b) {

@@ -1,21 +1,23 @@
 #ifndef MOONRING_ATTENTION_EXPLICIT_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_EXPLICIT_VARLEN_ATTENTION_H_
 
-// VarlenAttention with its scores written out, for GPUs: what no fused kernel there computes in
-// fp32 and fp64, as fp64 and a softcap (16 bits have strip_varlen_attention.h). In AccumulateType,
-// by few and large operators: a batch of pairs of rows is one matrix product for all heads.
+// VarlenAttention with materialized scores for GPUs: for what no fused kernel supports in fp32 and
+// fp64, that is fp64 and a softcap (16-bit inputs use strip_varlen_attention.h). It computes in
+// AccumulateType, by few and large operators: a batch of pairs of row ranges is one matrix product
+// for all heads.
 //
-//   small tiles   many are one batch, filled up to the longest of it: of those that are at most
-//                 twice as long as another, so that no more than a part of the products is of rows
-//                 that are not there
-//   large tiles   are cut into pieces, each of which is a batch; those without a seen pair are left
-//                 out, the results merged (softmax_merge.h)
+//   small tiles   are batched, padded to the longest tile of the batch. Lengths within a batch
+//                 differ by a factor of 2 at most, so that padding is a bounded share of the
+//                 products
+//   large tiles   are cut into pieces, each of which is a batch; fully masked pieces are skipped
+//                 and the results are merged (softmax_merge.h)
 //
-// The query heads of a kv head are rows of one product beside its keys, which are not repeated for
-// them. Memory beyond the results: a batch's scores, three times in the backward, which settle how
-// large it may be (score_bytes for all three); the inputs in AccumulateType; a batch's rows so
-// gathered. Operators: some 25 a batch forward and 35 backward, of any number of heads and tiles.
-// explicit_block_attention.h has the same for one tile on a CPU, in pieces that fit a core's cache.
+// The query heads of a kv head are rows of one product with its keys, which are not repeated.
+// Memory beyond the results: a batch's scores (three times in the backward), whose limit
+// score_bytes bounds the size of a batch; the inputs in AccumulateType; a batch's gathered rows.
+// Operators per batch: about 25 forward and 35 backward, for any number of heads and tiles.
+// explicit_block_attention.h does the same for one tile on a CPU, in pieces that fit a core's
+// cache.
 
 #include "attention/varlen_attention.h"
 

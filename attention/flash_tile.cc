@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-// Highway compiles what lies between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of
+// Highway compiles the code between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of
 // these kinds of CPU.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
@@ -19,30 +19,30 @@ MOONRING_BF16_TARGET
 namespace moonring::attention {
 namespace HWY_NAMESPACE {
 
-constexpr int64_t kQueries = 64, kKeys = 512;  // whose scores exist at a time
+constexpr int64_t kQueries = 64, kKeys = 512;  // size of the block of scores
 constexpr int64_t kScoreStride =
-    kKeys + 16;  // a column's elements would else lie in two sets of the first-level cache
+    kKeys + 16;  // otherwise a column's elements would share two sets of the first-level cache
 
-// What the masks of both types of rows depend on.
+// The properties of a tile that determine its mask, independent of the rows' dtype.
 struct Shape {
   int64_t queries, keys;
   TileKind kind;
 };
 
-// The keys that queries [begin, end) of a tile see, together.
+// The union of the keys that queries [begin, end) of a tile attend to.
 Range SeenKeys(const Shape& tile, int64_t begin, int64_t end) {
   if (tile.kind == TileKind::kCausal) return {0, Min(end, tile.keys)};
   if (tile.kind == TileKind::kWindowEdge) return {begin, tile.keys};
   return {0, tile.keys};
 }
 
-// Some queries of one head and the keys that any of them sees, piece by piece on a grid of kKeys.
+// Some queries of one head and the keys that any of them attends to, in pieces on a grid of kKeys.
 struct Piece {
-  int64_t query, queries;  // the first and how many
-  int64_t key, end;        // the first, which begins a panel, and the one after the last
+  int64_t query, queries;  // the first query, and their number
+  int64_t key, end;        // the first key, which begins a panel, and the one after the last
   int64_t width() const { return RoundUp(end - key, kPanel); }
 
-  // The columns of this piece's scores that query row r of it sees; may be empty.
+  // The columns of this piece's scores that its query row r attends to; may be empty.
   Range Seen(const Shape& tile, int64_t r) const {
     const Range keys = SeenKeys(tile, query + r, query + r + 1);
     const int64_t begin = Min(Max(keys.begin - key, 0), end - key);
@@ -64,7 +64,7 @@ Shape ShapeOf(const FlashTile<Element>& tile) {
   return {tile.queries, tile.keys, tile.kind};
 }
 
-// Some query rows as the left side of products: words along the row.
+// Some query rows as the left factor of products: words along the row.
 template <typename Product>
 class Rows {
  public:
@@ -81,7 +81,7 @@ class Rows {
   }
   Left left() const { return {data_.get(), words_, 1, queries_}; }
 
-  // The same as a right side, whose depth is the queries.
+  // The same rows as a right factor whose depth is the queries.
   void PackInto(Panels<Product>& panels) const {
     panels.PackRows(reinterpret_cast<const typename Product::Element*>(data_.get()),
                     words_ * Product::kPerWord, queries_, dim_);
@@ -138,8 +138,8 @@ void Forward(const FlashTile<typename Product::Element>& tile, float* out_MHD, f
   }
 }
 
-// P and dZ of some queries and a piece of keys, as left sides: along a query's keys (dZ), and along
-// the queries of a key (both).
+// P and dZ of some queries and a piece of keys, as left factors: along a query's keys (dZ), and
+// along a key's queries (both).
 template <typename Product>
 struct Weights {
   static constexpr int64_t kNarrowStride = kKeys / 2 + 16;
@@ -252,7 +252,7 @@ void BackwardFp32(const FlashTile<float>& tile, const StridedRows<float>& dout,
   Backward<Fp32Product>(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
 }
 
-// Of the kinds of CPU, one alone has words of bf16. Another's is never called.
+// Only one kind of CPU has bf16 words. The version for other CPUs is never called.
 void ForwardBf16(const FlashTile<Bf16>& tile, float* out_MHD, float* lse_MH) {
 #if MOONRING_BF16_WORDS
   Forward<Bf16Product>(tile, out_MHD, lse_MH);

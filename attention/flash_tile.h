@@ -1,21 +1,21 @@
 #ifndef MOONRING_ATTENTION_FLASH_TILE_H_
 #define MOONRING_ATTENTION_FLASH_TILE_H_
 
-// One tile of attention on a CPU (block_attention.h has the equations), fused: scores exist for 64
-// queries and 512 keys at a time (FlashAttention, arXiv 2205.14135 and 2307.08691), in a core's
-// second-level cache. Products are panels-inl.h's, in the widest vectors that the CPU has, chosen
-// at run time.
+// A fused kernel for one tile of attention on a CPU (equations: block_attention.h). Scores exist
+// for 64 queries and 512 keys at a time (FlashAttention, arXiv 2205.14135 and 2307.08691), in a
+// core's second-level cache. Matrix products are those of panels-inl.h, with the widest vectors of
+// the CPU, selected at run time.
 //
-// Rows are fp32, or bf16 where the CPU multiplies it (HasBf16Tiles). Then both sides of each
-// product are bf16 and its sums fp32; P and dS, which are sides of products, are rounded to bf16,
-// and so is dout. Softmax, delta and all results are fp32 for both.
+// Rows are fp32, or bf16 where the CPU has bf16 products (HasBf16Tiles). In the latter case both
+// factors of each product are bf16 and its sums are fp32; P and dS, which are factors of products,
+// are rounded to bf16, and so is dout. Softmax, delta and all results are fp32 in both cases.
 //
-// What a masked tile's queries do not see is not computed, but for some 64 keys a query. An element
-// of a result is one sum, in an order that depends on its row's place in the tile and on the key
-// rows alone: not on the heads beside it, on strides, on threads. NaN among the inputs of a row is
-// NaN in its results. Throws std::bad_alloc. Memory beyond the results, for the keys of one kv
-// head: N (D + Dv) numbers of the rows' type forward, N (2 D + Dv) and N (D + Dv) floats backward;
-// and some 200, 500 KB for the scores.
+// Masked pairs are not computed, except for about 64 keys per query. Each element of a result is
+// one sum, in an order that depends only on the row's position in the tile and on the key rows, not
+// on other heads, strides or threads. NaN in the inputs of a row becomes NaN in its results. Throws
+// std::bad_alloc. Memory beyond the results, for the keys of one kv head: N (D + Dv) numbers of the
+// rows' type in the forward; N (2 D + Dv) of these and N (D + Dv) floats in the backward; and about
+// 200 KB (forward) or 500 KB (backward) for the scores.
 
 #include <cstdint>
 
@@ -24,7 +24,8 @@
 
 namespace moonring::attention {
 
-// Rows of heads: D or Dv neighbours from data + row * row_stride + head * head_stride, in elements.
+// Rows of heads: the D or Dv elements of (row, head) are contiguous from data + row * row_stride +
+// head * head_stride. Strides are in elements.
 template <typename T>
 struct StridedRows {
   const T* data = nullptr;
@@ -35,7 +36,7 @@ struct StridedRows {
   }
 };
 
-// Shapes and meanings are those of a Tile in block_attention.h, which checks them.
+// Shapes and meanings are those of Tile in block_attention.h, which also checks them.
 template <typename T>
 struct FlashTile {
   StridedRows<T> q, k, v;
@@ -46,10 +47,10 @@ struct FlashTile {
   float softcap = 0.0f;  // 0: none
 };
 
-// Whether this CPU has AVX-512 BF16, without which the functions for Bf16 must not be called.
+// Whether this CPU has AVX-512 BF16. Without it the functions for Bf16 must not be called.
 bool HasBf16Tiles();
 
-// Results are contiguous, and written over.
+// Results are contiguous and are overwritten.
 void FlashForward(const FlashTile<float>& tile, float* out_MHD, float* lse_MH);
 void FlashForward(const FlashTile<Bf16>& tile, float* out_MHD, float* lse_MH);
 void FlashBackward(const FlashTile<float>& tile, const StridedRows<float>& dout,

@@ -9,7 +9,7 @@ namespace {
 
 using Segments = std::vector<KeySegment>;
 
-// What each place has that `place` sees, by rows there.
+// For each owner, the keys that context rank `place` attends to, with their rows at the owner.
 std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place,
                                    const TileOptions& options) {
   const std::vector<comm::Span>& queries = layout.context_spans(place);
@@ -20,7 +20,8 @@ std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place,
   return of_owner;
 }
 
-// The one step: itself first; then so that not all send to one at a time.
+// The sends and receives of the plan's only step: first with itself, then rotated, so that not all
+// ranks send to the same one at a time.
 ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Segments>& of_owner,
                      const TileOptions& options) {
   const int places = layout.division().contexts;
@@ -37,11 +38,11 @@ ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Se
 
 constexpr double kLeastSeen = 0.75;
 
-// Whether a collective is in order.
+// Whether to gather all rows with an all-gather.
 bool GathersAll(const comm::Layout& layout, const TileOptions& options) {
   const int places = layout.division().contexts;
   if (places == 1 || options.window > 0 || options.mask != nullptr) return false;
-  // Of each document, how many places have a part.
+  // For each document, the number of context ranks that have tokens of it.
   std::vector<int64_t> holders(layout.lengths().size());
   for (int place = 0; place < places; ++place) {
     if (layout.context_tokens(place) != layout.context_tokens(0)) return false;
@@ -58,7 +59,8 @@ bool GathersAll(const comm::Layout& layout, const TileOptions& options) {
   return all > 0 && seen >= kLeastSeen * all;
 }
 
-// The rows of segments, by owner, among all places' rows, in the order of their rows in the buffer.
+// The rows of the segments within the concatenation of all context ranks' rows, in the order of the
+// buffer's rows.
 std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
                                 const std::vector<Segments>& of_owner_there,
                                 const std::vector<Segments>& of_owner_here) {
@@ -80,8 +82,8 @@ std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
 
 ContextPlan GatherPlanOf(const comm::Layout& layout, int place, const TileOptions& options,
                          bool has_collectives) {
-  // What each place has of it, by rows there; then by rows of the buffer, where all lies in the
-  // order of the stream.
+  // The needed keys of each owner: first with their rows at the owner, then with their rows in the
+  // buffer, which is in the order of the stream.
   std::vector<Segments> of_owner = SeenOfOwners(layout, place, options);
   const std::vector<Segments> there = of_owner;
   std::vector<KeySegment*> in_order;
@@ -97,7 +99,7 @@ ContextPlan GatherPlanOf(const comm::Layout& layout, int place, const TileOption
   for (KeySegment* segment : in_order) {
     segment->row = row;
     row += segment->tokens.tokens();
-    // Neighbours become one, as tiles do not end where owners change.
+    // Adjacent segments are joined, since tiles do not end where owners change.
     if (!keys.empty() && keys.back().tokens.document == segment->tokens.document &&
         keys.back().tokens.end == segment->tokens.begin) {
       keys.back().tokens.end = segment->tokens.end;

@@ -28,7 +28,7 @@ std::vector<int64_t> PackedElementsOf(const std::vector<RankHeads>& split, const
   return elements;
 }
 
-// Elements [first, first + heads D) of a row as heads: [T, E] -> [T, heads, D], a view.
+// A view of the elements [first, first + heads D) of each row as heads: [T, E] -> [T, heads, D].
 at::Tensor HeadsAt(const at::Tensor& rows_TE, int64_t first, int64_t heads, int64_t head_dim) {
   return rows_TE.narrow(1, first, heads * head_dim).unflatten(1, {heads, head_dim});
 }
@@ -69,7 +69,8 @@ at::Tensor HeadExchange::Gather(const std::vector<std::vector<at::Tensor>>& part
   const at::Tensor gathered =
       at::empty({first_row_.back() + tokens_.back(), elements_of[own_]}, options);
   std::vector<comm::Communicator::Message> send, receive;
-  for (int s = 1; s < ranks(); ++s) {  // to the next first, so that not all send to one at a time
+  for (int s = 1; s < ranks(); ++s) {  // the next rank first, so that not all send to one rank at a
+                                       // time
     const int to = (own_ + s) % ranks(), from = (own_ + ranks() - s) % ranks();
     const at::Tensor packed = at::empty({local, elements_of[to]}, options);
     fill(packed, parts[to]);

@@ -1,16 +1,15 @@
 #ifndef MOONRING_ATTENTION_HEAD_SPLIT_H_
 #define MOONRING_ATTENTION_HEAD_SPLIT_H_
 
-// Which heads a rank computes when heads are split over P ranks, and which query heads read which
-// kv head.
+// How heads are split over P ranks, and which query heads read which kv head.
 //
-//   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P, some ranks
-//       may get none;
-//   query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its query heads,
+//   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P; some ranks
+//       may have none;
+//   query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its query heads
 //       and no others.
 //
-// Where a border falls inside a group, that kv head goes to both sides; for P > Hk each goes to
-// about P / Hk ranks.
+// Where a boundary falls inside a group of query heads, both ranks get its kv head; for P > Hk each
+// kv head goes to about P / Hk ranks.
 
 #include <cstdint>
 #include <vector>
@@ -23,7 +22,7 @@ struct HeadRange {
   int64_t heads() const { return end - begin; }
 };
 
-// Sizes of a head: of q and k, of v and what comes out.
+// Head dims: of q and k; of v and the output.
 struct HeadDims {
   int64_t key = 0;
   int64_t value = 0;
@@ -32,25 +31,25 @@ struct HeadDims {
 struct RankHeads {
   HeadRange queries;
   HeadRange kv;
-  // Elements of q, k and v that the rank gets for each token.
+  // Elements per token of the rank's heads of q, k and v together.
   int64_t packed(const HeadDims& dims) const {
     return queries.heads() * dims.key + kv.heads() * (dims.key + dims.value);
   }
 };
 
-// `heads` must be a multiple of `kv_heads`.
+// The heads of each rank. `heads` must be a multiple of `kv_heads`.
 std::vector<RankHeads> SplitHeads(int64_t heads, int64_t kv_heads, int ranks);
 
 // Whether some kv head is on several ranks, so that its gradient is a sum over them.
 bool SharesKvHeads(const std::vector<RankHeads>& split);
 
-// Query heads that read one kv head, counted from the rank's first.
+// Query heads that read one kv head. Indices count from the rank's first head.
 struct HeadGroup {
   HeadRange queries;
   int64_t kv = 0;
 };
 
-// The groups of a rank's heads; the first and the last may be smaller than g.
+// The groups of a rank's heads; the first and the last may be smaller than `group_size`.
 std::vector<HeadGroup> GroupHeads(const RankHeads& rank, int64_t group_size);
 
 }  // namespace moonring::attention

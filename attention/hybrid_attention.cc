@@ -33,12 +33,12 @@ QueryKeyValue To(at::ScalarType type, const QueryKeyValue& rows) {
   return {rows.q_THD.to(type), rows.k_SKD.to(type), rows.v_SKD.to(type)};
 }
 
-// Its memory, where nobody else has it.
+// The saved tensor's memory if nothing else shares it, else an undefined tensor.
 at::Tensor Freed(const at::Tensor& saved) {
   return base::IsUnshared(saved) ? saved.detach() : at::Tensor();
 }
 
-// One rank's part under one score rule.
+// One rank's operator for one score rule.
 class HybridOperator final : public AttentionOperator {
  public:
   HybridOperator(const comm::Layout& layout, ContextPlan plan,
@@ -90,7 +90,8 @@ class HybridOperator final : public AttentionOperator {
     }
     const at::Tensor& packed = saved[0];
     const at::ScalarType type = packed.scalar_type();
-    // Sums that are not complete travel as sums; complete ones in the dtype that they will have.
+    // Incomplete sums (of kv heads that several ranks share) are sent in AccumulateType, complete
+    // ones in the gradients' dtype.
     const at::ScalarType sum_type = AccumulateType(type),
                          travelling = SharesKvHeads(split) ? sum_type : type;
     at::Tensor sink_H, gradients;
@@ -98,12 +99,12 @@ class HybridOperator final : public AttentionOperator {
       const QueryResults results{exchange_->ToHeads(dout_THD, split), saved[1], saved[2]};
       sink_H = OfSink(call, own, results);
       gradients = PackedGradients(heads, {packed, own, call.dims}, results, travelling);
-    }  // the results go before the gradients travel
+    }  // frees the results before the gradients are exchanged
     return {To(type, exchange_->PackedToTokens(gradients, split, call.dims)), sink_H};
   }
 
  private:
-  // The heads at hand, in one buffer.
+  // The local heads, packed in one buffer.
   struct Packed {
     const at::Tensor& rows_TE;
     const RankHeads& own;
@@ -111,7 +112,7 @@ class HybridOperator final : public AttentionOperator {
     QueryKeyValue Of(const at::Tensor& buffer_TE) const { return Unpacked(buffer_TE, own, dims); }
   };
 
-  // Of the heads at hand, packed as these are. What is taken is let go of as soon as it can be.
+  // Gradients of the local heads, in the same packed form. Frees its inputs as early as possible.
   at::Tensor PackedGradients(const RunHeads& heads, const Packed& packed,
                              const QueryResults& results, at::ScalarType travelling) const {
     const at::Tensor& rows_TE = packed.rows_TE;
@@ -136,7 +137,7 @@ class HybridOperator final : public AttentionOperator {
     return of_all_H.narrow(0, own.queries.begin, own.queries.heads());
   }
 
-  // The sink's gradient: this rank's heads, the others zero.
+  // The sink's gradient: nonzero only for this rank's heads.
   static at::Tensor OfSink(const AttentionCall& call, const RankHeads& own,
                            const QueryResults& results) {
     if (!call.sink_H.defined()) return {};
@@ -146,7 +147,7 @@ class HybridOperator final : public AttentionOperator {
     return gradient_H;
   }
 
-  // The ranks with this one's place on the heads axis, by context place.
+  // The ranks with this rank's index on the heads axis, by context rank.
   static std::vector<int> ContextRanks(const comm::Layout& layout, int rank) {
     const comm::Division& division = layout.division();
     std::vector<int> ranks;
@@ -159,7 +160,7 @@ class HybridOperator final : public AttentionOperator {
     return {inputs.q_THD, inputs.k_SKD, inputs.v_SKD, whole.out_MHD, whole.lse_MH};
   }
 
-  // Counted at each call: models with other heads may share a plan.
+  // Computed at each call, since models with different heads may share a plan.
   std::vector<RankHeads> Split(const AttentionCall& call) const {
     return SplitHeads(call.heads, call.kv_heads, exchange_ ? exchange_->ranks() : 1);
   }
@@ -171,10 +172,10 @@ class HybridOperator final : public AttentionOperator {
   }
 
   ContextAttention context_;
-  std::optional<HeadExchange> exchange_;  // none where the heads axis has one place
+  std::optional<HeadExchange> exchange_;  // nullopt where the heads axis has one rank
 };
 
-// Makes an operator for each window, mask, device and grid that layers ask for, once.
+// Caches one operator for each combination of window, mask, device and grid that layers use.
 class PlannedHybrid final : public PlannedAttention {
  public:
   PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, LayerMasks masks,
@@ -232,7 +233,7 @@ class PlannedHybrid final : public PlannedAttention {
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
                         const TileOptions& options, bool has_collectives) {
   if (strategy.keys == KeyTransport::kGather) {
-    // A collective is of all ranks of the group, in the order of their places.
+    // A collective involves all ranks of the group, in the order of the context ranks.
     const bool together = has_collectives && strategy.division.heads == 1;
     return together ? PlanGatherTogether(layout, context, options)
                     : PlanGather(layout, context, options);

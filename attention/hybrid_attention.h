@@ -1,27 +1,28 @@
 #ifndef MOONRING_ATTENTION_HYBRID_ATTENTION_H_
 #define MOONRING_ATTENTION_HYBRID_ATTENTION_H_
 
-// Attention over ranks = context x heads: the one implementation of all strategies.
+// Attention over ranks = context x heads: one implementation for all strategies.
 //
 //   forward    the exchange of heads (head_exchange.h), attention along the context axis by a plan
-//              (context_plan.h) on the heads at hand, the exchange back; an axis of one place does
-//              nothing
+//              (context_plan.h) on the local heads, the inverse exchange. An axis of one rank is
+//              skipped
 //   backward   the same with gradients
 //
 //   contexts   heads   keys      strategy
-//   1          1       -         dense: one rank owns the whole stream; the reference that all
-//                                others equal, on the same tiles
+//   1          1       -         dense: one rank owns the whole stream. The reference: all others
+//                                compute the same result from the same tiles
 //   1          P       -         ulysses
 //   P          1       ring      ring, zigzag-ring, double-ring
 //   P          1       gather    all-gather
 //   Pr         Pu      ring      usp (USP, arXiv:2405.07719; LoongTrain's 2D attention,
 //                                arXiv:2406.18485)
 //
-// Cost: of both parts, where a context place's tokens are S / Pr and its heads H / Pu, Hk' / Pu
-// with Hk' = max(Hk, Pu). usp sends (Pu-1)/Pu^2 (S/Pr) (D + Dv) e (H + Hk') to its Pu - 1 peers of
-// heads and 3/4 of S (D + Dv) e (Hk'/Pu) (Pr-1)/Pr along the context axis forward. Memory for
-// backward: q, k, v of the heads at hand for the context place's tokens, and out and lse of these
-// in AccumulateType (shared with the result where nothing is exchanged and the dtype is that).
+// Cost: the sum of both axes' costs, where a context rank has S / Pr tokens, and a head rank has H
+// / Pu query heads and Hk' / Pu kv heads, Hk' = max(Hk, Pu). In the forward usp sends (Pu-1)/Pu^2
+// (S/Pr) (D + Dv) e (H + Hk') bytes to its Pu - 1 peers of the head axis and 3/4 of S (D + Dv) e
+// (Hk'/Pu) (Pr-1)/Pr along the context axis. Memory for the backward: q, k, v of the local heads
+// for the context rank's tokens, and their out and lse in AccumulateType (shared with the result
+// where no heads are exchanged and the result has that dtype).
 
 #include <functional>
 #include <memory>
@@ -44,19 +45,21 @@ struct Strategy {
   std::string name;
   comm::Division division;
   KeyTransport keys = KeyTransport::kRing;
-  int ring_window = 1;  // divides the contexts; all of them: a single ring
+  int ring_window = 1;  // ranks of a window of the double ring, a divisor of the contexts; equal to
+                        // them: a single ring
 };
 
-// What a context place does in a layer whose rule has this window. `has_collectives`: of the group,
-// on the device.
+// The plan of a context rank in a layer with the window and mask in `options`. `has_collectives`:
+// whether the group has native collectives on the device.
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
                         const TileOptions& options, bool has_collectives = false);
 
-// What travels to and from it, to be counted: without tiles. O(contexts).
+// Only the transfers to and from the context rank, for counting their cost; without tiles.
+// O(contexts).
 ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
                                int64_t window);
 
-// The runner of a device's kernels.
+// Returns the runner of a device's kernels.
 using TileRunners = std::function<std::shared_ptr<const TileRunner>(const at::Device& device)>;
 
 class HybridAttention final : public Attention {

@@ -1,21 +1,21 @@
 #ifndef MOONRING_ATTENTION_KERNEL_CHOICE_H_
 #define MOONRING_ATTENTION_KERNEL_CHOICE_H_
 
-// Which fused GPU kernel computes a document's attention: flash attention takes many documents in
-// one ragged (varlen) call, cuDNN one document a call, which is faster for long ones.
+// Which fused GPU kernel computes a document's attention. Flash attention computes many documents
+// in one ragged (varlen) call. cuDNN computes one document per call, which is faster for long ones.
 //
-//   flash                 all by flash
-//   cudnn                 all that cuDNN takes (cudnn_attention.h)
-//   flash<8192<=cudnn     from 8,192 tokens on by cuDNN, where it takes them
-//   flash<8192<=cudnn, cudnn=4096    and documents of 4,096 tokens
-//   flash, cudnn=4096     those alone
+//   flash                 flash attention for all
+//   cudnn                 cuDNN for all tiles that it supports (cudnn_attention.h)
+//   flash<8192<=cudnn     cuDNN from 8,192 tokens on, where it supports the tile
+//   flash<8192<=cudnn, cudnn=4096    and for documents of exactly 4,096 tokens
+//   flash, cudnn=4096     cuDNN for documents of exactly 4,096 tokens only
 //
-// cuDNN builds a plan for each new length, forward and backward: 0.1 to 0.2 s on an H100's host
-// (docs/gpu.md). So one use of a length must save that much, except for the length that many
-// documents have since they are cut there (cutoff_len).
+// cuDNN builds a plan for each new length, forward and backward, which takes 0.1 to 0.2 s on an
+// H100 host (docs/gpu.md). Therefore a single use of a length must save that much. The exception is
+// the length to which many documents are truncated (cutoff_len), since it occurs often.
 //
-// The choice is measured at a run's start (kernel_timing.h) or set by attention_kernels. This file
-// needs no device.
+// The choice is measured at a run's start (kernel_timing.h) or set by the key attention_kernels.
+// This file does not use a device.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +34,7 @@ namespace moonring::attention {
 struct KernelChoice {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   int64_t cudnn_from = kNever;  // tokens; 0: always
-  int64_t cudnn_at = 0;         // tokens of documents that go to cuDNN too; 0: none
+  int64_t cudnn_at = 0;         // documents of exactly this many tokens also use cuDNN; 0: none
 
   bool IsCudnns(int64_t queries, int64_t keys) const {
     return std::min(queries, keys) >= cudnn_from || (queries == keys && queries == cudnn_at);
@@ -42,29 +42,31 @@ struct KernelChoice {
   friend bool operator==(const KernelChoice&, const KernelChoice&) = default;
 };
 
-// The form above; the two are inverses. INVALID_ARGUMENT: a text of another form.
+// To and from the text form above. INVALID_ARGUMENT for a text of another form.
 std::string ToString(const KernelChoice& choice);
 absl::StatusOr<KernelChoice> ParseKernelChoice(absl::string_view text);
 
-// Seconds of forward and backward of one causal document of that length.
+// Measured times of the forward and backward of one causal document of this length.
 struct KernelTiming {
   int64_t length = 0;
   double flash_seconds = 0;
-  std::optional<double> cudnn_seconds;  // nothing: it refused, or its numbers were not flash's
-  double build_seconds = 0;             // how much longer cuDNN's first call is
+  std::optional<double> cudnn_seconds;  // nullopt: cuDNN refused, or its results differed from
+                                        // flash attention's
+  double build_seconds = 0;             // how much longer cuDNN's first call takes
 };
 
 struct KernelUse {
-  int64_t layers = 1;  // that share a plan
+  int64_t layers = 1;  // number of layers that share a plan
   int64_t often = 0;   // the length that many documents have; 0: none
 };
 
-// cuDNN for all lengths from the shortest on at which, and at all longer ones, one forward and
-// backward through `layers` saves more than its plans cost; and for documents of use.often tokens
-// where it is at least 2 % faster (less is noise). Timings in any order.
+// Chooses cuDNN for all lengths from the shortest timed one on at which, and at all longer ones,
+// one forward and backward through `layers` saves more time than building the plans costs; also for
+// documents of use.often tokens where cuDNN is at least 2% faster (less is noise). Timings may be
+// in any order.
 KernelChoice ChooseKernels(absl::Span<const KernelTiming> timings, const KernelUse& use);
 
-// Broadcasts rank 0's choice: kernels differ in their last bits. Collective.
+// Broadcasts rank 0's choice, since kernels differ in the last bits of their results. Collective.
 absl::Status TakeFirstRanks(comm::Communicator& group, KernelChoice& choice);
 
 }  // namespace moonring::attention

@@ -18,8 +18,8 @@ namespace moonring::attention {
 namespace {
 
 constexpr int64_t kLengths[] = {2048, 8192, 32768}, kWarmUp = 192;
-// Relative: both round out, and p and ds inside, to 16 bits: some 5e-3 each. A wrong mask or scale
-// is off by more than 0.1.
+// Relative difference. Both kernels round out, p and ds to 16 bits, about 5e-3 each. A wrong mask
+// or scale would differ by more than 0.1.
 constexpr double kMostDifference = 3e-2;
 
 struct Example {
@@ -27,7 +27,7 @@ struct Example {
   at::Tensor dout;
 };
 
-// Numbers that need no generator: its state would change what the run draws after.
+// Test data without a random generator, whose state would change the run's later random numbers.
 at::Tensor SineWaves(int64_t rows, int64_t heads, const KernelShape& shape, double frequency,
                      const at::Device& device) {
   const int64_t numel = rows * heads * shape.head_dim;
@@ -103,7 +103,8 @@ std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const
       timing.flash_seconds = stopwatch([&] { RunBothWays(flash, example); }).least;
       try {
         if (takes) {
-          // The first call of all loads the libraries' code too, which is no part of a plan.
+          // The very first call also loads the libraries' code, which is not part of building a
+          // plan.
           if (timings.empty()) RunBothWays(cudnn, MakeExample(shape, kWarmUp, device));
           const Laps laps = stopwatch([&] { RunBothWays(cudnn, example); });
           takes = Agree(RunBothWays(flash, example), RunBothWays(cudnn, example));
@@ -115,7 +116,7 @@ std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const
       } catch (const c10::OutOfMemoryError&) {
         throw;
       } catch (const c10::Error&) {
-        takes = false;  // a GPU or a cuDNN that has no such kernel
+        takes = false;  // a GPU or a cuDNN without such a kernel
       }
     } catch (const c10::OutOfMemoryError&) {
       break;

@@ -1,14 +1,14 @@
 #ifndef MOONRING_ATTENTION_KERNEL_TIMING_H_
 #define MOONRING_ATTENTION_KERNEL_TIMING_H_
 
-// Flash attention beside cuDNN's, timed at a run's start for a model's heads: forward and backward
-// of one causal document of each length.
+// Times flash attention and cuDNN's attention at a run's start for a model's heads: forward and
+// backward of one causal document of each length.
 //
 // cuDNN's results are compared with flash attention's at each length. Where they differ by more
-// than rounding, or cuDNN refuses, cuDNN gets no time at that length or any longer one, and is then
-// chosen for none. Synchronizes with the device. Memory: one layer's attention at the longest
-// length; lengths for which that does not fit are left out, with all longer ones. 1.5 s on an H100
-// for 32 heads of dim 128.
+// than rounding, or cuDNN refuses, cuDNN gets no time at this or any longer length and is not
+// chosen for them. Synchronizes with the device. Memory: one layer's attention at the longest
+// length; a length for which memory is not sufficient is skipped, with all longer ones. Takes 1.5 s
+// on an H100 for 32 heads of dim 128.
 
 #include <cstdint>
 #include <functional>
@@ -26,22 +26,23 @@ struct KernelShape {
   at::ScalarType dtype = at::kBFloat16;
 };
 
-// Whether there is a choice at all.
+// Whether cuDNN supports the shape at all, so that there is a choice.
 bool CudnnTakes(const KernelShape& shape);
 
-// Seconds of some work on a device: of the first time, and of the least of further ones.
+// Times of some work on a device, in seconds: of the first run, and the least of further runs.
 struct Laps {
   double first = 0, least = 0;
 };
 using Stopwatch = std::function<Laps(const std::function<void()>& work)>;
 
-// One run and three more, each waited for.
+// Times one run and then three more, with a device synchronization around each.
 Stopwatch DeviceStopwatch(const at::Device& device);
 
 std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const int64_t> lengths,
                                       const at::Device& device, const Stopwatch& stopwatch);
 
-// 2k, 8k and 32k, as far as documents reach. None where they are shorter: flash takes those.
+// 2k, 8k and 32k, as far as they do not exceed `longest`. Empty where all documents are shorter:
+// they use flash attention.
 std::vector<int64_t> LengthsToTime(int64_t longest);
 
 }  // namespace moonring::attention

@@ -5,7 +5,7 @@
 namespace moonring::attention {
 namespace {
 
-// Rows of tile i.
+// The rows of tile i.
 at::Tensor RowsOfTile(const at::Tensor& rows, const std::vector<int64_t>& offsets, size_t i) {
   return rows.narrow(0, offsets[i], offsets[i + 1] - offsets[i]);
 }

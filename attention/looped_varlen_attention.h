@@ -1,11 +1,11 @@
 #ifndef MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
 
-// VarlenAttention one tile after another over a BlockAttention: what other ones are compared with,
-// and for tests without a GPU.
+// VarlenAttention that calls a BlockAttention for one tile after another: a reference for other
+// implementations, and for tests without a GPU.
 //
-// As exact as its tiles; as slow as a kernel call a tile. Memory: that of one tile, beside the
-// results.
+// Results are as exact as those of the BlockAttention. Slow: one kernel call per tile. Memory
+// beyond the results: that of one tile.
 
 #include <memory>
 #include <utility>

@@ -12,7 +12,7 @@
 namespace moonring::attention {
 namespace {
 
-// Which tells from where documents count.
+// Names a document and shows that counting starts at 0.
 std::string Named(int64_t d, int64_t count) {
   return absl::StrCat("document ", d, " of 0..", count - 1);
 }
@@ -82,7 +82,7 @@ absl::StatusOr<std::shared_ptr<const Mask>> Mask::Create(std::vector<int64_t> le
 }
 
 double Mask::Area(int64_t d, int64_t begin, int64_t end) const {
-  // Of tokens [from, to) the sum of t + 1.
+  // The sum of t + 1 over the tokens [from, to).
   const auto causal = [](int64_t from, int64_t to) {
     return static_cast<double>(to - from) * static_cast<double>(from + to + 1) / 2;
   };

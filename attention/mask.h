@@ -1,26 +1,28 @@
 #ifndef MOONRING_ATTENTION_MASK_H_
 #define MOONRING_ATTENTION_MASK_H_
 
-// Who sees whom beyond the causal rule: masks of one's own, as data by document.
+// Which tokens may attend to which beyond the causal rule: custom masks, described per document.
 //
-//   prefix    the first p tokens of a document are seen by all of its tokens, so that they see each
-//             other in both directions (prefix-LM: Raffel et al., arXiv:1910.10683); under a window
-//             by far ones too, as attention sinks are (arXiv:2309.17453)
-//   parent    a document goes on where the first n tokens of another one, its parent, end: it sees
-//             these as tokens before its own. Several may have one parent: answers that share a
-//             prompt. A parent may have a parent; then the document sees what those tokens see
-//   window    in place of the model's own; 0: none
+//   prefix    all tokens of a document attend to its first p tokens, which thus attend to each
+//             other in both directions (prefix LM: Raffel et al., arXiv:1910.10683); under a window
+//             also tokens farther away than the window, as with attention sinks (arXiv:2309.17453)
+//   parent    a document continues after the first n tokens of another document, its parent: it
+//             attends to these as if they were its own preceding tokens. Several documents may have
+//             one parent, for example answers that share a prompt. A parent may have a parent; then
+//             the document attends to what those tokens attend to
+//   window    replaces the model's sliding window; 0: no window
 //
-// In one rule: the tokens that stand before a document, of its ancestors from the first on, and its
-// own are a line of places. The token at place x sees that at place y where y <= x and, under a
-// window W, x - W < y; and wherever y is of its document's prefix (that of token y's document).
+// Formally: the tokens that precede a document (those of its ancestors, from the first on) and its
+// own tokens have consecutive places 0, 1, 2, ... The token at place x attends to the one at place
+// y where y <= x and, under a window W, x - W < y; and always where y is in the prefix of its own
+// document.
 //
-// Lengths, targets and positions are what they are without a mask. A target inside a prefix is seen
-// by the token that predicts it: data should have none there. A document with a parent usually has
-// positions that begin at n, where the shared tokens end: positions are data, and none are moved
-// here.
+// Lengths, targets and positions do not depend on the mask. A target inside a prefix is visible to
+// the token that predicts it: data should not have targets there. A document with a parent usually
+// has positions that begin at n, where the shared tokens end. Positions are part of the data and
+// are not changed here.
 //
-// A mask is of one micro-batch and the same on all ranks. Which tiles it makes is in tile_plan.h.
+// A mask is for one micro-batch and the same on all ranks. tile_plan.h makes tiles from it.
 
 #include <cstdint>
 #include <memory>
@@ -34,42 +36,44 @@ namespace moonring::attention {
 
 struct DocumentMask {
   int64_t prefix = 0;
-  int64_t parent = -1;        // a document of the micro-batch, before or behind; -1: none
-  int64_t parent_tokens = 0;  // how many of its first tokens
+  int64_t parent = -1;        // index of a document of the micro-batch, earlier or later; -1: none
+  int64_t parent_tokens = 0;  // how many of the parent's first tokens are shared
 };
 
 class Mask {
  public:
-  // `documents`: one each, or none at all where only the window differs. INVALID_ARGUMENT for
-  // another number of them, a prefix or parent's tokens beyond the document, a parent that is not
-  // there, parents in a circle, a negative window.
+  // `documents`: one entry per document, or empty where only the window differs. INVALID_ARGUMENT
+  // for another number of entries, a prefix or parent_tokens longer than the document, a parent
+  // that does not exist, a cycle of parents, or a negative window.
   static absl::StatusOr<std::shared_ptr<const Mask>> Create(std::vector<int64_t> lengths,
                                                             std::vector<DocumentMask> documents,
                                                             std::optional<int64_t> window = {});
 
-  // The first tokens of a document that stand before another one's, from `place` on.
+  // The first `tokens` tokens of an ancestor, which precede another document, from place `place`
+  // on.
   struct Before {
     int64_t document = 0, tokens = 0, place = 0;
   };
   absl::Span<const Before> before(int64_t d) const { return before_[d]; }
-  // The place of a document's first token: how many stand before it.
+  // The place of a document's first token: the number of tokens that precede it.
   int64_t place(int64_t d) const {
     return before_[d].empty() ? 0 : before_[d].back().place + before_[d].back().tokens;
   }
   int64_t prefix(int64_t d) const { return documents_[d].prefix; }
-  // The first of its ancestors, itself where it has none: documents that share keys share it.
+  // The first of a document's ancestors, or the document itself if it has none. Documents that
+  // share keys have the same one.
   int64_t family(int64_t d) const { return before_[d].empty() ? d : before_[d].front().document; }
 
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  // That of a layer whose own is `own`.
+  // The window of a layer whose configured window is `own`.
   int64_t WindowOf(int64_t own) const { return window_.value_or(own); }
-  // Whether all documents are causal and see themselves alone.
+  // Whether all documents are causal and independent of each other.
   bool is_plain() const { return is_plain_; }
 
   // Query-key pairs of the tokens [begin, end) of a document, without a window.
   double Area(int64_t d, int64_t begin, int64_t end) const;
 
-  // CRC-32, going on from another: by which ranks tell whether they hold the same.
+  // A CRC-32 that continues from `before`. Ranks compare it to check that they have the same mask.
   uint32_t Checksum(uint32_t before = 0) const;
 
  private:
@@ -83,14 +87,14 @@ class Mask {
   bool is_plain_ = true;
 };
 
-// Masks by layer: layer l takes number l mod n of n. None: every layer is causal.
+// Masks by layer: layer l uses mask l mod n of n. Empty: every layer is causal.
 using LayerMasks = std::vector<std::shared_ptr<const Mask>>;
 
-// Null where the layer's documents are plain or there are no masks.
+// The mask of a layer; null where its documents are plain or there are no masks.
 const Mask* MaskOf(const LayerMasks& masks, int64_t layer);
 int64_t WindowOf(const LayerMasks& masks, int64_t layer, int64_t own);
 
-// INVALID_ARGUMENT where one is null or of documents of other lengths.
+// INVALID_ARGUMENT where a mask is null or is for documents of other lengths.
 absl::Status Validate(const LayerMasks& masks, absl::Span<const int64_t> lengths);
 
 }  // namespace moonring::attention

@@ -10,18 +10,20 @@
 namespace moonring::attention {
 namespace {
 
-// The masks of all layers: those that were given, or the one that parents make.
+// The masks of all layers: the given ones, or the one that follows from shared prefixes.
 absl::StatusOr<LayerMasks> MasksOf(const comm::Sequence& sequence, LayerMasks masks, bool shifted) {
   RETURN_IF_ERROR(Validate(masks, sequence.lengths));
   if (shifted && !masks.empty())
-    return absl::InvalidArgumentError("shifted attention takes no masks: its groups are one");
+    return absl::InvalidArgumentError(
+        "shifted attention takes no masks: its groups are a mask themselves");
   if (!sequence.shares_prefixes()) return masks;
   if (shifted) {
     return absl::InvalidArgumentError(
-        "shifted attention takes no shared prefixes: its groups say who sees whom");
+        "shifted attention takes no shared prefixes: its groups are a mask themselves");
   }
   if (!masks.empty())
-    return absl::InvalidArgumentError("shared prefixes make the mask, and there is none besides");
+    return absl::InvalidArgumentError(
+        "shared prefixes take no masks: their parents are a mask themselves");
   std::vector<DocumentMask> documents;
   for (const comm::Parent& parent : sequence.parents)
     documents.push_back({.parent = parent.document, .parent_tokens = parent.tokens});

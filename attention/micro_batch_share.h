@@ -1,14 +1,14 @@
 #ifndef MOONRING_ATTENTION_MICRO_BATCH_SHARE_H_
 #define MOONRING_ATTENTION_MICRO_BATCH_SHARE_H_
 
-// What a rank gets of a micro-batch: its rows of every per-token tensor, all by the one layout that
-// the strategy asks for, and the plan by which its attention runs.
+// A rank's share of a micro-batch: its rows of every per-token tensor, cut by the layout that the
+// strategy asks for, and the plan of its attention.
 //
-// Labels were shifted on the whole stream (comm/sequence.h), so targets are cut as ids are. A share
-// may be empty. Nothing is communicated. Cost: that of the layout and of the plan, and a copy of
-// the rank's rows.
+// Labels have been shifted on the whole stream (comm/sequence.h), so targets are cut like ids. A
+// share may be empty. No communication. Cost: that of the layout and of the plan, and a copy of the
+// rank's rows.
 //
-// Where documents share prefixes (comm/sequence.h) their parents make the mask of all layers.
+// Where documents share prefixes (comm/sequence.h), their parents become the mask of all layers.
 
 #include <memory>
 
@@ -25,13 +25,14 @@ namespace moonring::attention {
 
 struct MicroBatchShare {
   at::Tensor ids_T, positions_T, targets_T;  // int64 [T_local]
-  at::Tensor lengths_T;                      // of each token's document: comm::LengthsOfTokens
+  at::Tensor lengths_T;                      // length of each token's document
+                                             // (comm::LengthsOfTokens)
   std::shared_ptr<PlannedAttention> plan;
   std::shared_ptr<const comm::Layout> layout;
 };
 
-// How the documents are divided over the mesh's sp group, by the work of a layer, or under masks of
-// as many as there are; windows play no part. `shifted`: where attention is shifted
+// How the documents are divided over the mesh's sp group, balanced by the work of one layer, or of
+// as many layers as there are masks; windows are ignored. `shifted`: whether attention is shifted
 // (shifted_attention.h).
 absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
                                                              const comm::Mesh& mesh,
@@ -39,8 +40,8 @@ absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& at
                                                              const LayerMasks& masks = {},
                                                              bool shifted = false);
 
-// The share of this rank of the sp group. INVALID_ARGUMENT where masks are of other documents, and
-// where two of these come together: masks, shared prefixes, shifted attention.
+// The share of this rank in the sp group. INVALID_ARGUMENT where masks are for other documents, or
+// where two of these are combined: masks, shared prefixes, shifted attention.
 absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
                                               const comm::Sequence& sequence, LayerMasks masks = {},
                                               bool shifted = false);

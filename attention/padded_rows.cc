@@ -50,7 +50,8 @@ void PaddedRows::MakeIndices() {
         rows.push_back(range.begin + i);
         places.push_back(static_cast<int64_t>(source.size()));
       }
-      source.push_back(i < range.rows() ? range.begin + i : range.begin);  // any that is there
+      source.push_back(i < range.rows() ? range.begin + i : range.begin);  // padding: any existing
+                                                                           // row
     }
   }
   source_ = base::ToDevice(source, device_);

@@ -1,13 +1,11 @@
 #ifndef MOONRING_ATTENTION_PADDED_ROWS_H_
 #define MOONRING_ATTENTION_PADDED_ROWS_H_
 
-// Ranges of rows as one batch of matrices, padded to the longest range: [B, m, ...] from
-// [rows, ...].
+// Ranges of rows as one batch of matrices, padded to the longest range: [rows, ...] -> [B, m, ...].
 //
-// Padding repeats the first row of its range, so that all numbers computed from it are finite. The
-// batch is a view where the ranges have one length and follow one another; else rows are gathered
-// by indices that are made once. Cost: one operator a tensor, and a copy where the batch is no
-// view.
+// Padding repeats the first row of its range, so that everything computed from it is finite. The
+// batch is a view where the ranges are adjacent and have one length; else rows are gathered by
+// indices that are made once. Cost: one operator per tensor, and a copy unless the batch is a view.
 
 #include <vector>
 
@@ -29,10 +27,10 @@ class PaddedRows {
   at::Tensor Of(const at::Tensor& rows) const;
   bool is_run() const { return is_run_; }
 
-  // Copies a batch's rows, without the padding, to their places in `rows`.
+  // Copies a batch's rows, without the padding, back to their ranges in `rows`.
   void Put(const at::Tensor& padded, const at::Tensor& rows) const;
 
-  // Bool [B, m]: true for padding. Undefined where there is none.
+  // A mask of the padding, bool [B, m]: true for padding. Undefined where there is none.
   at::Tensor Absent() const;
 
  private:
@@ -44,7 +42,7 @@ class PaddedRows {
   c10::Device device_;
   bool is_padded_ = false, is_run_ = false;
   // int64, undefined where is_run(): the rows that Of gathers; the ranges' rows without padding,
-  // and their places in the batch.
+  // and the indices of these in the batch.
   at::Tensor source_, rows_, places_;
 };
 

@@ -25,8 +25,8 @@
 namespace moonring::attention {
 namespace {
 
-// Rows with their query heads that go together: q, scores and sums of them stay in a core's cache
-// beside a block.
+// Rows per task, counting query heads: their q, scores and sums fit a core's cache together with a
+// block.
 constexpr int64_t kTaskRows = 64;
 
 PagedNumbers NumbersOf(at::ScalarType type) {
@@ -45,13 +45,14 @@ PagedNumbers NumbersOf(at::ScalarType type) {
   }
 }
 
-// Rows of a run that a task takes: row `row` of q is token `position`.
+// Rows of a run that one task computes: row `row` of q is token `position`.
 struct RunPart {
   int64_t row = 0, rows = 0, position = 0;
   absl::Span<const KeyBlock> blocks;
 };
 
-// How many first blocks two sequences have in common, as far as both have all their tokens.
+// The number of leading blocks that two sequences have in common; a block counts only if its tokens
+// are the same in both.
 int64_t Common(absl::Span<const KeyBlock> a, absl::Span<const KeyBlock> b) {
   const size_t most = std::min(a.size(), b.size());
   size_t common = 0;
@@ -59,10 +60,10 @@ int64_t Common(absl::Span<const KeyBlock> a, absl::Span<const KeyBlock> b) {
   return static_cast<int64_t>(common);
 }
 
-// What one task takes, for each kv head.
+// The rows of one task, for each kv head.
 struct Group {
   std::vector<RunPart> parts;
-  int64_t common = 0;  // first blocks of all parts
+  int64_t common = 0;  // number of leading blocks that all parts share
   int64_t rows() const {
     int64_t rows = 0;
     for (const RunPart& part : parts) rows += part.rows;
@@ -70,7 +71,7 @@ struct Group {
   }
 };
 
-// `tasks`: as many groups as there should be at least, if they can be cut so.
+// `wanted`: the desired minimal number of groups, as far as the runs can be split.
 std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, int64_t wanted) {
   const int64_t most = std::max<int64_t>(1, kTaskRows / heads);
   std::vector<Group> groups;
@@ -92,7 +93,7 @@ std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, in
     }
     row += run.rows;
   }
-  // Halves, until every thread has one: blocks in common are then read once a half.
+  // Halves the largest group until every thread has one; common blocks are then read once per half.
   while (static_cast<int64_t>(groups.size()) < wanted) {
     const auto largest = std::max_element(
         groups.begin(), groups.end(),
@@ -106,7 +107,8 @@ std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, in
   return groups;
 }
 
-// The blocks [begin, end) that some row of the parts sees; rows of the task from `first` on.
+// The blocks [begin, end) that some row of the parts attends to, for rows of the task from `first`
+// on.
 PagedSweep SweepOf(absl::Span<const RunPart> parts, int64_t first, int64_t heads, int64_t begin,
                    int64_t end, int64_t window) {
   PagedSweep sweep{first, first, {}, {}};
@@ -176,7 +178,7 @@ void RunOnHost(const at::Tensor& q_THD, const PagedKeys& keys, const std::vector
     const Group& group = groups[number / kv_heads];
     const int64_t kv_head = number % kv_heads, rows = group.rows() * queries;
     std::vector<Number> of_q(rows * dim), of_out(rows * value_dim), of_lse(rows);
-    // The query heads of a row that read this kv head lie side by side.
+    // The query heads of a row that read this kv head are adjacent.
     int64_t at = 0;
     for (const RunPart& part : group.parts) {
       for (int64_t r = 0; r < part.rows; ++r, at += queries) {
@@ -256,7 +258,7 @@ KeptTasks::Table TableOf(const std::vector<PagedRun>& runs, int64_t queries, int
   return made;
 }
 
-// Runs that IsDecoded names go to the kernel, all others together to the tiles.
+// Runs for which IsDecoded is true are computed by the kernel, all others together by the tiles.
 PartialAttention FusedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                 const std::vector<PagedRun>& runs, const PagedRule& rule,
                                 KeptTasks& kept) {
@@ -298,8 +300,8 @@ namespace internal {
 
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule) {
-  // Each run is a document: its keys' rows one block's after another's, tokens that lie side by
-  // side in one segment.
+  // Each run becomes a document. The rows of its blocks are concatenated, with adjacent tokens in
+  // one segment.
   std::vector<int64_t> blocks, rows, lengths;
   std::vector<comm::Span> queries;
   std::vector<KeySegment> segments;

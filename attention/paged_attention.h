@@ -1,26 +1,27 @@
 #ifndef MOONRING_ATTENTION_PAGED_ATTENTION_H_
 #define MOONRING_ATTENTION_PAGED_ATTENTION_H_
 
-// Attention of new rows of several sequences over keys that lie in blocks (paged_keys.h), for
-// decoding: no gradient.
+// Attention for decoding, without gradients: new query rows of several sequences attend to keys
+// that are stored in blocks (paged_keys.h).
 //
 //   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s of t's sequence that are in
-//                                                   its blocks, s <= t and, under a window, s > t -
-//                                                   window
+//                                                   its blocks, s <= t and, under a window,
+//                                                   s > t - window
 //
-// On a CPU blocks are read where they lie (paged_rows.h). A task is one kv head and some rows, 64
-// with its query heads or so; rows of sequences that lie side by side and begin with the same
-// blocks are in one task, which reads those once for all of them: that is what answers to one
-// prompt are. On a GPU a kernel reads them where they lie, for runs of few rows or keys
-// (paged_tasks.h), without a wait of the host. Keys of other runs, of other devices, in fp64 and of
-// heads beyond 256 are gathered, and go through the device's tiles (device_tile_runner.h).
+// On a CPU blocks are read in place (paged_rows.h). A task is one kv head and some rows, about 64
+// including its query heads. Rows of adjacent sequences that begin with the same blocks share a
+// task, which reads these blocks once: this is the case for several answers to one prompt. On a GPU
+// a kernel reads blocks in place, for runs of few rows or few keys (paged_tasks.h), without a
+// synchronization of the host. In all other cases (other runs, other devices, fp64, head dims
+// beyond 256) keys are gathered and attention is computed in the device's tiles
+// (device_tile_runner.h).
 //
-// An element of a result depends on its own row and the keys that it sees alone, in the order of
-// the blocks: not on what else is in the call nor on the number of threads (of tiles: as theirs
-// do).
+// Each element of a result depends only on its own row and the keys that the row attends to, in the
+// order of the blocks: not on other rows of the call or the number of threads (with tiles: as the
+// tiles' results do).
 //
-// Cost: 2 (D + Dv) flop for each pair of a query and a key, and one read of each task's blocks.
-// Gathered keys and values are copied three times.
+// Cost: 2 (D + Dv) flops for each query-key pair, and one read of each task's blocks. Gathered keys
+// and values are copied three times.
 
 #include <cstdint>
 #include <map>
@@ -41,8 +42,8 @@ struct PagedRule {
   int64_t window = 0;  // 0: none
 };
 
-// The task tables that were copied to the device, by query heads a kv head and by window: made once
-// for all layers. They are valid for one set of runs on one device.
+// The task tables that were copied to the device, by (query heads per kv head, window). They are
+// made once and shared by all layers, and are valid for one set of runs on one device.
 struct KeptTasks {
   struct Table {
     kernels::PagedTable table;
@@ -51,8 +52,9 @@ struct KeptTasks {
   std::map<std::pair<int64_t, int64_t>, Table> tables;
 };
 
-// q_THD: the runs' rows, one run after another, in the dtype of the keys. Results [T, H, Dv] and
-// [T, H] in AccumulateType; rows that see no key give out 0, lse -inf. `kept` may be null. Throws.
+// q_THD: the rows of all runs, one run after another, in the dtype of the keys. Results are [T, H,
+// Dv] and [T, H] in AccumulateType; rows without keys get out 0 and lse -inf. `kept` may be null.
+// Throws.
 PartialAttention PagedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                 const std::vector<PagedRun>& runs, const PagedRule& rule,
                                 KeptTasks* kept = nullptr);
@@ -60,7 +62,7 @@ PartialAttention PagedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
 namespace internal {
 
 // Attention over gathered copies of keys and values, by the tiles that training uses: for what
-// neither the CPU's code nor the kernel takes. Works on any device.
+// neither the CPU's code nor the GPU kernel supports. Works on any device.
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule);
 

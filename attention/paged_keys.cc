@@ -14,7 +14,7 @@
 namespace moonring::attention {
 namespace {
 
-// By a quarter more than is wanted: a copy of everything is rare, and little lies idle.
+// Allocates a quarter more than needed: full copies are rare, and little memory is unused.
 at::Tensor Grown(const at::Tensor& held, int64_t blocks) {
   std::vector<int64_t> sizes = held.sizes().vec();
   sizes[0] = blocks + blocks / 4;
@@ -23,7 +23,7 @@ at::Tensor Grown(const at::Tensor& held, int64_t blocks) {
   return grown;
 }
 
-// Numbers of one size, copied as they are: [T, Hk, D] to its places.
+// Copies numbers without conversion: rows [T, Hk, D] to their places.
 template <typename Word>
 void WriteOnHost(absl::Span<const KeyPlace> places, const at::Tensor& rows_TKD, bool by_column,
                  const at::Tensor& blocks) {

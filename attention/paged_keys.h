@@ -1,19 +1,19 @@
 #ifndef MOONRING_ATTENTION_PAGED_KEYS_H_
 #define MOONRING_ATTENTION_PAGED_KEYS_H_
 
-// Keys and values of one layer in blocks of kKeyBlock tokens: what sequences that grow are decoded
-// from (Kwon et al. 2023, "PagedAttention", arXiv:2309.06180). A sequence is a list of blocks that
-// lie anywhere, so none is moved as it grows, and sequences that begin alike share blocks. Who has
-// which block is the caller's business.
+// The key-value cache of one layer in blocks of kKeyBlock tokens, for decoding sequences that grow
+// (Kwon et al. 2023, "PagedAttention", arXiv:2309.06180). A sequence is a list of blocks at any
+// indices, so no block is moved as the sequence grows, and sequences with a common beginning share
+// blocks. The caller manages which sequence has which block.
 //
-//   keys    [N, Hk, D, B]    a block's keys by column: scores of a query against all of them are
-//   one
-//                            pass over contiguous numbers, with no sum across a vector
+//   keys    [N, Hk, D, B]    a block's keys are stored by column: the scores of a query against all
+//                            of them are one pass over contiguous numbers, without sums across a
+//                            vector
 //   values  [N, Hk, B, Dv]
 //
-// in the dtype of k and v, B = kKeyBlock. Memory: N B Hk (D + Dv) numbers; while it grows, twice
-// that, of this layer alone. Rows of a block that were never written are undefined and must not be
-// seen.
+// in the dtype of k and v, B = kKeyBlock. Memory: N B Hk (D + Dv) numbers; twice that while it is
+// enlarged, for this layer only. Rows of a block that were never written are undefined and must not
+// be attended to.
 
 #include <cstdint>
 
@@ -34,7 +34,7 @@ struct KeyBlock {
   friend bool operator==(const KeyBlock&, const KeyBlock&) = default;
 };
 
-// Where a token is written.
+// The block and row that a token is written to.
 struct KeyPlace {
   int64_t block = 0;
   int64_t row = 0;
@@ -42,17 +42,17 @@ struct KeyPlace {
 
 class PagedKeys {
  public:
-  // Takes keys and values as these rows have them from now on. Throws where they were others
-  // before.
+  // Adopts the heads, head dims, dtype and device of these rows. Throws where they differ from
+  // earlier ones.
   void Fit(const at::Tensor& k_TKD, const at::Tensor& v_TKD);
 
-  // Room for that many blocks. After Fit.
+  // Allocates room for that many blocks. Call Fit before.
   void Reserve(int64_t blocks);
 
-  // Row t to places[t].
+  // Writes row t to places[t].
   void Write(absl::Span<const KeyPlace> places, const at::Tensor& k_TKD, const at::Tensor& v_TKD);
 
-  // All rows of a block, of a layer that has been written.
+  // Copies all rows of block `from` to block `to`. The layer must have been written to.
   void Copy(int64_t from, int64_t to);
 
   const at::Tensor& keys_NKDB() const { return keys_NKDB_; }

@@ -4,7 +4,7 @@
 #include <limits>
 #include <new>
 
-// Highway compiles what lies between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of
+// Highway compiles the code between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of
 // these kinds of CPU.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kBlock = 64;  // kKeyBlock
 
-// How numbers are read: as they are, or 16 bits made fp32.
+// How stored numbers are loaded: unchanged, or 16 bits converted to fp32.
 template <typename Number>
 struct Plain {
   using Stored = Number;
@@ -55,7 +55,8 @@ class Scratch {
   hwy::AlignedFreeUniquePtr<Computed[]> data_;
 };
 
-// C (+)= A B of kRows rows and two vectors of columns: a row's sums in the order of the depth.
+// C = A B or C += A B for kRows rows and two vectors of columns. A row's sums are in the order of
+// the depth.
 template <typename Read, int kRows>
 HWY_INLINE void MultiplyTile(const typename Read::Computed* a, int64_t a_stride,
                              const typename Read::Stored* b, int64_t b_stride, int64_t depth,
@@ -98,7 +99,8 @@ void MultiplyLast(int64_t rows, const typename Read::Computed* a, int64_t a_stri
   }
 }
 
-// C (+)= A B; columns beyond whole pairs of vectors one by one, by the same fused sums.
+// C = A B or C += A B. Columns beyond whole pairs of vectors use a padded copy, with the same fused
+// multiply-adds.
 template <typename Read>
 void Multiply(int64_t rows, const typename Read::Computed* a, int64_t a_stride,
               const typename Read::Stored* b, int64_t b_stride, int64_t depth, int64_t columns,
@@ -115,7 +117,8 @@ void Multiply(int64_t rows, const typename Read::Computed* a, int64_t a_stride,
                                   c + r * c_stride + column, c_stride, add);
   }
   if (column == columns) return;
-  // A vector's worth at a time out of a copy: nothing is read or written beyond the last column.
+  // The remaining columns, copied to a padded buffer: nothing is read or written beyond the last
+  // column.
   using Computed = typename Read::Computed;
   using Stored = typename Read::Stored;
   const int64_t left = columns - column;
@@ -133,7 +136,8 @@ void Multiply(int64_t rows, const typename Read::Computed* a, int64_t a_stride,
   }
 }
 
-// A row's scores of a block to weights, 0 where not seen; how much its earlier sums shrink.
+// Converts a row's scores of a block to weights, 0 where masked. Returns the factor by which the
+// row's earlier sums are rescaled.
 template <typename Tag, typename Computed = hn::TFromD<Tag>>
 Computed Soften(const Tag tag, Computed* row, SeenRows seen, Computed softcap, Computed& maximum,
                 Computed& sum) {
@@ -186,7 +190,8 @@ void Run(const PagedTask& task, int64_t rows, const void* queries_of_rows, void*
     const Computed* some = queries + sweep.first * dim;
     for (size_t b = 0; b < sweep.blocks.size(); ++b) {
       const SeenRows* seen = sweep.seen.data() + b * count;
-      // Rows at either end that see nothing of the block, as a prompt's first ones, are left out.
+      // Skips rows at either end that attend to nothing in the block, such as a prompt's first
+      // ones.
       int64_t first = 0, end = count;
       while (first < end && seen[first].begin == seen[first].end) ++first;
       while (end > first && seen[end - 1].begin == seen[end - 1].end) --end;

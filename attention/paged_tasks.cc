@@ -6,13 +6,14 @@
 namespace moonring::attention {
 namespace {
 
-constexpr int64_t kMostTasks = 64;  // of a row: what its merge reads one after another
+constexpr int64_t kMostTasks = 64;  // per row: its merge reads them sequentially
 
-// The largest runs that the kernel takes. At these sizes it is about as fast as gathering keys and
-// values, by the kernel's flop and the gathered bytes on an H100 (estimated, not measured).
+// The largest runs that the kernel computes. At these sizes it is about as fast as gathering keys
+// and values, according to the kernel's flops and the gathered bytes on an H100 (estimated, not
+// measured).
 constexpr int64_t kFewRows = 16, kFewKeys = 2 * kKeyBlock;
 
-// Blocks [number * blocks a task, ...) of a sequence, as some rows see them.
+// Blocks of a sequence from block number * (blocks per task) on, as some rows attend to them.
 struct Piece {
   int64_t number = 0;
   kernels::PagedTask task;
@@ -58,7 +59,7 @@ std::vector<kernels::PagedTask> PagedTasks(const std::vector<PagedRun>& runs, in
                                            int64_t window) {
   const auto most = static_cast<size_t>(kernels::RowsOfPagedTask(queries));
   std::vector<Piece> all;
-  std::vector<size_t> before;  // the pieces of the row before, by their place in `all`
+  std::vector<size_t> before;  // the pieces of the previous row, as indices into `all`
   int64_t row = 0;
   for (const PagedRun& run : runs) {
     const int64_t first = row;

@@ -1,10 +1,10 @@
 // Products of small matrices that stay in a core's caches: register tiles of 8 x 2 vectors (4 x 2
-// where there are 16 registers) over a right side that is laid out in panels (Goto and van de Geijn
-// 2008, "Anatomy of high-performance matrix multiplication"). An element of a result is one fp32
-// sum over the depth, in its order, whatever rows and columns are beside it. The depth is in words
-// (words-inl.h).
+// on CPUs with 16 vector registers), with the right factor packed in panels (Goto and van de Geijn
+// 2008, "Anatomy of high-performance matrix multiplication"). Each element of a result is one fp32
+// sum over the depth (the inner dim), in order, independent of other rows and columns. The depth is
+// measured in words (words-inl.h).
 //
-// Compiled once for each kind of CPU, by whoever includes it between Highway's own headers.
+// Compiled once for each kind of CPU: files include it between Highway's own headers.
 
 #if defined(MOONRING_ATTENTION_PANELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONRING_ATTENTION_PANELS_INL_H_
@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kPanel = 2 * kLanes;  // columns
 constexpr int kRegisterRows =
-    kLanes >= 16 ? 8 : 4;  // as many as 32, or 16, registers hold with two vectors each
+    kLanes >= 16 ? 8 : 4;  // rows of a register tile: what 32, or 16, vector registers can store
 
 using Scratch = hwy::AlignedFreeUniquePtr<float[]>;
 
@@ -42,8 +42,8 @@ inline int64_t Max(int64_t a, int64_t b) { return a > b ? a : b; }
 inline int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }  // rounded up
 inline int64_t RoundUp(int64_t n, int64_t unit) { return Quotient(n, unit) * unit; }
 
-// The right side of a product, [depth, columns], as panels of kPanel columns, the last filled up
-// with zeros: [panels][depth][kPanel].
+// The right factor of a product, [depth, columns], packed in panels of kPanel columns, the last one
+// padded with zeros: [panels][depth][kPanel].
 template <typename Product>
 class Panels {
  public:
@@ -61,7 +61,7 @@ class Panels {
     return data_.get() + (panel * depth_ + word) * kPanel;
   }
 
-  // From `rows` rows of [rows, columns].
+  // Packs `rows` rows of a matrix [rows, columns].
   void PackRows(const Element* from, int64_t stride, int64_t rows, int64_t columns) {
     for (int64_t panel = 0; panel < panels_; ++panel) {
       const int64_t first = panel * kPanel, count = Min(kPanel, columns - first);
@@ -74,7 +74,7 @@ class Panels {
     }
   }
 
-  // From the transpose: [columns, depth] of `numbers` numbers a row.
+  // Packs the transpose of a matrix [columns, depth], which has `numbers` numbers per row.
   void PackColumns(const Element* from, int64_t stride, int64_t columns, int64_t numbers) {
     const Scratch row = MakeScratch(depth_);
     for (int64_t c = 0; c < width(); ++c) {
@@ -93,7 +93,7 @@ class Panels {
   Scratch data_;
 };
 
-// The left side of a product: word (row, k) at data[row * row_stride + k * depth_stride].
+// The left factor of a product: the word at (row, k) is data[row * row_stride + k * depth_stride].
 struct Left {
   const float* data;
   int64_t row_stride;
@@ -127,7 +127,7 @@ void MultiplyTile(const float* a, const Left& left, const float* b, int64_t dept
   }
 }
 
-// Fewer rows than a register tile's, one size after another.
+// The remaining rows, fewer than a register tile has: selects the instantiation by their number.
 template <typename Product, int kRows>
 void MultiplyLast(int64_t rows, const float* a, const Left& left, const float* b, int64_t depth,
                   float* c, int64_t stride, bool add) {
@@ -137,7 +137,7 @@ void MultiplyLast(int64_t rows, const float* a, const Left& left, const float* b
   }
 }
 
-// C (+)= A B of some rows and one panel.
+// C = A B or C += A B for some rows and one panel.
 template <typename Product>
 void MultiplyRows(const Left& left, int64_t first, int64_t rows, const float* a, const float* b,
                   int64_t depth, float* c, int64_t stride, bool add) {
@@ -151,10 +151,10 @@ void MultiplyRows(const Left& left, int64_t first, int64_t rows, const float* a,
                                            c + r * stride, stride, add);
 }
 
-// C (+)= A B of words [word, word + depth) and panels [first, end) of B; C has a panel's alignment,
-// its column 0 is that of `first`. What is read again comes from the first-level cache: a panel's
-// part of the depth, and with it either all of A's rows, or, where all panels' parts fit there, the
-// rows of one register tile.
+// C = A B or C += A B for the words [word, word + depth) of the depth and the panels [first, end)
+// of B. C is aligned like a panel; its column 0 is that of panel `first`. Loops are blocked for the
+// first-level cache: it keeps one panel's block of the depth together with all of A's rows, or,
+// where the blocks of all panels fit, with the rows of one register tile.
 template <typename Product>
 void Multiply(const Left& left, const Panels<Product>& right, int64_t word, int64_t depth,
               int64_t first, int64_t end, float* c, int64_t stride, bool add) {

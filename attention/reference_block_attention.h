@@ -1,8 +1,8 @@
 #ifndef MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
 
-// BlockAttention written out: explicit scores in fp64 whatever the inputs, rounded once to fp32
-// (fp64 for fp64) at the end. For tests, and for telling a kernel's error from a strategy's.
+// BlockAttention with materialized scores in fp64 for all inputs, rounded once to fp32 (fp64 for
+// fp64) at the end. For tests, and to distinguish a kernel's error from a strategy's.
 
 #include "attention/block_attention.h"
 #include "attention/explicit_block_attention.h"

@@ -59,7 +59,7 @@ class RingPlanner {
         plan.steps.back().tiles.key_rows = RowsIn(held(place_));
       }
       for (int inner = 1; inner < window_; ++inner) {
-        // What a place sends in this step of what it holds, by its rows there.
+        // The keys that a rank sends in this step, with their rows in its buffer.
         const auto sent = [&](int holder) {
           return Seen(Kept(holder, outer), Shifted(holder, 0, inner));
         };
@@ -76,26 +76,27 @@ class RingPlanner {
   }
 
  private:
-  // The place `outer` windows and `inner` numbers on, both round their rings.
+  // The context rank `outer` windows and `inner` indices after `place`, both modulo their rings.
   int Shifted(int place, int outer, int inner) const {
     const int windows = places_ / window_;
     return (place / window_ + outer + windows) % windows * window_ +
            (place % window_ + inner + window_) % window_;
   }
 
-  // A place's own rows.
+  // The local rows of a context rank.
   std::vector<KeySegment> All(int place) const {
     std::vector<KeySegment> segments;
     for (const comm::Span& span : layout_.context_spans(place)) segments.push_back({span});
     return Packed(std::move(segments));
   }
 
-  // What a place sends on in its window: its own rows, or what it got from `outer` windows before.
+  // The keys that a context rank sends within its window: its own, or those that it received from
+  // `outer` windows before.
   std::vector<KeySegment> Kept(int holder, int outer) const {
     return outer == 0 ? All(holder) : Packed(HeldBy(holder, outer));
   }
 
-  // One after another in a buffer.
+  // Assigns consecutive rows of a buffer.
   static std::vector<KeySegment> Packed(std::vector<KeySegment> segments) {
     int64_t row = 0;
     for (KeySegment& segment : segments) {
@@ -105,13 +106,13 @@ class RingPlanner {
     return segments;
   }
 
-  // Of keys that lie packed in a buffer those that `reader` sees, by their rows there.
+  // Those of the keys, packed in a buffer, that `reader` attends to, with their rows there.
   std::vector<KeySegment> Seen(const std::vector<KeySegment>& keys, int reader) const {
     return SeenTokens(SpansOf(keys), layout_.context_spans(reader), options_);
   }
 
-  // What `holder` gets from `outer` windows before: of its owner's rows those that any place of
-  // holder's window sees.
+  // The keys that `holder` receives from `outer` windows before: the owner's rows that any rank of
+  // holder's window attends to.
   std::vector<KeySegment> HeldBy(int holder, int outer) const {
     std::vector<comm::Span> readers;
     for (int number = 0; number < window_; ++number) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kGroups = 4, kMultiple = 8;
 
-// Pairs of the first `tokens` of a line of groups.
+// Query-key pairs of the first `tokens` tokens of consecutive groups.
 double AreaInGroups(int64_t tokens, int64_t group) {
   const auto causal = [](int64_t of) {
     return static_cast<double>(of) * static_cast<double>(of + 1) / 2;
@@ -26,7 +26,7 @@ double AreaInGroups(int64_t tokens, int64_t group) {
   return static_cast<double>(tokens / group) * causal(group) + causal(tokens % group);
 }
 
-// Of the shifted half: the first G / 2 tokens see the last ones too.
+// The same for the shifted half: the first G / 2 tokens also attend to the last ones.
 double AreaInShifted(int64_t tokens, int64_t length, int64_t group) {
   const int64_t half = group / 2, first = std::min(tokens, half),
                 last = std::max<int64_t>(0, length - (kGroups * group - half));
@@ -34,15 +34,15 @@ double AreaInShifted(int64_t tokens, int64_t length, int64_t group) {
          AreaInGroups(tokens - first, group);
 }
 
-// Heads of k or v that a half reads.
+// The heads of k or v that a half reads.
 at::Tensor KvHeads(const at::Tensor& rows_TKD, const std::vector<int64_t>& kv) {
   const auto heads = static_cast<int64_t>(kv.size());
   if (kv.back() - kv.front() + 1 == heads) return rows_TKD.narrow(1, kv.front(), heads);
   return at::index_select(rows_TKD, 1, at::tensor(kv, rows_TKD.options().dtype(at::kLong)));
 }
 
-// By half. Where the halves have no head in common it is a split, whose gradient is put together at
-// once.
+// The kv heads of both halves. Where the halves share no head this is a split, whose gradient is
+// one concatenation.
 std::array<at::Tensor, 2> KvOfHalves(const at::Tensor& rows_TKD,
                                      const std::array<ShiftedHeads, 2>& split) {
   const std::vector<int64_t>&one = split[0].kv, &other = split[1].kv;
@@ -88,7 +88,7 @@ class PlannedShifted final : public PlannedAttention {
   }
 
  private:
-  // What each half kept, one after the other: as many tensors of each.
+  // The tensors that both halves keep, concatenated: equally many of each.
   static std::vector<at::Tensor> Together(const std::array<KeptAttention, 2>& kept_of) {
     std::vector<at::Tensor> tensors;
     for (const KeptAttention& half : kept_of)
@@ -124,7 +124,7 @@ std::array<ShiftedHeads, 2> SplitHalves(int64_t heads, int64_t kv_heads) {
   std::array<ShiftedHeads, 2> split = {ShiftedHeads{{0, heads / 2}},
                                        ShiftedHeads{{heads / 2, heads}}};
   for (ShiftedHeads& half : split) {
-    // How many of its query heads read each kv head.
+    // Each kv head of the half, with the number of its query heads in the half.
     std::vector<std::pair<int64_t, int64_t>> readers;
     int64_t share = 0;
     for (int64_t begin = half.queries.begin; begin < half.queries.end;) {
@@ -188,10 +188,10 @@ absl::StatusOr<AttentionCost> CostOfShifted(const Strategy& strategy, const comm
                                             const AttentionShape& shape, int ranks_per_machine) {
   const HeadDims dims = shape.dims();
   const int64_t e = shape.element_bytes;
-  // Whether a half's result is another tensor than what it keeps of it.
+  // Whether a half's result is a different tensor than the one that it saves.
   const bool keeps_another = layout.division().heads > 1 || e != shape.accumulate_bytes;
   AttentionCost cost(layout.ranks());
-  // Bytes by half and rank.
+  // Bytes, by half and rank.
   struct Memory {
     int64_t peak = 0, saved = 0, out = 0, gradients = 0;
   };
@@ -221,7 +221,7 @@ absl::StatusOr<AttentionCost> CostOfShifted(const Strategy& strategy, const comm
     }
   }
   for (int rank = 0; rank < layout.ranks(); ++rank) {
-    // Backward the second half is the first. What comes out, put together, is there all the time.
+    // In the backward the second half runs first. The joined output is allocated all the time.
     const Memory &first = memory[0][rank], &second = memory[1][rank];
     cost[rank].saved_bytes = first.saved + second.saved;
     const int64_t queries = layout.local_tokens(rank) * shape.heads * dims.key * e;

@@ -1,9 +1,11 @@
-// Rows of products to rows of softmax weights, and back (block_attention.h's equations), in fp32.
+// Converts rows of products to rows of softmax weights, and their gradients (equations:
+// block_attention.h), in fp32.
 //
-// Powers are of 2: a weight is 2^t, t = log2(e) (score - maximum) in one rounding. 2^t is 2^n times
-// a polynomial on [-1/2, 1/2] (minimax in the relative error, 1.9e-9); exact 0 below 2^-126.
+// Powers are of 2: a weight is 2^t, where t = log2(e) (score - maximum) is rounded once. 2^t is 2^n
+// times a polynomial on [-1/2, 1/2] (minimax in the relative error, 1.9e-9), and exactly 0 below
+// 2^-126.
 //
-// Compiled once for each kind of CPU, by whoever includes it between Highway's own headers.
+// Compiled once for each kind of CPU: files include it between Highway's own headers.
 
 #if defined(MOONRING_ATTENTION_SOFTMAX_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONRING_ATTENTION_SOFTMAX_ROWS_INL_H_
@@ -24,14 +26,16 @@ namespace HWY_NAMESPACE {
 
 constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
-// Far below any score, and finite: a difference of two is no NaN.
+// The score of masked keys: far below any score, but finite, so that a difference of two is not
+// NaN.
 constexpr float kHidden = -1e30f;
 
-// NaN of NaN.
+// 2^t; NaN for NaN.
 HWY_INLINE Vector Exp2(Vector t) {
   const Floats f;
   const hn::RebindToSigned<Floats> i;
-  // To t + this the nearest integer n is added in the last bits, and 127, an exponent's bias.
+  // Adding this to t puts the nearest integer n, plus the exponent's bias 127, into the lowest
+  // bits.
   const Vector shift = hn::Set(f, 12582912.0f + 127.0f);
   const Vector biased = hn::Add(t, shift);
   const Vector x = hn::Sub(t, hn::Sub(biased, shift));
@@ -51,14 +55,15 @@ inline void Fill(float* row, int64_t begin, int64_t end, float value) {
   for (int64_t c = begin; c < end; ++c) row[c] = value;
 }
 
-// From products Z to scores S = scale Z, or softcap tanh(scale / softcap Z).
+// Computes scores S = scale Z, or softcap tanh(scale / softcap Z), from products Z.
 class Scores {
  public:
   Scores(float scale, float softcap) : scale_(scale), softcap_(softcap) {}
 
   bool bent() const { return softcap_ != 0.0f; }
 
-  // A row of products to one whose log2(e) scores are unit() times as great, in the same order.
+  // Transforms a row of products in place, keeping its order, so that log2(e) times the scores is
+  // unit() times the row.
   void Bend(float* row, int64_t width) const {
     const Floats f;
     if (bent()) {
@@ -72,7 +77,7 @@ class Scores {
   }
   float unit() const { return bent() || !in_unit() ? kLog2E : kLog2E * scale_; }
 
-  // dS / dZ over scale of a bent row's element.
+  // (dS / dZ) / scale for an element of a row with a softcap.
   HWY_INLINE Vector Slope(Vector score) const {
     const Floats f;
     const Vector bent = hn::Mul(score, hn::Set(f, 1.0f / softcap_));
@@ -81,14 +86,15 @@ class Scores {
   float scale() const { return scale_; }
 
  private:
-  // Else the greatest product is not the greatest score, or kHidden no longer far below.
+  // Whether Bend may leave the scale to unit(). With another scale the greatest product might not
+  // have the greatest score, or kHidden might not be far below all others.
   bool in_unit() const { return scale_ > 1e-6f; }
 
   float scale_, softcap_;
 };
 
-// One row of products to exp(score - maximum), 0 where not seen. The maximum is in log2(e) units.
-// Returns the factor by which earlier sums of the row shrink.
+// Converts one row of products to exp(score - maximum), 0 where masked. `maximum` is a log2(e)
+// multiple of the score. Returns the factor by which the row's earlier sums are rescaled.
 inline float Soften(const Scores& scores, float* row, int64_t width, Range seen, float& maximum,
                     float& sum) {
   if (seen.begin == seen.end) {
@@ -121,7 +127,7 @@ inline float Soften(const Scores& scores, float* row, int64_t width, Range seen,
   return shrink;
 }
 
-// One row of products Q K^T to the weights P, and of dout V^T to dZ scale.
+// Converts one row of products Q K^T to the weights P, and one of dout V^T to dZ scale.
 inline void SoftenBack(const Scores& scores, float* row, float* gradient, int64_t width, Range seen,
                        float lse, float delta) {
   const Floats f;

@@ -16,7 +16,7 @@ namespace {
 using comm::Division;
 using comm::Ownership;
 
-// The largest divisor whose square is at most `ranks`.
+// The largest divisor of `ranks` up to its square root.
 int DivisorNearRoot(int ranks) {
   int divisor = 1;
   for (int d = 1; d * d <= ranks; ++d) {
@@ -94,7 +94,7 @@ struct Row {
   absl::StatusOr<Strategy> (*resolve)(const StrategyOptions& options, int ranks);
 };
 
-// In the order in which help lists them; a name may be another's.
+// In the order in which help lists them; several names may have one strategy.
 constexpr Row kRows[] = {
     {"zigzag-ring", &ResolveZigzagRing},
     {"ring", &ResolveRing},
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& op
   const AttentionShape& shape = options.strategy.shape;
   if (shape.heads <= 0 || shape.kv_heads <= 0 || shape.head_dim <= 0) {
     return absl::InvalidArgumentError(
-        "attention: \"auto\" chooses by the model's heads, and was not told them");
+        "attention: \"auto\" chooses by the model's heads, which were not given");
   }
   const int ranks = options.group->size(), machine = options.strategy.ranks_per_machine;
   std::vector<StrategyOptions> wanted;
@@ -153,7 +153,7 @@ absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ran
                                                    "\"; known are ",
                                                    absl::StrJoin(StrategyNames(), ", ")));
   }
-  // Degrees are checked on one rank too: there a wrong one would be found only when it grows.
+  // Degrees are also checked on one rank, so that errors are found before a run is scaled up.
   absl::StatusOr<Strategy> strategy = row->resolve(options, ranks);
   if (strategy.ok() && ranks == 1) strategy = Strategy{"dense", Division{1}};
   return strategy;

@@ -1,19 +1,19 @@
 #ifndef MOONRING_ATTENTION_STRATEGIES_H_
 #define MOONRING_ATTENTION_STRATEGIES_H_
 
-// Strategies by name. Adding one: a row of the table in strategies.cc, and its line here.
+// Strategies by name. To add one, add a row to the table in strategies.cc and a line here.
 //
 //   dense         one rank
 //   ulysses       heads are split over the ranks           head_exchange.h
-//   ring          keys travel; later ranks do more         ring_plan.h, contiguous ownership
-//   zigzag-ring   keys travel; equal work                  ring_plan.h
+//   ring          keys travel; later ranks do more work    ring_plan.h, contiguous ownership
+//   zigzag-ring   keys travel; balanced work               ring_plan.h
 //   double-ring   the same in windows of ranks             ring_plan.h
 //   all-gather    keys are gathered, then used; "llama3"   gather_plan.h
 //   usp           heads x context                          hybrid_attention.h
 //   auto          one of these for each micro-batch        auto_attention.h
 //
-// All but "ring" divide the context axis in zigzag. A group of one rank runs the dense plan under
-// any name.
+// All except "ring" divide the context axis in zigzag. A group of one rank runs the dense plan
+// under any name.
 
 #include <memory>
 #include <string>
@@ -30,36 +30,37 @@
 
 namespace moonring::attention {
 
-// What a strategy may be told beside its name. 0: it chooses.
+// Options of a strategy. 0: it chooses.
 struct StrategyOptions {
   std::string name;
-  // usp: places on the heads and on the context axis; the product is the number of ranks. Where
-  // both are chosen, the heads get the largest divisor of the ranks up to their root, or a greater
-  // one that divides the kv heads; one given settles the other.
+  // usp: numbers of ranks on the heads axis and on the context axis; their product is the number of
+  // ranks. If one is given, it determines the other. If both are 0, the heads axis gets the largest
+  // divisor of the ranks up to their square root, or a greater one that divides the kv heads.
   int ulysses_degree = 0, ring_degree = 0;
   comm::Placement placement = comm::Placement::kHeadFirst;
-  // double-ring: ranks of a window, a divisor of the ranks. Chosen: those of a machine, where there
-  // are several of them; else the largest divisor up to the root.
+  // double-ring: ranks per window, a divisor of the number of ranks. By default, those of a machine
+  // where there are several machines; else the largest divisor up to the square root.
   int double_ring_window = 0;
-  int ranks_per_machine = 0;  // neighbours that share one; 0: all do
-  AttentionShape shape;  // what "auto" counts for, and usp's axes are chosen for; 0 heads: unknown
+  int ranks_per_machine = 0;  // consecutive ranks that share a machine; 0: all do
+  AttentionShape shape;       // the shape by which "auto" and usp choose; 0 heads: unknown
 };
 
-// All names, "auto" and "dense" among them.
+// All names, including "auto" and "dense".
 std::vector<std::string> StrategyNames();
 
-// INVALID_ARGUMENT for an unknown name (the message lists the known), "dense" on several ranks,
-// degrees and windows that do not divide. "auto" is none: it is many.
+// INVALID_ARGUMENT for an unknown name (the message lists the known ones), for "dense" on several
+// ranks, for degrees and windows that do not divide the ranks, and for "auto", which represents
+// many strategies.
 absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks);
 
 struct AttentionOptions {
   StrategyOptions strategy;
   std::shared_ptr<comm::Communicator> group;
   TileRunners runners = DeviceTileRunner;  // the kernels
-  MachineModel machine = {};               // what "auto" counts with
+  MachineModel machine = {};               // the speeds that "auto" assumes
 };
 
-// As ResolveStrategy; also where there is no group, or "auto" does not know the heads.
+// Errors as in ResolveStrategy; also an error without a group, or for "auto" with unknown heads.
 absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options);
 
 }  // namespace moonring::attention

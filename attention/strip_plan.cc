@@ -6,8 +6,9 @@
 namespace moonring::attention {
 namespace {
 
-constexpr int64_t kStripRound = 64;               // rows of strips, and keys of pieces
-constexpr int64_t kUnbounded = int64_t{1} << 40;  // beyond any row
+constexpr int64_t kStripRound = 64;               // granularity of rows of strips and of keys of
+                                                  // pieces
+constexpr int64_t kUnbounded = int64_t{1} << 40;  // greater than any row index
 
 struct TileOfCall {
   RowRange queries, keys;
@@ -41,13 +42,13 @@ int64_t ToMultiple(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Of a tile's queries [begin, end) the keys that one of them sees.
+// The keys that the tile's queries [begin, end) attend to.
 RowRange KeysSeenBy(const TileOfCall& tile, int64_t begin, int64_t end) {
   return {std::max<int64_t>(0, begin + tile.seen.low),
           std::min(tile.keys.rows(), end + tile.seen.high)};
 }
 
-// Some queries of a large tile, [begin, end) of it, and all keys that they see.
+// The strip of a large tile's queries [begin, end), with all keys that they attend to.
 Strip StripOf(const TileOfCall& tile, int64_t begin, int64_t end) {
   const RowRange seen = KeysSeenBy(tile, begin, end);
   Strip strip{{{tile.queries.begin + begin, tile.queries.begin + end}}, {}};
@@ -63,7 +64,7 @@ Strip StripOf(const TileOfCall& tile, int64_t begin, int64_t end) {
 }
 
 void CutTile(const TileOfCall& tile, int64_t pairs, std::vector<Strip>& plan) {
-  // A strip of s queries of a band W keys wide sees s + W of them.
+  // A strip of s queries of a band W keys wide attends to s + W keys.
   const int64_t width = std::max<int64_t>(1, tile.seen.high - tile.seen.low);
   const auto fits = [&](int64_t rows) {
     const int64_t keys = std::min({kMostKeys, tile.keys.rows(), rows + width});

@@ -16,7 +16,7 @@ bool IsByKernel(const at::Tensor& x) { return kernels::UseKernel(x, kernels::kSc
 
 kernels::ScoreCurve CurveOf(const ScoreFunction& score) { return {score.scale, score.softcap}; }
 
-// Bool [B, 1, M, N].
+// Mask of the pairs that are not attended to, bool [B, 1, M, N].
 at::Tensor HiddenPairs(const at::Tensor& x, const at::Tensor& seen_B4) {
   const auto column = [&](int64_t i) { return seen_B4.select(1, i).view({-1, 1, 1, 1}); };
   const at::Tensor i = at::arange(x.size(2), seen_B4.options()).view({1, 1, -1, 1}),
@@ -27,7 +27,7 @@ at::Tensor HiddenPairs(const at::Tensor& x, const at::Tensor& seen_B4) {
       .logical_or(j.gt(i + column(3)));
 }
 
-// y where z = cap() y, in the memory of x: tanh(scale x / softcap) with a softcap, else scale x.
+// y in the memory of x, where z = cap() y: tanh(scale x / softcap) with a softcap, else scale x.
 at::Tensor BendInPlace(const at::Tensor& x, const ScoreFunction& score) {
   x.mul_(score.scale / score.cap());
   return score.softcap != 0.0 ? x.tanh_() : x;

@@ -1,14 +1,14 @@
 #ifndef MOONRING_ATTENTION_STRIP_SCORES_H_
 #define MOONRING_ATTENTION_STRIP_SCORES_H_
 
-// The steps between the 16-bit products of attention with materialized scores: from products of
-// queries and keys to probabilities, and the gradients of these. On a GPU the kernel score_rows
-// (kernels) does it in place; elsewhere LibTorch's operators do, by the same equations and
-// with the same roundings.
+// The steps between the 16-bit products of attention with materialized scores: softmax
+// probabilities from query-key products, and the gradients of these. On a GPU the kernel score_rows
+// (kernels) does this in place; elsewhere LibTorch's operators do, by the same equations with
+// the same rounding.
 //
 // Shapes: x, y [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse, delta [B, H, M] in fp32;
-// seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes a score forward and 12 backward; composed,
-// some ten operators each way, and three times the scores' memory.
+// seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes per score in the forward and 12 in the
+// backward; with operators, about ten of them each way, and three times the scores' memory.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,7 +21,7 @@ struct StripSoftmax {
   at::Tensor sum_BHM1, lse_BHM1;  // fp32
 };
 
-// x is overwritten. `type`: of p.
+// x is overwritten. `type`: the dtype of p.
 StripSoftmax SoftmaxOfStrip(const at::Tensor& x_BHMN, const at::Tensor& seen_B4,
                             const ScoreFunction& score, at::ScalarType type);
 

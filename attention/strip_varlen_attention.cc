@@ -20,7 +20,7 @@
 namespace moonring::attention {
 namespace {
 
-// The queries of a strip's ranges: [B K, G m, .], G the query heads of each of K kv heads.
+// The queries of a strip's ranges: [B K, G m, .], where each of K kv heads has G query heads.
 class QueryRows {
  public:
   QueryRows(const Strip& strip, const VarlenTiles& tiles)
@@ -33,14 +33,14 @@ class QueryRows {
     return all.permute({0, 2, 3, 1, 4})
         .reshape({rows_.batch() * kv_heads_, group_ * rows_.longest(), rows_MHD.size(2)});
   }
-  // What Of gives, or a product of that, as [B, K, G, m, .]; InOrder: the same as [B, m, H, .].
+  // The result of Of, or a product of it, as [B, K, G, m, .]; InOrder: the same as [B, m, H, .].
   at::Tensor ByHead(const at::Tensor& rows) const {
     return rows.unflatten(0, {rows_.batch(), kv_heads_}).unflatten(2, {group_, rows_.longest()});
   }
   at::Tensor InOrder(const at::Tensor& rows) const {
     return ByHead(rows).permute({0, 3, 1, 2, 4}).flatten(2, 3);
   }
-  // [B, H, m, n] of scores, as the kernel takes them, and back.
+  // Scores in the kernel's layout [B, H, m, n], and back.
   at::Tensor ScoresByHead(const at::Tensor& scores) const { return ByHead(scores).flatten(1, 2); }
   at::Tensor ForProducts(const at::Tensor& scores_BHMN) const {
     return scores_BHMN.unflatten(1, {kv_heads_, group_}).flatten(2, 3).flatten(0, 1);
@@ -71,8 +71,8 @@ class KeyRows {
   }
 
   // Adds alpha a b of each kv head to these rows of `sums`. A batch of one range is a view, to
-  // which the product itself adds; of several ranges no other strip has the rows, so they are
-  // written.
+  // which the product is added directly. Rows of several ranges belong to no other strip, so they
+  // are overwritten.
   void AddProduct(const at::Tensor& a, const at::Tensor& b, double alpha,
                   const at::Tensor& sums_NKD) const {
     if (rows_.batch() == 1) return kernels::AddProducts(Of(sums_NKD), a, b, /*beta=*/1.0, alpha);
@@ -98,7 +98,7 @@ at::Tensor StripScores(const QueryRows& queries, const at::Tensor& a, const at::
   return queries.ScoresByHead(made);
 }
 
-// p v [B K, G m, Dv] in fp32, and the softmax that p is of.
+// p v [B K, G m, Dv] in fp32, and the sum and lse of its softmax.
 struct Weighted {
   at::Tensor values, sum_BHM1, lse_BHM1;
 };
@@ -117,7 +117,7 @@ Weighted WeightedOf(const QueryRows& queries, const at::Tensor& q, const KeyRows
 
 at::Tensor HeadsLast(const at::Tensor& one_BHM1) { return one_BHM1.transpose(1, 2); }
 
-// values / sum to the strip's rows of `all`, in one pass where these are a view.
+// Writes values / sum to the strip's rows of `all`, in one pass where these are a view.
 void PutWhole(const QueryRows& queries, const Weighted& weighted, const PartialAttention& all) {
   const at::Tensor values = queries.InOrder(weighted.values), sum = HeadsLast(weighted.sum_BHM1);
   if (queries.rows().is_run()) {
@@ -129,7 +129,7 @@ void PutWhole(const QueryRows& queries, const Weighted& weighted, const PartialA
   queries.rows().Put(HeadsLast(weighted.lse_BHM1).squeeze(3), all.lse_MH);
 }
 
-// Of one range of queries whose keys come in several pieces.
+// Merges and writes the results of one range of queries whose keys are in several pieces.
 void PutMerged(const Strip& strip, const QueryRows& queries, const at::Tensor& q,
                const VarlenTiles& tiles, const PartialAttention& all) {
   const RowRange& rows = strip.queries[0];
@@ -153,7 +153,7 @@ void CheckDtype(const VarlenTiles& tiles) {
               ", wanted bf16 or fp16");
 }
 
-// How many pairs of one query head have room in `score_bytes`. `each`: bytes for one pair.
+// The number of pairs of one query head whose scores fit in `score_bytes`. `each`: bytes per pair.
 int64_t PairsAtOnce(const VarlenTiles& tiles, int64_t score_bytes, int64_t each) {
   return std::max<int64_t>(1, score_bytes / (each * tiles.q_MHD.size(1)));
 }

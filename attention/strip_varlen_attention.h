@@ -1,24 +1,25 @@
 #ifndef MOONRING_ATTENTION_STRIP_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_STRIP_VARLEN_ATTENTION_H_
 
-// VarlenAttention with its scores written out, in 16 bits: for GPUs what flash attention has no
-// kernel for there, softcaps and heads of more than 256. Strips of queries beside all keys that
-// they see (strip_plan.h), so that the products are few, large and on tensor cores:
+// VarlenAttention with materialized scores in 16 bits, for what flash attention does not support on
+// GPUs: softcaps and head dims above 256. A strip of queries is multiplied by all keys that it
+// attends to (strip_plan.h), so that products are few, large and on tensor cores:
 //
 //   forward    x = q k^T;  p, sum, lse = softmax of the strip (strip_scores.h);  out = p v / sum
-//   backward   x = q k^T, y = dout v^T;  p, ds;  dv += p^T dout, dq = scale ds k, dk += scale ds^T
-//   q
+//   backward   x = q k^T, y = dout v^T;  p, ds;  dv += p^T dout, dq = scale ds k,
+//              dk += scale ds^T q
 //
-// Products are of 16-bit numbers, p and ds rounded to these as flash attention does, and added up
-// in fp32; scores, softmax, lse, sums, out and gradients are fp32. The query heads of a kv head are
-// rows of one product beside its keys, which are not repeated for them. It knows every kind of
-// tile, bands among them. NaN or infinity in a key or value also reaches rows that do not
-// see it but are in the same product: 0 times it is NaN.
+// Products have 16-bit factors (p and ds are rounded to 16 bits as in flash attention) and fp32
+// sums; scores, softmax, lse, sums, out and gradients are fp32. The query heads of a kv head are
+// rows of one product with its keys, which are not repeated. All kinds of tiles are supported,
+// including bands. NaN or infinity in a key or value also affects rows that do not attend to it but
+// are in the same product: 0 times NaN is NaN.
 //
-// Memory beyond the results, for a strip: scores, 4 bytes each forward and 8 backward, which settle
-// how long a strip is (score_bytes for all); its rows of q and dout where heads share keys; out or
-// dq of it in fp32. Bytes a score by the kernel: 12 forward, 22 backward. Operators: some 10 a
-// strip forward and 15 backward, of any number of heads and tiles.
+// Memory beyond the results, for one strip: the scores, 4 bytes each in the forward and 8 in the
+// backward, whose limit score_bytes bounds the length of a strip; its rows of q and dout where
+// heads share keys; its out or dq in fp32. Bytes moved per score by the kernel: 12 forward, 22
+// backward. Operators per strip: about 10 forward and 15 backward, for any number of heads and
+// tiles.
 
 #include "attention/varlen_attention.h"
 

@@ -15,7 +15,7 @@
 namespace moonring::attention {
 namespace {
 
-// Rows of the queries and columns of the keys, as the plan's buffers have them.
+// Trace span of a tile: rows of the queries and columns of the keys are rows of the plan's buffers.
 constexpr base::SpanKind TileSpan(const char* name) {
   return {.name = name,
           .category = "tile",
@@ -30,12 +30,12 @@ at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_
   return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
 }
 
-// The query blocks of a document (of a family of them) with one head group: what adds into the same
-// rows of dk and dv.
+// The query blocks of a document (or of documents that share keys) with one head group: all tasks
+// that add to the same rows of dk and dv.
 struct Chain {
   const HeadGroup* group = nullptr;
   std::vector<const QueryBlock*> blocks;
-  RowRange keys;  // the rows it adds into
+  RowRange keys;  // the rows of dk and dv
   double area = 0;
 };
 
@@ -63,23 +63,22 @@ std::vector<Chain> ChainsOf(const TilePlan& plan, const std::vector<HeadGroup>& 
   return chains;
 }
 
-// A part of a chain with gradients of its own.
+// A share of a chain with its own gradient buffers.
 struct Lane {
   const Chain* chain = nullptr;
   int number = 0;
   int lanes = 1;
   at::Tensor dk_SD,
-      dv_SD;  // [rows of chain.keys, 1, D or Dv]; lane 0 adds straight into the results
+      dv_SD;  // [rows of chain.keys, 1, D or Dv]; lane 0 adds directly to the results
 };
 
-// The lane that takes block i: 0 1 .. n-1 n-1 .. 1 0, since the cost of blocks rises along a
-// document.
+// The lane of block i: 0 1 .. n-1 n-1 .. 1 0, since blocks cost more towards a document's end.
 int LaneOfBlock(size_t i, int lanes) {
   const int turn = static_cast<int>(i % (2 * lanes));
   return turn < lanes ? turn : 2 * lanes - 1 - turn;
 }
 
-// Lanes so that none is much more than half a thread's share of all work.
+// Lanes such that none has much more than half of a thread's share of all work.
 std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue& gradients,
                           int threads) {
   const double total =

@@ -1,19 +1,22 @@
 #ifndef MOONRING_ATTENTION_THREADED_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_THREADED_TILE_RUNNER_H_
 
-// TileRunner tile by tile, over the intra-op threads of the calling thread (at::get_num_threads()).
+// TileRunner that runs tile after tile, over the intra-op threads of the calling thread
+// (at::get_num_threads()).
 //
-// A kernel call never threads by itself: its results would depend on the number of threads. Instead
+// A kernel call is single-threaded, since its results would otherwise depend on the number of
+// threads:
+//
 //   forward   a task is one query block and one group of heads; bit-exact for any number of threads
 //             and any split of the heads into groups;
-//   backward  tasks of the same document and kv head add into the same dk, dv. Each such chain is
-//             one task, which adds in the plan's order; a chain that is more than its share of the
-//             work is dealt out over several lanes with a dk, dv of their own, added in a fixed
-//             order at the end. So the gradients are the same in every run, and move in the last
-//             bits with the number of threads.
+//   backward  tasks of the same document and kv head add to the same dk, dv. They form a chain,
+//             which is one task that adds in the plan's order. A chain with more than a thread's
+//             share of the work is distributed over several lanes, each with its own dk and dv,
+//             which are added in a fixed order at the end. So gradients are the same in every run,
+//             but their last bits depend on the number of threads.
 //
-// Memory beyond inputs and results: the tiles in work; backward, dk and dv of at most 2 lanes a
-// thread.
+// Memory beyond inputs and results: the tiles in work; in the backward, dk and dv of at most 2
+// lanes per thread.
 
 #include <memory>
 #include <utility>

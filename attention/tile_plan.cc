@@ -25,7 +25,7 @@ SegmentsOfDocument ByDocument(const std::vector<KeySegment>& segments) {
   return result;
 }
 
-// Runs of one document, in order, those that overlap or touch made one.
+// Sorts spans of one document and joins those that overlap or touch.
 void Unite(std::vector<comm::Span>& runs) {
   const auto is_before = [](const comm::Span& a, const comm::Span& b) { return a.begin < b.begin; };
   if (!std::is_sorted(runs.begin(), runs.end(), is_before))
@@ -41,7 +41,7 @@ void Unite(std::vector<comm::Span>& runs) {
   runs.resize(last + 1);
 }
 
-// The end of the block of the queries [at, span.end).
+// The end of the query block that begins at token `at` of the span.
 int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileOptions& options) {
   int64_t first = span.begin, end = span.end;
   const int64_t prefix = options.mask != nullptr ? options.mask->prefix(span.document) : 0;
@@ -50,7 +50,9 @@ int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileO
     first = at / block * block;
     end = std::min(end, first + block);
   }
-  if (at < prefix) return std::min(end, prefix);  // they see all of it, whatever the window
+  if (at < prefix)
+    return std::min(end, prefix);  // queries in a prefix attend to all of it,
+                                   // whatever the window
   if (options.window > 0) {
     end = std::min(end, first + ((at - first) / options.window + 1) * options.window);
     if (at < options.window) end = std::min(end, options.window);
@@ -58,15 +60,16 @@ int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileO
   return end;
 }
 
-// A document that a query block sees: the block's own, or one before it.
+// A document that a query block attends to: the block's own, or an ancestor.
 struct Reach {
   int64_t document = 0;
-  int64_t tokens = 0;  // the first ones, which may be seen at all
-  int64_t prefix = 0;  // the first of these, which are seen by all queries
-  int64_t shift = 0;  // from a token's number to its place, counted from the first query's document
+  int64_t tokens = 0;  // only the first `tokens` tokens may be attended to
+  int64_t prefix = 0;  // all queries attend to the first `prefix` of these
+  int64_t shift = 0;  // place of a token relative to the queries' document's first token, minus its
+                      // index
 };
 
-// Documents in the order in which they are met.
+// The documents that a query block attends to, in the order in which their tiles are made.
 absl::InlinedVector<Reach, 1> ReachesOf(int64_t document, int64_t length, const Mask* mask) {
   if (mask == nullptr) return {{document, length}};
   absl::InlinedVector<Reach, 1> reaches;
@@ -79,14 +82,14 @@ absl::InlinedVector<Reach, 1> ReachesOf(int64_t document, int64_t length, const 
   return reaches;
 }
 
-// A query block of tokens [begin, end), which lie in rows from `row` on.
+// The tiles of a query block of tokens [begin, end), which are stored in rows from `row` on.
 class BlockTiles {
  public:
   BlockTiles(int64_t begin, int64_t end, int64_t row, int64_t window)
       : begin_(begin), end_(end), row_(row), window_(window) {}
 
   void Meet(const KeySegment& segment, const Reach& reach) {
-    // By places.
+    // Places (mask.h) from here on.
     int64_t first = segment.tokens.begin + reach.shift;
     const int64_t end = std::min(segment.tokens.end, reach.tokens) + reach.shift;
     if (first >= end) return;
@@ -97,16 +100,17 @@ class BlockTiles {
     if (const int64_t prefix_end = std::min(end, reach.prefix + reach.shift); first < prefix_end) {
       Add({Queries(begin_, end_), rows_of(first, prefix_end), TileKind::kFull}, reach.document);
       first = prefix_end;
-      // What lies between it and the window is not in every buffer: the calls must be the same.
+      // Prevents joining with a later tile: the keys between prefix and window are not in every
+      // buffer, and the kernel calls must not depend on that.
       if (window_ > 0) document_ = -1;
     }
-    // Seen by all queries, and by the first ones alone.
+    // The first keys that all queries, and that the first query, attend to.
     const int64_t seen_by_all = window_ > 0 ? end_ - window_ : first,
                   seen_by_first = window_ > 0 ? begin_ - window_ + 1 : first;
     const int64_t edge_begin = std::max(first, seen_by_first),
                   edge_end = std::min({end, seen_by_all, begin_});
     if (edge_begin < edge_end) {
-      // Key s leaves the window of query s + W.
+      // Key s is outside the window from query s + W on.
       const int64_t last_of_first_key = edge_begin + window_ - 1;
       if (begin_ < last_of_first_key) {
         Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull},
@@ -122,7 +126,7 @@ class BlockTiles {
     }
     if (first < end_ && end > begin_) {
       TORCH_INTERNAL_ASSERT(first <= begin_ && end_ <= end, "query block [", begin_, ", ", end_,
-                            ") lies partly in keys [", first, ", ", end, ")");
+                            ") overlaps partially with keys [", first, ", ", end, ")");
       Add({Queries(begin_, end_), rows_of(begin_, end_), TileKind::kCausal}, reach.document);
     }
   }
@@ -134,8 +138,8 @@ class BlockTiles {
     return {row_ + from - begin_, row_ + to - begin_};
   }
 
-  // Joins a full tile to the one before it where their keys are neighbours: one call instead of
-  // two. Only within a document: which others lie beside it in a buffer is the strategy's.
+  // Joins a full tile to the previous one where their keys are adjacent: one call instead of two.
+  // Only within a document, since the order of documents in a buffer depends on the strategy.
   void Add(const TileRows& tile, int64_t document) {
     const bool joins = std::exchange(document_, document) == document;
     TileRows* last = tiles_.empty() ? nullptr : &tiles_.back();
@@ -148,11 +152,11 @@ class BlockTiles {
   }
 
   int64_t begin_, end_, row_, window_;
-  int64_t document_ = -1;  // of the last tile's keys, which the next one's may join
+  int64_t document_ = -1;  // of the last tile's keys, to which the next tile's may be joined
   std::vector<TileRows> tiles_;
 };
 
-// The keys that a span sees, where they lie in one run of rows.
+// The keys that a span attends to, if they are one range of rows.
 std::optional<RowRange> RunSeen(const comm::Span& span, const std::vector<KeySegment>& segments,
                                 int64_t window) {
   const int64_t first = window > 0 ? std::max<int64_t>(0, span.begin - window + 1) : 0;
@@ -186,7 +190,7 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
         continue;
       }
     }
-    // Which of the documents that are seen have keys here.
+    // The documents that the span attends to and that have keys here.
     absl::InlinedVector<std::pair<Reach, const std::vector<KeySegment>*>, 1> seen;
     for (const Reach& reach : ReachesOf(span.document, lengths[span.document], options.mask)) {
       const auto found = segments.find(reach.document);
@@ -214,7 +218,7 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
 std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
                                    const std::vector<comm::Span>& queries,
                                    const TileOptions& options) {
-  // The tokens that queries see, by document: runs that neither overlap nor touch.
+  // The tokens that queries attend to, by document: ranges that neither overlap nor touch.
   absl::flat_hash_map<int64_t, std::vector<comm::Span>> seen;
   const auto see = [&](const comm::Span& run) {
     if (run.begin >= run.end) return;
@@ -232,7 +236,7 @@ std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
       see({reach.document, std::max<int64_t>(0, first), reach.tokens});
     }
   }
-  // Without a mask they are in order, as `queries` are.
+  // Without a mask they are already in order, as `queries` are.
   if (options.mask != nullptr) {
     for (auto& [document, runs] : seen) Unite(runs);
   }

@@ -1,8 +1,7 @@
 #ifndef MOONRING_ATTENTION_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_TILE_RUNNER_H_
 
-// Runs the tiles of a plan: the interface between what strategies decide and the kernels of a
-// device.
+// TileRunner: runs the tiles of a plan. The interface between strategies and a device's kernels.
 
 #include <vector>
 
@@ -23,7 +22,7 @@ struct RunHeads {
   ScoreFunction score;
 };
 
-// What the backward takes of the query rows, after all plans that met them were merged.
+// The backward's inputs for the query rows, after all their plans were merged.
 struct QueryResults {
   at::Tensor dout_THD;
   at::Tensor out_THD;
@@ -34,31 +33,32 @@ class TileRunner {
  public:
   virtual ~TileRunner() = default;
 
-  // The grid that its plans are to be made on; for inputs of a dtype and head dim (the greater of
-  // the keys' and the values') it may be another.
+  // The grid on which plans for this runner must be made. GridFor may return another one for inputs
+  // of a dtype and head dim (the greater of the keys' and the values').
   virtual TileGrid grid() const = 0;
   virtual TileGrid GridFor(at::ScalarType input, int64_t head_dim,
                            const ScoreFunction& score) const {
     return grid();
   }
 
-  // The dtype in which it computes on inputs of a dtype, in which it wants them. Results are in
-  // AccumulateType.
+  // The dtype in which it computes and expects its inputs, for rows of dtype `input`. Results are
+  // in AccumulateType.
   virtual at::ScalarType ComputeType(at::ScalarType input) const = 0;
 
-  // T = plan.query_rows, S = plan.key_rows. Merges every tile into the state of its query rows.
+  // Merges every tile into the state of its query rows. In the shapes, T = plan.query_rows and S =
+  // plan.key_rows.
   virtual void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
                        const SoftmaxState& state) const = 0;
 
-  // Adds every tile's gradients to `gradients`, shaped as the inputs.
+  // Adds every tile's gradients to `gradients`, which have the inputs' shapes.
   virtual void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
                         const QueryResults& results, const QueryKeyValue& gradients) const = 0;
 
-  // Whether one call of a kernel gives the results of all the plan's queries, so that nothing is to
-  // be merged. Then these two may stand for the two above, if the queries meet no other keys: what
-  // they give is the kernel's own, out, dq, dk and dv in the inputs' dtype or in AccumulateType.
-  // `freed`: memory of inputs, all their heads, over which their gradients may be written; each may
-  // be undefined.
+  // Whether one kernel call computes the results of all the plan's queries, so that nothing has to
+  // be merged. Then ForwardAtOnce and BackwardAtOnce may replace Forward and Backward, if the
+  // queries attend to no other keys. They return the kernel's own tensors: out, dq, dk and dv in
+  // the inputs' dtype or in AccumulateType. `freed`: the memory of inputs (with all their heads)
+  // that their gradients may overwrite; each may be undefined.
   virtual bool IsOneCall(const TilePlan& plan, const at::Device& device) const { return false; }
   virtual PartialAttention ForwardAtOnce(const RunHeads& heads, const TilePlan& plan,
                                          const QueryKeyValue& inputs) const {

@@ -9,7 +9,7 @@
 namespace moonring::attention {
 namespace {
 
-// A kernel's call over tiles of one kind: rows of all queries, columns of all keys.
+// Trace span of a kernel call over tiles of one kind: rows of all queries, columns of all keys.
 constexpr base::SpanKind CallSpan(const char* name) {
   return {.name = name,
           .category = "tile",
@@ -41,8 +41,8 @@ void CheckInputs(const VarlenTiles& tiles) {
               ", v ", v.scalar_type());
 }
 
-// A kernel believes its offsets: rows that no tile covers would be garbage, and those beyond the
-// last somebody else's memory.
+// Kernels do not check offsets: rows that no tile covers would be undefined, and rows beyond the
+// last would be out of bounds.
 void CheckOffsets(const VarlenTiles& tiles) {
   const auto &queries = tiles.query_offsets, &keys = tiles.key_offsets;
   TORCH_CHECK(queries.size() == keys.size() && queries.size() > 1,

@@ -1,17 +1,18 @@
 #ifndef MOONRING_ATTENTION_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_VARLEN_ATTENTION_H_
 
-// Many tiles of one kind in one call: the adapter for kernels that take ragged lists of sequences.
+// Many tiles of one kind in one call: the interface for kernels that accept ragged lists of
+// sequences (varlen).
 //
 // Tile i is query rows [query_offsets[i], query_offsets[i + 1]) against key rows [key_offsets[i],
-// key_offsets[i + 1]); what a kind sees, forward and backward are as block_attention.h says of each
-// tile. Tiles follow one another without a gap, from row 0 to the last, and none is empty on either
+// key_offsets[i + 1]); kinds, forward and backward of each tile are those of block_attention.h.
+// Tiles follow one another without a gap from row 0 to the last row, and none is empty on either
 // side, so every row of the results is written.
 //
 // Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H],
-// natural logarithm. Any strides. q, k, v are in the inputs' own dtype; out, dq, dk, dv are
-// returned as the kernel makes them, in that or in AccumulateType; lse is in AccumulateType. Cost:
-// that of the tiles.
+// natural logarithm. Any strides. q, k, v are in the inputs' dtype; out, dq, dk, dv are returned in
+// the dtype that the kernel writes, either the inputs' or AccumulateType; lse is in AccumulateType.
+// Cost: that of the tiles.
 
 #include <cstdint>
 #include <memory>
@@ -25,24 +26,25 @@
 
 namespace moonring::attention {
 
-// What a kernel has made of a call's offsets, on its device. Calls that have the same ones share
-// it.
+// A call's offsets in the form that a kernel needs on its device. Calls with the same offsets share
+// them.
 struct DeviceOffsets {
   at::Tensor queries, keys;  // int32 [tiles + 1]
   int64_t longest_queries = 0, longest_keys = 0;
-  at::Tensor reversal, lse_places;  // memory-efficient attention's (cuda_varlen_attention.cc)
-  std::vector<std::shared_ptr<DeviceOffsets>> of_parts;  // where several kernels share a call
+  at::Tensor reversal, lse_places;  // for memory-efficient attention (cuda_varlen_attention.cc)
+  std::vector<std::shared_ptr<DeviceOffsets>> of_parts;  // one per sub-call, where several kernels
+                                                         // share a call
 };
 
 struct VarlenTiles {
   at::Tensor q_MHD;
   at::Tensor k_NKD;
   at::Tensor v_NKD;
-  std::vector<int64_t> query_offsets, key_offsets;  // one more than tiles, from 0 to M and to N
+  std::vector<int64_t> query_offsets, key_offsets;  // tiles + 1 numbers, from 0 to M and to N
   TileKind kind = TileKind::kFull;
   ScoreFunction score;
   int64_t window = 0;  // of bands; 0: none
-  // Filled by the first call that needs it. Null: each makes its own.
+  // Filled by the first call that needs it. Null: each call makes its own.
   std::shared_ptr<DeviceOffsets> on_device;
 };
 
@@ -57,14 +59,14 @@ class VarlenAttention {
     return false;
   }
 
-  // Throw where shapes, dtypes or offsets do not fit, on an empty tile, on a masked one that is not
-  // square, on a band with fewer keys than queries.
+  // Throw where shapes, dtypes or offsets do not match, on an empty tile, on a masked tile that is
+  // not square, on a band with fewer keys than queries.
   PartialAttention Forward(const VarlenTiles& tiles) const;
   TileGradients Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                          const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
 
  private:
-  // What these get has been checked.
+  // The inputs have been checked.
   virtual PartialAttention RunForward(const VarlenTiles& tiles) const = 0;
   virtual TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                                     const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;

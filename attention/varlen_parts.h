@@ -1,8 +1,8 @@
 #ifndef MOONRING_ATTENTION_VARLEN_PARTS_H_
 #define MOONRING_ATTENTION_VARLEN_PARTS_H_
 
-// The tiles of a ragged call, divided into calls of kernels: cuDNN takes one long tile a call,
-// flash attention the runs of others between them.
+// Divides the tiles of a ragged call into kernel calls: cuDNN computes one long tile per call,
+// flash attention the sequences of other tiles between them.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace moonring::attention {
 
-// Tiles [first, last) of a call: one for cuDNN, or some for flash attention.
+// Tiles [first, last) of a call: one for cuDNN, or several for flash attention.
 struct VarlenPart {
   size_t first, last;
   bool is_cudnns;
   int64_t rows = 0, longest = 0;  // query rows of all its tiles, and of the longest one
 };
 
-// The greater of the keys' and the values' head dim: flash attention and cuDNN have one for both.
+// The greater of the keys' and the values' head dim: flash attention and cuDNN need one for both.
 int64_t GreaterDim(const VarlenTiles& tiles);
 
 std::vector<VarlenPart> PartsOf(const VarlenTiles& tiles, const KernelChoice& choice);
@@ -30,8 +30,8 @@ std::vector<VarlenPart> PartsOf(const VarlenTiles& tiles, const KernelChoice& ch
 at::Tensor RowsOfPart(const at::Tensor& rows, const std::vector<int64_t>& offsets,
                       const VarlenPart& part);
 
-// The call of one part. `number`: its place among the parts, under which the call keeps its offsets
-// on the device.
+// The kernel call of one part. `number`: its index among the parts, under which the whole call
+// caches its offsets on the device.
 VarlenTiles CallOfPart(const VarlenTiles& tiles, const VarlenPart& part, size_t number);
 
 }  // namespace moonring::attention

@@ -24,8 +24,8 @@ at::Tensor Index(const std::vector<RowRange>& ranges, const at::Device& device) 
   return base::ToDevice(index, device);
 }
 
-// Deals ranges out so that none overlaps another of its wave: their numbers, in order, by wave. One
-// wave where none overlap.
+// Distributes ranges to waves such that no two ranges of a wave overlap. Returns the indices of the
+// ranges, in order, by wave; one wave where none overlap.
 std::vector<std::vector<size_t>> Waves(const std::vector<RowRange>& ranges) {
   std::vector<size_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
@@ -47,7 +47,7 @@ std::vector<std::vector<size_t>> Waves(const std::vector<RowRange>& ranges) {
   return waves;
 }
 
-// Query rows and all the keys that they meet by one kind of tile.
+// A range of query rows and all their keys in tiles of one kind.
 struct GatheredTile {
   RowRange queries;
   std::vector<RowRange> keys;

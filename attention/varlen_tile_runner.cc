@@ -13,7 +13,7 @@
 namespace moonring::attention {
 namespace {
 
-// kv heads one after another with equally many query heads each.
+// Consecutive kv heads with the same number of query heads each.
 struct HeadRun {
   HeadRange queries, kv;
 
@@ -67,7 +67,7 @@ void MergePart(const PartialAttention& part, const Rows& rows, const SoftmaxStat
   Merge(part, views);
 }
 
-// The call of a round on a run of heads.
+// The kernel call of a round for a run of heads.
 VarlenTiles CallOfRound(const Round& round, const HeadRun& run, const ScoreFunction& score,
                         const QueryKeyValue& inputs) {
   VarlenTiles call = round.tiles;
@@ -89,11 +89,11 @@ TileGradients GradientsOf(const VarlenAttention& varlen, const Round& round, con
                          of_queries(results.out_THD), of_queries(results.lse_TH));
 }
 
-// Results of runs of heads, one run after another, in one tensor; one run's own where there is one.
+// Collects the results of consecutive runs of heads in one tensor; with one run, its tensor itself.
 class Joined {
  public:
-  // `freed`: memory for them, of which each run's heads are free when it is added; may be
-  // undefined.
+  // `freed`: memory for the results; each run's heads in it must be free when the run is added. May
+  // be undefined.
   Joined(int64_t heads, size_t runs, at::Tensor freed = {})
       : heads_(heads), runs_(runs), freed_(std::move(freed)) {}
 

@@ -1,26 +1,27 @@
 #ifndef MOONRING_ATTENTION_VARLEN_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_VARLEN_TILE_RUNNER_H_
 
-// TileRunner by ragged calls: all full tiles of a plan in one kernel call, all causal ones in one,
-// all at a window's edge in one, or all bands in one (varlen_rounds.h).
+// TileRunner by ragged calls: all full tiles of a plan in one kernel call, all causal ones in
+// another, all window-edge ones in another, or all bands in one (varlen_rounds.h).
 //
-// A plan whose queries are covered by one call, as that of whole documents on one rank, of Ulysses
-// and, by bands, of all-gather, has nothing to merge: what the kernel gives is the result, and its
-// gradients the gradients, in its own dtype. Only keys that several tiles of a call share are added
-// up (in zigzag, the two ranges of a document).
+// A plan whose queries are all covered by one call has nothing to merge: the kernel's results and
+// gradients are final, in the kernel's dtype. This is so for whole documents on one rank, for
+// Ulysses and, with bands, for all-gather. Only gradients of keys that several tiles of a call
+// share are added (in zigzag, the two ranges of a document).
 //
-// Heads go in one call too, unless they are not equally many for each kv head (head_exchange.h,
-// where heads do not divide): then a call for each run of kv heads that have equally many.
+// All heads are in one call too, unless kv heads have different numbers of query heads
+// (head_exchange.h, where heads do not divide evenly): then there is a call for each run of kv
+// heads with the same number.
 //
-// The backward of a 16-bit kernel takes 8 D bytes (the greater of D and Dv) beside its results for
-// each row of a query head (sums of dq in fp32; dk and dv of each query head in its dtype). Where
-// that is more than `workspace_bytes` kv heads go in slices, as many as bring it below that, or one
-// at a time. No slice reads another's heads, so that the gradients of one may take the place of its
+// The backward of a 16-bit kernel needs 8 D bytes (the greater of D and Dv) beyond its results for
+// each row of a query head: sums of dq in fp32; dk and dv of each query head in its dtype. Where
+// that is more than `workspace_bytes`, kv heads are processed in slices that are small enough, or
+// one at a time. No slice reads another's heads, so that the gradients of a slice may overwrite its
 // inputs when it is done.
 //
-// Rows that a call takes are a view where they are one run in order, as the causal tiles of whole
-// spans are; else they are gathered by index. Memory beyond inputs and results, for a call: its
-// rows so gathered and its results, where keys count once for each query range that meets them.
+// The rows of a call are a view where they are contiguous and in order, as for the causal tiles of
+// whole spans; else they are gathered by index. Memory beyond inputs and results, for one call: its
+// gathered rows and its results, where keys count once for each query range that attends to them.
 
 #include <memory>
 #include <utility>

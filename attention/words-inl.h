@@ -1,17 +1,18 @@
-// How products of matrices read their depth: in words of 32 bits, each an fp32 number, or two bf16
-// numbers that are neighbours in the depth. A Product is one of these, with fp32 sums:
+// Storage of the depth (the inner dim) of matrix products in words of 32 bits: each is one fp32
+// number, or two bf16 numbers that are adjacent in the depth. A Product class defines one of these,
+// with fp32 sums:
 //
-//   Element, kPerWord   the numbers, and how many lie in a word
+//   Element, kPerWord   the number type, and how many fit in a word
 //   Add                 sum + a b, word by word
-//   Words               a row of numbers -> words along it, the last filled up with 0
-//   Interleave          kPerWord rows of the depth -> a word for each column
-//   Narrow, Pair        fp32 rows that were computed -> the same two
+//   Words               a row of numbers -> words along it, the last one padded with 0
+//   Interleave          kPerWord rows of the depth -> one word per column
+//   Narrow, Pair        the same two for fp32 rows that were computed
 //
-// Bf16Product is AVX-512 BF16's and compiled with Highway's AVX3 (MOONRING_BF16_WORDS), in whose
-// namespace all is that another file adds until HWY_AFTER_NAMESPACE. It rounds to nearest, ties to
-// even, and takes numbers below 2^-126 for 0, as the instructions do.
+// Bf16Product uses AVX-512 BF16 and is compiled with Highway's AVX3 (MOONRING_BF16_WORDS). Code
+// that another file adds to that namespace, until HWY_AFTER_NAMESPACE, has the same target. It
+// rounds to nearest even and treats numbers below 2^-126 as 0, as the instructions do.
 //
-// Compiled once for each kind of CPU, by whoever includes it between Highway's own headers.
+// Compiled once for each kind of CPU: files include it between Highway's own headers.
 
 #if defined(MOONRING_ATTENTION_WORDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONRING_ATTENTION_WORDS_INL_H_
@@ -85,7 +86,7 @@ struct Bf16Product {
     }
     FillUp(count, to);
   }
-  // `next` may be null: 0.
+  // `next` may be null, which means zeros.
   static void Interleave(const Bf16* row, const Bf16* next, int64_t count, float* to) {
     for (int64_t c = 0; c < count; c += 16) {
       const __mmask16 some = First(count - c);
@@ -97,7 +98,7 @@ struct Bf16Product {
       _mm512_mask_storeu_epi32(to + c, some, words);
     }
   }
-  // `width` columns, a multiple of 32, to half as many words, which may lie where the row does.
+  // Converts `width` columns, a multiple of 32, to half as many words; `to` may be the row itself.
   static void Narrow(const float* row, int64_t width, float* to) {
     for (int64_t c = 0; c < width; c += 32) {
       const __m512bh words =
@@ -105,7 +106,7 @@ struct Bf16Product {
       _mm512_store_si512(to + c / 2, (__m512i)words);
     }
   }
-  // Words of two rows, in the first's place; `next` may be null: 0.
+  // Writes the words of two rows over the first row; `next` may be null, which means zeros.
   static void Pair(float* row, const float* next, int64_t width) {
     const __m512i ascending = _mm512_cvtepu16_epi32(
         _mm256_set_epi16(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));

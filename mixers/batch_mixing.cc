@@ -18,7 +18,8 @@
 namespace moonring::mixers {
 namespace {
 
-// One row of each sequence: rows before it [D, W - 1, C] and itself are all that its taps see.
+// The convolution of one row per sequence: its taps read only the rows before it, [D, W - 1, C],
+// and the row itself.
 at::Tensor ConvolveSingles(const ConvolutionCall& call, const at::Tensor& seen_DWC) {
   const at::ScalarType dtype = call.x_TC.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor seen = seen_DWC.to(dtype), taps = call.taps_CW.to(dtype);

@@ -10,7 +10,7 @@
 namespace moonring::mixers {
 namespace {
 
-// exp(D) below the diagonal and on it, zeros above. g_NHC1.
+// exp(D) on and below the diagonal, zeros above it. g_NHC1.
 at::Tensor PairDecay(const at::Tensor& g_NHC1) {
   const int64_t rows = g_NHC1.size(2);
   const at::Tensor upper = at::ones({rows, rows}, g_NHC1.options().dtype(at::kBool)).triu();
@@ -22,7 +22,7 @@ ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, con
                                 const at::Tensor& k) {
   const at::Tensor query = gradients.query_NHCC * made.decay_NHCC;
   ScoreGradients result{at::matmul(query, k), at::matmul(query.mT(), q), {}};
-  // g_m is in D_ij for j < m <= i: from one m to the next column m comes and row m goes.
+  // g_m is in D_ij for j < m <= i: from one m to the next, column m is added and row m is removed.
   const at::Tensor exponent = gradients.query_NHCC * made.query_NHCC;
   if (gradients.key_NHCC.defined()) {
     const at::Tensor key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
@@ -34,13 +34,13 @@ ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, con
   return result;
 }
 
-// Rows of 2 h tokens as their two halves: [N, H, blocks, 2, h, X].
+// Each group of 2 h rows as two halves: [N, H, blocks, 2, h, X].
 at::Tensor Halves(const at::Tensor& x_NHCX, int64_t half) {
   return x_NHCX.reshape(
       {x_NHCX.size(0), x_NHCX.size(1), x_NHCX.size(2) / (2 * half), 2, half, x_NHCX.size(3)});
 }
 
-// The squares of `half` below the diagonal of `scores`, as a view: [N, H, blocks, h, h].
+// The squares of side `half` below the diagonal of `scores`, as a view: [N, H, blocks, h, h].
 at::Tensor Squares(const at::Tensor& scores, int64_t half) {
   const int64_t blocks = scores.size(2) / (2 * half);
   return scores.view({scores.size(0), scores.size(1), blocks, 2 * half, blocks, 2 * half})
@@ -50,15 +50,15 @@ at::Tensor Squares(const at::Tensor& scores, int64_t half) {
       .narrow(4, 0, half);
 }
 
-// The two factors of the squares: q and k of second halves, decayed from the border, one under the
-// other; k of first halves, decayed to the border.
+// The two factors of the squares: q and k of second halves, decayed from the boundary and stacked;
+// k of first halves, decayed to the boundary.
 struct Level {
   at::Tensor q, k, earlier_k;         // [N, H, blocks, h, d_k]
   at::Tensor from_border, to_border;  // exp(D)
   at::Tensor rows, columns;           // [N, H, blocks, 2 h, d_k] and [N, H, blocks, h, d_k]
 };
 
-// Without products of keys `rows` are those of q.
+// Without products of keys, `rows` has only those of q.
 Level LevelOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& g, int64_t half,
               bool of_keys) {
   const at::Tensor keys = Halves(k, half), decays = Halves(g, half);

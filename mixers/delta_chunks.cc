@@ -19,12 +19,13 @@
 namespace moonring::mixers {
 namespace {
 
-// What a chunk's equations are made of.
+// The terms of a chunk's equations.
 struct Terms {
   at::Tensor from_start, to_end, whole;  // exp(G), exp(G_C - G), exp(G_C)
-  at::Tensor start_k, end_k;             // K' (of the delta), K*
-  Scores scores;                         // query undefined without q, key without the delta
-  at::Tensor inverse;                    // of I + Diag(beta) key; undefined without the delta
+  at::Tensor start_k, end_k;             // K' (only with the delta), K*
+  Scores scores;                         // query is undefined without q, key without the delta
+  at::Tensor inverse;                    // inverse of I + Diag(beta) key; undefined without the
+                                         // delta
 };
 
 Terms TermsOf(const DeltaChunks& chunks) {
@@ -37,32 +38,32 @@ Terms TermsOf(const DeltaChunks& chunks) {
       DecayedScores(chunks.q.defined() ? chunks.q : chunks.k, chunks.k, chunks.g, chunks.delta);
   if (!chunks.delta) return terms;
   terms.start_k = chunks.k * terms.from_start;
-  // One inverse of 64 x 64 serves all right sides, of which there are hundreds, and both
-  // directions.
+  // One 64 x 64 inverse is used for all right-hand sides, of which there are hundreds, in the
+  // forward and the backward.
   terms.inverse = at::linalg_solve_triangular(terms.scores.key_NHCC * chunks.beta,
                                               at::eye(rows, chunks.k.options()), /*upper=*/false,
                                               /*left=*/true, /*unitriangular=*/true);
   return terms;
 }
 
-// The sum over channels where the decay is one for all of them.
+// Sums over channels if there is one decay for all of them.
 at::Tensor OfDecay(const at::Tensor& x, const at::Tensor& g) {
   return g.size(3) == 1 ? x.sum(-1, /*keepdim=*/true) : x;
 }
 
-// Whether the scan is the kernel's.
+// Whether the scan runs as a GPU kernel.
 bool UseScanKernel(const at::Tensor& k_NHCK) {
   return kernels::DeltaScanTakes(k_NHCK.scalar_type(), k_NHCK.size(2), k_NHCK.size(3)) &&
          kernels::UseKernel(k_NHCK, kernels::kDeltaScan);
 }
 
-// The kernel of the scan always has a W: 0 where there is no delta.
+// The scan's kernel always needs a W: 0 without the delta.
 at::Tensor OrZeros(const at::Tensor& w, const at::Tensor& k_NHCK) {
   return w.defined() ? w : at::zeros_like(k_NHCK);
 }
 
-// The gradients of the chunks' last states [N, H, V, K]; `first` comes in as that of the documents'
-// last ones and goes out as that of their first ones. `w` undefined: there is no delta.
+// The gradients of the chunks' final states [N, H, V, K]. On entry `first_DHVK` is the gradient of
+// the documents' final states; on return that of their initial ones. `w` undefined: no delta.
 at::Tensor StateGradients(const Terms& terms, const DocumentChunks& grid, const at::Tensor& w,
                           const at::Tensor& from_out_NHVK, at::Tensor& first_DHVK) {
   at::Tensor gradients = at::empty_like(from_out_NHVK);
@@ -93,8 +94,8 @@ at::Tensor StateGradients(const Terms& terms, const DocumentChunks& grid, const 
   return gradients;
 }
 
-// The gradient of g: that of the scores, and what comes by exp(G), by exp(G_C - G) and by the decay
-// of the states.
+// The gradient of g: from the scores, and by way of exp(G), of exp(G_C - G) and of the states'
+// decay.
 at::Tensor DecayGradient(const at::Tensor& in_scores, const at::Tensor& by_start,
                          const at::Tensor& by_end, const at::Tensor& by_states, const Terms& terms,
                          const at::Tensor& g) {
@@ -140,7 +141,7 @@ DeltaScan ScanChunks(const DeltaChunks& chunks, const DocumentChunks& grid,
     return scan;
   }
   const Terms terms = TermsOf(chunks);
-  at::Tensor written, w;  // Y, and then U
+  at::Tensor written, w;  // first Y, then U
   if (chunks.delta) {
     const at::Tensor solved =
         at::matmul(terms.inverse, at::cat({chunks.v, terms.start_k}, -1).mul_(chunks.beta));
@@ -195,7 +196,7 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const Document
   const at::Tensor written = solved.narrow(3, 0, chunks.v.size(3));  // U
   const at::Tensor w = solved.narrow(3, chunks.v.size(3), chunks.k.size(3)).contiguous();
 
-  // The scan, backward. L^-T (query^T dO) is what reaches the right side from O alone.
+  // The backward scan. L^-T (query^T dO) is the right-hand side's gradient from O only.
   at::Tensor d_right =
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   const at::Tensor from_out =

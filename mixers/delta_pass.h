@@ -1,11 +1,11 @@
 #ifndef MOONRING_MIXERS_DELTA_PASS_H_
 #define MOONRING_MIXERS_DELTA_PASS_H_
 
-// Forward and backward of the gated delta rule (delta_inputs.h) over a grid of chunks, without a
-// graph: what a node of autograd's graph is made of (delta_rule.h, relay_mixing.h).
+// Forward and backward of the gated delta rule (delta_inputs.h) over a grid of chunks, without an
+// autograd graph: the building blocks of autograd nodes (delta_rule.h, relay_mixing.h).
 //
-// Some heads and some chunks go at a time (TilesOf, packed_heads.h). On a GPU by kernels where they
-// take the inputs (fused_delta.h). Cost: delta_chunks.h.
+// A limited number of heads and chunks is processed at a time (TilesOf, packed_heads.h). On a GPU
+// by kernels, where they support the inputs (fused_delta.h). Cost: delta_chunks.h.
 
 #include "mixers/delta_inputs.h"
 #include "mixers/document_chunks.h"
@@ -14,14 +14,14 @@ namespace moonring::mixers {
 
 struct DeltaPass {
   at::Tensor out_THV;
-  at::Tensor final_DHVK;   // each document's last state; of an empty one its first
-  at::Tensor states_NHVK;  // before each chunk: what backward needs beside the inputs
+  at::Tensor final_DHVK;   // final state of each document; of an empty one its initial state
+  at::Tensor states_NHVK;  // the state before each chunk: saved for the backward, with the inputs
 };
 
 DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
                        const DeltaOptions& options);
 
-// Gradients of all inputs, from those of `out` and of the last states (undefined: zeros).
+// Gradients of all inputs, from those of `out` and of the final states (undefined: zeros).
 // `initial_DHVK` of `inputs` is not read.
 DeltaInputs DeltaBackward(const DeltaInputs& inputs, const at::Tensor& states_NHVK,
                           const DocumentChunks& grid, const DeltaOptions& options,

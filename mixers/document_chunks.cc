@@ -67,7 +67,7 @@ void DocumentChunks::Place(int64_t first_round) {
   std::vector<int64_t> tokens, slots;
   int64_t offset = 0;
   for (size_t document = 0; document < lengths_.size(); ++document) {
-    int64_t chunk = 0;  // its round's first one
+    int64_t chunk = 0;  // first chunk of its round
     for (int64_t token = first; token < std::min(end, lengths_[document]); ++token) {
       const int64_t row = token % chunk_;
       if (token > first && row == 0) chunk += rounds_[(token - first) / chunk_ - 1];
@@ -95,7 +95,7 @@ at::Tensor DocumentChunks::Tokens(const at::Tensor& x_T) const {
 at::Tensor DocumentChunks::Pack(const at::Tensor& x_THX, at::ScalarType dtype) const {
   const int64_t heads = x_THX.size(1), width = x_THX.size(2);
   const at::TensorOptions options = x_THX.options().dtype(dtype);
-  if (!slot_T_.defined()) {  // rows as they come, the last chunk's filled up
+  if (!slot_T_.defined()) {  // consecutive rows; the last chunk is padded
     const at::Tensor packed = at::empty({chunks_, heads, chunk_, width}, options);
     const int64_t whole = tokens_ / chunk_, rest = tokens_ % chunk_;
     const at::Tensor rows = Tokens(x_THX);

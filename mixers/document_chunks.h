@@ -1,18 +1,20 @@
 #ifndef MOONRING_MIXERS_DOCUMENT_CHUNKS_H_
 #define MOONRING_MIXERS_DOCUMENT_CHUNKS_H_
 
-// A packed stream of documents as a grid of chunks of C tokens. A document begins a chunk of its
-// own, and its last chunk is filled with zero rows.
+// A packed stream of documents as a grid of chunks of C tokens. Every document begins with a new
+// chunk, and its last chunk is padded with zero rows.
 //
-// Chunks stand in rounds: round r holds the r-th chunk of every document that has one. Documents
-// stand from the longest to the shortest, so that those of a round are the first ones of that order
-// and of the round before: a scan over chunks takes slices only, and the documents go side by side.
+// Chunks are ordered in rounds: round r has the r-th chunk of every document that has one.
+// Documents are ordered from the longest to the shortest, so that the documents of a round are the
+// first ones of that order and of the previous round. A scan over chunks therefore only needs
+// slices, and documents are processed in parallel.
 //
-// Packed: [T, H, X] -> [N, H, C, X], N the chunks of all documents: at most T / C + documents.
+// Packed form: [T, H, X] -> [N, H, C, X], where N is the number of chunks of all documents: at most
+// T / C + documents.
 //
-// Some rounds one after another are a grid of their own, of the same stream: a part. It reads and
-// writes its own tokens of a [T, H, X], its documents are the first ones of the grid's order, and
-// their states go from part to part.
+// Some consecutive rounds form a grid of the same stream, called a part. It reads and writes only
+// its own tokens of a [T, H, X], its documents are the first ones of the grid's order, and their
+// states are passed from part to part.
 
 #include <vector>
 
@@ -25,47 +27,49 @@ class DocumentChunks {
   // A document may be empty: it has no chunk.
   DocumentChunks(const std::vector<int64_t>& lengths, int64_t chunk, at::Device device);
 
-  // Those of the first round, where it is a part.
+  // The number of documents; in a part, those of its first round.
   int64_t documents() const { return documents_; }
   int64_t chunks() const { return chunks_; }
-  // How many documents each round has.
+  // The number of documents in each round.
   const std::vector<int64_t>& rounds() const { return rounds_; }
-  // Each round's first chunk, and behind them N: int64 [rounds + 1], on the device.
+  // Each round's first chunk, followed by N: int64 [rounds + 1], on the device.
   const at::Tensor& round_begin() const { return round_begin_; }
 
-  // For kernels, int64 [N C] on a GPU: of each row of a chunk its token in the stream, -1 of a
-  // filled one. Undefined on a CPU, and without tokens.
+  // For kernels, int64 [N C] on a GPU: the token in the stream of each row of a chunk, -1 for
+  // padding. Undefined on a CPU, and without tokens.
   const at::Tensor& token_of_slot() const { return token_of_slot_; }
 
-  // Rounds [first, first + count) of it.
+  // The part with rounds [first, first + count).
   DocumentChunks Part(int64_t first, int64_t count) const;
-  // Of a part: the chunks of the grid before its own.
+  // In a part: the number of the grid's chunks before the part.
   int64_t chunks_before() const { return chunks_before_; }
 
-  // Its own tokens of `x_THX` in `dtype`, contiguous.
+  // The grid's tokens of `x_THX` in packed form and in `dtype`, contiguous.
   at::Tensor Pack(const at::Tensor& x_THX, at::ScalarType dtype) const;
-  // Back again into its own tokens of `x_THX`: filled rows are dropped.
+  // The inverse: writes the packed rows to the grid's tokens of `x_THX`; padding is dropped.
   void Unpack(const at::Tensor& x_NHCX, const at::Tensor& x_THX) const;
 
-  // Its own tokens, one after another: [T', ...].
+  // The grid's tokens, concatenated: [T', ...].
   at::Tensor Tokens(const at::Tensor& x_T) const;
 
-  // Rows of documents in the rounds' order, and back. Not of a part.
+  // Permutes rows of documents to the rounds' order, and back. Not for a part.
   at::Tensor Order(const at::Tensor& x_DX) const;
   at::Tensor Restore(const at::Tensor& x_DX) const;
 
  private:
   DocumentChunks(const DocumentChunks& whole, int64_t first, int64_t count);
-  // Places of its tokens, from the rounds.
+  // Computes the positions of the grid's tokens from the rounds.
   void Place(int64_t first_round);
 
-  std::vector<int64_t> lengths_, restore_;  // of each document: tokens, place in the order
+  std::vector<int64_t> lengths_, restore_;  // of each document: number of tokens, index in the
+                                            // order
   at::Device device_;
   int64_t chunk_, chunks_ = 0, chunks_before_ = 0, documents_ = 0;
   std::vector<int64_t> rounds_;
-  int64_t begin_ = 0, tokens_ = 0;  // where its tokens begin in the stream; how many they are
-  at::Tensor token_T_;              // theirs in the stream; undefined where they are one run
-  at::Tensor slot_T_;               // of each: chunk x C + row; undefined where they are 0, 1, ...
+  int64_t begin_ = 0, tokens_ = 0;  // first token in the stream, and number of tokens
+  at::Tensor token_T_;              // the tokens' indices in the stream; undefined if contiguous
+  at::Tensor slot_T_;               // of each token: chunk x C + row; undefined where these are 0,
+                                    // 1, ...
   at::Tensor round_begin_, token_of_slot_;
   at::Tensor order_D_, restore_D_;  // a permutation and its inverse
 };

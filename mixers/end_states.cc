@@ -45,7 +45,7 @@ at::Tensor EndStates::LastStates(const DeltaCall& call) const {
   const DeltaInputs all = InputsOf(call, qkv_TC);
   const int64_t heads = call.value_heads, keys = call.key_dim, values = call.value_dim;
   const at::TensorOptions options = qkv_TC.options().dtype(StateDtype(all));
-  // [spans, H, d_k + d_v, d_k] of each rank: A's rows, then B's.
+  // [spans, H, d_k + d_v, d_k] of each rank: the rows of A, then those of B.
   std::vector<at::Tensor> maps;
   int64_t row = 0;
   for (const comm::Span& span : layout_->spans(group_->rank())) {
@@ -63,7 +63,7 @@ at::Tensor EndStates::LastStates(const DeltaCall& call) const {
       maps.empty() ? at::empty({0, heads, keys + values, keys}, options) : at::stack(maps);
   const std::vector<at::Tensor> of_ranks =
       base::ValueOrThrow(group_->AllGather(mine.contiguous(), counts));
-  // Each document's spans in its order.
+  // Each document's spans in order.
   struct Place {
     comm::Span span;
     at::Tensor map;

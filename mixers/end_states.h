@@ -1,16 +1,17 @@
 #ifndef MOONRING_MIXERS_END_STATES_H_
 #define MOONRING_MIXERS_END_STATES_H_
 
-// PlannedMixing over ranks that also tells every rank each document's end: the last W - 1 rows
-// before the convolution and the rule's state, where decoding goes on from (batch_mixing.h).
+// PlannedMixing over ranks that also gives every rank the state at each document's end: the last W
+// - 1 rows before the convolution and the rule's state. Decoding continues from these
+// (batch_mixing.h).
 //
-// What comes out is the wrapped mixing's. Beside it each rank makes the maps of its own spans
-// (span.h), all ranks get all maps and compose them in the documents' order; W - 1 rows of each
-// document go to all. So it does not matter by which strategy the documents are mixed.
+// Outputs are those of the wrapped mixing. In addition, each rank computes the maps of its own
+// spans (span.h), all ranks gather all maps and compose them in the documents' order; W - 1 rows of
+// each document are sent to all ranks. This is independent of the wrapped mixing's strategy.
 //
-// Cost beside the wrapped one: the convolution of this rank's rows again, the maps (that of a scan
-// for d_v + d_k value channels), and an AllGather of H d_k (d_k + d_v) numbers for each span. For
-// prompts, once. Records no graph.
+// Extra cost: the convolution of this rank's rows once more, the maps (that of a scan for d_v + d_k
+// value channels), and an AllGather of H d_k (d_k + d_v) numbers per span. Used once per prompt.
+// Records no autograd graph.
 
 #include <functional>
 #include <memory>
@@ -24,18 +25,18 @@
 
 namespace moonring::mixers {
 
-// Of all documents of the stream, on every rank.
+// States at the ends of all documents of the stream, the same on every rank.
 struct DocumentEnds {
   at::Tensor last_DRC;    // R = W - 1, zeros before a document's first token; undefined: no
                           // convolution
-  at::Tensor state_DHVK;  // undefined: there is no rule
+  at::Tensor state_DHVK;  // undefined: no delta rule
 };
 
 class EndStates : public PlannedMixing {
  public:
   using Sink = std::function<void(int64_t layer, const DocumentEnds& ends)>;
 
-  // `mixing` is of that layout on that group.
+  // `mixing` must have been planned for this layout and group.
   EndStates(std::shared_ptr<PlannedMixing> mixing, std::shared_ptr<const comm::Layout> layout,
             std::shared_ptr<comm::Communicator> group, Sink sink)
       : mixing_(std::move(mixing)),

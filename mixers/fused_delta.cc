@@ -17,17 +17,17 @@
 namespace moonring::mixers {
 namespace {
 
-// sum += factor a b, of all chunks and heads.
+// sum += factor a b, for all chunks and heads.
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
                 double factor = 1.0) {
   const auto batch = [](const at::Tensor& x) { return x.flatten(0, 1); };
   batch(sum).baddbmm_(batch(a), batch(b), 1.0, factor);
 }
 
-// Chunks, their scores and the inverse.
+// The packed chunks, their scores and the inverse.
 struct Inside {
   kernels::PackedDelta packed;
-  at::Tensor query, key;  // query undefined without q
+  at::Tensor query, key;  // query is undefined without q
   kernels::DeltaInverse inverse;
   at::Tensor whole() const { return packed.from_start.narrow(2, kDeltaChunk - 1, 1); }
 };
@@ -46,12 +46,12 @@ Inside InsideOf(const DeltaInputs& inputs, const HeadSlice& heads, const Documen
   return inside;
 }
 
-// The scan, in TF32 where products are.
+// The scan, in TF32 if products are.
 void Scan(const kernels::DeltaScanTensors& tensors, bool backward) {
   kernels::DeltaScan(tensors, backward, kernels::Tf32Products::AreOn());
 }
 
-// A copy for the scan to change.
+// A copy that the scan may change.
 at::Tensor Copy(const at::Tensor& state) { return state.clone(at::MemoryFormat::Contiguous); }
 
 }  // namespace
@@ -78,7 +78,8 @@ at::Tensor FusedDelta::Forward(const HeadSlice& heads, const DocumentChunks& gri
                                const at::Tensor& states_NHVK) const {
   const kernels::Tf32Products products(is_narrow());
   Inside inside = InsideOf(inputs_, heads, grid, options_);
-  const at::Tensor written = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v);  // Y, then U
+  const at::Tensor written = at::matmul(inside.inverse.scaled_NHCC, inside.packed.v);  // first Y,
+                                                                                       // then U
   const at::Tensor w = at::matmul(inside.inverse.scaled_NHCC, inside.packed.start_k);
   inside.packed.v = inside.packed.start_k = at::Tensor();
   const at::Tensor state = Copy(first_DHVK);
@@ -113,7 +114,7 @@ at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& gr
   AddProduct(unscaled, packed.start_k, states.mT(), -1.0);
   const at::Tensor written = at::matmul(inside.inverse.scaled_NHCC, unscaled);  // U
 
-  // The scan, backward. From the outputs alone dM gets dO^T Q' less what goes through U.
+  // The backward scan. The outputs alone add dO^T Q' to dM, minus the contribution of U.
   const at::Tensor d_written = at::matmul(inside.query.mT(), d_out);
   const at::Tensor first = Copy(d_last_DHVK);
   const at::Tensor d_states = at::empty_like(states);

@@ -1,24 +1,24 @@
 #ifndef MOONRING_MIXERS_FUSED_DELTA_H_
 #define MOONRING_MIXERS_FUSED_DELTA_H_
 
-// delta_chunks.h and what span.h has of it on a GPU: products over all chunks and heads by
-// LibTorch's operators, and kernels for what lies between them: packing with norms and decays,
-// scores and their inverse, the scan, gradients and unpacking (kernels/delta_pack.h,
-// delta_scores.h, delta_scan.h). All numbers are in fp32. The same equations, with beta in the
-// inverse instead of in the right sides:
+// delta_chunks.h, and span.h's computations with it, on a GPU: products over all chunks and heads
+// by LibTorch's operators, and kernels for the other steps: packing with norms and decays, scores
+// and their inverse, the scan, gradients and unpacking (kernels/delta_pack.h, delta_scores.h,
+// delta_scan.h). All numbers are in fp32. The equations are the same, with beta in the inverse
+// instead of in the right-hand sides:
 //
-//   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);  W = inverse
-//   Diag(beta) K'
+//   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);
+//   W = inverse Diag(beta) K'
 //
-// Where q, k and v have 16 bits, products and the scan are in TF32
-// (kernels/products/tf32_products.h). That costs each result and gradient at most what rounding q,
-// k and v to bf16 costs it: relative errors of 5e-4 to 2e-3, where that has 2e-3 to 4e-3
-// (delta_tf32_test). Inverse and decays stay in fp32, and so does all of a run in fp32.
+// Where q, k and v have 16 bits, products and the scan are in TF32 (kernels/products/tf32_products.h).
+// The resulting relative errors of results and gradients, 5e-4 to 2e-3, are at most those that
+// rounding q, k and v to bf16 causes, 2e-3 to 4e-3 (delta_tf32_test). The inverse and decays stay
+// in fp32, and so does everything in an fp32 run.
 //
-// For q, k and v in fp32, bf16 or fp16 with one decay a head and d_k up to 256; others, fp64, and
-// what has no delta, go by delta_chunks.h, whose scan is the kernel too.
-// Cost: some 20 operators forward and 40 backward for what goes together (TilesOf, packed_heads.h);
-// backward holds some 25 tensors of its most numbers.
+// For q, k and v in fp32, bf16 or fp16 with one decay per head and d_k up to 256. Other inputs,
+// fp64, and the rule without the delta use delta_chunks.h, whose scan is the same kernel. Cost:
+// about 20 operators forward and 40 backward for each group of heads and chunks that is processed
+// at once (TilesOf, packed_heads.h); the backward has about 25 tensors of their maximal size.
 
 #include <optional>
 #include <utility>
@@ -29,30 +29,31 @@
 
 namespace moonring::mixers {
 
-// Each of some heads and of the whole grid or a part of it, whose states are in its order. Returned
-// are states of their own.
+// Each call processes some heads and the whole grid or a part of it. States are in the grid's
+// order; returned states are new tensors.
 class FusedDelta {
  public:
-  // None where the kernels do not take them, or are not to be used.
+  // nullopt where the kernels do not support the inputs, or are disabled.
   static std::optional<FusedDelta> Of(const DeltaInputs& inputs, const DeltaOptions& options);
 
-  // The last states. Writes those heads' `out_THV` of the grid's tokens, and `states_NHVK`, before
-  // each chunk.
+  // Returns the final states. Writes these heads' `out_THV` for the grid's tokens, and
+  // `states_NHVK`, the state before each chunk.
   at::Tensor Forward(const HeadSlice& heads, const DocumentChunks& grid,
                      const at::Tensor& first_DHVK, const at::Tensor& out_THV,
                      const at::Tensor& states_NHVK) const;
 
-  // The gradient of the first states. Writes those heads' rows of the grid's tokens of `gradients`,
-  // tensors of the inputs' shapes and dtypes, but for initial_DHVK. `d_out_THV`: of all heads.
+  // Returns the gradient of the initial states. Writes these heads' rows of the grid's tokens in
+  // `gradients`, tensors of the inputs' shapes and dtypes (not initial_DHVK). `d_out_THV` has all
+  // heads.
   at::Tensor Backward(const HeadSlice& heads, const DocumentChunks& grid,
                       const at::Tensor& states_NHVK, const at::Tensor& d_out_THV,
                       const at::Tensor& d_last_DHVK, const DeltaInputs& gradients) const;
 
-  // The last states alone, of inputs without q.
+  // Only the final states, for inputs without q.
   at::Tensor LastStates(const HeadSlice& heads, const DocumentChunks& grid,
                         const at::Tensor& first_DHVK) const;
 
-  // The gradient of the first states alone. The inputs' v is not read for it.
+  // Only the gradient of the initial states. Does not read the inputs' v.
   at::Tensor FirstStatesBackward(const HeadSlice& heads, const DocumentChunks& grid,
                                  const at::Tensor& d_out_THV, const at::Tensor& d_last_DHVK) const;
 

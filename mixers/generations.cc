@@ -16,7 +16,7 @@ comm::SpansOfRanks WholeDocuments(const std::vector<int64_t>& lengths) {
   return spans;
 }
 
-// Of whom no token is seen there is no parent, but its own.
+// The parent of a document, or the nearest ancestor of which at least one token is shared.
 comm::Parent ParentOf(const std::vector<comm::Parent>& parents, int64_t document) {
   if (parents.empty()) return {};
   comm::Parent parent = parents[document];
@@ -39,7 +39,7 @@ std::vector<int64_t> GenerationsOf(const std::vector<int64_t>& lengths,
 
 std::vector<comm::Span> RowsBefore(const comm::Span& span, int64_t taps,
                                    const std::vector<comm::Parent>& parents) {
-  std::vector<comm::Span> rows;  // from the last on
+  std::vector<comm::Span> rows;  // from the last one backwards
   int64_t wanted = taps - 1;
   comm::Parent at{span.document, span.begin};
   while (wanted > 0 && at.document >= 0) {
@@ -85,7 +85,7 @@ void Generations::Divide(const std::vector<int64_t>& lengths, const comm::SpansO
   const int64_t last = of.empty() ? 0 : *std::max_element(of.begin(), of.end());
   std::vector<int64_t> local;
   for (const comm::Span& span : spans[rank]) local.push_back(span.tokens());
-  // States as rows: a document's last one is its row 0.
+  // States are treated as rows: a document's final state is its row 0.
   const auto state = [](int64_t document) { return comm::Span{document, 0, 1}; };
   comm::SpansOfRanks ends_before;
   for (int64_t generation = 0; generation <= last; ++generation) {
@@ -122,7 +122,7 @@ at::Tensor Generations::Run(const DeltaInputs& inputs,
                             const std::shared_ptr<comm::Communicator>& group,
                             const Rule& rule) const {
   if (all_.size() == 1) return rule(0, inputs).out_THV;
-  TORCH_CHECK(cut_parent_ < 0, "delta rule: document ", cut_parent_, " goes on from token ",
+  TORCH_CHECK(cut_parent_ < 0, "delta rule: document ", cut_parent_, " continues from token ",
               ParentOf(parents_, cut_parent_).tokens, " of its parent, document ",
               ParentOf(parents_, cut_parent_).document,
               ", wanted its end: states in the middle of a document are not kept");
@@ -138,8 +138,8 @@ at::Tensor Generations::Run(const DeltaInputs& inputs,
     outs.push_back(made.out_THV);
     if (made.out_THV.size(0) == 0) nothing.push_back(made.out_THV);
   }
-  // Of a generation without rows here the graph has its part of all the same: its backward is a
-  // call of all ranks.
+  // A generation without rows on this rank must still be part of the graph, since its backward is
+  // collective.
   nothing.insert(nothing.begin(), JoinRows(rows, outs));
   return nothing.size() == 1 ? nothing[0] : at::cat(nothing);
 }

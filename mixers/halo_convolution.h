@@ -1,15 +1,15 @@
 #ifndef MOONRING_MIXERS_HALO_CONVOLUTION_H_
 #define MOONRING_MIXERS_HALO_CONVOLUTION_H_
 
-// The short convolution over ranks: rows stay where they are, and before each of its spans a rank
-// gets the W - 1 rows of the same document that came before (the halo), from whoever has them; also
-// from several ranks, where spans are shorter. Backward their gradients go home.
+// The short convolution over ranks. Rows stay on their rank. Before each of its spans a rank
+// receives the preceding W - 1 rows of the same document (the halo) from the ranks that have them;
+// these may be several, where spans are shorter. In the backward their gradients are sent back.
 //
-// A document that goes on from another (generations.h) has its parent's last rows there.
+// If a document continues another one (generations.h), its halo has its parent's last rows.
 //
-// For any cut: a layout's borders are 64 tokens or more apart, so a halo of a few rows is always
-// fewer bytes than sending all rows for channels would be.
-// Cost: one exchange each way, at most (W - 1) C numbers for each span.
+// Works for any layout: span boundaries are at least 64 tokens apart, so a halo of a few rows is
+// always fewer bytes than an exchange of all rows by channels. Cost: one exchange each way, at most
+// (W - 1) C numbers for each span.
 
 #include <memory>
 #include <utility>

@@ -48,7 +48,7 @@ std::shared_ptr<const comm::ColumnSplit> ValueHeads(const DeltaCall& call, int r
 
 at::Tensor RepeatedKeys(const DeltaCall& call, const HeadShare& share) {
   const int64_t group = call.value_heads / call.key_heads;
-  std::vector<int64_t> values;  // value heads of each key head
+  std::vector<int64_t> values;  // number of value heads of each key head
   for (int64_t key = share.keys_begin; key < share.keys_end; ++key)
     values.push_back(std::min(share.values_end, (key + 1) * group) -
                      std::max(share.values_begin, key * group));

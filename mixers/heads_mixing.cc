@@ -9,7 +9,7 @@
 namespace moonring::mixers {
 namespace {
 
-// The channels' rows of the taps, or of the bias; differentiable.
+// The rows of the taps, or of the bias, for this rank's channels; differentiable.
 at::Tensor OfChannels(const at::Tensor& x_CW, const comm::ColumnSplit& channels, int rank) {
   if (!x_CW.defined()) return x_CW;
   std::vector<at::Tensor> rows;
@@ -52,7 +52,7 @@ at::Tensor HeadsMixing::Delta(const DeltaCall& call) {
                               .silu = true});
   at::Tensor out_THV;
   if (share.values() == 0) {
-    // Still of the graph: its backward is a call of all ranks.
+    // Must still be part of the graph, since its backward is collective.
     out_THV = qkv_TC.view({qkv_TC.size(0), 0, call.value_dim});
   } else {
     DeltaInputs inputs = InputsOf(own, qkv_TC);

@@ -1,18 +1,18 @@
 #ifndef MOONRING_MIXERS_HEADS_MIXING_H_
 #define MOONRING_MIXERS_HEADS_MIXING_H_
 
-// PlannedMixing over ranks by heads: an exchange gives each rank all rows of the stream with its
-// heads' channels (head_share.h; x, g and beta in one message), there it mixes as one rank does,
-// and an exchange brings the outputs home (DeepSpeed Ulysses, arXiv:2309.14509).
+// PlannedMixing over ranks by heads: an exchange gives each rank all rows of the stream for its
+// heads' channels (head_share.h; x, g and beta in one message), where it mixes as on a single rank,
+// and the inverse exchange returns the outputs (DeepSpeed Ulysses, arXiv:2309.14509).
 //
-// Taps, their bias and the skip are by channel or head: a rank uses those of its own, and its part
-// of their gradient is zero elsewhere; the parts of all ranks add up to the whole, also where a key
-// head is on several. The convolution alone goes by halos (halo_convolution.h).
+// Taps, their bias and the skip are per channel or head: a rank uses those of its own heads, and
+// its gradient of them is zero elsewhere. The ranks' gradients add up to the whole, also where a
+// key head is on several ranks. A convolution alone uses halos (halo_convolution.h).
 //
-// Cost, P ranks, T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) / P^2 T
-// (C e + H (4 + 4) + H d_v e) bytes forward and as many backward, some more where key heads are
-// shared. Arithmetic: that of one rank, over P. Outputs are those of
-// one rank to the bit (on a CPU); gradients up to rounding.
+// Cost for P ranks and T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) /
+// P^2 T (C e + H (4 + 4) + H d_v e) bytes (e: bytes of an element) forward and as many backward,
+// somewhat more where key heads are shared. Arithmetic: that of one rank, divided by P. Outputs are
+// bit-equal to those of one rank (on a CPU); gradients are equal up to rounding.
 
 #include <memory>
 #include <vector>
@@ -38,7 +38,7 @@ class HeadsMixing : public PlannedMixing {
  private:
   std::shared_ptr<comm::Communicator> group_;
   std::shared_ptr<const comm::RowMap> to_stream_;
-  LocalMixing whole_;  // of the whole stream
+  LocalMixing whole_;  // mixes the whole stream
   HaloConvolution convolution_;
 };
 

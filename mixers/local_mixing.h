@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_LOCAL_MIXING_H_
 #define MOONRING_MIXERS_LOCAL_MIXING_H_
 
-// PlannedMixing on one rank that has whole documents, some of which may go on from others
-// (generations.h). Nothing travels.
+// PlannedMixing on one rank that has whole documents, some of which may continue others
+// (generations.h). No communication.
 
 #include <optional>
 #include <vector>
@@ -14,24 +14,25 @@
 
 namespace moonring::mixers {
 
-// q, k, v as the rule takes them, of a call whose rows are convolved: views of `qkv_TC`.
+// The rule's inputs for a call whose rows have been convolved: views of `qkv_TC` as q, k, v.
 DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC);
 
-// The convolution before the rule, of a call that has taps.
+// The convolution before the rule, for a call with taps.
 ConvolutionCall ConvolutionOf(const DeltaCall& call);
 
-// out + skip v, head by head, rounded once; `out_THV` itself where there is no skip.
-// Differentiable; beside v and skip nothing is kept.
+// out + skip v, head by head, rounded once; returns `out_THV` itself without a skip.
+// Differentiable; saves only v and skip.
 at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at::Tensor& skip_H);
 
 class LocalMixing : public PlannedMixing {
  public:
-  // Tokens of each document, in the order of the rows, and its parent, where there are some.
+  // `lengths`: tokens of each document, in the order of the rows. `parents`: the parent of each
+  // document, or empty.
   explicit LocalMixing(std::vector<int64_t> lengths, std::vector<comm::Parent> parents = {});
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override;
-  // The rule alone: [T, H, d_v].
+  // Only the rule: [T, H, d_v].
   at::Tensor Rule(const DeltaInputs& inputs, const DeltaOptions& options) const;
 
  private:

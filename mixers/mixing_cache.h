@@ -1,16 +1,17 @@
 #ifndef MOONRING_MIXERS_MIXING_CACHE_H_
 #define MOONRING_MIXERS_MIXING_CACHE_H_
 
-// PlannedMixing of one document that grows, on one rank: what a sampler keeps beside the keys and
-// values of its attention layers. A call's rows are those that come after the ones before it; a
-// document in pieces of any lengths gives what it gives in one piece, up to rounding.
+// PlannedMixing of one growing document on one rank: the states for decoding in layers that are not
+// softmax attention, as the key-value cache is for attention layers. A call's rows follow those of
+// the previous calls. A document in pieces of any lengths has the same result as in one piece, up
+// to rounding.
 //
-// Kept for each layer (DeltaCall::layer, ConvolutionCall::layer): the last W - 1 rows before the
-// convolution and the rule's state, (W - 1) C + H d_v d_k numbers, whatever the length. A state
-// cannot be cut back to an earlier token; Save() and Restore() go back to where one was saved.
-// Records no graph. A call of one token takes the recurrence's step, others the chunked rule.
+// Stored for each layer (DeltaCall::layer, ConvolutionCall::layer): the last W - 1 rows before the
+// convolution and the rule's state, (W - 1) C + H d_v d_k numbers for any length. A state cannot be
+// truncated to an earlier token; Save() and Restore() return to a saved state. Records no autograd
+// graph. A call with one token uses the recurrence's step, others the chunked rule.
 //
-// Throws (TORCH_CHECK) where a layer's calls do not fit those before.
+// Throws (TORCH_CHECK) where a layer's calls are inconsistent with earlier ones.
 
 #include <cstdint>
 #include <map>
@@ -31,10 +32,10 @@ class MixingCache : public PlannedMixing {
     at::Tensor last_RC;     // rows before the convolution; undefined: none
     at::Tensor state_1HVK;  // undefined: zeros
   };
-  // Handles: what they hold is never written again.
+  // Shares the tensors, which are never written in place.
   using Kept = std::map<int64_t, Layer>;
 
-  // Tokens so far; of all layers the same. Throws between the layers of a forward.
+  // The number of tokens so far, the same for all layers. Throws between the layers of a forward.
   int64_t tokens() const;
   Kept Save() const { return layers_; }
   void Restore(Kept kept) { layers_ = std::move(kept); }

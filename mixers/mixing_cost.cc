@@ -82,7 +82,7 @@ MixingTraffic TrafficOfConvolution(const comm::Layout& layout, int64_t channels,
 
 namespace {
 
-// Rows of a call of the rule.
+// The rows of a call of the rule.
 struct RuleRows {
   int64_t tokens = 0, documents = 0, steps = 0;
   void Add(int64_t length) {
@@ -106,7 +106,7 @@ class Estimate {
     RuleRows rows;
     for (const int64_t length : layout_.lengths()) rows.Add(length);
     std::vector<HeadShare> shares;
-    std::vector<double> row_bytes;  // of a rank's heads, to it and home
+    std::vector<double> row_bytes;  // bytes of a row for a rank's heads: to the rank and back
     double all = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
       shares.push_back(HeadShareOf(CallOf(sizes_), rank, ranks_));
@@ -118,7 +118,8 @@ class Estimate {
     }
     double slowest = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
-      // Forward own rows go to others' heads and others' outputs home; backward their gradients.
+      // Forward: local rows are sent to the ranks of other heads, and others' outputs are returned.
+      // Backward: their gradients.
       const auto own = static_cast<double>(layout_.local_tokens(rank)),
                  others = static_cast<double>(layout_.tokens()) - own;
       const double bytes = own * (all - row_bytes[rank]) + others * row_bytes[rank];
@@ -141,7 +142,7 @@ class Estimate {
         if (!chains.continues(span)) continue;
         RuleRows one;
         one.Add(tokens);
-        // The part of the first state's gradient, and the map.
+        // The contribution to the initial state's gradient, and the map.
         seconds +=
             RuleSeconds(one, sizes_.key_heads, sizes_.value_heads, chains.goes_on(span) ? 2 : 1);
       }
@@ -152,7 +153,7 @@ class Estimate {
         const comm::RowTraffic traffic =
             CountScan(chains, order, column * sizes_.key_dim, column * sizes_.value_dim);
         seconds += TrafficSeconds(traffic);
-        // About as many maps come, and are composed, as go.
+        // About as many maps are received and composed as are sent.
         const auto maps = static_cast<double>(traffic.bytes) /
                           static_cast<double>(column * (sizes_.key_dim + sizes_.value_dim));
         seconds += maps * 2 *
@@ -174,9 +175,9 @@ class Estimate {
   }
 
  private:
-  static constexpr double kBoth = 4;  // forward and backward, in forwards
+  static constexpr double kBoth = 4;  // cost of forward and backward, in units of a forward
 
-  // `passes`: of a forward.
+  // `passes`: in units of a forward.
   double RuleSeconds(const RuleRows& rows, int64_t keys, int64_t values, double passes) const {
     if (rows.tokens == 0 || values == 0) return 0;
     const auto key_dim = static_cast<double>(sizes_.key_dim),
@@ -195,7 +196,7 @@ class Estimate {
            static_cast<double>(traffic.steps) * machine_.step_seconds;
   }
 
-  // Of the convolution's rows, there and back, as though all came from one rank.
+  // Time of the convolution's halos, forward and backward, as if all came from one rank.
   double HaloSeconds(const SpanChains& chains, int rank) const {
     if (sizes_.taps == 0) return 0;
     int64_t halos = 0;
@@ -206,7 +207,7 @@ class Estimate {
                    {1, halos * (sizes_.taps - 1) * sizes_.channels() * sizes_.element_bytes});
   }
 
-  // Of the rank that is done last, each working as early as it can.
+  // Time of the rank that finishes last, where each rank works as early as it can.
   double RelaySeconds(ScanOrder order, double passes) const {
     const SpanChains chains(spans_, 0);
     const std::vector<int64_t> groups = RelayGroups(chains, sizes_.key_heads);

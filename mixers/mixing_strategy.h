@@ -1,15 +1,15 @@
 #ifndef MOONRING_MIXERS_MIXING_STRATEGY_H_
 #define MOONRING_MIXERS_MIXING_STRATEGY_H_
 
-// How a micro-batch's tokens see each other in layers that are not softmax attention, on a group of
-// ranks that hold it by a layout.
+// How a micro-batch's tokens are mixed over a group of ranks in layers that are not softmax
+// attention (linear attention and short convolutions).
 //
-//   heads  rows travel, each rank has some heads of all of them       heads_mixing.h
-//   spans  maps of states travel at once, each rank keeps its rows    spans_mixing.h
-//   relay  states travel from rank to rank, each rank keeps its rows  relay_mixing.h
-//   auto   that of least cost                                         mixing_cost.h
+//   heads  rows travel; each rank has some heads of all rows          heads_mixing.h
+//   spans  maps of states travel at once; each rank keeps its rows    spans_mixing.h
+//   relay  states travel from rank to rank; each rank keeps its rows  relay_mixing.h
+//   auto   the one with the least predicted time                      mixing_cost.h
 //
-// One rank mixes alone under any of them (local_mixing.h).
+// A single rank mixes locally under any of them (local_mixing.h).
 
 #include <optional>
 #include <string_view>
@@ -21,7 +21,7 @@ enum class MixingStrategy { kAuto, kHeads, kSpans, kRelay };
 inline constexpr MixingStrategy kMixingStrategies[] = {
     MixingStrategy::kHeads, MixingStrategy::kSpans, MixingStrategy::kRelay};
 
-// As the key linear_attention_mode has it.
+// The value of the key linear_attention_mode.
 inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
   switch (strategy) {
     case MixingStrategy::kAuto:
@@ -36,7 +36,7 @@ inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
   return "";
 }
 
-// Of such a name; nullopt for any other.
+// The strategy of this name; nullopt for an unknown name.
 inline constexpr std::optional<MixingStrategy> MixingStrategyOf(std::string_view name) {
   for (const MixingStrategy strategy : {MixingStrategy::kAuto, MixingStrategy::kHeads,
                                         MixingStrategy::kSpans, MixingStrategy::kRelay})

@@ -11,7 +11,7 @@ at::Tensor InverseNorm(const at::Tensor& x, const DeltaOptions& options) {
   return x.square().sum(-1, /*keepdim=*/true).add_(options.eps).rsqrt_();
 }
 
-// Key heads for each value head.
+// Repeats key heads for each of their value heads.
 at::Tensor Repeat(const at::Tensor& x_NHCK, int64_t groups) {
   return groups == 1 ? x_NHCK : x_NHCK.repeat_interleave(groups, 1);
 }
@@ -23,7 +23,7 @@ at::Tensor PackKeys(const at::Tensor& x_THK, const HeadSlice& heads, const Docum
   return Repeat(x, heads.groups);
 }
 
-// Writes the gradient of rows of q or k from that of what PackKeys made of them.
+// Writes the gradient of rows of q or k, from the gradient of PackKeys' result.
 void PutKeyGradient(const at::Tensor& packed, const at::Tensor& x_THK, const HeadSlice& heads,
                     const DocumentChunks& grid, const DeltaOptions& options,
                     const at::Tensor& gradient_THK) {

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_PACKED_HEADS_H_
 #define MOONRING_MIXERS_PACKED_HEADS_H_
 
-// Some heads of the gated delta rule's inputs (delta_inputs.h) as a grid of chunks, and gradients
-// of the grid as those of the inputs.
+// Packs some heads of the gated delta rule's inputs (delta_inputs.h) in a grid of chunks, and
+// unpacks the gradients of the grid to those of the inputs.
 
 #include <vector>
 
@@ -14,10 +14,10 @@ namespace moonring::mixers {
 
 inline constexpr int64_t kDeltaChunk = 64;  // tokens
 
-// How many numbers what goes together may have in one tensor of [N, H, C, width]; backward holds
-// some thirty at a time. On a CPU what stays in a core's caches, half a MiB in fp32: measured, a
-// fifth less time than 8 MiB. On a GPU 64 MiB: with less it is idle, and a scan takes as long for
-// few heads as for many.
+// Maximal size of one tensor [N, H, C, width] of the heads and chunks that are processed at once,
+// in numbers; the backward has about thirty such tensors at a time. On a CPU they should fit a
+// core's caches: half a MiB in fp32 measured a fifth faster than 8 MiB. On a GPU 64 MiB: with less
+// it is partly idle, and a scan takes as long for few heads as for many.
 inline constexpr int64_t kCpuWorkingNumbers = int64_t{1} << 17,
                          kGpuWorkingNumbers = int64_t{1} << 24;
 
@@ -30,9 +30,9 @@ struct HeadSlice {
   }
 };
 
-// All heads and all rounds, cut so that the working memory of what goes together is bounded: as
-// many heads as have room for a round, and of these as many rounds. One key head and one round at
-// least. For each slice the states go from part to part.
+// All heads and all rounds of a grid, cut so that working memory is bounded: as many heads as fit
+// for one round, then as many rounds as fit for these heads; at least one key head and one round.
+// For each slice of heads the states are passed from part to part.
 struct DeltaTiles {
   std::vector<HeadSlice> slices;
   std::vector<DocumentChunks> parts;  // in the order of the rounds
@@ -40,16 +40,16 @@ struct DeltaTiles {
 DeltaTiles TilesOf(const DeltaInputs& inputs, const DocumentChunks& grid,
                    const DeltaOptions& options);
 
-// How many key heads go together with so many `numbers`, of `groups` value heads each, where a
-// round has so many documents; `width`: the greatest of d_k and d_v.
+// How many key heads, with `groups` value heads each, can be processed at once within `numbers`
+// numbers where a round has this many documents. `width`: the greater of d_k and d_v.
 int64_t KeysAtOnce(int64_t numbers, int64_t documents, int64_t width, int64_t groups);
 
-// An undefined q stays so.
+// An undefined q stays undefined.
 DeltaChunks PackHeads(const DeltaInputs& inputs, const HeadSlice& heads, const DocumentChunks& grid,
                       const DeltaOptions& options);
 
-// Writes those heads' rows of the grid's tokens of `gradients`, tensors of the inputs' shapes.
-// `initial_DHVK` is left alone.
+// Writes these heads' rows of the grid's tokens in `gradients`, tensors of the inputs' shapes. Does
+// not touch `initial_DHVK`.
 void UnpackHeadGradients(const DeltaChunks& packed, const DeltaInputs& inputs,
                          const HeadSlice& heads, const DocumentChunks& grid,
                          const DeltaOptions& options, DeltaInputs& gradients);

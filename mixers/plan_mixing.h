@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_PLAN_MIXING_H_
 #define MOONRING_MIXERS_PLAN_MIXING_H_
 
-// The mixing of a micro-batch on a group of ranks, by a strategy (mixing_strategy.h). `auto`
-// chooses for each layer's sizes, when they first come, by the kind of device that they come on.
+// Plans the mixing of a micro-batch on a group of ranks, by a strategy (mixing_strategy.h). `auto`
+// chooses for each layer's sizes at their first call, by the kind of device of its tensors.
 
 #include <memory>
 #include <vector>
@@ -19,9 +19,9 @@ struct MixingOptions {
   MixingStrategy strategy = MixingStrategy::kAuto;
 };
 
-// This rank's. Never null. `parents`: of each document (comm/sequence.h: shared prefixes), or none.
-// Every strategy takes them, where documents go on from their parents' ends (generations.h); the
-// choice of `auto` does not depend on them.
+// The plan for this rank; never null. `parents`: the parent of each document (shared prefixes,
+// comm/sequence.h), or empty. Every strategy supports parents, where documents continue from their
+// parents' ends (generations.h); the choice of `auto` does not depend on them.
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
                                           std::shared_ptr<comm::Communicator> group,
                                           const MixingOptions& options = {},

@@ -35,8 +35,8 @@ DeltaInputs InputsFrom(const base::Tensors& saved) {
 
 }  // namespace
 
-// The spans of a rank, of the documents of one generation, and what is done with them; the same in
-// every layer.
+// A rank's spans of the documents of one generation, and their computation; the same in every
+// layer.
 class RelayMixing::Relay {
  public:
   Relay(const comm::SpansOfRanks& spans_of_ranks, std::shared_ptr<comm::Communicator> group)
@@ -46,7 +46,8 @@ class RelayMixing::Relay {
       first_.push_back(chains_.continues(span) ? -1 : begins_++);
       last_.push_back(chains_.goes_on(span) ? -1 : ends_++);
     }
-    std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> spans;  // by place and places
+    std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> spans;  // by index in the chain,
+                                                                        // and the chain's length
     for (const auto& chain : chains_.chains())
       for (size_t i = 0; i < chain.size(); ++i)
         if (chain[i].rank == group_->rank())
@@ -65,8 +66,9 @@ class RelayMixing::Relay {
 
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // The outputs, and the last state of each span that ends its document. `saved`: what Backward
-  // takes beside their gradients. The first states of `inputs` are of the spans that begin one.
+  // Returns the outputs, and the final state of each span that ends its document. `saved`: tensors
+  // that Backward needs. The initial states of `inputs` are those of the spans that begin a
+  // document.
   DeltaResult Forward(const DeltaInputs& inputs, const DeltaOptions& options,
                       base::Tensors* saved) const {
     const std::vector<HeadSlice> groups = GroupsOf(inputs);
@@ -87,8 +89,8 @@ class RelayMixing::Relay {
     return {out, last};
   }
 
-  // From the gradients of the outputs and of the last states, of which either may be undefined:
-  // those of the inputs, the first states' among them.
+  // From the gradients of the outputs and of the final states, either of which may be undefined,
+  // computes those of the inputs, including the initial states.
   base::Tensors Backward(const base::Tensors& saved, const DeltaOptions& options,
                          const at::Tensor& d_out_or_none, const at::Tensor& d_last) const {
     const DeltaInputs inputs = InputsFrom(saved);
@@ -122,19 +124,20 @@ class RelayMixing::Relay {
   }
 
  private:
-  // In the order of a run: the states that come to the spans that are first, undefined where there
-  // are none, and those that leave the last ones.
+  // In the order of a run: the states that enter the first spans, undefined where there are none,
+  // and the states that leave the last ones.
   struct Ends {
     at::Tensor come_DHVK, leave_DHVK;
   };
 
-  // Spans that are at one place of equally long chains: they go side by side both ways.
+  // Spans with the same index in equally long chains: they are processed together in both
+  // directions.
   struct Team {
     int64_t place, places;
     SpanRows rows;
   };
-  // A team's number and a group; whole documents are the team after the others, and have all heads
-  // as group 0.
+  // A team's index and a group of heads. Documents that are whole on this rank are the team after
+  // the others, with all heads as group 0.
   using Turn = std::pair<size_t, int64_t>;
 
   std::vector<HeadSlice> GroupsOf(const DeltaInputs& inputs) const {
@@ -153,7 +156,7 @@ class RelayMixing::Relay {
                      inputs.v_THV.options().dtype(StateDtype(inputs)));
   }
 
-  // The rows that a team's spans have among those that begin or end documents.
+  // The rows of a team's spans among the states of spans that begin, or end, documents.
   static at::Tensor RowsOf(const Team& team, const std::vector<int64_t>& row_of_span,
                            at::Device device) {
     std::vector<int64_t> rows;
@@ -171,7 +174,7 @@ class RelayMixing::Relay {
     if (!whole_.empty()) call({teams_.size(), 0});
   }
 
-  // `work` takes the states that came to a team's spans (undefined: none) and gives those to hand
+  // `work` takes the states that enter a team's spans (undefined: none) and returns those to pass
   // on: [D, heads, d_v, d_k].
   using Work =
       std::function<at::Tensor(const Turn&, const Team&, const HeadSlice&, const at::Tensor& came)>;
@@ -182,8 +185,8 @@ class RelayMixing::Relay {
       return forward ? team.place : team.places - 1 - team.place;
     };
     const at::Device device = inputs.v_THV.device();
-    // Those that come to a team that is first in the order, and what becomes of those that leave
-    // one that is last.
+    // States that enter a team which is first in the order; and where those that leave a team which
+    // is last are stored.
     const auto coming = [&](const Team& team, const HeadSlice& heads) {
       if (!ends.come_DHVK.defined()) return at::Tensor();
       return heads.OfValues(ends.come_DHVK)
@@ -250,12 +253,12 @@ class RelayMixing::Relay {
 
   std::shared_ptr<comm::Communicator> group_;
   SpanChains chains_;
-  std::vector<int64_t> lengths_;  // of this rank's spans
-  // Of each its row among those that begin, or end, their document; -1: it does not.
+  std::vector<int64_t> lengths_;  // tokens of this rank's spans
+  // The row of each span among those that begin, or end, their document; -1: it does not.
   std::vector<int64_t> first_, last_;
   int64_t begins_ = 0, ends_ = 0;
   std::vector<Team> teams_;
-  std::vector<Team> whole_;  // one, or none
+  std::vector<Team> whole_;  // one, or empty
 };
 
 RelayMixing::RelayMixing(std::shared_ptr<const comm::Layout> layout,

@@ -1,25 +1,27 @@
 #ifndef MOONRING_MIXERS_RELAY_MIXING_H_
 #define MOONRING_MIXERS_RELAY_MIXING_H_
 
-// PlannedMixing over ranks by relay: rows stay where the layout has them, and the state of a cut
-// document is handed on from span to span in turn. Heads go in groups, one after another, so that
-// a rank works on a group while the next rank works on the group before (relay_schedule.h):
-// pipelining over heads, as GPipe's over micro-batches.
+// PlannedMixing over ranks by relay: rows stay where the layout has them, and the state of a
+// document that is cut over ranks is passed from span to span sequentially. Heads are processed in
+// groups, one after another, so that a rank works on a group while the next rank works on the
+// previous group (relay_schedule.h): pipelining over heads, as GPipe does over micro-batches.
 //
-//   forward   the convolution by halos (halo_convolution.h); in each round a span takes the state
-//             that came, runs the rule on its rows of a group's heads, and gives its last state on
-//   backward  the other way, with gradients of states
+//   forward   the convolution by halos (halo_convolution.h); in each round a span receives a state,
+//             runs the rule on its rows for one group of heads, and sends its final state on
+//   backward  in reverse, with gradients of states
 //
-// Any layout: a zigzag's rank has several spans of a document, and the chain comes by it again.
-// Where documents go on from others (generations.h) this is done for one generation after another.
+// Works for any layout: with zigzag a rank has several spans of a document, and the chain passes it
+// several times. Where documents continue others (generations.h), this is done for one generation
+// after another.
 //
-// Documents that are whole on a rank run there at once, while nothing has come to it yet if it is
-// not the first of a chain. Where no document is cut nothing travels at all.
+// Documents that are whole on a rank run there at once, while a rank that is not the first of a
+// chain waits for its first state. Where no document is cut nothing is communicated.
 //
-// Cost: the arithmetic of one rank, over P, and the rounds in which the pipe fills: (groups +
-// places - 1) / groups times as long. Sent: H d_k d_v numbers for each span but a document's last,
-// each way, whatever the number of tokens: the fewest bytes of all strategies, in the most steps.
-// Kept for backward: as delta_rule.h.
+// Cost: the arithmetic of one rank divided by P, extended by the rounds in which the pipeline
+// fills: (groups + places - 1) / groups times as long, where places is the number of spans of a
+// document. Sent: H d_k d_v numbers for each span except a document's last one, each way, for any
+// number of tokens: the fewest bytes of all strategies, in the most steps. Saved for the backward:
+// as in delta_rule.h.
 
 #include <memory>
 #include <vector>

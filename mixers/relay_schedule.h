@@ -1,17 +1,17 @@
 #ifndef MOONRING_MIXERS_RELAY_SCHEDULE_H_
 #define MOONRING_MIXERS_RELAY_SCHEDULE_H_
 
-// Which span of a cut document works on which heads when states are handed on from span to span
-// (relay_mixing.h), and what travels for it.
+// The schedule of relay mixing (relay_mixing.h): which span of a cut document works on which heads
+// in which round, and what is sent after it.
 //
-//   in round t the span at place i of its document works on group t - i of the heads, where there
-//   is such a group; after the round it gives their state to the span at place i + 1
+//   in round t the span at index i of its document works on group t - i of the heads, if that
+//   exists; after the round it sends their state to the span at index i + 1
 //
-// G groups and a longest document of n spans take G + n - 1 rounds. Backward places count from a
-// document's last span, and gradients of states travel.
+// With G groups and n spans of the longest document there are G + n - 1 rounds. In the backward
+// indices count from a document's last span, and gradients of states are sent.
 //
-// Numbers: d_k d_v for each value head, each way, from each span but the last; in rounds of one
-// exchange.
+// Sent: d_k d_v numbers for each value head, each way, from each span but the last; one exchange
+// per round.
 
 #include <cstdint>
 #include <vector>
@@ -21,9 +21,9 @@
 
 namespace moonring::mixers {
 
-// Key heads, with their value heads, in as many groups of about the same size as there are keys,
-// but no more than four a place: the rounds of filling are a quarter of the others, or less. One
-// where no document is cut.
+// Sizes of the groups of key heads (with their value heads): about equal, and as many groups as
+// there are key heads but at most four per span of the longest document, so that the pipeline's
+// filling is a quarter of the other rounds or less. One group where no document is cut.
 std::vector<int64_t> RelayGroups(const SpanChains& chains, int64_t key_heads);
 
 struct RelayHop {
@@ -33,12 +33,12 @@ struct RelayHop {
 
 int64_t RelayRounds(const SpanChains& chains, int64_t groups);
 
-// After a round; on every rank in the same order.
+// The sends after a round, in the same order on every rank.
 std::vector<RelayHop> HopsAfter(const SpanChains& chains, ScanOrder order, int64_t groups,
                                 int64_t round);
 
-// What all rounds have this rank send, as Communicator counts it; `key_bytes`: of the states of a
-// key head's value heads.
+// The traffic of this rank in all rounds, as the Communicator counts it. `key_bytes`: bytes of the
+// states of one key head's value heads.
 comm::RowTraffic CountRelay(const SpanChains& chains, ScanOrder order, int64_t key_heads,
                             int64_t key_bytes);
 

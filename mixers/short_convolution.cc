@@ -18,11 +18,11 @@
 namespace moonring::mixers {
 namespace {
 
-// The stream with W - 1 rows before each document, its halo's or zeros: every tap is then one slice
-// of it.
+// The stream with W - 1 additional rows before each document, from its halo or zeros: each tap then
+// reads one slice.
 struct Extended {
   int64_t rows = 0, taps = 0;
-  at::Tensor own_T, halo_R;  // where the rows of x and of the halo are
+  at::Tensor own_T, halo_R;  // row indices of x and of the halo in the extended stream
 };
 
 Extended Extend(const std::vector<int64_t>& lengths, const std::vector<int64_t>& halo_lengths,
@@ -48,12 +48,12 @@ at::Tensor Fill(const Extended& extended, const at::Tensor& x_TC, const at::Tens
   return filled;
 }
 
-// What tap w reads: row i of the result belongs to row i + W - 1 of `filled`.
+// The rows that a tap reads: row i of the result belongs to row i + W - 1 of `filled`.
 at::Tensor Tap(const Extended& extended, const at::Tensor& filled, int64_t tap) {
   return filled.narrow(0, tap, extended.rows - extended.taps + 1);
 }
 
-// z of the document's own rows.
+// z of the documents' own rows.
 at::Tensor Convolve(const Extended& extended, const at::Tensor& filled, const at::Tensor& weight_CW,
                     const at::Tensor& bias_C) {
   const at::Tensor last = Tap(extended, filled, extended.taps - 1);
@@ -90,14 +90,14 @@ base::Tensors Backward(const Extended& extended, bool silu, const ShortConvoluti
   return gradients;
 }
 
-// --- by one kernel -----------------------------------------------------------
+// ---- by one kernel
 
 bool UseConvolutionKernel(const ShortConvolutionInputs& inputs) {
   return kernels::ShortConvolutionTakes(inputs.weight_CW.size(1)) &&
          kernels::UseKernel(inputs.x_TC, kernels::kShortConvolution);
 }
 
-// Where documents and their rows of the halo begin: [D + 1, 2].
+// The first row of each document, and of its halo: [D + 1, 2].
 at::Tensor BoundsOf(const std::vector<int64_t>& lengths, const std::vector<int64_t>& halo_lengths,
                     at::Device device) {
   std::vector<int64_t> bounds = {0, 0};
@@ -184,7 +184,7 @@ at::Tensor ShortConvolution(const ShortConvolutionInputs& inputs,
   CheckInputs(inputs, lengths, options.halo_lengths);
   const at::Tensor& x = inputs.x_TC;
   if (UseConvolutionKernel(inputs)) return ByKernel(inputs, lengths, options);
-  // No rows: there is nothing before which taps could look.
+  // Not used without rows, where taps have nothing to read.
   const auto extended = std::make_shared<const Extended>(
       Extend(lengths, options.halo_lengths, inputs.weight_CW.size(1), x.device()));
   const at::ScalarType dtype = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;

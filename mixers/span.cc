@@ -22,7 +22,7 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
   const at::Tensor& v = inputs.v_THV;
   const int64_t heads = v.size(1), width = v.size(2), keys = inputs.k_THK.size(2);
   const at::TensorOptions state_options = v.options().dtype(StateDtype(inputs));
-  // The state after the span is the last document's alone.
+  // The state after the span depends only on its last document.
   const int64_t rows = lengths.empty() ? 0 : lengths.back();
   const bool passes = lengths.empty() || (continues && lengths.size() == 1);
   const auto last = [&](const at::Tensor& x) { return x.narrow(0, x.size(0) - rows, rows); };
@@ -34,7 +34,7 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
     first = at::cat({first, identity}, 2);
   }
   const DocumentChunks grid({rows}, kDeltaChunk, v.device());
-  at::Tensor made = first.contiguous();  // one document: its order in the grid is its own
+  at::Tensor made = first.contiguous();  // one document: the grid's order is its own
   const auto fused = FusedDelta::Of(document, options);
   const DeltaTiles tiles = TilesOf(document, grid, options);
   for (const HeadSlice& slice : tiles.slices) {

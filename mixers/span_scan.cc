@@ -17,8 +17,8 @@ at::Tensor Packed(const SpanMap& map, bool state_only) {
   return state_only ? map.b_HVK.contiguous() : at::cat({map.a_HKK, map.b_HVK}, 1);
 }
 
-// One exchange of a scan: each span from place `first` of its document on gives what it has to the
-// one `offset` places on; up to place `reach` that is a state.
+// One exchange of a scan: each span from index `first` of its document on sends its product to the
+// span `offset` further. Products of spans up to index `reach` are states.
 struct Stage {
   size_t offset, first, reach;
 };
@@ -32,7 +32,7 @@ std::vector<Stage> StagesOf(const SpanChains& chains) {
   return stages;
 }
 
-// Calls hop(from, to, state_only), on every rank in the same order.
+// Calls hop(from, to, state_only), in the same order on every rank.
 template <typename Hop>
 void ForEachHop(const SpanChains& chains, ScanOrder order, const Stage& stage, const Hop& hop) {
   for (const auto& chain : chains.chains()) {
@@ -80,8 +80,9 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                                   const std::vector<SpanMap>& maps, at::IntArrayRef state_shape,
                                   const at::TensorOptions& options, comm::Communicator& group) {
   const int64_t heads = state_shape[0], width = state_shape[1], keys = state_shape[2];
-  std::vector<SpanMap> windows(maps.size());  // what each span has of the spans before it
-  // First the maps themselves to the next, then windows of d.
+  std::vector<SpanMap> windows(maps.size());  // for each span: the product of the maps of spans
+                                              // before it
+  // First the maps are sent to the next span, then products of d maps.
   struct Arrival {
     int64_t span;
     bool state_only;

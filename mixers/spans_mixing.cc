@@ -22,7 +22,7 @@ DeltaInputs RowsOfSpan(const DeltaInputs& inputs, int64_t begin, int64_t rows) {
           of(inputs.g),     of(inputs.beta_TH), {}};
 }
 
-// A state for each span: those that are undefined are zeros.
+// One state for each span; undefined ones become zeros.
 at::Tensor StatesOf(const std::vector<at::Tensor>& states, at::IntArrayRef shape,
                     const at::TensorOptions& options) {
   std::vector<int64_t> sizes = {static_cast<int64_t>(states.size())};
@@ -46,7 +46,7 @@ std::vector<at::Tensor> OfSpans(const std::vector<at::Tensor>& all, const SpanRo
   return chosen;
 }
 
-// Calls call(span, its rows, the first of them among those of `rows`).
+// Calls call(span, number of its rows, its first row in `rows`).
 template <typename Call>
 void ForEachSpan(const SpanRows& rows, const Call& call) {
   int64_t row = 0;
@@ -122,8 +122,8 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
   }
   const DeltaResult gone_on = GatedDeltaRule(later, spans.go_on.lengths(), options);
   const at::Tensor ends = spans.ends.to(v.device());
-  // The identity, whose backward gives the last states their gradients, from later spans and from
-  // what goes on from documents.
+  // The identity. Its backward computes the gradients of the final states, from later spans and
+  // from documents that continue these.
   const base::Tensors out = base::Apply(
       {.name = "states of spans",
        .forward = [&](base::Tensors* saved) -> base::Tensors {
@@ -141,7 +141,8 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
          };
          const at::Tensor d_begun = or_zeros(call.gradients[0], begin.rows()),
                           d_later = or_zeros(call.gradients[1], go_on.rows());
-         // Of the last states, in the order of the spans that begin and then the others.
+         // Gradients of the final states: first of the spans that begin a document, then of the
+         // others.
          const auto begins = static_cast<int64_t>(begin.spans().size()),
                     others = static_cast<int64_t>(go_on.spans().size());
          const at::Tensor d_last =

@@ -1,29 +1,30 @@
 #ifndef MOONRING_MIXERS_SPANS_MIXING_H_
 #define MOONRING_MIXERS_SPANS_MIXING_H_
 
-// PlannedMixing over ranks by spans: rows stay where the layout has them, and only states travel.
+// PlannedMixing over ranks by spans: rows stay where the layout has them, and only states and maps
+// of states are communicated.
 //
 //   forward   the convolution by halos (halo_convolution.h); spans that begin their document run at
-//             once, and their last states are known; each other span of a cut document that goes on
-//             makes its map (A, B); a scan over the spans (span_scan.h) gives each its first state;
-//             then the others run together (delta_rule.h)
-//   backward  each span makes its part of the gradient of its first state from its own outputs; the
-//             scan from the last span to the first gives each the gradient of its last state; then
-//             the rule's backward runs once. No gradient goes through A: that of a span's inputs by
-//             way of its last state is the rule's own.
+//             once, which gives their final states; each other span that is not its document's last
+//             computes its map (A, B); a scan over the spans (span_scan.h) gives each its initial
+//             state; then the other spans run together (delta_rule.h)
+//   backward  each span computes its contribution to the gradient of its initial state from its own
+//             outputs; the scan from the last span to the first gives each the gradient of its
+//             final state; then the rule's backward runs once. No gradient goes through A: the
+//             rule's own backward computes the inputs' gradient by way of the span's final state
 //
-// Where documents go on from others (generations.h) this is done for one generation after another;
-// a document that is a parent has a gradient of its last state, from which the scan backward
+// Where documents continue others (generations.h), this is done for one generation after another; a
+// document that is a parent has a gradient of its final state, from which the scan of the backward
 // begins.
 //
-// Any layout: a zigzag's rank has several spans of a document. Where no document is cut nothing
-// travels at all, and it is local_mixing.h.
+// Works for any layout: with zigzag a rank has several spans of a document. Where no document is
+// cut nothing is communicated, and it is equivalent to local_mixing.h.
 //
-// Cost: arithmetic up to about twice that of one rank, over P (a map costs as much as a forward,
-// the part of the first state's gradient a third of a backward; spans that begin a document make
-// neither, the last ones no map). Sent: span_scan.h's maps, whatever the number of tokens. Kept for
-// backward beside the rule's own: A of each span that is neither first nor last, and a second
-// handle of q, k, v, g and beta of all but the first spans.
+// Cost: up to about twice the arithmetic of one rank, divided by P. A map costs as much as a
+// forward, the contribution to the initial state's gradient a third of a backward; spans that begin
+// a document need neither, last ones no map. Sent: the maps of span_scan.h, for any number of
+// tokens. Saved for the backward in addition to the rule's tensors: A of each span that is neither
+// first nor last, and references to q, k, v, g and beta of all but the first spans.
 
 #include <memory>
 #include <vector>
@@ -53,7 +54,7 @@ class SpansMixing : public PlannedMixing {
     std::vector<int64_t> lengths;
     std::shared_ptr<const SpanChains> chains;
     SpanRows begin, go_on;  // spans that begin their document, and the others
-    // Those that end theirs, by their places among the first and then the others.
+    // Spans that end their document: indices into the concatenation of `begin` and `go_on`.
     at::Tensor ends;
   };
   Spans SpansOf(size_t generation) const;

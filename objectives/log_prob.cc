@@ -20,7 +20,7 @@
 namespace moonring::objectives {
 namespace {
 
-// Of the head and the log-probs that its logits make.
+// Trace spans of the head and of the log-probs from its logits.
 constexpr base::SpanKind kForward = {
     .name = "head forward", .category = "head", .numbers = {"rows", "vocabulary"}};
 constexpr base::SpanKind kBackward = {
@@ -36,20 +36,20 @@ ProjectionOptions ProjectionOf(const LogProbOptions& options) {
           .chunk_rows = options.chunk_rows};
 }
 
-// A call's chunks of rows, whose scores are as the kernel or as composed operators want them.
+// A call's chunks of rows. Scores are in the form that the kernel or the operators need.
 class Chunks {
  public:
   Chunks(const base::Parameter& head, const LogProbOptions& options, const at::Tensor& hidden_TD,
          int64_t rows)
       : fused_(RowsAreFused(hidden_TD)),
-        // In fp16 the gradients of unlikely ids would be 0.
+        // Not in fp16, where the gradients of unlikely ids would underflow to 0.
         as_made_(fused_ && options.matmul_dtype != at::kHalf),
         projection_(head, ProjectionOf(options), hidden_TD),
         rows_(ChunkRows(rows, projection_.row_bytes(as_made_), projection_.chunk_bytes(as_made_))) {
   }
 
   HeadProjection& projection() { return projection_; }
-  int64_t rows() const { return rows_; }  // of each
+  int64_t rows() const { return rows_; }  // per chunk
   bool fused() const { return fused_; }
   at::Tensor Scores(const at::Tensor& hidden_RD) {
     return as_made_ ? projection_.ScoresAsMade(hidden_RD) : projection_.Scores(hidden_RD);
@@ -61,21 +61,21 @@ class Chunks {
   const int64_t rows_;
 };
 
-// What forward and backward share besides the tensors that the graph saves.
+// State that forward and backward share, in addition to the tensors that autograd saves.
 struct Call {
   const std::shared_ptr<base::Parameter> head;
   const LogProbOptions options;
   const Statistics wanted;
   const bool backward_follows;
-  TokenStatistics statistics;  // forward's second result
-  // Where all rows are one chunk, what backward need not make again: exp(z - peak) and its row
-  // sums, or, where total_N is undefined, the scores. Used up by the first backward; a further one
-  // (retain_graph) makes them.
+  TokenStatistics statistics;  // second result of the forward
+  // Saved where all rows are one chunk, so that the backward need not recompute it: exp(z - peak)
+  // and its row sums, or, where total_N is undefined, the scores. The first backward consumes it; a
+  // further one (retain_graph) recomputes it.
   at::Tensor kept_NV, total_N;
 };
 
-// The rows that have a target, and these. Found on the host: elsewhere their number would have to
-// be waited for.
+// The indices of rows that have a target, and their targets. Determined on the host: on a device
+// their number would require a synchronization.
 struct Targets {
   at::Tensor rows_N, targets_N;  // on the device of the hidden states
 
@@ -153,7 +153,7 @@ base::Tensors Backward(Call& call, const base::BackwardCall& backward) {
 
   Chunks chunks(*call.head, call.options, hidden_TD, rows);
   HeadProjection& projection = chunks.projection();
-  // Minus: the chunks' gradients are of -log p.
+  // Negative, since the chunks' gradients are those of -log p.
   at::Tensor factor_N = backward.gradients[0]
                             .to(projection.dtype())
                             .index_select(0, rows_N)

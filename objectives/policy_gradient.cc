@@ -98,14 +98,14 @@ void CheckBatch(const PolicyBatch& batch, int64_t documents) {
   CheckCounted(batch.counted, documents);
 }
 
-// fp64 [documents]: 1, or 0 of a masked answer.
+// fp64 [documents]: 1, or 0 for a masked answer.
 at::Tensor Counted(const std::vector<bool>& counted, int64_t documents, c10::Device device) {
   if (counted.empty())
     return at::ones({documents}, at::TensorOptions().dtype(at::kDouble).device(device));
   return base::ToDevice(std::vector<double>(counted.begin(), counted.end()), device);
 }
 
-// int64 [T_local]: whose tokens they are.
+// int64 [T_local]: the document of each token.
 at::Tensor DocumentOfTokens(const comm::Layout& layout, int rank, c10::Device device) {
   std::vector<int64_t> document_of;
   document_of.reserve(layout.local_tokens(rank));
@@ -114,7 +114,7 @@ at::Tensor DocumentOfTokens(const comm::Layout& layout, int rank, c10::Device de
   return base::ToDevice(document_of, device);
 }
 
-// Every column's sums over documents, by one all-reduce.
+// Sums of every column over documents, by one all-reduce.
 std::map<std::string, at::Tensor> SumsOf(const std::map<std::string, at::Tensor>& columns_T,
                                          const comm::Layout& layout,
                                          const std::shared_ptr<comm::Communicator>& group) {
@@ -127,7 +127,7 @@ std::map<std::string, at::Tensor> SumsOf(const std::map<std::string, at::Tensor>
   return sums;
 }
 
-// Of all ranks' values, none of which is negative; 0 where there are none.
+// The greatest of all ranks' values, which are not negative; 0 where there are none.
 at::Tensor GreatestOf(const at::Tensor& values_T, comm::Communicator& group) {
   at::Tensor most = at::cat({values_T, at::zeros({1}, values_T.options())}).amax(0, true);
   base::ThrowIfError(group.AllReduceMax(most));
@@ -238,7 +238,7 @@ Sums PolicyGradient::Loss(const PolicyBatch& batch, const comm::Layout& layout,
   Columns sums = SumsOf(columns_T, layout, group);
   const at::Tensor answer = sums["predicted"].detach().gt(0), tokens = sums["tokens"].detach(),
                    tokens_or_1 = tokens.clamp_min(1);
-  at::Tensor losses, low, high;  // low, high: an answer's own share
+  at::Tensor losses, low, high;  // low, high: shares within each answer
   if (by_sequence()) {
     const at::Tensor& log_ratio = sums["log_ratio"];
     const Clipped clipped =

@@ -1,52 +1,52 @@
 #ifndef MOONRING_OBJECTIVES_POLICY_GRADIENT_H_
 #define MOONRING_OBJECTIVES_POLICY_GRADIENT_H_
 
-// Learning from rewards: GRPO and its kin. Sequence level; the runtime divides by Count of the
-// whole step.
+// Reinforcement learning from rewards: GRPO and related losses. Sequence level; the runtime divides
+// by the sum of Count over the whole step.
 //
-// A document is a prompt and an answer. Its n tokens that count are those with a target, or none
-// where the whole answer is masked (it was cut short, say). With its advantage A and the token
-// log-probs p of the policy, q of the policy that sampled it (p itself, outside the graph, where it
-// is the same one) and r of a reference:
+// A document is a prompt and an answer. Its n counted tokens are those with a target, or none where
+// the whole answer is masked (for example, since it was cut short). With its advantage A and the
+// token log-probs p of the policy, q of the policy that sampled it (p itself, detached, where it is
+// the same policy) and r of a reference:
 //
 //   log s_t  = p_t - q_t                       importance_sampling_level token
 //   log s    = sum_t (p_t - q_t) / n           ... sequence: GSPO (arXiv 2507.18071)
-//   log s    = sum_t (p_t - q_t)               rloo (arXiv 2402.14740, clipped as TRL has it)
+//   log s    = sum_t (p_t - q_t)               rloo (arXiv 2402.14740, clipped as in TRL)
 //   l(s)     = -min(min(s, delta) A, clip(s, 1 - epsilon, 1 + epsilon_high) A)
 //   k_t      = exp(r_t - p_t) - (r_t - p_t) - 1
 //   L        = sum_t (h_t l(s_t) + beta k_t)
 //
-// The clip is PPO's, its upper bound DAPO's, and delta bounds what a negative advantage can do
-// (INTELLECT-2, arXiv 2505.07291). k is the KL estimate that is never negative. h is 1, or 1 for
-// the tokens of high entropy alone (arXiv 2506.01939; high_entropy.h has their threshold).
+// The clip is PPO's, its upper bound DAPO's, and delta bounds the effect of a negative advantage
+// (INTELLECT-2, arXiv 2505.07291). k is the KL estimate that is never negative. h is 1, or 1 only
+// for the tokens of high entropy (arXiv 2506.01939; high_entropy.h computes their threshold).
 //
 //   loss_type   sum over answers of   divided by the step's
 //   grpo        L / max(n, 1)         answers
-//   bnpo        L                     tokens that count
-//   dapo        L                     tokens that count
+//   bnpo        L                     counted tokens
+//   dapo        L                     counted tokens
 //   dr_grpo     L                     answers x max_completion_length
 //   rloo        l(s)                  answers
 //
 // Sources: GRPO arXiv 2402.03300, DAPO 2503.14476, Dr. GRPO 2503.20783. The formulas are those of
-// TRL 0.24 (GRPOTrainer, RLOOTrainer), the divisors the whole step's: in TRL bnpo divides each
-// micro-batch of each process by its own tokens, and a mean is taken of those. dapo's leaves out
-// masked answers, as TRL's does since PR 6439 (2026-07; 0.24 counted them); grpo and dr_grpo divide
-// by all answers, as TRL still does. rloo has its KL term in the rewards. A document without
-// targets is no answer (a prompt that others go on from): it counts nowhere.
+// TRL 0.24 (GRPOTrainer, RLOOTrainer), but the divisors are those of the whole step: in TRL bnpo
+// divides each micro-batch of each process by its own tokens and takes the mean of these. The
+// divisor of dapo omits masked answers, as TRL's does since PR 6439 (2026-07; 0.24 counted them);
+// grpo and dr_grpo divide by all answers, as TRL still does. The KL term of rloo is in its rewards.
+// A document without targets (a prompt that others continue) is not an answer and is not counted.
 //
 // Metrics, (sum, count) under TRL's names:
-//   kl, entropy           means over the tokens that count
-//   clip_ratio/low_mean   of s < 1 - epsilon with A < 0; high_mean: of s > 1 + epsilon_high with
-//                         A > 0; region_mean: of either. Over those tokens; over answers where s is
-//                         one number of each
+//   kl, entropy           means over the counted tokens
+//   clip_ratio/low_mean   share of s < 1 - epsilon with A < 0; high_mean: of s > 1 + epsilon_high
+//                         with A > 0; region_mean: of either. Over the counted tokens, or over
+//                         answers where s is one number per answer
 //   clip_ratio/low_min, clip_ratio/high_max
-//                         the least and the greatest over answers of an answer's own mean (in TRL
-//                         over the processes, of the mean of a micro-batch)
+//                         the least and the greatest of the answers' own means (in TRL over the
+//                         processes, of the mean of a micro-batch)
 //   sampling/logp_difference/mean, .../max
-//                         of |q - what the sampler said it was| over the tokens that count
+//                         of |q - the sampler's log-prob| over the counted tokens
 //
-// Cost: one all-reduce of 8 bytes a document and column (4 to 8 of these), forward alone. All in
-// fp64.
+// Cost: one all-reduce of 8 bytes per document and column (4 to 8 columns), in the forward only.
+// Everything is in fp64.
 
 #include <cstdint>
 #include <map>
@@ -72,8 +72,8 @@ struct PolicyLoss {
 
   const char* name;
   Divisor divisor;
-  bool mean_of_tokens;  // L is divided by the answer's own tokens
-  bool of_sequences;    // one ratio an answer, of sums of log-probs, and no other term
+  bool mean_of_tokens;  // L is divided by the answer's own counted tokens
+  bool of_sequences;    // one ratio per answer, from sums of log-probs, and no other term
 };
 
 absl::Span<const PolicyLoss> PolicyLosses();
@@ -82,40 +82,41 @@ struct PolicyGradientOptions {
   std::string loss_type = "dapo";
   double beta = 0.0;
   double epsilon = 0.2;
-  std::optional<double> epsilon_high;  // epsilon where absent
-  std::optional<double> delta;         // no bound where absent
+  std::optional<double> epsilon_high;  // default: epsilon
+  std::optional<double> delta;         // default: no bound
   std::string importance_sampling_level = "token";
-  int64_t max_completion_length = 0;  // needed by dr_grpo, and of no use to the others
+  int64_t max_completion_length = 0;  // required for dr_grpo, unused otherwise
 };
 
-// Of D documents, T_local tokens of this rank in the layout's order. What is [D] is the same on
-// every rank of the sp group. Numbers of tokens that do not count are not looked at.
+// A batch of D documents with T_local tokens on this rank, in the layout's order. Tensors of shape
+// [D] are the same on every rank of the sp group. Values at tokens that are not counted are
+// ignored.
 struct PolicyBatch {
   at::Tensor log_prob_T;      // p; any floating type, differentiable
   at::Tensor old_T;           // q; undefined: p
-  at::Tensor reference_T;     // r, where needs_reference()
-  at::Tensor targets_T;       // int64; kIgnore: not of an answer
+  at::Tensor reference_T;     // r, if needs_reference()
+  at::Tensor targets_T;       // int64; kIgnore: not part of an answer
   at::Tensor advantages;      // [D]
-  std::vector<bool> counted;  // [D]: false masks an answer; none: all count
+  std::vector<bool> counted;  // [D]: false masks an answer; empty: all count
   at::Tensor entropy_T;       // of the policy; undefined: no metric
   at::Tensor high_entropy_T;  // bool: h; undefined: 1
-  at::Tensor sampled_T;       // log-probs that the sampler gave; undefined: no metrics
+  at::Tensor sampled_T;       // the sampler's log-probs; undefined: no metrics
 };
 
 class PolicyGradient {
  public:
   // INVALID_ARGUMENT for an unknown loss_type or level (with the nearest name), numbers out of
-  // their range, dr_grpo without max_completion_length, and what rloo has no use for.
+  // range, dr_grpo without max_completion_length, and options that rloo does not use.
   static absl::StatusOr<std::unique_ptr<PolicyGradient>> Create(PolicyGradientOptions options);
 
   bool needs_reference() const { return options_.beta > 0.0; }
 
-  // What these documents add to the divisor: targets [D], how many each has (DocumentTargets);
-  // counted as in PolicyBatch. Nothing is communicated.
+  // The contribution of these documents to the divisor. targets [D]: the number of predictions of
+  // each (DocumentTargets); `counted` as in PolicyBatch. No communication.
   int64_t Count(const at::Tensor& targets, const std::vector<bool>& counted) const;
 
-  // The sum over the answers. Every rank of the group must call it, with the same of its inputs
-  // defined. No documents give 0. Throws on shapes.
+  // The sum over the answers; 0 without documents. Collective over the group; every rank must
+  // define the same inputs. Throws on wrong shapes.
   Sums Loss(const PolicyBatch& batch, const comm::Layout& layout,
             const std::shared_ptr<comm::Communicator>& group) const;
 
@@ -123,17 +124,17 @@ class PolicyGradient {
   PolicyGradient(PolicyGradientOptions options, const PolicyLoss* loss)
       : options_(std::move(options)), loss_(loss) {}
 
-  // Whether s is one number of each answer.
+  // Whether s is one number per answer.
   bool by_sequence() const {
     return loss_->of_sequences || options_.importance_sampling_level == "sequence";
   }
 
-  // [T_local] each, by name, 0 for tokens that do not count; their sums over documents are all that
-  // the loss is made of.
+  // Columns by name, [T_local] each, 0 for tokens that are not counted. The loss is computed from
+  // their sums over documents.
   using Columns = std::map<std::string, at::Tensor>;
   Columns ColumnsOf(const PolicyBatch& batch, const comm::Layout& layout, int rank) const;
 
-  // Of advantages of the same shape: l(s), and where s is clipped from below and above.
+  // For advantages of the same shape: l(s), and whether s is clipped from below and from above.
   struct Clipped {
     at::Tensor losses, low, high;
   };

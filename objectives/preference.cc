@@ -107,7 +107,7 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
   pairs.rejected_known = Half(predictions, 1).gt(0);
   if (!needs_reference()) return pairs;
   TORCH_CHECK(reference.defined(), "objectives.preference: ", loss_->name,
-              " needs the reference's log-probs, none came");
+              " needs the reference's log-probs, none were given");
   CheckDocuments("reference", reference, policy);
   const at::Tensor ratio = ours - as_used(reference.detach());
   pairs.chosen_ratio = Half(ratio, 0);
@@ -117,10 +117,10 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
 
 void Preference::Survey(const at::Tensor& policy, const at::Tensor& reference,
                         const at::Tensor& targets, int64_t group) {
-  at::AutoGradMode with_gradient(true);  // the survey itself runs without
+  at::AutoGradMode with_gradient(true);  // Survey is called without gradients, but needs them here
   const auto here = [](const at::Tensor& values) {
     return values.defined() ? values.detach().to(at::kCPU) : values;
-  };  // its means are read one by one
+  };  // the means are read one by one
   const Pairs all = PairsOf(here(policy), here(reference), here(targets));
   groups_ = StepGroups(all.chosen.size(0), group);
   shared_ = {};
@@ -183,7 +183,7 @@ PairLosses Preference::LossesOf(Pairs& pairs, const std::vector<int64_t>& places
     pairs.rejected_divergence = of_group(shared_.rejected_divergence);
   }
   PairLosses result = loss_->function(pairs, options_);
-  if (loss_->uses_divergence) {  // zero, with the gradient through the divergences
+  if (loss_->uses_divergence) {  // adds zero, with the gradient through the divergences
     result.losses =
         result.losses +
         of_group(shared_.chosen_slope) * (pairs.chosen_ratio - pairs.chosen_ratio.detach()) +
@@ -244,7 +244,7 @@ absl::Status Preference::LoadState(absl::string_view text) {
   const bool whole = state.is_object() && state.contains("mean_reward") &&
                      state["mean_reward"].is_number() && state.contains("groups") &&
                      state["groups"].is_number_unsigned() &&
-                     state["groups"].get<int64_t>() >= 0;  // negative: 2^63 or more
+                     state["groups"].get<int64_t>() >= 0;  // negative if the number is 2^63 or more
   if (!whole)
     return absl::InvalidArgumentError(absl::StrCat(
         "objectives.preference: a state wants mean_reward and groups, got '", text, "'"));

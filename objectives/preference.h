@@ -1,36 +1,37 @@
 #ifndef MOONRING_OBJECTIVES_PREFERENCE_H_
 #define MOONRING_OBJECTIVES_PREFERENCE_H_
 
-// DPO and its kin: a loss on preference pairs. Sequence level; the runtime divides by the step's
+// DPO and related losses on preference pairs. Sequence level; the runtime divides by the step's
 // pairs.
 //
 //   loss of a pair = (L + w B) / (1 + w) + ftx * nll
-//   L    one of PreferenceLosses
+//   L    one of PreferenceLosses (preference_losses.h defines c, c', r, r' and b)
 //   B    -log sigmoid(b (c - c') - m) - log sigmoid(m - b (r - r')): BCO (Jung et al. 2024, arXiv
 //        2404.04656), w = bco_weight
 //   nll  -c / predictions of the chosen answer
 //
-// Groups. Where a loss depends on more than its own pair, that is by one number a *group*: group k
-// of a step is its pairs [k G, (k+1) G) in the step's order. Survey sees the log-probs of the whole
-// step, before its first backward, so that the numbers are the same however the step is split over
+// Groups. Some losses depend on other pairs too, through one number per *group*: group k of a step
+// is its pairs [k G, (k+1) G) in the step's order. Survey gets the log-probs of the whole step
+// before its first backward, so that these numbers do not depend on how the step is split over
 // micro-batches and ranks:
-//   m       the mean over all groups so far, each of equal weight, of the group's mean reward; a
-//           group counts before its own loss. This is the objective's state, and belongs in
-//           checkpoints. No gradient flows through it.
+//   m       the mean over all groups so far, with equal weights, of the group's mean reward; a
+//           group is included before its own loss is computed. This is the objective's state, and
+//           belongs in checkpoints. No gradient flows through it.
 //   K, K'   for losses that use them: max(0, mean of c - c' over the group), and of r - r'. Their
-//           gradient is exact: with S the group's loss, of n pairs, a pair of it adds (dS/dK / n)
-//           (c - sg(c)), which is zero, where the mean is >= 0; likewise r.
-// On the first step c = c', and the mean is 0 but for roundings, whose sign then says whether the
-// gradient flows, as it does in TRL.
+//           gradient is exact: with S the loss of a group of n pairs, each pair's loss gets the
+//           additional term (dS/dK / n) (c - sg(c)) where the mean is >= 0 (sg: stop-gradient, so
+//           that the term is zero); likewise for r.
+// On the first step c = c', and the mean is 0 up to rounding; the sign of the rounding error then
+// decides whether the gradient flows, as it does in TRL.
 //
 // Metrics, (sum, count) under LLaMA-Factory's names: rewards/chosen and rewards/rejected (b (c -
 // c'), or b c without a reference), rewards/accuracies (chosen > rejected), rewards/margins,
-// logps/chosen, logps/rejected (means where the loss has means), logits/chosen, logits/rejected:
-// means over the answers' predictions and the vocabulary (LLaMA-Factory's and TRL's are also over
-// prompt and padding); orpo: sft_loss, odds_ratio_loss (without ftx).
+// logps/chosen, logps/rejected (means where the loss uses means), logits/chosen, logits/rejected:
+// means over the answers' predictions and the vocabulary (LLaMA-Factory and TRL also include prompt
+// and padding); orpo: sft_loss, odds_ratio_loss (without ftx).
 //
-// Cost: nothing beside a forward; where needs_survey(), one pass more without gradients over the
-// step. All in fp64.
+// Cost: nothing beyond a forward; where needs_survey(), one additional pass without gradients over
+// the step. Everything is in fp64.
 
 #include <cstdint>
 #include <memory>
@@ -49,21 +50,21 @@
 
 namespace moonring::objectives {
 
-// Of P pairs, as documents chosen, rejected, chosen, rejected, ...
+// A batch of P pairs, as documents chosen, rejected, chosen, rejected, ...
 struct PreferenceBatch {
   at::Tensor policy;       // [2P] sums of log-probs over each document; differentiable
-  at::Tensor reference;    // [2P]; undefined where the loss needs none
-  at::Tensor targets;      // [2P] predictions of each document
+  at::Tensor reference;    // [2P]; undefined where the loss does not use it
+  at::Tensor targets;      // [2P] number of predictions of each document
   at::Tensor mean_logits;  // [2P] sums over the predictions of the mean logit; undefined: no logits
                            // metrics
-  std::vector<int64_t> places;  // of the P pairs in the step; read only where there are groups
+  std::vector<int64_t> places;  // indices of the P pairs in the step; used only with groups
 };
 
 class Preference {
  public:
   // INVALID_ARGUMENT for an unknown loss (with the nearest name), beta <= 0, a negative weight,
   // label_smoothing for a loss without it or beyond its range, bco_weight for a loss without a
-  // reference, and any option that is not a number.
+  // reference, and any option that is not a finite number.
   static absl::StatusOr<std::unique_ptr<Preference>> Create(PreferenceOptions options);
 
   bool needs_reference() const { return loss_->needs_reference; }
@@ -74,16 +75,16 @@ class Preference {
   void Survey(const at::Tensor& policy, const at::Tensor& reference, const at::Tensor& targets,
               int64_t group);
 
-  // The sum over the pairs. An answer without predictions has log-prob 0 (orpo: odds of one); no
-  // pairs give 0. Throws where needs_survey() and a place lies outside what Survey saw.
+  // The sum over the pairs; 0 without pairs. An answer without predictions has log-prob 0 (orpo:
+  // odds of one). Throws where needs_survey() and an index is outside the step that Survey got.
   Sums Loss(const PreferenceBatch& batch) const;
 
-  // What a checkpoint keeps: JSON. Loading forgets the last survey.
+  // The state for checkpoints, as JSON. LoadState discards the last survey.
   std::string State() const;
   absl::Status LoadState(absl::string_view text);
 
  private:
-  // By group of the last survey; those that the loss has no use for are empty.
+  // Numbers per group of the last survey; empty where the loss does not use them.
   struct Shared {
     std::vector<double> baseline;                                // m
     std::vector<double> chosen_divergence, rejected_divergence;  // K, K'

@@ -1,17 +1,17 @@
 #ifndef MOONRING_OBJECTIVES_PREFERENCE_LOSSES_H_
 #define MOONRING_OBJECTIVES_PREFERENCE_LOSSES_H_
 
-// The table of losses on preference pairs. A new loss is one entry of it, in preference_losses.cc:
-// nothing else names any of them.
+// The table of losses on preference pairs. To add a loss, add one entry in preference_losses.cc; no
+// other code names them.
 //
-// In the entries' formulas, of one pair:
+// In the entries' formulas, for one pair:
 //   c, r      log-probs of the chosen and the rejected answer under the policy: sums over their
 //             tokens, or means where `mean_log_probs`
 //   c', r'    the same under the reference model
 //   d         (c - c') - (r - r')
 //   b, g, e   beta, simpo_gamma, label_smoothing
-//   K, K'     max(0, mean over the pair's group of c - c'), and of r - r': numbers that the loss
-//             depends on by every pair of the group
+//   K, K'     max(0, mean over the pair's group of c - c'), and of r - r': through these the loss
+//             depends on every pair of the group
 
 #include <string>
 #include <utility>
@@ -26,19 +26,19 @@ namespace moonring::objectives {
 struct PreferenceOptions {
   std::string loss = "sigmoid";
   double beta = 0.1;
-  double ftx = 0.0;              // times the nll per token of the chosen answer, added
-  double simpo_gamma = 0.5;      // the margin that SimPO wants
-  double label_smoothing = 0.0;  // the share of pairs whose order is taken to be wrong
-  double bco_weight = 0.0;       // of the BCO loss beside this one
+  double ftx = 0.0;              // weight of the chosen answer's nll per token, which is added
+  double simpo_gamma = 0.5;      // SimPO's target margin
+  double label_smoothing = 0.0;  // assumed share of pairs with the wrong order
+  double bco_weight = 0.0;       // weight of the BCO loss, in addition to this one
 };
 
-// What an entry's function sees: P pairs, fp64 [P] each.
+// The inputs of an entry's function: P pairs, fp64 [P] each.
 struct Pairs {
   at::Tensor chosen, rejected;              // c, r
   at::Tensor chosen_ratio, rejected_ratio;  // c - c', r - r'; undefined without a reference
   at::Tensor chosen_known, rejected_known;  // whether the answer has any prediction (bool)
   at::Tensor chosen_divergence,
-      rejected_divergence;  // K, K' of each pair's group; undefined but for losses that use them
+      rejected_divergence;  // K, K' of each pair's group; undefined for losses that do not use them
 };
 
 struct PairLosses {
@@ -52,8 +52,8 @@ struct PreferenceLoss {
   const char* source;
   bool needs_reference;
   bool mean_log_probs;
-  // Label smoothing is refused where this is 0; else it is at most this, and less where the formula
-  // divides by 1 - 2e.
+  // The maximum of label_smoothing; 0: not supported. With smoothing_below_most it must be less,
+  // since the formula divides by 1 - 2e.
   double most_smoothing;
   bool smoothing_below_most;
   bool uses_divergence;  // K and K'

@@ -13,10 +13,11 @@
 namespace moonring::objectives {
 namespace {
 
-// rows_ND fp64 -> v . row + b [N]; the head's gradient goes to its Parameters.
+// rows_ND fp64 -> v . row + b [N]; the head's gradient is added to its Parameters.
 at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<base::Parameter>& weight,
                   const std::shared_ptr<base::Parameter>& bias) {
-  // It requires a gradient where the head does: the node is there although the rows need none.
+  // Requires a gradient if the head is trainable, so that the node is recorded even if the rows
+  // need no gradient.
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable()))
     anchor.requires_grad_();
@@ -38,7 +39,7 @@ at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<base::Paramet
 }
 
 struct LastTokens {
-  std::vector<int64_t> rows, documents;  // of this rank
+  std::vector<int64_t> rows, documents;  // on this rank
 };
 
 LastTokens LastTokensOf(const comm::Layout& layout, int rank) {

@@ -2,8 +2,8 @@
 #define MOONRING_OBJECTIVES_STEP_GROUPS_H_
 
 // The groups of a step: group k is its examples [k G, (k+1) G) in the step's order; the last may be
-// short. What a loss takes from beside its own example (KTO's KL, BCO's baseline) is one number a
-// group, whatever ranks and micro-batches the examples lie in.
+// shorter. Where a loss depends on other examples (KTO's KL, BCO's baseline), it does so through
+// one number per group, independent of the ranks and micro-batches that the examples are in.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace moonring::objectives {
 
 class StepGroups {
  public:
-  StepGroups() = default;  // no step seen
+  StepGroups() = default;  // before any step
   // Throws where size < 1.
   StepGroups(int64_t examples, int64_t size);
 
@@ -23,8 +23,8 @@ class StepGroups {
   int64_t begin(int64_t group) const { return group * size_; }
   int64_t examples(int64_t group) const { return std::min(size_, examples_ - begin(group)); }
 
-  // Of each example, by its place in the step, the number of its group: numbers [count()] -> fp64
-  // [places], on `like`'s device. Throws on a place outside the step.
+  // The number of each example's group. numbers [count()] and the examples' indices in the step
+  // (`places`) -> fp64 [places], on `like`'s device. Throws on an index outside the step.
   at::Tensor Spread(const std::vector<double>& numbers, const std::vector<int64_t>& places,
                     const at::Tensor& like) const;
 

@@ -1,14 +1,16 @@
 #ifndef MOONRING_OBJECTIVES_SUMS_H_
 #define MOONRING_OBJECTIVES_SUMS_H_
 
-// What an objective returns for one micro-batch: sums, never means. Only the runtime divides, once.
+// The result of an objective for one micro-batch: sums, never means. Only the runtime divides,
+// once.
 //
-// An objective's level says of which kind all its sums are; sums of the two kinds are never added:
-//   token      made from this rank's tokens: sharded, the whole is the sum over dp x sp
-//   sequence   made after an all-reduce over sp with identity backward, so equal on each rank of an
-//              sp group: replicated, the whole is the sum over dp
-// The loss is back-propagated as it is, whatever its kind; gradients are summed over dp x sp. A
-// micro-batch with nothing in it gives zeros, and a loss that can be back-propagated.
+// An objective's level states of which kind all its sums are; sums of the two kinds are never
+// added:
+//   token      made from this rank's tokens: sharded, the total is the sum over dp x sp
+//   sequence   made after an all-reduce over sp with the identity as backward, so equal on each
+//              rank of an sp group: replicated, the total is the sum over dp
+// In both cases the loss is back-propagated unchanged; gradients are summed over dp x sp. An empty
+// micro-batch gives zeros, and a loss that can be back-propagated.
 
 #include <map>
 #include <string>
@@ -18,18 +20,18 @@
 
 namespace moonring::objectives {
 
-// What becomes of a metric's parts, of micro-batches and ranks.
+// How a metric is combined over micro-batches and ranks.
 enum class MetricKind {
-  kMean,  // a mean still to be taken: sums are added to sums and counts to counts
-  kMin,   // the least of those that are of anything: `sum` is one, `count` of how many
+  kMean,  // a mean that is computed later: sums and counts are added separately
+  kMin,   // the least value; `sum` is a value, `count` the number of values it was taken over
   kMax
 };
 
 struct Metric {
   double sum = 0.0;
-  double count = 0.0;  // of what the mean is over; or the weights, where it is a weighted one
-  // Where the numbers are still on a device, so that nobody has waited for them: fp64 [2], sum and
-  // count, which are NaN here then.
+  double count = 0.0;  // number of terms of the mean; or the sum of the weights of a weighted mean
+  // If the numbers are still on a device, to avoid a synchronization: fp64 [2], sum and count.
+  // `sum` and `count` are then NaN.
   at::Tensor unread;
   MetricKind kind = MetricKind::kMean;
 };
@@ -41,15 +43,15 @@ struct Sums {
   Metrics metrics;
 };
 
-// Metrics that are still tensors. Read together at the end, on the CPU; on a device they are left
-// there, for whoever reads a step's together.
+// Collects metrics that are still tensors. Fetch reads all of them at once on the CPU; on a device
+// they are left there (Metric::unread), so that a step's metrics can be read together.
 class MetricSums {
  public:
   void Add(std::string name, const at::Tensor& sum, const at::Tensor& count,
            MetricKind kind = MetricKind::kMean);  // scalars
-  // sum of weights * values, over the sum of the weights.
+  // Adds the sum of weights * values, with the sum of the weights as count.
   void AddMean(std::string name, const at::Tensor& values, const at::Tensor& weights);
-  // The least or greatest of the values that are `known` (bool); kMin or kMax.
+  // Adds the least or greatest of the values for which `known` (bool) is true; kMin or kMax.
   void AddExtreme(std::string name, MetricKind kind, const at::Tensor& values,
                   const at::Tensor& known);
   Metrics Fetch() const;

@@ -10,7 +10,7 @@
 namespace moonring::objectives {
 namespace {
 
-// Against logits that are made beside the policy's.
+// Computes the divergence from logits that are computed together with the policy's.
 class HeadPass : public RowPass {
  public:
   HeadPass(const ReferenceHead& reference, const Divergence& divergence, const at::Tensor& rows_N)

@@ -1,12 +1,12 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_ENTROPY_H_
 
-// How open each next token is: the entropy of the distribution over the whole vocabulary, in nats.
+// The entropy of each next-token distribution over the whole vocabulary, in nats.
 //
 //   p_t = softmax(z_t / temperature)        H_t = -sum_v p_tv log p_tv
 //   dH/dz_v = -p_v (log p_v + H) / temperature
 //
-// A bonus on it keeps a policy from settling (reinforcement learning), its mean is a metric.
+// Used as a bonus that keeps a policy exploring (reinforcement learning); its mean is a metric.
 
 #include <memory>
 
@@ -17,7 +17,7 @@
 
 namespace moonring::objectives {
 
-// [T], as LossOfRows (row_loss.h) gives and refuses. temperature: more than 0.
+// [T], with the conventions and errors of LossOfRows (row_loss.h). temperature > 0.
 at::Tensor TokenEntropy(const at::Tensor& hidden_TD,
                         const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, double temperature = 1.0,

@@ -13,7 +13,7 @@
 namespace moonring::objectives {
 namespace {
 
-constexpr int64_t kRowsOnGpu = 4096;  // of a chunk
+constexpr int64_t kRowsOnGpu = 4096;  // rows of a chunk
 
 }  // namespace
 
@@ -132,9 +132,9 @@ at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
 
 at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
                                      int64_t rows) const {
-  constexpr int64_t kNumbers = 8;  // at least 16 bytes of them
+  constexpr int64_t kNumbers = 8;  // at least 16 bytes
   if (!buffer_RV.defined() || buffer_RV.size(0) < rows) {
-    // On a GPU rows aligned to 16 bytes are read and written faster.
+    // On a GPU rows that are aligned to 16 bytes are read and written faster.
     const int64_t width =
         weight_VD_.is_cpu() ? vocabulary() : (vocabulary() + kNumbers - 1) / kNumbers * kNumbers;
     buffer_RV =
@@ -153,12 +153,13 @@ HeadGradients::HeadGradients(HeadProjection& projection, base::Parameter& head,
       factor_N_(std::move(factor_N)) {
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   if (hidden_wanted) hidden_TD_ = at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous);
-  // A CPU's products that nothing rounds are added when they are whole: block_runner.h says why.
+  // On a CPU, products without rounding are added after they are complete (reason: block_runner.h).
   if (projection.rounded() || !hidden_TD.is_cpu()) head_VD_ = head.GradientToAddTo();
   into_parameter_ = head_VD_.defined();
   if (head.trainable() && !into_parameter_) {
     head_VD_ = at::empty(head.shape(), like);
-    // The first chunk writes its rows; nothing does where there is none, nor those of ids left out.
+    // The first chunk writes its rows. Rows that no chunk writes are zeroed: all of them without a
+    // chunk, and those of ids that are not used.
     const int64_t written = rows_N_.size(0) == 0 ? 0 : projection.vocabulary();
     head_VD_.narrow(0, written, head_VD_.size(0) - written).zero_();
   }

@@ -1,23 +1,23 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_HEAD_PROJECTION_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_HEAD_PROJECTION_H_
 
-// From hidden states to logits and back, a chunk of rows at a time: what everything that looks at
-// the whole vocabulary (log_prob.h, row_loss.h) is made from.
+// Logits from hidden states, and the backward of this, a chunk of rows at a time: the basis of all
+// functions of the whole vocabulary (log_prob.h, row_loss.h).
 //
 //   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
 //
-// W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient,
-// and the bias's, go to their Parameters, not into a graph. The matmuls, all three of them, run in
-// matmul_dtype (logits of a bf16 matmul are rounded to bf16, as under autocast, and so are G and f
-// h before they are multiplied); scores, and the sum over tokens in W's gradient, are fp32, or fp64
-// where the matmul is. Who reads bf16 may have scores as the matmul left them, and give
-// G so.
+// W is the head [V, D] (lm_head, or the embedding where tied), leased from a Parameter. Its
+// gradient, and the bias's, are added to their Parameters, not returned to autograd. All three
+// matmuls run in matmul_dtype: logits of a bf16 matmul are rounded to bf16, as under autocast, and
+// so are G and f h before they are multiplied. Scores, and the sum over tokens in W's gradient, are
+// in fp32, or in fp64 for an fp64 matmul. Callers that can process bf16 may read scores as the
+// matmul left them, and pass G in bf16.
 //
-// With G = dL/ds [rows, V] and f_t what multiplies it,
+// With G = dL/ds [rows, V] and a factor f_t per row,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
-// so that scale and incoming gradient (f) touch [rows, D] and never [rows, V]. But in fp16 f G is
-// what is rounded: so a loss scale, which is in f, keeps small numbers of G from being 0, and large
-// ones of f h from being infinite.
+// so that scale and the incoming gradient (both in f) multiply [rows, D] and never [rows, V]. In
+// fp16, however, f G is rounded instead: a loss scale, which is in f, then keeps small numbers of G
+// from becoming 0, and large ones of f h from becoming infinite.
 
 #include <cstdint>
 #include <memory>
@@ -33,77 +33,80 @@ struct HeadOptions {
   double scale = 1.0;
   double softcap = 0.0;                     // 0: none
   std::shared_ptr<base::Parameter> bias_V;  // null: none
-  kernels::ProductChoice products = {};     // what makes the products with W
+  kernels::ProductChoice products = {};        // which implementation computes the products with W
 };
 
 struct ProjectionOptions {
   HeadOptions head;
   at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
-  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time ...
-  int64_t chunk_rows = 0;  // ... but of so many rows at least; 0: by device, one on a CPU, 4096 on
-                           // a GPU, where the products of fewer wait for W's and its gradient's
-                           // bytes
-  int64_t vocabulary = 0;  // the ids 0 .. vocabulary - 1 alone, as if there were no more; 0: all
+  int64_t chunk_bytes = int64_t{64} << 20;   // of logits at a time ...
+  int64_t chunk_rows = 0;  // ... but at least this many rows; 0: by device, one on a CPU, 4096 on a
+                           // GPU, where products of fewer rows are bound by reading W and its
+                           // gradient
+  int64_t vocabulary = 0;  // use only the ids 0 .. vocabulary - 1; 0: all
 };
 
-// Throws (TORCH_CHECK_VALUE), naming `caller`, where shapes or options do not fit.
+// Throws (TORCH_CHECK_VALUE), naming `caller`, where shapes or options are not valid.
 void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const base::Parameter& head,
                      const ProjectionOptions& options);
 
-// What makes autograd record a loss of a head. It requires a gradient where the head or its bias
-// learns: the node is there although the hidden states need none.
+// Makes autograd record a node for a loss of a head. The anchor requires a gradient where the head
+// or its bias is trainable, so that the node is recorded even if the hidden states need no
+// gradient.
 struct HeadRecording {
-  at::Tensor anchor;      // beside the hidden states an input of the node
-  bool backward_follows;  // whether anything of it is differentiated
+  at::Tensor anchor;      // an input of the node, in addition to the hidden states
+  bool backward_follows;  // whether anything of the node is differentiated
 };
 HeadRecording RecordHead(const at::Tensor& hidden_TD, const base::Parameter& head,
                          const HeadOptions& options);
 
-// Rows of a chunk where each takes row_bytes: chunks of equal size, but for the last, since a short
-// one would take another path through the matmul, hence other roundings; of whole blocks of rows
-// (kernels/products/onednn_products.h) at most, where they hold one.
+// The number of rows of a chunk where each row takes row_bytes. Chunks have equal sizes except the
+// last, since a much shorter one would take another path through the matmul and be rounded
+// differently. Where they are large enough, they are whole blocks of rows
+// (kernels/products/onednn_products.h).
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 
-// Rows [begin, begin + count) of rows_N, out of source_TD; a view where rows_N is all of them.
+// The rows rows_N[begin .. begin + count) of source_TD; a view where rows_N is all of them.
 at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
                       int64_t count);
 
-// One call's view of the head: the leased weight, and the two buffers that every chunk reuses.
+// The head in one call: the leased weight, and the two buffers that every chunk reuses.
 class HeadProjection {
  public:
-  // Leases: with a weight that lies elsewhere a call of all ranks that share it.
+  // Leases the weight. If it is sharded, this is a collective call of all ranks that share it.
   HeadProjection(const base::Parameter& head, const ProjectionOptions& options,
                  const at::Tensor& hidden);
 
-  // Of a row's scores and of what the matmul leaves beside them; `as_made`: of ScoresAsMade's.
+  // Bytes of a row's scores and of the matmul's result; `as_made`: for ScoresAsMade.
   int64_t row_bytes(bool as_made = false) const;
-  // Of a chunk, by the options: for ChunkRows, with the bytes of all that a row takes.
+  // Bytes of a chunk according to the options, for ChunkRows; row_bytes there must include
+  // everything that a row needs.
   int64_t chunk_bytes(bool as_made = false) const;
   int64_t vocabulary() const { return weight_VD_.size(0); }
   at::ScalarType dtype() const { return dtype_; }  // of scores: fp32 or fp64
   double scale() const { return scale_; }
   double softcap() const { return softcap_; }
-  // Whether f G, and not G, is what the products with W and with h are made of.
+  // Whether f G, and not G, is the factor of the products with W and with h.
   bool factor_in_gradient() const { return matmul_dtype_ == at::kHalf; }
   // Whether G is rounded before it is multiplied.
   bool rounded() const { return matmul_dtype_ != dtype_; }
   const kernels::ProductChoice& products() const { return products_; }
 
-  // s of some rows, before the softcap, in a buffer that the next call writes again. The first call
-  // has the most rows.
+  // s of some rows, before the softcap, in a buffer that the next call overwrites. The first call
+  // must have the most rows.
   at::Tensor Scores(const at::Tensor& hidden_RD);
 
-  // The same numbers in matmul_dtype, as the matmul left them, for who reads that dtype; Scores'
-  // where a bias is added to them.
+  // The same numbers in matmul_dtype, as the matmul left them, for callers that can process this
+  // dtype. Where a bias is added to them, those of Scores.
   at::Tensor ScoresAsMade(const at::Tensor& hidden_RD);
 
-  // G, in either dtype of scores, in that of the matmuls: itself, or in a buffer that Scores and
-  // this write again.
+  // Converts G, in either dtype of scores, to the dtype of the matmuls. Returns G itself, or a
+  // buffer that the next call of Scores or ForProducts overwrites.
   at::Tensor ForProducts(const at::Tensor& gradient_RV);
-  // The same of f G.
+  // The same for f G.
   at::Tensor ForProducts(const at::Tensor& gradient_RV, const at::Tensor& factor_R);
 
-  // G, out of ForProducts, times W.
+  // G, as returned by ForProducts, times W.
   at::Tensor TimesWeight(const at::Tensor& gradient_RV) const;
 
  private:
@@ -117,28 +120,28 @@ class HeadProjection {
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
 };
 
-// What a backward adds up over chunks: the gradients of hidden states, head and bias.
+// The sums of a backward over chunks: the gradients of hidden states, head and bias.
 class HeadGradients {
  public:
-  // factor_N: f above, of the rows rows_N of hidden_TD.
+  // factor_N: f above, for the rows rows_N of hidden_TD.
   HeadGradients(HeadProjection& projection, base::Parameter& head,
                 std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
                 bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
 
-  // Of the rows from `begin` on: their hidden states and G, in either dtype of scores.
+  // Adds a chunk of rows from `begin` on: their hidden states and G, in either dtype of scores.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
-  // Gives head and bias theirs; returns that of the hidden states, undefined where it is not
-  // wanted.
+  // Adds the gradients of head and bias to their Parameters; returns that of the hidden states,
+  // undefined where it is not needed.
   at::Tensor Finish();
 
  private:
   HeadProjection& projection_;
   base::Parameter& head_;
-  std::shared_ptr<base::Parameter> bias_;  // null: none, or none that learns
+  std::shared_ptr<base::Parameter> bias_;  // null: no bias, or a frozen one
   at::Tensor rows_N_, factor_N_;
-  at::Tensor hidden_TD_, head_VD_, bias_V_;  // gradients; undefined where not wanted
-  bool into_parameter_ = false;              // head_VD_ is the Parameter's own
+  at::Tensor hidden_TD_, head_VD_, bias_V_;  // gradients; undefined where not needed
+  bool into_parameter_ = false;              // head_VD_ is the Parameter's gradient itself
 };
 
 }  // namespace moonring::objectives

@@ -1,8 +1,8 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_ROW_BLOCKS_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_ROW_BLOCKS_H_
 
-// Logits a few rows at a time: a row is walked several times, so a block of rows that fits a core's
-// cache is done with before the next one.
+// Processes logits a few rows at a time. A row is read several times, so a block of rows that fits
+// a core's cache is finished before the next one.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace moonring::objectives {
 
-// Of one block; what operators make of it beside it is as large.
+// Size of one block; intermediate results of operators on it have the same size.
 inline constexpr int64_t kBlockBytes = 256 << 10;
 
-// Calls fn(begin, end) over blocks of rows, in parallel on the CPU, in one block elsewhere. fn
-// records no gradients, and its tensors are of the caller's memory part.
+// Calls fn(begin, end) over blocks of rows, in parallel on the CPU, in one block elsewhere. fn runs
+// without gradients, and its tensors are counted in the caller's memory part.
 template <class F>
 void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   const int64_t rows = rows_RV.size(0);
@@ -29,7 +29,7 @@ void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   const base::MemoryPart part = base::CurrentMemoryPart();
   at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
     const base::MemoryScope memory(part);
-    at::NoGradGuard no_grad;  // grad mode is a thread's own
+    at::NoGradGuard no_grad;  // grad mode is thread-local
     for (int64_t i = first; i < last; ++i) fn(i * block, std::min(rows, (i + 1) * block));
   });
 }

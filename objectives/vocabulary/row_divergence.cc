@@ -14,7 +14,7 @@ RowDivergence ForwardDivergence(at::Tensor log_p_RM, at::Tensor log_q_RM, bool d
   return result;
 }
 
-// weight * p * (ratio - sum of p ratio), into ratio.
+// weight * p * (ratio - sum of p ratio), written to ratio.
 at::Tensor Centred(const at::Tensor& p_RM, at::Tensor ratio_RM, const at::Tensor& mean_R,
                    double weight) {
   ratio_RM.sub_(mean_R.unsqueeze(1)).mul_(p_RM);
@@ -34,7 +34,7 @@ RowDivergence Js(double beta, at::Tensor log_p_RM, at::Tensor log_q_RM, bool dif
       at::logaddexp(log_q_RM + std::log(beta), log_p_RM + std::log1p(-beta));
   const at::Tensor q_RM = log_q_RM.exp();
   const at::Tensor of_q_R = log_q_RM.sub_(log_m_RM).mul_(q_RM).sum(1);
-  const at::Tensor p_RM = at::exp_out(log_q_RM, log_p_RM);  // in a buffer that is done with
+  const at::Tensor p_RM = at::exp_out(log_q_RM, log_p_RM);  // reuses a buffer
   at::Tensor ratio_RM = log_p_RM.sub_(log_m_RM);
   const at::Tensor of_p_R = (p_RM * ratio_RM).sum(1);
   RowDivergence result{.value_R = of_q_R * beta + of_p_R * (1.0 - beta)};

@@ -15,14 +15,14 @@
 namespace moonring::objectives {
 namespace {
 
-// What forward and backward share besides the tensors that the graph saves.
+// State that forward and backward share, in addition to the tensors that autograd saves.
 struct Call {
   const RowLoss loss;
   const std::shared_ptr<base::Parameter> head;
   const ProjectionOptions options;
   const bool backward_follows;
-  // dL/ds of all rows, where they are one chunk. Used up by the first backward; a further one
-  // (retain_graph) makes it again.
+  // dL/ds of all rows, where they are one chunk. The first backward consumes it; a further one
+  // (retain_graph) recomputes it.
   at::Tensor kept_NV;
 };
 
@@ -36,7 +36,8 @@ int64_t RowsOfChunk(const Call& call, const RowPass& pass, const HeadProjection&
   return ChunkRows(rows, row_bytes, projection.chunk_bytes());
 }
 
-// A chunk's scores s -> their numbers; where `differentiate`, the numbers' gradient in s, in place.
+// A chunk's scores s -> one number per row; with `differentiate`, the numbers' gradient with
+// respect to s, in place.
 void Evaluate(const RowPass& pass, at::Tensor scores_RV, double softcap, bool differentiate,
               at::Tensor values_R) {
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {

@@ -14,9 +14,9 @@ namespace moonring::objectives {
 namespace {
 
 constexpr int64_t kTopLogits = 20;
-constexpr int64_t kEntropyNumbers = int64_t{8} << 20;  // logits at a time, where a kernel made them
+constexpr int64_t kEntropyNumbers = int64_t{8} << 20;  // logits at a time, after a kernel
 
-// The softcap keeps the order of scores, so the top ones are found before it.
+// The softcap preserves the order of scores, so the top ones are determined before it.
 at::Tensor TopEntropy(const at::Tensor& scores_RV, double softcap) {
   at::Tensor top_RK =
       std::get<0>(scores_RV.topk(std::min(kTopLogits, scores_RV.size(1)), 1, /*largest=*/true,
@@ -27,7 +27,7 @@ at::Tensor TopEntropy(const at::Tensor& scores_RV, double softcap) {
   return (log_p.exp() * log_p).sum(1).neg();
 }
 
-// Of whole rows, of which the kernel has left the scores, a few at a time.
+// Entropies of whole rows whose scores the kernel left unchanged, a few rows at a time.
 void EntropyOfRows(const at::Tensor& scores_RV, double softcap, const at::Tensor& logsumexp_R,
                    at::Tensor entropy_R) {
   const int64_t rows = scores_RV.size(0);
@@ -58,7 +58,7 @@ void ReduceComposed(at::Tensor scores_RV, double softcap, const at::Tensor& ids_
     z.sub_(peak);
     const at::Tensor below_peak = sums.entropy_R.defined() ? z.clone() : at::Tensor();
     const at::Tensor total = z.exp_().sum(1);
-    if (below_peak.defined()) {  // of two terms that are not negative
+    if (below_peak.defined()) {  // a sum of two nonnegative terms
       const at::Tensor mean = at::mul(below_peak, z).sum(1).div_(total);
       sums.entropy_R.slice(0, begin, end).copy_(total.log().sub_(mean));
     }

@@ -1,9 +1,10 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_TARGET_ROWS_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_TARGET_ROWS_H_
 
-// From a chunk's scores s [R, V] to what the loss of tokens wants of each row, and to the scores'
-// gradient (log_prob.h has the equations). In composed operators a few rows at a time, in place;
-// or, on a GPU that has the kernel (kernels), in one pass each way, for scores in bf16 too.
+// Computes from a chunk's scores s [R, V] what the loss of tokens needs for each row, and the
+// scores' gradient (equations: log_prob.h). Either with LibTorch's operators, a few rows at a time
+// and in place; or, on a GPU with the kernel (kernels), in one pass each way, also for scores
+// in bf16.
 
 #include <cstdint>
 
@@ -12,23 +13,24 @@
 namespace moonring::objectives {
 
 struct RowSums {
-  at::Tensor picked_RK;  // z at the ids asked for
+  at::Tensor picked_RK;  // z at the requested ids
   at::Tensor logsumexp_R;
-  at::Tensor total_R;  // sum of exp(z - peak); the kernel leaves it
-  at::Tensor mean_R, greedy_R, top_entropy_R, entropy_R;  // undefined where nobody asks
+  at::Tensor total_R;  // sum of exp(z - peak); not computed by the kernel
+  at::Tensor mean_R, greedy_R, top_entropy_R, entropy_R;  // undefined if not requested
 };
 
-// Of `count` rows from `begin` on.
+// A view of `count` rows from `begin` on.
 RowSums Rows(const RowSums& sums, int64_t begin, int64_t count);
 
-// Whether rows on the device of `tensor`, with one id asked for of each, go through the kernel.
+// Whether the kernel is used for rows on the device of `tensor`, with one requested id per row.
 bool RowsAreFused(const at::Tensor& tensor);
 
-// From s: what RowSums names, of z. Leaves exp(z - peak) in place of s; the kernel leaves s.
+// Computes the members of `sums` for z from s. Overwrites s with exp(z - peak); the kernel leaves s
+// unchanged.
 void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
                 const RowSums& sums);
 
-// exp(z - peak), as ReduceRows left it, -> d(-log p)/ds where there is no softcap.
+// exp(z - peak), as ReduceRows left it, -> d(-log p)/ds in place, for no softcap.
 void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,
                   const at::Tensor& total_R);
 

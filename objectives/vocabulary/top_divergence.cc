@@ -11,14 +11,14 @@
 namespace moonring::objectives {
 namespace {
 
-// exp of it is 0, and 0 times it is 0.
+// A log-prob for zero mass: exp of it is 0, and 0 times it is 0.
 constexpr double kNoMass = -1e30;
-// What log-probs in bf16 may sum to beyond 1.
+// The greatest accepted sum of probabilities; log-probs in bf16 may sum to more than 1.
 constexpr double kMostSum = 1.01;
 
 class TopPass : public RowPass {
  public:
-  // log_q_NM: normalised; M = K, or K + 1 with the rest last.
+  // log_q_NM: normalized; M = K, or K + 1 with the rest last.
   TopPass(const Divergence& divergence, at::Tensor ids_NK, at::Tensor log_q_NM)
       : divergence_(divergence),
         ids_NK_(std::move(ids_NK)),
@@ -31,7 +31,7 @@ class TopPass : public RowPass {
     const int64_t rows = z_RV.size(0);
     const at::Tensor ids_RK = ids_NK_.narrow(0, begin_ + begin, rows);
     at::Tensor a_RM = z_RV.div_(divergence_.temperature).gather(1, ids_RK);
-    at::Tensor total_R1;  // sum of what z_RV then holds: exp of the rest over its greatest
+    at::Tensor total_R1;  // sum of z_RV as it is then: exp of the rest, relative to its maximum
     if (rest_) {
       z_RV.scatter_(1, ids_RK, -std::numeric_limits<double>::infinity());
       const at::Tensor peak_R1 = z_RV.amax(1, /*keepdim=*/true);
@@ -81,7 +81,7 @@ void CheckShapes(const ReferenceTop& reference, DivergenceKind kind, int64_t row
       "zero");
 }
 
-// What shapes do not tell, of the rows with a target.
+// Checks values (not shapes) of the rows with a target.
 void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest rest,
                   DivergenceKind kind, int64_t vocabulary) {
   if (ids_NK.size(0) == 0) return;
@@ -91,7 +91,7 @@ void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest
                     ", the vocabulary has ", vocabulary, " ids");
   const at::Tensor sorted = std::get<0>(ids_NK.sort(1));
   TORCH_CHECK_VALUE(!sorted.diff(1, 1).eq(0).any().item<bool>(), kDivergenceName,
-                    ": an id of the reference is there twice in a row");
+                    ": an id of the reference occurs twice in one row");
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   TORCH_CHECK_VALUE(log_probs_NK.lt(kInfinite).all().item<bool>(), kDivergenceName,
                     ": a log-prob of the reference is NaN or infinite");
@@ -107,7 +107,7 @@ void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest
                     "whole vocabulary");
 }
 
-// Log-probs of the outcomes, normalised, in fp64.
+// Normalized log-probs of the outcomes, in fp64.
 at::Tensor Outcomes(const at::Tensor& log_probs_NK, Rest rest, bool stored_in_fp64) {
   const at::Tensor top_NK = at::log_softmax(log_probs_NK, 1);
   const auto none = [&] { return at::full({log_probs_NK.size(0), 1}, kNoMass, top_NK.options()); };

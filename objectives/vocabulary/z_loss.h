@@ -1,8 +1,8 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_Z_LOSS_H_
 
-// How far logits have drifted from being log-probs (PaLM: Chowdhery et al. 2022, arXiv 2204.02311,
-// section 5, who add 1e-4 of it to the loss):
+// z-loss: penalizes the drift of logits away from being log-probs (PaLM: Chowdhery et al. 2022,
+// arXiv 2204.02311, section 5, which adds 1e-4 of it to the loss):
 //
 //   Z_t = logsumexp(z_t)^2        dZ/dz_v = 2 logsumexp(z_t) softmax(z_t)_v
 
@@ -15,7 +15,7 @@
 
 namespace moonring::objectives {
 
-// [T], as LossOfRows (row_loss.h) gives and refuses.
+// [T], with the conventions and errors of LossOfRows (row_loss.h).
 at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<base::Parameter>& head_VD,
                       const at::Tensor& targets_T, const ProjectionOptions& options = {});
 

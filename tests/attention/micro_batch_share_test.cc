@@ -114,7 +114,7 @@ TEST(MicroBatchShareTest, ParentsMakeTheMask) {
       EXPECT_THAT(LayoutOf(*attention, *mesh, stream, masks, shifted).status(),
                   StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
     };
-    refused({mask}, false, "shared prefixes make the mask");
+    refused({mask}, false, "shared prefixes take no masks");
     refused({}, true, "shifted attention takes no shared prefixes");
   });
 }

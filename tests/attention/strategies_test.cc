@@ -239,7 +239,7 @@ TEST(StrategiesTest, BadOptionsAreStatuses) {
     EXPECT_THAT(CreateAttention({{.name = "dense"}, world->communicator()}),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the group has 2")));
     EXPECT_THAT(CreateAttention({{.name = "auto"}, world->communicator()}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was not told them")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("which were not given")));
     for (const std::string& name : kNamesOfAll) {
       const auto attention = *CreateAttention({{.name = name}, world->communicator()});
       EXPECT_EQ(attention->name(), name);

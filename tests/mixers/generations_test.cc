@@ -210,7 +210,7 @@ TEST(GenerationsOfTest, NoStateIsKeptInsideADocument) {
   LocalMixing local(problem.of.lengths, problem.parents);
   EXPECT_THAT([&] { RunMixing(local, problem.of, stream, at::kDouble); },
               ThrowsMessage<c10::Error>(HasSubstr(
-                  "document 1 goes on from token 40 of its parent, document 0, wanted its end")));
+                  "document 1 continues from token 40 of its parent, document 0, wanted its end")));
 }
 
 }  // namespace

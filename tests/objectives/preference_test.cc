@@ -407,7 +407,7 @@ TEST(PreferenceTest, BatchesAreChecked) {
       [&] {
         dpo->Loss({four, {}, four, {}, {0, 1}});
       },
-      "sigmoid needs the reference's log-probs, none came");
+      "sigmoid needs the reference's log-probs, none were given");
   ExpectThrows(
       [&] {
         dpo->Loss({four.narrow(0, 0, 3), four, four, {}, {}});

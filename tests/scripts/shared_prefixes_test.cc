@@ -262,7 +262,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
       labels = { { -100, -100, -100 }, { 7, 8 } },
       parents = { [2] = { document = 1, length = 2 } } }
     local ids, positions, _, plan = attention:cut(inside)
-    refused("document 1 goes on from token 2 of its parent, document 0, wanted its end",
+    refused("document 1 continues from token 2 of its parent, document 0, wanted its end",
       model.forward, model, ids, positions, plan)
     print "all refused"
   )lua");

@@ -250,7 +250,7 @@ TEST(TopDivergenceTest, WrongCalls) {
           "log_probs of shape [37, 3] of Double, wanted floating [37, 4] as the ids");
   refused({ids + 20, log_probs}, "an id of the reference is ");
   refused({ids - 29, log_probs}, "an id of the reference is -");
-  refused({at::zeros_like(ids), log_probs}, "an id of the reference is there twice in a row");
+  refused({at::zeros_like(ids), log_probs}, "an id of the reference occurs twice in one row");
   refused({ids, log_probs * NAN}, "a log-prob of the reference is NaN or infinite");
   refused({ids, log_probs - kInfinite}, "all log-probs of a row of the reference are -inf");
   refused({ids, log_probs + 3.0}, "wanted 1 at most: with the rest in a bucket they must be");
