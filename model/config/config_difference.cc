@@ -24,7 +24,7 @@ class Comparison {
   void Choice(absl::string_view what, T is, T other) {
     Number(what, static_cast<double>(is), static_cast<double>(other));
   }
-  // Of things without a number that says more.
+  // For values without a readable number.
   template <typename T>
   void Kind(absl::string_view what, T is, T other) {
     if (first_.empty() && is != other) first_ = absl::StrCat(what, " is another one");
