@@ -63,7 +63,8 @@ std::vector<std::string> TakeChangedFiles() {
     struct stat now {};
     if (file == nullptr) continue;
     if (stat(file->path().c_str(), &now) != 0) {
-      if (errno != ENOENT && errno != ENOTDIR) continue;  // a disk that does not answer now
+      // A disk that does not respond at the moment.
+      if (errno != ENOENT && errno != ENOTDIR) continue;
       now = {};
     }
     if (SameContents(file->seen_, now)) continue;

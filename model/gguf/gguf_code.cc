@@ -14,7 +14,7 @@ namespace moonring::model {
 namespace {
 
 constexpr int64_t kUnpackedAThread = 1 << 15;
-constexpr int64_t kElementsAtATime = 4096;  // in the first-level cache
+constexpr int64_t kElementsAtATime = 4096;  // fits in the first-level cache
 
 void UnpackOnCpu(const GgufType& type, const at::Tensor& blocks, const at::Tensor& out) {
   const char* in = reinterpret_cast<const char*>(blocks.const_data_ptr<uint8_t>());

@@ -31,11 +31,11 @@ void PutString(std::string& bytes, absl::string_view text) {
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The number farthest from 0, or one that is not finite.
+// The number farthest from 0, or a non-finite one if there is any.
 float Extreme(const at::Tensor& numbers) {
   const auto [least, most] = at::aminmax(numbers);
   const float low = least.item<float>(), high = most.item<float>();
-  return std::fabs(low) > high ? low : high;  // both are NaN where one number is
+  return std::fabs(low) > high ? low : high;  // both are NaN if any number is
 }
 
 absl::Status CheckNumbers(const GgufTensorToWrite& tensor, const at::Tensor& numbers) {
