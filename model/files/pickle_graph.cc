@@ -84,92 +84,50 @@ class PickleMachine {
 };
 
 // One opcode per line; clang-format would break the lines.
+// clang-format off
 absl::Status PickleMachine::Step(uint8_t opcode) {
   switch (opcode) {
-    case 0x80:
-      return Skip(1);  // PROTO
-    case 0x95:
-      return Skip(8);  // FRAME
-    case '(':
-      marks_.push_back(stack_.size());
-      return absl::OkStatus();
-    case '0':
-      return Pop().status();
-    case '1':
-      return PopToMark().status();
-    case 'N':
-      return Push(Kind::kNone);
-    case 0x88:
-      return Push(Kind::kBool, 1);  // NEWTRUE
-    case 0x89:
-      return Push(Kind::kBool, 0);  // NEWFALSE
-    case 'K':
-      return PushUnsigned(1);  // BININT1
-    case 'M':
-      return PushUnsigned(2);  // BININT2
-    case 'J':
-      return PushSigned(Take(4));  // BININT
-    case 0x8a:
-      return PushSigned(TakeCounted(1));  // LONG1
-    case 'G':
-      return PushFloat();  // BINFLOAT
-    case 0x8c:
-      return PushText(1);  // SHORT_BINUNICODE
-    case 'X':
-      return PushText(4);  // BINUNICODE
-    case 0x8d:
-      return PushText(8);  // BINUNICODE8
-    case 'U':
-    case 'C':
-      return PushText(1);  // SHORT_BINSTRING, SHORT_BINBYTES
-    case 'T':
-    case 'B':
-      return PushText(4);  // BINSTRING, BINBYTES
-    case ')':
-      return PushTuple(Refs());  // EMPTY_TUPLE
-    case 0x85:
-      return PushTuple(PopMany(1));  // TUPLE1
-    case 0x86:
-      return PushTuple(PopMany(2));  // TUPLE2
-    case 0x87:
-      return PushTuple(PopMany(3));  // TUPLE3
-    case 't':
-      return PushTuple(PopToMark());  // TUPLE
-    case ']':
-      return Push(Kind::kList);  // EMPTY_LIST
-    case 'a':
-      return AddTo(true, PopMany(1));  // APPEND
-    case 'e':
-      return AddTo(true, PopToMark());  // APPENDS
-    case '}':
-      return Push(Kind::kDict);  // EMPTY_DICT
-    case 's':
-      return AddTo(false, PopMany(2));  // SETITEM
-    case 'u':
-      return AddTo(false, PopToMark());  // SETITEMS
-    case 'q':
-      return Put(TakeUnsigned(1));  // BINPUT
-    case 'r':
-      return Put(TakeUnsigned(4));  // LONG_BINPUT
-    case 0x94:
-      return Put(uint64_t{memo_.size()});  // MEMOIZE
-    case 'h':
-      return Get(TakeUnsigned(1));  // BINGET
-    case 'j':
-      return Get(TakeUnsigned(4));  // LONG_BINGET
-    case 'c':
-      return PushGlobalOfLines();  // GLOBAL
-    case 0x93:
-      return PushGlobalOfStack();  // STACK_GLOBAL
-    case 'Q':
-      return PushPersistent();  // BINPERSID
-    case 'R':
-      return PushCall();  // REDUCE
-    case 'b':
-      return SetState();  // BUILD
-    default:
-      return Broken("the opcode 0x", absl::Hex(opcode, absl::kZeroPad2),
-                    " is not one that data need: refused");
+    case 0x80: return Skip(1);                      // PROTO
+    case 0x95: return Skip(8);                      // FRAME
+    case '(': marks_.push_back(stack_.size()); return absl::OkStatus();
+    case '0': return Pop().status();
+    case '1': return PopToMark().status();
+    case 'N': return Push(Kind::kNone);
+    case 0x88: return Push(Kind::kBool, 1);         // NEWTRUE
+    case 0x89: return Push(Kind::kBool, 0);         // NEWFALSE
+    case 'K': return PushUnsigned(1);               // BININT1
+    case 'M': return PushUnsigned(2);               // BININT2
+    case 'J': return PushSigned(Take(4));           // BININT
+    case 0x8a: return PushSigned(TakeCounted(1));   // LONG1
+    case 'G': return PushFloat();                   // BINFLOAT
+    case 0x8c: return PushText(1);                  // SHORT_BINUNICODE
+    case 'X': return PushText(4);                   // BINUNICODE
+    case 0x8d: return PushText(8);                  // BINUNICODE8
+    case 'U': case 'C': return PushText(1);         // SHORT_BINSTRING, SHORT_BINBYTES
+    case 'T': case 'B': return PushText(4);         // BINSTRING, BINBYTES
+    case ')': return PushTuple(Refs());             // EMPTY_TUPLE
+    case 0x85: return PushTuple(PopMany(1));        // TUPLE1
+    case 0x86: return PushTuple(PopMany(2));        // TUPLE2
+    case 0x87: return PushTuple(PopMany(3));        // TUPLE3
+    case 't': return PushTuple(PopToMark());        // TUPLE
+    case ']': return Push(Kind::kList);             // EMPTY_LIST
+    case 'a': return AddTo(true, PopMany(1));       // APPEND
+    case 'e': return AddTo(true, PopToMark());      // APPENDS
+    case '}': return Push(Kind::kDict);             // EMPTY_DICT
+    case 's': return AddTo(false, PopMany(2));      // SETITEM
+    case 'u': return AddTo(false, PopToMark());     // SETITEMS
+    case 'q': return Put(TakeUnsigned(1));          // BINPUT
+    case 'r': return Put(TakeUnsigned(4));          // LONG_BINPUT
+    case 0x94: return Put(uint64_t{memo_.size()});  // MEMOIZE
+    case 'h': return Get(TakeUnsigned(1));          // BINGET
+    case 'j': return Get(TakeUnsigned(4));          // LONG_BINGET
+    case 'c': return PushGlobalOfLines();           // GLOBAL
+    case 0x93: return PushGlobalOfStack();          // STACK_GLOBAL
+    case 'Q': return PushPersistent();              // BINPERSID
+    case 'R': return PushCall();                    // REDUCE
+    case 'b': return SetState();                    // BUILD
+    default: return Broken("the opcode 0x", absl::Hex(opcode, absl::kZeroPad2),
+                           " is not one that data need: refused");
   }
 }
 // clang-format on
@@ -224,9 +182,8 @@ absl::Status PickleMachine::PushSigned(absl::StatusOr<absl::string_view> bytes) 
   if (bytes->size() > sizeof(int64_t))
     return Broken("a whole number has ", bytes->size(), " bytes, wanted 8 at most");
   int64_t number = !bytes->empty() && (bytes->back() & 0x80) != 0
-                       // Sign extension of the missing bytes.
                        ? -1
-                       : 0;
+                       : 0;  // sign extension of the missing bytes
   std::memcpy(&number, bytes->data(), bytes->size());
   return Push(Kind::kInt, number);
 }
