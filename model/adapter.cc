@@ -132,10 +132,10 @@ absl::Status ValidateRotation(const AdapterOptions& options) {
 absl::Status CheckBlocks(const AdapterPlan& plan) {
   for (const AdapterPlan::Map& map : plan.maps) {
     if (map.block_size == 1)
-      return absl::InvalidArgumentError(
-          absl::StrCat("oft_block_size: of the ", map.in, " inputs of ", map.module,
-                       " blocks of 1 would be made, which turn nothing; wanted larger ones, or an "
-                       "oft_target without it"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "oft_block_size: of the ", map.in, " inputs of ", map.module,
+          " blocks of 1 would be made, which rotate nothing; wanted larger ones, or an "
+          "oft_target without it"));
   }
   return absl::OkStatus();
 }

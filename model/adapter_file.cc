@@ -187,7 +187,7 @@ absl::Status AdapterFile::Finish(bool all) const {
   for (const auto& [name, part] : parts_) {
     if (all && !taken_.contains(name))
       return absl::InvalidArgumentError(absl::StrCat(path_, ": ", stored_.at(name),
-                                                     " is no weight of this adapter over this "
+                                                     " is not a weight of this adapter over this "
                                                      "base"));
   }
   return broken_.Refuse(path_);

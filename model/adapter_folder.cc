@@ -227,10 +227,10 @@ absl::StatusOr<std::string> FirstPath(const std::string& dir, const AdapterOptio
   for (const char* file : {kFirstFile, kFirstInFolder}) {
     if (Exists(absl::StrCat(dir, "/", file))) return absl::StrCat(dir, "/", file);
   }
-  return absl::NotFoundError(
-      absl::StrCat(dir, "/", kAdapterConfigFile, ": init_lora_weights: ", InitText(options),
-                   ": the first values are taken off the base, and neither ", kFirstFile, " nor ",
-                   kFirstInFolder, " is there; wanted one of them, or the converted adapter"));
+  return absl::NotFoundError(absl::StrCat(
+      dir, "/", kAdapterConfigFile, ": init_lora_weights: ", InitText(options),
+      ": the initial values are subtracted from the base, and neither ", kFirstFile, " nor ",
+      kFirstInFolder, " is there; wanted one of them, or the converted adapter"));
 }
 
 // Modules with low-rank or rotation weights, including embedding and head.

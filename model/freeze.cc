@@ -70,7 +70,7 @@ absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config
   }
   if (learning.empty())
     return absl::InvalidArgumentError(
-        "freeze_trainable_layers: 0, and no freeze_extra_modules: no weight would learn");
+        "freeze_trainable_layers: 0, and no freeze_extra_modules: no weight would be trainable");
   return learning;
 }
 

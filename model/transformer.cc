@@ -200,7 +200,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
     if (!options.packing->rounds_only &&
         (!options.frozen || !merged.empty() || experts.has_value()))
       return absl::InvalidArgumentError(
-          "a base that lies packed is frozen, has no adapters merged into it and all its experts");
+          "a packed base must be frozen, without merged adapters and with all experts on each "
+          "rank");
     for (const WeightShape& weight : PackedWeights(config)) packs.insert(weight.name);
   }
   const std::vector<WeightShape> wanted = WantedWeights(config);
@@ -268,7 +269,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
   for (const auto& parameter : base.parameters_) {
     if (parameter->trainable())
       return absl::InvalidArgumentError(absl::StrCat("adapter: the model under it must be frozen, ",
-                                                     parameter->name(), " learns"));
+                                                     parameter->name(), " is trainable"));
   }
   ModelConfig config = base.config_;
   if (adapter->fixed != nullptr) {

@@ -176,7 +176,7 @@ class DiskStore::Disk {
       if (error != 0 && status_.ok()) {
         status_ = Failure(error, folder_,
                           absl::StrCat("writing ", Mebibytes(entry->bytes), ", ",
-                                       Mebibytes(stored_bytes_), " with what is stored"));
+                                       Mebibytes(stored_bytes_), " in all"));
       }
       changed_.notify_all();
     }

@@ -134,7 +134,7 @@ void CheckHeads(const at::Tensor& x_THD, const Rotary& rotary) {
 
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
   TORCH_CHECK(rule.dim > 0 && rule.dim % 2 == 0, "Rotary: ", rule.dim,
-              " features turn, wanted an even positive number");
+              " rotated features, wanted an even positive number");
   switch (rule.kind) {
     case RopeKind::kDynamic:
       return Dynamic(rule, length, dtype);

@@ -42,7 +42,7 @@ AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   if (rule.mixer == MixerKind::kSoftmax)
     return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
   TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,
-              " is no softmax attention, and the forward was given no mixing for it");
+              " is not softmax attention, and the forward was given no mixing for it");
   const auto by = [&](auto mix) -> AttentionMix {
     return {mix(rule, maps, hidden_TD, *rows.mixing), {}};
   };

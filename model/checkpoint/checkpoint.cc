@@ -133,8 +133,8 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::str
   if (checkpoint->config_.family->composite()) {
     return absl::UnimplementedError(
         absl::StrCat(file, ": ", checkpoint->config_.architecture,
-                     ": no fresh weights of a model whose text half alone is trained: what is "
-                     "beside it would be missing"));
+                     ": no fresh weights for a model of which only the text model is trained: its "
+                     "other weights would be missing"));
   }
   ASSIGN_OR_RETURN(checkpoint->companions_, CompanionsIn(path));
   ASSIGN_OR_RETURN(checkpoint->store_, FreshWeights::Create(checkpoint->config_, file, seed));

@@ -143,7 +143,7 @@ absl::Status CheckPlan(const std::string& path, const ModelConfig& config, const
     const bool window = absl::StartsWith(difference, "the window");
     return absl::UnimplementedError(absl::StrCat(
         path, ": a GGUF file of the architecture ", architecture,
-        " cannot say all that this model is: ", difference, " as it would be read from the file",
+        " cannot represent this model: ", difference, " as it would be read from the file",
         window ? " (sliding_window: null in config.json writes it without)" : ""));
   }
   for (const WeightShape& wanted : WantedWeights(model->config())) {

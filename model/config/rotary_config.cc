@@ -34,8 +34,8 @@ absl::StatusOr<RopeKind> ReadKind(const JsonFields& scaling) {
 absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl::string_view key,
                                                 int64_t pairs) {
   const nlohmann::json* list = scaling.Find(key);
-  const std::string wanted = absl::StrCat(
-      "a list of ", pairs, " positive numbers, one for each pair of features that turns");
+  const std::string wanted =
+      absl::StrCat("a list of ", pairs, " positive numbers, one for each rotated pair of features");
   if (list == nullptr || !list->is_array() || static_cast<int64_t>(list->size()) != pairs)
     return scaling.Wrong(key, wanted);
   std::vector<double> factors;
@@ -162,7 +162,7 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
   if (rule.kind == RopeKind::kDynamic) {
     if (rule.dim > 2) return absl::OkStatus();
     return scaling.Wrong("rope_type",
-                         "another type than dynamic, which is undefined where two features turn");
+                         "another type than dynamic, which is undefined for two rotated features");
   }
   ASSIGN_OR_RETURN(rule.original_length,
                    ReadPositive(scaling, "original_max_position_embeddings", rule.original_length));
@@ -187,9 +187,10 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
       kind != nullptr && *kind == std::string(RopeName(RopeKind::kProportional));
   if (proportional && config.head_dim % 2 == 0) rule.dim = config.head_dim;
   if (rule.dim < 2 || rule.dim % 2 != 0 || rule.dim > config.head_dim) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
-        " features of a head would turn, wanted an even number (rotary embedding turns pairs)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
+                     " features of a head would be rotated, wanted an even number (rotary "
+                     "embedding rotates pairs)"));
   }
   if (chosen.has_value()) RETURN_IF_ERROR(ReadRopeScaling(*chosen, fields, config, rule));
   return rule;

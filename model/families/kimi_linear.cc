@@ -103,7 +103,7 @@ absl::Status ReadMlpTypes(const JsonFields& fields, ModelConfig& config) {
 // Refuses options of the published code that Transformers does not have.
 absl::Status RefuseOthers(const JsonFields& fields) {
   ASSIGN_OR_RETURN(const bool still, fields.Bool("mla_use_nope", true));
-  if (!still) return fields.Wrong("mla_use_nope", "true: its attention turns nothing");
+  if (!still) return fields.Wrong("mla_use_nope", "true: its attention has no rotary embedding");
   ASSIGN_OR_RETURN(const std::string score, fields.String("moe_router_activation_func", "sigmoid"));
   if (score != "sigmoid") return fields.Wrong("moe_router_activation_func", "sigmoid");
   ASSIGN_OR_RETURN(const int64_t every, ReadSize(fields, "moe_layer_freq", 1));

@@ -74,13 +74,13 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   const bool newer = json.contains("rope_parameters");
   if (!config.family->scales_rope && !json.contains("rope_scaling") && !newer) {
     return ScaledRope{config, absl::StrCat("rope_scaling: ", kind, ": ", config.architecture,
-                                           " takes none; left as it is")};
+                                           " supports none; unchanged")};
   }
   const int64_t context = ContextOf(config, json);
   if (length <= context) {
-    return ScaledRope{
-        config, absl::StrCat("rope_scaling: ", kind, ": texts of ", length,
-                             " tokens fit the model's ", context, " positions; left as it is")};
+    return ScaledRope{config,
+                      absl::StrCat("rope_scaling: ", kind, ": texts of ", length,
+                                   " tokens fit the model's ", context, " positions; unchanged")};
   }
   const int64_t factor = (length + context - 1) / context;
   OrderedJson scaling = {{"rope_type", std::string(kind)}, {"factor", static_cast<double>(factor)}};

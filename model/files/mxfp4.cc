@@ -67,7 +67,7 @@ class Mxfp4Store : public WeightStore {
       const auto beside = store_->weights().find(other);
       if (beside == store_->weights().end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat(stored.file, ": ", name, ": wanted ", other, " beside it"));
+            absl::StrCat(stored.file, ": ", name, ": wanted ", other, " too"));
       }
       weights_.erase(name);
       if (!blocks) continue;

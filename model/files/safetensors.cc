@@ -145,11 +145,11 @@ absl::Status SafetensorsFile::ReadHeader() {
   uint64_t length;
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kLargestHeader)
-    return lying("it says that its header has ", length, " bytes, more than the format's limit of ",
+    return lying("its header has ", length, " bytes, more than the format's limit of ",
                  kLargestHeader);
   if (length > bytes.size() - kLengthBytes)
-    return lying("it says that its header has ", length, " bytes, but ",
-                 bytes.size() - kLengthBytes, " follow (truncated?)");
+    return lying("its header has ", length, " bytes, but ", bytes.size() - kLengthBytes,
+                 " follow (truncated?)");
   ASSIGN_OR_RETURN(const json header, ParseJsonObject(bytes.substr(kLengthBytes, length),
                                                       absl::StrCat(path(), ": header")));
   for (const auto& [name, value] : header.items()) {

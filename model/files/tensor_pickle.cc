@@ -109,7 +109,7 @@ class StateDictReader {
 absl::StatusOr<std::map<std::string, PickledTensor>> StateDictReader::Read() const {
   const PickleValue& dict = graph_[graph_.root()];
   if (!IsDict(dict))
-    return Wrong(where_, ": it holds ", graph_.Described(dict),
+    return Wrong(where_, ": it contains ", graph_.Described(dict),
                  ": wanted a dictionary from names to tensors");
   if (dict.kind == Kind::kCall && !Arguments(dict).empty())
     return Wrong(where_, ": an OrderedDict is made from values: wanted an empty one, filled later");

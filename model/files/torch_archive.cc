@@ -57,7 +57,7 @@ absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {
                large_offset = NumberAt<uint64_t>(bytes, large + 48);
     if (large > end || !large_size.has_value() || !large_offset.has_value() ||
         !absl::StartsWith(bytes.substr(large), "PK\x06\x06")) {
-      return lying("where its directory is said to be described, at byte ", large, ", it is not");
+      return lying("it has no description of its directory at byte ", large);
     }
     size = *large_size;
     offset = *large_offset;
@@ -177,7 +177,7 @@ absl::StatusOr<TorchArchive::Record> TorchArchive::Find(const std::string& name)
   const auto [header_offset, size] = found->second;
   const absl::string_view bytes = file_->bytes();
   if (header_offset > bytes.size() || bytes.size() - header_offset < kHeader)
-    return absl::InvalidArgumentError(absl::StrCat(where, " lies outside of the file"));
+    return absl::InvalidArgumentError(absl::StrCat(where, " is outside the file"));
   const absl::string_view header = bytes.substr(header_offset, kHeader);
   if (!absl::StartsWith(header, "PK\x03\x04"))
     return absl::InvalidArgumentError(absl::StrCat(where, " has no header"));

@@ -51,7 +51,7 @@ absl::StatusOr<comm::PackedWeight> GgufCode::Pack(const at::Tensor& weight) cons
 
 int64_t GgufCode::PackedBytes(at::IntArrayRef shape) const {
   TORCH_CHECK(!shape.empty() && shape.back() % type_.elements == 0, name(), ": rows of shape ",
-              shape, " are no whole blocks of ", type_.elements);
+              shape, " are not whole blocks of ", type_.elements);
   return c10::multiply_integers(shape) / type_.elements * type_.bytes;
 }
 

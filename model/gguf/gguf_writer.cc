@@ -92,7 +92,7 @@ void GgufMetadata::BeginArray(absl::string_view key, GgufValueType type, uint64_
 
 void GgufMetadata::Int(absl::string_view key, int64_t value) {
   TORCH_CHECK(value >= 0 && value <= std::numeric_limits<uint32_t>::max(), std::string(key), ": ",
-              value, " is no uint32");
+              value, " is not a uint32");
   Begin(key, GgufValueType::kUint32);
   Put(bytes_, static_cast<uint32_t>(value));
 }
@@ -146,7 +146,7 @@ std::string GgufHeader(const GgufMetadata& metadata, absl::Span<const GgufTensor
   for (const GgufTensorToWrite& tensor : tensors) {
     TORCH_CHECK(!tensor.shape.empty() && tensor.shape.back() % tensor.type->elements == 0,
                 tensor.name, ": rows of ", at::IntArrayRef(tensor.shape),
-                " are no whole blocks of ", tensor.type->name);
+                " are not whole blocks of ", tensor.type->name);
     PutString(header, tensor.name);
     Put(header, static_cast<uint32_t>(tensor.shape.size()));
     for (size_t dim = tensor.shape.size(); dim-- > 0;)

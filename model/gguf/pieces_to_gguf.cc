@@ -91,8 +91,7 @@ bool IsByte(const std::string& text) {
 absl::Status SetTypes(const json& model, TokenizerTokens& tokens) {
   if (!model.value("byte_fallback", false))
     return absl::UnimplementedError(
-        "characters that it has no piece for are no bytes "
-        "(byte_fallback)");
+        "characters without a piece do not become bytes (byte_fallback)");
   if (model.value("ignore_merges", false))
     return absl::UnimplementedError("it ignores merges (ignore_merges)");
   int bytes = 0;
@@ -161,15 +160,16 @@ absl::Status AddPieces(const json& tokenizer, TokenizerTokens& tokens, GgufMetad
   ASSIGN_OR_RETURN(const Spaces spaces, SpacesOf(tokenizer));
   const std::optional<std::string> several = PieceOfSeveralWords(tokens);
   if (spaces.words && several.has_value()) {
-    return absl::UnimplementedError(
-        absl::StrCat("it cuts texts at spaces and has '", Shown(*several), "', of several words"));
+    return absl::UnimplementedError(absl::StrCat("it splits texts at spaces and has '",
+                                                 Shown(*several), "', of several words"));
   }
   RETURN_IF_ERROR(SetTypes(tokenizer["model"], tokens));
   ASSIGN_OR_RETURN(const std::vector<double> scores, ScoresOf(tokens));
   if (spaces.first)
     notes.emplace_back(
-        "its tokenizer puts a space before a text alone, a .gguf file's before what "
-        "follows a special token too");
+        "its tokenizer adds a space only at the beginning of a text, a .gguf file's also after "
+        "each "
+        "special token");
   // Spaces of user-defined pieces are written as spaces.
   std::vector<std::string> texts = tokens.texts;
   for (size_t id = 0; id < texts.size(); ++id) {

@@ -195,8 +195,8 @@ std::vector<std::string> NotesOf(const TokenizerTokens& tokens) {
   };
   if (!tokens.stripping.empty())
     notes.push_back(absl::StrCat(some(tokens.stripping),
-                                 " take the spaces beside them, or want a word to themselves "
-                                 "(lstrip, rstrip, single_word): a .gguf file does not say so"));
+                                 " strip adjacent spaces, or match only whole words "
+                                 "(lstrip, rstrip, single_word): a .gguf file cannot store that"));
   return notes;
 }
 

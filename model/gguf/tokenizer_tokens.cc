@@ -69,8 +69,8 @@ absl::StatusOr<std::map<int64_t, AddedToken>> AddedTokens(const json& tokenizer,
   for (const auto& [key, token] : listed.items()) {
     int64_t id = 0;
     if (!absl::SimpleAtoi(key, &id) || id < 0)
-      return absl::InvalidArgumentError(
-          absl::StrCat("tokenizer_config.json: added_tokens_decoder: '", Shown(key), "' is no id"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tokenizer_config.json: added_tokens_decoder: '", Shown(key), "' is not an id"));
     const bool special = added[id].special || token.value("special", false);
     added[id] = AddedFrom(token, special);
   }

@@ -104,7 +104,7 @@ const std::map<std::string, Change>& Changes() {
       {"rope_yarn_mscale",
        {"the rotary scaling's attention_factor",
         R"({"rope_scaling": {"mscale": null, "mscale_all_dim": null, "truncate": null}})"}},
-      {"smollm3", {"whether queries and keys turn of layer 0", R"({"no_rope_layers": [1, 1]})"}},
+      {"smollm3", {"the use of rotary embedding of layer 0", R"({"no_rope_layers": [1, 1]})"}},
       {"smollm3_window",
        {"the window of layer 1", R"({"no_rope_layers": [1, 1], "use_sliding_window": false})"}},
   };
@@ -201,9 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SaveGgufTest, ::testing::ValuesIn(GoldenFamilie
                          [](const auto& info) { return info.param; });
 
 // 64-bit FNV-1a, as hexadecimal digits.
-std::string Fnv(absl::string_view bytes) {
-  return absl::StrFormat("%016x", comm::Fnv1a(bytes));
-}
+std::string Fnv(absl::string_view bytes) { return absl::StrFormat("%016x", comm::Fnv1a(bytes)); }
 
 void ExpectSameValue(const GgufFile& file, const std::string& key, const json& wanted) {
   SCOPED_TRACE(key);
