@@ -7,16 +7,13 @@
 //
 // Names are PEFT's (0.18):
 //
-//   base_model.model.<module>.lora_A.weight            [R, I]  initialised U(-1/sqrt(I),
-//   1/sqrt(I)):
-//       kaiming_uniform with a = sqrt(5)
-//   base_model.model.<module>.lora_B.weight            [O, R]  initialised to 0, so that the
-//   adapted
-//       model starts equal to the base
-//   base_model.model.<module>.lora_magnitude_vector    [O]     DoRA: initialised to the norms of
-//   the
-//       rows of W
-//   base_model.model.<module>.oft_R.weight             [N, B (B - 1) / 2]  OFT: initialised to 0,
+//   base_model.model.<module>.lora_A.weight            [R, I]  initially
+//       U(-1/sqrt(I), 1/sqrt(I)): kaiming_uniform with a = sqrt(5)
+//   base_model.model.<module>.lora_B.weight            [O, R]  initially 0, so that the
+//       adapted model starts equal to the base
+//   base_model.model.<module>.lora_magnitude_vector    [O]     DoRA: initially the norms of
+//       the rows of W
+//   base_model.model.<module>.oft_R.weight             [N, B (B - 1) / 2]  OFT: initially 0,
 //       which is the identity rotation (block_rotation.h)
 //   base_model.model.<name of a weight>                        a fully trained weight: starts as a
 //       copy; the base keeps its own

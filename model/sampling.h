@@ -8,11 +8,11 @@
 // differently. Both give each token the same probability, but assign it another interval of [0, 1):
 //
 //   ChooseToken    U(seed, index), tokens by falling logit      one text that is continued
-//   ChooseTokens   U(seed, key, answer, index), tokens by id    many texts at once: a choice
-//   depends
-//                  on the prompt's key, the answer's number and the token's index, and so not on
-//                  the batch, its order or the rank. Neither function sorts the whole vocabulary;
-//                  without top_k and top_p nothing is sorted
+//   ChooseTokens   U(seed, key, answer, index), tokens by id    many texts at once
+//
+// A choice of ChooseTokens depends on the prompt's key, the answer's number and the token's index,
+// and so not on the batch, its order or the rank. Neither function sorts the whole vocabulary;
+// without top_k and top_p nothing is sorted.
 //
 // All arithmetic after the weights exp((logit - max) / temperature) is in fp64.
 

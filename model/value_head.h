@@ -4,9 +4,8 @@
 // The head of a reward model: one number per token, hidden . w + b, as TRL's
 // AutoModelForCausalLMWithValueHead has it and LLaMA-Factory saves it.
 //
-//   value_head.safetensors    v_head.summary.weight [1, D], v_head.summary.bias [1], in the folder
-//   of
-//                             the model's (or the adapter's) weights
+//   value_head.safetensors    v_head.summary.weight [1, D], v_head.summary.bias [1], next to the
+//                             model's (or the adapter's) weights
 //   initial values            both U(-1/sqrt(D), 1/sqrt(D)) by seed, as torch.nn.Linear
 //   dropout                   summary_dropout_prob of config.json, 0.1 if it is absent
 //

@@ -5,9 +5,10 @@
 // weights, hidden states).
 //
 //   forward    lease the weights, hidden' = f(weights, hidden, options), keep what the mode
-//   requires backward   lease the weights as leaves, recompute f if its graph was not kept,
-//   differentiate,
-//              pass each weight's gradient to its Parameter, return the gradient of hidden
+//              requires
+//   backward   lease the weights as leaves, recompute f if its graph was not kept,
+//              differentiate, pass each weight's gradient to its Parameter, return the gradient of
+//              hidden
 //
 // f may return more than hidden' (for example a router's statistics): all its results are the
 // Function's outputs, and all their gradients are used. It may also take further inputs (for

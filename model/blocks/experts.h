@@ -3,8 +3,8 @@
 
 // A mixture of gated MLPs (Shazeer et al. 2017, arXiv:1701.06538; Mixtral, Qwen-MoE, DeepSeek):
 //
-//   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t), or +
-//   mlp_shared(x_t)]
+//   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t),
+//                                          or + mlp_shared(x_t)]
 //
 // or, if the experts work in another feature space than the stream's, z = Win x and
 //

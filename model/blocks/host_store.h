@@ -7,9 +7,8 @@
 //           caller's stream does not wait, unless three tensors are already being copied out: then
 //           it waits for the first of them, whose memory is free after that
 //   Get     returns the tensor if it was prefetched, or fetches it; then starts to prefetch the
-//   tensor
-//           stored before it, because a backward uses activations in reverse order. The caller's
-//           stream waits for the copy
+//           tensor stored before it, because a backward uses activations in reverse order. The
+//           caller's stream waits for the copy
 //
 // The host never waits. GPU memory: three tensors being copied out; or one in use and one
 // prefetched. It belongs to the stream that is current at Put and Get; a caller that uses it on

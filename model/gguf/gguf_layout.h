@@ -6,21 +6,18 @@
 // writing (checkpoint/save_gguf.h); gguf_parts.h has the conversions of the numbers. In this list,
 // "file" is GGUF's form and "here" is Hugging Face's:
 //
-//   interleaved heads   in the file rows (2i, 2i + 1) of a head form a rotary pair, here rows (i, i
-//   +
-//                       head_dim / 2): the rows of q and k are reordered (llama, granite,
+//   interleaved heads   in the file rows (2i, 2i + 1) of a head form a rotary pair, here rows
+//                       (i, i + head_dim / 2): the rows of q and k are reordered (llama, granite,
 //                       internlm2)
 //   norms with one      the file has 1 + w (gemma; in qwen3next and qwen35 all norms except that of
-//   a
-//                       delta rule's results)
+//                       the results of a delta rule)
 //   taps                [C, W] in the file, [C, 1, W] here (lfm2)
 //   a delta rule's      the decay's A is -exp(A) in the file; there queries, keys and values of all
 //                       heads are in one tensor and gates in another, here all are grouped by key
 //                       head (qwen3next)
 //   value heads         with G key heads of R value heads each, value head r of key head g has
-//   index
-//                       r G + g in the file and g R + r here: applies to the rows of the maps of
-//                       values, gates, beta and decay, and to the columns of the output map
+//                       index r G + g in the file and g R + r here: applies to the rows of the maps
+//                       of values, gates, beta and decay, and to the columns of the output map
 //                       (qwen35, qwen35moe)
 //   experts             all of a layer's experts are stacked: gates, ups and downs in separate
 //                       tensors [E, rows, columns], even if one tensor here has gates above ups, or
