@@ -24,8 +24,9 @@ struct BlockRun {
   // The backward may overwrite the memory of the first result's gradient, because nothing else
   // reads it afterwards.
   bool gradient_is_free = false;
-  // Of each weight's gradient, in the order of the weights; null where it is autograd's, and all of
-  // them where there are none. A block may leave a gradient to autograd all the same.
+  // Accumulate the weights' gradients, in the order of the weights. A null entry, or an empty list,
+  // leaves the gradients to autograd. A block may leave a gradient to autograd even if it has a
+  // sum.
   std::vector<std::shared_ptr<comm::GradientSum>> sums = {};
 };
 

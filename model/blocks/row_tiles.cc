@@ -26,7 +26,7 @@ struct TiledCall {
   RowTiles tiles;
   size_t inputs = 0;  // number of inputs that have rows; weights follow
 
-  // fn(first row, rows) for each tile.
+  // Calls fn(first row, number of rows) for each tile.
   template <class F>
   void ForEachTile(int64_t rows, const F& fn) const {
     const int64_t step = RowsOfTile(tiles, rows);

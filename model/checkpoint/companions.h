@@ -25,9 +25,9 @@ bool IsCompanion(absl::string_view name);
 // The companions in a folder. Fails if the folder cannot be listed or a companion cannot be read.
 absl::StatusOr<Companions> CompanionsIn(const std::string& folder);
 
-// Path of the only .gguf file of a folder (of a file split in several parts the first; opening it
-// then fails with an explanation). NOT_FOUND if there is none; INVALID_ARGUMENT if there are
-// several, or only an adapter.
+// Path of the only .gguf file of a folder. If the file is split into several parts, the path of the
+// first, which fails with an explanation when it is opened. NOT_FOUND if there is none;
+// INVALID_ARGUMENT if there are several, or only an adapter.
 absl::StatusOr<std::string> TheGgufIn(const std::string& folder);
 
 // Companions of a model whose weights and config.json need not exist: of a folder, of a .gguf file,

@@ -33,7 +33,7 @@ namespace {
 // Maximum prompt rows per step and per forward: limits the memory of activations.
 constexpr int64_t kPromptRows = 512;
 
-// A longer prompt has its own forwards.
+// A prompt longer than this has its own forwards.
 constexpr int64_t kShortPrompt = 64;
 
 // A sequence in the caches: a prompt, or one answer to it.
