@@ -20,9 +20,9 @@ absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids
 // Whether some layers have a mixer other than softmax attention, and thus a recurrent state.
 bool HasOtherMixers(const Transformer& model);
 
-// [B, D] of the residual stream after the final norm -> [B, V] in the wide dtype, with the config's
-// scale and softcap. Leases the head even if B is 0, because a lease may be a collective of all
-// ranks.
+// [B, D] of the residual stream after the final norm -> [B, V] in the wide dtype (fp32, or fp64 for
+// fp64), with the config's scale and softcap. Leases the head even if B is 0, because a lease may
+// be a collective of all ranks.
 at::Tensor NextLogits(const Transformer& model, const at::Tensor& hidden_BD);
 
 }  // namespace moonring::model

@@ -40,7 +40,8 @@ bool Learns(const WeightShape& weight, const TransformerOptions& options) {
 }
 
 // The dtype that a weight is stored in. A frozen matrix can be stored in the matmul dtype without
-// loss; weights that are used in the wide dtype stay wide. Those are small.
+// loss; weights that are used in the wide dtype (fp32, or fp64 for fp64) stay wide. Those are
+// small.
 at::ScalarType HeldDtype(const WeightShape& weight, const TransformerOptions& options) {
   if (!weight.learns) return WideDtype(options.matmul_dtype);
   return !Learns(weight, options) && !weight.wide ? options.matmul_dtype : options.weight_dtype;

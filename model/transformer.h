@@ -121,7 +121,7 @@ struct Hidden {
 struct TransformerOptions {
   at::ScalarType weight_dtype = at::kFloat;
   at::ScalarType matmul_dtype = at::kFloat;
-  // Of the residual stream; absent: the wide dtype.
+  // Of the residual stream; absent: the wide dtype (fp32, or fp64 for fp64).
   std::optional<at::ScalarType> stream_dtype;
   Recompute recompute = Recompute::kBlock;
   // Layers that trade memory for time: the first `whole_layers` keep their graph, the

@@ -21,7 +21,7 @@ struct BlockRule {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
-  // Of the residual stream; absent: the wide dtype of matmul_dtype.
+  // Of the residual stream; absent: the wide dtype (fp32, or fp64 for fp64) of matmul_dtype.
   std::optional<at::ScalarType> stream_dtype;
   attention::ScoreRule scores;
   double residual_scale = 1.0;

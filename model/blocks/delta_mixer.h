@@ -21,8 +21,8 @@
 // its key, its value heads' values, their gates. The fused map of Wb and Wa is ordered likewise:
 // its value heads' Wb, their Wa.
 //
-// g, beta, the norm and the delta rule are in the wide dtype (mixers/delta_inputs.h). `mixing`
-// handles how the sequence is spread over ranks.
+// g, beta, the norm and the delta rule are in the wide dtype (fp32, or fp64 for fp64)
+// (mixers/delta_inputs.h). `mixing` handles how the sequence is spread over ranks.
 
 #include <cstdint>
 

@@ -6,8 +6,8 @@
 // LibTorch's operators. layers.h lists the activations. If `up` is undefined the MLP has no gate: p
 // = act(gate).
 //
-// gpt-oss has another product, with clamping; it is computed in the wide dtype, always by
-// LibTorch's operators:
+// gpt-oss has another product, with clamping; it is computed in the wide dtype (fp32, or fp64 for
+// fp64), always by LibTorch's operators:
 //
 //   p = (u + 1) g sigmoid(slope g),   g = min(gate, limit),   u = max(-limit, min(up, limit))
 

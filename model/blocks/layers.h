@@ -39,8 +39,8 @@ using WeightSum = std::shared_ptr<comm::GradientSum>;
 // for fp64.
 at::ScalarType WideDtype(at::ScalarType matmul_dtype);
 
-// weight_D is in the wide dtype, x_TD in that or a narrower one; the result is cast to
-// `result_dtype` last.
+// weight_D is in the wide dtype (fp32, or fp64 for fp64), x_TD in that or a narrower one; the
+// result is cast to `result_dtype` last.
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
 

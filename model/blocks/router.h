@@ -50,7 +50,7 @@ struct Routing {
   at::Tensor count_E;         // int64: rows of each expert
 };
 
-// `correction_E` is c, in the wide dtype; undefined: 0.
+// `correction_E` is c, in the wide dtype (fp32, or fp64 for fp64); undefined: 0.
 Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor& correction_E,
               const at::Tensor& x_TD);
 

@@ -15,7 +15,7 @@
 // -exp(A) t are its q, k, v, beta and g, so the code that spreads the delta rule over ranks is used
 // here too.
 //
-// t, the recurrence and the norm are in the wide dtype.
+// t, the recurrence and the norm are in the wide dtype (fp32, or fp64 for fp64).
 
 #include <ATen/core/Tensor.h>
 

@@ -87,7 +87,7 @@ struct GroupedExperts {
 // DeepSeek-V3's keys, or the family's names for them (ExpertKeys): n_routed_experts,
 // num_experts_per_tok, moe_intermediate_size, n_shared_experts, n_group, topk_group,
 // norm_topk_prob, routed_scaling_factor and first_k_dense_replace. Scores are sigmoids; the
-// router's product is in the wide dtype.
+// router's product is in the wide dtype (fp32, or fp64 for fp64).
 absl::Status ReadGroupedExperts(const JsonFields& fields, const GroupedExperts& otherwise,
                                 ModelConfig& config);
 

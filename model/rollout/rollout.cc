@@ -353,7 +353,7 @@ class Scheduler {
     return model_.Forward(ids_T, positions_T, cache_, options).hidden_TD;
   }
 
-  // Returns [B, V] in the wide dtype, on the host.
+  // Returns [B, V] in the wide dtype (fp32, or fp64 for fp64), on the host.
   at::Tensor Logits(const at::Tensor& hidden_BD) const {
     const comm::MemoryScope memory(comm::MemoryPart::kLogits);
     const comm::ProductScope scope(Products(/*few=*/true));
