@@ -57,7 +57,7 @@ absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {
                large_offset = NumberAt<uint64_t>(bytes, large + 48);
     if (large > end || !large_size.has_value() || !large_offset.has_value() ||
         !absl::StartsWith(bytes.substr(large), "PK\x06\x06")) {
-      return lying("it has no description of its directory at byte ", large);
+      return lying("the description of its directory should be at byte ", large, ", but is not");
     }
     size = *large_size;
     offset = *large_offset;
