@@ -29,14 +29,15 @@ namespace moonring::model {
 namespace {
 
 constexpr absl::string_view kPrefix = "base_model.model.";
-constexpr int64_t kMergeElements = int64_t{1} << 22;  // of a weight in fp64 at a time
+constexpr int64_t kMergeElements = int64_t{1}
+                                   << 22;  // elements of a weight that are in fp64 at a time
 
 // "model.norm" of "model.norm.weight".
 std::string ModuleOf(absl::string_view weight) {
   return std::string(weight.substr(0, weight.rfind('.')));
 }
 
-// All weights, the head among them also where it is tied.
+// All weights; the head is listed separately even if it is tied.
 struct UntiedWeights {
   explicit UntiedWeights(ModelConfig config)
       : embedding(EmbeddingName(config)), head(HeadName(config)) {
@@ -56,8 +57,8 @@ bool Targets(absl::string_view name, absl::string_view module) {
   return module == name || absl::EndsWith(module, absl::StrCat(".", name));
 }
 
-// Whether PEFT's modules_to_save, any of `names`, takes a weight: the module it is in, or one
-// around that, ends in the name.
+// Returns the first of `names` (PEFT's modules_to_save) that selects `weight`, or null. A name
+// selects the weight if the name of the weight's module, or of a module around it, ends in it.
 const std::string* Saves(const std::vector<std::string>& names, const std::string& weight) {
   for (size_t end = weight.rfind('.'); end != std::string::npos && end > 0;
        end = weight.rfind('.', end - 1)) {
@@ -69,7 +70,7 @@ const std::string* Saves(const std::vector<std::string>& names, const std::strin
   return nullptr;
 }
 
-// The last parts of the linear modules' names, in the order of a block.
+// The last components of the linear modules' names, in the order of a block.
 std::vector<std::string> LinearNames(const UntiedWeights& weights) {
   std::vector<std::string> names;
   for (const WeightShape& weight : weights.all) {
@@ -131,10 +132,10 @@ absl::Status ValidateRotation(const AdapterOptions& options) {
 absl::Status CheckBlocks(const AdapterPlan& plan) {
   for (const AdapterPlan::Map& map : plan.maps) {
     if (map.block_size == 1)
-      return absl::InvalidArgumentError(
-          absl::StrCat("oft_block_size: of the ", map.in, " inputs of ", map.module,
-                       " blocks of 1 would be made, which turn nothing; wanted larger ones, or an "
-                       "oft_target without it"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "oft_block_size: of the ", map.in, " inputs of ", map.module,
+          " blocks of 1 would be made, which rotate nothing; wanted larger ones, or an "
+          "oft_target without it"));
   }
   return absl::OkStatus();
 }
@@ -310,7 +311,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
   for (const auto& parameter : base) weights[parameter->name()] = parameter;
   const at::TensorOptions placed = at::TensorOptions(base.front()->device()).dtype(weight_dtype);
   if (config.tie_word_embeddings) weights[HeadName(config)] = weights[EmbeddingName(config)];
-  std::string decomposed;  // the module of PiSSA's latest
+  std::string decomposed;  // the module whose decomposition `principal` caches
   PrincipalPart principal;
   const auto principal_of = [&](const std::string& module) -> const PrincipalPart& {
     if (module == decomposed) return principal;

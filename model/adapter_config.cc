@@ -24,11 +24,11 @@ namespace {
 
 using base::OrderedJson;
 
-constexpr char kPeftVersion[] = "0.18.1";  // whose format this is
+constexpr char kPeftVersion[] = "0.18.1";  // the version whose format this is
 constexpr char kPrincipal[] = "pissa";
 
-// Options that change what an adapter computes and that are not supported. fan_in_fan_out is none:
-// PEFT itself takes it back for a linear map.
+// Unsupported options that change what an adapter computes. fan_in_fan_out is not among them: PEFT
+// itself resets it for a linear map.
 constexpr const char* kUnsupported[] = {"coft",
                                         "block_share",
                                         "layer_replication",
@@ -43,7 +43,7 @@ bool AsksForNothing(const nlohmann::json& value) {
          ((value.is_object() || value.is_array() || value.is_string()) && value.empty());
 }
 
-// A list of names, or one alone.
+// A list of names; with `alone`, a single string is accepted too.
 absl::StatusOr<std::vector<std::string>> Names(const JsonFields& fields, absl::string_view key,
                                                bool alone = false) {
   std::vector<std::string> names;
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<std::string>> Names(const JsonFields& fields, absl::s
   return names;
 }
 
-// "pissa", or "pissa_niter_N" with as many iterations.
+// Whether the value is "pissa" or "pissa_niter_N" (N iterations).
 bool IsPrincipal(const nlohmann::json& init) {
   return init.is_string() && absl::StartsWith(init.get_ref<const std::string&>(), kPrincipal);
 }
@@ -112,7 +112,7 @@ absl::Status ReadLowRank(const JsonFields& fields, AdapterOptions& options) {
   if (init == nullptr || !IsPrincipal(*init)) return absl::OkStatus();
   absl::string_view text = init->get_ref<const std::string&>();
   options.principal.emplace(PrincipalOptions{-1});
-  options.dropout = 0.0;  // acts in training alone, which goes on without it
+  options.dropout = 0.0;  // dropout would act in training only, and training continues without it
   if (text != kPrincipal && !(absl::ConsumePrefix(&text, "pissa_niter_") &&
                               absl::SimpleAtoi(text, &options.principal->iterations)))
     return fields.Wrong("init_lora_weights", "pissa or pissa_niter_N");
@@ -123,7 +123,7 @@ bool Ends(absl::string_view module, absl::string_view name) {
   return module == name || absl::EndsWith(module, absl::StrCat(".", name));
 }
 
-// The linear maps of the layers, in their order.
+// The linear maps of the layers, in order.
 std::vector<std::string> LinearModules(const ModelConfig& config) {
   std::vector<std::string> modules;
   for (const WeightShape& weight : WantedWeights(config)) {
@@ -132,12 +132,12 @@ std::vector<std::string> LinearModules(const ModelConfig& config) {
   return modules;
 }
 
-// Which modules target_modules, exclude_modules, layers_to_transform and layers_pattern take, as
-// PEFT's check_target_module_exists; `all`: target_modules asks for every map.
+// The modules selected by target_modules, exclude_modules, layers_to_transform and layers_pattern,
+// by the rules of PEFT's check_target_module_exists. `all`: target_modules selects every map.
 struct Targeting {
   bool all = false;
   std::vector<std::string> names, excluded, layer_patterns;
-  std::set<std::string> layers;  // their numbers in digits; empty: all of them
+  std::set<std::string> layers;  // layer numbers in decimal; empty: all layers
 
   absl::StatusOr<bool> InLayers(const std::string& module) const {
     if (layers.empty()) return true;
@@ -185,8 +185,8 @@ absl::StatusOr<Targeting> ReadTargeting(const JsonFields& fields) {
   return targeting;
 }
 
-// Sets the modules where the targets alone do not say them. Where a pattern does, they are those
-// that the file has.
+// Sets options.modules where `targets` alone does not determine the modules. If target_modules or
+// exclude_modules is a pattern, the modules are those that the file contains.
 absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
                          const std::vector<std::string>& in_file, AdapterOptions& options) {
   const nlohmann::json* targets = fields.Find("target_modules");
@@ -217,8 +217,8 @@ absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
     ASSIGN_OR_RETURN(const bool takes, targeting.Takes(module), fields.where());
     if (takes && (!by_file || there.contains(module))) modules.insert(module);
   }
-  // Where no map is taken, `modules` stays absent so that the check of `targets` refuses them,
-  // unless the adapter has other parts (an embedding, a head, tokens).
+  // If no map is selected, `modules` stays absent so that the check of `targets` refuses it, unless
+  // the adapter has other components (an embedding, a head, tokens).
   const bool others = std::any_of(in_file.begin(), in_file.end(), [&](const std::string& module) {
     return std::find(linear.begin(), linear.end(), module) == linear.end();
   });
@@ -227,7 +227,7 @@ absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
   return absl::OkStatus();
 }
 
-// Whether a key of rank_pattern or alpha_pattern is a module's: (.*\.)?KEY.
+// Whether a key of rank_pattern or alpha_pattern matches a module: (.*\.)?KEY.
 absl::StatusOr<bool> PatternTakes(const std::string& key, const std::string& module) {
   const bool literal = std::all_of(key.begin(), key.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
@@ -236,13 +236,13 @@ absl::StatusOr<bool> PatternTakes(const std::string& key, const std::string& mod
   return NameMatches(absl::StrCat("(.*\\.)?(", key, ")"), module);
 }
 
-// `set(module, number)` for each module that the pattern has a number for: the first key that takes
-// it.
+// Calls `set(module, number)` for each module that a key of the pattern matches; the first matching
+// key counts.
 template <typename Set>
 absl::Status ReadPattern(const JsonFields& fields, const OrderedJson& ordered, const char* key,
                          const std::set<std::string>& modules, const Set& set) {
   const auto found = ordered.find(key);
-  // An empty table of Lua is written as an empty list.
+  // Lua writes an empty table as an empty list.
   if (found == ordered.end() || found->is_null() || found->empty()) return absl::OkStatus();
   if (!found->is_object()) return fields.Wrong(key, "an object of numbers");
   for (const auto& [name, value] : found->items()) {
@@ -279,8 +279,8 @@ absl::Status ReadPatterns(const JsonFields& fields, absl::string_view text,
                      });
 }
 
-// `target_modules`: names of modules; of a composite model's text half a pattern, since PEFT would
-// take modules of the same names in the vision tower too.
+// `target_modules`: names of modules. For the text model of a composite model it is a pattern,
+// because PEFT would otherwise also select modules of the same names in the vision tower.
 OrderedJson TargetsOf(const Adapter& adapter) {
   constexpr absl::string_view kText = "model.language_model.";
   std::vector<std::string> targets = adapter.options.targets;

@@ -17,7 +17,8 @@
 namespace moonring::model {
 namespace {
 
-// Parts after which a file may have the adapter's name; `bare`: without .weight.
+// Components of a name after which a file may have the adapter's name. `bare`: the tensor's name
+// does not end in .weight.
 struct PartName {
   const char* name;
   bool bare;
@@ -28,7 +29,7 @@ constexpr PartName kParts[] = {
     {"token_adapter", true},
 };
 
-// Where versions of Transformers keep a decoder.
+// Prefixes of the decoder in the versions of Transformers.
 constexpr absl::string_view kPlaces[] = {"",
                                          "model.",
                                          "language_model.",
@@ -52,7 +53,8 @@ std::string WithoutWrappers(absl::string_view stored) {
   return std::string(rest);
 }
 
-// "a.q_proj", "lora_A.weight" of a.q_proj.lora_A.default.weight; "a.norm", "weight".
+// Splits a name into module and tensor: a.q_proj.lora_A.default.weight -> "a.q_proj",
+// "lora_A.weight"; a.norm.weight -> "a.norm", "weight".
 std::pair<std::string, std::string> Split(const std::string& name) {
   const std::vector<absl::string_view> words = absl::StrSplit(name, '.');
   for (size_t i = 1; i < words.size(); ++i) {
@@ -95,7 +97,7 @@ AdapterFile::AdapterFile(const ModelConfig& config, at::TensorOptions placed)
   layers_.pop_back();
 }
 
-// A module as this base calls it; one that it has not, as it came.
+// The base's name of a module; a module that the base does not have is returned unchanged.
 std::string AdapterFile::BaseModule(const std::string& module) const {
   if (modules_.contains(module)) return module;
   const size_t layers = module.find("layers.");
@@ -113,7 +115,7 @@ std::string AdapterFile::BaseModule(const std::string& module) const {
 }
 
 absl::Status AdapterFile::Add(const std::string& stored, std::vector<int64_t> shape) {
-  if (absl::StrContains(stored, ".original_module.")) return absl::OkStatus();  // the base's
+  if (absl::StrContains(stored, ".original_module.")) return absl::OkStatus();  // the base's weight
   auto [module, part] = Split(WithoutWrappers(stored));
   module = BaseModule(module);
   const std::string name = AdapterName(module, part);
@@ -185,7 +187,7 @@ absl::Status AdapterFile::Finish(bool all) const {
   for (const auto& [name, part] : parts_) {
     if (all && !taken_.contains(name))
       return absl::InvalidArgumentError(absl::StrCat(path_, ": ", stored_.at(name),
-                                                     " is no weight of this adapter over this "
+                                                     " is not a weight of this adapter over this "
                                                      "base"));
   }
   return broken_.Refuse(path_);

@@ -2,13 +2,14 @@
 #define MOONRING_MODEL_ADAPTER_FILE_H_
 
 // The tensors of an adapter's folder, each taken once: adapter_model.safetensors, or
-// adapter_model.bin as torch.save writes it (tensors alone are read, nothing in the pickle is run).
+// adapter_model.bin as torch.save writes it (only tensors are read; no code in the pickle is run).
 //
-// Names are PEFT's over the base's own modules, base_model.model.<module>.<part>; a file may have
-// them with what wrapped the model when it was saved (module., _orig_mod., _fsdp_wrapped_module.,
-// _checkpoint_wrapped_module., base_layer., modules_to_save.), with the adapter's own name
-// (lora_A.default.weight), without base_model.model., and with the decoder where another version of
-// Transformers keeps it (language_model.model.layers. for model.language_model.layers.).
+// Names are PEFT's over the base's modules: base_model.model.<module>.<part>. These variants are
+// read too: with the prefixes of wrappers that the model had when it was saved (module.,
+// _orig_mod., _fsdp_wrapped_module., _checkpoint_wrapped_module., base_layer., modules_to_save.),
+// with the adapter's name (lora_A.default.weight), without base_model.model., and with the decoder
+// under the prefix of another version of Transformers (language_model.model.layers. for
+// model.language_model.layers.).
 
 #include <cstdint>
 #include <map>
@@ -32,7 +33,7 @@ namespace moonring::model {
 
 class AdapterFile {
  public:
-  // `placed`: where and in what dtype Take puts a tensor.
+  // `placed`: the device and dtype of the tensors that Take returns.
   AdapterFile(const ModelConfig& config, at::TensorOptions placed);
 
   absl::Status Open(const std::string& path);
@@ -42,16 +43,16 @@ class AdapterFile {
     std::vector<int64_t> shape;
   };
   const std::map<std::string, Part>& parts() const { return parts_; }  // by name
-  // The modules that have a part of this name.
+  // The modules that have a tensor `part`.
   std::vector<std::string> ModulesWith(absl::string_view part) const;
 
-  // NOT_FOUND, or INVALID_ARGUMENT for another shape.
+  // NOT_FOUND where the tensor is missing; INVALID_ARGUMENT where its shape is another.
   absl::StatusOr<at::Tensor> Take(const std::string& name, const std::vector<int64_t>& shape);
-  // Of one that is there, in the file's dtype, on the host.
+  // Takes a tensor that exists, in the file's dtype, on the host.
   absl::StatusOr<at::Tensor> TakeAsItIs(const std::string& name);
   bool IsTaken(const std::string& name) const { return taken_.contains(name); }
 
-  // That all of them were taken, and were numbers.
+  // Fails if a tensor was not taken (checked only with `all`) or if a taken one is not finite.
   absl::Status Finish(bool all) const;
 
  private:
@@ -59,14 +60,15 @@ class AdapterFile {
   absl::Status Add(const std::string& stored, std::vector<int64_t> shape);
   std::string BaseModule(const std::string& module) const;
 
-  std::set<std::string> modules_, tables_;  // the base's, and the names of those by token
-  std::string layers_;                      // "model.layers."
+  std::set<std::string> modules_,
+      tables_;          // the base's modules; names of the per-token weights (embedding, head)
+  std::string layers_;  // "model.layers."
   const at::TensorOptions placed_;
   std::string path_;
   std::shared_ptr<const SafetensorsFile> file_;
   std::shared_ptr<const PickledFile> pickled_;
   std::map<std::string, Part> parts_;
-  std::map<std::string, std::string> stored_;  // names in the file
+  std::map<std::string, std::string> stored_;  // the file's name of each tensor
   std::set<std::string> taken_;
   BrokenWeights broken_;
 };

@@ -35,7 +35,7 @@ using Json = base::OrderedJson;
 
 constexpr char kWeightsFile[] = "adapter_model.safetensors", kPickledFile[] = "adapter_model.bin";
 
-// PiSSA's first values: a file of ours, or LLaMA-Factory's folder.
+// PiSSA's initial values: this project's file, or LLaMA-Factory's folder.
 constexpr char kFirstFile[] = "pissa_init.safetensors",
                kFirstInFolder[] = "pissa_init/adapter_model.safetensors";
 
@@ -51,7 +51,7 @@ absl::string_view ShortName(absl::string_view module) {
   return module.substr(module.rfind('.') + 1);
 }
 
-// Takes what of a file is neither a linear map's nor a module's that is trained whole.
+// Reads the tensors of a file that belong neither to a linear map nor to a fully trained module.
 class FixedReader {
  public:
   FixedReader(const ModelConfig& config, const AdapterOptions& options, const Json& json,
@@ -64,7 +64,7 @@ class FixedReader {
       tables_.insert(weight.substr(0, weight.rfind('.')));
   }
 
-  // Null where there is nothing.
+  // Null if there are none.
   absl::StatusOr<std::shared_ptr<const FixedParts>> Read() {
     const std::map<std::string, AdapterFile::Part> parts = file_.parts();
     for (const auto& [name, part] : parts) {
@@ -83,7 +83,7 @@ class FixedReader {
     if (table && part.part == kTokenRows) return ReadTokens(name, part);
     if (part.part == "lora_B.bias" && !options_.dora) return ReadBias(name, part);
     if (part.part == "weight" || part.part == "bias") return ReadWhole(name, part);
-    return absl::OkStatus();  // Finish refuses it
+    return absl::OkStatus();  // AdapterFile::Finish reports it
   }
 
   absl::StatusOr<at::Tensor> Take(const std::string& name, const std::vector<int64_t>& shape) {
@@ -227,13 +227,13 @@ absl::StatusOr<std::string> FirstPath(const std::string& dir, const AdapterOptio
   for (const char* file : {kFirstFile, kFirstInFolder}) {
     if (Exists(absl::StrCat(dir, "/", file))) return absl::StrCat(dir, "/", file);
   }
-  return absl::NotFoundError(
-      absl::StrCat(dir, "/", kAdapterConfigFile, ": init_lora_weights: ", InitText(options),
-                   ": the first values are taken off the base, and neither ", kFirstFile, " nor ",
-                   kFirstInFolder, " is there; wanted one of them, or the converted adapter"));
+  return absl::NotFoundError(absl::StrCat(
+      dir, "/", kAdapterConfigFile, ": init_lora_weights: ", InitText(options),
+      ": the initial values are subtracted from the base, and neither ", kFirstFile, " nor ",
+      kFirstInFolder, " is there; wanted one of them, or the converted adapter"));
 }
 
-// Modules with low-rank weights or rotations, tables among them.
+// Modules with low-rank or rotation weights, including embedding and head.
 std::vector<std::string> ModulesIn(const AdapterFile& file) {
   std::vector<std::string> modules;
   for (const char* part : {"lora_A.weight", "oft_R.weight", "lora_embedding_A"}) {
@@ -247,7 +247,8 @@ std::vector<std::string> ModulesIn(const AdapterFile& file) {
 absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir,
                                                      const ModelConfig& config,
                                                      at::ScalarType dtype, at::Device device) {
-  RETURN_IF_ERROR(base::CheckReading(dir));  // before anything is said of what is there
+  RETURN_IF_ERROR(base::CheckReading(
+      dir));  // first, so that nothing about the folder is revealed if reading it is not allowed
   const std::string config_path = absl::StrCat(dir, "/", kAdapterConfigFile);
   if (dir.empty() || !Exists(dir))
     return absl::NotFoundError(absl::StrCat("adapter_name_or_path: no folder '", dir, "'"));

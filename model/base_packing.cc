@@ -75,7 +75,7 @@ absl::StatusOr<PackedSize> SizeOfPacked(const Checkpoint& checkpoint, const Base
       layer_of[WeightName(config, layer, place)] = layer;
   }
   PackedSize size;
-  std::map<int64_t, std::pair<int64_t, int64_t>> layers;  // numbers, bytes
+  std::map<int64_t, std::pair<int64_t, int64_t>> layers;  // by layer: numbers, bytes
   for (const WeightShape& weight : PackedWeights(config)) {
     const auto code = packing.code != nullptr ? packing.code : checkpoint.CodeOf(weight.name);
     if (code == nullptr) continue;

@@ -1,11 +1,12 @@
 #ifndef MOONRING_MODEL_BASE_PACKING_H_
 #define MOONRING_MODEL_BASE_PACKING_H_
 
-// Which weights of a frozen base lie packed (kernels/packed/weight_code.h), and in which code: the
-// matrices of linear modules in blocks, as Transformers 5 gives bitsandbytes. Not the embedding,
-// the head, norms, convolutions, numbers by head; not a router, whose choices its rounding would
-// change; and not experts that lie stacked in one tensor, which are no linear modules there either:
-// of these files the experts stay as they are. Experts that files hold one by one are packed.
+// Which weights of a frozen base are stored packed, that is quantised (kernels/packed/weight_code.h),
+// and in which code. Packed are the matrices of linear modules in blocks, the same ones that
+// Transformers 5 gives to bitsandbytes. Not packed: the embedding, the head, norms, convolutions,
+// per-head parameters, routers (rounding would change their choices), and experts stacked in one
+// tensor, which are not linear modules in Transformers either. Experts that the files store one by
+// one are packed.
 
 #include <cstdint>
 #include <memory>
@@ -24,31 +25,33 @@
 namespace moonring::model {
 
 struct BasePacking {
-  std::shared_ptr<const kernels::WeightCode> code;  // null: that of each weight's file (GGUF)
-  at::ScalarType dtype = at::kFloat;  // in which weights are read to be packed: fp32, bf16 or fp16
-  bool rounds_only = false;  // weights get the numbers that the code gives, and do not lie packed:
-                             // to merge adapters into that were learnt beside such a base
+  std::shared_ptr<const kernels::WeightCode> code;  // null: the code of each weight's file (GGUF)
+  // The dtype that weights are read in before they are packed: fp32, bf16 or fp16.
+  at::ScalarType dtype = at::kFloat;
+  // Rounds weights to what the code can represent but stores them unpacked: for merging adapters
+  // that were trained over such a base.
+  bool rounds_only = false;
 };
 
-// By name: nf4, fp4, "nf4 double", "fp4 double", int8; and "file", whose code is null.
-// INVALID_ARGUMENT for another.
+// Packing by name: nf4, fp4, "nf4 double", "fp4 double", int8; and "file", whose code is null.
+// INVALID_ARGUMENT for another name.
 absl::StatusOr<BasePacking> PackingNamed(absl::string_view name);
 
-// The names of the weights that may be packed.
+// The weights that may be packed: names and shapes.
 std::vector<WeightShape> PackedWeights(const ModelConfig& config);
 
-// The packed weight, one pass; peak memory is the weight in `packing.dtype` and its parts.
+// Packs one weight, in one pass. Peak memory is the weight in `packing.dtype` plus its packed form.
 struct Packed {
-  std::shared_ptr<const kernels::WeightCode> code;  // null: its file has it unpacked
+  std::shared_ptr<const kernels::WeightCode> code;  // null: the file stores it unpacked
   kernels::PackedWeight weight;
 };
 absl::StatusOr<Packed> Pack(const Checkpoint& checkpoint, const std::string& name,
                             const BasePacking& packing);
 
-// Of the weights that lie packed.
+// Size of the packed weights.
 struct PackedSize {
   int64_t numbers = 0, bytes = 0;
-  int64_t layer_numbers = 0, layer_bytes = 0;  // of the layer that has most
+  int64_t layer_numbers = 0, layer_bytes = 0;  // of the layer with the most packed numbers
 };
 absl::StatusOr<PackedSize> SizeOfPacked(const Checkpoint& checkpoint, const BasePacking& packing);
 

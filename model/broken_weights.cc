@@ -17,8 +17,8 @@ constexpr int64_t kPiece = int64_t{1} << 20;
 
 }  // namespace
 
-// A piece at a time. A sum is a number where all that it is of are: so one pass that writes nothing
-// tells a sound piece.
+// Checks a piece of the weight at a time. A sum is finite only if all its terms are, so one pass
+// that writes nothing proves a piece finite. Only the other pieces are counted element by element.
 void BrokenWeights::Look(const std::string& name, const at::Tensor& weight) {
   int64_t count = 0;
   for (const at::Tensor& piece : weight.flatten().split(kPiece)) {

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BROKEN_WEIGHTS_H_
 #define MOONRING_MODEL_BROKEN_WEIGHTS_H_
 
-// Weights with numbers that are none, as a run that diverged leaves behind. A model with them gives
-// NaN for every text.
+// Collects weights that contain NaN or infinities, as a diverged run leaves behind. A model with
+// such weights outputs NaN for every text.
 
 #include <string>
 
@@ -14,10 +14,11 @@ namespace moonring::model {
 
 class BrokenWeights {
  public:
-  // Notes a weight that has NaN or infinite numbers. One pass over it, without a second copy.
+  // Records the weight if it contains NaN or infinities. One pass over it, without a second copy.
   void Look(const std::string& name, const at::Tensor& weight);
 
-  // INVALID_ARGUMENT where there was one, naming `where` and the first few.
+  // INVALID_ARGUMENT if a weight was recorded. The message begins with `where` and lists the first
+  // few.
   absl::Status Refuse(const std::string& where) const;
 
  private:

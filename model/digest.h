@@ -1,13 +1,13 @@
 #ifndef MOONRING_MODEL_DIGEST_H_
 #define MOONRING_MODEL_DIGEST_H_
 
-// What a model's weights are called in forty characters: equal where names, shapes, dtypes and
-// bytes are.
+// A digest of a model's weights, forty hexadecimal characters: equal for models whose names,
+// shapes, dtypes and bytes are equal.
 //
 //   sha1 of the lines "<name> <dtype> [shape] <sha1 of each 16 MiB of its bytes>...", in the order
 //       of the parameters, then `besides`
 //
-// Costs one reading of the weights (about 0.4 GB a second) and 32 MiB.
+// Cost: one pass over the weights (about 0.4 GB a second) and 32 MiB of memory.
 
 #include <string>
 

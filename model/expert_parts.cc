@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kOfAll = -1;
 
-// body(name, layer, expert) for each weight that goes with the experts; kOfAll where it is of all.
+// Calls body(name, layer, expert) for each weight of the experts; expert is kOfAll for a tensor
+// that stacks all of them.
 template <typename Body>
 void ForExpertWeights(const ModelConfig& config, const Body& body) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -64,7 +65,7 @@ void ExpertParts::Keep(base::Parameter& parameter) const {
   const auto part = parts_.find(parameter.name());
   if (part == parts_.end()) return;
   const int64_t expert = part->second.expert, rank = group_->rank();
-  std::vector<int64_t> rows;  // by rank
+  std::vector<int64_t> rows;  // rows that each rank keeps
   for (size_t r = 0; r + 1 < border_.size(); ++r) {
     const bool has = expert >= border_[r] && expert < border_[r + 1];
     rows.push_back(expert == kOfAll ? border_[r + 1] - border_[r]

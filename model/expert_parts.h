@@ -1,13 +1,15 @@
 #ifndef MOONRING_MODEL_EXPERT_PARTS_H_
 #define MOONRING_MODEL_EXPERT_PARTS_H_
 
-// A rank's part of a model's experts, where several ranks share them (comm/bin_exchange.h): of a
-// tensor of all experts the rows of its own, of an expert's own matrices all or none. Router and
-// shared expert are every rank's.
+// The shard of a model's experts that one rank keeps under expert parallelism
+// (comm/bin_exchange.h). Of a tensor that stacks all experts it keeps the rows of its experts; of
+// the matrices of a single expert it keeps all rows or none. Router and shared expert are
+// replicated.
 //
-// A model is told who has which as it is loaded (TransformerOptions::expert_ranks); its forwards
-// are calls of all those ranks then. The gradient of a part is the sum over the ranks that share
-// the experts; over others with the same part it is still to be summed.
+// TransformerOptions::expert_ranks sets the assignment when a model is loaded; its forwards are
+// then collective over these ranks. The gradient of a shard already includes the tokens of all
+// ranks that share the experts; it still has to be summed over the other ranks that hold the same
+// shard.
 
 #include <cstdint>
 #include <memory>
@@ -29,26 +31,26 @@ class ExpertParts {
  public:
   ExpertParts(const ModelConfig& config, const comm::BinExchange& ranks);
 
-  // Whether the weight of that name goes with the experts.
+  // Whether the weight of that name belongs to the experts.
   bool Has(absl::string_view name) const { return parts_.contains(name); }
 
-  // Lets go of the numbers of others' experts. Nothing where the weight does not go with the
+  // Frees the rows of other ranks' experts. Does nothing if the weight does not belong to the
   // experts. No communication.
   void Keep(base::Parameter& parameter) const;
 
-  // INVALID_ARGUMENT where an adapter would be on an expert, or train one whole.
+  // INVALID_ARGUMENT if the adapter is on an expert or fully trains one.
   absl::Status Check(const AdapterPlan& adapter) const;
 
  private:
   struct Place {
-    int64_t expert;  // whose own the weight is; -1: it is of all
+    int64_t expert;  // the expert that the weight belongs to; -1: it stacks all experts
   };
   std::shared_ptr<comm::Communicator> group_;
-  std::vector<int64_t> border_;                    // of the ranks' experts
+  std::vector<int64_t> border_;  // first expert of each rank, then the number of experts
   absl::flat_hash_map<std::string, Place> parts_;  // by published name
 };
 
-// What of a model goes with its experts.
+// Size of a model's experts: layers that have experts, and parameters in them.
 struct ExpertSize {
   int64_t layers = 0, parameters = 0;
 };

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_FIRST_NONFINITE_H_
 #define MOONRING_MODEL_FIRST_NONFINITE_H_
 
-// Where a forward pass first gives a NaN or an infinity.
+// The first module of a forward pass whose output contains a NaN or an infinity.
 
 #include <memory>
 #include <string>
@@ -11,13 +11,13 @@
 namespace moonring::model {
 
 struct NonFinite {
-  int place = 0;       // among the modules, from 1; 0: none on this rank
+  int place = 0;       // position among the modules, from 1; 0: none on this rank
   std::string module;  // its published name
 };
 
-// Runs the model without a graph: the first module after which the hidden states of this rank's
-// rows hold one, its hook's results (StreamHooks::after) in place of its own. Its arguments are
-// Transformer::Forward's.
+// Runs the model without a graph and returns the first module after which the hidden states of this
+// rank's rows contain a non-finite number. Where a hook (StreamHooks::after) replaces a module's
+// output, the replacement is checked. The arguments are those of Transformer::Forward.
 NonFinite FirstNonFinite(Transformer& transformer, const at::Tensor& ids_T,
                          const at::Tensor& positions_T,
                          std::shared_ptr<attention::PlannedAttention> attention,

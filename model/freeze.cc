@@ -13,7 +13,7 @@
 namespace moonring::model {
 namespace {
 
-// What the names of weights say of a model's modules.
+// Names of a model's modules, taken from its weights' names.
 struct Modules {
   std::set<std::string> in_blocks, outside;
 };
@@ -50,7 +50,7 @@ absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config
   const int64_t count =
       std::min(options.layers < 0 ? -options.layers : options.layers, config.layers);
   const int64_t first = options.layers > 0 ? config.layers - count : 0;
-  std::vector<std::string> parts;  // of names
+  std::vector<std::string> parts;  // substrings of names
   for (const std::string& module : options.modules) {
     if (module != "all")
       RETURN_IF_ERROR(CheckKnown("freeze_trainable_modules", module, known.in_blocks));
@@ -70,7 +70,7 @@ absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config
   }
   if (learning.empty())
     return absl::InvalidArgumentError(
-        "freeze_trainable_layers: 0, and no freeze_extra_modules: no weight would learn");
+        "freeze_trainable_layers: 0, and no freeze_extra_modules: no weight would be trainable");
   return learning;
 }
 

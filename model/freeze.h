@@ -1,17 +1,17 @@
 #ifndef MOONRING_MODEL_FREEZE_H_
 #define MOONRING_MODEL_FREEZE_H_
 
-// Which weights learn under `finetuning_type: freeze`, by LLaMA-Factory's rules (0.9.5,
+// The trainable weights under `finetuning_type: freeze`, by LLaMA-Factory's rules (0.9.5,
 // model/adapter.py, _setup_freeze_tuning):
 //
 //   layers    n > 0: the last n blocks; n < 0: the first -n; 0: none
-//   modules   of those blocks: names right under a block (self_attn, mlp, input_layernorm,
+//   modules   of those blocks: names directly under a block (self_attn, mlp, input_layernorm,
 //             post_attention_layernorm), or "all"
 //   extra     outside the blocks: embed_tokens, norm, lm_head (where it is not tied)
 //
-// A weight learns where its name contains ".<layer>.<module>" or an extra name, anywhere: so extra
-// "norm" makes the norms of all blocks learn too, and "embed_tokens" a tied head. That is
-// LLaMA-Factory's rule, kept so that the same YAML trains the same weights.
+// A weight is trainable if its name contains ".<layer>.<module>" or an extra name anywhere. So the
+// extra name "norm" makes the norms of all blocks trainable too, and "embed_tokens" a tied head.
+// That is LLaMA-Factory's rule, kept so that the same YAML trains the same weights.
 
 #include <cstdint>
 #include <set>
@@ -29,8 +29,8 @@ struct FreezeOptions {
   std::vector<std::string> extra;
 };
 
-// Published names. INVALID_ARGUMENT where a module is unknown (the known ones are listed) or
-// nothing would learn.
+// Returns published names. INVALID_ARGUMENT if a module is unknown (the message lists the known
+// ones) or if no weight would be trainable.
 absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config,
                                                        const FreezeOptions& options);
 

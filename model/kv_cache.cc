@@ -23,8 +23,8 @@
 namespace moonring::model {
 namespace {
 
-// Writes `rows` behind the first `held` rows of `buffer`, which grows as needed; returns the rows
-// now held.
+// Appends `rows` after the first `held` rows of `buffer`, growing it as needed; returns the first
+// held + rows rows.
 at::Tensor Append(at::Tensor& buffer, int64_t held, const at::Tensor& rows) {
   const int64_t wanted = held + rows.size(0);
   if (!buffer.defined() || buffer.size(0) < wanted) {
@@ -39,12 +39,13 @@ at::Tensor Append(at::Tensor& buffer, int64_t held, const at::Tensor& rows) {
 
 at::Tensor HeadsFirst(const at::Tensor& x_THD) { return x_THD.transpose(0, 1).unsqueeze(0); }
 
-// LibTorch's operator. Row i sees the first held + i + 1 keys, the last `window` of them where
-// there is one.
+// Attention by LibTorch's operator. Row i attends to the first held + i + 1 keys, or to the last
+// `window` of them if there is a window.
 at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), keys = k_SKD.size(0), held = keys - rows;
-  // Its own causal mask counts from the first key, so it serves an empty cache only.
+  // The operator's causal mask aligns the first row with the first key, so it is right for an empty
+  // cache only.
   const bool windowed = rule.window > 0 && keys > rule.window;
   std::optional<at::Tensor> mask;
   if ((held > 0 && rows > 1) || windowed) {
@@ -58,8 +59,9 @@ at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
   return out.squeeze(0).transpose(0, 1);
 }
 
-// The same by tiles, which know softcaps, give the lse that a sink wants and take values of another
-// size than keys: the operator does not, or would write all scores out.
+// Attention by tiles. They support softcaps, return the log-sum-exp that a sink needs, and accept
+// values of another head size than keys. LibTorch's operator does not, or would materialise all
+// scores.
 at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0),

@@ -1,14 +1,15 @@
 #ifndef MOONRING_MODEL_KV_CACHE_H_
 #define MOONRING_MODEL_KV_CACHE_H_
 
-// Attention of one growing document on one rank, for decoding: it keeps the keys and values of
+// Attention of one growing document on one rank, for decoding. It caches the keys and values of
 // every layer.
 //
-// A forward of the model calls Forward once a layer, in order; the rows given follow the tokens
-// already held. Memory: layers * tokens * kv_heads * (D + Dv) numbers, in the dtype of k and v; at
-// most twice that, as buffers double. Not differentiable. With a softcap, a sink or values of
-// another size than keys a forward runs attention's own tiles (attention/tile_plan.h) over the keys
-// held, in AccumulateType; else LibTorch's operator.
+// A model's forward calls Forward once per layer, in order; the given rows follow the cached
+// tokens. Memory: layers * tokens * kv_heads * (D + Dv) numbers in the dtype of k and v, and at
+// most twice that, since buffers grow by doubling. Not differentiable. With a softcap, a sink, or
+// values of another head size than keys, a forward runs this project's attention tiles
+// (attention/tile_plan.h) over the cached keys, in AccumulateType; otherwise it calls
+// at::scaled_dot_product_attention.
 
 #include <cstdint>
 #include <vector>
@@ -26,10 +27,11 @@ class KvCache : public attention::PlannedAttention {
   at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
                      const attention::ScoreRule& rule, attention::KeptAttention* kept) override;
 
-  // Tokens held by all layers.
+  // Number of cached tokens, the same for all layers.
   int64_t tokens() const { return tokens_; }
 
-  // Forgets the tokens from `tokens` on, and a forward that was broken off.
+  // Drops the cached tokens from index `tokens` on, and the state of a forward that was
+  // interrupted.
   void Truncate(int64_t tokens);
 
  private:

@@ -10,7 +10,7 @@ absl::StatusOr<bool> NameMatches(const std::string& pattern, const std::string& 
                                  std::string* group) {
   const auto wrong = [&](int error) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", pattern, "' is no pattern of names: ", base::Pcre2Message(error)));
+        absl::StrCat("'", pattern, "' is not a pattern of names: ", base::Pcre2Message(error)));
   };
   int error = 0;
   PCRE2_SIZE place = 0;

@@ -1,8 +1,7 @@
 #ifndef MOONRING_MODEL_NEXT_LOGITS_H_
 #define MOONRING_MODEL_NEXT_LOGITS_H_
 
-// What all decoding begins and ends with: prompts that a model can go on from, and the logits of
-// its states.
+// The first and the last step of all decoding: checks of the prompt, and logits from hidden states.
 
 #include <cstdint>
 
@@ -14,15 +13,16 @@
 
 namespace moonring::model {
 
-// INVALID_ARGUMENT for no ids, one outside the vocabulary, or more than the model has positions
-// for.
+// INVALID_ARGUMENT if there are no ids, an id is outside the vocabulary, or there are more ids than
+// the model has positions.
 absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids);
 
-// Whether some layers have a mixer that is not softmax attention, and so a state of their own.
+// Whether some layers have a mixer other than softmax attention, and thus a recurrent state.
 bool HasOtherMixers(const Transformer& model);
 
-// [B, D] of the stream after the final norm -> [B, V] in the wide dtype, with the config's scale
-// and softcap. Leases the head also where B is 0: that may be a call of all ranks.
+// [B, D] of the residual stream after the final norm -> [B, V] in the wide dtype (fp32, or fp64 for
+// fp64), with the config's scale and softcap. Leases the head even if B is 0, because a lease may
+// be a collective of all ranks.
 at::Tensor NextLogits(const Transformer& model, const at::Tensor& hidden_BD);
 
 }  // namespace moonring::model

@@ -18,14 +18,14 @@
 namespace moonring::model {
 namespace {
 
-// Rows of a prompt that go through the model at once: bounds the memory of activations and of the
+// Rows of a prompt that go through the model at once: limits the memory of activations and of the
 // mask.
 constexpr int64_t kPromptRows = 512;
 
-// Prompts whose mixers' state is kept.
+// Number of prompts whose mixers' state is kept.
 constexpr size_t kMarks = 2;
 
-// The first rank's choice.
+// Replaces `id` by the first rank's choice.
 absl::Status Agree(comm::Communicator& ranks, int64_t& id) {
   at::Tensor chosen = at::full({1}, id, at::kLong);
   RETURN_IF_ERROR(ranks.Broadcast(chosen, /*root=*/0));
@@ -73,7 +73,7 @@ void Sampler::Mark() {
 absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   RETURN_IF_ERROR(CheckPrompt(model_, ids), "sampler");
   const int64_t count = ids.size();
-  // At least the last token runs, as it is its hidden state that is wanted.
+  // At least the last token must run, because its hidden state is needed.
   const size_t reusable = std::min<size_t>(cached_ids_.size(), count - 1);
   const int64_t same =
       std::mismatch(ids.begin(), ids.begin() + reusable, cached_ids_.begin()).first - ids.begin();
@@ -81,7 +81,8 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   const absl::Status status = base::TryTorch([&] {
     at::NoGradGuard no_grad;
     const int64_t held = GoBack(same);
-    // The same prompt, or the next turn's, may come back to before its last token.
+    // A later call may go back to before this prompt's last token: the same prompt, or the next
+    // turn's.
     const bool marks = mixing_ != nullptr && count - held > 1;
     at::Tensor hidden_TD;
     for (int64_t begin = held, end = held; begin < count; begin = end) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kSeedStep = 0xD1B54A32D192ED03u, kCountStep = 0x9E3779B97F4A7C15u;
 
-// SplitMix64's mixing of a counter. Good enough to draw tokens with, and has no state.
+// SplitMix64's mixing of a counter. Stateless, and good enough for drawing tokens.
 uint64_t Mixed(uint64_t seed, uint64_t count) {
   uint64_t z = seed * kSeedStep + (count + 1) * kCountStep;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -38,8 +38,8 @@ void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> i
   }
 }
 
-// Ids by falling logit, equal ones by id: the order does not depend on the library's sort. Only the
-// first `keep` where keep > 0.
+// Ids by falling logit, ties by id, so the order does not depend on the library's sort. Only the
+// first `keep` if keep > 0.
 std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -55,8 +55,8 @@ std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
   return order;
 }
 
-// How many of the ranked weights are kept: the fewest that reach top_p of their sum, and of these
-// those that are min_p of the first. At least one.
+// How many of the ranked weights are kept: the fewest whose sum reaches top_p of the total, and of
+// these the ones that are at least min_p times the first. At least one.
 size_t Nucleus(const std::vector<double>& weights, const SamplingOptions& options) {
   size_t kept = weights.size();
   if (options.top_p < 1.0) {
@@ -71,7 +71,7 @@ size_t Nucleus(const std::vector<double>& weights, const SamplingOptions& option
   return kept;
 }
 
-// --- many at once ------------------------------------------------------------
+// --- ChooseTokens -----------------------------------------------------------
 
 // A row of logits and its weights exp((logit - max) / temperature).
 template <typename Number>
@@ -95,7 +95,8 @@ class Row {
   }
   int64_t Likeliest() const { return std::max_element(logits_, logits_ + size()) - logits_; }
 
-  // The id at the share `u` of the kept tokens' weights, one id after another.
+  // The id where the cumulative weight of the kept tokens, in order of id, exceeds the fraction `u`
+  // of their sum.
   int64_t Draw(double u, const SamplingOptions& options) const {
     if ((options.top_k > 0 && options.top_k < size()) || options.top_p < 1.0) {
       std::vector<int64_t> kept = Ranked(options);
@@ -110,7 +111,7 @@ class Row {
  private:
   int64_t size() const { return static_cast<int64_t>(weights_.size()); }
 
-  // Among `count` ids; weights below `least` are none.
+  // Draws among `count` ids; weights below `least` count as 0.
   template <typename IdOf>
   int64_t At(double u, int64_t count, const IdOf& id_of, double least) const {
     const auto weight_of = [&](int64_t i) {
@@ -120,7 +121,7 @@ class Row {
     double left = 0.0;
     for (int64_t i = 0; i < count; ++i) left += weight_of(i);
     left *= u;
-    int64_t last = 0;  // of a weight: rounding may leave something behind the last one
+    int64_t last = 0;  // the last id with weight > 0: rounding may leave `left` >= 0 at the end
     for (int64_t i = 0; i < count; ++i) {
       const double weight = weight_of(i);
       if (weight == 0.0) continue;
@@ -131,8 +132,8 @@ class Row {
     return id_of(last);
   }
 
-  // What top_k, top_p and min_p leave, by falling logit, equal ones by id. Of the vocabulary no
-  // more is sorted than some times as many as are left.
+  // The ids that top_k, top_p and min_p keep, by falling logit, ties by id. Sorts only a small
+  // multiple of the kept ids, not the whole vocabulary.
   std::vector<int64_t> Ranked(const SamplingOptions& options) const {
     std::vector<int64_t> order(size());
     std::iota(order.begin(), order.end(), int64_t{0});

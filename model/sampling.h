@@ -4,16 +4,17 @@
 // From logits to the next token: greedy, or drawn by temperature, top_k, top_p and min_p, in the
 // order of Transformers: repetition penalty, temperature, top_k, top_p, min_p, then a draw.
 //
-// A draw is a function of numbers that name it and of the logits: no generator has a state. Two
-// rules for it, which give a token the same probability and another place in [0, 1):
+// A draw is a function of the logits and of counters; no generator has a state. Two functions draw
+// differently. Both give each token the same probability, but assign it another interval of [0, 1):
 //
 //   ChooseToken    U(seed, index), tokens by falling logit      one text that is continued
-//   ChooseTokens   U(seed, key, answer, index), tokens by id    many at once: a choice depends on
-//                  the prompt's key, the answer's number and the token's, so on no batch, no order
-//                  and no rank. All of the vocabulary is sorted by neither; without top_k and top_p
-//                  nothing is
+//   ChooseTokens   U(seed, key, answer, index), tokens by id    many texts at once
 //
-// All arithmetic beyond the weights exp((logit - max) / temperature) is in fp64.
+// A choice of ChooseTokens depends on the prompt's key, the answer's number and the token's index,
+// and so not on the batch, its order or the rank. Neither function sorts the whole vocabulary;
+// without top_k and top_p nothing is sorted.
+//
+// All arithmetic after the weights exp((logit - max) / temperature) is in fp64.
 
 #include <cstdint>
 #include <vector>
@@ -29,38 +30,39 @@ struct SamplingOptions {
   int64_t max_new_tokens = 128;
   double temperature = 0.0;  // 0: greedy
   int64_t top_k = 0;         // 0: all
-  double top_p = 1.0;        // the fewest tokens whose probabilities sum to it
-  double min_p = 0.0;        // least probability, as a share of the greatest
-  double repetition_penalty =
-      1.0;  // logits of ids already there: divided by it where positive, else multiplied
+  double top_p = 1.0;        // keeps the fewest tokens whose probabilities sum to it
+  double min_p = 0.0;        // minimum probability, as a fraction of the greatest
+  // Logits of ids that already occurred are divided by it if positive, else multiplied.
+  double repetition_penalty = 1.0;
   std::vector<int64_t> stop_ids;
   uint64_t seed = 0;
 };
 
 absl::Status Validate(const SamplingOptions& options);
 
-// The next id by `logits_V` (any dtype and device) after `ids`; `index` counts the new tokens from
-// 0.
+// Chooses the next id from `logits_V` (any dtype and device) after `ids`; `index` counts the new
+// tokens from 0.
 int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
                     const SamplingOptions& options, int64_t index);
 
-// One of many choices.
+// Input of one of many choices.
 struct ChoiceOf {
-  at::Tensor logits_V;                // any dtype and device; several may be of the same
-  absl::Span<const int64_t> prompt;   // ids that are there, for the penalty
-  absl::Span<const int64_t> new_ids;  // and those that came after; the next one's index is their
-                                      // number
+  at::Tensor logits_V;               // any dtype and device; several choices may share one
+  absl::Span<const int64_t> prompt;  // for the repetition penalty
+  absl::Span<const int64_t>
+      new_ids;  // ids generated after the prompt; their number is the next token's index
   uint64_t key = 0, answer = 0;
 };
 
 struct Choice {
   int64_t id = 0;
-  // Of the id under softmax(logits / temperature), 1 for a temperature of 0: before penalty, top_k,
-  // top_p and min_p, as a trainer has it.
+  // Log-probability of the id under softmax(logits / temperature), with temperature 1 if it is 0:
+  // before penalty, top_k, top_p and min_p, as a trainer computes it.
   double log_prob = 0.0;
 };
 
-// In the order of `choices`, over the intra-op threads. Throws where a logit is NaN.
+// Returns the choices in the order of `choices`; parallel over the intra-op threads. Throws if a
+// logit is NaN.
 std::vector<Choice> ChooseTokens(const std::vector<ChoiceOf>& choices,
                                  const SamplingOptions& options);
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_SAVE_GRADIENTS_H_
 #define MOONRING_MODEL_SAVE_GRADIENTS_H_
 
-// The gradients of what learns, in one safetensors file under their weights' names.
+// Saves the gradients of the trainable weights, in one safetensors file under their weights' names.
 
 #include <string>
 
@@ -10,8 +10,8 @@
 
 namespace moonring::model {
 
-// Collective over the ranks that shard the gradients: one of them `writes`, the others only take
-// part in gathering. Fails where the file cannot be written.
+// Collective over the ranks that shard the gradients: the rank with `writes` writes the file, the
+// others only take part in gathering. Fails if the file cannot be written.
 absl::Status SaveGradients(const base::Parameters& parameters, const std::string& path,
                            bool writes);
 

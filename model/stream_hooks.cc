@@ -12,7 +12,7 @@ void CheckLayer(const char* option, int64_t layer, int64_t last, const char* whi
                     ", wanted 0 (after the embedding) to ", last, " (", which, ")");
 }
 
-// A block's operators want rows that lie one after another.
+// Checks a hook's result and returns it contiguous, as a block's operators require.
 at::Tensor Replacement(int64_t layer, absl::string_view module, const at::Tensor& hidden_TD,
                        const at::Tensor& other) {
   const bool fits = other.layout() == hidden_TD.layout() && other.sizes() == hidden_TD.sizes() &&

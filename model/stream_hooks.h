@@ -1,16 +1,16 @@
 #ifndef MOONRING_MODEL_STREAM_HOOKS_H_
 #define MOONRING_MODEL_STREAM_HOOKS_H_
 
-// What a caller may do with the stream between the modules of a forward: look at it, have it
-// returned, put another one in its place, end the forward early.
+// Hooks on the residual stream between the modules of a forward: read it, return it, replace it, or
+// end the forward early.
 //
-// A layer is a place between modules: 0 after the embedding, k after the k-th block
-// (model.layers.<k-1>), L after the last one, before the final norm; L + 1 after that norm.
+// A layer number is a position between modules: 0 after the embedding, k after the k-th block
+// (model.layers.<k-1>), L after the last block and before the final norm, L + 1 after that norm.
 //
-// All of it is done outside of the blocks' runs, in autograd's outer graph: `after` is called in a
-// forward alone, never by what backward runs again, and what it computes is differentiated by the
-// operators' own nodes. A block keeps its input, so one that was put in place is kept as any other,
-// in whatever mode of recompute and wherever activations wait.
+// Hooks run outside the blocks' recomputed functions, in autograd's outer graph: `after` is called
+// in a forward only, never by recomputation in a backward, and autograd differentiates its
+// operators as usual. A block keeps its input for the backward, also an input that a hook replaced,
+// in every mode of recompute and activation offload.
 
 #include <cstdint>
 #include <functional>
@@ -24,34 +24,36 @@
 
 namespace moonring::model {
 
-// Sees the stream after a module, by its published name, and gives what goes on in its place, of
-// the same shape, dtype and device; undefined: the stream as it is. On ranks that share a sequence
-// it must be the same function of a rank's rows on each of them.
+// Called with the stream after a module, and the module's published name. Returns a replacement of
+// the same shape, dtype and device; undefined: the stream is unchanged. On ranks that share a
+// sequence it must be the same function of a rank's rows on each of them.
 using StreamHook =
     std::function<at::Tensor(int64_t layer, absl::string_view module, const at::Tensor& hidden_TD)>;
 
 struct StreamHooks {
-  StreamHook after;             // null: none
-  std::vector<int64_t> states;  // layers up to L whose stream is wanted, as it goes on from there
-  std::optional<int64_t> upto;  // the layer, up to L, after which the forward ends, without the
-                                // final norm; absent: after that norm
+  StreamHook after;  // null: no hook
+  std::vector<int64_t>
+      states;  // layers, at most L, whose stream is returned, after hooks have acted on it
+  // The layer, at most L, after which the forward ends, without the final norm; absent: the whole
+  // forward runs.
+  std::optional<int64_t> upto;
 };
 
-// Leads the stream of one forward past its hooks.
+// Applies the hooks to the stream of one forward.
 class StreamPass {
  public:
-  // `hooks` must outlive the pass. Throws a c10::ValueError for a layer that there is not.
+  // `hooks` must outlive the pass. Throws a c10::ValueError for a layer number out of range.
   StreamPass(const StreamHooks& hooks, int64_t layers);
 
-  // How many blocks run, and whether the final norm does.
+  // How many blocks run, and whether the final norm runs.
   int64_t blocks() const { return hooks_.upto.value_or(layers_); }
   bool has_norm() const { return !hooks_.upto.has_value(); }
 
-  // Returns what goes on after the module. Throws a c10::ValueError where a hook gave a tensor of
+  // Returns the stream for the next module. Throws a c10::ValueError if a hook returned a tensor of
   // another shape, dtype or device.
   at::Tensor After(int64_t layer, absl::string_view module, at::Tensor hidden_TD);
 
-  // [T_local, D] for each of hooks.states, in their order, once all modules have run.
+  // [T_local, D] for each of hooks.states, in their order. Call after all modules have run.
   std::vector<at::Tensor> TakeStates() { return std::move(states_); }
 
  private:

@@ -39,7 +39,9 @@ bool Learns(const WeightShape& weight, const TransformerOptions& options) {
          (!options.learning.has_value() || options.learning->contains(weight.name));
 }
 
-// A frozen model loses nothing only where it keeps what is wide so. Those are small.
+// The dtype that a weight is stored in. A frozen matrix can be stored in the matmul dtype without
+// loss; weights that are used in the wide dtype (fp32, or fp64 for fp64) stay wide. Those are
+// small.
 at::ScalarType HeldDtype(const WeightShape& weight, const TransformerOptions& options) {
   if (!weight.learns) return WideDtype(options.matmul_dtype);
   return !Learns(weight, options) && !weight.wide ? options.matmul_dtype : options.weight_dtype;
@@ -62,7 +64,8 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
                    "Double/Double"));
 }
 
-// The wanted parameters in their order. Every one given must be wanted, once.
+// The given parameters in the order of the config's weights. Each weight must be given exactly
+// once, and nothing else.
 absl::StatusOr<base::Parameters> InOrder(const ModelConfig& config, const base::Parameters& given) {
   absl::flat_hash_map<std::string, std::shared_ptr<base::Parameter>> by_name;
   for (const auto& parameter : given) {
@@ -89,7 +92,7 @@ absl::StatusOr<base::Parameters> InOrder(const ModelConfig& config, const base::
   return ordered;
 }
 
-// The same model with a head of its own, also by its config.json.
+// The same model with an untied head, also in its config.json.
 ModelConfig Untied(ModelConfig config) {
   base::OrderedJson json = base::OrderedJson::parse(config.json);
   json["tie_word_embeddings"] = false;
@@ -111,7 +114,7 @@ void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
               "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
 }
 
-// Uniform in +-alpha / sqrt(L D).
+// NEFTune's noise, uniform in +-alpha / sqrt(L D).
 at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   at::NoGradGuard no_grad;
   const int64_t width = hidden_TD.size(1);
@@ -127,12 +130,13 @@ at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
       .to(hidden_TD.scalar_type());
 }
 
-// Rounded as the weights are: sqrt(640) is 25.25 in bf16.
+// The embedding scale, rounded to the weights' dtype as Transformers does: sqrt(640) is 25.25 in
+// bf16.
 double RoundedScale(double scale, at::ScalarType dtype) {
   return at::tensor(scale, at::kDouble).to(dtype).to(at::kDouble).item<double>();
 }
 
-// Those that have to be waited for.
+// The loans whose weights must be fetched first.
 std::vector<Loan> Away(const std::vector<Loan>& loans) {
   std::vector<Loan> away;
   for (const Loan& loan : loans) {
@@ -141,8 +145,9 @@ std::vector<Loan> Away(const std::vector<Loan>& loans) {
   return away;
 }
 
-// A weight that lies packed, made from the whole one; or where packing only rounds, its numbers in
-// the dtype in which adapters are merged. Neither: its file has no code for it.
+// A weight that was read for packing: `parameter` is packed; or, if packing only rounds, `rounded`
+// has the rounded numbers in the dtype that adapters are merged in. Both are empty if the weight's
+// file has no code for it.
 struct PackedLoad {
   std::shared_ptr<base::Parameter> parameter;
   at::Tensor rounded;
@@ -196,7 +201,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
     if (!options.packing->rounds_only &&
         (!options.frozen || !merged.empty() || experts.has_value()))
       return absl::InvalidArgumentError(
-          "a base that lies packed is frozen, has no adapters merged into it and all its experts");
+          "a packed base must be frozen, without merged adapters and with all experts on each "
+          "rank");
     for (const WeightShape& weight : PackedWeights(config)) packs.insert(weight.name);
   }
   const std::vector<WeightShape> wanted = WantedWeights(config);
@@ -217,7 +223,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
     const std::string name =
         tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
     at::Tensor tensor = std::move(packed.rounded);
-    if (!tensor.defined() && !there.contains(name)) {  // a bias that an adapter brings
+    if (!tensor.defined() && !there.contains(name)) {  // a bias that an adapter adds
       tensor = at::zeros(weight.shape, at::TensorOptions().dtype(WideDtype(options.matmul_dtype)));
     }
     if (!tensor.defined()) {
@@ -264,7 +270,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
   for (const auto& parameter : base.parameters_) {
     if (parameter->trainable())
       return absl::InvalidArgumentError(absl::StrCat("adapter: the model under it must be frozen, ",
-                                                     parameter->name(), " learns"));
+                                                     parameter->name(), " is trainable"));
   }
   ModelConfig config = base.config_;
   if (adapter->fixed != nullptr) {
@@ -275,8 +281,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
 }
 
 // Makes the weights that fixed parts change, in the base's dtypes; a bias that the base does not
-// have begins as zeros. A tied head shares the embedding's parameter unless the parts change the
-// two differently.
+// have starts as zeros. A tied head shares the embedding's parameter unless the fixed parts change
+// the two differently.
 void Transformer::MakeFixed(const ParametersByName& by_name) {
   if (adapter_ == nullptr || adapter_->fixed == nullptr) return;
   const FixedParts& fixed = *adapter_->fixed;
@@ -289,7 +295,7 @@ void Transformer::MakeFixed(const ParametersByName& by_name) {
     if (found != by_name.end() && !fixed.Changes(weight.name)) continue;
     if (is_head && !fixed.Parts(embedding, head)) {
       const std::shared_ptr<base::Parameter> of_both = fixed_.at(embedding);
-      fixed_[head] = of_both;  // which may move what a reference of the map led to
+      fixed_[head] = of_both;  // may rehash and invalidate references into the map
       continue;
     }
     const at::ScalarType wide = WideDtype(options_.matmul_dtype);
@@ -320,7 +326,7 @@ Transformer::Transformer(ModelConfig config, base::Parameters parameters,
     layer_map_ = Find(LayerMapName(config_), by_name);
     layer_map_norm_ = Find(LayerMapNormName(config_), by_name);
   }
-  // The base's embedding, also where an adapter trains another one: the two part.
+  // A tied head is the base's embedding, even if an adapter trains another embedding.
   if (head_ == nullptr) head_ = parameters_.front();
   for (int64_t layer = 0; layer < config_.layers; ++layer)
     blocks_.push_back(MakeBlock(layer, by_name));
@@ -431,12 +437,12 @@ std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
     return ((normed_TLP + rows_TLP) * M_SQRT1_2).unbind(1);
   };
   RunnerOptions runner = Runner();
-  runner.store = nullptr;  // the first block keeps the same rows
+  runner.store = nullptr;  // not stored separately: the first block stores the same rows
   return RunBlock(join, std::move(loans), {hidden_TD, {rows}}, std::move(runner));
 }
 
-// Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it:
-// so it is in Transformers.
+// If the scale belongs to the model and not to the embedding module, NEFTune's noise is added
+// before scaling, as in Transformers.
 at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
   at::Tensor hidden_TD =
       LookUp(embedding_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id});
@@ -518,7 +524,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     if (layer < blocks) return Away(blocks_[layer]->loans);
     return pass.has_norm() ? Away(NormLoans()) : std::vector<Loan>();
   };
-  // What the backward of `layer` is followed by, where that leases its weights again.
+  // The loans of the block whose backward follows that of `layer`, if it leases its weights again.
   const auto before = [&](size_t layer) {
     return layer > 0 && RecomputeOf(static_cast<int64_t>(layer) - 1) != Recompute::kNone
                ? loans_of(layer - 1)
@@ -528,7 +534,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   Hidden result{pass.After(0, config_.family->names.embedding, Embed(ids_T, noise)), {}, {}};
   const AdapterRun adapter = RunOfAdapter(noise);
   const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
-  std::vector<std::vector<at::Tensor>> keys(blocks);  // k and v of the blocks that hand them on
+  std::vector<std::vector<at::Tensor>> keys(blocks);  // by block: k and v that later blocks use
   RunnerOptions runner = Runner();
   runner.products = options.products.value_or(runner.products);
   for (size_t layer = 0; layer < blocks; ++layer) {
@@ -583,7 +589,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                                   RunNorm(result.hidden_TD, std::move(runner)));
   }
   result.states_TD = pass.TakeStates();
-  base::TrimHeap();  // blocks' work gives way to logits, of other sizes
+  base::TrimHeap();  // returns the blocks' work memory, since the logits' sizes differ
   return result;
 }
 

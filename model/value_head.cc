@@ -42,7 +42,7 @@ absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::st
   return file.Read(name);
 }
 
-// Where the configuration's text is, for messages: not in `dir` where that is an adapter's folder
+// Where the configuration was read from, for messages: `dir` has none if it is an adapter's folder
 // or a .gguf file.
 std::string PlaceOfConfig(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/config.json");

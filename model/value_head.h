@@ -1,13 +1,13 @@
 #ifndef MOONRING_MODEL_VALUE_HEAD_H_
 #define MOONRING_MODEL_VALUE_HEAD_H_
 
-// The head of a reward model: one number a token, hidden . w + b, as TRL's
-// AutoModelForCausalLMWithValueHead has it and LLaMA-Factory keeps it.
+// The head of a reward model: one number per token, hidden . w + b, as TRL's
+// AutoModelForCausalLMWithValueHead has it and LLaMA-Factory saves it.
 //
-//   value_head.safetensors    v_head.summary.weight [1, D], v_head.summary.bias [1], beside the
+//   value_head.safetensors    v_head.summary.weight [1, D], v_head.summary.bias [1], next to the
 //                             model's (or the adapter's) weights
-//   at first                  both U(-1/sqrt(D), 1/sqrt(D)) by seed, torch.nn.Linear's
-//   dropout                   summary_dropout_prob of config.json, 0.1 where it says none
+//   initial values            both U(-1/sqrt(D), 1/sqrt(D)) by seed, as torch.nn.Linear
+//   dropout                   summary_dropout_prob of config.json, 0.1 if it is absent
 //
 // The head is two Parameters and a rate; objectives apply it.
 
@@ -29,15 +29,15 @@ namespace moonring::model {
 struct ValueHead {
   std::shared_ptr<base::Parameter> weight_1D, bias_1;
   double dropout = 0.1;
-  bool found = false;  // read from a file
+  bool found = false;  // true: read from a file
 
-  // From `dir` where the file is there (INVALID_ARGUMENT where it is not this model's), else new
-  // ones.
+  // Reads `dir`'s file if it exists (INVALID_ARGUMENT if it does not fit this model); otherwise
+  // returns a new head.
   static absl::StatusOr<std::shared_ptr<ValueHead>> Open(const std::string& dir,
                                                          const ModelConfig& config, uint64_t seed,
                                                          at::ScalarType dtype, at::Device device);
 
-  // Statuses are the disk's.
+  // Errors are those of the disk.
   absl::Status Save(const std::string& dir, Flush flush = Flush::kNow) const;
 };
 

@@ -24,7 +24,8 @@ absl::StatusOr<ActivationPlace> PlaceOfActivations(const std::optional<std::stri
   }
   if (on_cpu) return ActivationPlace::kDisk;
   return absl::InvalidArgumentError(
-      "activation_offload: disk is for the CPU alone; on a GPU cpu puts what waits into the host's "
+      "activation_offload: disk is for the CPU alone; on a GPU cpu stores activations in the "
+      "host's "
       "memory");
 }
 

@@ -1,12 +1,13 @@
 #ifndef MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
 #define MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
 
-// Where activations wait between forward and backward, by the key activation_offload and the device
-// that computes. The one rule: what acts, what a plan foretells and what a log says all ask here.
+// Where activations are stored between forward and backward, depending on the key
+// activation_offload and the compute device. The run, the memory plan and the log all use this one
+// rule.
 //
 //   activation_offload   on the CPU                     on another device
 //   absent               kMemory                        kMemory
-//   cpu                  kMemory: they are there        kHost (host_store.h)
+//   cpu                  kMemory: already on the CPU    kHost (host_store.h)
 //   disk                 kDisk (disk_store.h)           refused
 
 #include <memory>
@@ -21,16 +22,16 @@
 
 namespace moonring::model {
 
-enum class ActivationPlace { kMemory, kHost, kDisk };  // kMemory: where they were computed
+enum class ActivationPlace { kMemory, kHost, kDisk };  // kMemory: on the compute device
 
 absl::string_view PlaceName(ActivationPlace place);  // "memory", "host", "disk"
 
-// INVALID_ARGUMENT for another word, and for disk where the device is not the CPU.
+// INVALID_ARGUMENT for another word, and for disk if the device is not the CPU.
 absl::StatusOr<ActivationPlace> PlaceOfActivations(const std::optional<std::string>& offload,
                                                    c10::DeviceType device);
 
-// The store there; null for kMemory. `folder` is for disk, which wants one: INVALID_ARGUMENT
-// otherwise. Fails as DiskStore::Create does.
+// The store for the place; null for kMemory. `folder` is required for disk (INVALID_ARGUMENT
+// without it). Fails as DiskStore::Create does.
 absl::StatusOr<std::shared_ptr<ActivationStore>> OpenActivationStore(
     const std::optional<std::string>& offload, const std::optional<std::string>& folder,
     c10::Device device);

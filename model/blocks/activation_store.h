@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_BLOCKS_ACTIVATION_STORE_H_
 #define MOONRING_MODEL_BLOCKS_ACTIVATION_STORE_H_
 
-// Where activations wait between forward and backward, out of the memory that computes. What comes
-// back has the bits that went in. A store serves one caller's thread. disk_store.h and host_store.h
-// have them.
+// Stores activations between forward and backward outside the compute device's memory. Get returns
+// exactly the bits that Put received. A store is used by one thread. Implementations: disk_store.h
+// and host_store.h.
 
 #include <cstdint>
 #include <memory>
@@ -14,16 +14,16 @@ namespace moonring::model {
 
 class StoredActivation {
  public:
-  virtual ~StoredActivation() = default;  // gives up the place; tensors that Get gave stay
-  virtual at::Tensor Get() = 0;  // not to be written to; any number of times. Throws StatusError
+  virtual ~StoredActivation() = default;  // frees the storage; tensors that Get returned stay valid
+  virtual at::Tensor Get() = 0;           // read-only; may be called repeatedly. Throws StatusError
 };
 
 class ActivationStore {
  public:
   virtual ~ActivationStore() = default;
-  // The caller gives its tensor up: it is freed once it is stored. Throws StatusError.
+  // The caller passes ownership of the tensor: it is freed once it is stored. Throws StatusError.
   virtual std::unique_ptr<StoredActivation> Put(at::Tensor activation) = 0;
-  virtual int64_t stored_bytes() const = 0;  // now
+  virtual int64_t stored_bytes() const = 0;  // stored at the moment
 };
 
 }  // namespace moonring::model

@@ -1,8 +1,7 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_MAPS_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_MAPS_H_
 
-// The linear maps and norms of a block at their places (block_weights.h), as one run of it has
-// them.
+// The linear maps and norms of a block, as one run of the block uses them.
 
 #include <cstdint>
 #include <vector>
@@ -17,11 +16,11 @@
 
 namespace moonring::model {
 
-// The maps of a block by place (block_weights.h). A norm is a map's weight; one that is not there
-// is undefined.
+// The maps of a block, indexed as in block_weights.h. A norm is stored as a map's weight; a missing
+// weight is undefined.
 class BlockMaps {
  public:
-  // Weights at their places, without adapters; where their gradients are added up, or nothing.
+  // `weights` by index, without adapters; `sums` accumulate their gradients, or are empty.
   explicit BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const WeightSum> sums = {});
 
   bool Has(int place) const { return maps_[place].weight_OI.defined(); }
@@ -30,11 +29,11 @@ class BlockMaps {
   Projection& Map(int place) { return maps_[place]; }
   ExpertMaps Experts(const ExpertRule& rule) const;
 
-  // Those of what follows the mixer, alone.
+  // Only the weights that are applied after the mixer.
   BlockMaps AfterMixer() const;
-  // For a tile of the rows: what an adapter drops goes by whose row it is.
+  // The maps for a tile of the rows: dropout masks depend on the identities of the tile's tokens.
   BlockMaps OfRows(int64_t begin, int64_t count) const;
-  // Every tensor that is there, in an order of its own; and the same maps of others in that order.
+  // All defined tensors in a fixed order; and the same maps built from other tensors in that order.
   std::vector<at::Tensor> Tensors() const;
   BlockMaps Of(absl::Span<const at::Tensor> tensors) const;
 
@@ -45,8 +44,8 @@ class BlockMaps {
   std::vector<Projection> maps_;
 };
 
-// The dtype in which the block takes a weight: norms and a block's own numbers in the wide
-// one, the rest in the matmul's.
+// The dtype in which the block uses a weight: the wide one for norms and for parameters that are
+// not matrices, otherwise the matmul dtype.
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
 }  // namespace moonring::model

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_
 
-// The norms of a block by their places: RmsNorm (layers.h) with the weight w there, or 1 + w where
-// the rule says so.
+// The norms of a block, by index (block_weights.h): RmsNorm (layers.h) with the stored weight w, or
+// with 1 + w if the rule says so.
 
 #include <ATen/core/Tensor.h>
 
@@ -16,7 +16,8 @@ at::Tensor NormWeight(const BlockRule& rule, const BlockMaps& maps, int norm);
 at::Tensor Normed(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& x_TD, int norm,
                   at::ScalarType result);
 
-// The stream's rows as a map takes them: normed where the norm is there, in the matmul dtype.
+// The input of a linear map: the stream's rows, normalised if the block has the norm, in the matmul
+// dtype.
 at::Tensor MapInput(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& stream_TD,
                     int norm);
 

@@ -16,7 +16,7 @@
 namespace moonring::model {
 namespace {
 
-// Places of the numbers above the diagonal in a flattened block, row by row.
+// Indices of the entries above the diagonal in a flattened block, row by row.
 at::Tensor AboveDiagonal(int64_t size, const at::Tensor& like) {
   const at::Tensor places_2E = at::triu_indices(size, size, 1, like.options().dtype(at::kLong));
   return places_2E[0] * size + places_2E[1];
@@ -42,10 +42,10 @@ at::Tensor Identity(const at::Tensor& like_NBB) {
   return at::eye(like_NBB.size(1), like_NBB.options());
 }
 
-// The highest power of the series.
+// Highest power of the series.
 int64_t Power(int64_t terms) { return terms <= 2 ? terms - 1 : std::max<int64_t>(3, terms - 1); }
 
-// c_k of Q^k in the series up to the power p.
+// Coefficient c_k of Q^k in the series up to the power p.
 double Coefficient(int64_t k, int64_t p) { return k == p && p > 1 ? 1.0 : 2.0; }
 
 // H_k = c_k I + Q H_(k+1) for k = 1 .. p, from H_p = c_p I: the series is Q H_1.
@@ -64,7 +64,7 @@ at::Tensor Inverse(const at::Tensor& q_NBB) {
   return at::linalg_solve(q_NBB + identity, identity.expand_as(q_NBB));
 }
 
-// Rows by block, [N, T, B], without a copy.
+// A view of the rows split by block, [N, T, B].
 at::Tensor ByBlock(const at::Tensor& x_TI, int64_t blocks) {
   return x_TI.view({x_TI.size(0), blocks, x_TI.size(1) / blocks}).transpose(0, 1);
 }
@@ -94,8 +94,8 @@ at::Tensor RotationOf(const BlockRotation& rotation) {
   return power == 0 ? at::zeros(q.sizes(), q.options()) : at::bmm(q, Horner(q, power)[0]);
 }
 
-// Exact: with M = (I + Q)^-1, dR = -2 M dQ M. The series: dQ gets dD H_1^T, and dH_1 = Q^T dD goes
-// on to H_2 in the same way.
+// Exact: with M = (I + Q)^-1, dR = -2 M dQ M. Series: dQ += dD H_1^T and dH_1 = Q^T dD, then the
+// same for H_2 with dH_1 in place of dD, and so on.
 at::Tensor RotationBackward(const BlockRotation& rotation, const at::Tensor& gradient_NBB) {
   at::NoGradGuard no_grad;
   const at::Tensor q = SkewOf(rotation.skew_NE);

@@ -1,25 +1,26 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_ROTATION_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_ROTATION_H_
 
-// The orthogonal matrix by which orthogonal fine-tuning turns a map's input (OFT: Qiu et al. 2023;
-// on the input's side: 2025), N blocks of B features each, as PEFT 0.18 has it:
+// The orthogonal matrix that OFT applies to a map's input (orthogonal fine-tuning: Qiu et al. 2023;
+// on the input's side: 2025), N blocks of B features each, as PEFT 0.18 defines it:
 //
 //   y = x R W^T,   R = diag(R_1 .. R_N),   R_n = I + D_n
 //
-// Each R_n is made of a skew matrix Q_n, whose numbers above the diagonal learn, row by row:
+// Each R_n is computed from a skew-symmetric matrix Q_n, whose entries above the diagonal are
+// trained, stored row by row:
 //
 //   by `terms` of a series   D = 2 Q + 2 Q^2 + .. + 2 Q^(p-1) + Q^p,  p = max(3, terms - 1); with 2
-//                            terms D = 2 Q, with 1 it is 0. Orthogonal up to the terms left out:
+//                            terms D = 2 Q, with 1 it is 0. Orthogonal up to the truncated terms of
 //                            the series of (I + Q) (I - Q)^-1
 //   exact, terms 0           D = -2 Q (I + Q)^-1, so that R = (I - Q) (I + Q)^-1 (Cayley)
 //
-// The two turn opposite ways, as PEFT's do. Where Q is 0 nothing turns.
+// The two rotate in opposite directions, as in PEFT. With Q = 0, R is the identity.
 //
 // Shapes: skew_NE [N, B (B - 1) / 2], D_NBB, x_TI with I = N B. Q and D are in the wide dtype
-// (fp32, or fp64), x in the matmul's: D and not R is rounded to it, and x R is x + x D. No graph is
-// recorded here: projection.h has the backward.
+// (fp32, or fp64), x in the matmul dtype: D, not R, is rounded to it, and x R is x + x D. No graph
+// is recorded here: projection.h has the backward.
 //
-// Cost: 2 T I B flops to turn T rows, and (p - 1) 2 I B^2 to make D.
+// Cost: 2 T I B flops to rotate T rows, and (p - 1) 2 I B^2 to compute D.
 
 #include <cstdint>
 
@@ -32,10 +33,10 @@ struct BlockRotation {
   int64_t terms = 5;  // 0: exact
 };
 
-// B, of blocks with B (B - 1) / 2 numbers. Throws where there is no such B.
+// The block size B for which B (B - 1) / 2 equals `numbers`. Throws if there is none.
 int64_t RotatedBlockSize(int64_t numbers);
 
-// D_NBB.
+// Computes D_NBB.
 at::Tensor RotationOf(const BlockRotation& rotation);
 // dD -> d skew, for the same skew.
 at::Tensor RotationBackward(const BlockRotation& rotation, const at::Tensor& gradient_NBB);

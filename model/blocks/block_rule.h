@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
 
-// What one block does with its weights: a layer's part of the model's config.
+// The rules by which one block is computed: a layer's section of the model's config.
 
 #include <cstdint>
 #include <optional>
@@ -17,18 +17,19 @@ namespace moonring::model {
 
 struct BlockRule {
   MixerKind mixer = MixerKind::kSoftmax;
-  bool mlp = true;  // dense or of experts
+  bool mlp = true;  // false: the layer has no MLP, dense or of experts
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
-  std::optional<at::ScalarType> stream_dtype;  // absent: the wide one of the matmul's
+  // Of the residual stream; absent: the wide dtype (fp32, or fp64 for fp64) of matmul_dtype.
+  std::optional<at::ScalarType> stream_dtype;
   attention::ScoreRule scores;
   double residual_scale = 1.0;
   bool norm_adds_one = false;
   HeadNorm head_norm = HeadNorm::kNone;
   bool gated_heads = false;
   bool value_norm = false, keys_are_values = false;
-  bool hands_on_keys = false;  // a later block takes its keys and values
+  bool hands_on_keys = false;  // a later block uses its keys and values
   QkvRows qkv_rows = QkvRows::kStacked;
   Activation activation = Activation::kSilu;
   ExpertRule experts;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_RUN_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_RUN_H_
 
-// How the block runner wants a block to be run, beside its weights and hidden states. It changes no
-// result beyond rounding.
+// Options of one run of a block, set by the block runner. They do not change results beyond
+// rounding.
 
 #include <cstdint>
 #include <memory>
@@ -14,16 +14,19 @@
 namespace moonring::model {
 
 struct BlockRun {
-  attention::KeptAttention* kept = nullptr;  // attention's; null where nothing is to be kept
-  int64_t tile_bytes = 0;  // rows may be run in tiles that take so much (row_tiles.h); 0: all at
-                           // once, as a graph that stays needs them
-  int64_t tile_rows = 0;   // the fewest rows of a tile; 0: by device
-  bool values = true;  // false: the results stand for their gradients alone, and their numbers need
-                       // not be made
-  bool gradient_is_free = false;  // a backward may write into the memory of the first result's
-                                  // gradient, which nobody reads after it
-  // Of each weight's gradient, in the order of the weights; null where it is autograd's, and all of
-  // them where there are none. A block may leave a gradient to autograd all the same.
+  attention::KeptAttention* kept = nullptr;  // for attention's result; null: nothing is kept
+  // Memory limit of a tile of rows (row_tiles.h). 0: all rows at once, as needed if the graph is
+  // kept.
+  int64_t tile_bytes = 0;
+  int64_t tile_rows = 0;  // minimum rows of a tile; 0: by device
+  // false: results are needed only for their gradients, so their values need not be computed.
+  bool values = true;
+  // The backward may overwrite the memory of the first result's gradient, because nothing else
+  // reads it afterwards.
+  bool gradient_is_free = false;
+  // Accumulate the weights' gradients, in the order of the weights. A null entry, or an empty list,
+  // leaves the gradients to autograd. A block may leave a gradient to autograd even if it has a
+  // sum.
   std::vector<std::shared_ptr<kernels::GradientSum>> sums = {};
 };
 

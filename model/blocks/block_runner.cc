@@ -30,7 +30,7 @@ using base::BackwardCall;
 using base::Tensors;
 using Sums = std::vector<std::shared_ptr<kernels::GradientSum>>;
 
-// By the part of the model that it is: "model.layers.3", "model.norm".
+// Spans are labelled with the module's name: "model.layers.3", "model.norm".
 constexpr base::SpanKind LayerSpan(const char* name) {
   return {.name = name, .category = "layer", .text = "of", .numbers = {"rows"}};
 }
@@ -44,8 +44,8 @@ bool Trainable(const std::shared_ptr<base::Parameter>& parameter) {
   return parameter != nullptr && parameter->trainable();
 }
 
-// An autograd node exists only where an input requires a gradient. Ids never do, and hidden states
-// do not below the first trainable block, so a block with trainable weights also takes this empty
+// An autograd node exists only if an input requires a gradient. Ids never do, and hidden states do
+// not below the first trainable block, so a block with trainable weights also takes this empty
 // leaf. Its gradient is always undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
@@ -55,7 +55,7 @@ void FetchAhead(const std::vector<Loan>& loans) {
   }
 }
 
-// Null where the gradient is to be autograd's.
+// Null if autograd is to return the gradient.
 std::shared_ptr<kernels::GradientSum> SumFor(const Loan& loan) {
   if (!Trainable(loan.parameter)) return nullptr;
   const at::ScalarType dtype = loan.parameter->gradient_dtype();
@@ -63,15 +63,16 @@ std::shared_ptr<kernels::GradientSum> SumFor(const Loan& loan) {
   return std::make_shared<kernels::GradientSum>(dtype);
 }
 
-// Before a backward: forgets what one that failed has left.
+// Before a backward: discards what a failed backward left, and starts from the Parameter's
+// gradient.
 void Begin(kernels::GradientSum& sum, const base::Parameter& parameter) {
   sum.Take();
   at::Tensor gradient = parameter.GradientToAddTo();
   if (gradient.defined()) sum.AddTo(std::move(gradient));
 }
 
-// One run of a block with its graph: leaves going in, the results coming out; where weights'
-// gradients are added up.
+// One run of a block with its autograd graph: the leaves, the results, and the sums that accumulate
+// the weights' gradients.
 struct Graph {
   BlockInputs inputs;
   std::vector<at::Tensor> weights;
@@ -79,18 +80,18 @@ struct Graph {
   Tensors results;
 };
 
-// What a node keeps besides its saved tensors.
+// State of a node besides its saved tensors.
 struct Call {
   BlockFunction function;
   std::vector<Loan> loans;
   RunnerOptions options;
   // From forward to backward:
-  Graph graph;                               // kNone
-  std::unique_ptr<StoredActivation> hidden;  // where there is a store
-  c10::VariableVersion version;              // of hidden, then
+  Graph graph;                               // with kNone
+  std::unique_ptr<StoredActivation> hidden;  // with a store
+  c10::VariableVersion version;              // version counter of hidden at that time
   uint32_t stored_version = 0;
-  attention::KeptAttention kept;                             // kSelective
-  std::vector<std::unique_ptr<StoredActivation>> kept_away;  // the same, where there is a store
+  attention::KeptAttention kept;                             // with kSelective
+  std::vector<std::unique_ptr<StoredActivation>> kept_away;  // the same, if there is a store
 
   std::vector<at::Tensor> Lease(bool as_leaves) const {
     std::vector<at::Tensor> weights;
@@ -103,8 +104,8 @@ struct Call {
     return weights;
   }
 
-  // One pass over `hidden_TD`: through the weights, and in attention at most each row with each
-  // other.
+  // Estimates the work of one pass over `hidden_TD`: through the weights, and in attention at most
+  // every row with every other row.
   base::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
     int64_t elements = hidden_TD.numel();
     for (const Loan& loan : loans)
@@ -128,8 +129,8 @@ struct Call {
         {.kept = keep, .tile_bytes = options.tile_bytes, .tile_rows = options.tile_rows});
   }
 
-  // Others may hold the input too. A tensor that is saved in autograd's graph tells of a write into
-  // it, one that is copied away does not: so its count of writes is kept.
+  // Stores the input, which others may share. Autograd detects an in-place write to a saved tensor,
+  // but not to one whose contents were copied to a store, so the version counter is recorded here.
   void Store(const at::Tensor& input) {
     version = input.unsafeGetTensorImpl()->version_counter();
     stored_version = version.enabled() ? version.current_version() : 0;
@@ -138,7 +139,7 @@ struct Call {
     kept = {};
   }
 
-  // Brings back what the backward needs beside its input.
+  // Fetches what the backward needs besides the block's input.
   void Fetch() {
     TORCH_CHECK(!version.enabled() || version.current_version() == stored_version,
                 "block runner: a block's input was written to in place after the block had run, so "
@@ -155,7 +156,8 @@ struct Call {
     kept_away.clear();
   }
 
-  // `wanted`: of which inputs a gradient is. `next`: the loans of the block that runs after this.
+  // `wanted`: which inputs need a gradient. `next`: the loans of the block that runs after this
+  // one.
   Graph RunWithGraph(const BlockInputs& inputs, const std::vector<bool>& wanted,
                      const std::vector<Loan>& next, BlockRun how) {
     at::AutoGradMode enable(true);
@@ -173,8 +175,8 @@ struct Call {
     return run;
   }
 
-  // Differentiates `run`, sinks the weights' gradients and returns those of the inputs (undefined
-  // where none is wanted).
+  // Differentiates `run`, passes the weights' gradients to their Parameters and returns those of
+  // the inputs (undefined if not needed).
   Tensors Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const base::SmallWorkScope small = Small(run.inputs.hidden);
     const kernels::ProductScope products(options.products);
@@ -182,7 +184,7 @@ struct Call {
     std::vector<base::Parameter*> sinks;
     Sums sums;
     Tensors of_inputs(1 + run.inputs.besides.size());
-    std::vector<size_t> wanted;  // of the inputs
+    std::vector<size_t> wanted;  // indices of inputs
     for (size_t i = 0; i < of_inputs.size(); ++i) {
       const at::Tensor& input = i == 0 ? run.inputs.hidden : run.inputs.besides[i - 1];
       if (!input.requires_grad()) continue;
@@ -224,7 +226,8 @@ struct Call {
   }
 };
 
-// What a parameter belongs to: its name up to the layer's number, or without ".weight".
+// The module of a parameter: its name up to the layer's number; without a number, without
+// ".weight".
 std::string ModuleOf(const std::string& name) {
   const std::vector<absl::string_view> words = absl::StrSplit(name, '.');
   const auto is_number = [](absl::string_view word) {
@@ -253,7 +256,7 @@ class CallSpan {
   base::TraceSpan span_;
 };
 
-// The graph of a backward whose forward kept none.
+// Recomputes the graph of a call whose forward kept none.
 Graph Recomputed(Call& call, const BlockInputs& inputs, const std::vector<bool>& wanted,
                  const BlockRun& how) {
   const CallSpan span(kRecompute, call, inputs.hidden);
@@ -262,7 +265,7 @@ Graph Recomputed(Call& call, const BlockInputs& inputs, const std::vector<bool>&
                            goes_on ? call.options.neighbours.before : std::vector<Loan>(), how);
 }
 
-// The outputs of a block's node; `saved`: its inputs, but for hidden where a store holds that.
+// Outputs of a block's node. Sets `saved` to the node's inputs, without hidden if a store has it.
 Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
   const CallSpan span(kForward, call, inputs.hidden);
   if (!call.keeps_graph()) {
@@ -284,7 +287,7 @@ Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
   return results;
 }
 
-// The gradients of the block's inputs.
+// Gradients of the block's inputs.
 Tensors Backward(Call& call, BackwardCall& backward) {
   const base::MemoryScope memory(base::MemoryPart::kActivations);
   const Tensors& gradients = backward.gradients;
@@ -300,7 +303,7 @@ Tensors Backward(Call& call, BackwardCall& backward) {
   const BlockInputs inputs{
       .hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved.back(),
       .besides = {backward.saved.begin(), backward.saved.begin() + static_cast<int64_t>(besides)}};
-  // What the engine moved here and nobody else holds is of no use to anybody after this.
+  // If autograd passed this gradient and nothing else shares it, its memory can be reused.
   const bool alone = gradients[0].defined() && base::IsUnshared(gradients[0]);
   Graph run = Recomputed(call, inputs, backward.wanted,
                          {.kept = call.Kept(),
@@ -345,8 +348,8 @@ at::Tensor LookUp(const std::shared_ptr<base::Parameter>& embedding_VD,
   TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong,
               "embedding: ids of shape ", given_ids_T.sizes(), " in ", given_ids_T.scalar_type(),
               ", wanted int64 [T]");
-  if (given_ids_T.is_cpu() &&
-      given_ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
+  // Only on the CPU: on a device, reading the result would synchronise.
+  if (given_ids_T.is_cpu() && given_ids_T.numel() > 0) {
     const int64_t largest = given_ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows,
                       " rows; Checkpoint:grow_vocabulary makes more");

@@ -5,8 +5,8 @@
 //
 //   [b | c | u] = Wi n;   y = c convolution(b u)      causal, depthwise, without an activation
 //
-// All have D features. A token sees the few before it that the taps reach, so what travels between
-// ranks is as little (mixers/short_convolution.h).
+// All have D features. A token depends only on the few tokens before it that the taps reach, so
+// ranks exchange only these rows (mixers/short_convolution.h).
 
 #include <ATen/core/Tensor.h>
 
@@ -16,7 +16,8 @@
 
 namespace moonring::model {
 
-// y_TD in the matmul dtype, of the stream's rows hidden_TD. Collective; throws what mixing throws.
+// Computes y_TD in the matmul dtype from the stream's rows hidden_TD. Collective; throws what
+// mixing throws.
 at::Tensor MixByConvolution(const BlockRule& rule, const BlockMaps& maps,
                             const at::Tensor& hidden_TD, mixers::PlannedMixing& mixing);
 

@@ -18,8 +18,8 @@
 namespace moonring::model {
 namespace {
 
-// What the maps at the entrance give: the channels that are mixed, the gate, and what beta and the
-// decay are made of.
+// Outputs of the input maps: the channels for the convolution, the gate, and the raw values of beta
+// and of the decay.
 struct Entrance {
   at::Tensor mixed_TC, gate_TV, beta_TH, decay;
 };
@@ -30,7 +30,7 @@ Entrance Grouped(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
                 values = shared * delta.value_dim;
   const std::vector<at::Tensor> made =
       ProjectInput(rule, maps, hidden_TD, {kDeltaQueryKeyValueGate, kDeltaBetaDecay});
-  // By splits, whose backward is one tensor.
+  // Uses split, because its backward allocates one tensor.
   const auto split = [&](const at::Tensor& result, std::vector<int64_t> widths) {
     int64_t width = 0;
     for (const int64_t each : widths) width += each;

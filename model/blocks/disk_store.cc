@@ -56,8 +56,8 @@ class DiskStore::File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // 0, or the errno. Tells the kernel to begin writing at once, so that it does not stop the
-  // program later for all of it.
+  // Returns 0, or the errno. Asks the kernel to start writing at once, so that it does not block
+  // the program later to write everything.
   int Write(const char* bytes, int64_t count) const {
     for (int64_t done = 0; done < count;) {
       const ssize_t wrote = pwrite(descriptor_, bytes + done,
@@ -79,7 +79,7 @@ class DiskStore::File {
   int descriptor_;
 };
 
-// What one stored tensor is, shared by its owner and the writing thread.
+// The state of one stored tensor, shared by its owner and the writer thread.
 struct DiskStore::Entry {
   std::shared_ptr<File> file;
   at::Tensor tensor;  // until it is written
@@ -96,7 +96,8 @@ class DiskStore::Disk {
       : folder_(std::move(folder)), writer_([this] {
           const absl::Status ended = base::TryTorch([this] { Write(); });
           if (ended.ok()) return;
-          const std::lock_guard lock(mutex_);  // of short memory, say: whoever waits is told
+          // For example out of memory: whoever waits gets the error.
+          const std::lock_guard lock(mutex_);
           if (status_.ok()) status_ = ended;
           changed_.notify_all();
         }) {}
@@ -148,7 +149,7 @@ class DiskStore::Disk {
     const std::lock_guard lock(mutex_);
     stored_.remove(entry);
     stored_bytes_ -= entry->bytes;
-    // What nobody wants any more need not be written.
+    // A tensor that is released before it was written is not written.
     const auto unwritten = std::find(waiting_.begin(), waiting_.end(), entry);
     if (unwritten != waiting_.end()) waiting_.erase(unwritten);
   }
@@ -175,7 +176,7 @@ class DiskStore::Disk {
       if (error != 0 && status_.ok()) {
         status_ = Failure(error, folder_,
                           absl::StrCat("writing ", Mebibytes(entry->bytes), ", ",
-                                       Mebibytes(stored_bytes_), " with what is stored"));
+                                       Mebibytes(stored_bytes_), " in all"));
       }
       changed_.notify_all();
     }

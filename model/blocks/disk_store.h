@@ -1,20 +1,20 @@
 #ifndef MOONRING_MODEL_BLOCKS_DISK_STORE_H_
 #define MOONRING_MODEL_BLOCKS_DISK_STORE_H_
 
-// Activations of the host on a disk, each in a file of its own in a folder, without a name, so that
-// nothing is left behind however the process ends:
+// Stores host activations on a disk, each in its own unnamed file in a folder, so that nothing is
+// left behind however the process ends:
 //
-//   Put     hands the tensor to a thread that writes it (write-behind) while the caller goes on;
-//           waits only where kUnwritten tensors wait already
-//   Get     waits for the writing, and maps the file: its pages are the kernel's cache and no
-//           memory of the program's. What was put last before it and is there still is read ahead,
-//           as a backward takes activations in reverse
+//   Put     passes the tensor to a writer thread (write-behind) and returns; blocks only while
+//           kUnwritten tensors are already queued
+//   Get     waits until the tensor is written, and maps the file: its pages are the kernel's cache,
+//           not memory of the process. The tensor stored before it, if still there, is read ahead,
+//           because a backward uses activations in reverse order
 //
-// Memory: at most kUnwritten + 1 tensors that are not written yet, beside what the caller holds.
-// Disk: the bytes of what is stored now. Tensors below kLeastBytes stay where they are.
+// Memory: at most kUnwritten + 1 unwritten tensors, in addition to the caller's. Disk: the bytes
+// stored at the moment. Tensors below kLeastBytes stay in memory.
 //
-// Fails with the code of the errno (RESOURCE_EXHAUSTED: the disk is full), naming folder and sizes:
-// in Put or Get after it happened.
+// Fails with the code of the errno (RESOURCE_EXHAUSTED: the disk is full), naming folder and sizes.
+// A write error is reported by the next Put or Get.
 
 #include <cstdint>
 #include <memory>
@@ -32,8 +32,8 @@ class DiskStore : public ActivationStore {
   static constexpr int kUnwritten = 1;
   static constexpr int64_t kLeastBytes = 1 << 16;
 
-  // INVALID_ARGUMENT where the folder is in memory itself (tmpfs), NOT_FOUND or PERMISSION_DENIED
-  // where no file can be made in it.
+  // INVALID_ARGUMENT if the folder itself is in memory (tmpfs); NOT_FOUND or PERMISSION_DENIED if
+  // no file can be created in it.
   static absl::StatusOr<std::shared_ptr<DiskStore>> Create(const std::string& folder);
   ~DiskStore() override;
 

@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_BLOCKS_EXPERT_STACKS_H_
 #define MOONRING_MODEL_BLOCKS_EXPERT_STACKS_H_
 
-// The two tensors of all experts of a layer (ExpertStorage), as products take them, and what lies
-// between the two products. Shapes: N rows, D features, I inside an expert. `both` has a row's gate
-// and up as the storage has them: [N, 2 I].
+// The two tensors that stack all experts of a layer (ExpertStorage), oriented for matrix products,
+// and the activation between the two products. Shapes: N rows, D features, I inside an expert.
+// `both` has a row's gate and up in the order of the storage: [N, 2 I].
 
 #include <cstdint>
 
@@ -18,11 +18,11 @@ struct ExpertStacks {
   const ExpertRule& rule;
 
   bool transposed() const { return IsTransposed(rule.storage); }
-  // [E, D, 2 I] of gate_up, [E, I, D] of down.
+  // The right factor of x W: [E, D, 2 I] for gate_up, [E, I, D] for down.
   at::Tensor Right(const at::Tensor& stack) const {
     return transposed() ? stack : stack.transpose(1, 2);
   }
-  // One expert's.
+  // The same for one expert.
   at::Tensor Right(const at::Tensor& stack, int64_t e) const {
     return transposed() ? stack.select(0, e) : stack.select(0, e).t();
   }
@@ -33,7 +33,7 @@ struct ExpertStacks {
 
   // [N, I]: act(gate) up, or the clamped product.
   at::Tensor Product(const at::Tensor& both, Activation activation) const;
-  // [N, 2 I], without gaps. `dproduct` is written over.
+  // Gradient of Product: [N, 2 I], contiguous. Overwrites `dproduct`.
   at::Tensor ProductBackward(at::Tensor dproduct, const at::Tensor& both,
                              Activation activation) const;
 

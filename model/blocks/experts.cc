@@ -15,7 +15,7 @@
 namespace moonring::model {
 namespace {
 
-// The map for some of the tokens: what an adapter drops goes by whose row it is.
+// The map for some of the tokens: dropout masks depend on the tokens' identities.
 Projection For(Projection map, const at::Tensor& tokens) {
   if (map.low_rank.has_value() && map.low_rank->dropout.identity_T.defined()) {
     map.low_rank->dropout.identity_T = map.low_rank->dropout.identity_T.index_select(0, tokens);
@@ -46,9 +46,9 @@ at::Tensor RunGrouped(const ExpertMaps& maps, const ExpertOffsets& begin, const 
   return GroupedMlp(x_ND, begin, activation, weights, sums);
 }
 
-// The same where the experts lie with several ranks: those of this one on the rows of all. Others'
-// are given too, without rows: a rank that has no expert then still has a leaf in the graph, and
-// goes backward through the exchange where the others do.
+// The same with expert parallelism: this rank's experts on the rows of all ranks. The other ranks'
+// experts are passed too, without rows, so that a rank without experts still has a leaf in the
+// graph and runs the exchange in the backward together with the others.
 at::Tensor RunOnRanks(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation,
                       const comm::BinExchange& ranks) {
@@ -68,7 +68,7 @@ RowsOfExperts RowsOfRouting(const Routing& routing) {
           routing.count_E.cumsum(0, at::kInt)};
 }
 
-// [N, D]: each expert on its rows.
+// Returns [N, D]: each expert applied to its rows.
 at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation) {
   const bool stacked = rule.storage != ExpertStorage::kEach;
@@ -88,7 +88,7 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
   return results.empty() ? x_ND : at::cat(results);
 }
 
-// Throws where the experts that are here are not those of this rank.
+// Throws if the local experts are not those assigned to this rank.
 void CheckPart(const ExpertRule& rule, const ExpertMaps& maps, const comm::BinExchange& ranks) {
   TORCH_CHECK(ranks.bins() == rule.count, "experts: ", ranks.bins(), " of ranks, wanted ",
               rule.count);

@@ -3,29 +3,30 @@
 
 // A mixture of gated MLPs (Shazeer et al. 2017, arXiv:1701.06538; Mixtral, Qwen-MoE, DeepSeek):
 //
-//   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t), or +
-//   mlp_shared(x_t)]
+//   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t),
+//                                          or + mlp_shared(x_t)]
 //
-// or, where the experts see other features than the stream's, z = Win x and
+// or, if the experts work in another feature space than the stream's, z = Win x and
 //
 //   y_t = Wout sum_{e in C_t} w_te mlp_e(z_t)  + mlp_shared(x_t)
 //
-// C_t and w_t are router.h's, the experts' products grouped_mlp.h's; grouped_stacks.h's where a GPU
-// takes them: then the host waits for nothing here, else for the number of rows of each expert.
+// C_t and w_t are computed by router.h, the experts' products by grouped_mlp.h, or by
+// grouped_stacks.h if a GPU supports them. With grouped_stacks.h the host never waits for the
+// device here; otherwise it waits for the number of rows of each expert.
 //
-// Rows are gathered by expert once, each expert runs once on all of its rows (experts in parallel
-// where there are several), and each token's results are summed in the order of its choices: the
-// result depends on no order of tokens or ranks beyond rounding, and no sum is made by atomics.
-// Nothing is dropped, whatever the load.
+// Rows are gathered by expert once, each expert runs once on all of its rows (in parallel if there
+// are several), and each token's results are summed in the order of its choices. So the result does
+// not depend on the order of tokens or ranks beyond rounding, and no atomics are used. No token is
+// dropped, whatever the load.
 //
-// The experts may lie with several ranks, each of which has some of them side by side (`ranks`):
-// then the rows travel to their experts and the results back (comm/bin_exchange.h), and a rank's
-// experts see the rows of all. Their gradients are sums over those ranks already; those of the
-// router and the shared expert are of this rank's tokens, as without. Every rank calls, with tokens
-// or without, and goes backward where one does.
+// With expert parallelism (`ranks`), each rank has a contiguous range of experts. Rows are sent to
+// their experts and the results back (comm/bin_exchange.h), so a rank's experts see the rows of all
+// ranks. The experts' gradients are then already summed over those ranks; those of the router and
+// the shared expert come from this rank's tokens only, as without expert parallelism. Every rank
+// must call, with or without tokens, and run backward if any rank does.
 //
-// Shapes: T tokens, D features (of z, where there is one), I inside an expert, E experts, K chosen,
-// N = T K rows. Cost: the products', and N D numbers twice.
+// Shapes: T tokens, D features (of z, if there is one), I inside an expert, E experts, K chosen, N
+// = T K rows. Cost: the products, plus 2 N D numbers of memory.
 
 #include <vector>
 
@@ -41,14 +42,14 @@ namespace moonring::model {
 
 struct ExpertMaps {
   Projection router;               // [E, D]
-  at::Tensor router_correction_E;  // undefined where there is none
-  std::vector<GatedMaps> experts;  // E; none where they are stacked. Those of other ranks have no
-                                   // numbers
-  Projection gate_up, down;        // of all experts that are here (grouped_mlp.h)
-  GatedMaps shared;                // undefined where there is none
-  Projection input, output;        // of the experts' rows and their results; undefined: none
-  Projection shared_switch;        // [1, D]; undefined: it is always on
-  at::Tensor scale_E;              // of the chosen ones' weights; undefined: 1
+  at::Tensor router_correction_E;  // undefined: none
+  // E of them; empty if the experts are stacked. Weights of other ranks' experts are empty.
+  std::vector<GatedMaps> experts;
+  Projection gate_up, down;  // stacked weights of the local experts (grouped_mlp.h)
+  GatedMaps shared;          // undefined: none
+  Projection input, output;  // maps x to z, and the experts' sum back; undefined: none
+  Projection shared_switch;  // [1, D]; undefined: the shared expert is not gated
+  at::Tensor scale_E;        // scales the chosen experts' weights; undefined: 1
 };
 
 struct MixtureResult {
@@ -56,9 +57,9 @@ struct MixtureResult {
   RouterTally tally;
 };
 
-// x_TD in the matmul dtype. `ranks`: null where all experts are here; `routed_TD`: what the router
-// sees in its place. Throws where shapes do not fit, and where an expert of several ranks has an
-// adapter.
+// x_TD in the matmul dtype. `ranks`: null if all experts are local. `routed_TD`: the router's input
+// if it is not x_TD. Throws if shapes do not fit, or if an expert has an adapter under expert
+// parallelism.
 MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps,
                          const at::Tensor& x_TD, const RouterGroups& groups,
                          const comm::BinExchange* ranks = nullptr,

@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_BLOCKS_GATED_NORM_H_
 #define MOONRING_MODEL_BLOCKS_GATED_NORM_H_
 
-// A norm whose result is gated, as linear attention has it after its rule; and the norm of what is
-// gated, as a state space has it:
+// A norm followed by a gate, as linear attention applies it to its output; and a gate followed by a
+// norm, as a state space model does:
 //
 //   y = RmsNorm(x; w, eps) s(z),   s(z) = silu(z) or sigmoid(z)
 //   y = RmsNorm(x silu(z); w, eps), each of G groups of D / G features by its own mean square
 //
-// x, z, y [T, D] in one dtype, w [D] in the wide one, in which all is computed. Kept for the
-// backward: x, z, w and a number a row (and group).
+// x, z, y [T, D] in one dtype, w [D] in the wide dtype (fp32, or fp64 for fp64), in which
+// everything is computed. Kept for the backward: x, z, w and one number per row (and group).
 
 #include <ATen/core/Tensor.h>
 
@@ -16,7 +16,7 @@
 
 namespace moonring::model {
 
-// Differentiable in x, z and w; shapes that do not fit throw.
+// Differentiable in x, z and w; throws if shapes do not fit.
 at::Tensor GatedRmsNorm(const at::Tensor& x_TD, const at::Tensor& gate_TD,
                         const at::Tensor& weight_D, double eps, NormGate kind = NormGate::kSilu);
 

@@ -22,7 +22,7 @@ kernels::Gate GateOf(Activation activation) {
     case Activation::kGelu:
       return kernels::Gate::kGelu;
     case Activation::kGeluTanh:
-    case Activation::kReluSquared:  // no kernel's (Fuses)
+    case Activation::kReluSquared:  // has no kernel (Fuses)
       break;
   }
   return kernels::Gate::kGeluTanh;
@@ -38,7 +38,7 @@ at::Tensor Wide(const at::Tensor& x) {
   return x.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
-// Fresh tensors.
+// Clamped inputs, in new tensors.
 struct Clamped {
   Clamped(const at::Tensor& gate_TI, const at::Tensor& up_TI, const ClampedGate& clamped)
       : gate(Wide(gate_TI).clamp_max(clamped.limit)),

@@ -1,13 +1,13 @@
 #ifndef MOONRING_MODEL_BLOCKS_GATED_PRODUCT_H_
 #define MOONRING_MODEL_BLOCKS_GATED_PRODUCT_H_
 
-// The arithmetic of a gated MLP's middle, p = act(gate) up, without a graph: by the fused kernels
-// of kernels/gated.h where a GPU has them (kernels/choice.h), else by LibTorch's
-// operators. layers.h has the activations. Where `up` is undefined the MLP has no gate: p =
-// act(gate) of all that it makes.
+// The element-wise product of a gated MLP, p = act(gate) up, without an autograd graph: by the
+// fused kernels of kernels/gated.h if a GPU has them (kernels/choice.h), else by
+// LibTorch's operators. layers.h lists the activations. If `up` is undefined the MLP has no gate: p
+// = act(gate).
 //
-// gpt-oss has another product, with bounds; its arithmetic is in the wide dtype, by LibTorch's
-// operators alone:
+// gpt-oss has another product, with clamping; it is computed in the wide dtype (fp32, or fp64 for
+// fp64), always by LibTorch's operators:
 //
 //   p = (u + 1) g sigmoid(slope g),   g = min(gate, limit),   u = max(-limit, min(up, limit))
 
@@ -19,13 +19,13 @@
 namespace moonring::model {
 
 at::Tensor Activate(const at::Tensor& x, Activation activation);
-// d activation / dx times `dy`.
+// Derivative of the activation at x, times `dy`.
 at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation);
 
 at::Tensor GatedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation);
 
-// In a backward: the product again, as often as wanted, and then its gradients. Keeps act(gate)
-// between the two where the kernels do not serve.
+// Recomputes the product in a backward, any number of times, and then its gradients. Keeps
+// act(gate) in between if the fused kernels are not used.
 class GatedProductAgain {
  public:
   GatedProductAgain(at::Tensor gate_TI, at::Tensor up_TI, Activation activation);
@@ -33,9 +33,9 @@ class GatedProductAgain {
   at::Tensor Product() const;
 
   struct Gradients {
-    at::Tensor gate_TI, up_TI;  // the latter undefined where there is no up
+    at::Tensor gate_TI, up_TI;  // up_TI is undefined if there is no up
   };
-  // dup = dp act(gate),  dgate = dp up act'(gate). Last call; `dp_TI` is written over.
+  // dup = dp act(gate),  dgate = dp up act'(gate). Must be the last call; overwrites `dp_TI`.
   Gradients Backward(at::Tensor dp_TI);
 
  private:
@@ -47,8 +47,8 @@ class GatedProductAgain {
 
 at::Tensor ClampedProduct(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                           const ClampedGate& clamped);
-// dup = dp g s,  dgate = dp (u + 1) s (1 + slope g (1 - s)),  s = sigmoid(slope g); 0 beyond a
-// bound.
+// dup = dp g s,  dgate = dp (u + 1) s (1 + slope g (1 - s)),  s = sigmoid(slope g); 0 where the
+// input was clamped.
 GatedProductAgain::Gradients ClampedProductBackward(const at::Tensor& dp_TI,
                                                     const at::Tensor& gate_TI,
                                                     const at::Tensor& up_TI,

@@ -18,7 +18,7 @@
 namespace moonring::model {
 namespace {
 
-// Runs body(expert) for each expert that has rows: side by side on the CPU, unless one has so many
+// Runs body(expert) for each expert that has rows: in parallel on the CPU, unless one has so many
 // that the others would wait for it.
 template <typename Body>
 void ForExperts(const ExpertOffsets& begin, bool on_cpu, const Body& body) {
@@ -42,14 +42,14 @@ void ForExperts(const ExpertOffsets& begin, bool on_cpu, const Body& body) {
   for (const int64_t e : busy) body(e);
 }
 
-// Takes the rows of an expert out of those of all.
+// Returns a function that selects an expert's rows.
 auto RowsOf(const ExpertOffsets& begin, int64_t e) {
   return [first = begin[e], count = begin[e + 1] - begin[e]](const at::Tensor& all) {
     return all.narrow(0, first, count);
   };
 }
 
-// Adds the gradient of an expert's map y = x W to that of the stack.
+// Adds the gradient of an expert's map y = x W to the gradient of the stack.
 void AddGradient(const ExpertStacks& stacks, const at::Tensor& stack, int64_t e,
                  const at::Tensor& x, const at::Tensor& dy, double beta) {
   const at::Tensor part = stack.select(0, e);
@@ -57,8 +57,8 @@ void AddGradient(const ExpertStacks& stacks, const at::Tensor& stack, int64_t e,
                       : kernels::AddProduct(part, dy.t(), x, beta);
 }
 
-// Where the gradient of a stack is made: in its sum, or in a tensor of its own. The parts of
-// experts without rows are zeros there.
+// The tensor that accumulates a stack's gradient: its WeightSum, or a new tensor. Experts without
+// rows have zeros in it.
 struct StackGradient {
   StackGradient(const at::Tensor& stack, const WeightSum& sum, bool wanted,
                 const ExpertOffsets& begin)
@@ -111,7 +111,7 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activa
       const auto rows = RowsOf(begin, e);
       const at::Tensor x = rows(x_ND), gate = rows(gate_NI), dy = rows(dy_ND),
                        up = up_NI.defined() ? rows(up_NI) : at::Tensor();
-      const size_t first = 1 + 3 * e;  // of the expert's weights among the inputs
+      const size_t first = 1 + 3 * e;  // index of the expert's first weight among the inputs
       const auto add = [&](size_t map, const at::Tensor& dy_of_map, const at::Tensor& x_of_map) {
         if (call.wanted[first + map])
           result[first + map] =

@@ -1,17 +1,17 @@
 #ifndef MOONRING_MODEL_BLOCKS_GROUPED_MLP_H_
 #define MOONRING_MODEL_BLOCKS_GROUPED_MLP_H_
 
-// Each expert's own MLP on its rows, all of them as one operator:
+// All experts' MLPs, each on its own rows, as one operator:
 //
 //   y = (act(x Wg^T + bg) * (x Wu^T + bu)) Wd^T + bd,   or gated_product.h's clamped product
 //
-// The experts' maps are three matrices each, or lie in two tensors of all (ExpertStorage): then the
-// gradient is one tensor too, with zeros for experts without rows. Experts run side by side on the
-// CPU's threads, unless one has so many rows that the others would wait for it. Here the host knows
-// how many rows each has (HostOffsets); grouped_stacks.h does without.
+// Each expert has three matrices, or all experts are stacked in two tensors (ExpertStorage); then
+// the gradient is one tensor too, with zeros for experts without rows. On the CPU experts run in
+// parallel on threads, unless one has so many rows that the others would wait for it. This function
+// needs each expert's number of rows on the host (HostOffsets); grouped_stacks.h does not.
 //
 // Shapes: N rows, D features, I inside an expert, E experts. Cost: 6 N D I flops forward, 12
-// backward; memory N (D + 2 I) kept for the backward, and as much again at work.
+// backward; memory N (D + 2 I) kept for the backward, and as much again while it runs.
 
 #include <vector>
 
@@ -25,14 +25,14 @@
 
 namespace moonring::model {
 
-// Weights are Wg, Wu, Wd of expert 0, then of 1, ...; `sums` of their gradients alike. Those of an
-// expert without rows may be without numbers. Where all Wu are undefined the MLPs have no gate, y =
-// act(x Wg^T) Wd^T.
+// Weights are Wg, Wu, Wd of expert 0, then of expert 1, ...; `sums` of their gradients in the same
+// order. Weights of an expert without rows may be empty. If all Wu are undefined the MLPs have no
+// gate: y = act(x Wg^T) Wd^T.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activation activation,
                       const base::Tensors& weights, const std::vector<WeightSum>& sums);
 
-// gate_up and down are a layer's two tensors of all experts, stored as the rule says, their biases
-// [E, 2 I] and [E, D] or undefined.
+// gate_up and down are a layer's two stacked tensors, stored as the rule says; their biases are [E,
+// 2 I] and [E, D], or undefined.
 at::Tensor StackedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, const ExpertRule& rule,
                       Activation activation, const Projection& gate_up, const Projection& down);
 

@@ -10,7 +10,7 @@
 namespace moonring::model {
 namespace {
 
-// y = x W + b, each row by its expert's.
+// y = x W + b, each row with its expert's W and b.
 at::Tensor Map(const at::Tensor& x, const at::Tensor& right, const at::Tensor& bias,
                const RowsOfExperts& rows) {
   at::Tensor y = kernels::GroupedProduct(x, right, rows.end_E);
@@ -18,7 +18,7 @@ at::Tensor Map(const at::Tensor& x, const at::Tensor& right, const at::Tensor& b
   return y;
 }
 
-// Of a stack with maps y = x W: added to its sum, or to hand on.
+// Gradient of a stack with maps y = x W: added to its sum, or returned.
 at::Tensor GradientOfStack(const ExpertStacks& stacks, const WeightSum& sum, const at::Tensor& x,
                            const at::Tensor& dy, const at::Tensor& end_E) {
   at::Tensor whole = stacks.transposed() ? kernels::GroupedGradient(x, dy, end_E)
@@ -60,7 +60,7 @@ at::Tensor GroupedStacks(const at::Tensor& x_ND, const RowsOfExperts& rows, cons
     const at::Tensor dboth_NF = stacks.ProductBackward(
         kernels::GroupedProduct(dy_ND, stacks.Right(down_weight).transpose(1, 2), end_E),
         call.saved[3], activation);
-    call.saved[3].reset();  // a stack's gradient comes
+    call.saved[3].reset();  // frees memory before the stack's gradient is allocated
     if (call.wanted[1]) result[1] = GradientOfStack(stacks, gate_up_sum, x_ND, dboth_NF, end_E);
     if (call.wanted[3]) result[3] = kernels::GroupedSum(dboth_NF, end_E);
     if (call.wanted[0]) {

@@ -15,19 +15,19 @@
 namespace moonring::model {
 namespace {
 
-// On their way out at a time: what a block puts under Recompute::kSelective (its input, attention's
-// out and lse), so that the copies of one block run beside the next one.
+// Maximum number of tensors being copied out: what a block stores under Recompute::kSelective (its
+// input, attention's out and lse), so that the copies of one block overlap with the next block.
 constexpr size_t kLeaving = 3;
 
 }  // namespace
 
 struct HostStore::Entry {
-  std::vector<at::Tensor> host;  // pieces
+  std::vector<at::Tensor> host;  // in pieces
   std::vector<int64_t> sizes;
   at::ScalarType dtype;
-  at::Tensor device;   // what was fetched and not given yet
-  c10::Stream stream;  // whose memory `device` is
-  c10::Event fetched;  // when it is there
+  at::Tensor device;   // prefetched and not returned yet
+  c10::Stream stream;  // the stream that `device` was allocated on
+  c10::Event fetched;  // recorded after the copy to `device`
 
   Entry(const at::Tensor& of, c10::Stream current)
       : sizes(of.sizes().vec()),
@@ -39,8 +39,8 @@ struct HostStore::Entry {
   }
 };
 
-// All copies are on one stream, so a piece of the host's memory is free for the next tensor as soon
-// as its last copy was asked for.
+// All copies are on one stream, so a piece of host memory can be reused as soon as its last copy is
+// queued.
 struct HostStore::Copies {
   explicit Copies(c10::Device of) : side(of) {}
 
@@ -55,8 +55,9 @@ struct HostStore::Copies {
     while (leaving.size() > kLeaving) leaving.LetGo();
   }
 
-  // The copies of one stream are in order: a fetch finds what was put. It comes into memory of the
-  // caller's stream, behind whatever that has been given so far, which may still use this memory.
+  // Copies on one stream are ordered, so a fetch sees what was put. The destination is allocated on
+  // the caller's stream, and the copy waits for all work queued there, which may still use this
+  // memory.
   void Fetch(Entry& entry) const {
     if (entry.device.defined()) return;
     entry.stream = side.Current();
@@ -79,8 +80,8 @@ class HostStore::Stored : public StoredActivation {
   Stored(std::shared_ptr<Copies> copies, std::shared_ptr<Entry> entry)
       : copies_(std::move(copies)), entry_(std::move(entry)) {}
   ~Stored() override {
-    // Fetched for nothing: the memory is its stream's again once the copy into it is done. A stream
-    // that cannot be told to wait is one of a device that has failed.
+    // Prefetched but never used: the memory returns to its stream once the copy into it is done. If
+    // waiting fails, the device has failed, and the error is ignored.
     try {
       if (entry_->device.defined()) entry_->fetched.block(entry_->stream);
     } catch (const std::exception&) {

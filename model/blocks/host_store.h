@@ -1,19 +1,19 @@
 #ifndef MOONRING_MODEL_BLOCKS_HOST_STORE_H_
 #define MOONRING_MODEL_BLOCKS_HOST_STORE_H_
 
-// Activations of a GPU in pinned memory of its host:
+// Stores a GPU's activations in pinned host memory:
 //
-//   Put     copies on a stream of the store's own, behind what the caller's stream has been given
-//           so far. The caller's stream does not wait, unless three tensors are on their way out
-//           already: then for the first of them, whose memory it has back with that
-//   Get     gives what was fetched ahead, or fetches it, and begins to fetch what was put last
-//           before it, as a backward takes activations in reverse. The caller's stream waits for
-//           the copy
+//   Put     copies on the store's own stream, after all work queued on the caller's stream. The
+//           caller's stream does not wait, unless three tensors are already being copied out: then
+//           it waits for the first of them, whose memory is free after that
+//   Get     returns the tensor if it was prefetched, or fetches it; then starts to prefetch the
+//           tensor stored before it, because a backward uses activations in reverse order. The
+//           caller's stream waits for the copy
 //
-// The host waits for nothing. GPU memory: three tensors on their way out; or one being used and one
-// fetched ahead. It is the memory of the stream that is current at Put and Get: one that the caller
-// uses elsewhere is recorded there by the caller. Host: the bytes of what is stored, in chunks that
-// are kept for the next step (base/memory/pinned_memory.h).
+// The host never waits. GPU memory: three tensors being copied out; or one in use and one
+// prefetched. It belongs to the stream that is current at Put and Get; a caller that uses it on
+// another stream must call record_stream. Host memory: the bytes stored, in chunks that are kept
+// for the next step (base/memory/pinned_memory.h).
 
 #include <cstdint>
 #include <list>
@@ -29,8 +29,8 @@ namespace moonring::model {
 
 class HostStore : public ActivationStore {
  public:
-  // For tensors on `device`, which must have streams: not the CPU. Without an index: the current
-  // one.
+  // For tensors on `device`, which must have streams (not the CPU). Without an index: the current
+  // device.
   explicit HostStore(c10::Device device);
 
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override;

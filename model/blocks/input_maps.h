@@ -1,9 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_INPUT_MAPS_H_
 #define MOONRING_MODEL_BLOCKS_INPUT_MAPS_H_
 
-// The maps at a mixer's entrance, whichever mixer it is: y_i = W_i n + b_i, n the stream's rows,
-// normed where the block has that norm. Where no adapter wants n for its own backward it is not
-// kept.
+// The linear maps at the input of any mixer: y_i = W_i n + b_i, n the stream's rows, normalised if
+// the block has that norm. n is not kept for the backward, unless an adapter needs it.
 
 #include <vector>
 
@@ -15,7 +14,7 @@
 
 namespace moonring::model {
 
-// One result for each of `places`, in the matmul dtype.
+// One result for each of `places` (block_weights.h), in the matmul dtype.
 std::vector<at::Tensor> ProjectInput(const BlockRule& rule, const BlockMaps& maps,
                                      const at::Tensor& hidden_TD, absl::Span<const int> places);
 

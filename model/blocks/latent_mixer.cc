@@ -13,7 +13,7 @@
 namespace moonring::model {
 namespace {
 
-// W norm(c). Where no adapter wants the normed latent for its own backward it is not kept.
+// W norm(c). The normalised latent is not kept for the backward, unless an adapter needs it.
 at::Tensor FromLatent(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& latent_TR,
                       int norm, int map) {
   const Projection& up = maps.Map(map);
@@ -38,7 +38,7 @@ at::Tensor MixByLatent(const BlockRule& rule, const BlockMaps& maps, const at::T
   if (query == kQueryDown) q_THD = FromLatent(rule, maps, q_THD, kQueryDownNorm, kQueryUp);
   q_THD = q_THD.view({rows, heads, plain + turning});
 
-  // By splits, whose backward is one tensor.
+  // Uses split, because its backward allocates one tensor.
   const std::vector<at::Tensor> latent_and_key =
       made[1].split_with_sizes({latent.key_value_rank, turning}, 1);
   at::Tensor shared_T1D = latent_and_key[1].unsqueeze(1);
@@ -54,7 +54,7 @@ at::Tensor MixByLatent(const BlockRule& rule, const BlockMaps& maps, const at::T
   }
   const at::Tensor k_THD =
       at::cat({keys_and_values[0], shared_T1D.expand({rows, heads, turning})}, 2);
-  // In one piece: a view would keep the keys' part of the map's result too.
+  // Contiguous: a view would keep the keys' half of the map's result alive too.
   const at::Tensor v_THV = keys_and_values[1].contiguous();
   return attention.Forward(q_THD, k_THD, v_THV, rule.scores, kept).reshape({rows, heads * value});
 }

@@ -71,7 +71,7 @@ at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale) {
   return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
 }
 
-// s = x + c y, n = RmsNorm(s):  ds = ds' + what n's gradient gives,  dx = ds,  dy = c ds.
+// s = x + c y, n = RmsNorm(s):  ds = ds' + the gradient through n,  dx = ds,  dy = c ds.
 SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
                       const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
   if (!HasRmsNormKernel(x_TD)) {
@@ -104,7 +104,7 @@ SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
   return {std::move(made[0]), std::move(made[1])};
 }
 
-// n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n made again.
+// n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n recomputed.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
                                      const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases,
@@ -114,7 +114,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
                   (sums.empty() || sums.size() == weights.size()),
               "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases, ", sums.size(),
               " sums");
-  // Inputs: x, the norm's weight, the maps' weights, their biases (undefined where there is none).
+  // Inputs: x, the norm's weight, the maps' weights, their biases (undefined if absent).
   constexpr size_t kMaps = 2;
   const size_t maps = weights.size(), first_bias = kMaps + maps;
   Tensors inputs = {x_TD, norm_D};

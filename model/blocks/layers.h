@@ -1,25 +1,26 @@
 #ifndef MOONRING_MODEL_BLOCKS_LAYERS_H_
 #define MOONRING_MODEL_BLOCKS_LAYERS_H_
 
-// What a decoder block is made of, as pure functions of tensors. No state, no ranks, no parameters.
+// Layers of a decoder block, as pure functions of tensors: no state, no ranks, no parameters.
 //
 //   RmsNorm       y = w * x / sqrt(mean(x^2) + eps)                          saves x and 1/sqrt(..)
 //   Linear        y = x W^T + b                                              saves x and W
 //   NormedLinear  y_i = RmsNorm(x) W_i^T + b_i                               saves x, 1/sqrt(..)
-//                 and the W_i, not the normed rows
+//                 and the W_i, not the normalised rows
 //   GatedDown     y = (act(gate) * up) W^T + b                               saves gate, up and W,
-//                 not the product. Or act(gate) W^T + b, without an up
+//                 not the product. Without an up: y = act(gate) W^T + b
 //
 //   act           silu(x) = x sigmoid(x); gelu(x) = x Phi(x); gelu_tanh(x) = x/2 (1 +
 //                 tanh(sqrt(2/pi) (x + 0.044715 x^3))); relu_squared(x) = max(x, 0)^2
 //
-// Shapes: T rows, D features, I intermediate features. Any T, zero among them. Rows do not
-// mix, so a rank's rows give what the whole stream gives. Norms compute in fp32 (fp64 for fp64)
-// whatever the dtype around them; the linear layers compute in the dtype of their inputs. Each is
-// differentiable once: a second derivative is refused. Shapes that do not fit throw c10::Error.
+// Shapes: T rows, D features, I intermediate features. T may be 0. Rows do not interact, so a
+// rank's rows give the same results as in the whole stream. Norms compute in fp32 (fp64 for fp64),
+// whatever the dtype of their inputs; the linear layers compute in the dtype of their inputs. Each
+// layer is differentiable once: a second derivative is refused. Throws c10::Error if shapes do not
+// fit.
 //
-// Where a map of rows is given a sum its weight's gradient is added there (gradient_sum.h), and
-// autograd gets none; a null one, or none at all: the gradient is autograd's.
+// If a linear map is given a WeightSum, its weight's gradient is added there (gradient_sum.h) and
+// autograd gets none. If it is null or absent, autograd gets the gradient.
 
 #include <memory>
 #include <vector>
@@ -34,21 +35,21 @@ namespace moonring::model {
 
 using WeightSum = std::shared_ptr<kernels::GradientSum>;
 
-// The dtype that norms, rotary embedding and sums use where matmuls use `matmul_dtype`: fp32, or
-// fp64 for fp64.
+// The dtype that norms, rotary embedding and sums use if matmuls use `matmul_dtype`: fp32, or fp64
+// for fp64.
 at::ScalarType WideDtype(at::ScalarType matmul_dtype);
 
-// weight_D in the wide dtype, x_TD in that or a narrower one; the result is cast to `result_dtype`
-// last.
+// weight_D is in the wide dtype (fp32, or fp64 for fp64), x_TD in that or a narrower one; the
+// result is cast to `result_dtype` last.
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
 
-// x + scale y, in x's dtype. Where y is a fresh tensor of it the sum is made in it: no backward
-// needs y.
+// x + scale y, in x's dtype. Reuses the memory of y if y is an unshared tensor of that dtype: no
+// backward needs y.
 at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale);
 
-// AddRows, and RmsNorm of the sum: one kernel where a GPU has it, which leaves y as it is. y in the
-// dtype of x or `result_dtype`.
+// AddRows, then RmsNorm of the sum. One kernel if a GPU has it; that kernel does not overwrite y. y
+// has the dtype of x or `result_dtype`.
 struct SumAndNorm {
   at::Tensor sum_TD, normed_TD;
 };
@@ -59,14 +60,15 @@ SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
                   const WeightSum& sum = nullptr);
 
-// Several maps of the same normed rows, in the dtype of the maps. `norm_D` as in RmsNorm; `biases`
-// as many as maps, each of which may be undefined; `sums` as many, or none.
+// Applies several maps to the same normalised rows, in the dtype of the maps. `norm_D` as in
+// RmsNorm; `biases` has one entry per map, which may be undefined; `sums` has one per map, or is
+// empty.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
                                      const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases,
                                      const std::vector<WeightSum>& sums = {});
 
-// The second half of a gated MLP: gate_TI, up_TI, weight [D, I]; `up_TI` and `bias_D` may be
+// The second half of a gated MLP: gate_TI, up_TI, weight [D, I]. `up_TI` and `bias_D` may be
 // undefined.
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,

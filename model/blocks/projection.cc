@@ -25,13 +25,14 @@ namespace {
 using base::BackwardCall;
 using base::Tensors;
 
-// Of W + s B A at a time: what stays in a core's cache; on a device as many as make its operators
-// few, 64 MiB of fp32.
+// Elements of W + s B A that are computed at a time: on a CPU what fits a core's cache; on a device
+// 64 MiB of fp32, to keep the number of operators low.
 int64_t NormElements(const c10::Device& device) {
   return device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 24;
 }
 
-// What a map's dropout makes of rows: x', and in the backward the same of gradients.
+// Applies a map's dropout to rows: x' in the forward, and the same mask to gradients in the
+// backward.
 class Dropping {
  public:
   Dropping(const Dropout& dropout, const at::Tensor& x_TI) : dropout_(dropout) {
@@ -64,20 +65,20 @@ class Dropping {
  private:
   const Dropout& dropout_;
   bool on_ = false, fused_ = false;
-  at::Tensor kept_TI_;  // 0 or 1 / (1 - rate); without a kernel
+  at::Tensor kept_TI_;  // 0 or 1 / (1 - rate); used without the kernel
 };
 
-// g in the dtype of m, and what it scales back in y's dtype.
+// g y, computed in the dtype of g and rounded to y's.
 at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) {
   return (y_TO * gain_O).to(y_TO.scalar_type());
 }
 
-// An adapted map and its run: one forward, one backward, both without autograd.
+// One run of an adapted map: forward and backward, both without autograd.
 struct Run {
-  at::Tensor weight, a, b, magnitude, norm;  // the last two: DoRA's
+  at::Tensor weight, a, b, magnitude, norm;  // magnitude and norm: DoRA only
   double scale = 1.0;
   Dropout dropout;
-  at::Tensor u, z;  // made by Forward, wanted by Backward
+  at::Tensor u, z;  // made by Forward, needed by Backward
 
   at::Tensor Forward(const at::Tensor& x, const at::Tensor& bias) {
     const Dropping dropping(dropout, x);
@@ -121,11 +122,11 @@ struct Run {
     return gradients;
   }
 
-  // For a backward, behind tensors of its own.
+  // Appends the tensors that the backward needs to `saved`.
   void Save(Tensors* saved) const {
     saved->insert(saved->end(), {weight, a, b, magnitude, norm, u, z, dropout.identity_T});
   }
-  // The run of `map` that Save kept behind `first` tensors.
+  // Rebuilds the run of `map` from the tensors that Save stored from index `first` on.
   static Run Saved(const LowRank& map, const Tensors& saved, size_t first) {
     const auto at = [&](size_t i) { return saved[first + i]; };
     const Dropout dropout{map.dropout.rate, map.dropout.key, at(7)};
@@ -138,7 +139,7 @@ Run MakeRun(const Projection& map) {
   return {map.weight_OI, low.a_RI, low.b_OR, low.magnitude_O, {}, low.scale, low.dropout, {}, {}};
 }
 
-// The numbers alone: what a backward may capture, while tensors are saved.
+// Only the scalars of `low`: a backward may capture these, while tensors must be saved.
 LowRank WithoutTensors(const LowRank& low) {
   LowRank numbers;
   numbers.scale = low.scale;

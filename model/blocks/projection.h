@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_BLOCKS_PROJECTION_H_
 #define MOONRING_MODEL_BLOCKS_PROJECTION_H_
 
-// A linear map as a block is handed it: a matrix, perhaps with what a low-rank adapter adds (LoRA:
-// Hu et al. 2021; DoRA: Liu et al. 2024), or with an orthogonal matrix that turns its input (OFT).
-// With s the scale, x' = x or, where dropout is on, x with features left out and the rest divided
-// by 1 - rate:
+// A linear map of a block: a matrix, optionally with a low-rank adapter (LoRA: Hu et al. 2021;
+// DoRA: Liu et al. 2024) or with an orthogonal matrix that rotates its input (OFT). With s the
+// scale, and x' = x or, with dropout, x with some features zeroed and the others divided by 1 -
+// rate:
 //
 //   plain            y = x W^T + b
 //   LoRA             y = x W^T + b + s (x' A^T) B^T
@@ -17,15 +17,15 @@
 // Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
 // stream's (fp32, or fp64).
 //
-// Which features a token loses depends on (key, identity of the token) alone
-// (kernels/random/counter_random.h): on no rank, order or run. A mask is made again in the
-// backward, not kept.
+// The dropped features of a token depend only on (key, identity of the token)
+// (kernels/random/counter_random.h), not on rank, order or run. The backward recomputes the mask
+// instead of keeping it.
 //
-// Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y
-// and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R
-// (I + O) backward, where dW would cost 2 T I O. Kept for the backward: x and x' A^T [T, R]; with
-// DoRA z [T, O] too. n costs 2 R I O flops a run and no whole second matrix. OFT costs what
-// block_rotation.h says, and keeps x.
+// In an adapted map W and b must be frozen, and the backward computes no [O, I] matrix: in addition
+// to y and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and
+// 4 T R (I + O) backward, where dW would cost 2 T I O. Kept for the backward: x and x' A^T [T, R];
+// with DoRA also z [T, O]. n costs 2 R I O flops per run, and no second [O, I] matrix. The cost of
+// OFT is in block_rotation.h; it keeps x.
 
 #include <cstdint>
 #include <optional>
@@ -39,13 +39,13 @@ namespace moonring::model {
 
 struct Dropout {
   double rate = 0.0;      // in [0, 1); 0: none
-  uint64_t key = 0;       // kernels::CounterKey's, of this map in this step
-  at::Tensor identity_T;  // int64: the rows' tokens; undefined: none is dropped
+  uint64_t key = 0;       // kernels::CounterKey of this map in this step
+  at::Tensor identity_T;  // int64: global indices of the rows' tokens; undefined: no dropout
 };
 
 struct LowRank {
   at::Tensor a_RI, b_OR;
-  at::Tensor magnitude_O;  // undefined: LoRA; else DoRA
+  at::Tensor magnitude_O;  // undefined: LoRA; defined: DoRA
   double scale = 1.0;
   Dropout dropout;
 };
@@ -54,29 +54,29 @@ struct Projection {
   at::Tensor weight_OI;
   at::Tensor bias_O;  // may be undefined
   std::optional<LowRank> low_rank;
-  WeightSum sum = nullptr;  // of W's gradient (layers.h); W is frozen where it is adapted
-  std::optional<BlockRotation> rotation;  // or low_rank, not both
+  WeightSum sum = nullptr;  // for W's gradient (layers.h); W is frozen if the map is adapted
+  std::optional<BlockRotation> rotation;  // excludes low_rank
 
   bool adapted() const { return low_rank.has_value() || rotation.has_value(); }
 };
 
-// y_TO. Differentiable in x, A, B, m, the skew numbers of R, and in W and b where there is no
+// Returns y_TO. Differentiable in x, A, B, m and the skew entries of R; in W and b only without an
 // adapter.
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI);
 
-// The second half of a gated MLP: Project(act(gate) * up), the product not kept for the backward
-// but made again in it. `up` undefined: Project(act(gate)).
+// The second half of a gated MLP: Project(act(gate) * up). The backward recomputes the product
+// instead of keeping it. `up` undefined: Project(act(gate)).
 at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
                         const at::Tensor& up_TI, Activation activation);
 
-// A gated MLP, or one without a gate, which has no `up`.
+// A gated MLP. An MLP without a gate has an undefined `up`.
 struct GatedMaps {
   Projection gate, up, down;
 };
 // Wdown (act(Wgate x) * Wup x), or Wdown act(Wgate x).
 at::Tensor RunMlp(const GatedMaps& maps, const at::Tensor& x_TD, Activation activation);
 
-// n_O, in fp32 (fp64 for fp64), a block of rows at a time.
+// DoRA's row norms n_O, in fp32 (fp64 for fp64), computed a tile of rows at a time.
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
                            const at::Tensor& b_OR, double scale);
 

@@ -25,7 +25,7 @@ NormedRows NormRows(const at::Tensor& x_TD, const at::Tensor& weight_D, double e
 
 at::Tensor NormRowsAgain(const at::Tensor& x_TD, const at::Tensor& weight_D,
                          const at::Tensor& rstd_T1, double eps, at::ScalarType result_dtype) {
-  // The kernel sums the squares again, which costs it no byte more.
+  // The kernel recomputes the sum of squares, which costs no extra memory traffic.
   if (HasRmsNormKernel(x_TD)) return NormRows(x_TD, weight_D, eps, result_dtype).y_TD;
   return (x_TD * rstd_T1).mul_(weight_D).to(result_dtype);
 }

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_RMS_NORM_H_
 #define MOONRING_MODEL_BLOCKS_RMS_NORM_H_
 
-// The arithmetic of RMSNorm, without a graph: what layers.h makes nodes of. By the fused kernels of
-// kernels/rms_norm.h where a GPU has them (kernels/choice.h), else by LibTorch's
+// RMSNorm without an autograd graph; layers.h builds its autograd functions on this. Uses the fused
+// kernels of kernels/rms_norm.h if a GPU has them (kernels/choice.h), else LibTorch's
 // operators. `weight_D` is in fp32, or fp64 for fp64, and arithmetic is in its dtype; x may be in a
 // narrower one.
 
@@ -10,7 +10,7 @@
 
 namespace moonring::model {
 
-// Whether the kernels serve `x`.
+// Whether the fused kernels are used for `x`.
 bool HasRmsNormKernel(const at::Tensor& x);
 
 struct NormedRows {
@@ -20,12 +20,12 @@ struct NormedRows {
 NormedRows NormRows(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                     at::ScalarType result_dtype);
 
-// The same y again, from r.
+// Recomputes y from r.
 at::Tensor NormRowsAgain(const at::Tensor& x_TD, const at::Tensor& weight_D,
                          const at::Tensor& rstd_T1, double eps, at::ScalarType result_dtype);
 
 struct NormGradients {
-  at::Tensor x_TD, weight_D;  // in their dtypes; undefined where not wanted
+  at::Tensor x_TD, weight_D;  // in the inputs' dtypes; undefined if not requested
 };
 
 // With n = x r:  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)).

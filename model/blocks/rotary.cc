@@ -23,8 +23,8 @@
 namespace moonring::model {
 namespace {
 
-// theta^(2f / dim). Inverted afterwards, not raised to -2f / dim: the roundings of Transformers, so
-// that fp32 angles agree to the last bit.
+// theta^(2f / dim). Inverted afterwards instead of raised to -2f / dim: this rounds as Transformers
+// does, so fp32 angles agree to the last bit.
 at::Tensor Wavelengths(double theta, int64_t dim, at::ScalarType dtype) {
   return at::pow(theta, at::arange(0, dim, 2, at::kLong).to(dtype) / static_cast<double>(dim));
 }
@@ -37,7 +37,7 @@ at::Tensor Dynamic(const RotaryRule& rule, int64_t length, at::ScalarType dtype)
       .reciprocal_();
 }
 
-// The pair whose wave turns `rotations` times over the original length.
+// The pair f whose wave makes `rotations` turns over the original length.
 double YarnPair(const RotaryRule& rule, double rotations) {
   return static_cast<double>(rule.dim) * std::log(rule.original_length / (rotations * 2 * M_PI)) /
          (2 * std::log(rule.theta));
@@ -55,13 +55,13 @@ at::Tensor Yarn(const RotaryRule& rule, at::ScalarType dtype) {
   const at::Tensor waves_F = Wavelengths(rule.theta, rule.dim, dtype);
   const at::Tensor ramp_F =
       ((at::arange(rule.dim / 2, at::TensorOptions(dtype)) - low) / (high - low)).clamp_(0, 1);
-  const at::Tensor kept_F = 1 - ramp_F;  // of the frequencies as they are
+  const at::Tensor kept_F = 1 - ramp_F;  // weight of the unscaled frequencies
   return (waves_F * rule.factor).reciprocal_() * (1 - kept_F) + waves_F.reciprocal() * kept_F;
 }
 
 at::Tensor Llama3(const RotaryRule& rule, at::ScalarType dtype) {
   const at::Tensor plain_F = Wavelengths(rule.theta, rule.dim, dtype).reciprocal_();
-  const at::Tensor length_F = 2 * M_PI / plain_F;  // of the waves
+  const at::Tensor length_F = 2 * M_PI / plain_F;  // wavelengths
   const double longest = rule.original_length / rule.low_freq_factor,
                shortest = rule.original_length / rule.high_freq_factor;
   const at::Tensor slowed_F = at::where(length_F > longest, plain_F / rule.factor, plain_F);
@@ -104,7 +104,7 @@ at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T
   return base::ToDevice(table_UF, device).index_select(0, base::ToDevice(rows_T, device));
 }
 
-// `sign` is 1 to turn and -1 to turn back. Everything is written into one fresh contiguous tensor.
+// `sign` is 1 for the rotation and -1 for its inverse. The result is one new contiguous tensor.
 at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                      bool interleaved, double sign) {
   const at::Tensor wide = x.to(cos.scalar_type());
@@ -134,7 +134,7 @@ void CheckHeads(const at::Tensor& x_THD, const Rotary& rotary) {
 
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
   TORCH_CHECK(rule.dim > 0 && rule.dim % 2 == 0, "Rotary: ", rule.dim,
-              " features turn, wanted an even positive number");
+              " rotated features, wanted an even positive number");
   switch (rule.kind) {
     case RopeKind::kDynamic:
       return Dynamic(rule, length, dtype);
@@ -184,8 +184,8 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
   CheckHeads(x_THD, rotary);
-  // A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the
-  // other.
+  // The adjoint of a rotation is the rotation by the opposite angle; the factor in cos and sin
+  // applies to both.
   return base::ApplyToOne(
       {.name = "Rotary",
        .forward = [&](base::Tensors* saved) -> base::Tensors {

@@ -16,11 +16,12 @@
 namespace moonring::model {
 namespace {
 
-// What is added to a normalised sigmoid router's sum, as DeepSeek-V3's code has it.
+// Added to the sum of a normalised sigmoid router to avoid division by zero, as in DeepSeek-V3's
+// code.
 constexpr double kLeastSum = 1e-20;
 
-// How often each of [0, n) occurs. On a GPU bincount would wait for the greatest number, to know
-// what it knows here.
+// How often each of [0, n) occurs. bincount on a GPU would synchronise to read the maximum, which
+// is known here.
 at::Tensor Occurrences(const at::Tensor& numbers, int64_t n) {
   return at::zeros({n}, numbers.options()).scatter_add_(0, numbers, at::ones_like(numbers));
 }
@@ -36,7 +37,7 @@ at::Tensor Logits(const ExpertRule& rule, Projection router, const at::Tensor& x
   return Project(router, x_TD.to(wide));
 }
 
-// The experts of a token's best groups keep their scores.
+// Keeps the scores of the experts in a token's best groups and sets the others to minus infinity.
 at::Tensor OfBestGroups(const ExpertRule& rule, const at::Tensor& score_TE) {
   const int64_t size = rule.count / rule.groups;
   const at::Tensor best_TGB =

@@ -24,16 +24,16 @@ constexpr int64_t kRound = 64;  // rows of a tile are a multiple of it
 struct TiledCall {
   RowFunction function;
   RowTiles tiles;
-  size_t inputs = 0;  // that have rows; weights follow
+  size_t inputs = 0;  // number of inputs that have rows; weights follow
 
-  // fn(first row, rows) for each tile.
+  // Calls fn(first row, number of rows) for each tile.
   template <class F>
   void ForEachTile(int64_t rows, const F& fn) const {
     const int64_t step = RowsOfTile(tiles, rows);
     int64_t begin = 0;
     do {
-      // A few rows alone would take another path through the matrix products: they go with the tile
-      // before them.
+      // A few remaining rows would use another code path of the matrix products, so they are added
+      // to the last full tile.
       const int64_t count = rows - begin < step + kRound ? rows - begin : step;
       fn(begin, count);
       begin += count;
@@ -51,7 +51,7 @@ struct TiledCall {
                   " results, wanted ", tiles.shapes.size());
       return made;
     };
-    // One tile's results are there whole.
+    // With one tile its results are returned directly.
     if (OneTile(all[0].size(0))) return run(absl::MakeConstSpan(all).first(inputs), 0);
     Tensors results;
     for (const at::Tensor& like : tiles.shapes)
@@ -75,7 +75,7 @@ struct TiledCall {
   }
 };
 
-// One tile's part of a backward: what it differentiates with respect to, and where that goes.
+// The backward, tile by tile: the tensors to differentiate and the destination of their gradients.
 class TiledBackward {
  public:
   TiledBackward(const TiledCall& call, Tensors all, const std::vector<bool>& wanted,
@@ -87,7 +87,7 @@ class TiledBackward {
         results_(all_.size()) {}
 
   Tensors Run() {
-    // One tile's gradients are there whole.
+    // With one tile its gradients are returned directly.
     for (size_t i = 0; i < call_.inputs && !call_.OneTile(all_[0].size(0)); ++i) {
       if (wanted_[i])
         results_[i] = i == 0 && MayReuse() ? gradients_[0]
@@ -103,7 +103,7 @@ class TiledBackward {
   }
 
  private:
-  // A tile's rows of the gradient are read before its rows of the result are written.
+  // Safe because a tile's rows of the gradient are read before its rows of the result are written.
   bool MayReuse() const {
     const at::Tensor &gradient = gradients_[0], &input = all_[0];
     return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() &&
@@ -167,7 +167,7 @@ int64_t RowsOfTile(const RowTiles& tiles, int64_t rows) {
       {tiles.least_rows, tiles.tile_bytes / std::max<int64_t>(1, tiles.row_bytes), kRound});
   const int64_t count = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + count - 1) / count;
-  // Rounded up, so that no tile is a short one but the last.
+  // Rounded up, so that only the last tile can be short.
   return std::max<int64_t>(1, count == 1 ? rows : (even + kRound - 1) / kRound * kRound);
 }
 

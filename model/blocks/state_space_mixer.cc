@@ -16,11 +16,11 @@
 namespace moonring::model {
 namespace {
 
-// [C | B | u], as the rule has them, of [u | B | C], as files do.
+// Reorders [u | B | C], the order of the files, to [C | B | u], the order of the delta rule.
 at::Tensor AsOfTheRule(const StateSpaceRule& space, const at::Tensor& x, int64_t dim) {
   if (!x.defined()) return x;
   const int64_t shared = space.groups * space.states;
-  // By splits, whose backward is one tensor.
+  // Uses split, because its backward allocates one tensor.
   const std::vector<at::Tensor> parts = x.split_with_sizes({space.width(), shared, shared}, dim);
   return at::cat({parts[2], parts[1], parts[0]}, dim);
 }

@@ -1,20 +1,21 @@
 #ifndef MOONRING_MODEL_BLOCKS_STATE_SPACE_MIXER_H_
 #define MOONRING_MODEL_BLOCKS_STATE_SPACE_MIXER_H_
 
-// A selective state space as a block's mixer (Mamba-2: Dao and Gu, arXiv:2405.21060; Granite 4).
-// With n = norm_a(x), H heads of P features and G groups of N states, of H / G heads each:
+// A selective state space model as a block's mixer (Mamba-2: Dao and Gu, arXiv:2405.21060; Granite
+// 4). With n = norm_a(x), H heads of P features, and G groups of H / G heads with N states each:
 //
 //   [z | u | B | C | d] = Wi n                                  H P, H P, G N, G N and H features
 //   [u | B | C] = silu(convolution([u | B | C]) + b)            causal, depthwise
-//   t     = softplus(d + c), within its bounds                  the step, c [H]
+//   t     = softplus(d + c), clamped                            the step, c [H]
 //   S_i   = exp(-exp(A) t_i) S_{i-1} + t_i u_i B_i^T            A [H]; S [P, N] of each head
 //   y_i   = S_i C_i + D u_i                                     D [H]
-//   heads = RmsNorm(y silu(z); w)                               each group's features by themselves
+//   heads = RmsNorm(y silu(z); w)                               each group of features separately
 //
 // The recurrence is the gated delta rule without the delta (mixers/delta_inputs.h): C, B, u, t and
-// -exp(A) t are its q, k, v, beta and g, so whatever spreads that over ranks spreads this.
+// -exp(A) t are its q, k, v, beta and g, so the code that spreads the delta rule over ranks is used
+// here too.
 //
-// t, the recurrence and the norm are in the wide dtype.
+// t, the recurrence and the norm are in the wide dtype (fp32, or fp64 for fp64).
 
 #include <ATen/core/Tensor.h>
 
@@ -24,8 +25,8 @@
 
 namespace moonring::model {
 
-// What the heads give, side by side: [T, H P] in the matmul dtype, of the stream's rows hidden_TD.
-// Collective; throws what mixing throws.
+// Returns the heads' outputs, concatenated: [T, H P] in the matmul dtype, from the stream's rows
+// hidden_TD. Collective; throws what mixing throws.
 at::Tensor MixByStateSpace(const BlockRule& rule, const BlockMaps& maps,
                            const at::Tensor& hidden_TD, mixers::PlannedMixing& mixing);
 

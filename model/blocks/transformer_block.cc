@@ -17,7 +17,7 @@
 namespace moonring::model {
 namespace {
 
-// The map of what the mixer gives. Where there is none no layer has the place either.
+// Index of a mixer's output map. For kNone the layer has no weight at the returned index.
 BlockWeight OutputOf(MixerKind mixer) {
   switch (mixer) {
     case MixerKind::kDelta:
@@ -42,7 +42,7 @@ AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   if (rule.mixer == MixerKind::kSoftmax)
     return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
   TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,
-              " is no softmax attention, and the forward was given no mixing for it");
+              " is not softmax attention, and the forward was given no mixing for it");
   const auto by = [&](auto mix) -> AttentionMix {
     return {mix(rule, maps, hidden_TD, *rows.mixing), {}};
   };
@@ -51,7 +51,7 @@ AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   return by(MixByConvolution);
 }
 
-// What a rule and weights make of rows, a step at a time.
+// The steps of a block after the mixer, for a rule and its weights.
 class Block {
  public:
   Block(const BlockRule& rule, const BlockMaps& maps)
@@ -77,7 +77,7 @@ class Block {
   }
 
  private:
-  // x + r y, y normed first where the norm is there.
+  // x + r y, with y normalised first if the block has the norm.
   at::Tensor AddToStream(const at::Tensor& x_TD, at::Tensor y_TD, int norm) const {
     return AddRows(x_TD, Residual(std::move(y_TD), norm), rule_.residual_scale);
   }
@@ -86,7 +86,7 @@ class Block {
                            : std::move(y_TD);
   }
 
-  // The stream after the mixer's part, and its rows as the MLP takes them, where there is one.
+  // The stream after adding the mixer's output, and the MLP's input if there is an MLP.
   SumAndNorm Joined(const at::Tensor& x_TD, const at::Tensor& heads_TC) const {
     if (rule_.mixer == MixerKind::kNone) return {x_TD, MapInput(rule_, maps_, x_TD, kMlpInputNorm)};
     at::Tensor y_TD = Residual(Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC), kAttentionNorm);
@@ -99,7 +99,7 @@ class Block {
     return {stream_TD, stream_TD.to(rule_.matmul_dtype)};
   }
 
-  // What follows the MLP.
+  // The steps after the MLP.
   at::Tensor Finished(at::Tensor x_TD, const at::Tensor& layer_input_TP) const {
     if (layer_input_TP.defined()) {
       const at::Tensor gate_TP = Project(maps_.Map(kLayerInputGate), x_TD.to(rule_.matmul_dtype));
@@ -150,8 +150,8 @@ class Block {
   at::ScalarType stream_;
 };
 
-// What a row takes in the tiles' backward, about: the features of the MLP five times (gate, up,
-// what they make, and the gradients), those of the stream seven.
+// Approximate memory of a row in a tile's backward: five times the MLP's features (gate, up, their
+// product, and the gradients) plus seven times the stream's.
 RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
                  const RouterGroups& groups, const BlockRun& run) {
   const ExpertRule& experts = rule.experts;
@@ -166,7 +166,8 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
   tiles.row_bytes = (5 * inner + outer + given) * static_cast<int64_t>(hidden_TD.element_size());
   const int64_t asked = run.tile_rows == 0 ? LeastTileRows(hidden_TD.device()) : run.tile_rows;
-  // Each expert has as many as a dense MLP on a CPU would.
+  // With experts, the minimum is scaled so that each expert has as many rows as a dense MLP on a
+  // CPU needs.
   const int64_t each = mixture ? std::max<int64_t>(1, experts.count / experts.chosen) : 1;
   tiles.least_rows = std::max(asked, std::min(asked, LeastTileRows(at::kCPU)) * each);
   tiles.shapes = {StandIn(hidden_TD.sizes(), hidden_TD.options())};

@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_CARRIED_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_CARRIED_WEIGHTS_H_
 
-// What of a folder training does not change, on its way from the files that it was opened from into
-// those that are saved. Of a composite model what it holds beside the weights that are trained, a
-// vision tower, say: each tensor is read from the mapped file as it is written, byte for byte in
-// its own dtype, and none is held. Of any model the dtypes of numbers that never learn.
+// Data that is copied from the model's original files into the saved ones because training does not
+// change it: for a composite model the tensors besides the trained weights (for example a vision
+// tower), each copied byte for byte in its own dtype from the mapped file when it is written,
+// without a copy in memory; for any model the dtypes of its buffers.
 
 #include <functional>
 #include <map>
@@ -17,9 +17,9 @@ namespace moonring::model {
 
 struct CarriedWeights {
   std::vector<TensorToWrite> tensors;
-  // What the files call a weight of the model's; null: as the model does.
+  // The name of a model's weight in the files; null: the model's own name.
   std::function<std::string(const std::string& name)> stored_name;
-  // By the model's name for it, of each weight that never learns (WeightShape::learns).
+  // Dtype of each weight that is never trained (WeightShape::learns), by the model's name for it.
   std::map<std::string, at::ScalarType> dtypes;
 };
 

@@ -41,30 +41,31 @@ std::string TextOf(const base::OrderedJson& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
-// Of a JSON object.
+// Sets a field of a JSON object, given as text.
 void SetField(std::string& text, const char* key, const nlohmann::json& value) {
   base::OrderedJson json = base::OrderedJson::parse(text);
   json[key] = value;
   text = TextOf(json);
 }
 
-// Of a config.json: in `first` in any case, and in the other of the whole and its text_config where
-// that has the key.
+// Sets a field of a config.json: always in the section `first` (the whole file or its text_config),
+// and in the other one if it has the key.
 enum class Part { kWhole, kText };
 void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::json& value) {
   base::OrderedJson root = base::OrderedJson::parse(config.json);
   base::OrderedJson& text = TextConfigOf(*config.family, root);
   if (first == Part::kText || text.contains(key)) text[key] = value;
-  if (first == Part::kWhole || root.contains(key)) root[key] = value;  // last: it may move `text`
+  // Last, because it may invalidate the reference `text`.
+  if (first == Part::kWhole || root.contains(key)) root[key] = value;
   config.json = TextOf(root);
 }
 
-// Of a config that was read: by MXFP4, as others are refused.
+// Whether a config that was accepted is quantised. It is then MXFP4; others are refused earlier.
 bool IsQuantized(const std::string& json) {
   return !nlohmann::json::parse(json).value("quantization_config", nlohmann::json()).is_null();
 }
 
-// Safetensors where a folder has both, as Transformers does.
+// Opens a folder's weights; prefers safetensors if a folder has both formats, as Transformers does.
 absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
   if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
   if (PickledFolder::IsIn(dir)) return PickledFolder::Open(dir);
@@ -73,7 +74,7 @@ absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir)
       ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
 }
 
-// Whether what is there of the weights that the config wants has their shapes.
+// Whether the stored ones of the weights that the config requires have the required shapes.
 bool ShapesFit(const ModelConfig& config, const WeightStore& store) {
   for (const WeightShape& wanted : WantedWeights(config)) {
     const auto found = store.weights().find(wanted.name);
@@ -87,7 +88,8 @@ bool ShapesFit(const ModelConfig& config, const WeightStore& store) {
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
-  RETURN_IF_ERROR(base::CheckReading(path));  // before anything is said of what is there
+  // First, so that nothing about the path is revealed if reading it is not allowed.
+  RETURN_IF_ERROR(base::CheckReading(path));
   std::error_code ignored;
   if (path.empty() || !PathExists(path))
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
@@ -131,8 +133,8 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::str
   if (checkpoint->config_.family->composite()) {
     return absl::UnimplementedError(
         absl::StrCat(file, ": ", checkpoint->config_.architecture,
-                     ": no fresh weights of a model whose text half alone is trained: what is "
-                     "beside it would be missing"));
+                     ": no fresh weights for a model of which only the text model is trained: its "
+                     "other weights would be missing"));
   }
   ASSIGN_OR_RETURN(checkpoint->companions_, CompanionsIn(path));
   ASSIGN_OR_RETURN(checkpoint->store_, FreshWeights::Create(checkpoint->config_, file, seed));
@@ -160,7 +162,7 @@ absl::Status Checkpoint::OpenFolder() {
   return absl::OkStatus();
 }
 
-// Qwen3-VL-MoE's are as it was published, or as Transformers 5 saves them.
+// Qwen3-VL-MoE is stored as published, or as Transformers 5 saves it.
 void Checkpoint::FindExperts() {
   ModelConfig stacked = config_;
   stacked.experts.storage = ExpertStorage::kStacked;
@@ -182,9 +184,9 @@ absl::Status Checkpoint::Rename() {
   return absl::OkStatus();
 }
 
-// Of a composite model. Transformers 4 asks text_config whether the head is tied, 5 the whole,
-// whose defaults differ, and 5 ties none that is stored: where the two do not say the same, so do
-// we.
+// For a composite model: whether the head is tied. Transformers 4 reads this from text_config, 5
+// from the whole config (their defaults differ), and 5 never ties a head that is stored. If the two
+// sections disagree, the head is tied unless it is stored.
 void Checkpoint::FindTie() {
   constexpr char kKey[] = "tie_word_embeddings";
   base::OrderedJson root = base::OrderedJson::parse(config_.json);
@@ -266,7 +268,7 @@ CarriedWeights Checkpoint::carried() const {
   carried.stored_name = [this](const std::string& name) { return renamed_->StoredName(name); };
   if (!config_.family->composite()) return carried;
   for (const std::string& name : UnwantedNames()) {
-    // A view of the mapped file: its bytes are read as they are written.
+    // A view of the mapped file: its bytes are read when they are written.
     const auto read = [this, name] { return base::ValueOrThrow(store_->Read(name)); };
     carried.tensors.push_back({.name = renamed_->StoredName(name),
                                .shape = store_->weights().at(name).shape,
@@ -311,7 +313,7 @@ uint64_t Checkpoint::file_bytes() const {
 
 absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {
   ASSIGN_OR_RETURN(ScaledRope scaled, model::ScaleRope(config_, kind, length, path_));
-  // Known from the weights' files, not from the config's text.
+  // These come from the weight files, not from the config's text.
   scaled.config.experts.storage = config_.experts.storage;
   scaled.config.tie_word_embeddings = config_.tie_word_embeddings;
   config_ = std::move(scaled.config);
@@ -363,7 +365,7 @@ absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarT
   if (store_ == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
-  int64_t rows = 0;  // of a table that may have grown
+  int64_t rows = 0;  // rows of a table that may have grown
   if (name == EmbeddingName(config_) || name == HeadName(config_)) rows = config_.vocab_size;
   if (config_.layer_inputs.width > 0 && name == LayerTableName(config_))
     rows = config_.layer_inputs.vocab_size;

@@ -50,7 +50,8 @@ bool IsCompanion(absl::string_view name) {
                                           "vocab.json",         "vocab.txt"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
-  if (absl::EndsWith(name, "processor_config.json")) return true;  // of images, of video, of all
+  // For images, for video, for both.
+  if (absl::EndsWith(name, "processor_config.json")) return true;
   return absl::EndsWith(name, ".py") &&
          (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") ||
           absl::StartsWith(name, "modeling_"));
@@ -62,7 +63,7 @@ absl::StatusOr<Companions> CompanionsIn(const std::string& folder) {
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
-    // A pipe or a device is refused by who opens it.
+    // A pipe or a device is refused when it is opened.
     if (!IsCompanion(name) || entry->is_directory(ignored)) continue;
     RETURN_IF_ERROR(base::CheckWholeFile(entry->path().native()));
     ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
@@ -90,7 +91,8 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& folder) {
 }
 
 absl::StatusOr<Companions> CompanionsOf(const std::string& path) {
-  RETURN_IF_ERROR(base::CheckReading(path));  // before anything is said of what is there
+  // First, so that nothing about the path is revealed if reading it is not allowed.
+  RETURN_IF_ERROR(base::CheckReading(path));
   if (path.empty() || !PathExists(path)) {
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   }

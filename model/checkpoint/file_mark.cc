@@ -33,7 +33,7 @@ absl::StatusOr<std::string> MarkOfFile(const std::string& path) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read"));
   const int64_t size = facts.st_size, take = size <= kWhole ? kStride : kSample;
   if (take == kSample) posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
-  // Sums of sums: the memory is that of one piece.
+  // A digest of digests, so that only one piece is in memory.
   std::string sums = absl::StrCat(size, "\n"), piece;
   for (int64_t begin = 0; begin < size; begin += kStride) {
     piece.resize(static_cast<size_t>(std::min(take, size - begin)));

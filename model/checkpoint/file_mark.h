@@ -1,13 +1,14 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_FILE_MARK_H_
 #define MOONRING_MODEL_CHECKPOINT_FILE_MARK_H_
 
-// Whether a file of weights is the one that it was: by a mark that costs a small part of a reading.
+// A fingerprint of a weight file that is much cheaper than reading all of it, to detect whether the
+// file has changed.
 //
-//   sha1 of its size and of its bytes; where it has more than 64 MiB, of the first 4 KiB of each
-//   MiB instead: 1/256 of it
+//   sha1 of its size and of its bytes; for a file above 64 MiB, of the first 4 KiB of each MiB
+//   instead: 1/256 of it
 //
-// A model that was trained on, or another model, has other numbers everywhere and so another mark.
-// A change of a few numbers in a large file may go unseen.
+// Training or another model changes numbers everywhere, and so the fingerprint. A change of a few
+// numbers in a large file may go undetected.
 
 #include <string>
 
@@ -15,7 +16,7 @@
 
 namespace moonring::model {
 
-// NOT_FOUND and the like, naming the path.
+// Fails with NOT_FOUND and similar codes; the message contains the path.
 absl::StatusOr<std::string> MarkOfFile(const std::string& path);
 
 }  // namespace moonring::model

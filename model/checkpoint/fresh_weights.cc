@@ -24,9 +24,9 @@ namespace {
 
 using Kind = FirstValues::Kind;
 
-constexpr int64_t kGrain = 1 << 14;  // pairs that are worth a thread
+constexpr int64_t kGrain = 1 << 14;  // minimum number of pairs per thread
 
-// What config.json says of the first values.
+// Parameters of the initial distributions, from config.json.
 struct Numbers {
   double deviation = 0.02;
   double least_rate = 0.0, most_rate = 0.0, least_step = 0.0, most_step = 0.0, step_floor = 0.0;
@@ -79,7 +79,7 @@ FirstValues Shift(const ModelConfig& config, const Numbers& numbers) {
           .floor = numbers.step_floor};
 }
 
-// Of a parameter of the block's own.
+// Initial values of a parameter of a block that is neither a map nor a norm.
 FirstValues OfNumbers(const ModelConfig& config, const Numbers& numbers, int place) {
   switch (place) {
     case kDeltaDecayLog:
@@ -115,7 +115,7 @@ FirstValues OfBlock(const ModelConfig& config, const Numbers& numbers, int place
       return place == kRouterBias ? Normal(numbers) : Constant(0.0);
     case WeightKind::kStack:
       return stacked_bias ? Constant(0.0) : Normal(numbers);
-    case WeightKind::kNorm:  // a linear layer's, of its result, never adds one
+    case WeightKind::kNorm:  // the norm after a delta rule or state space never adds 1
       return Constant(config.norm_adds_one && !of_result ? 0.0 : 1.0);
     case WeightKind::kBuffer:
       return Constant(place == kRouterCorrection ? 0.0 : 1.0);
@@ -148,7 +148,7 @@ std::map<std::string, FirstValues> FirstValuesOf(const ModelConfig& config,
   return first;
 }
 
-// Pairs of uniform numbers in [0, 1) into pairs of normal ones, in their places.
+// Replaces pairs of uniform numbers in [0, 1) by pairs of normal ones.
 void MakeNormal(float* values, int64_t pairs, double deviation) {
   at::parallel_for(0, pairs, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -160,7 +160,7 @@ void MakeNormal(float* values, int64_t pairs, double deviation) {
   });
 }
 
-// Of a uniform number u in [0, 1), at place i.
+// The initial value at index i, from a uniform number u in [0, 1).
 double ValueOf(const FirstValues& first, double u, int64_t i) {
   switch (first.kind) {
     case Kind::kUniform:

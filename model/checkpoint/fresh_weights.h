@@ -1,22 +1,24 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
 
-// Weights of a model that has none yet, made by its config alone as Transformers makes them:
+// Random initial weights for a model, determined by its config alone, with the distributions of
+// Transformers:
 //
 //   matrices, convolutions, routers, sinks     N(0, s^2), s = initializer_range (0.02)
 //   embeddings                                 the same; the row of the padding token 0
-//   norms                                      1; 0 where a norm multiplies by 1 + w
+//   norms                                      1; 0 if a norm multiplies by 1 + w
 //   biases, a router's correction              0; a bias of gpt-oss's router N(0, s^2)
 //   other scales by feature, head or layer     1
 //   a delta rule's decay                       log A, A uniform        (FreshRule has the bounds)
 //   a state space's decay                      log of 1, 2, .. heads
-//   the shift of either                        1, or the inverse of softplus of dt,
+//   the shift of either decay                  1, or the inverse of softplus of dt,
 //                                              log dt uniform          (the same)
 //
-// A value is a function of (seed, the weight's name, its place) alone (kernels/random): the same
-// bits on every rank, under any sharding, in any order of reading. Normal values come in pairs,
+// A value is a function of (seed, the weight's name, its index in the weight) alone (kernels/random):
+// the same bits on every rank, with any sharding, in any order of reading. Normal values are made
+// in pairs,
 //   sqrt(-2 log(1 - u)) (cos 2 pi v, sin 2 pi v)    of uniform u, v,
-// so |value| <= 5.8 s. Read makes the whole weight in fp32; nothing is kept.
+// so |value| <= 5.8 s. Read computes the whole weight in fp32; nothing is cached.
 
 #include <cstdint>
 #include <map>
@@ -30,24 +32,24 @@
 
 namespace moonring::model {
 
-// What the values of a weight are at first.
+// Distribution of the initial values of a weight.
 struct FirstValues {
   enum class Kind {
     kConstant,  // a
-    kNormal,    // of deviation a
-    kUniform,   // in +-a
+    kNormal,    // standard deviation a
+    kUniform,   // between -a and a
     kLogRate,   // log of a uniform number between a and b
     kLogCount,  // log of 1, 2, ..
     kStep,      // inverse softplus of max(exp of a uniform number between log a and log b, floor)
   };
   Kind kind = Kind::kConstant;
   double a = 0.0, b = 0.0, floor = 0.0;
-  int64_t zero_row = -1;  // of a table; -1: none
+  int64_t zero_row = -1;  // row of an embedding that is 0; -1: none
 };
 
 class FreshWeights : public WeightStore {
  public:
-  // `file`: the config's, for messages. INVALID_ARGUMENT for bounds there that are none.
+  // `file`: path of the config, for messages. INVALID_ARGUMENT if bounds in the config are invalid.
   static absl::StatusOr<std::unique_ptr<FreshWeights>> Create(const ModelConfig& config,
                                                               const std::string& file,
                                                               uint64_t seed);

@@ -9,7 +9,8 @@
 namespace moonring::model {
 namespace {
 
-// `name` with the module that it begins with called otherwise; as it is where it is in neither.
+// `name` with its leading module renamed from one scheme to the other; unchanged if it is in
+// neither module.
 std::string Renamed(const std::string& name, const StoredNames& from, const StoredNames& to) {
   const auto within = [&](const std::string& module) {
     return absl::StartsWith(name, absl::StrCat(module, "."));

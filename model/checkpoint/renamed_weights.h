@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_
 
-// The weights of files that may call them in several ways (StoredNames), by the names that the
-// family gives them: a composite model's text half, whose others keep the files' own, or a model
-// that was published under names which Transformers does not give its modules. Headers alone are
-// read.
+// Weights of files with several possible naming schemes (StoredNames), renamed to the family's
+// names. Used for the text model of a composite model (its other tensors keep the files' names),
+// and for models that were published under other module names than Transformers uses. Only headers
+// are read.
 
 #include <map>
 #include <memory>
@@ -19,14 +19,15 @@ namespace moonring::model {
 
 class RenamedWeights : public WeightStore {
  public:
-  // INVALID_ARGUMENT where two tensors have one name.
+  // INVALID_ARGUMENT if two tensors map to one name.
   static absl::StatusOr<std::unique_ptr<RenamedWeights>> Create(std::unique_ptr<WeightStore> files,
                                                                 const Family& family);
 
   const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
 
-  // What the files call a weight, or would where it is not there: a head that was tied.
+  // The name of a weight in the files; for a missing weight (a tied head) the name that it would
+  // have.
   std::string StoredName(const std::string& name) const;
 
  private:

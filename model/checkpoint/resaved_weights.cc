@@ -16,7 +16,7 @@
 namespace moonring::model {
 namespace {
 
-// Rows [begin, begin + rows) of three tensors, one after another.
+// Rows [begin, begin + rows) of the concatenation of three tensors.
 struct Cut {
   std::array<std::string, 3> of;
   int64_t begin, rows;
@@ -75,7 +75,7 @@ class ResavedWeights : public WeightStore {
     }
     const int64_t keys = config.delta.key_heads * config.delta.key_dim,
                   values = config.delta.value_heads * config.delta.value_dim;
-    const int64_t third = (total + 2) / 3;  // as torch.chunk has it: the last may be shorter
+    const int64_t third = (total + 2) / 3;  // as torch.chunk divides: the last may be shorter
     const auto rows = [&](int part) { return weights_.at(cut.of[part]).shape[0]; };
     if (keys == third || total != 2 * keys + values || rows(0) != third || rows(1) != third) return;
     for (size_t part = 0; part < cut.of.size(); ++part) {
@@ -88,7 +88,7 @@ class ResavedWeights : public WeightStore {
 
   std::unique_ptr<WeightStore> files_;
   std::map<std::string, StoredWeight> weights_;
-  std::map<std::string, std::string> modules_;  // what the files call it
+  std::map<std::string, std::string> modules_;  // by published module name: the files' name
   std::map<std::string, Cut> cuts_;
 };
 

@@ -1,10 +1,11 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_RESAVED_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_RESAVED_WEIGHTS_H_
 
-// Files that Transformers 5.23 saved, of families that it reads as they were published and writes
-// otherwise: modules have another name there (Family::resaved_modules), and a delta rule's filters
-// of queries, keys and values, which it holds as one, are three as long as one another. Its own
-// from_pretrained opens both. Here they are the published ones, by which they are saved too.
+// Reads files that Transformers 5.23 saved in another form than the published one, for families
+// that it reads in both forms: some modules have another name (Family::resaved_modules), and the
+// convolution filters of a delta rule's queries, keys and values, which it joins in memory, are
+// saved as three filters of equal length. They are presented, and later saved, in the published
+// form.
 
 #include <memory>
 
@@ -13,7 +14,8 @@
 
 namespace moonring::model {
 
-// `files` themselves where nothing in them is so. What neither has stays missing.
+// Returns `files` itself if nothing in it is in the resaved form. Weights that exist in neither
+// form stay missing.
 std::unique_ptr<WeightStore> AsPublished(std::unique_ptr<WeightStore> files,
                                          const ModelConfig& config);
 

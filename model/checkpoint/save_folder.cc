@@ -40,8 +40,8 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
   }
 }
 
-// What stands in rope_parameters, where Transformers 4 looks for it; a second theta under Gemma 3's
-// name for it.
+// Copies the contents of rope_parameters to where Transformers 4 reads them; a second theta gets
+// Gemma 3's key.
 void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   json["rope_theta"] = config.rotaries[0].theta;
   if (config.rotaries.back().theta != config.rotaries[0].theta)
@@ -54,15 +54,16 @@ void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   if (json.contains("rope_scaling")) return;
   scaling.erase("rope_theta");
   scaling.erase("partial_rotary_factor");
-  // Without a scaling there may be keys beside it, as mrope_section, which Transformers 4 reads
-  // too.
+  // Even without a scaling there may be other keys, such as mrope_section, which Transformers 4
+  // reads too.
   const bool says_more = scaling.size() > (scaling.contains("rope_type") ? 1 : 0);
   if (config.rotaries[0].kind == RopeKind::kDefault && !says_more) {
     if (config.family->scaled_by_default) json["rope_scaling"] = nullptr;
     return;
   }
   if (config.rotaries[0].kind == RopeKind::kLongRope) {
-    // Phi-3's config there takes `type` and the two lists, and the context at the top level.
+    // Transformers 4's Phi-3 config expects `type` and the two lists here, and the context length
+    // at the top level.
     constexpr char kContext[] = "original_max_position_embeddings";
     if (scaling.contains(kContext) && !json.contains(kContext)) json[kContext] = scaling[kContext];
     scaling.erase(kContext);
@@ -72,11 +73,11 @@ void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   json["rope_scaling"] = scaling;
 }
 
-// Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has
-// neither (both read that).
+// Transformers 5 writes `dtype`, 4 `torch_dtype`. Keys that the file has are set; if it has
+// neither, torch_dtype is, which both versions read.
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   base::OrderedJson root = base::OrderedJson::parse(config.json);
-  root.erase("quantization_config");  // the weights are no longer in few bits
+  root.erase("quantization_config");  // the saved weights are not quantised
   const bool newer = root.contains("dtype");
   if (newer) root["dtype"] = dtype;
   if (!newer || root.contains("torch_dtype")) root["torch_dtype"] = dtype;
@@ -86,7 +87,7 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   }
   if (!config.family->newer && json.contains("rope_parameters") && !json.contains("rope_theta"))
     AddOlderRope(config, json);
-  // Transformers 4 knows the number of Qwen3-MoE's experts under this name, 5 under both.
+  // Transformers 4 reads the number of Qwen3-MoE's experts only under this name, 5 under both.
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];
   if (json.contains("layer_types")) {
@@ -98,7 +99,8 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   return (config.python_numbers ? DumpForPython(std::move(root)) : root.dump(2)) + "\n";
 }
 
-// What a weight is saved in: one that never learns in its own, where that is known.
+// The dtype that a weight is saved in: weights that are never trained keep their stored dtype, if
+// known.
 at::ScalarType SavedDtype(const WeightShape& weight, at::ScalarType dtype,
                           const CarriedWeights& carried) {
   if (weight.learns) return dtype;
@@ -107,7 +109,7 @@ at::ScalarType SavedDtype(const WeightShape& weight, at::ScalarType dtype,
   return dtype == at::kDouble ? dtype : at::kFloat;
 }
 
-// The parameters in the order of the forward pass, as the writer takes them.
+// Adds the parameters in the order of the forward pass.
 void AddInOrder(const ModelConfig& config, const base::Parameters& parameters, at::ScalarType dtype,
                 const CarriedWeights& carried, LeasedTensors& leased) {
   std::map<std::string, std::shared_ptr<base::Parameter>> by_name;
@@ -132,7 +134,7 @@ bool IsWeightFile(absl::string_view name) {
          (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.index.json"));
 }
 
-// Each tensor that is asked for counts.
+// Counts each tensor when the writer requests it.
 void CountWritten(std::vector<TensorToWrite>& tensors,
                   const std::shared_ptr<base::WorkCount>& work) {
   work->total += static_cast<int64_t>(tensors.size());
@@ -144,7 +146,8 @@ void CountWritten(std::vector<TensorToWrite>& tensors,
   }
 }
 
-// A model.safetensors left beside new shards would be read in their stead.
+// Removes weight files of an older model: for example, a model.safetensors would be read instead of
+// new shards.
 absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::string>& written) {
   std::error_code error;
   std::vector<std::filesystem::path> older;

@@ -4,18 +4,17 @@
 // Writes a model as a Hugging Face folder that Transformers (4 and 5) opens: config.json, the
 // weights, and the companions.
 //
-// config.json is the one that the model came with, but for what changed: the dtype; and where
-// rope_parameters held rope_theta and a scaling these are written at the top level besides, since
-// Transformers 4 reads them there alone (and silently takes 10000 otherwise); and num_experts,
-// where Transformers 5 wrote num_local_experts, and layer_types under 4's names.
+// config.json is the original one with these changes: the dtype; rope_theta and a scaling in
+// rope_parameters are also written at the top level, because Transformers 4 reads them only there
+// (and silently uses 10000 otherwise); num_experts is added where Transformers 5 wrote
+// num_local_experts; and layer_types uses the names of Transformers 4.
 //
-// A composite model is written whole: what it carries beside its text half byte for byte, under the
-// names that its files had, and in config.json that half's text_config alone changes (the dtype
-// besides).
+// A composite model is written completely: tensors outside its text model are copied byte for byte
+// under the files' names, and in config.json only text_config (and the dtype) changes.
 //
-// All or nothing: files are written whole and flushed under temporary names, then renamed,
-// config.json last. Weight files of an older model in the same folder that the new ones would not
-// replace are removed.
+// The folder appears complete or not at all: files are written and flushed under temporary names,
+// then renamed, config.json last. Weight files of an older model in the same folder that the new
+// ones do not replace are removed.
 
 #include <cstdint>
 #include <map>
@@ -32,11 +31,11 @@
 
 namespace moonring::model {
 
-// `parameters` are the model's, under their published names, a tied head once as the embedding. A
-// set that is not the config's (a name missing, one too many, another shape) throws c10::Error. A
-// folder that cannot be made or written, or a full disk, gives the disk's status
+// `parameters` are the model's, under their published names, a tied head once as the embedding. If
+// they do not match the config (a name missing, unknown, or with another shape), throws c10::Error.
+// If the folder cannot be created or written, or the disk is full, returns the disk's status
 // (PERMISSION_DENIED, RESOURCE_EXHAUSTED, ...) with the path. Peak memory: one weight in `dtype`.
-// `work`, where there is one, counts the weights that are written.
+// `work`, if not null, counts the weights that are written.
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const base::Parameters& parameters, at::ScalarType dtype,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,

@@ -27,14 +27,14 @@ namespace {
 
 using ParametersByName = std::map<std::string, std::shared_ptr<base::Parameter>>;
 
-// All of a file but the tensors' numbers.
+// Everything in a file except the tensors' numbers.
 struct Plan {
   GgufMetadata metadata;
-  std::vector<GgufTensorToWrite> tensors;  // those of the rotary embedding first
+  std::vector<GgufTensorToWrite> tensors;  // the rotary embedding's tensors come first
   std::vector<std::string> notes;
 };
 
-// general.file_type, by the type of most tensors.
+// The value of general.file_type, by the type of most tensors.
 int64_t FileType(const GgufType& type) {
   constexpr std::pair<absl::string_view, int64_t> kNumbers[] = {
       {"F32", 0}, {"F16", 1}, {"Q8_0", 7}, {"BF16", 32}};
@@ -57,8 +57,8 @@ const GgufType* StoredType(const std::string& tensor, const std::vector<int64_t>
   return shape.back() % type.elements == 0 ? &type : FindGgufType("F16");
 }
 
-// Puts a weight's tensors into the list; an expert's is a piece of one that is there already, or
-// its first. `lease` gives the weight.
+// Adds a weight's tensors to the list. An expert's weight becomes a piece of its stacked tensor,
+// which is added with the first expert. `lease` returns the weight.
 void AddWeight(const ModelConfig& config, const GgufSource& source, const WeightShape& weight,
                const GgufType& type, const std::function<at::Tensor()>& lease,
                std::map<std::string, size_t>& places, std::vector<GgufTensorToWrite>& tensors) {
@@ -77,7 +77,7 @@ void AddWeight(const ModelConfig& config, const GgufSource& source, const Weight
   }
 }
 
-// Of a model without weights `parameters` is null.
+// `parameters` is null for a model without weights.
 std::vector<GgufTensorToWrite> TensorsOf(const ModelConfig& config, const GgufType& type,
                                          const ParametersByName* parameters) {
   std::map<std::string, WeightShape> wanted;
@@ -91,7 +91,7 @@ std::vector<GgufTensorToWrite> TensorsOf(const ModelConfig& config, const GgufTy
   size_t used = 0;
   for (const auto& [name, source] : GgufSources(config, newest)) {
     const auto weight = wanted.find(name);
-    if (weight == wanted.end()) continue;  // a head that is the embedding
+    if (weight == wanted.end()) continue;  // a tied head
     ++used;
     std::function<at::Tensor()> lease;
     if (parameters != nullptr) {
@@ -119,7 +119,7 @@ absl::StatusOr<Plan> PlanFile(const std::string& path, const ModelConfig& config
   return plan;
 }
 
-// The header, and what of the data a config is made of, read as any file.
+// Parses the planned header again, with the rotary tensors' data that a config is made from.
 absl::StatusOr<std::shared_ptr<const GgufFile>> ReadAgain(const std::string& path,
                                                           const ModelConfig& config,
                                                           const Plan& plan) {
@@ -143,7 +143,7 @@ absl::Status CheckPlan(const std::string& path, const ModelConfig& config, const
     const bool window = absl::StartsWith(difference, "the window");
     return absl::UnimplementedError(absl::StrCat(
         path, ": a GGUF file of the architecture ", architecture,
-        " cannot say all that this model is: ", difference, " as it would be read from the file",
+        " cannot represent this model: ", difference, " as it would be read from the file",
         window ? " (sliding_window: null in config.json writes it without)" : ""));
   }
   for (const WeightShape& wanted : WantedWeights(model->config())) {

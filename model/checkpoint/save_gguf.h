@@ -1,18 +1,20 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_SAVE_GGUF_H_
 #define MOONRING_MODEL_CHECKPOINT_SAVE_GGUF_H_
 
-// Writes a model as one GGUF file that llama.cpp and Transformers open, and Checkpoint::Open: the
-// weights, what config.json says, the tokenizer and its chat template. Names, keys and types are
-// those that llama.cpp's converter writes.
+// Writes a model as one GGUF file that llama.cpp, Transformers and Checkpoint::Open can read: the
+// weights, the contents of config.json, the tokenizer and its chat template. Names, keys and types
+// are those that llama.cpp's converter writes.
 //
-// Tensors of one dim, routers and taps are F32 whatever `type` is; under Q8_0 those whose rows are
-// no multiple of 32 are F16. A tied head is left out. Numbers are rounded once.
+// One-dimensional tensors, routers and convolution filters are F32 whatever `type` is; under Q8_0,
+// tensors whose row length is not a multiple of 32 are F16. A tied head is omitted. Numbers are
+// rounded once.
 //
-// Not all that a model may be can be said in the format. So the header is read again before
-// anything is written, and what differs from the model refuses it by name: a window that the
-// architecture has no key for, say.
+// GGUF cannot represent every model. So the header is parsed again before anything is written, and
+// if the result differs from the model, an error names the difference: for example a window for
+// which the architecture has no key.
 //
-// All or nothing: the file is written and flushed under a temporary name, then renamed.
+// The file appears complete or not at all: it is written and flushed under a temporary name, then
+// renamed.
 
 #include <map>
 #include <memory>
@@ -35,17 +37,17 @@ struct GgufOptions {
   Flush flush = Flush::kNow;
 };
 
-// Whether the model can be written so, without its weights. Gives a line for each thing that the
-// file will not say. UNIMPLEMENTED for a family, a rule of the model's or a tokenizer without a
-// form in GGUF; INVALID_ARGUMENT for another type.
+// Checks, without weights, whether the model can be written in this form. Returns one line for each
+// property that the file will not contain. UNIMPLEMENTED for a family, a rule of the model or a
+// tokenizer that GGUF cannot represent; INVALID_ARGUMENT for an unknown type.
 absl::StatusOr<std::vector<std::string>> CheckGguf(const std::string& path,
                                                    const ModelConfig& config,
                                                    const GgufOptions& options);
 
-// `parameters` are the model's, whole on this rank, as SaveFolder's; throws where they are others.
-// What CheckGguf says; INVALID_ARGUMENT, naming the tensor, where a number is not finite or too
-// large for the type; the disk's status, with the path. Peak memory: one weight twice, in fp32;
-// of experts one at a time.
+// `parameters` are the model's, whole on this rank, as for SaveFolder; throws if they do not match.
+// Fails as CheckGguf does; with INVALID_ARGUMENT, naming the tensor, if a number is not finite or
+// too large for the type; or with the disk's status and the path. Peak memory: one weight twice, in
+// fp32; experts are written one at a time.
 absl::Status SaveGguf(const std::string& path, const ModelConfig& config,
                       const base::Parameters& parameters, const GgufOptions& options);
 

@@ -14,10 +14,10 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kMultiple = 64;     // of a height, for the matmul's sake
-constexpr int64_t kChunkRows = 1024;  // in fp64 at a time
+constexpr int64_t kMultiple = 64;     // of the number of rows, for matmul performance
+constexpr int64_t kChunkRows = 1024;  // rows that are in fp64 at a time
 
-// One row after another: no thread or vector has a say in the order.
+// Sums row by row, so the order does not depend on threads or vector width.
 std::vector<double> MeanRow(const at::Tensor& table_VD) {
   const int64_t height = table_VD.size(0), width = table_VD.size(1);
   std::vector<double> mean(width, 0.0);
@@ -49,7 +49,8 @@ at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed,
   at::Tensor fresh = at::empty({added, width}, at::kDouble);
   const float* u = uniform.const_data_ptr<float>();
   double* element = fresh.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < added * width; ++i, u += 2) {  // Box and Muller's cosine
+  // Cosine branch of the Box-Muller transform.
+  for (int64_t i = 0; i < added * width; ++i, u += 2) {
     const double normal =
         std::sqrt(-2.0 * std::log(1.0 - u[0])) * std::cos(2.0 * std::numbers::pi * u[1]);
     element[i] = mean[i % width] + deviation * normal;

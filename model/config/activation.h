@@ -3,8 +3,8 @@
 
 namespace moonring::model {
 
-// What a block's MLP does to its gate, or to all that it makes where it has none; layers.h has the
-// formulas.
+// The activation of a block's MLP: applied to its gate, or to its hidden features if it has no
+// gate. layers.h has the formulas.
 enum class Activation { kSilu, kGelu, kGeluTanh, kReluSquared };
 
 }  // namespace moonring::model

@@ -1,71 +1,70 @@
 #ifndef MOONRING_MODEL_CONFIG_BLOCK_WEIGHTS_H_
 #define MOONRING_MODEL_CONFIG_BLOCK_WEIGHTS_H_
 
-// The weights that a decoder block of any family may have, by what they do. A family has some of
-// them, under names of its own (family.h); what a block does with them is transformer_block.h's.
-// Each is a place here and a row of the table in block_weights.cc.
+// The weights that a decoder block of any family may have, by function. A family has some of them,
+// under its own names (family.h); transformer_block.h describes how a block uses them. Each is an
+// index here and a row of the table in block_weights.cc.
 
 namespace moonring::model {
 
-// The places of a block's weights in a list of them. Those of the experts follow
-// (ExpertWeightPlace).
+// Index of a weight in a block's list of weights. The experts' weights follow (ExpertWeightPlace).
 enum BlockWeight : int {
-  kInputNorm,  // of the stream, before the mixer
+  kInputNorm,  // norm of the stream before the mixer
   kQuery,
   kKey,
   kValue,
-  kQueryKeyValue,  // the three as one map
+  kQueryKeyValue,  // the three fused in one map
   kQueryNorm,
   kKeyNorm,
   kOutput,
-  kDeltaQueryKeyValueGate,  // of a gated delta rule: what is mixed and the gate after it, as one
-                            // map
-  kDeltaQueryKeyValue,      // what is mixed alone
+  // Gated delta rule: queries, keys, values and output gate fused in one map.
+  kDeltaQueryKeyValueGate,
+  kDeltaQueryKeyValue,  // without the gate
   kDeltaQuery,
   kDeltaKey,
   kDeltaValue,
   kDeltaGate,
-  kDeltaBetaDecay,  // the update's weight and the decay as one map
+  kDeltaBetaDecay,  // update weight and decay fused in one map
   kDeltaBeta,
   kDeltaDecay,
   kDeltaFilter,  // the convolution's taps over queries, keys and values
   kDeltaQueryFilter,
   kDeltaKeyFilter,
   kDeltaValueFilter,
-  kDeltaDecayLog,    // A, by head: the decay's rate is exp(A)
-  kDeltaDecayShift,  // of the decay's map, by head or by channel
-  kDeltaNorm,        // of each head's result
+  kDeltaDecayLog,    // A, per head: the decay's rate is exp(A)
+  kDeltaDecayShift,  // added to the decay's map, per head or per channel
+  kDeltaNorm,        // norm of each head's result
   kDeltaOutput,
-  kConvolutionInput,  // of a short convolution: its gate before, its gate after, what is mixed
+  kConvolutionInput,  // short convolution: its input gate, its output gate, and its input
   kConvolutionFilter,
   kConvolutionOutput,
-  kQueryDown,  // of latent attention: the stream to the queries' latent
+  kQueryDown,  // latent attention: from the stream to the queries' latent
   kQueryDownNorm,
-  kQueryUp,       // and that to the heads
-  kKeyValueDown,  // the stream to the latent of keys and values, and to the key that turns
+  kQueryUp,       // from the latent to the heads
+  kKeyValueDown,  // from the stream to the latent of keys and values, and to the rotary key
   kKeyValueDownNorm,
   kKeyValueUp,
-  kAttentionNorm,  // of what the mixer adds to the stream
-  kMlpInputNorm,   // of the stream, before the MLP
-  kGate,           // what is activated
-  kUp,             // what that is multiplied by; an MLP without a gate has none
-  kGateUp,         // the two as one map
+  kAttentionNorm,  // norm of the mixer's output
+  kMlpInputNorm,   // norm of the stream before the MLP
+  kGate,           // the map that is activated
+  kUp,             // multiplied with the activated gate; absent in an MLP without a gate
+  kGateUp,         // the two fused in one map
   kDown,
   kRouter,      // of a mixture of experts
-  kSharedGate,  // of the expert that sees every token
+  kSharedGate,  // the shared expert, which processes every token
   kSharedUp,
   kSharedDown,
-  kSharedSwitch,      // how much of it a token gets
-  kDenseNorm,         // of a dense MLP's result, where a mixture stands beside it
-  kExpertsNorm,       // of the mixture's
-  kExpertsInputNorm,  // of the stream, before the experts
-  kRouterScale,       // by feature, of the normed stream before the router
-  kExpertScale,       // by expert, of the weights of those chosen
-  kMlpNorm,           // of what the MLP adds to the stream
-  kLayerInputGate,    // of the stream, by which the layer's own input is weighed
+  kSharedSwitch,      // gate of the shared expert's output, per token
+  kDenseNorm,         // norm of a dense MLP's output if a mixture runs in parallel
+  kExpertsNorm,       // norm of that mixture's output
+  kExpertsInputNorm,  // norm of the stream before the experts
+  kRouterScale,       // per feature, scales the normalised stream before the router
+  kExpertScale,       // per expert, scales the weights of the chosen experts
+  kMlpNorm,           // norm of the MLP's output
+  kLayerInputGate,    // from the stream, gates the layer's own input
   kLayerInputMap,
-  kLayerInputNorm,  // of what that adds to the stream
-  kLayerScale,      // of the stream that the block gives
+  kLayerInputNorm,  // norm of the layer input's contribution
+  kLayerScale,      // scales the block's output
   kQueryBias,
   kKeyBias,
   kValueBias,
@@ -79,29 +78,30 @@ enum BlockWeight : int {
   kGateBias,
   kUpBias,
   kDownBias,
-  kExpertsGateUp,  // of all experts in one tensor (ExpertStorage), in place of each one's own
+  // All experts stacked in one tensor (ExpertStorage), instead of a matrix per expert.
+  kExpertsGateUp,
   kExpertsDown,
   kExpertsGateUpBias,
   kExpertsDownBias,
   kRouterBias,
-  kRouterCorrection,  // added to the scores that choose, and to no weight
-  kSinks,             // of attention's softmax, one a query head
-  kDeltaDecayDown,    // the decay by two maps, through few features
+  kRouterCorrection,  // added to the scores for choosing experts, not to the weights
+  kSinks,             // of attention's softmax, one per query head
+  kDeltaDecayDown,    // the decay as a low-rank product of two maps
   kDeltaDecayUp,
-  kDeltaGateDown,  // and the gate
+  kDeltaGateDown,  // the gate likewise
   kDeltaGateUp,
-  kStateInput,      // of a state space: gate, what is mixed, B, C and the step as one map
-  kStateFilter,     // the convolution's taps over what is mixed, B and C
-  kStateDecayLog,   // A, by head: the decay's rate is exp(A)
-  kStateStepShift,  // of the step, by head
-  kStateSkip,       // how much of what is mixed goes by the state, by head
-  kStateNorm,       // of the gated result
+  kStateInput,      // state space: gate, u, B, C and step fused in one map
+  kStateFilter,     // the convolution's taps over u, B and C
+  kStateDecayLog,   // A, per head: the decay's rate is exp(A)
+  kStateStepShift,  // added to the step, per head
+  kStateSkip,       // D, per head: factor of the skip connection around the state
+  kStateNorm,       // norm of the gated result
   kStateOutput,
   kStateInputBias,
   kStateFilterBias,
   kStateOutputBias,
-  kExpertsInput,   // the stream to the features that a mixture's experts see
-  kExpertsOutput,  // and back
+  kExpertsInput,   // from the stream to the features of a mixture's experts
+  kExpertsOutput,  // from these back to the stream
   kBlockWeights,
 };
 
@@ -112,50 +112,52 @@ inline int ExpertWeightPlace(int expert, ExpertWeight weight) {
   return kBlockWeights + expert * kExpertWeights + weight;
 }
 
-// How a weight is called and used.
+// How a weight is named and used.
 enum class WeightKind {
-  kMap,      // a linear module's matrix, "NAME.weight"; adapters go on these
-  kBias,     // of a map, "NAME.bias" by the map's name
+  kMap,      // a linear module's matrix, "NAME.weight"; may have an adapter
+  kBias,     // a map's bias, "NAME.bias" with the map's name
   kNorm,     // "NAME.weight", used in the wide dtype
-  kStack,    // of all experts, "NAME", used in the matmul dtype; no module, so none to adapt
+  kStack,    // all experts, "NAME", used in the matmul dtype; not a module, so it has no adapters
   kFilter,   // a convolution's taps, "NAME.weight"
-  kNumbers,  // a parameter of the block's own, "NAME", used in the wide dtype
-  kBuffer,   // as kNumbers, but it never learns: saved in the dtype of its file
+  kNumbers,  // another parameter of the block, "NAME", used in the wide dtype
+  kBuffer,   // like kNumbers, but never trained: saved in the dtype of its file
 };
 
-// What of a block has it. A layer without that part has no such weight.
+// The component of a block that a weight belongs to. A layer without the component lacks the
+// weight.
 enum class BlockPart {
-  kEvery,         // layer has it
-  kMixer,         // of any kind
-  kMlp,           // dense or of experts
-  kSoftmax,       // attention
-  kDelta,         // rule
-  kConvolution,   // as the mixer
-  kStateSpace,    // as the mixer
-  kDense,         // MLP
-  kMixture,       // of experts
-  kSharedExpert,  // of a mixture
-  kLayerInput,    // second embedding
-  kOwnKeys,       // attention, and keys and values of its own
-  kOwnValues,     // the same, and a map for values
-  kWholeQuery,    // attention, and queries of one map
-  kLatent,        // attention whose keys and values come of a latent
-  kLatentQuery,   // and its queries too
+  kEvery,         // every layer
+  kMixer,         // a mixer of any kind
+  kMlp,           // an MLP, dense or of experts
+  kSoftmax,       // softmax attention
+  kDelta,         // gated delta rule
+  kConvolution,   // short convolution as the mixer
+  kStateSpace,    // state space model as the mixer
+  kDense,         // dense MLP
+  kMixture,       // mixture of experts
+  kSharedExpert,  // shared expert of a mixture
+  kLayerInput,    // input from the second embedding
+  kOwnKeys,       // attention that computes its own keys and values
+  kOwnValues,     // the same, with a separate map for values
+  kWholeQuery,    // attention with queries from one map
+  kLatent,        // attention with keys and values from a latent
+  kLatentQuery,   // the same, with queries from a latent too
 };
 
 struct PlaceFacts {
   WeightKind kind;
   BlockPart part;
-  bool feeds_mixer = false;  // used before the mixer's result is there, not after
-  int map = -1;              // whose bias it is
+  bool feeds_mixer = false;  // used before or in the mixer, not after it
+  int map = -1;              // the map that the bias belongs to; -1: not a bias
 };
 
-// Those of a place of the enumeration, or of an expert's.
+// Facts about a weight, by its index in BlockWeight or among the experts' weights.
 const PlaceFacts& FactsOf(int place);
 
 inline bool IsNorm(int place) { return FactsOf(place).kind == WeightKind::kNorm; }
 inline bool IsBias(int place) { return FactsOf(place).kind == WeightKind::kBias; }
-// Used in the wide dtype, whatever the matmul's is.
+// Whether the weight is used in the wide dtype (fp32, or fp64 for fp64), whatever the matmul dtype
+// is.
 inline bool IsWide(int place) {
   const WeightKind kind = FactsOf(place).kind;
   return kind == WeightKind::kNorm || kind == WeightKind::kNumbers || kind == WeightKind::kBuffer;

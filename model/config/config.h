@@ -1,13 +1,13 @@
 #ifndef MOONRING_MODEL_CONFIG_CONFIG_H_
 #define MOONRING_MODEL_CONFIG_CONFIG_H_
 
-// What a model is: config.json as a validated struct (parse_config.h reads it). It says what the
-// decoder does and nothing of whose it is; how a family says it in config.json, and what it calls
-// its weights, is in the family's file (family.h, families/).
+// The architecture of a model: config.json as a validated struct (parse_config.h reads it). It
+// describes the decoder independently of its family; how a family writes this in config.json and
+// names its weights is in the family's file (family.h, families/).
 //
-// Invariants of a parsed config: every size is positive; kv_heads divides heads; an even number of
-// features turns; token ids, where there are any, are below vocab_size; there is a LayerRule for
-// each of `layers`.
+// Invariants of a parsed config: every size is positive; kv_heads divides heads; the number of
+// features with rotary embedding is even; token ids, if present, are below vocab_size; there is a
+// LayerRule for each of `layers`.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,86 +23,91 @@ namespace moonring::model {
 
 struct Family;
 
-// What a query and a key are divided by before they turn.
+// RMS normalisation of queries and keys before rotary embedding.
 enum class HeadNorm { kNone, kEachHead, kAllHeads };
 
-// How the tokens of a document see each other in a layer.
+// How the tokens of a document interact in a layer.
 enum class MixerKind {
   kSoftmax,      // attention
   kDelta,        // a gated delta rule (DeltaRule)
   kConvolution,  // a short convolution alone (ConvolutionRule)
   kStateSpace,   // a selective state space, Mamba-2's (StateSpaceRule)
-  kNone,         // they do not: the layer is its MLP alone
+  kNone,         // not at all: the layer is only its MLP
 };
 
-// What differs from layer to layer.
+// Properties that differ from layer to layer.
 struct LayerRule {
   MixerKind mixer = MixerKind::kSoftmax;
-  int64_t kv_heads = 0, head_dim = 0;  // the config's in most
-  int64_t intermediate_size = 0;       // of its dense MLP
-  bool keys_are_values = false;        // one map makes both, before their norms
-  int64_t keys_of = -1;                // the earlier layer whose keys and values it takes
-  int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
-  int rotary = 0;        // which of the config's rotaries; -1: none turns
-  bool mlp = true;       // false: the layer is its mixer alone
-  bool experts = false;  // its MLP is a mixture of experts
+  int64_t kv_heads = 0, head_dim = 0;  // equal to the config's in most layers
+  int64_t intermediate_size = 0;       // of the dense MLP
+  bool keys_are_values = false;        // one map computes both, before their norms
+  // The earlier layer whose keys and values it uses; -1: its own.
+  int64_t keys_of = -1;
+  int64_t window = 0;    // tokens that a query may attend to, including itself; 0: all before it
+  int rotary = 0;        // index into the config's rotaries; -1: no rotary embedding
+  bool mlp = true;       // false: the layer is only its mixer
+  bool experts = false;  // the MLP is a mixture of experts
 };
 
-// A second embedding, a part of which goes into each layer (Gemma 3n, Gemma 4).
+// A second embedding, of which each layer receives a slice (Gemma 3n, Gemma 4).
 struct LayerInputRule {
   int64_t vocab_size = 0;
-  int64_t width = 0;  // features for each layer; 0: there is none
+  int64_t width = 0;  // features per layer; 0: the model has none
 };
 
 // How the maps of a mixture's experts are stored.
 enum class ExpertStorage {
-  kEach,              // three matrices an expert
-  kStacked,           // two tensors: [E, 2 I, D], an expert's gate above its up, and [E, D, I]
-  kTransposed,        // [E, D, 2 I], gate and up by turns, and [E, I, D]
-  kTransposedHalves,  // the same, an expert's gate before its up
+  kEach,  // three matrices per expert
+  // Two tensors: [E, 2 I, D], with an expert's gate rows before its up rows, and [E, D, I].
+  kStacked,
+  kTransposed,        // [E, D, 2 I], gate and up columns interleaved, and [E, I, D]
+  kTransposedHalves,  // the same, with an expert's gate columns before its up columns
 };
 
 inline bool IsTransposed(ExpertStorage storage) {
   return storage == ExpertStorage::kTransposed || storage == ExpertStorage::kTransposedHalves;
 }
 
-// What a router makes of its logits.
+// How a router turns logits into scores.
 enum class RouterScore { kSoftmax, kSigmoid };
 
-// A gated product with bounds (gated_product.h); limit 0: without.
+// A gated product with clamping (gated_product.h); limit 0: no clamping.
 struct ClampedGate {
   double limit = 0.0, slope = 1.0;
 };
 
 struct ExpertRule {
-  int64_t count = 0;         // 0: there are none
-  int64_t chosen = 0;        // of them, for each token
-  int64_t intermediate = 0;  // features inside one
-  int64_t shared = 0;        // features inside the expert that sees every token; 0: there is none
-  int64_t width = 0;         // features that the chosen ones see, of a map; 0: the stream's
-  bool normalised = false;   // the chosen ones' weights sum to 1, or to `scale`
+  int64_t count = 0;         // number of experts; 0: none
+  int64_t chosen = 0;        // experts chosen per token
+  int64_t intermediate = 0;  // hidden features of one expert
+  // Hidden features of the shared expert, which processes every token; 0: none.
+  int64_t shared = 0;
+  // Input features of the experts, from a map of the stream; 0: the stream itself.
+  int64_t width = 0;
+  bool normalised = false;  // the chosen experts' weights are normalised to sum to `scale`
   RouterScore score = RouterScore::kSoftmax;
-  double scale = 1.0;  // of the weights
-  // Experts lie in as many groups; a token chooses among those of its best groups.
+  double scale = 1.0;  // factor of the weights
+  // Experts are divided into `groups` groups; a token chooses experts only from its best
+  // `chosen_groups`.
   int64_t groups = 1, chosen_groups = 1;
-  bool wide_router = false;  // its product is in the wide dtype
+  bool wide_router = false;  // the router's matrix product is in the wide dtype
   ExpertStorage storage = ExpertStorage::kEach;
   bool bias = false;  // router and experts have biases
   ClampedGate clamped;
-  bool beside_dense = false;  // a layer with experts has its dense MLP too, and adds both
+  bool beside_dense = false;  // a layer with experts also has its dense MLP, and adds both outputs
 };
 
-// What a norm's result is multiplied by: of its gate's features (blocks/gated_norm.h).
+// The activation of a norm's gate (blocks/gated_norm.h).
 enum class NormGate { kSilu, kSigmoid };
 
-// What layers of a gated delta rule are: linear attention (blocks/delta_mixer.h).
+// Properties of gated delta rule layers, a form of linear attention (blocks/delta_mixer.h).
 struct DeltaRule {
-  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // of a head, the latter two
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // the dims are per head
   int64_t taps = 0;         // of the convolution before the rule
   double beta_scale = 1.0;  // beta is in (0, beta_scale)
   double norm_eps = 0.0;    // of the norm after the rule
-  bool by_channel = false;  // each channel of a key has a decay of its own, not each head
-  int64_t rank = 0;         // decay and gate are two maps each, through as many features; 0: one
+  bool by_channel = false;  // one decay per key channel instead of one per head
+  int64_t rank = 0;         // decay and gate are low-rank products of this rank; 0: single maps
   NormGate gate = NormGate::kSilu;
 
   int64_t keys() const { return key_heads * key_dim; }
@@ -110,32 +115,33 @@ struct DeltaRule {
   int64_t decays() const { return value_heads * (by_channel ? key_dim : 1); }
 };
 
-// What layers of a short convolution are (blocks/convolution_mixer.h).
+// Properties of short convolution layers (blocks/convolution_mixer.h).
 struct ConvolutionRule {
   int64_t taps = 0;
-  bool bias = false;  // of its two maps and of itself
+  bool bias = false;  // of its two maps and of the convolution
 };
 
-// What layers of a selective state space are (blocks/state_space_mixer.h).
+// Properties of selective state space layers (blocks/state_space_mixer.h).
 struct StateSpaceRule {
-  int64_t heads = 0, head_dim = 0;  // of what is mixed
-  int64_t groups = 0, states = 0;   // B and C: as many of as many features, of H / G heads each
-  int64_t taps = 0;                 // of the convolution before
-  bool filter_bias = false;         // of that
-  bool map_bias = false;            // of the maps in and out
+  int64_t heads = 0, head_dim = 0;  // of the input u
+  // B and C have `groups` groups of `states` features; each group serves H / G heads.
+  int64_t groups = 0, states = 0;
+  int64_t taps = 0;          // of the convolution before the recurrence
+  bool filter_bias = false;  // of that convolution
+  bool map_bias = false;     // of the input and output maps
   double least_step = 0.0, most_step = std::numeric_limits<double>::infinity();
-  double norm_eps = 0.0;  // of the norm after, which goes by groups
+  double norm_eps = 0.0;  // of the norm after the recurrence, which acts per group
 
   int64_t width() const { return heads * head_dim; }
   int64_t channels() const { return width() + 2 * groups * states; }
 };
 
-// What softmax attention is whose keys and values come of a latent (blocks/latent_mixer.h).
+// Properties of softmax attention with keys and values from a latent (blocks/latent_mixer.h).
 struct LatentRule {
-  int64_t key_value_rank = 0;  // of the latent; 0: keys and values are maps of the stream
-  int64_t query_rank = 0;      // of the queries' own; 0: they are a map of the stream
-  int64_t plain_dim = 0;       // features of a query and a key that stand
-  int64_t rotary_dim = 0;      // and that turn, of one key for all heads
+  int64_t key_value_rank = 0;  // dim of their latent; 0: keys and values are maps of the stream
+  int64_t query_rank = 0;      // dim of the queries' latent; 0: queries are a map of the stream
+  int64_t plain_dim = 0;       // features of a query and a key without rotary embedding
+  int64_t rotary_dim = 0;      // features with rotary embedding; the key's are shared by all heads
   int64_t value_dim = 0;       // features of a value
   double norm_eps = 1e-6;      // of the latents' norms
 
@@ -152,40 +158,43 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   bool norm_adds_one = false;  // a norm multiplies by 1 + w, not by w
   HeadNorm head_norm = HeadNorm::kNone;
-  bool gated_heads = false;  // the query map makes a gate of each head's result besides
+  bool gated_heads = false;  // the query map also computes a gate of each head's output
   bool value_norm = false;   // a value head is divided by its root mean square
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
-  double score_scale = 0.0;    // of q k; 1 / sqrt(head_dim) in most
+  double score_scale = 0.0;    // factor of q k; 1 / sqrt(head_dim) in most
   double score_softcap = 0.0;  // cap tanh(score / cap); 0: none
   double embedding_scale = 1.0;
-  bool noise_after_scale = false;  // NEFTune's: the scale belongs to the embedding itself
-  double residual_scale = 1.0;     // of what attention and MLP add to the stream
+  // NEFTune's noise is added after scaling: the scale belongs to the embedding module.
+  bool noise_after_scale = false;
+  double residual_scale = 1.0;  // factor of the outputs of attention and MLP
   double logit_scale = 1.0;
-  double logit_softcap = 0.0;  // after the scale; 0: none
+  double logit_softcap = 0.0;  // applied after the scale; 0: none
 
   std::vector<RotaryRule> rotaries;
   std::vector<LayerRule> layer_rules;
   ExpertRule experts;
-  DeltaRule delta;              // where a layer has it
-  ConvolutionRule convolution;  // where a layer has it
-  StateSpaceRule state_space;   // where a layer has it
+  DeltaRule delta;              // if a layer uses it
+  ConvolutionRule convolution;  // if a layer uses it
+  StateSpaceRule state_space;   // if a layer uses it
   LatentRule latent;            // of all layers of softmax attention
   LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several
-  std::string json;             // the text as it came, but for what `WithRopeScaling` changed
-  bool python_numbers = false;  // it had some that JSON does not have, here spelt (json_text.h)
+  // The file's text, with later changes (ScaleRope, GrowVocabulary, EndWith).
+  std::string json;
+  // It had Python-only numbers, converted here to valid JSON (json_text.h).
+  bool python_numbers = false;
 
-  // Whether a document's angles depend on its length.
+  // Whether the rotary angles of a document depend on its length.
   bool rotary_depends_on_length() const {
     return std::any_of(rotaries.begin(), rotaries.end(),
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
   }
 
-  // Features of a value head, and of what attention gives of a head.
+  // Features of a value head, and of a head's output.
   int64_t value_dim(const LayerRule& layer) const {
     return latent.key_value_rank > 0 ? latent.value_dim : layer.head_dim;
   }
@@ -195,7 +204,7 @@ struct ModelConfig {
                          [mixer](const LayerRule& rule) { return rule.mixer == mixer; });
   }
 
-  // Layers with an MLP, experts among them.
+  // Number of layers with an MLP, dense or of experts.
   int64_t mlp_layers() const {
     return std::count_if(layer_rules.begin(), layer_rules.end(),
                          [](const LayerRule& rule) { return rule.mlp; });

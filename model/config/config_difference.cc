@@ -24,15 +24,15 @@ class Comparison {
   void Choice(absl::string_view what, T is, T other) {
     Number(what, static_cast<double>(is), static_cast<double>(other));
   }
-  // Of things without a number that says more.
+  // For values without a readable number.
   template <typename T>
   void Kind(absl::string_view what, T is, T other) {
-    if (first_.empty() && is != other) first_ = absl::StrCat(what, " is another one");
+    if (first_.empty() && is != other) first_ = absl::StrCat(what, " differs");
   }
   void List(absl::string_view what, const std::vector<double>& is,
             const std::vector<double>& other) {
     const bool same = std::equal(is.begin(), is.end(), other.begin(), other.end(), Near);
-    if (first_.empty() && !same) first_ = absl::StrCat(what, " are others");
+    if (first_.empty() && !same) first_ = absl::StrCat(what, " differ");
   }
   std::string first() const { return first_; }
 
@@ -45,8 +45,8 @@ void CompareRotary(const RotaryRule& is, const RotaryRule& other, const std::str
   compare.Kind(absl::StrCat("the rotary scaling", where, ", ", RopeName(is.kind), ","), is.kind,
                other.kind);
   compare.Number(absl::StrCat("rope_theta", where), is.theta, other.theta);
-  compare.Number("the number of features that turn", is.dim, other.dim);
-  compare.Kind("which features turn as a pair (rope_interleave)", is.interleaved,
+  compare.Number("the number of rotated features", is.dim, other.dim);
+  compare.Kind("the pairing of rotated features (rope_interleave)", is.interleaved,
                other.interleaved);
   compare.Number("the growth of queries", is.query_growth, other.query_growth);
   if (is.kind == RopeKind::kDefault) return;
@@ -55,7 +55,7 @@ void CompareRotary(const RotaryRule& is, const RotaryRule& other, const std::str
                  other.attention_factor);
   if (is.kind == RopeKind::kLinear) return;
   compare.Number("original_max_position_embeddings", is.original_length, other.original_length);
-  compare.Number("the number of pairs that turn", is.turning_pairs, other.turning_pairs);
+  compare.Number("the number of rotated pairs", is.turning_pairs, other.turning_pairs);
   if (is.kind == RopeKind::kLlama3) {
     compare.Number("low_freq_factor", is.low_freq_factor, other.low_freq_factor);
     compare.Number("high_freq_factor", is.high_freq_factor, other.high_freq_factor);
@@ -82,10 +82,10 @@ void CompareLayer(const ModelConfig& is, const ModelConfig& other, int64_t layer
     compare.Number(absl::StrCat("the MLP's width", where), a.intermediate_size,
                    b.intermediate_size);
   compare.Number(absl::StrCat("the window", where), a.window, b.window);
-  compare.Kind(absl::StrCat("whether queries and keys turn", where), a.rotary < 0, b.rotary < 0);
+  compare.Kind(absl::StrCat("the use of rotary embedding", where), a.rotary < 0, b.rotary < 0);
   if (a.rotary >= 0 && b.rotary >= 0)
     CompareRotary(is.rotaries[a.rotary], other.rotaries[b.rotary], where, compare);
-  compare.Number(absl::StrCat("whose keys are taken", where), a.keys_of, b.keys_of);
+  compare.Number(absl::StrCat("the source of keys and values", where), a.keys_of, b.keys_of);
   compare.Kind(absl::StrCat("whether keys are values", where), a.keys_are_values,
                b.keys_are_values);
 }
@@ -104,7 +104,8 @@ void CompareExperts(const ExpertRule& a, const ExpertRule& b, Comparison& compar
   compare.Choice("whether experts have biases", a.bias, b.bias);
   compare.Number("swiglu_limit", a.clamped.limit, b.clamped.limit);
   compare.Number("swiglu_alpha", a.clamped.slope, b.clamped.slope);
-  compare.Choice("whether experts stand beside a dense MLP", a.beside_dense, b.beside_dense);
+  compare.Choice("whether there is a dense MLP in parallel to experts", a.beside_dense,
+                 b.beside_dense);
 }
 
 void CompareDelta(const DeltaRule& a, const DeltaRule& b, Comparison& compare) {

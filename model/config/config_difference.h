@@ -1,9 +1,8 @@
 #ifndef MOONRING_MODEL_CONFIG_CONFIG_DIFFERENCE_H_
 #define MOONRING_MODEL_CONFIG_CONFIG_DIFFERENCE_H_
 
-// Whether two configs compute the same: sizes, rules and numbers of all layers. What they call
-// themselves and their weights, how experts are stored, and token ids are passed over; numbers may
-// differ by an fp32 rounding.
+// Compares two configs by what they compute: sizes, rules and numbers of all layers. Names, the
+// storage of experts, and token ids are ignored; numbers may differ by an fp32 rounding.
 
 #include <string>
 
@@ -11,7 +10,7 @@
 
 namespace moonring::model {
 
-// The first thing that differs, "the window of layer 1 is 16, not 0"; "" where nothing does.
+// Describes the first difference, e.g. "the window of layer 1 is 16, not 0"; "" if there is none.
 std::string ConfigDifference(const ModelConfig& is, const ModelConfig& other);
 
 }  // namespace moonring::model

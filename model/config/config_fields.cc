@@ -13,8 +13,8 @@
 namespace moonring::model {
 namespace {
 
-// Which layers layer_types calls "full_attention", where the others are `other`; nothing where
-// there is no list.
+// Which layers are "full_attention" in layer_types, where the others are `other`; nullopt if there
+// is no list.
 absl::StatusOr<std::optional<std::vector<bool>>> Attends(const JsonFields& fields,
                                                          absl::string_view other,
                                                          const ModelConfig& config) {
@@ -42,7 +42,7 @@ absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key
   const nlohmann::json* value = fields.Find(key);
   if (value == nullptr && !otherwise.has_value()) return fields.Missing(key);
   if (value == nullptr) return *otherwise;
-  // Programs that scale a context write 8192.0.
+  // Programs that scale a context length write 8192.0.
   const bool whole = value->is_number_float() &&
                      std::floor(value->get<double>()) == value->get<double>() &&
                      std::abs(value->get<double>()) < 1e15;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_CONFIG_CONFIG_FIELDS_H_
 #define MOONRING_MODEL_CONFIG_CONFIG_FIELDS_H_
 
-// Groups of config.json's keys that several families share, read into a ModelConfig. Errors as
-// ParseConfig says.
+// Readers of config.json keys that several families share, into a ModelConfig. Errors as in
+// ParseConfig.
 
 #include <cstdint>
 #include <functional>
@@ -17,12 +17,12 @@
 
 namespace moonring::model {
 
-// Beyond this no product of two sizes fits in 64 bits.
+// Limit of sizes; the product of two such sizes fits in 64 bits.
 inline constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
 
-inline constexpr int64_t kMostTaps = 1024;  // of a short convolution
+inline constexpr int64_t kMostTaps = 1024;  // limit for a short convolution
 
-// A whole number from 1; `otherwise` where it is missing, an error where that is absent too.
+// An integer of at least 1; `otherwise` if the key is missing; an error if both are.
 absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key,
                                  std::optional<int64_t> otherwise, int64_t most = kLargestSize);
 
@@ -30,43 +30,43 @@ absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key
 absl::StatusOr<double> ReadPositive(const JsonFields& fields, absl::string_view key,
                                     double otherwise);
 
-// 0 where it is missing or null.
+// A softcap; 0 if the key is missing or null.
 absl::StatusOr<double> ReadSoftcap(const JsonFields& fields, absl::string_view key);
 
-// attention_bias: of query, key, value and output maps alike.
+// attention_bias: of the query, key, value and output maps alike.
 absl::Status ReadAttentionBias(const JsonFields& fields, ModelConfig& config);
 
-// hidden_act, or the key that the family has for it.
+// The activation, from hidden_act or the family's own key.
 absl::Status ReadActivation(const JsonFields& fields, absl::string_view key,
                             absl::string_view otherwise, ModelConfig& config);
 
-// sliding_window for all layers: `otherwise` where it is missing, none where it is null.
+// sliding_window for all layers: `otherwise` if it is missing, no window if it is null.
 absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwise,
                         ModelConfig& config);
 
-// layer_types, a list of "full_attention" and "sliding_attention"; where it is missing,
-// `slides(layer)`. Those that slide get `window`.
+// layer_types, a list of "full_attention" and "sliding_attention"; if it is missing,
+// `slides(layer)` decides. Sliding layers get `window`.
 absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
                             bool (*slides)(const JsonFields& fields, int64_t layer),
                             ModelConfig& config);
 
-// layer_types, a list of "full_attention" and `other`, whose layers mix by `mixer` and turn
-// nothing; where it is missing, `attends(layer)`.
+// layer_types, a list of "full_attention" and `other`. Layers of type `other` get the mixer `mixer`
+// and no rotary embedding. If the list is missing, `attends(layer)` decides.
 absl::Status ReadMixers(const JsonFields& fields, absl::string_view other, MixerKind mixer,
                         const std::function<bool(int64_t layer)>& attends, ModelConfig& config);
 
-// What is taken where a file does not say.
+// Default sizes for keys that a file lacks.
 struct DeltaSizes {
   int64_t key_heads = 16, value_heads = 32, key_dim = 128, value_dim = 128;
 };
 // linear_num_key_heads, linear_num_value_heads, linear_key_head_dim, linear_value_head_dim,
-// linear_conv_kernel_dim; the norm after the rule has the others' eps. The convolution's activation
-// is hidden_act: SiLU is wanted.
+// linear_conv_kernel_dim. The norm after the rule has the same eps as the other norms. The
+// convolution's activation is hidden_act, which must be SiLU.
 absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, ModelConfig& config);
 absl::Status CheckDeltaActivation(const JsonFields& fields, const ModelConfig& config);
 
-// Of layers without a list: full_attention_interval, 4 where it is missing; the last of each such
-// many attends.
+// For files without a list of layers: full_attention_interval, default 4. The last layer of each
+// interval has softmax attention.
 absl::StatusOr<int64_t> ReadAttentionInterval(const JsonFields& fields);
 
 // Qwen's use_sliding_window, sliding_window, max_window_layers and layer_types.
@@ -77,17 +77,17 @@ absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
                              int64_t intermediate, ModelConfig& config);
 
-// What a family takes where config.json does not say.
+// A family's defaults for keys that a file lacks.
 struct GroupedExperts {
   int64_t count, chosen, intermediate, groups, chosen_groups;
   double scale;
   int64_t dense_layers;
 };
 
-// DeepSeek-V3's keys, or what the family calls them (ExpertKeys): n_routed_experts,
+// DeepSeek-V3's keys, or the family's names for them (ExpertKeys): n_routed_experts,
 // num_experts_per_tok, moe_intermediate_size, n_shared_experts, n_group, topk_group,
-// norm_topk_prob, routed_scaling_factor and first_k_dense_replace. Scores are sigmoids, of products
-// in the wide dtype.
+// norm_topk_prob, routed_scaling_factor and first_k_dense_replace. Scores are sigmoids; the
+// router's product is in the wide dtype (fp32, or fp64 for fp64).
 absl::Status ReadGroupedExperts(const JsonFields& fields, const GroupedExperts& otherwise,
                                 ModelConfig& config);
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_CONFIG_INVENTORY_H_
 #define MOONRING_MODEL_CONFIG_INVENTORY_H_
 
-// How many parameters the parts of a model have.
+// Number of parameters in each component of a model.
 
 #include <cstdint>
 #include <string>
@@ -12,14 +12,15 @@
 namespace moonring::model {
 
 struct Part {
-  std::string name;  // "embedding", "attention", "linear attention", "convolution",
-                     // "state space", "mlp", "experts", "experts' maps", "router",
-                     // "shared expert", "norms", "head"
+  // "embedding", "attention", "linear attention", "convolution", "state space", "mlp", "experts",
+  // "experts' maps", "router", "shared expert", "norms", "head".
+  std::string name;
   int64_t parameters = 0;
-  int64_t active = 0;  // of them, those that one token meets
+  int64_t active = 0;  // parameters used for one token
 };
 
-// The parts that there are, in the order of a forward pass. A tied head is the embedding.
+// The components of a model, in the order of a forward pass. A tied head is counted as the
+// embedding.
 std::vector<Part> PartsOf(const ModelConfig& config);
 
 }  // namespace moonring::model

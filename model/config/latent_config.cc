@@ -29,7 +29,7 @@ absl::Status ReadSizes(const JsonFields& fields, const LatentSizes& sizes, Model
   if (config.kv_heads == config.heads) return absl::OkStatus();
   return fields.Wrong("num_key_value_heads",
                       absl::StrCat("as many as num_attention_heads, ", config.heads,
-                                   ": each head has a key of its own"));
+                                   ": each head has its own key"));
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ absl::Status ReadLatent(const JsonFields& fields, const LatentSizes& sizes, bool
   double magnitude = 1.0;
   if (turns) {
     if (rule.rotary_dim % 2 != 0)
-      return fields.Wrong("qk_rope_head_dim", "an even number (rotary embedding turns pairs)");
+      return fields.Wrong("qk_rope_head_dim", "an even number (rotary embedding rotates pairs)");
     config.head_dim = rule.rotary_dim;
     ASSIGN_OR_RETURN(config.rotaries[0], ReadRotary(fields, config));
     ASSIGN_OR_RETURN(config.rotaries[0].interleaved, fields.Bool("rope_interleave", true));

@@ -34,8 +34,8 @@ absl::StatusOr<RopeKind> ReadKind(const JsonFields& scaling) {
 absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl::string_view key,
                                                 int64_t pairs) {
   const nlohmann::json* list = scaling.Find(key);
-  const std::string wanted = absl::StrCat(
-      "a list of ", pairs, " positive numbers, one for each pair of features that turns");
+  const std::string wanted =
+      absl::StrCat("a list of ", pairs, " positive numbers, one for each rotated pair of features");
   if (list == nullptr || !list->is_array() || static_cast<int64_t>(list->size()) != pairs)
     return scaling.Wrong(key, wanted);
   std::vector<double> factors;
@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl:
   return factors;
 }
 
-// 0.1 s ln(factor) + 1: what YaRN's section 3.4 multiplies cosines by, s its mscale.
+// YaRN's factor of cosines (section 3.4): 0.1 s ln(factor) + 1, with s its mscale.
 double YarnMagnitude(double factor, double scale) {
   return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
 }
@@ -78,9 +78,9 @@ absl::Status ReadLlama3(const JsonFields& scaling, RotaryRule& rule) {
   return absl::OkStatus();
 }
 
-// The length that Transformers goes by is at the top level here, not in rope_scaling, and the
-// factor is the ratio of the two contexts; Transformers 5 takes both from rope_parameters where the
-// top level (of a family that has the length there) does not say.
+// longrope: Transformers reads the original length from the top level, not from rope_scaling, and
+// the factor is the ratio of the two context lengths. Transformers 5 reads both from
+// rope_parameters if the top level lacks them (in families that have the length there).
 absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields,
                           const ModelConfig& config, RotaryRule& rule) {
   constexpr char kKey[] = "original_max_position_embeddings";
@@ -106,7 +106,7 @@ absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields,
   return absl::OkStatus();
 }
 
-// The object under `key`, as fields that name it; nothing where there is none.
+// The object under `key` as JsonFields, whose messages include the key; nullopt if there is none.
 absl::StatusOr<std::optional<JsonFields>> Object(const JsonFields& fields, absl::string_view key) {
   const nlohmann::json* object = fields.Find(key);
   if (object == nullptr) return std::nullopt;
@@ -114,8 +114,8 @@ absl::StatusOr<std::optional<JsonFields>> Object(const JsonFields& fields, absl:
   return JsonFields(*object, absl::StrCat(fields.where(), ": ", key));
 }
 
-// rope_parameters. Where kinds of layers differ (Gemma 3) Transformers 5 writes an object for each:
-// that of full_attention.
+// rope_parameters. If layers differ (Gemma 3), Transformers 5 writes an object for each kind of
+// layer; then that of full_attention.
 absl::StatusOr<std::optional<JsonFields>> Parameters(const JsonFields& fields) {
   ASSIGN_OR_RETURN(std::optional<JsonFields> parameters, Object(fields, "rope_parameters"));
   if (!parameters.has_value() || parameters->Find("full_attention") == nullptr) return parameters;
@@ -149,7 +149,7 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
     ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
     ASSIGN_OR_RETURN(const double partial, ReadPositive(scaling, "partial_rotary_factor", 1.0));
     if (partial > 1) return scaling.Wrong("partial_rotary_factor", "a number above 0, at most 1");
-    // A part of the pairs turns, but a pair is of both halves of the whole head.
+    // Only some pairs are rotated, but a pair consists of both halves of the whole head.
     rule.dim = config.head_dim;
     rule.turning_pairs = static_cast<int64_t>(static_cast<double>(rule.dim) * partial / 2);
     return absl::OkStatus();
@@ -158,11 +158,11 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
   ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
   rule.original_length = static_cast<double>(config.max_position_embeddings);
   if (rule.kind == RopeKind::kLinear) return absl::OkStatus();
-  if (rule.kind ==
-      RopeKind::kDynamic) {  // by max_position_embeddings, whatever stands in the object
+  // dynamic uses max_position_embeddings and ignores the object's key.
+  if (rule.kind == RopeKind::kDynamic) {
     if (rule.dim > 2) return absl::OkStatus();
     return scaling.Wrong("rope_type",
-                         "another type than dynamic, which is undefined where two features turn");
+                         "another type than dynamic, which is undefined for two rotated features");
   }
   ASSIGN_OR_RETURN(rule.original_length,
                    ReadPositive(scaling, "original_max_position_embeddings", rule.original_length));
@@ -187,9 +187,10 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
       kind != nullptr && *kind == std::string(RopeName(RopeKind::kProportional));
   if (proportional && config.head_dim % 2 == 0) rule.dim = config.head_dim;
   if (rule.dim < 2 || rule.dim % 2 != 0 || rule.dim > config.head_dim) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
-        " features of a head would turn, wanted an even number (rotary embedding turns pairs)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
+                     " features of a head would be rotated, wanted an even number (rotary "
+                     "embedding rotates pairs)"));
   }
   if (chosen.has_value()) RETURN_IF_ERROR(ReadRopeScaling(*chosen, fields, config, rule));
   return rule;

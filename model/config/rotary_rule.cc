@@ -15,7 +15,7 @@ std::string DescribeRope(const RotaryRule& rule) {
   if (rule.kind == RopeKind::kDefault) return text;
   if (rule.kind != RopeKind::kLongRope) absl::StrAppend(&text, ", factor ", rule.factor);
   if (rule.kind == RopeKind::kProportional)
-    return absl::StrCat(text, ", ", rule.turning_pairs, " of ", rule.dim / 2, " pairs turn");
+    return absl::StrCat(text, ", ", rule.turning_pairs, " of ", rule.dim / 2, " pairs rotated");
   if (rule.kind != RopeKind::kLinear)
     absl::StrAppend(&text, " over ", rule.original_length, " positions");
   if (rule.attention_factor != 1.0)

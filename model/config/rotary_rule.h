@@ -1,8 +1,7 @@
 #ifndef MOONRING_MODEL_CONFIG_ROTARY_RULE_H_
 #define MOONRING_MODEL_CONFIG_ROTARY_RULE_H_
 
-// How far a token's position turns its pairs of features: the numbers that rotary.h's formulas
-// take.
+// The parameters of a rotary embedding, used in rotary.h's formulas.
 
 #include <cstdint>
 #include <string>
@@ -17,17 +16,18 @@ enum class RopeKind { kDefault, kLinear, kDynamic, kYarn, kLlama3, kLongRope, kP
 struct RotaryRule {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000.0;
-  int64_t dim = 0;            // the first features of a head, which turn; even
+  int64_t dim = 0;            // features at the beginning of a head that are rotated; even
   bool interleaved = false;   // pairs are neighbours (2f, 2f + 1), not halves (f, f + dim / 2)
-  int64_t turning_pairs = 0;  // proportional: the first pairs, which turn; the rest stand still
+  int64_t turning_pairs = 0;  // proportional: only the first pairs are rotated
   double factor = 1.0;
   double attention_factor = 1.0;
   double original_length = 0.0;
   double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
   double beta_fast = 32.0, beta_slow = 1.0;              // yarn
-  bool truncate = true;                                  // yarn: whole pairs bound the ramp
-  std::vector<double> short_factor, long_factor;         // longrope: one a pair
-  // Queries at p are multiplied by 1 + growth ln(1 + floor(p / growth_length)); 0: they are not.
+  // Yarn: the ramp's bounds are rounded to whole pairs.
+  bool truncate = true;
+  std::vector<double> short_factor, long_factor;  // longrope: one per pair
+  // Queries at position p are multiplied by 1 + growth ln(1 + floor(p / growth_length)); 0: not.
   double query_growth = 0.0, query_growth_length = 1.0;
 
   bool depends_on_length() const {

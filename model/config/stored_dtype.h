@@ -7,8 +7,8 @@
 
 namespace moonring::model {
 
-// The dtype of the weights as config.json says it ("dtype", "torch_dtype"): fp32, bf16, fp16 or
-// fp64; fp32 where it says none.
+// The dtype of the weights as stated in config.json ("dtype", "torch_dtype"): fp32, bf16, fp16 or
+// fp64; fp32 if it is not stated.
 std::string StoredDtype(absl::string_view config_json);
 
 }  // namespace moonring::model

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_
 #define MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_
 
-// The part of a config.json that says what the decoder does: all of it, or a composite model's
+// The section of a config.json that describes the decoder: all of it, or a composite model's
 // text_config.
 
 #include "base/text/ordered_json.h"
@@ -10,7 +10,7 @@
 
 namespace moonring::model {
 
-// `root` is a parsed config's text (ModelConfig::json).
+// `root` is the text of a parsed config (ModelConfig::json).
 inline base::OrderedJson& TextConfigOf(const Family& family, base::OrderedJson& root) {
   return family.composite() ? root["text_config"] : root;
 }

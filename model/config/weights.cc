@@ -22,7 +22,7 @@ bool HasBias(const ModelConfig& config, int map) {
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
 }
 
-// Whether a layer has the part of a block that the place belongs to.
+// Whether a layer has the block component that the weight belongs to.
 bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   const LayerRule& rule = config.layer_rules[layer];
   switch (FactsOf(place).part) {
@@ -62,7 +62,7 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   return false;
 }
 
-// Whether a layer that has the part has the place too.
+// Whether a layer that has the component also has the weight.
 bool HasPlace(const ModelConfig& config, int place) {
   switch (place) {
     case kQueryNorm:
@@ -82,7 +82,7 @@ bool HasPlace(const ModelConfig& config, int place) {
   }
 }
 
-// Of what all experts have in one tensor.
+// Shape of a tensor that stacks all experts.
 std::vector<int64_t> StackShape(const ModelConfig& config, int place) {
   const int64_t experts = config.experts.count, d = config.hidden_size,
                 inner = config.experts.intermediate;
@@ -162,7 +162,7 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {delta.decays(), delta.rank};
     case kDeltaGateUp:
       return {values, delta.rank};
-    case kDeltaDecayLog:  // as files have it
+    case kDeltaDecayLog:  // the shape in the files
       return delta.by_channel ? std::vector<int64_t>{1, 1, delta.value_heads, 1}
                               : std::vector<int64_t>{delta.value_heads};
     case kDeltaDecayShift:
@@ -239,8 +239,9 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
   return {config.experts.intermediate, seen};
 }
 
-// A block's places in the order of a forward pass: each bias after its map, the experts after their
-// router. What the table has at its end is met before that, and comes last all the same.
+// The indices of a block's weights in the order of a forward pass: each bias after its map, the
+// experts after their router. Weights at the end of the table are used earlier in the forward, but
+// listed last.
 std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   std::vector<int> places;
   for (int place = 0; place < kBlockWeights; ++place) {
@@ -263,7 +264,7 @@ const std::string& ModuleAt(const WeightNames& names, MixerKind mixer, int place
   return names.in_block[place];
 }
 
-// What follows a module's name in that of its weight.
+// The suffix after a module's name in its weight's name.
 const char* Suffix(WeightKind kind) {
   switch (kind) {
     case WeightKind::kBias:
@@ -304,7 +305,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
 
 std::string LayerName(const ModelConfig& config, int64_t layer) {
   const std::string name = Numbered(config.family->names.layer, layer);
-  return name.substr(0, name.size() - 1);  // without the dot before what is in it
+  return name.substr(0, name.size() - 1);  // without the trailing dot
 }
 std::string EmbeddingName(const ModelConfig& config) {
   return config.family->names.embedding + ".weight";

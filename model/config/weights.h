@@ -1,8 +1,7 @@
 #ifndef MOONRING_MODEL_CONFIG_WEIGHTS_H_
 #define MOONRING_MODEL_CONFIG_WEIGHTS_H_
 
-// The weights that a model of a given config consists of: their published (Hugging Face) names and
-// shapes.
+// The weights of a model with a given config: their published (Hugging Face) names and shapes.
 
 #include <string>
 #include <vector>
@@ -14,34 +13,35 @@
 
 namespace moonring::model {
 
-// From the embedding to the head, in the order in which a forward pass meets them. No head where it
-// is tied to the embedding.
+// All required weights from the embedding to the head, in the order of a forward pass. No head if
+// it is tied to the embedding.
 std::vector<WeightShape> WantedWeights(const ModelConfig& config);
 
-// "model.layers.3", as the family calls it.
+// "model.layers.3", in the family's naming.
 std::string LayerName(const ModelConfig& config, int64_t layer);
 
-// "model.embed_tokens.weight" and so on, whatever the family calls them.
+// "model.embed_tokens.weight" and so on, in the family's naming.
 std::string EmbeddingName(const ModelConfig& config);
 std::string FinalNormName(const ModelConfig& config);
 std::string HeadName(const ModelConfig& config);
-// Of a second embedding (LayerInputRule), where there is one.
+// For a second embedding (LayerInputRule), if there is one.
 std::string LayerTableName(const ModelConfig& config);
 std::string LayerMapName(const ModelConfig& config);
 std::string LayerMapNormName(const ModelConfig& config);
 
-// The last parts of the names of the modules that have a row for each token: the embedding and the
+// Last components of the names of the modules that have a row per token: the embedding and the
 // head, tied or not.
 std::vector<std::string> VocabularyModules(const ModelConfig& config);
 
-// The weight at a place (block_weights.h, ExpertWeightPlace) of a layer; "" where the layer has
-// none.
+// The name of a layer's weight, by its index (block_weights.h, ExpertWeightPlace); "" if the layer
+// does not have it.
 std::string WeightName(const ModelConfig& config, int64_t layer, int place);
 
-// How many places a layer's list of weights has.
+// Number of indices in a layer's list of weights.
 int WeightPlaces(const ModelConfig& config, int64_t layer);
 
-// Buffers that older writers stored beside the weights and that are computed anew: rotary inv_freq.
+// Whether the name is a buffer that older writers stored and that is recomputed instead: rotary
+// inv_freq.
 bool IsStoredBuffer(absl::string_view name);
 
 }  // namespace moonring::model

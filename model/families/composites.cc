@@ -1,5 +1,5 @@
-// Models that also see, whose text half is trained: what their config.json adds to the text
-// model's, and what they call its weights. The text model's own file says the rest.
+// Multimodal models whose text model is trained: the differences of their config.json and weight
+// names from the text model's. The text model's own file has the rest.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -11,14 +11,14 @@ namespace moonring::model {
 
 namespace {
 
-// As Transformers names the module since 4.52. Published files may have older names for it and the
-// head, and both 4 and 5 save so.
+// The module's name in Transformers since 4.52. Published files may have older names for it and for
+// the head, and both Transformers 4 and 5 save those.
 constexpr char kText[] = "model.language_model";
 
 StoredNames OlderNames() { return {"language_model.model", "language_model.lm_head"}; }
 
-// `text` as the half of a composite model. A composite has no GGUF file of its own: such files hold
-// the text model alone.
+// Makes `text` the text model of a composite model. A composite has no GGUF file: such files
+// contain only the text model.
 Family Within(Family text, std::string title, std::string architecture, std::string model_type) {
   text.title = std::move(title);
   text.architecture = std::move(architecture);
@@ -34,14 +34,14 @@ Family Within(Family text, std::string title, std::string architecture, std::str
   return text;
 }
 
-// The head of the composite does not cap logits, whatever its text_config says.
+// The composite's head does not cap logits, whatever its text_config says.
 absl::Status ReadGemma3Vision(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(Gemma3().read(fields, config));
   config.logit_softcap = 0.0;
   return absl::OkStatus();
 }
 
-// Published files leave out what is Transformers' default.
+// Published files omit keys that equal Transformers' defaults.
 Family Gemma3Vision() {
   Family family = Within(Gemma3(), "Gemma 3 from 4B", "Gemma3ForConditionalGeneration", "gemma3");
   family.text_defaults = R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
@@ -60,7 +60,7 @@ Family Mistral3() {
   return family;
 }
 
-// Mistral 3 by its own name; its text_config says which text model it has.
+// Mistral 3 under its own name; text_config states which text model it has.
 Family Ministral3Vision() {
   Family family =
       Within(Ministral3(), "Ministral 3", "Mistral3ForConditionalGeneration", "mistral3");
@@ -68,12 +68,13 @@ Family Ministral3Vision() {
   return family;
 }
 
-// Qwen3 without windows. Its rotary embedding turns each pair by the position in time, height or
-// width (mrope); a text token has the same in all three, so that it is the plain one.
+// Qwen3 without windows. Its rotary embedding uses the position in time, height or width, by pair
+// (mrope); for a text token all three are equal, so it is the ordinary one.
 absl::Status ReadQwen3Vision(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kEachHead;
   if (fields.Find("rope_theta") == nullptr && fields.Find("rope_parameters") == nullptr)
-    return fields.Missing("rope_theta");  // 4.57 takes 5000000 then, 5.23 500000
+    // The default is 5000000 in Transformers 4.57 and 500000 in 5.23.
+    return fields.Missing("rope_theta");
   return ReadAttentionBias(fields, config);
 }
 
@@ -85,8 +86,8 @@ Family Qwen3Vision() {
   return family;
 }
 
-// Experts lie in two tensors a layer, in the files that are published transposed. A token's weights
-// sum to 1, whatever norm_topk_prob says.
+// Experts are stacked in two tensors per layer, transposed in the published files. A token's
+// weights sum to 1, whatever norm_topk_prob says.
 absl::Status ReadQwen3MoeVision(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadQwen3Vision(fields, config));
   RETURN_IF_ERROR(ReadQwenExperts(fields, 60, 4, 1408, config));
@@ -105,12 +106,12 @@ Family Qwen3MoeVision() {
   return family;
 }
 
-// Its files also have a layer that predicts several tokens (mtp.), which goes unused in training.
+// Its files also have a multi-token prediction layer (mtp.), which is not used in training.
 Family Qwen35Vision() {
   return Within(Qwen35(), "Qwen3.5", "Qwen3_5ForConditionalGeneration", "qwen3_5");
 }
 
-// Published files have a layer's experts in two tensors, Transformers writes each by itself.
+// Published files stack a layer's experts in two tensors; Transformers saves each separately.
 Family Qwen35MoeVision() {
   return Within(Qwen35Moe(), "Qwen3.5-MoE", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe");
 }

@@ -1,6 +1,6 @@
 // DeepSeek-V3 and R1 (arXiv:2412.19437), Kimi-K2, Moonlight: latent attention; mixtures of experts
-// after some dense layers. What a published file has besides, a layer that predicts a second token,
-// Transformers leaves out too.
+// after some dense layers. The multi-token prediction layer of published files is skipped, as in
+// Transformers.
 
 #include "absl/algorithm/container.h"
 #include "base/status/status_macros.h"
@@ -29,7 +29,7 @@ absl::Status ReadDeepseekV3(const JsonFields& fields, ModelConfig& config) {
                                       .scale = 2.5,
                                       .dense_layers = 3},
                                      config));
-  // Sizes of experts stand in a file whose layers are all dense, too.
+  // A file whose layers are all dense may still have the sizes of experts.
   if (absl::c_none_of(config.layer_rules, [](const LayerRule& layer) { return layer.experts; }))
     config.experts = {};
   return absl::OkStatus();

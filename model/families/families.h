@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_FAMILIES_FAMILIES_H_
 #define MOONRING_MODEL_FAMILIES_FAMILIES_H_
 
-// The families, a file each. What is shared between two is declared here too.
+// Declares the families, one file each, and what two or more of them share.
 
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace moonring::model {
 
-// All of them, in the order in which a list of them is shown.
+// All families, in the order in which lists show them.
 const std::vector<Family>& Families();
 
-// Text models inside models that also see or hear.
+// Text models inside multimodal models.
 const std::vector<Family>& Composites();
 
 Family Llama();
@@ -51,22 +51,25 @@ Family DeepseekV3();
 Family KimiLinear();
 Family NemotronH();
 
-WeightNames LlamaNames();  // what most others have too
+WeightNames LlamaNames();  // most other families use them too
 WeightNames Qwen3Names();
-// A mixture of experts, each by itself or all in two tensors, and one that sees every token.
+// Adds a mixture of experts, stored one by one or stacked in two tensors, and a shared expert.
 WeightNames WithQwenExperts(WeightNames names);
-WeightNames Qwen3HybridNames();  // of linear attention's, those that Qwen3-Next and 3.5 share
+WeightNames Qwen3HybridNames();  // the linear attention names shared by Qwen3-Next and Qwen3.5
 WeightNames GemmaNames();
 WeightNames GlmNames();
 void AddLatentNames(WeightNames& names);  // DeepSeek-V3's, for ReadLatent
-// DeepSeek-V3's, for ReadGroupedExperts; `mixture` is the module that has them.
+// DeepSeek-V3's names, for ReadGroupedExperts; `mixture` is the module that contains them.
 void AddGroupedExpertNames(WeightNames& names, const std::string& mixture = "mlp");
-absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
-absl::Status ReadGemma2(const JsonFields& fields,
-                        ModelConfig& config);  // and what the later ones have besides
-absl::Status ReadGranite(const JsonFields& fields, ModelConfig& config);  // the factors, the biases
+// Keys that all Gemma families have.
+absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);
+// Keys that Gemma 2 and later add.
+absl::Status ReadGemma2(const JsonFields& fields, ModelConfig& config);
+// The scale factors and the biases.
+absl::Status ReadGranite(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
-absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);  // all but the MLP
+// Everything but the MLP.
+absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);
 
 }  // namespace moonring::model
 

@@ -1,5 +1,5 @@
-// Gemma, the first: a Llama whose norms multiply by 1 + w, whose embedding is scaled, and whose
-// head is the embedding.
+// Gemma (the first): a Llama whose norms multiply by 1 + w, with a scaled embedding and a tied
+// head.
 
 #include "model/families/families.h"
 
@@ -18,7 +18,7 @@ absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config) {
 
 namespace {
 
-// Transformers goes by hidden_act and passes over hidden_activation.
+// Transformers uses hidden_act and ignores hidden_activation.
 absl::Status ReadGemmaItself(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGemma(fields, config));
   return ReadActivation(fields, "hidden_act", "gelu_pytorch_tanh", config);

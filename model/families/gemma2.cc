@@ -1,5 +1,5 @@
 // Gemma 2: norms before and after attention and MLP that multiply by 1 + w, scaled embedding,
-// capped scores and logits, a window in every other layer.
+// softcaps on scores and logits, a sliding window in every other layer.
 
 #include "model/families/families.h"
 

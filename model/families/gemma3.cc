@@ -1,5 +1,5 @@
-// Gemma 3, its text models: Gemma 2 with normed queries and keys in place of capped scores, and two
-// rotaries: one of its own for the layers with a window.
+// Gemma 3, text models: Gemma 2 with normalised queries and keys instead of a softcap on scores,
+// and a separate rotary embedding for the layers with a window.
 
 #include "model/families/families.h"
 
@@ -18,7 +18,7 @@ bool SlidesInGemma3(const JsonFields& fields, int64_t layer) {
 absl::Status ReadGemma3(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGemma2(fields, config));
   config.noise_after_scale = true;
-  config.score_softcap = 0.0;  // Transformers reads the key and passes it to nothing
+  config.score_softcap = 0.0;  // Transformers reads the key but does not use it
   config.head_norm = HeadNorm::kEachHead;
   ASSIGN_OR_RETURN(const bool bidirectional, fields.Bool("use_bidirectional_attention", false));
   if (bidirectional)

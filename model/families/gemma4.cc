@@ -1,7 +1,7 @@
-// Gemma 4, its text models: normed queries, keys and values; layers with and without a window that
-// differ in their head size, kv heads and rotary; where keys say so, values made by the map of
-// keys, the keys of an earlier layer in the last ones, an MLP twice as wide there, a second
-// embedding, and experts beside each dense MLP.
+// Gemma 4, text models: normalised queries, keys and values; layers with and without a window,
+// which differ in head size, kv heads and rotary. Optional, by keys: values computed by the keys'
+// map; keys and values shared by the last layers, whose MLP may be twice as wide; a second
+// embedding; experts in parallel to each dense MLP.
 
 #include "model/families/families.h"
 
@@ -22,8 +22,8 @@ namespace {
 
 bool SlidesInGemma4(const JsonFields&, int64_t layer) { return (layer + 1) % 6 != 0; }
 
-// Sizes of layers without a window: global_head_dim and, where k = v, num_global_key_value_heads;
-// or per_layer_config, which Transformers writes: by layer, what differs there.
+// Sizes of layers without a window: global_head_dim and, if k = v, num_global_key_value_heads; or
+// per_layer_config, which Transformers writes: the differing values by layer.
 absl::Status ReadSizesOfLayers(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* listed = fields.Find("per_layer_config");
   if (listed != nullptr && !listed->is_object())
@@ -53,7 +53,8 @@ absl::Status ReadSizesOfLayers(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// The last num_kv_shared_layers take keys and values of the last layer of their kind before them.
+// The last num_kv_shared_layers layers use the keys and values of the last earlier layer of their
+// kind.
 absl::Status ShareKeys(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* given = fields.Find("num_kv_shared_layers");
   if (given == nullptr || *given == 0) return absl::OkStatus();
@@ -85,7 +86,7 @@ absl::Status ShareKeys(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Those of the layers without a window turn by full_attention's rule on heads of their own size.
+// The rotaries. Layers without a window use full_attention's rule with their own head size.
 absl::Status ReadRotaries(const JsonFields& fields, ModelConfig& config) {
   int64_t whole = config.head_dim;
   for (const LayerRule& layer : config.layer_rules) {
@@ -103,7 +104,7 @@ absl::Status ReadRotaries(const JsonFields& fields, ModelConfig& config) {
     ASSIGN_OR_RETURN(of_whole.rotaries[0], ReadRotary(fields, of_whole));
   }
   config.rotaries = {of_whole.rotaries[0]};
-  config.rotaries[0].dim = config.head_dim;  // of the layers with a window, all features turn
+  config.rotaries[0].dim = config.head_dim;  // in layers with a window all features are rotated
   RETURN_IF_ERROR(ReadWindowRotary(fields, 10000.0, config));
   config.rotaries[0] = of_whole.rotaries[0];
   return absl::OkStatus();
@@ -142,7 +143,7 @@ absl::Status ReadGemma4(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   RETURN_IF_ERROR(ReadActivation(fields, "hidden_activation", "gelu_pytorch_tanh", config));
   ASSIGN_OR_RETURN(config.logit_softcap, ReadSoftcap(fields, "final_logit_softcapping"));
-  // "vision": images alone see both ways.
+  // "vision": bidirectional attention only among image tokens.
   if (const nlohmann::json* ways = fields.Find("use_bidirectional_attention");
       ways != nullptr && *ways != "vision" && *ways != false)
     return fields.Wrong("use_bidirectional_attention", "null or vision: attention here is causal");

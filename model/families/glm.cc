@@ -1,5 +1,5 @@
-// GLM-4 9B (the -hf checkpoints): half of each head turns, in neighbouring pairs; gate and up are
-// one map.
+// GLM-4 9B (the -hf checkpoints): rotary embedding on half of each head, in neighbouring pairs;
+// gate and up are one map.
 
 #include "model/families/families.h"
 

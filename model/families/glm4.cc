@@ -1,4 +1,4 @@
-// GLM-4-0414: GLM-4 with norms of what attention and MLP add to the stream.
+// GLM-4-0414: GLM-4 with additional norms of the outputs of attention and MLP.
 
 #include "model/families/families.h"
 

@@ -1,6 +1,6 @@
-// GLM-4.5 and 4.6 (GLM-4.5 team 2025, arXiv:2508.06471): mixtures of experts as DeepSeek-V3 routes
-// them, beside an expert that sees every token; the first layers' MLP is dense. What a published
-// file has besides, a layer that predicts a second token, Transformers leaves out too.
+// GLM-4.5 and 4.6 (GLM-4.5 team 2025, arXiv:2508.06471): mixtures of experts routed as in
+// DeepSeek-V3, with a shared expert; the first layers' MLP is dense. The multi-token prediction
+// layer of published files is skipped, as in Transformers.
 
 #include "model/families/families.h"
 

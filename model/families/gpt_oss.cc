@@ -1,7 +1,7 @@
-// gpt-oss (OpenAI 2025, arXiv:2508.10925): mixtures of experts with biases and bounds in every
-// layer, all experts in one tensor; attention with sinks, and a window on every other layer.
-// Published files have the experts in four bits (files/mxfp4.h): they are trained, and saved, as
-// bf16.
+// gpt-oss (OpenAI 2025, arXiv:2508.10925): mixtures of experts with biases and a clamped product in
+// every layer, all experts stacked in one tensor; attention with sinks, and a window in every other
+// layer. Published files have the experts in four bits (files/mxfp4.h): they are trained and saved
+// as bf16.
 
 #include "model/families/families.h"
 
@@ -14,7 +14,7 @@ namespace moonring::model {
 
 namespace {
 
-// What Transformers takes where config.json has no scaling.
+// Transformers' default if config.json has no scaling.
 absl::Status ScaleRopeOfGptOss(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json scaling = {
       {"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
@@ -36,7 +36,7 @@ absl::Status ReadGptOss(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(experts.count, ReadSize(fields, count, 128));
   ASSIGN_OR_RETURN(experts.chosen, ReadSize(fields, "num_experts_per_tok", 4));
   experts.intermediate = config.intermediate_size;
-  // A softmax of the chosen logits: the chosen probabilities over their sum.
+  // A softmax over the chosen logits equals the chosen probabilities divided by their sum.
   experts.normalised = true;
   experts.storage = ExpertStorage::kTransposed;
   experts.bias = true;

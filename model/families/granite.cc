@@ -1,4 +1,4 @@
-// Granite 3: a Llama with a factor on embedding, scores, residuals and logits.
+// Granite 3: a Llama with scale factors on embedding, scores, residuals and logits.
 
 #include "model/families/families.h"
 

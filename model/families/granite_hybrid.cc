@@ -1,6 +1,6 @@
-// Granite 4: most layers are a state space (Mamba-2's), the rest softmax attention, of which the
-// published ones turn nothing; a dense MLP in every layer, in the larger ones beside a mixture of
-// experts. Granite 3's factors.
+// Granite 4: most layers are a state space model (Mamba-2), the rest softmax attention, without
+// rotary embedding in the published models; a dense MLP in every layer, in the larger models in
+// parallel to a mixture of experts; Granite 3's scale factors.
 
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ namespace moonring::model {
 
 namespace {
 
-// A bound of the step: a number, or what Transformers 5 writes for an infinite one.
+// Reads a bound of the step: a number, or Transformers 5's form of an infinite one.
 bool ReadBound(const nlohmann::json& json, double& bound) {
   if (json.is_number()) bound = json.get<double>();
   if (json.is_object() && json.size() == 1 && json.value("__float__", "") == "Infinity")
@@ -64,8 +64,8 @@ absl::Status ReadStateSpaceOfGraniteHybrid(const JsonFields& fields, ModelConfig
   return CheckDeltaActivation(fields, config);
 }
 
-// layer_types: "mamba" and "attention", which Transformers 5 calls as in other families; without
-// it no layer attends.
+// layer_types: "mamba" and "attention", or Transformers 5's usual names; without the key no layer
+// has attention.
 absl::Status ReadLayersOfGraniteHybrid(const JsonFields& fields, ModelConfig& config) {
   nlohmann::json renamed = nlohmann::json::object();
   if (const nlohmann::json* types = fields.Find("layer_types"); types != nullptr) {
@@ -87,7 +87,7 @@ absl::Status ReadLayersOfGraniteHybrid(const JsonFields& fields, ModelConfig& co
   return absl::OkStatus();
 }
 
-// intermediate_size is of an expert; num_local_experts 0: there are none.
+// intermediate_size is that of an expert; num_local_experts 0: no experts.
 absl::Status ReadMlps(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> count, fields.OptionalInt("num_local_experts"));
   if (count.value_or(8) != 0) {

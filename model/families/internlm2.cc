@@ -1,5 +1,5 @@
-// InternLM2 and 2.5: a Llama under names of its own; queries, keys and values are one map whose
-// rows go by kv head.
+// InternLM2 and 2.5: a Llama with its own weight names; queries, keys and values are one map whose
+// rows are grouped by kv head.
 
 #include "model/families/families.h"
 

@@ -1,4 +1,4 @@
-// InternLM3: a Llama with biases by keys of its own.
+// InternLM3: a Llama with biases, which have their own config keys.
 
 #include "model/families/families.h"
 

@@ -1,6 +1,6 @@
-// Kimi Linear (Kimi team 2025, arXiv:2510.26692): three layers of four are linear attention whose
-// keys forget channel by channel (Kimi Delta Attention), the fourth is latent attention that turns
-// nothing; mixtures of experts as DeepSeek-V3 routes them, after a dense layer.
+// Kimi Linear (Kimi team 2025, arXiv:2510.26692): three of four layers are linear attention with
+// one decay per key channel (Kimi Delta Attention), the fourth is latent attention without rotary
+// embedding; mixtures of experts routed as in DeepSeek-V3, after a dense layer.
 
 #include <vector>
 
@@ -15,7 +15,8 @@ namespace moonring::model {
 
 namespace {
 
-// A list of layers, counted from 1, into `layers`; each may be named once in all lists.
+// Reads a list of layers, counted from 1, and sets their mixer; each layer may occur once in all
+// lists.
 absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind mixer,
                           std::vector<bool>& named, ModelConfig& config) {
   const auto layers = static_cast<int64_t>(named.size());
@@ -36,8 +37,8 @@ absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind m
   return absl::OkStatus();
 }
 
-// layer_types, as Transformers 5 writes it; else the two lists of linear_attn_config; else every
-// fourth attends, but not the first.
+// Reads the mixers: from layer_types, as Transformers 5 writes it; else from the two lists of
+// linear_attn_config; else every fourth layer has softmax attention, but not the first.
 absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& linear,
                                     ModelConfig& config) {
   const bool lists =
@@ -60,7 +61,7 @@ absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& 
 }
 
 absl::Status ReadRule(const JsonFields& fields, const JsonFields& linear, ModelConfig& config) {
-  // Where a file has both, those of linear_attn_config hold.
+  // If a file has both keys, linear_attn_config's is used.
   const auto size = [&](const char* key, const char* outer, int64_t otherwise, int64_t most) {
     return linear.Find(key) != nullptr ? ReadSize(linear, key, otherwise, most)
                                        : ReadSize(fields, outer, otherwise, most);
@@ -83,7 +84,7 @@ absl::Status ReadRule(const JsonFields& fields, const JsonFields& linear, ModelC
   return CheckDeltaActivation(fields, config);
 }
 
-// mlp_layer_types, as Transformers 5 writes it, stands above first_k_dense_replace.
+// mlp_layer_types, as Transformers 5 writes it, takes precedence over first_k_dense_replace.
 absl::Status ReadMlpTypes(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* types = fields.Find("mlp_layer_types");
   if (types == nullptr) return absl::OkStatus();
@@ -99,10 +100,10 @@ absl::Status ReadMlpTypes(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// What the published code can be told and Transformers has not.
+// Refuses options of the published code that Transformers does not have.
 absl::Status RefuseOthers(const JsonFields& fields) {
   ASSIGN_OR_RETURN(const bool still, fields.Bool("mla_use_nope", true));
-  if (!still) return fields.Wrong("mla_use_nope", "true: its attention turns nothing");
+  if (!still) return fields.Wrong("mla_use_nope", "true: its attention has no rotary embedding");
   ASSIGN_OR_RETURN(const std::string score, fields.String("moe_router_activation_func", "sigmoid"));
   if (score != "sigmoid") return fields.Wrong("moe_router_activation_func", "sigmoid");
   ASSIGN_OR_RETURN(const int64_t every, ReadSize(fields, "moe_layer_freq", 1));

@@ -1,5 +1,5 @@
-// LFM2: most layers mix by a short convolution, the rest by softmax attention whose queries and
-// keys are normed head by head.
+// LFM2: most layers mix by a short convolution, the rest by softmax attention with queries and keys
+// normalised per head.
 
 #include <set>
 
@@ -13,7 +13,7 @@ namespace moonring::model {
 
 namespace {
 
-// full_attn_idxs: the layers that attend; without it all do.
+// full_attn_idxs: the layers with softmax attention; all if the key is missing.
 absl::Status ReadLayersOfLfm2(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* list = fields.Find("full_attn_idxs");
   std::set<int64_t> attending;
@@ -33,8 +33,8 @@ absl::Status ReadLayersOfLfm2(const JsonFields& fields, ModelConfig& config) {
       [&](int64_t layer) { return list == nullptr || attending.contains(layer); }, config);
 }
 
-// The MLP's features: two thirds of what the file says, times a factor, rounded up to a multiple,
-// unless the file says that they are as they stand.
+// The MLP's size: two thirds of the file's value, times a factor, rounded up to a multiple, unless
+// block_auto_adjust_ff_dim is false.
 absl::Status ReadFeatures(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool adjusted, fields.Bool("block_auto_adjust_ff_dim", true));
   if (!adjusted) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Ministral 3, the text part: a Mistral whose rotary embedding is scaled, and whose queries grow
-// with the logarithm of their position beyond the context of pre-training (as Llama 4's).
+// Ministral 3, the text model: a Mistral with scaled rotary embedding, whose queries are scaled by
+// the logarithm of their position beyond the context of pre-training (as in Llama 4).
 
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace moonring::model {
 
 namespace {
 
-// What Transformers takes where config.json has no rope_parameters.
+// Transformers' default if config.json has no rope_parameters.
 absl::Status ScaleRopeOfMinistral3(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json scaling = {{"rope_type", "yarn"},
                                   {"factor", 16.0},

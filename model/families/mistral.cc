@@ -1,4 +1,4 @@
-// Mistral 7B, Nemo, Small: a Llama whose queries may see a window of keys alone.
+// Mistral 7B, Nemo, Small: a Llama, optionally with a sliding window.
 
 #include "model/families/families.h"
 

@@ -1,7 +1,8 @@
-// Nemotron-H, Nemotron Nano 2 and 3, Nemotron 3 Super: each layer is a state space (Mamba-2's),
-// softmax attention that turns nothing, an MLP or a mixture of experts, alone, after one norm. MLPs
-// have no gate: squared ReLUs. Experts may see the stream through a map to fewer features. Layers
-// that predict further tokens ("mtp.") Transformers leaves out too.
+// Nemotron-H, Nemotron Nano 2 and 3, Nemotron 3 Super: each layer is, after one norm, only a state
+// space model (Mamba-2), only softmax attention without rotary embedding, only an MLP or only a
+// mixture of experts. MLPs have no gate; their activation is the squared ReLU. Experts may work on
+// fewer features, through a map of the stream. Multi-token prediction layers ("mtp.") are skipped,
+// as in Transformers.
 
 #include <cmath>
 #include <iterator>
@@ -19,7 +20,7 @@ namespace moonring::model {
 namespace {
 
 struct LayerKind {
-  const char *name, *older;  // in Transformers 5's lists, and in those before
+  const char *name, *older;  // name in Transformers 5's lists, and in older ones
   const char* letter;        // of hybrid_override_pattern
   MixerKind mixer;
   bool mlp, experts;
@@ -32,7 +33,7 @@ constexpr LayerKind kKinds[] = {
     {"moe", "moe", "E", MixerKind::kNone, true, true},
 };
 
-// Of as many items as there are layers (Family::layer_keys).
+// Reads the layers from a list or string with one item per layer (Family::layer_keys).
 absl::Status ReadLayersOfNemotronH(const JsonFields& fields, ModelConfig& config) {
   const auto& keys = config.family->layer_keys;
   const char* key =
@@ -59,12 +60,12 @@ absl::Status ReadLayersOfNemotronH(const JsonFields& fields, ModelConfig& config
   return absl::OkStatus();
 }
 
-// The name that Transformers takes before the other, where a file has it.
+// Returns `first` if the file has that key, else `other`: the precedence of Transformers.
 const char* Either(const JsonFields& fields, const char* first, const char* other) {
   return fields.Find(first) != nullptr ? first : other;
 }
 
-// Transformers 5 bounds the step by time_step_min, whatever time_step_limit says.
+// Transformers 5 bounds the step by time_step_min and ignores time_step_limit.
 absl::Status ReadStateSpaceOfNemotronH(const JsonFields& fields, ModelConfig& config) {
   StateSpaceRule& space = config.state_space;
   ASSIGN_OR_RETURN(space.heads, ReadSize(fields, "mamba_num_heads", 128));
@@ -94,8 +95,8 @@ absl::Status ReadStateSpaceOfNemotronH(const JsonFields& fields, ModelConfig& co
   return absl::OkStatus();
 }
 
-// Each token's own expert is one of moe_shared_expert_intermediate_size, whatever n_shared_experts
-// says.
+// There is one shared expert of moe_shared_expert_intermediate_size features, whatever
+// n_shared_experts says.
 absl::Status ReadMixture(const JsonFields& fields, ModelConfig& config) {
   const std::vector<LayerRule> layers = config.layer_rules;
   RETURN_IF_ERROR(ReadGroupedExperts(fields,

@@ -1,5 +1,5 @@
-// OLMo 2: norms after attention and MLP and none before them; queries and keys are normed over all
-// heads at once.
+// OLMo 2: norms after attention and MLP, none before them; queries and keys are normalised over all
+// heads together.
 
 #include "model/families/families.h"
 

@@ -1,5 +1,5 @@
-// OLMo 3: OLMo 2 with a window on three layers of four. Where its rotary embedding is scaled, those
-// layers keep the plain one.
+// OLMo 3: OLMo 2 with a sliding window in three of four layers. If its rotary embedding is scaled,
+// those layers use the unscaled one.
 
 #include <utility>
 

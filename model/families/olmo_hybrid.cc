@@ -1,5 +1,6 @@
-// OLMo hybrid: three layers of four are linear attention with norms before it and before the MLP;
-// the fourth is OLMo 3's softmax attention, with norms after them. The published one turns nothing.
+// OLMo hybrid: three of four layers are linear attention with norms before it and before the MLP;
+// the fourth is OLMo 3's softmax attention, with norms after attention and MLP. The published model
+// has no rotary embedding.
 
 #include <algorithm>
 
@@ -12,7 +13,8 @@ namespace moonring::model {
 
 namespace {
 
-// A rope_theta of null, in rope_parameters or, where they do not name it, at the top: none.
+// Whether the model has rotary embedding: not if rope_theta is null in rope_parameters or, if it is
+// not there, at the top level.
 bool Turns(const JsonFields& fields) {
   const nlohmann::json* parameters = fields.Find("rope_parameters");
   if (parameters != nullptr && parameters->is_object() && parameters->contains("rope_theta"))

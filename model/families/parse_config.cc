@@ -18,7 +18,8 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kMostLayers = 10000, kMostExperts = 10000;  // a list of names fits in memory
+// Limits, so that a list of names fits in memory.
+constexpr int64_t kMostLayers = 10000, kMostExperts = 10000;
 
 absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std::string& name,
                      std::string Family::*member) {
@@ -33,8 +34,8 @@ absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std:
                    absl::StrJoin(known, ", "), base::DidYouMean(name, known)));
 }
 
-// Of composites that differ in their text model alone, the one that text_config names; the first
-// where it names none.
+// Among composites that differ only in their text model, the one that text_config names; the first
+// if it names none.
 absl::StatusOr<const Family*> ChooseText(const JsonFields& fields,
                                          const std::vector<const Family*>& composites) {
   const nlohmann::json* text = fields.Find("text_config");
@@ -52,7 +53,7 @@ absl::StatusOr<const Family*> ChooseText(const JsonFields& fields,
                    composites.front()->architecture, "; supported: ", absl::StrJoin(known, ", ")));
 }
 
-// `architectures` decides; a file without it goes by `model_type`, as in Transformers.
+// `architectures` decides; without it `model_type` does, as in Transformers.
 absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* listed = fields.Find("architectures");
   ASSIGN_OR_RETURN(const std::string model_type, fields.String("model_type", ""));
@@ -71,8 +72,8 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   const auto fits = [&](const Family& family) {
     return listed != nullptr ? name == family.architecture : named(family);
   };
-  std::vector<const Family*>
-      found;  // several where a composite may have one of several text models
+  // Several if a composite may have one of several text models.
+  std::vector<const Family*> found;
   for (const std::vector<Family>* list : {&Families(), &Composites()}) {
     for (const Family& family : *list) {
       if (fits(family)) found.push_back(&family);
@@ -97,8 +98,8 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Weights in few bits cannot be trained as they are, and the packages that unpack them are not
-// ours.
+// Quantised weights cannot be trained directly, and the packages that unpack them are not available
+// here.
 absl::Status RefuseQuantized(const JsonFields& fields, const Family& family) {
   const nlohmann::json* quantized = fields.Find("quantization_config");
   if (quantized == nullptr) return absl::OkStatus();
@@ -114,8 +115,8 @@ absl::Status RefuseQuantized(const JsonFields& fields, const Family& family) {
                    "has that, and save_pretrained; GGUF files are read"));
 }
 
-// What says what the decoder does: of a composite model its text_config, with what that may leave
-// out and what stands beside it for both halves.
+// The config of the decoder: for a composite model its text_config, with defaults for omitted keys
+// and with the top-level keys that apply to both parts.
 nlohmann::json TextOf(const nlohmann::json& root, const Family& family) {
   if (!family.composite()) return root;
   nlohmann::json text = root["text_config"];
@@ -210,8 +211,8 @@ absl::Status CheckToken(const JsonFields& fields, absl::string_view key, int64_t
   return fields.Wrong(key, absl::StrCat("an id below vocab_size ", config.vocab_size));
 }
 
-// A negative id means "none", as in the first Llama files. A pad id beyond the vocabulary also
-// does: pads never reach a model here.
+// A negative id means "none", as in the first Llama files. So does a pad id beyond the vocabulary,
+// because pads never reach a model here.
 absl::Status ReadTokens(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.bos_token_id, fields.OptionalInt("bos_token_id"));
   ASSIGN_OR_RETURN(config.pad_token_id, fields.OptionalInt("pad_token_id"));
@@ -243,7 +244,7 @@ absl::Status CheckExperts(const JsonFields& fields, const ModelConfig& config) {
   if (experts.count > kMostExperts)
     return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", experts.count,
                                                    " experts, wanted at most ", kMostExperts));
-  const int64_t size = experts.count / std::max<int64_t>(1, experts.groups);  // of a group
+  const int64_t size = experts.count / std::max<int64_t>(1, experts.groups);  // experts per group
   if (experts.groups > 1 && (experts.count % experts.groups != 0 || size < 2)) {
     return fields.Wrong(keys.groups, absl::StrCat("a divisor of the number of experts, ",
                                                   experts.count, ", with two or more in a group"));

@@ -1,4 +1,4 @@
-// Phi-3 and Phi-4: a Llama whose queries, keys and values are one map, and gate and up another;
+// Phi-3 and Phi-4: a Llama with queries, keys and values in one map, and gate and up in another;
 // longrope.
 
 #include "model/families/families.h"

@@ -1,5 +1,5 @@
-// Qwen2 and 2.5, DeepSeek's distilled Qwens: a Llama with a bias on queries, keys and values; late
-// layers may have a window.
+// Qwen2 and 2.5, DeepSeek's distilled Qwens: a Llama with biases on queries, keys and values; the
+// last layers may have a sliding window.
 
 #include "model/families/families.h"
 

@@ -1,5 +1,5 @@
-// Qwen1.5-MoE and Qwen2-57B-A14B: a Qwen2 whose MLP is a mixture of experts in most layers, beside
-// an expert that sees every token.
+// Qwen1.5-MoE and Qwen2-57B-A14B: a Qwen2 whose MLP is, in most layers, a mixture of experts with a
+// shared expert.
 
 #include "model/families/families.h"
 
@@ -10,8 +10,8 @@ namespace moonring::model {
 
 namespace {
 
-// Where a window is used, Transformers 4's own attention (eager, sdpa) gives it to every layer;
-// Transformers 5 to those that layer_types names, which it always writes.
+// If a window is used, Transformers 4's own attention (eager, sdpa) applies it to every layer;
+// Transformers 5 to those in layer_types, which it always writes.
 absl::Status ReadQwen2Moe(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", true));
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
@@ -33,7 +33,7 @@ WeightNames WithQwenExperts(WeightNames names) {
   names.in_block[kSharedSwitch] = "mlp.shared_expert_gate";
   names.expert = "mlp.experts.%d.";
   names.in_expert = {"gate_proj", "up_proj", "down_proj"};
-  names.in_block[kExpertsGateUp] = "mlp.experts.gate_up_proj";  // where files have them so
+  names.in_block[kExpertsGateUp] = "mlp.experts.gate_up_proj";  // if files store them stacked
   names.in_block[kExpertsDown] = "mlp.experts.down_proj";
   return names;
 }

@@ -1,4 +1,5 @@
-// Qwen3: no bias; queries and keys are normed head by head; head_dim is its own.
+// Qwen3: no biases; queries and keys are normalised per head; head_dim is independent of
+// hidden_size.
 
 #include "model/families/families.h"
 

@@ -1,7 +1,7 @@
-// Qwen3.5, the text part: Qwen3-Next's layers with maps of their own for what is mixed, for the
-// gate, for beta and for the decay, and a dense MLP. Its rotary embedding turns by three positions
-// (time, height, width) in turns; those of a text are equal, so it is the plain one. The larger
-// ones have Qwen3-Next's mixture of experts in every layer.
+// Qwen3.5, the text model: Qwen3-Next's layers with separate maps for queries, keys and values, for
+// the gate, for beta and for the decay, and a dense MLP. Its rotary embedding interleaves three
+// positions (time, height, width); for text they are equal, so it is the ordinary one. The larger
+// models have Qwen3-Next's mixture of experts in every layer.
 
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"

@@ -1,5 +1,5 @@
-// Qwen3-Next: three layers of four are linear attention, the fourth is softmax attention with gated
-// heads; a mixture of experts beside one that sees every token. Norms multiply by 1 + w.
+// Qwen3-Next: three of four layers are linear attention, the fourth is softmax attention with gated
+// heads; mixtures of experts with a shared expert. Norms multiply by 1 + w.
 
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"

@@ -21,8 +21,8 @@ namespace {
 
 using base::OrderedJson;
 
-// The scaling that `json` has under `key`, of the layers without a window where kinds of layers
-// differ; null where there is none.
+// The scaling object under `key` of `json`; if layers differ, that of the layers without a window;
+// null if there is none.
 OrderedJson ScalingUnder(const OrderedJson& json, const char* key) {
   if (!json.contains(key) || !json[key].is_object()) return nullptr;
   return json[key].contains("full_attention") ? json[key]["full_attention"] : json[key];
@@ -39,8 +39,8 @@ int64_t ContextOf(const ModelConfig& config, const OrderedJson& json) {
   return config.max_position_embeddings;
 }
 
-// Keys of an older scaling that go with it. Any other one says something of the model itself, as
-// mrope_section does, and stays, whether it is known here or not.
+// Whether a key belongs to a scaling and is removed with it. Any other key (such as mrope_section,
+// or an unknown one) describes the model and stays.
 bool IsOfScaling(const std::string& key) {
   static constexpr std::array kOfScaling = {
       "rope_type",        "type",        "factor",    "original_max_position_embeddings",
@@ -50,7 +50,7 @@ bool IsOfScaling(const std::string& key) {
   return std::find(kOfScaling.begin(), kOfScaling.end(), key) != kOfScaling.end();
 }
 
-// `scaling`, and what stays of an older one.
+// `scaling`, plus the keys of an older one that stay.
 OrderedJson InPlaceOf(const OrderedJson& older, OrderedJson scaling) {
   if (!older.is_object()) return scaling;
   for (const auto& [key, value] : older.items()) {
@@ -74,13 +74,13 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   const bool newer = json.contains("rope_parameters");
   if (!config.family->scales_rope && !json.contains("rope_scaling") && !newer) {
     return ScaledRope{config, absl::StrCat("rope_scaling: ", kind, ": ", config.architecture,
-                                           " takes none; left as it is")};
+                                           " supports none; unchanged")};
   }
   const int64_t context = ContextOf(config, json);
   if (length <= context) {
-    return ScaledRope{
-        config, absl::StrCat("rope_scaling: ", kind, ": texts of ", length,
-                             " tokens fit the model's ", context, " positions; left as it is")};
+    return ScaledRope{config,
+                      absl::StrCat("rope_scaling: ", kind, ": texts of ", length,
+                                   " tokens fit the model's ", context, " positions; unchanged")};
   }
   const int64_t factor = (length + context - 1) / context;
   OrderedJson scaling = {{"rope_type", std::string(kind)}, {"factor", static_cast<double>(factor)}};
@@ -92,7 +92,8 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   json["max_position_embeddings"] = context * factor;
   const OrderedJson of_newer = ScalingUnder(json, "rope_parameters");
   const OrderedJson older = ScalingUnder(json, "rope_scaling");
-  // Where both are there Transformers 5 reads this one: what stays stands in it too.
+  // If both objects exist, Transformers 5 reads this one, so the remaining keys are written here
+  // too.
   json["rope_scaling"] = InPlaceOf(older.is_object() ? older : of_newer, scaling);
   json["rope_theta"] = config.rotaries[0].theta;
   if (newer) {

@@ -1,15 +1,15 @@
 #ifndef MOONRING_MODEL_FAMILIES_ROPE_SCALING_H_
 #define MOONRING_MODEL_FAMILIES_ROPE_SCALING_H_
 
-// Stretches a model's rotary embedding for texts longer than its context, by LLaMA-Factory's rule
-// (`rope_scaling`): with C the context of pre-training (original_max_position_embeddings where a
-// scaling is there already, else max_position_embeddings),
+// Extends a model's rotary embedding for texts longer than its context, by LLaMA-Factory's rule
+// (`rope_scaling`). With C the context of pre-training (original_max_position_embeddings if there
+// is a scaling already, else max_position_embeddings),
 //
 //   factor = ceil(length / C),   max_position_embeddings = C factor
 //
-// and the config says so, also the one that is saved: what an older scaling said of itself goes,
-// every other key of it stays (mrope_section, keys that are not known here). Nothing changes where
-// the texts fit, or Transformers' config of the family has no rope_scaling.
+// The config, including the saved one, is changed accordingly: keys of an older scaling are
+// removed, all other keys stay (mrope_section, unknown keys). Nothing changes if the texts fit, or
+// if Transformers' config of the family has no rope_scaling.
 
 #include <cstdint>
 #include <string>
@@ -22,10 +22,11 @@ namespace moonring::model {
 
 struct ScaledRope {
   ModelConfig config;
-  std::string report;  // one line: what turns now, or why nothing changed
+  std::string report;  // one line: the new rotary embedding, or why nothing changed
 };
 
-// kind: linear, dynamic, yarn or llama3; INVALID_ARGUMENT for another. `where` opens messages.
+// kind: linear, dynamic, yarn or llama3; INVALID_ARGUMENT for another. `where` is the prefix of
+// messages.
 absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_view kind,
                                      int64_t length, absl::string_view where);
 

@@ -1,4 +1,4 @@
-// Seed-OSS: a Llama with a bias on queries, keys and values and a head size of its own.
+// Seed-OSS: a Llama with biases on queries, keys and values and an independent head size.
 
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"

@@ -1,5 +1,5 @@
-// SmolLM3: a Llama some of whose layers turn nothing (Yang et al. 2025, arXiv:2501.18795); those
-// may have a window.
+// SmolLM3: a Llama with some layers without rotary embedding (Yang et al. 2025, arXiv:2501.18795);
+// those may have a sliding window.
 
 #include "model/families/families.h"
 
@@ -12,7 +12,7 @@ namespace moonring::model {
 
 namespace {
 
-// no_rope_layers has a 1 for each layer that turns.
+// no_rope_layers has a 1 for each layer with rotary embedding.
 absl::Status ReadTurning(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t every, ReadSize(fields, "no_rope_layer_interval", 4));
   const nlohmann::json* list = fields.Find("no_rope_layers");

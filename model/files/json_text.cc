@@ -25,9 +25,9 @@ using nlohmann::json;
 constexpr absl::string_view kPythonNumbers[] = {"Infinity", "-Infinity", "NaN"};
 constexpr char kSpelt[] = "__float__";
 
-// nlohmann's text is "[json.exception.parse_error.101] parse error at line 3, column 0: syntax
-// error while ...". Its column is wrong after a number at a line's end, so line and column are
-// counted anew from the number of bytes read.
+// nlohmann's message is "[json.exception.parse_error.101] parse error at line 3, column 0: syntax
+// error while ...". Its column is wrong after a number at the end of a line, so line and column are
+// recomputed from the number of bytes read.
 std::string Explanation(const json::parse_error& error, absl::string_view text) {
   const absl::string_view before =
       text.substr(0, error.byte == 0 ? 0 : std::min(text.size(), error.byte - 1));
@@ -39,8 +39,8 @@ std::string Explanation(const json::parse_error& error, absl::string_view text) 
   return absl::StrCat("line ", lines + 1, ", column ", column, ": ", Shown(what, 200));
 }
 
-// The first key that its object has already. (A callback of json::parse sees keys too, but with one
-// the parser walks over all members of an object at the end of each object in it.)
+// Finds the first duplicate key of an object. (A callback of json::parse also sees keys, but with a
+// callback the parser visits all members of an object at the end of each nested object.)
 class DoubledKey final : public nlohmann::json_sax<json> {
  public:
   const std::optional<std::string>& key() const { return key_; }
@@ -66,7 +66,7 @@ class DoubledKey final : public nlohmann::json_sax<json> {
   }
 
  private:
-  std::vector<std::set<std::string>> open_;  // keys of the objects now open, outermost first
+  std::vector<std::set<std::string>> open_;  // keys of the objects that are open, outermost first
   std::optional<std::string> key_;
 };
 
@@ -85,7 +85,7 @@ absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) 
   } catch (const json::parse_error& error) {
     return absl::InvalidArgumentError(
         absl::StrCat(where, ": ", text.empty() ? "the file is empty" : Explanation(error, text)));
-  } catch (const json::exception& error) {  // a number beyond a double
+  } catch (const json::exception& error) {  // a number outside the range of double
     return absl::InvalidArgumentError(absl::StrCat(where, ": ", Shown(error.what(), 200)));
   }
 }
@@ -119,7 +119,7 @@ std::string WithSpeltNumbers(absl::string_view text) {
 
 namespace {
 
-// Each number that is spelt becomes a string that no other is.
+// Replaces each converted Python number by a string that no other value equals.
 void Mark(base::OrderedJson& value) {
   if (value.is_object() && value.size() == 1 && value.contains(kSpelt) &&
       value[kSpelt].is_string()) {

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_FILES_JSON_TEXT_H_
 #define MOONRING_MODEL_FILES_JSON_TEXT_H_
 
-// JSON texts from disk, read with errors that name the file, the line or the key:
+// Parses JSON from disk, with errors that name the file and the line or key:
 //
 //   models/x/config.json: line 3, column 12: syntax error while parsing value - ...
 //   models/x/config.json: hidden_size: wanted a whole number, got "576"
@@ -18,29 +18,29 @@
 
 namespace moonring::model {
 
-// INVALID_ARGUMENT with line and column where `text` is not JSON, names a key twice in one object
-// or is nested too deeply (base/text/json_nesting.h).
+// INVALID_ARGUMENT, with line and column, if `text` is not JSON; also if an object has a key twice,
+// or the nesting is too deep (base/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
 // As ParseJson; also refuses a text whose outermost value is not an object.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view where);
 
-// Python writes numbers that JSON does not have: Infinity, -Infinity and NaN. `text` with each as
-// Transformers 5 spells it, {"__float__": "Infinity"}; the same text where there is none.
+// Converts numbers that Python writes but JSON does not allow (Infinity, -Infinity, NaN) to the
+// form of Transformers 5, {"__float__": "Infinity"}. Without such numbers, the text is unchanged.
 std::string WithSpeltNumbers(absl::string_view text);
-// And back, of a value: the text that Python reads.
+// The reverse conversion: the text of `value` as Python reads it.
 std::string DumpForPython(base::OrderedJson value);
 
-// The members of one object, typed. A null counts as missing. Errors open with "<where>: <key>: ".
-// Borrows the object, which must outlive it.
+// Typed access to the members of one object. A null counts as missing. Errors begin with "<where>:
+// <key>: ". Holds a reference to the object, which must outlive it.
 class JsonFields {
  public:
   JsonFields(const nlohmann::json& object, std::string where)
       : object_(object), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
-  const nlohmann::json* Find(absl::string_view key) const;  // null where missing or null
-  bool Has(absl::string_view key) const;                    // a null too
+  const nlohmann::json* Find(absl::string_view key) const;  // null if missing or null
+  bool Has(absl::string_view key) const;                    // also if null
 
   absl::StatusOr<int64_t> Int(absl::string_view key) const;
   absl::StatusOr<std::optional<int64_t>> OptionalInt(absl::string_view key) const;
@@ -57,11 +57,11 @@ class JsonFields {
   std::string where_;
 };
 
-// `value` as one short line for an error message.
+// `value` as one short line, for error messages.
 std::string ShownJson(const nlohmann::json& value);
 
-// At most `limit` bytes of `text`, the unprintable ones as \x0a, "..." where cut: file contents on
-// their way into a message.
+// At most `limit` bytes of `text`, with unprintable bytes as \x0a and "..." at a cut: for file
+// contents in messages.
 std::string Shown(absl::string_view text, size_t limit = 80);
 
 }  // namespace moonring::model

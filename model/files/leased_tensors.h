@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_FILES_LEASED_TENSORS_H_
 #define MOONRING_MODEL_FILES_LEASED_TENSORS_H_
 
-// Weights on their way into a file, by lease. Ranks that part a weight take part in each lease of
-// it, so the one that writes makes all leases, in order, even where the disk fails halfway: the
-// rest at its end. Else the other ranks would wait for it.
+// Weights to be written into a file; each is leased when it is written. Leasing a sharded weight is
+// collective, so the writing rank must make all leases, in order. If the disk fails halfway, the
+// destructor makes the remaining ones; otherwise the other ranks would wait for them.
 
 #include <exception>
 #include <memory>
@@ -27,8 +27,8 @@ class LeasedTensors {
         if (parameters_[leased_]->is_spread())
           parameters_[leased_]->LeaseWhole(tensors_[leased_].dtype);
       }
-    } catch (
-        const std::exception&) {  // a peer has died: what writes has failed before, and says so
+      // A peer has died; the writer has already failed and reported it.
+    } catch (const std::exception&) {
     }
   }
 
@@ -36,7 +36,7 @@ class LeasedTensors {
     const std::string name = parameter->name();
     Add(std::move(parameter), dtype, name);
   }
-  // Under another name in the file.
+  // Adds a parameter under another name in the file.
   void Add(std::shared_ptr<base::Parameter> parameter, at::ScalarType dtype, std::string name) {
     tensors_.push_back(
         {std::move(name), parameter->shape().vec(), dtype,

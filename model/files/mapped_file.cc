@@ -20,8 +20,8 @@
 namespace moonring::model {
 namespace {
 
-// Pages of a file, private to this mapping. Without NORESERVE a strict kernel would count them all
-// against memory, though few are ever copied.
+// Maps pages of a file privately. Without NORESERVE a kernel with strict overcommit would count
+// them all against memory, although few are ever copied.
 void* MapPages(int descriptor, uint64_t begin, size_t bytes, int protection) {
   return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_NORESERVE, descriptor,
               static_cast<off_t>(begin));
@@ -89,8 +89,8 @@ at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset
     std::memcpy(copy.mutable_data_ptr(), file->bytes().data() + offset, bytes);
     return copy;
   }
-  const uint64_t before =
-      offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));  // a mapping begins at a page
+  // A mapping must begin at a page.
+  const uint64_t before = offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   char* pages = static_cast<char*>(
       MapPages(file->descriptor(), offset - before, before + bytes, PROT_READ | PROT_WRITE));
   if (pages == MAP_FAILED && errno == ENOMEM) {

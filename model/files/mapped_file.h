@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_FILES_MAPPED_FILE_H_
 #define MOONRING_MODEL_FILES_MAPPED_FILE_H_
 
-// A file in memory, page by page as it is read (mmap). Ranks on one machine that map the same file
-// share its pages.
+// A memory-mapped file (mmap), read page by page. Ranks on one machine that map the same file share
+// its pages.
 //
-// A tensor that looks into it has a private mapping of its own and may be changed in place (an
-// optimizer does so): that copies the pages touched, and reaches neither the file nor any other
-// tensor, of the same weight in another model, say. Replacing the file by rename is safe while it
-// is mapped; shortening it in place is not (SIGBUS), and what is written into it is read
-// (watched_file.h).
+// A tensor that views the file has its own private mapping and may be changed in place (an
+// optimizer does so): that copies the touched pages and affects neither the file nor any other
+// tensor, for example of the same weight in another model. Replacing the file by rename is safe
+// while it is mapped. Truncating it in place is not (SIGBUS), and data written into it in place
+// become visible (watched_file.h).
 
 #include <cstdint>
 #include <memory>
@@ -24,10 +24,10 @@ namespace moonring::model {
 
 class MappedFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE naming the path.
+  // NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE, with the path.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Open(const std::string& path);
-  // A file that no folder has, of `size` bytes: `bytes` and then zeros, which take no memory until
-  // they are touched. `path` is for messages.
+  // An anonymous file of `size` bytes: `bytes` followed by zeros, which take no memory until they
+  // are touched. `path` is for messages.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> InMemory(std::string path,
                                                                     absl::string_view bytes,
                                                                     uint64_t size);
@@ -39,7 +39,7 @@ class MappedFile {
   absl::string_view bytes() const { return {static_cast<const char*>(address_), size_}; }
   uint64_t size() const { return size_; }
   int descriptor() const { return descriptor_; }
-  // Null of one in memory.
+  // Null for a file from InMemory.
   const std::shared_ptr<const WatchedFile>& watched() const { return watched_; }
 
  private:
@@ -53,14 +53,14 @@ class MappedFile {
 
   std::string path_;
   int descriptor_;
-  void* address_;  // null where the file is empty
+  void* address_;  // null if the file is empty
   size_t size_;
   std::shared_ptr<const WatchedFile> watched_;
 };
 
-// The `shape` elements of `dtype` that begin at byte `offset`, without a copy, in a mapping that
-// lives as long as the tensor's storage. Where the bytes do not lie on a multiple of the element's
-// size they are copied. The range must lie inside the file.
+// A tensor of `shape` elements of `dtype` at byte `offset`, without a copy, in a mapping that lives
+// as long as the tensor's storage. Copied if the offset is not a multiple of the element size. The
+// range must be inside the file.
 at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset,
                   absl::Span<const int64_t> shape, at::ScalarType dtype);
 

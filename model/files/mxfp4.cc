@@ -20,7 +20,7 @@ namespace moonring::model {
 namespace {
 
 constexpr char kBlocks[] = "_blocks", kScales[] = "_scales";
-constexpr int64_t kBytes = 16, kNumbers = 2 * kBytes;  // of a block
+constexpr int64_t kBytes = 16, kNumbers = 2 * kBytes;  // per block
 constexpr int kBias = 127;
 constexpr float kValues[] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                              -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
@@ -67,7 +67,7 @@ class Mxfp4Store : public WeightStore {
       const auto beside = store_->weights().find(other);
       if (beside == store_->weights().end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat(stored.file, ": ", name, ": wanted ", other, " beside it"));
+            absl::StrCat(stored.file, ": ", name, ": wanted ", other, " too"));
       }
       weights_.erase(name);
       if (!blocks) continue;

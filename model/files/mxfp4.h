@@ -1,16 +1,16 @@
 #ifndef MOONRING_MODEL_FILES_MXFP4_H_
 #define MOONRING_MODEL_FILES_MXFP4_H_
 
-// Weights in four bits (OCP Microscaling Formats 1.0, MXFP4), as gpt-oss's files have its experts:
-// for a tensor NAME [E, 32 G, R] there are
+// Weights in four bits (OCP Microscaling Formats 1.0, MXFP4), the format of the experts in
+// gpt-oss's files. For a tensor NAME [E, 32 G, R] a file has
 //
-//   NAME_blocks  U8 [E, R, G, 16]   two numbers a byte, the lower four bits first: e2m1
-//   NAME_scales  U8 [E, R, G]       of 32 numbers the power of two, plus 127: e8m0
+//   NAME_blocks  U8 [E, R, G, 16]   two numbers per byte, the lower four bits first: e2m1
+//   NAME_scales  U8 [E, R, G]       the exponent of two for 32 numbers, plus 127: e8m0
 //
 //   NAME[e, 32 g + i, r] = value of the i-th four bits x 2^(scale - 127)
 //
-// A store of them gives NAME in bf16, which holds every such number but the least. Memory: the
-// tensor that is asked for, and one E-th of it at work.
+// The store presents NAME in bf16, which represents every such number exactly except the smallest
+// ones. Memory: the requested tensor, and one E-th of it as a temporary.
 
 #include <memory>
 
@@ -19,8 +19,8 @@
 
 namespace moonring::model {
 
-// `store` with NAME for each such pair. INVALID_ARGUMENT: one without the other, or shapes or
-// dtypes that are not those above.
+// Wraps `store` and replaces each such pair by NAME. INVALID_ARGUMENT if one of a pair is missing,
+// or has another shape or dtype than above.
 absl::StatusOr<std::unique_ptr<WeightStore>> ReadMxfp4(std::unique_ptr<WeightStore> store);
 
 }  // namespace moonring::model

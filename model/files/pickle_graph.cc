@@ -79,11 +79,11 @@ class PickleMachine {
   size_t at_ = 0;
   PickleGraph graph_;
   Refs stack_;
-  std::vector<size_t> marks_;  // places in stack_
+  std::vector<size_t> marks_;  // indices into stack_
   std::unordered_map<uint64_t, PickleRef> memo_;
 };
 
-// One opcode a line, which clang-format would take apart.
+// One opcode per line; clang-format would break the lines.
 // clang-format off
 absl::Status PickleMachine::Step(uint8_t opcode) {
   switch (opcode) {
@@ -183,7 +183,7 @@ absl::Status PickleMachine::PushSigned(absl::StatusOr<absl::string_view> bytes) 
     return Broken("a whole number has ", bytes->size(), " bytes, wanted 8 at most");
   int64_t number = !bytes->empty() && (bytes->back() & 0x80) != 0
                        ? -1
-                       : 0;  // the sign fills what the bytes leave
+                       : 0;  // sign extension of the missing bytes
   std::memcpy(&number, bytes->data(), bytes->size());
   return Push(Kind::kInt, number);
 }

@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_FILES_PICKLE_GRAPH_H_
 #define MOONRING_MODEL_FILES_PICKLE_GRAPH_H_
 
-// A pickle of Python's, read without running anything: a stack machine of the opcodes that data
-// need (protocols 2 to 5), which leaves calls uncalled. A pickle may name any function, os.system
-// too; here a name must be one that the reader allows, and stands for itself:
+// Reads a Python pickle without running anything: a stack machine for the opcodes that data need
+// (protocols 2 to 5), which records calls instead of making them. A pickle may name any function,
+// including os.system; here only names that the caller allows are accepted, and they remain names:
 //
 //   Read("c torch.Size ( 2 3 t 0x85 R .", {"torch.Size"})  ->  call of torch.Size with ((2, 3))
 //
-// The values may hold one another in any shape, in circles too: whoever walks them bounds the walk.
-// Cost: linear in the pickle's size, memory 100 times that at most.
+// Values may reference one another arbitrarily, also in cycles, so a caller that traverses them
+// must bound its traversal. Cost: linear in the pickle's size; memory at most 100 times the size.
 
 #include <cstdint>
 #include <deque>
@@ -21,7 +21,7 @@
 
 namespace moonring::model {
 
-using PickleRef = uint32_t;  // a value's place in its graph
+using PickleRef = uint32_t;  // index of a value in its graph
 
 struct PickleValue {
   enum class Kind : uint8_t {
@@ -39,21 +39,22 @@ struct PickleValue {
   };
 
   Kind kind = Kind::kNone;
-  bool has_state = false;  // state was set on it, and dropped
-  PickleRef callee = 0;    // of a call: a kGlobal
-  PickleRef arguments =
-      0;  // of a call: a kTuple; of a kPersistent, what lies outside of the pickle: its description
-  int64_t number = 0;            // of a truth value or whole number; other numbers are not kept
-  absl::string_view text;        // of a text, and the name of a kGlobal
-  std::vector<PickleRef> items;  // of a tuple or list; of a dictionary or call: key, value, key,
-                                 // value, ... that were set in it
+  bool has_state = false;  // state was set on it, and discarded
+  PickleRef callee = 0;    // for a call: the kGlobal that is called
+  // For a call: a kTuple. For a kPersistent: the description of an object outside the pickle.
+  PickleRef arguments = 0;
+  int64_t number = 0;      // value of a bool or int; floats are not kept
+  absl::string_view text;  // a text, or the name of a kGlobal
+  // Elements of a tuple or list; for a dictionary or call: key, value, key, value, ... that were
+  // set in it.
+  std::vector<PickleRef> items;
 };
 
 class PickleGraph {
  public:
-  // `allowed` are the names that may be there ("collections.OrderedDict"); any other is refused as
-  // soon as it is met. INVALID_ARGUMENT opening with `where`, also where the pickle is cut off,
-  // does not fit together or needs an opcode that is not known here. The graph looks into `pickle`
+  // `allowed` are the permitted names ("collections.OrderedDict"); any other name is refused
+  // immediately. INVALID_ARGUMENT, with a message that begins with `where`, also if the pickle is
+  // truncated, inconsistent or uses an unknown opcode. The graph references the memory of `pickle`
   // and `allowed`.
   static absl::StatusOr<PickleGraph> Read(absl::string_view pickle,
                                           absl::Span<const absl::string_view> allowed,

@@ -10,8 +10,8 @@
 namespace moonring::model {
 namespace {
 
-// The elements of `tensor`, and those from its first to its last in the storage. Nothing where 64
-// bits do not hold them.
+// The number of elements of `tensor`, and of storage elements from its first to its last. Returns
+// false if 64 bits are too few.
 struct Extent {
   int64_t elements = 1, span = 1;
 };
@@ -32,7 +32,7 @@ bool Measure(const PickledTensor& tensor, Extent* extent) {
 }
 
 bool IsContiguous(const PickledTensor& tensor) {
-  int64_t stride = 1;  // no overflow: Measure has multiplied the sizes
+  int64_t stride = 1;  // cannot overflow: Measure has multiplied the sizes
   for (size_t i = tensor.shape.size(); i-- > 0;) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
     stride *= tensor.shape[i];
@@ -40,7 +40,7 @@ bool IsContiguous(const PickledTensor& tensor) {
   return true;
 }
 
-// `tensor` in its storage, the record that lies at `record`.
+// The location of `tensor` in its storage `record`.
 absl::StatusOr<PickledFile::Entry> Place(const PickledTensor& tensor,
                                          const TorchArchive::Record& record) {
   const uint64_t element_size = c10::elementSize(tensor.dtype);

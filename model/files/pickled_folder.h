@@ -1,14 +1,15 @@
 #ifndef MOONRING_MODEL_FILES_PICKLED_FOLDER_H_
 #define MOONRING_MODEL_FILES_PICKLED_FOLDER_H_
 
-// Weights as torch.save writes them, pytorch_model.bin: an archive of storages (torch_archive.h)
-// and a pickle that says which tensor lies where in which of them (tensor_pickle.h). Tensors alone
-// are read, and nothing in the pickle is run.
+// Weights in the format of torch.save, pytorch_model.bin: an archive of storages (torch_archive.h)
+// and a pickle that states each tensor's storage and offset (tensor_pickle.h). Only tensors are
+// read, and nothing in the pickle is run.
 //
 // Open checks every tensor against its storage and every storage against the file; each failure is
-// INVALID_ARGUMENT naming file and tensor. A contiguous tensor is a view of the mapped file, also
-// where several share a storage; another is copied when it is read. One that is larger than its
-// storage (an expanded view) is refused: a file of a few bytes could ask for any memory.
+// INVALID_ARGUMENT and names file and tensor. A contiguous tensor is a view of the mapped file,
+// also if several tensors share a storage; others are copied when they are read. A tensor with more
+// elements than its storage (an expanded view) is refused, because a file of a few bytes could
+// otherwise request any amount of memory.
 
 #include <cstdint>
 #include <map>
@@ -34,9 +35,10 @@ class PickledFile {
   struct Entry {
     at::ScalarType dtype;
     std::vector<int64_t> shape, strides;
-    uint64_t begin = 0;  // byte of the file at which the first element lies
-    int64_t span = 0;  // elements from the first to the last, both counted: those that the strides
-                       // leap over too
+    uint64_t begin = 0;  // byte offset of the first element in the file
+    // Number of elements in storage from the first to the last, including those that the strides
+    // skip.
+    int64_t span = 0;
     bool contiguous = true;
   };
 
@@ -44,7 +46,7 @@ class PickledFile {
 
   const std::string& path() const { return file_->path(); }
   const std::map<std::string, Entry>& entries() const { return entries_; }
-  // Of a tensor that there is.
+  // The tensor must exist.
   StoredWeight Describe(const std::string& name) const;
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
 
@@ -55,8 +57,8 @@ class PickledFile {
   std::map<std::string, Entry> entries_;
 };
 
-// The weights of a Hugging Face folder: pytorch_model.bin, or the shards that
-// pytorch_model.bin.index.json names.
+// The weights of a Hugging Face folder: pytorch_model.bin, or the shards listed in
+// pytorch_model.bin.index.json.
 using PickledFolder = TensorFolder<PickledFile>;
 
 }  // namespace moonring::model

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little);
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
+constexpr uint64_t kLargestHeader = 100'000'000;  // the format's limit
 
 struct DtypeName {
   at::ScalarType dtype;
@@ -43,7 +43,7 @@ constexpr DtypeName kDtypes[] = {
     {at::kBool, "BOOL"},
 };
 
-// The bytes of a tensor; nothing where the product does not fit in 64 bits.
+// The size of a tensor in bytes; nullopt if it does not fit in 64 bits.
 std::optional<uint64_t> BytesOf(absl::Span<const int64_t> shape, at::ScalarType dtype) {
   uint64_t bytes = c10::elementSize(dtype);
   for (const int64_t size : shape) {
@@ -145,11 +145,11 @@ absl::Status SafetensorsFile::ReadHeader() {
   uint64_t length;
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kLargestHeader)
-    return lying("it says that its header has ", length, " bytes, more than the format's limit of ",
+    return lying("its header has ", length, " bytes, more than the format's limit of ",
                  kLargestHeader);
   if (length > bytes.size() - kLengthBytes)
-    return lying("it says that its header has ", length, " bytes, but ",
-                 bytes.size() - kLengthBytes, " follow (truncated?)");
+    return lying("its header has ", length, " bytes, but ", bytes.size() - kLengthBytes,
+                 " follow (truncated?)");
   ASSIGN_OR_RETURN(const json header, ParseJsonObject(bytes.substr(kLengthBytes, length),
                                                       absl::StrCat(path(), ": header")));
   for (const auto& [name, value] : header.items()) {

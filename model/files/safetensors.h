@@ -4,10 +4,10 @@
 // Safetensors: 8 bytes (little-endian length n), n bytes of JSON {name: {dtype, shape,
 // data_offsets: [begin, end]}}, then the data.
 //
-// Open checks the header whole before any tensor is read: the length, the JSON, unknown dtypes,
-// ranges that are outside the file, overlap, leave holes or are not shape x size, and names that
-// come twice. Each failure is INVALID_ARGUMENT naming file and tensor. Tensors are views of the
-// mapped file. Little-endian hosts only.
+// Open checks the whole header before any tensor is read: its length, the JSON, unknown dtypes,
+// duplicate names, and ranges that are outside the file, overlap, leave gaps or do not match shape
+// x element size. Each failure is INVALID_ARGUMENT and names file and tensor. Tensors are views of
+// the mapped file. Little-endian hosts only.
 
 #include <cstdint>
 #include <map>
@@ -41,7 +41,7 @@ class SafetensorsFile {
   const std::string& path() const { return file_->path(); }
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Of a tensor that there is.
+  // The tensor must exist.
   StoredWeight Describe(const std::string& name) const;
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
 
@@ -56,12 +56,12 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// The weights of a Hugging Face folder: model.safetensors, or the shards that
-// model.safetensors.index.json names.
+// The weights of a Hugging Face folder: model.safetensors, or the shards listed in
+// model.safetensors.index.json.
 using SafetensorsFolder = TensorFolder<SafetensorsFile>;
 
-// The format's name of a dtype ("BF16"), both ways. The name is empty where the format has none; an
-// unknown name gives nothing.
+// Converts between dtypes and the format's names ("BF16"). The name is empty for a dtype that the
+// format lacks; an unknown name gives nullopt.
 absl::string_view SafetensorsDtype(at::ScalarType dtype);
 std::optional<at::ScalarType> DtypeOfSafetensors(absl::string_view name);
 

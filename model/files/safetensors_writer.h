@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_FILES_SAFETENSORS_WRITER_H_
 #define MOONRING_MODEL_FILES_SAFETENSORS_WRITER_H_
 
-// Writes tensors as safetensors, in one file or in shards with an index, among the staged files of
-// a folder (so: all or nothing). Tensors are cast and brought to the host one at a time: the peak
-// is one tensor's copy beside what the caller holds.
+// Writes tensors as safetensors, in one file or in shards with an index, through StagedFiles (so
+// all files appear or none). Tensors are cast and copied to the host one at a time: peak memory is
+// one tensor's copy in addition to the caller's.
 
 #include <cstdint>
 #include <functional>
@@ -20,24 +20,23 @@ struct TensorToWrite {
   std::string name;
   std::vector<int64_t> shape;
   at::ScalarType dtype;  // in the file
-  std::function<at::Tensor()>
-      tensor;  // on any device, in any dtype; called once, when its turn comes; may throw
+  // Returns the tensor, on any device and in any dtype. Called once, when it is written; may throw.
+  std::function<at::Tensor()> tensor;
 };
 
-// Stages `file` with all tensors, in the order given, and metadata {"format": "pt"}.
-// INVALID_ARGUMENT where a name comes twice or the format has no such dtype; StagedFiles' statuses
-// where the disk fails.
+// Stages `file` with all tensors, in the given order, and metadata {"format": "pt"}.
+// INVALID_ARGUMENT if a name occurs twice or the format lacks a dtype; StagedFiles' errors if the
+// disk fails.
 absl::Status StageSafetensors(StagedFiles& files, const std::string& file,
                               const std::vector<TensorToWrite>& tensors);
 
-// The same as a file by itself, which is there whole or not at all; its folder is made where there
-// is none.
+// Writes a single file, which appears complete or not at all. Creates its folder if necessary.
 absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
                               Flush flush = Flush::kNow);
 
-// Stages model.safetensors, or, where the tensors take more than `shard_bytes`,
+// Stages model.safetensors or, if the tensors take more than `shard_bytes`,
 // model-00001-of-0000N.safetensors, ... and model.safetensors.index.json. A shard is filled in
-// order up to `shard_bytes`; a larger tensor has a shard to itself.
+// order up to `shard_bytes`; a larger tensor gets its own shard.
 absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors,
                          int64_t shard_bytes);
 

@@ -65,8 +65,8 @@ absl::Status StagedFiles::Begin(const std::string& name) {
   const std::filesystem::file_status target =
       std::filesystem::status(absl::StrCat(dir_, "/", name), unknown);
   if (std::filesystem::exists(target) &&
-      !std::filesystem::is_regular_file(
-          target)) {  // Commit would put a plain file in a device's place
+      // Commit would replace a device by a regular file.
+      !std::filesystem::is_regular_file(target)) {
     return absl::FailedPreconditionError(
         absl::StrCat(dir_, "/", name, ": cannot be written: it is there and not a regular file"));
   }
@@ -79,7 +79,7 @@ absl::Status StagedFiles::Begin(const std::string& name) {
 
 absl::Status StagedFiles::OpenOnDisk(const std::string& name) {
   const std::string path = TemporaryPath(name);
-  unlink(path.c_str());  // of a process that had this one's number, or a link that somebody made
+  unlink(path.c_str());  // left by a process that had the same pid, or a link
   descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   return descriptor_ < 0 ? Failure(errno, name) : absl::OkStatus();
 }
@@ -112,7 +112,7 @@ absl::Status StagedFiles::WriteOnDisk(absl::string_view bytes) {
 
 absl::Status StagedFiles::End() {
   is_open_ = false;
-  if (descriptor_ < 0) return absl::OkStatus();  // it is in memory
+  if (descriptor_ < 0) return absl::OkStatus();  // the file is in memory
   const int descriptor = std::exchange(descriptor_, -1);
   const int flushed = flush_ == Flush::kLater || fsync(descriptor) == 0 ? 0 : errno;
   const int closed = close(descriptor) == 0 ? 0 : errno;

@@ -1,11 +1,11 @@
 #ifndef MOONRING_MODEL_FILES_STAGED_FILES_H_
 #define MOONRING_MODEL_FILES_STAGED_FILES_H_
 
-// Files of one folder that appear together or not at all: each is written and flushed to the disk
-// beside its place under a temporary name, and Commit renames them, in the order in which they were
-// begun. Until then, and after a failure (a full disk, say), the folder holds what it held before.
-// A crash between two renames can leave new files beside old ones, never half a file. Files that
-// are flushed later are written into memory, where that is asked for (base/files/held_files.h).
+// Files of one folder that appear together or not at all. Each is written and flushed to the disk
+// under a temporary name in the same folder, and Commit renames them in the order in which they
+// were begun. Until then, and after a failure (such as a full disk), the folder is unchanged. A
+// crash between two renames can leave new files next to old ones, but never a partial file. Files
+// that are flushed later can be buffered in memory (base/files/held_files.h).
 
 #include <cstdint>
 #include <map>
@@ -20,21 +20,21 @@
 
 namespace moonring::model {
 
-// Who brings the bytes from the kernel's cache to the disk: Commit's caller can then rely on them,
-// or does it (kLater), as a checkpoint's publisher.
+// Who flushes the data from the kernel's cache to the disk: Commit itself (kNow), or its caller
+// later (kLater), as the code that publishes a checkpoint does.
 enum class Flush { kNow, kLater };
 
 class StagedFiles {
  public:
-  // Makes the folder, and those above it, where there is none.
+  // Creates the folder and its parents if necessary.
   static absl::StatusOr<StagedFiles> Create(const std::string& dir, Flush flush = Flush::kNow);
-  ~StagedFiles();  // removes what was not committed
+  ~StagedFiles();  // removes files that were not committed
   StagedFiles(StagedFiles&& other) noexcept;
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  // `name` is a plain name without folders. One file is written at a time: Begin, Append as often
-  // as wanted, End.
+  // `name` is a plain file name. One file is written at a time: Begin, Append any number of times,
+  // End.
   absl::Status Begin(const std::string& name);
   absl::Status Append(absl::string_view bytes);
   absl::Status End();
@@ -49,7 +49,8 @@ class StagedFiles {
   std::string TemporaryPath(const std::string& name) const;
   absl::Status OpenOnDisk(const std::string& name);
   absl::Status WriteOnDisk(absl::string_view bytes);
-  // Moves the file that is being written from memory, which is full, to the disk.
+  // Moves the file that is being written from memory to the disk, because the memory limit is
+  // reached.
   absl::Status Spill();
   absl::Status Failure(int error, absl::string_view name) const;
 
@@ -57,9 +58,9 @@ class StagedFiles {
   Flush flush_;
   std::vector<std::string> names_;
   bool is_open_ = false;                          // names_.back() is being written
-  int descriptor_ = -1;                           // of it, where it is written to the disk
-  std::shared_ptr<base::HeldFiles> held_;         // null: all are written to the disk
-  std::map<std::string, base::HeldBytes> bytes_;  // by name, of those that are in memory
+  int descriptor_ = -1;                           // of names_.back(), if it is written to the disk
+  std::shared_ptr<base::HeldFiles> held_;         // null: all files are written to the disk
+  std::map<std::string, base::HeldBytes> bytes_;  // by name, the files that are in memory
 };
 
 }  // namespace moonring::model

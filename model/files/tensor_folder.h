@@ -1,11 +1,11 @@
 #ifndef MOONRING_MODEL_FILES_TENSOR_FOLDER_H_
 #define MOONRING_MODEL_FILES_TENSOR_FOLDER_H_
 
-// The weights of a Hugging Face folder in one kind of file: a single one, or the shards that an
-// index names.
+// The weights of a Hugging Face folder in one file format: a single file, or the shards listed in
+// an index.
 //
-// What a File is: kFileName and kIndexName, static Open(path), entries() by tensor, Describe(name)
-// and Read(name). SafetensorsFile and PickledFile are.
+// Requirements of File: kFileName and kIndexName, static Open(path), entries() by tensor,
+// Describe(name) and Read(name). SafetensorsFile and PickledFile satisfy them.
 
 #include <filesystem>
 #include <map>
@@ -31,8 +31,8 @@ class TensorFolder : public WeightStore {
     return Exists(dir, File::kFileName) || Exists(dir, File::kIndexName);
   }
 
-  // NOT_FOUND where there is neither, or a shard is missing; INVALID_ARGUMENT where index and
-  // shards disagree.
+  // NOT_FOUND if the folder has neither file, or if a shard is missing; INVALID_ARGUMENT if index
+  // and shards contradict each other.
   static absl::StatusOr<std::unique_ptr<TensorFolder>> Open(const std::string& dir) {
     auto folder = std::make_unique<TensorFolder>();
     if (Exists(dir, File::kFileName)) {

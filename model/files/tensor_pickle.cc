@@ -39,7 +39,7 @@ constexpr PickledDtype kStorages[] = {
     {"torch.ComplexFloatStorage", at::kComplexFloat},
     {"torch.ComplexDoubleStorage", at::kComplexDouble},
 };
-// The dtypes that have no storage class of their own: their storages are untyped.
+// The dtypes without a storage class: their storages are untyped.
 constexpr PickledDtype kUntypedDtypes[] = {
     {"torch.float8_e4m3fn", at::kFloat8_e4m3fn},
     {"torch.float8_e5m2", at::kFloat8_e5m2},
@@ -67,8 +67,8 @@ std::optional<at::ScalarType> FindDtype(absl::Span<const PickledDtype> table,
   return std::nullopt;
 }
 
-// Reads the values of one graph. Each depth of nesting that a state dict has is one function here:
-// none calls itself.
+// Reads the values of one graph. Each nesting level of a state dict has its own function; none is
+// recursive.
 class StateDictReader {
  public:
   StateDictReader(const PickleGraph& graph, const std::string& where)
@@ -109,7 +109,7 @@ class StateDictReader {
 absl::StatusOr<std::map<std::string, PickledTensor>> StateDictReader::Read() const {
   const PickleValue& dict = graph_[graph_.root()];
   if (!IsDict(dict))
-    return Wrong(where_, ": it holds ", graph_.Described(dict),
+    return Wrong(where_, ": it contains ", graph_.Described(dict),
                  ": wanted a dictionary from names to tensors");
   if (dict.kind == Kind::kCall && !Arguments(dict).empty())
     return Wrong(where_, ": an OrderedDict is made from values: wanted an empty one, filled later");
@@ -126,7 +126,7 @@ absl::StatusOr<std::map<std::string, PickledTensor>> StateDictReader::Read() con
   return tensors;
 }
 
-// The tensor of a parameter; the value itself where it is none.
+// The tensor of a parameter; a value that is not a parameter is returned unchanged.
 const PickleValue& StateDictReader::WithoutParameter(const PickleValue& value) const {
   const bool parameter =
       graph_.IsCallOf(value, kParameter) || graph_.IsCallOf(value, kParameterWithState);
@@ -141,8 +141,8 @@ absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& cal
   if (arguments.size() < least || arguments.size() > least + 1)
     return Wrong("a tensor is made from ", arguments.size(), " values, wanted ", least);
   const auto argument = [&](size_t i) -> const PickleValue& { return graph_[arguments[i]]; };
-  // Metadata asks for a negation or a conjugation when the tensor is read; state is that of a class
-  // of its own.
+  // Metadata requests a lazy negation or conjugation of the tensor; state belongs to a tensor
+  // subclass.
   if (call.has_state || (arguments.size() > least && argument(least).kind != Kind::kNone))
     return Wrong("it is more than a plain tensor: refused");
   PickledTensor tensor;
@@ -157,7 +157,7 @@ absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& cal
   return tensor;
 }
 
-// The description is ('storage', class, number, device, size); the size of an untyped one is in
+// The description is ('storage', class, number, device, size); the size of an untyped storage is in
 // bytes.
 absl::Status StateDictReader::ReadStorage(const PickleValue& storage, const PickleValue* dtype,
                                           PickledTensor* tensor) const {
@@ -188,7 +188,7 @@ absl::Status StateDictReader::ReadStorage(const PickleValue& storage, const Pick
 
 absl::StatusOr<std::vector<int64_t>> StateDictReader::ReadSizes(const PickleValue& value,
                                                                 absl::string_view what) const {
-  constexpr size_t kMostDims = 64;  // LibTorch's own limit
+  constexpr size_t kMostDims = 64;  // LibTorch's limit
   const bool wrapped = graph_.IsCallOf(value, kSize) && Arguments(value).size() == 1;
   const PickleValue& tuple = wrapped ? graph_[Arguments(value)[0]] : value;
   if (tuple.kind != Kind::kTuple || tuple.items.size() > kMostDims)
@@ -207,8 +207,8 @@ bool StateDictReader::HasTensor(const PickleValue& value) const {
   return IsTensor(WithoutParameter(graph_[value.items[1]]));
 }
 
-// A value of `dict` is not a tensor. Where another is a dictionary of tensors, this is a checkpoint
-// around a state dict.
+// The error for a value of `dict` that is not a tensor. If another value is a dictionary of
+// tensors, the message says that this is a checkpoint around a state dict.
 absl::Status StateDictReader::NotATensor(const PickleValue& dict, absl::string_view name,
                                          const PickleValue& value) const {
   constexpr size_t kMostShown = 5;

@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// A number among `bytes`; nothing where it does not lie in them.
+// The number at offset `at` of `bytes`; nullopt if it is not inside them.
 template <typename T>
 std::optional<T> NumberAt(absl::string_view bytes, uint64_t at) {
   if (at > bytes.size() || bytes.size() - at < sizeof(T)) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<T> NumberAt(absl::string_view bytes, uint64_t at) {
   return number;
 }
 
-// Where the archive's directory lies, by what stands at the file's end:
+// Locates the archive's directory, from the records at the file's end:
 //
 //   [ "PK\6\6" ..., at 32 the number of entries, at 40 the directory's size, at 48 its offset, 8
 //       bytes each ]  anywhere
@@ -36,7 +36,7 @@ std::optional<T> NumberAt(absl::string_view bytes, uint64_t at) {
 //   "PK\5\6" ..., at 12 the directory's size, at 16 its offset, 4 bytes each; at 20 the comment's
 //       length, 2 bytes; the comment
 //
-// What is in brackets stands in archives of 4 GB, and in all that torch writes.
+// The records in brackets exist in archives of 4 GB and more, and in all that torch writes.
 absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {
   constexpr uint64_t kEnd = 22, kLocator = 20, kLongestComment = 65535;
   const absl::string_view bytes = file.bytes();
@@ -57,7 +57,7 @@ absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {
                large_offset = NumberAt<uint64_t>(bytes, large + 48);
     if (large > end || !large_size.has_value() || !large_offset.has_value() ||
         !absl::StartsWith(bytes.substr(large), "PK\x06\x06")) {
-      return lying("where its directory is said to be described, at byte ", large, ", it is not");
+      return lying("the description of its directory should be at byte ", large, ", but is not");
     }
     size = *large_size;
     offset = *large_offset;
@@ -68,8 +68,8 @@ absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {
   return bytes.substr(offset, size);
 }
 
-// Of an entry whose 4 bytes are all ones, the 8 bytes in its extra field 1, which has those that
-// need it in one order.
+// Replaces each 4-byte number that is all ones by an 8-byte number of extra field 1, which has one
+// for each such number, in this order.
 bool Widen(absl::string_view extra, std::initializer_list<uint64_t*> numbers) {
   constexpr uint64_t kWide = 0xFFFFFFFF;
   if (std::none_of(numbers.begin(), numbers.end(),
@@ -120,9 +120,9 @@ absl::StatusOr<std::unique_ptr<TorchArchive>> TorchArchive::Open(
   return archive;
 }
 
-// An entry: "PK\1\2", ..., sizes compressed and not at 20 and 24, the lengths of name, extra field
-// and comment at 28, 30 and 32, the header's offset at 42; those three. A record's name stands
-// behind the archive's own, which all have alike, and a slash.
+// A directory entry: "PK\1\2", ..., compressed and uncompressed size at 20 and 24, the lengths of
+// name, extra field and comment at 28, 30 and 32, the header's offset at 42; then these three. A
+// record's name follows the archive's name, which is the same in all entries, and a slash.
 absl::Status TorchArchive::ReadDirectory() {
   constexpr size_t kEntry = 46;
   ASSIGN_OR_RETURN(absl::string_view rest, FindDirectory(*file_));
@@ -157,7 +157,7 @@ absl::Status TorchArchive::ReadDirectory() {
       path(), ": not a whole archive of torch.save (truncated?): the record version is missing"));
 }
 
-// torch before 2.1 wrote no such record.
+// torch before 2.1 did not write this record.
 absl::Status TorchArchive::CheckByteOrder() const {
   if (!Has("byteorder")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const absl::string_view order, Bytes("byteorder"));
@@ -167,7 +167,7 @@ absl::Status TorchArchive::CheckByteOrder() const {
 }
 
 // A record's header: "PK\3\4", version, flags at 6, method at 8, ..., the lengths of name and extra
-// field at 26 and 28; those; the record.
+// field at 26 and 28; then these two; then the record.
 absl::StatusOr<TorchArchive::Record> TorchArchive::Find(const std::string& name) const {
   constexpr size_t kHeader = 30, kFlags = 6, kMethod = 8, kNameLength = 26, kExtraLength = 28;
   const std::string where = absl::StrCat(path(), ": the record ", Shown(name));
@@ -177,7 +177,7 @@ absl::StatusOr<TorchArchive::Record> TorchArchive::Find(const std::string& name)
   const auto [header_offset, size] = found->second;
   const absl::string_view bytes = file_->bytes();
   if (header_offset > bytes.size() || bytes.size() - header_offset < kHeader)
-    return absl::InvalidArgumentError(absl::StrCat(where, " lies outside of the file"));
+    return absl::InvalidArgumentError(absl::StrCat(where, " is outside the file"));
   const absl::string_view header = bytes.substr(header_offset, kHeader);
   if (!absl::StartsWith(header, "PK\x03\x04"))
     return absl::InvalidArgumentError(absl::StrCat(where, " has no header"));

@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_FILES_TORCH_ARCHIVE_H_
 #define MOONRING_MODEL_FILES_TORCH_ARCHIVE_H_
 
-// A file of torch.save: a zip archive of records stored as they are (NAME/data.pkl, NAME/data/0,
-// NAME/byteorder, ...), so that a record is a range of the file. The archive's directory is read
-// here and not by LibTorch, which allocates what the directory says that a record has before it
-// looks whether the file has it. Cost: the directory's bytes, several times over.
+// A file of torch.save: a zip archive of uncompressed records (NAME/data.pkl, NAME/data/0,
+// NAME/byteorder, ...), so a record is a byte range of the file. The archive's directory is parsed
+// here instead of by LibTorch, which allocates the size that the directory claims for a record
+// before it checks the file's size. Cost: a small multiple of the directory's bytes.
 
 #include <cstdint>
 #include <map>
@@ -21,25 +21,25 @@ namespace moonring::model {
 class TorchArchive {
  public:
   struct Record {
-    uint64_t offset = 0, size = 0;  // bytes of the file
+    uint64_t offset = 0, size = 0;  // in bytes of the file
   };
 
-  // INVALID_ARGUMENT naming the file where it is not such an archive (cut off, another kind of
-  // zip), was saved by torch before 1.6, or by a machine of another byte order.
+  // INVALID_ARGUMENT, naming the file, if it is not such an archive (truncated, another kind of
+  // zip), was saved by torch before 1.6, or on a machine of another byte order.
   static absl::StatusOr<std::unique_ptr<TorchArchive>> Open(std::shared_ptr<const MappedFile> file);
 
   const std::string& path() const { return file_->path(); }
   bool Has(const std::string& name) const { return entries_.contains(name); }
 
-  // By its name in the archive: "data.pkl". INVALID_ARGUMENT naming file and record where it is
-  // missing, compressed, or outside of the file.
+  // Finds a record by its name in the archive: "data.pkl". INVALID_ARGUMENT, naming file and
+  // record, if it is missing, compressed, or outside the file.
   absl::StatusOr<Record> Find(const std::string& name) const;
   absl::StatusOr<absl::string_view> Bytes(
       const std::string& name) const;  // a view of the mapped file
 
  private:
   struct Entry {
-    uint64_t header = 0, size = 0;  // as the directory says: not yet checked
+    uint64_t header = 0, size = 0;  // as the directory states; not yet checked
   };
 
   explicit TorchArchive(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
@@ -47,7 +47,7 @@ class TorchArchive {
   absl::Status CheckByteOrder() const;
 
   std::shared_ptr<const MappedFile> file_;
-  std::map<std::string, Entry> entries_;  // by the record's name, without the archive's
+  std::map<std::string, Entry> entries_;  // by the record's name, without the archive's name
 };
 
 }  // namespace moonring::model

@@ -32,16 +32,16 @@ bool SameContents(const struct stat& a, const struct stat& b) {
 std::string Describe(const std::string& path, const struct stat& before, const struct stat& now) {
   if (now.st_ino == 0)
     return absl::StrCat(path,
-                        " is gone: the run reads on from what it has open, and cannot be "
+                        " is gone: the run keeps reading the file that it has open, and cannot be "
                         "resumed without the file");
   if (!SameFile(before, now))
     return absl::StrCat(path,
-                        " is another file than the one that this run has open: the run reads "
-                        "on from its own, and a resumed run would read the new one");
+                        " is another file than the one that this run has open: the run keeps "
+                        "reading the open one, and a resumed run would read the new one");
   return absl::StrCat(
       path, " has changed while the run reads it: it was written to at ",
       absl::FormatTime("%H:%M:%S", absl::TimeFromTimespec(now.st_mtim), absl::LocalTimeZone()),
-      ". Weights that are not trained may be others since then, and so may the numbers of the log. "
+      ". Frozen weights, and with them the numbers of the log, may have changed since then. "
       "Replace a file that is in use by renaming the new one over it");
 }
 
@@ -63,7 +63,8 @@ std::vector<std::string> TakeChangedFiles() {
     struct stat now {};
     if (file == nullptr) continue;
     if (stat(file->path().c_str(), &now) != 0) {
-      if (errno != ENOENT && errno != ENOTDIR) continue;  // a disk that does not answer now
+      // A disk that does not respond at the moment.
+      if (errno != ENOENT && errno != ENOTDIR) continue;
       now = {};
     }
     if (SameContents(file->seen_, now)) continue;

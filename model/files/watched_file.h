@@ -1,12 +1,12 @@
 #ifndef MOONRING_MODEL_FILES_WATCHED_FILE_H_
 #define MOONRING_MODEL_FILES_WATCHED_FILE_H_
 
-// Files whose pages a model still reads, and whether they are what they were when they were opened.
+// Detects changes of mapped files while a model still reads their pages.
 //
-// A tensor that looks into a file (mapped_file.h) sees what is written into that file later: an
-// `rsync --inplace`, or a `cp` over it, changes frozen weights in the middle of a run. Nothing in
-// the process can prevent that, so it is looked for: by the file's device and inode, its size and
-// the time of its last change.
+// A tensor that views a file (mapped_file.h) sees data written into that file later: an `rsync
+// --inplace`, or a `cp` over it, changes frozen weights in the middle of a run. The process cannot
+// prevent that, so it detects it by the file's device and inode, its size and its modification
+// time.
 
 #include <sys/stat.h>
 
@@ -18,7 +18,8 @@ namespace moonring::model {
 
 class WatchedFile {
  public:
-  // From here on, as long as anybody holds the object. `facts` are of the open descriptor.
+  // Watches the file as long as the returned object exists. `facts` are those of the open
+  // descriptor.
   static std::shared_ptr<const WatchedFile> Watch(std::string path, const struct stat& facts);
 
   const std::string& path() const { return path_; }
@@ -30,11 +31,11 @@ class WatchedFile {
 
   const std::string path_;
   const struct stat facts_;
-  mutable struct stat seen_;  // at the last look; all zeros where nothing was there
+  mutable struct stat seen_;  // at the last check; all zeros if the file did not exist
 };
 
-// What has changed of the watched files since the last call, one sentence a file; each change is
-// given once. Any thread.
+// Changes of the watched files since the last call, one sentence per file; each change is reported
+// once. Thread-safe.
 std::vector<std::string> TakeChangedFiles();
 
 }  // namespace moonring::model

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_FILES_WEIGHT_SHAPE_H_
 #define MOONRING_MODEL_FILES_WEIGHT_SHAPE_H_
 
-// A weight as it is published: its Hugging Face name and its shape, [out, in] for a matrix.
+// A published weight: its Hugging Face name and its shape, [out, in] for a matrix.
 
 #include <cstdint>
 #include <string>
@@ -16,9 +16,9 @@ namespace moonring::model {
 struct WeightShape {
   std::string name;
   std::vector<int64_t> shape;
-  bool linear = false;  // the matrix of a linear module in a block: adapters go on these
-  bool wide = false;    // computed with in fp32 at least, whatever products are in
-  bool learns = true;   // false: no training changes it
+  bool linear = false;  // the matrix of a linear module in a block, which may have an adapter
+  bool wide = false;    // used in at least fp32, whatever the matmul dtype is
+  bool learns = true;   // false: never trained
 };
 
 inline std::string ShapeText(absl::Span<const int64_t> shape) {

@@ -58,7 +58,8 @@ void WriteSizes(const ModelConfig& config, Keys& keys) {
   keys.Number(gguf_key::kAttentionLayerNormRmsEpsilon, config.rms_norm_eps);
 }
 
-// As llama.cpp runs latent attention, one key head of the latent's width, and as it was trained.
+// The heads of latent attention twice: as llama.cpp runs it, with one key head of the latent's
+// width; and as the model was trained.
 void WriteLatentHeads(const LatentRule& latent, Keys& keys) {
   keys.Int(gguf_key::kAttentionHeadCountKv, 1);
   keys.Int(gguf_key::kAttentionKeyLength, latent.key_value_rank + latent.rotary_dim);
@@ -88,7 +89,8 @@ void WriteHeads(const ModelConfig& config, Keys& keys) {
   keys.Int(gguf_key::kRopeDimensionCount, MainRotary(config).dim);
 }
 
-// Of DeepSeek: a tenth of mscale_all_dim, whose square the scale of scores has.
+// DeepSeek's yarn_log_multiplier: a tenth of mscale_all_dim, recovered from the scale of scores,
+// which contains its square.
 double YarnLogMultiplier(const ModelConfig& config) {
   const double scale = config.score_scale * std::sqrt(static_cast<double>(config.latent.key_dim()));
   return (std::sqrt(scale) - 1) / std::log(MainRotary(config).factor);
@@ -119,12 +121,13 @@ void WriteRotary(const ModelConfig& config, Keys& keys) {
                static_cast<int64_t>(rotary.original_length));
       keys.Number(gguf_key::kRopeScalingAttnFactor, rotary.attention_factor);
       break;
-    default:  // llama3's factors are a tensor; what has no key at all shows as a difference
+    // Llama3's factors are a tensor; a kind without any key is found by the later comparison.
+    default:
       break;
   }
 }
 
-// Those of text, height and width, and none of a fourth.
+// mrope's sections for time, height and width, and 0 for a fourth.
 void WriteSections(const ModelConfig& config, Keys& keys) {
   const nlohmann::json json = nlohmann::json::parse(config.json);
   const nlohmann::json parameters = json.value("rope_parameters", nlohmann::json::object());
@@ -189,7 +192,7 @@ void WriteFamilyKeys(const ModelConfig& config, Keys& keys) {
     keys.Number(gguf_key::kAttentionScale, config.score_scale);
     keys.Number(gguf_key::kEmbeddingScale, config.embedding_scale);
     keys.Number(gguf_key::kResidualScale, config.residual_scale);
-    keys.Number(gguf_key::kLogitScale, 1.0 / config.logit_scale);  // what logits are divided by
+    keys.Number(gguf_key::kLogitScale, 1.0 / config.logit_scale);  // GGUF divides logits by it
   }
   if (keys.Is({"lfm2"})) keys.Int(gguf_key::kShortconvLCache, config.convolution.taps);
   if (keys.Is({"qwen3next", "qwen35", "qwen35moe"})) WriteDelta(config, keys);

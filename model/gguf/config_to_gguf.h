@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_GGUF_CONFIG_TO_GGUF_H_
 #define MOONRING_MODEL_GGUF_CONFIG_TO_GGUF_H_
 
-// What a GGUF file says of a model, under the keys that llama.cpp's converter writes: the way back
-// is gguf_config.h. Not all that a config may say has a key: whoever writes reads the file's header
-// again and compares (config_difference.h).
+// The metadata that a GGUF file has about a model, under the keys that llama.cpp's converter
+// writes: the reverse of gguf_config.h. Not every property of a config has a key, so the writer
+// parses the file's header again and compares (config_difference.h).
 
 #include <vector>
 
@@ -13,11 +13,11 @@
 
 namespace moonring::model {
 
-// From general.architecture on; token ids and what else belongs to the tokenizer are not among
-// them. UNIMPLEMENTED, by name, for a family that has no name in GGUF.
+// Keys from general.architecture on, without those of the tokenizer (token ids and so on).
+// UNIMPLEMENTED, naming the family, if GGUF has no name for it.
 absl::StatusOr<GgufMetadata> ConfigToGguf(const ModelConfig& config);
 
-// Tensors of the rotary embedding: llama3's and longrope's factors, one a pair of features.
+// The rotary embedding's tensors: llama3's and longrope's factors, one per pair of features.
 std::vector<GgufTensorToWrite> RotaryTensors(const ModelConfig& config);
 
 }  // namespace moonring::model

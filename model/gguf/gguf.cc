@@ -19,7 +19,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Walks the header; never looks past its end.
+// Reads the header sequentially; never reads past its end.
 class Cursor {
  public:
   Cursor(absl::string_view bytes, const std::string& path)
@@ -56,7 +56,8 @@ class Cursor {
     return Take(length, what);
   }
 
-  // A count of things that take at least `least` bytes each: more cannot be there.
+  // Reads a count of items that take at least `least` bytes each, and checks that they fit in the
+  // rest of the file.
   absl::StatusOr<uint64_t> ReadCount(uint64_t least, absl::string_view what) {
     ASSIGN_OR_RETURN(const uint64_t count, Read<uint64_t>(what));
     if (count > rest_.size() / least)
@@ -163,7 +164,7 @@ absl::StatusOr<GgufFile::Value> ReadValue(Cursor& cursor, const std::string& key
   return GgufFile::Value(GgufFile::Array{element, count, bytes});
 }
 
-// One tensor's description; `offset` is still relative to the data's beginning.
+// Reads one tensor's description; `offset` is still relative to the start of the data.
 absl::StatusOr<GgufFile::Tensor> ReadTensor(Cursor& cursor, const std::string& name) {
   GgufFile::Tensor tensor;
   ASSIGN_OR_RETURN(const uint32_t dims, cursor.Read<uint32_t>(name));
@@ -254,8 +255,8 @@ absl::Status GgufFile::ReadHeader() {
   return absl::OkStatus();
 }
 
-// "model-00001-of-00002.gguf" and its kin: each part has some of the tensors, and the first alone
-// the rest of the metadata.
+// Refuses split files, "model-00001-of-00002.gguf" and so on: each has some of the tensors, and
+// only the first has all the metadata.
 absl::Status GgufFile::CheckWhole() const {
   if (!Has("split.count")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t parts, Int("split.count"));
@@ -359,7 +360,7 @@ absl::StatusOr<const GgufFile::Tensor*> GgufFile::FindTensor(const std::string& 
   return &found->second;
 }
 
-// Rows are whole blocks, so slices of two dims and more are too.
+// Rows are whole blocks, so slices of tensors with two or more dims are too.
 absl::StatusOr<GgufFile::Tensor> GgufFile::FindSlice(const std::string& name, int64_t index) const {
   ASSIGN_OR_RETURN(const Tensor* tensor, FindTensor(name));
   const std::vector<int64_t>& shape = tensor->shape;

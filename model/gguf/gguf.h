@@ -3,13 +3,13 @@
 
 // GGUF, versions 2 and 3: magic "GGUF", version, counts, metadata (key, type, value), tensor
 // descriptions (name, sizes, type, offset), then the data, aligned. Everything is little-endian and
-// lies in the mapped file.
+// in the mapped file.
 //
-// Open and Of walk the header once, with every length checked against what is left of the file, and
-// every tensor's range against the file's end; a truncated or lying file is INVALID_ARGUMENT naming
-// the place. Cost: the header's bytes (the vocabulary, mostly). Tensors are read as fp32: F32 as a
-// view, others dequantised (gguf_types.h); a type that is not readable is UNIMPLEMENTED, by name,
-// and so is a file that is one part of several.
+// Open and Of parse the header once. They check every length against the rest of the file, and
+// every tensor's range against the file's end; a truncated or inconsistent file is INVALID_ARGUMENT
+// and the message states where. Cost: the header's bytes (mostly the vocabulary). Tensors are read
+// as fp32: F32 as a view, other types dequantised (gguf_types.h). A type that cannot be read is
+// UNIMPLEMENTED and named, and so is a file that is one of several parts.
 
 #include <cstdint>
 #include <map>
@@ -46,12 +46,12 @@ class GgufFile {
   struct Array {
     GgufValueType type;
     uint64_t count;
-    absl::string_view bytes;  // the elements as they lie; strings with their lengths
+    absl::string_view bytes;  // the elements as stored; strings with their lengths
   };
   using Value = std::variant<bool, int64_t, uint64_t, double, absl::string_view, Array>;
 
   struct Tensor {
-    std::vector<int64_t> shape;  // as Hugging Face has it: the file's sizes reversed, rows last
+    std::vector<int64_t> shape;  // in Hugging Face's order: the file's sizes reversed, rows last
     uint32_t type = 0;
     uint64_t offset = 0, bytes = 0;  // in the file
   };
@@ -65,8 +65,8 @@ class GgufFile {
   const std::map<std::string, Value>& metadata() const { return metadata_; }
   bool Has(const std::string& key) const { return metadata_.contains(key); }
 
-  // Metadata by type. A missing key is NOT_FOUND, another type INVALID_ARGUMENT; both name file and
-  // key.
+  // Typed access to metadata. A missing key is NOT_FOUND, another type INVALID_ARGUMENT; both name
+  // file and key.
   absl::StatusOr<int64_t> Int(const std::string& key) const;
   absl::StatusOr<double> Number(const std::string& key) const;
   absl::StatusOr<bool> Bool(const std::string& key) const;
@@ -77,11 +77,12 @@ class GgufFile {
   absl::StatusOr<std::vector<double>> Numbers(const std::string& key) const;
 
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
-  // That of the first dim's `index`, which the tensor must have; no more than it is dequantised.
+  // Reads slice `index` of the first dim and dequantises only that. The tensor must have at least
+  // two dims.
   absl::StatusOr<at::Tensor> ReadSlice(const std::string& name, int64_t index) const;
 
-  // The same as they are stored, in bytes: uint8 of the tensor's shape, but that a row is as long
-  // as its blocks. Views of the file.
+  // The same without dequantising: uint8 with the tensor's shape, except that the last dim is the
+  // number of bytes of a row's blocks. Views of the file.
   absl::StatusOr<at::Tensor> ReadBlocks(const std::string& name) const;
   absl::StatusOr<at::Tensor> ReadBlocksOfSlice(const std::string& name, int64_t index) const;
 

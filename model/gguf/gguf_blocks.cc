@@ -19,7 +19,7 @@ constexpr int kRun = 32, kHalfRun = 16;
 constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                               1,    13,   25,  38,  53,  69,  89,  113};
 
-// Twice the numbers of e2m1: a sign, two bits of exponent, one more of what they scale.
+// Twice the values of e2m1: a sign, two exponent bits and one mantissa bit.
 constexpr float kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 float HalfAt(const char* in) {
@@ -28,7 +28,8 @@ float HalfAt(const char* in) {
 
 const uint8_t* Bytes(const char* in) { return reinterpret_cast<const uint8_t*>(in); }
 
-// 32 nibbles: the low ones of 16 bytes, then the high ones, each as `value` of (nibble, its place).
+// Expands 32 nibbles: first the low ones of 16 bytes, then the high ones, each as `value(nibble,
+// index)`.
 template <typename Value>
 void Nibbles(const uint8_t* in, float* out, const Value& value) {
   for (int i = 0; i < kHalfRun; ++i) out[i] = value(in[i] & 15, i);
@@ -39,7 +40,7 @@ int WithBit(int nibble, uint32_t bits, int place) {
   return nibble | static_cast<int>(bits >> place & 1) << 4;
 }
 
-// Scale and least value of `part` 0..7 of a Q4_K or Q5_K block, 6 bits each, in the 12 bytes `in`.
+// Scale and minimum of `part` 0..7 of a Q4_K or Q5_K block, 6 bits each, from the 12 bytes `in`.
 struct ScaleAndMin {
   int scale, min;
 };
@@ -53,8 +54,8 @@ int Q3Scale(const uint8_t* in, int run) {
   return (low | (in[8 + run % 4] >> 2 * (run / 4) & 3) << 4) - 32;
 }
 
-// 128 numbers in runs of 16, each with a scale of its own. (GCC makes vectors of a short loop only
-// where it may not unroll it whole before.)
+// Converts 128 numbers in runs of 16, each with its own scale. (GCC vectorises a short loop only if
+// it does not fully unroll it first.)
 template <typename Code, typename Value>
 void Scaled(const Code (&codes)[4 * kRun], float* out, const Value& value_of_run) {
   for (int run = 0; run < 8; ++run) {
@@ -65,7 +66,7 @@ void Scaled(const Code (&codes)[4 * kRun], float* out, const Value& value_of_run
   }
 }
 
-// Two bits of each of 32 bytes, the lowest first: 128 codes.
+// Extracts 128 two-bit codes from 32 bytes, the lowest two bits of all bytes first.
 void TwoBits(const uint8_t* in, uint8_t (&codes)[4 * kRun]) {
   for (int part = 0; part < 4; ++part) {
 #pragma GCC unroll 1

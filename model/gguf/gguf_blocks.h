@@ -1,12 +1,13 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_BLOCKS_H_
 #define MOONRING_MODEL_GGUF_GGUF_BLOCKS_H_
 
-// One block of each quantised type of GGUF, dequantised; and of Q8_0 quantised: `in` has the
-// block's bytes (any alignment), `out` gets its elements in fp32. Products and sums are rounded one
-// by one in the order written here, so the values are bit-equal to those of the format's reference.
+// Dequantises one block of each quantised type of GGUF, and quantises Q8_0. `in` points to the
+// block's bytes (any alignment); `out` receives its elements in fp32. Products and sums are rounded
+// one by one in the order written here, so the values are bit-equal to the format's reference
+// implementation.
 //
-// Fields lie in the order named. d and m are fp16, the rest are bytes unless said otherwise; low(x)
-// and high(x) are a byte's nibbles.
+// Fields are stored in the order named. d and m are fp16, the others are bytes unless stated
+// otherwise; low(x) and high(x) are a byte's nibbles.
 //
 // Blocks of 32. Element e's nibble n is low(b[e]) for e < 16, high(b[e - 16]) from 16 on:
 //
@@ -19,8 +20,8 @@
 //   MXFP4    s (a byte), b[16]               2^(s - 128) t[n]      t: 0, 1, 2, 3, 4, 6, 8, 12, the
 //                                            same below zero: twice e2m1's
 //
-// Blocks of 256, in runs of 16 (r = e / 16) or parts of 32 (p = e / 32) with scales of their own; l
-// = e % 32, half = e / 128:
+// Blocks of 256, in runs of 16 (r = e / 16) or parts of 32 (p = e / 32) with separate scales; l = e
+// % 32, half = e / 128:
 //
 //   Q2_K     s[16], b[64], d, m              (d low(s[r])) q - (m high(s[r]))      q = bits 2 (p %
 //                                            4) and above of b[32 half + l], 2 of them
@@ -51,7 +52,7 @@
 
 namespace moonring::model::gguf {
 
-// What lies there, of any alignment.
+// Reads a T at `in`, which may be unaligned.
 template <typename T>
 T At(const char* in) {
   T value;
@@ -66,8 +67,9 @@ BlockFunction DequantiseQ4_0, DequantiseQ4_1, DequantiseQ5_0, DequantiseQ5_1, De
 BlockFunction DequantiseQ2_K, DequantiseQ3_K, DequantiseQ4_K, DequantiseQ5_K, DequantiseQ6_K,
     DequantiseIQ4_XS;
 
-// 32 numbers as a block of Q8_0, as the format's reference rounds them: d = max |x| / 127, b[e] =
-// x (1 / d) rounded, halves away from 0. Where d is too small for fp32 to have 1 / d all are 0.
+// Quantises 32 numbers to a Q8_0 block with the rounding of the reference implementation: d = max
+// |x| / 127, b[e] = x (1 / d), rounded half away from zero. If d is so small that 1 / d overflows
+// fp32, all b[e] are 0.
 void QuantiseQ8_0(const float* in, char* out);
 
 }  // namespace moonring::model::gguf

@@ -14,7 +14,7 @@ namespace moonring::model {
 namespace {
 
 constexpr int64_t kUnpackedAThread = 1 << 15;
-constexpr int64_t kElementsAtATime = 4096;  // in the first-level cache
+constexpr int64_t kElementsAtATime = 4096;  // fits in the first-level cache
 
 void UnpackOnCpu(const GgufType& type, const at::Tensor& blocks, const at::Tensor& out) {
   const char* in = reinterpret_cast<const char*>(blocks.const_data_ptr<uint8_t>());
@@ -51,7 +51,7 @@ absl::StatusOr<kernels::PackedWeight> GgufCode::Pack(const at::Tensor& weight) c
 
 int64_t GgufCode::PackedBytes(at::IntArrayRef shape) const {
   TORCH_CHECK(!shape.empty() && shape.back() % type_.elements == 0, name(), ": rows of shape ",
-              shape, " are no whole blocks of ", type_.elements);
+              shape, " are not whole blocks of ", type_.elements);
   return c10::multiply_integers(shape) / type_.elements * type_.bytes;
 }
 

@@ -1,13 +1,13 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_CODE_H_
 #define MOONRING_MODEL_GGUF_GGUF_CODE_H_
 
-// The blocks of a GGUF file (gguf_blocks.h) as a code in which weights lie packed: bit by bit what
-// GgufFile::Read gives, rounded once where out is narrower than fp32. Only files have it: nothing
-// is packed into it here.
+// The blocks of a GGUF file (gguf_blocks.h) as a code of packed weights. Unpacking gives the bits
+// of GgufFile::Read, rounded once if `out` is narrower than fp32. Such weights come only from
+// files; Pack is not supported.
 //
 //   parts   blocks: uint8 [n / elements * bytes], row after row
 //
-// On a GPU the blocks are copied to the CPU, and the numbers back.
+// On a GPU the blocks are copied to the CPU, unpacked there, and the numbers copied back.
 
 #include <string>
 
@@ -19,14 +19,14 @@ namespace moonring::model {
 
 class GgufCode final : public kernels::WeightCode {
  public:
-  // `type` must be readable, and blocks of it more than one number; it outlives the code, as those
-  // of FindGgufType do.
+  // `type` must be readable, with more than one element per block, and must outlive the code, as
+  // the types returned by FindGgufType do.
   explicit GgufCode(const GgufType& type);
 
   std::string name() const override { return type_.name; }
   absl::StatusOr<kernels::PackedWeight> Pack(const at::Tensor& weight) const override;
   void Unpack(const kernels::PackedWeight& packed, at::Tensor& out) const override;
-  // Throws where rows are no whole blocks.
+  // Throws if a row is not a whole number of blocks.
   int64_t PackedBytes(at::IntArrayRef shape) const override;
 
  private:

@@ -30,7 +30,7 @@ namespace {
 
 using base::OrderedJson;
 
-// The file's metadata under its architecture's prefix.
+// The file's metadata, with the architecture's prefix added to keys.
 class Metadata {
  public:
   Metadata(const GgufFile& file, std::string architecture)
@@ -56,7 +56,7 @@ class Metadata {
     return Decimal(name);
   }
 
-  // Puts what is there under a key of config.json.
+  // Copies a value, if present, to a key of config.json.
   absl::Status CopyInt(absl::string_view name, const char* key, OrderedJson& config) const {
     if (!Has(name)) return absl::OkStatus();
     ASSIGN_OR_RETURN(config[key], Int(name));
@@ -77,7 +77,7 @@ bool HasExperts(const Family& family) {
   return !family.names.expert.empty() || !family.names.in_block[kExpertsGateUp].empty();
 }
 
-// Several families may share an architecture's name in GGUF; llama with experts is Mixtral.
+// Several families may share an architecture name in GGUF; llama with experts is Mixtral.
 absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
   ASSIGN_OR_RETURN(const absl::string_view name, file.String("general.architecture"));
   int64_t experts = 0;
@@ -97,7 +97,7 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
                    absl::StrJoin(known, ", "), base::DidYouMean(std::string(name), known)));
 }
 
-// Rows of the embedding: what is really there. The metadata's counts must agree with it; a
+// The number of the embedding's rows in the file. The metadata's counts must agree with it; a
 // tokenizer may have fewer tokens (padding).
 absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   const GgufFile& file = metadata.file();
@@ -129,7 +129,8 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   return rows;
 }
 
-// Of LFM2 by layer, 0 where one does not attend: which attend, and how many heads those have.
+// LFM2 stores the number of kv heads per layer, 0 for layers without attention: sets the list of
+// attention layers and returns their number of kv heads.
 absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, OrderedJson& config) {
   const std::string key = metadata.Key(gguf_key::kAttentionHeadCountKv);
   ASSIGN_OR_RETURN(const std::vector<int64_t> listed, metadata.file().Ints(key));
@@ -148,8 +149,8 @@ absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, OrderedJson
   return std::max<int64_t>(heads, 1);
 }
 
-// Of latent attention. Newer files have its sizes twice: as llama.cpp runs it, one key head of the
-// latent's width, and, "_mla", as it was trained.
+// Sizes of latent attention. Newer files have them twice: as llama.cpp runs it, with one key head
+// of the latent's width; and, with "_mla", as the model was trained.
 absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, OrderedJson& config) {
   const bool twice = metadata.Has(gguf_key::kAttentionKeyLengthMla);
   ASSIGN_OR_RETURN(const int64_t key_dim, metadata.Int(twice ? gguf_key::kAttentionKeyLengthMla
@@ -174,7 +175,7 @@ absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, OrderedJson
   return absl::OkStatus();
 }
 
-// Of a gated delta rule beside attention.
+// Whether the architecture has gated delta rule layers in addition to attention.
 bool IsDelta(const Metadata& metadata) {
   const std::string& name = metadata.architecture();
   return name == "qwen3next" || name == "qwen35" || name == "qwen35moe";
@@ -211,7 +212,8 @@ absl::Status AddDelta(const Metadata& metadata, OrderedJson& config) {
                                                              : "linear_attention");
   }
   if (metadata.architecture() == "qwen3next") return absl::OkStatus();
-  // As Transformers 5 has it, whose family it is. A text's three positions are equal.
+  // In the form of Transformers 5, the only version with this family. For text the three positions
+  // are equal.
   OrderedJson parameters = {{"rope_type", "default"}};
   if (config["rope_scaling"].is_object()) parameters = config["rope_scaling"];
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) parameters[key] = config[key];
@@ -263,7 +265,7 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, OrderedJso
         metadata.Key(gguf_key::kAttentionHeadCount), " ", heads, ": wanted positive numbers"));
   }
   config["hidden_size"] = hidden;
-  // Where no layer has a dense MLP a file may have no size of one.
+  // If no layer has a dense MLP, a file may lack the dense size.
   const bool dense = metadata.Has(gguf_key::kFeedForwardLength) || !HasExperts(family);
   ASSIGN_OR_RETURN(
       config["intermediate_size"],
@@ -285,7 +287,7 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, OrderedJso
   return absl::OkStatus();
 }
 
-// A tensor of factors, one for each pair of features that turns.
+// Reads a tensor of factors, one per rotated pair of features.
 absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::string& tensor) {
   ASSIGN_OR_RETURN(const at::Tensor stored, file.Read(tensor));
   const at::Tensor factors = stored.to(at::kFloat).contiguous();
@@ -293,8 +295,9 @@ absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::stri
                             factors.const_data_ptr<float>() + factors.numel());
 }
 
-// The file has llama3's factors and not what they were made of: of the constants that Llama 3.1
-// to 3.3 were published with, the ones that give these.
+// The file has llama3's factors but not the constants that they were computed from. Takes `factor`
+// from the largest one and the other constants from the published Llama 3.1 to 3.3, and checks that
+// they give the same factors.
 absl::Status AddLlama3(const Metadata& metadata, OrderedJson& config) {
   const GgufFile& file = metadata.file();
   ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, kRopeFrequencies));
@@ -353,7 +356,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, OrderedJson& config) {
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kRopeScalingYarnBetaFast, "beta_fast", scaling));
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kRopeScalingYarnBetaSlow, "beta_slow", scaling));
     if (metadata.architecture() == "gpt-oss") scaling["truncate"] = false;
-    // A tenth of mscale_all_dim, beside which llama.cpp knows no other mscale.
+    // A tenth of mscale_all_dim; llama.cpp supports only mscale equal to it.
     if (metadata.architecture() == "deepseek2" &&
         metadata.Has(gguf_key::kRopeScalingYarnLogMultiplier)) {
       ASSIGN_OR_RETURN(const double tenth,
@@ -366,7 +369,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, OrderedJson& config) {
   return absl::OkStatus();
 }
 
-// What only some families have. A GGUF file has such a key where its family does.
+// Keys of only some families. A GGUF file has such a key if its family does.
 absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, OrderedJson& config) {
   const absl::string_view name = family.model_type;
   RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kAttentionSlidingWindow, "sliding_window", config));
@@ -374,8 +377,8 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
   if (name == "gemma2" || name == "gemma3_text") {
     config["hidden_activation"] = "gelu_pytorch_tanh";
     config.erase("hidden_act");
-    // Not in the file: head_dim, but for the two models that llama.cpp itself tells apart by their
-    // depth.
+    // query_pre_attn_scalar is not in the file: it is head_dim, except in two models that llama.cpp
+    // itself identifies by their number of layers.
     const bool by_width = (name == "gemma2" && config["num_hidden_layers"] == 46) ||
                           (name == "gemma3_text" && config["num_hidden_layers"] == 62);
     const int64_t width = config["hidden_size"], heads = config["num_attention_heads"];
@@ -400,7 +403,7 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kLogitScale, "logits_scaling", config));
   }
   if (name == "lfm2") {
-    // The number of features is what the family's rule gave.
+    // The file already has the MLP's size that the family's rule computes.
     config["block_auto_adjust_ff_dim"] = false;
     RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kShortconvLCache, "conv_L_cache", config));
     const auto& tensors = metadata.file().tensors();
@@ -413,11 +416,11 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
   return absl::OkStatus();
 }
 
-// Of a mixture that DeepSeek-V3's router chooses from.
+// The keys of a mixture with DeepSeek-V3's router.
 absl::Status AddGroupedExperts(const Metadata& metadata, OrderedJson& config) {
   constexpr int64_t kSoftmax = 1, kSigmoid = 2;
   const bool deepseek = metadata.architecture() == "deepseek2";
-  // Files without it: DeepSeek-V2's, and of GLM-4.5 any.
+  // Files without the key are DeepSeek-V2's, and any of GLM-4.5's.
   ASSIGN_OR_RETURN(const int64_t score,
                    metadata.IntOr(gguf_key::kExpertGatingFunc, deepseek ? kSoftmax : kSigmoid));
   if (score != kSigmoid) {
@@ -426,7 +429,7 @@ absl::Status AddGroupedExperts(const Metadata& metadata, OrderedJson& config) {
                      " is ", score, ": routers of another score than sigmoid's, ", kSigmoid,
                      ", are not supported (DeepSeek-V2 has such)"));
   }
-  // DeepSeek's groups are not in older files, and not to be guessed.
+  // Older files of DeepSeek lack the groups, which cannot be inferred.
   ASSIGN_OR_RETURN(config["n_group"], deepseek ? metadata.Int(gguf_key::kExpertGroupCount)
                                                : metadata.IntOr(gguf_key::kExpertGroupCount, 1));
   ASSIGN_OR_RETURN(config["topk_group"], deepseek

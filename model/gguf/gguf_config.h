@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_CONFIG_H_
 #define MOONRING_MODEL_GGUF_GGUF_CONFIG_H_
 
-// The metadata of a GGUF file, and the shapes and names of its tensors, as a config.json that
+// Converts the metadata of a GGUF file, and its tensors' shapes and names, to a config.json that
 // Transformers 4 and 5 both read (rope_theta and rope_scaling at the top level).
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace moonring::model {
 
-// UNIMPLEMENTED for an architecture that is not known, or a scaling that cannot be told from the
-// file; INVALID_ARGUMENT where the metadata contradict themselves or the tensors.
+// UNIMPLEMENTED for an unknown architecture, or a rope scaling that the file does not determine;
+// INVALID_ARGUMENT if the metadata contradict each other or the tensors.
 absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file);
 
-// How many blocks after the model's own predict further tokens; they are no part of a config.
+// Number of multi-token prediction layers after the model's own layers; a config does not count
+// them.
 absl::StatusOr<int64_t> PredictingLayers(const GgufFile& file);
 
-// The shortest decimal that an fp32 value can have come from: 9.99999975e-06, stored as fp32, is
+// The shortest decimal that rounds to the given fp32 value: 9.99999975e-06, stored as fp32, is
 // 1e-05.
 double ShortestDecimal(float value);
 

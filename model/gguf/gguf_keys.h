@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_KEYS_H_
 #define MOONRING_MODEL_GGUF_GGUF_KEYS_H_
 
-// What GGUF calls the numbers of a model: metadata keys under the architecture's prefix
-// ("llama.block_count"), for files that are read (gguf_config.cc) and written (config_to_gguf.cc).
+// GGUF metadata keys of a model's sizes and rules, under the architecture's prefix
+// ("llama.block_count"), for reading (gguf_config.cc) and writing (config_to_gguf.cc).
 
 namespace moonring::model::gguf_key {
 

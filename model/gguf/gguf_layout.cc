@@ -13,7 +13,7 @@ namespace {
 
 using Has = std::function<bool(const std::string&)>;
 
-// What GGUF calls a map or a norm of a block.
+// GGUF's name of a block's map or norm.
 absl::string_view GgufName(int place) {
   switch (place) {
     case kInputNorm:
@@ -104,7 +104,7 @@ absl::string_view GgufName(int place) {
 
 constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
-// What follows the name of a place's tensor.
+// The suffix of a weight's tensor name.
 const char* Suffix(int place) {
   if (place == kDeltaDecayLog) return "";
   const bool bias = IsBias(place) || place == kRouterCorrection || place == kDeltaDecayShift;
@@ -184,7 +184,7 @@ GgufSource SourceOf(const ModelConfig& config, int64_t layer, int place, const H
       source.parts = GgufParts::kTaps;
       break;
     case kDeltaQueryKeyValueGate:
-      // Older files have it whole.
+      // Older files store it as one tensor.
       if (const std::string whole = absl::StrCat(block, "ssm_in.weight"); has(whole))
         return {.tensors = {whole}};
       return {.tensors = {absl::StrCat(block, "attn_qkv.weight"),

@@ -1,27 +1,29 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_LAYOUT_H_
 #define MOONRING_MODEL_GGUF_GGUF_LAYOUT_H_
 
-// How a Hugging Face model lies in a GGUF file: which tensors each of its weights is made of, by
-// name, and how. The one table, for files that are read (gguf_model.h) and written (gguf_export.h);
-// what the numbers go through on either way is in gguf_parts.h.
+// The mapping between a Hugging Face model's weights and the tensors of a GGUF file: their names,
+// and how a weight is assembled from tensors. The same table serves reading (gguf_model.h) and
+// writing (checkpoint/save_gguf.h); gguf_parts.h has the conversions of the numbers. In this list,
+// "file" is GGUF's form and "here" is Hugging Face's:
 //
-//   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim /
-//                       2) here: the rows of q and k are put in that order (llama, granite,
+//   interleaved heads   in the file rows (2i, 2i + 1) of a head form a rotary pair, here rows
+//                       (i, i + head_dim / 2): the rows of q and k are reordered (llama, granite,
 //                       internlm2)
-//   norms with one      the file has 1 + w (gemma; of qwen3next and qwen35 all but that of a delta
-//                       rule's results)
-//   taps                [C, W] there, [C, 1, W] here (lfm2)
-//   a delta rule's      the decay's A is -exp(A) there; queries, keys and values of all heads lie
-//   in
-//                       one tensor and gates in another, here by key head (qwen3next)
-//   value heads         of G key heads' R value heads each the r-th of all come together there, r G
-//                       + g, here those of a key head, g R + r: rows of what makes values, gates,
-//                       beta and decay, columns of the output map (qwen35, qwen35moe)
-//   experts             all of a layer's lie in one tensor: gates, ups and downs apart, [E, rows,
-//                       columns], also where one tensor here has gates above ups, or both by turns
-//                       (gpt-oss)
-//   one map of three    queries, keys and values lie apart (internlm2)
-//   latents' map        what it makes keys of and what values lie apart in newer files, the former
+//   norms with one      the file has 1 + w (gemma; in qwen3next and qwen35 all norms except that of
+//                       the results of a delta rule)
+//   taps                [C, W] in the file, [C, 1, W] here (lfm2)
+//   a delta rule's      the decay's A is -exp(A) in the file; there queries, keys and values of all
+//                       heads are in one tensor and gates in another, here all are grouped by key
+//                       head (qwen3next)
+//   value heads         with G key heads of R value heads each, value head r of key head g has
+//                       index r G + g in the file and g R + r here: applies to the rows of the maps
+//                       of values, gates, beta and decay, and to the columns of the output map
+//                       (qwen35, qwen35moe)
+//   experts             all of a layer's experts are stacked: gates, ups and downs in separate
+//                       tensors [E, rows, columns], even if one tensor here has gates above ups, or
+//                       both interleaved (gpt-oss)
+//   one map of three    queries, keys and values are separate in the file (internlm2)
+//   latents' map        the rows for keys and for values are separate in newer files, the former as
 //                       [heads, rank, rows] (deepseek2)
 
 #include <cstdint>
@@ -35,50 +37,52 @@
 
 namespace moonring::model {
 
-// How a weight is put together.
+// How a weight is assembled from tensors.
 enum class GgufParts {
   kOne,
   kExpert,      // a slice of the first dim
-  kKvHeads,     // of each kv head the queries, the key, the value
-  kTransposed,  // [E, rows, columns] turned
-  kHalves,      // two [E, rows, columns], one's rows above the other's
-  kTurns,       // two [E, rows, columns], their rows by turns, and turned; or two [E, rows]
-  kKeyValueUp,  // [H, rank, plain] turned above [H, value, rank], by head
+  kKvHeads,     // for each kv head the queries, the key, the value
+  kTransposed,  // [E, rows, columns] transposed
+  kHalves,      // two [E, rows, columns], the rows of one above those of the other
+  kTurns,       // two [E, rows, columns] with interleaved rows, then transposed; or two [E, rows]
+  kKeyValueUp,  // [H, rank, plain] transposed, above [H, value, rank], by head
   kRow,         // [D] as [1, D]
   kTaps,        // [C, W] as [C, 1, W]
-  kKeyHeads,    // of each key head its query, its key, its values, their gates
+  kKeyHeads,    // for each key head its query, its key, its values, their gates
 };
 
-// The value heads along `dim`, from `first` on, `width` numbers each, in the file's order.
+// Value heads that are stored in another order: along `dim`, from index `first` on, `width` numbers
+// per head.
 struct GgufValueHeads {
   int64_t dim = 0, first = 0, width = 1;
 };
 
-// What a weight is made of.
+// The tensors of a weight.
 struct GgufSource {
   std::vector<std::string> tensors;
   GgufParts parts = GgufParts::kOne;
   int expert = 0;
-  bool norm = false;                       // of the kind that may have one more in the file
-  std::vector<int64_t> interleaved_heads;  // of each tensor; none or 0: its rows are in order
+  bool norm = false;  // a norm of the kind that may be stored as 1 + w
+  // Number of heads, per tensor; empty or 0: rows are in order.
+  std::vector<int64_t> interleaved_heads;
   std::optional<GgufValueHeads> tiled;
-  bool negated_exponential = false;  // there, of what is here
+  bool negated_exponential = false;  // the file stores -exp(A) of the value A here
 };
 
-// By Hugging Face name, from the embedding to the head, of all that the config may have (a head
-// where it is tied, too). `has` says which tensors a file has, where older files have another one
-// than newer; those that are written are newer: it says no to all. The config's family must have a
-// name in GGUF.
+// The sources by Hugging Face name, from the embedding to the head, of all weights that the config
+// may have (including a tied head). `has` tells whether a file has a tensor, where older and newer
+// files differ; for the newest form, as in written files, it returns false. The config's family
+// must have a GGUF name.
 std::vector<std::pair<std::string, GgufSource>> GgufSources(
     const ModelConfig& config, const std::function<bool(const std::string& tensor)>& has);
 
-// Tensors that config.json is made of: factors of the rotary embedding.
+// Tensors that belong to the config: factors of the rotary embedding.
 inline constexpr char kRopeFrequencies[] = "rope_freqs.weight";
 inline constexpr char kRopeLongFactors[] = "rope_factors_long.weight";
 inline constexpr char kRopeShortFactors[] = "rope_factors_short.weight";
 
-// What llama.cpp keeps in fp32 whatever the others are in: norms, biases and other tensors of one
-// dim, routers, taps.
+// Whether llama.cpp keeps a tensor in fp32 whatever the file's type is: norms, biases and other
+// tensors of one dim, routers, convolution filters.
 bool IsWideInGguf(const std::string& tensor, size_t dims);
 
 }  // namespace moonring::model

@@ -22,12 +22,12 @@
 namespace moonring::model {
 namespace {
 
-// Tensors that the config was made of.
+// Whether a tensor belongs to the config.
 bool IsOfConfig(const std::string& tensor) {
   return tensor == kRopeFrequencies || tensor == kRopeLongFactors || tensor == kRopeShortFactors;
 }
 
-// The number N of a tensor "blk.N.name"; -1 where it is none.
+// The number N of a tensor "blk.N.name"; -1 for other names.
 int64_t BlockOf(absl::string_view tensor) {
   int64_t block = -1;
   if (!absl::ConsumePrefix(&tensor, "blk.") ||
@@ -87,7 +87,8 @@ std::vector<int64_t> GgufModel::ShapeOf(const GgufSource& source) const {
   return {};
 }
 
-// A weight whose tensors are not all there is not added: the checkpoint names what it misses.
+// Adds a weight, unless some of its tensors are missing: the checkpoint then reports what is
+// missing.
 void GgufModel::Add(const std::string& name, GgufSource source) {
   StoredWeight stored{file_->path(), {}, "", ""};
   for (const std::string& tensor : source.tensors) {
@@ -115,8 +116,8 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   for (const auto& [name, source] : model->sources_)
     used.insert(source.tensors.begin(), source.tensors.end());
   ASSIGN_OR_RETURN(const int64_t predicting, PredictingLayers(model->file()));
-  for (const auto& [tensor, entry] :
-       model->file().tensors()) {  // an unknown tensor shows up as an extra one
+  // An unknown tensor is listed as an extra one.
+  for (const auto& [tensor, entry] : model->file().tensors()) {
     const int64_t beyond = BlockOf(tensor) - config.layers;
     if (used.contains(tensor) || IsOfConfig(tensor) || (beyond >= 0 && beyond < predicting))
       continue;

@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 #define MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 
-// A GGUF file as a Hugging Face model: its weights under their published names, and with their rows
-// in the published order (gguf_layout.h says what lies otherwise there).
+// A GGUF file as a Hugging Face model: its weights under their published names, with their rows in
+// the published order (gguf_layout.h lists the differences).
 //
-// Layers that predict further tokens, after the model's own, are left out.
+// Multi-token prediction layers after the model's own layers are skipped.
 //
-// A weight's blocks can stay as they are (CodeOf) where it is made of whole rows of tensors of one
-// quantised type: heads' rows in another order, one map of three, and experts are; what is turned,
-// or has numbers taken off, is read.
+// A weight's blocks can stay packed (CodeOf) if the weight consists of whole rows of tensors of one
+// quantised type: this includes reordered heads, fused maps and experts. A weight that is
+// transposed or whose numbers are changed can only be read.
 
 #include <map>
 #include <memory>
@@ -27,8 +27,8 @@ namespace moonring::model {
 
 class GgufModel : public WeightStore {
  public:
-  // UNIMPLEMENTED for another architecture, rope scaling or element type; INVALID_ARGUMENT where
-  // the metadata contradict themselves or the tensors.
+  // UNIMPLEMENTED for an unsupported architecture, rope scaling or element type; INVALID_ARGUMENT
+  // if the metadata contradict each other or the tensors.
   static absl::StatusOr<std::unique_ptr<GgufModel>> Open(std::shared_ptr<const GgufFile> file);
 
   const ModelConfig& config() const { return config_; }
@@ -40,13 +40,13 @@ class GgufModel : public WeightStore {
 
  private:
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}
-  // That of the weight; none where the tensors' do not fit one another.
+  // Shape of the assembled weight; empty if the tensors' shapes do not fit together.
   std::vector<int64_t> ShapeOf(const GgufSource& source) const;
   void Add(const std::string& name, GgufSource source);
-  // The type of all the weight's tensors; null where they can only be read.
+  // The type of all the weight's tensors; null if the weight cannot stay packed.
   const GgufType* BlocksOf(const std::string& name) const;
   absl::StatusOr<const GgufSource*> FindSource(const std::string& name) const;
-  // Its tensors, in numbers or `blocks`, and their rows in the published order.
+  // Reads the tensors, dequantised or as `blocks`, with their rows in the published order.
   absl::StatusOr<std::vector<at::Tensor>> ReadTensors(const GgufSource& source, bool blocks) const;
 
   std::shared_ptr<const GgufFile> file_;

@@ -9,7 +9,8 @@
 namespace moonring::model {
 namespace {
 
-// Value heads along a dim: [.., R, G, width, ..] in the file, [.., G, R, width, ..] as published.
+// Reorders value heads along a dim: [.., R, G, width, ..] in the file, [.., G, R, width, ..] as
+// published.
 at::Tensor Retiled(const at::Tensor& tensor, const GgufValueHeads& heads, int64_t outer,
                    int64_t inner) {
   const at::Tensor values =
@@ -21,7 +22,7 @@ at::Tensor Retiled(const at::Tensor& tensor, const GgufValueHeads& heads, int64_
                           : at::cat({tensor.narrow(heads.dim, 0, heads.first), ordered}, heads.dim);
 }
 
-// The parts of each key head in qwen3next's map: query, key, values, their gates.
+// Number of rows per key head in qwen3next's fused map: query, key, values, their gates.
 std::vector<int64_t> KeyHeadRows(const DeltaRule& rule) {
   const int64_t values = rule.values() / rule.key_heads;
   return {rule.key_dim, rule.key_dim, values, values};
@@ -44,7 +45,7 @@ at::Tensor ToKeyHeads(const DeltaRule& rule, size_t which, const at::Tensor& wei
   return at::cat({parts[0], parts[1], parts[2]});
 }
 
-// Of each kv head's rows the queries, the key or the value.
+// Selects the queries, the key or the value from each kv head's rows.
 at::Tensor FromKvHeads(const ModelConfig& config, size_t which, const at::Tensor& weight) {
   const int64_t heads = config.kv_heads, each = config.heads / heads;
   const int64_t first = which == 0 ? 0 : which == 1 ? each : each + 1;
@@ -63,7 +64,7 @@ at::Tensor FromKeyValueUp(const ModelConfig& config, size_t which, const at::Ten
   return by_head.narrow(1, latent.plain_dim, latent.value_dim);
 }
 
-// One's rows by turns with the other's.
+// Interleaves the rows of two tensors.
 at::Tensor FromTurns(const std::vector<at::Tensor>& tensors) {
   const at::Tensor turns = at::stack(tensors, 2).flatten(1, 2);
   return turns.dim() == 2 ? turns : turns.transpose(1, 2).contiguous();
@@ -74,7 +75,7 @@ at::Tensor ToTurns(size_t which, const at::Tensor& weight) {
   return turns.slice(1, static_cast<int64_t>(which), turns.size(1), 2);
 }
 
-// What a tensor that is a weight by itself goes through.
+// Conversions of a tensor that is a weight by itself.
 at::Tensor ValuesFromGguf(const ModelConfig& config, const GgufSource& source, at::Tensor tensor) {
   if (source.norm && config.family->gguf.norms_have_one) tensor = tensor - 1;
   if (source.negated_exponential) tensor = (-tensor).log();
@@ -166,7 +167,7 @@ at::Tensor ToGguf(const ModelConfig& config, const GgufSource& source, size_t wh
 
 std::vector<int64_t> ShapeInGguf(const ModelConfig& config, const GgufSource& source, size_t which,
                                  at::IntArrayRef shape) {
-  // On a device that holds no numbers.
+  // Computed on the meta device, which allocates no data.
   const at::Tensor weight = at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta));
   return ToGguf(config, source, which, weight).sizes().vec();
 }

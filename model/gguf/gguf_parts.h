@@ -1,11 +1,12 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_PARTS_H_
 #define MOONRING_MODEL_GGUF_GGUF_PARTS_H_
 
-// What a weight's numbers go through between a GGUF file and a Hugging Face model, both ways, side
-// by side; gguf_layout.h says which weights go through what. Each way undoes the other one, bit by
-// bit but where a number is added or an exponential taken: (w + 1) - 1, log(exp(A)).
+// Conversions of a weight's numbers between a GGUF file and a Hugging Face model, in both
+// directions; gguf_layout.h states which weights need which conversion. Each direction inverts the
+// other exactly, except where a number is added or an exponential is taken: (w + 1) - 1,
+// log(exp(A)).
 //
-// Shapes are the caller's to check; views where that is possible.
+// The caller must check the shapes. Results are views if possible.
 
 #include <vector>
 
@@ -15,24 +16,24 @@
 
 namespace moonring::model {
 
-// The rows of `heads` heads, each of an even number: (head, pair, half) as (head, half, pair), and
-// back.
+// Reorders the rows of `heads` heads with an even number of rows each: from (head, pair, half) to
+// (head, half, pair), and back.
 at::Tensor RowsAsPublished(const at::Tensor& tensor, int64_t heads);
 at::Tensor RowsAsInGguf(const at::Tensor& tensor, int64_t heads);
 
-// Of each kv head the rows of its queries, its key and its value together.
+// Concatenates, for each kv head, the rows of its queries, its key and its value.
 at::Tensor ByKvHeads(const ModelConfig& config, std::vector<at::Tensor> tensors);
 
-// A weight of `shape` from the source's tensors, whose heads' rows are as published. Not of an
-// expert's: that is the slice itself.
+// Assembles a weight of `shape` from the source's tensors, whose heads already have the published
+// row order. Not for an expert: its weight is the slice itself.
 at::Tensor FromGguf(const ModelConfig& config, const GgufSource& source,
                     const std::vector<at::Tensor>& tensors, at::IntArrayRef shape);
 
-// The source's tensor number `which` from the weight; of an expert the slice.
+// The source's tensor number `which`, computed from the weight; for an expert its slice.
 at::Tensor ToGguf(const ModelConfig& config, const GgufSource& source, size_t which,
                   const at::Tensor& weight);
 
-// Its shape, of a weight of `shape`; of an expert that of the slice.
+// The shape of that tensor for a weight of `shape`; for an expert the slice's shape.
 std::vector<int64_t> ShapeInGguf(const ModelConfig& config, const GgufSource& source, size_t which,
                                  at::IntArrayRef shape);
 

@@ -64,9 +64,10 @@ constexpr const char* kDeepSeekV3[] = {
     "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!"
     "\\S)|\\s+"};
 
-// Of the names of one rule the models: Llama 3; Qwen 2 and 3, distilled DeepSeek R1; SmolLM 1 and
-// 2, StarCoder, Granite 3 (refact); GPT-2, Phi-1 to Phi-2; GLM-4 (two converters, two names); DBRX,
-// OLMo 2; Mistral NeMo and later; GPT-4o, Phi-4-mini, Llama 4, gpt-oss.
+// Several names may share a rule. Models that use the rules: Llama 3; Qwen 2 and 3, distilled
+// DeepSeek R1; SmolLM 1 and 2, StarCoder, Granite 3 (refact); GPT-2, Phi-1 to Phi-2; GLM-4 (two
+// converters, two names); DBRX, OLMo 2; Mistral NeMo and later; GPT-4o, Phi-4-mini, Llama 4,
+// gpt-oss.
 constexpr GgufSplittingRule kRules[] = {
     {.name = "smollm", .patterns = {}, .single_digits = true},
     {.name = "starcoder", .patterns = {}, .single_digits = true},
@@ -88,15 +89,15 @@ constexpr GgufSplittingRule kRules[] = {
     {.name = "deepseek-v3", .patterns = kDeepSeekV3},
 };
 
-// What the stages before the model do to a text, in the order in which they do it.
+// The operations on a text before the tokenizer's model, in order.
 struct Cuts {
   std::vector<std::string> patterns;
   bool single_digits = false, nfc = false, ignore_merges = false;
-  bool own_pattern = false;  // ByteLevel's
+  bool own_pattern = false;  // ByteLevel's built-in one
 };
 
-// Whether a Split leaves everything there, cut at what the pattern matches. Where a pattern matches
-// all there is, as these do, what it matches can as well be what is kept.
+// Whether a Split keeps all text, split at the pattern's matches. The patterns here match all of
+// the text, so "Removed" with invert, which keeps the matches, is equivalent to "Isolated".
 bool Isolates(const json& stage) {
   const std::string behavior = stage.value("behavior", "");
   const bool invert = stage.value("invert", false);

@@ -1,11 +1,10 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_
 #define MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_
 
-// How byte-level tokenizers cut a text before merging. A GGUF file only names the rule
-// (tokenizer.ggml.pre); a tokenizer.json spells it out.
+// Pre-tokenization rules of byte-level tokenizers: how a text is split before merging. A GGUF file
+// has only the rule's name (tokenizer.ggml.pre); a tokenizer.json has the rule itself.
 //
-// Each rule is that of the published tokenizer.json of the models that carry the name. No rule is
-// here whose source was not seen.
+// Each rule is taken from the published tokenizer.json of the models that use the name.
 
 #include <vector>
 
@@ -19,25 +18,25 @@ namespace moonring::model {
 
 struct GgufSplittingRule {
   const char* name;
-  absl::Span<const char* const>
-      patterns;                // one Split after another; none: ByteLevel's own (GPT-2's)
-  bool single_digits = false;  // Digits, after them
+  // Patterns of consecutive Split stages; empty: ByteLevel's built-in pattern (GPT-2's).
+  absl::Span<const char* const> patterns;
+  bool single_digits = false;  // a Digits stage follows
   bool nfc = false, ignore_merges = false, bos_by_default = false;
 };
 
-// UNIMPLEMENTED, with the names that are known, for another one.
+// UNIMPLEMENTED for an unknown name; the message lists the known ones.
 absl::StatusOr<const GgufSplittingRule*> FindGgufSplittingRule(absl::string_view name);
 
-// The first rule that cuts as a tokenizer.json does: by its pre_tokenizer, its normalizer (NFC or
-// none) and whether its model ignores merges. UNIMPLEMENTED, with what stands there, where none
-// does.
+// The first rule that splits in the same way as a tokenizer.json: by its pre_tokenizer, its
+// normalizer (NFC or none) and whether its model ignores merges. If there is none, UNIMPLEMENTED
+// with the unsupported stage.
 absl::StatusOr<const GgufSplittingRule*> GgufSplittingRuleOf(const nlohmann::json& tokenizer);
 
-// The stages of a tokenizer.json's normalizer or pre_tokenizer: those of a Sequence, whose key of
-// them is `list`, one by one; none where it is null.
+// The stages of a tokenizer.json's normalizer or pre_tokenizer: the members of a Sequence, which
+// has them under the key `list`; or the stage itself; none if it is null.
 std::vector<nlohmann::json> TokenizerStages(const nlohmann::json& stage, const char* list);
 
-// "pre_tokenizer" of the tokenizer.json.
+// The "pre_tokenizer" of a tokenizer.json for this rule.
 base::OrderedJson PreTokenizerOf(const GgufSplittingRule& rule);
 
 }  // namespace moonring::model

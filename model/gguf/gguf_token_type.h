@@ -5,12 +5,12 @@
 
 namespace moonring::model {
 
-// tokenizer.ggml.token_type
+// Values of tokenizer.ggml.token_type.
 enum class GgufTokenType : int32_t {
   kNormal = 1,
   kUnknown = 2,
   kControl = 3,      // special
-  kUserDefined = 4,  // added, and not special
+  kUserDefined = 4,  // an added token that is not special
   kUnused = 5,
   kByte = 6
 };

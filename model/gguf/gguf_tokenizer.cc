@@ -34,10 +34,10 @@ constexpr auto kUnknown = static_cast<int64_t>(GgufTokenType::kUnknown),
 struct Vocabulary {
   std::vector<absl::string_view> tokens;
   std::vector<std::pair<absl::string_view, absl::string_view>> merges;
-  std::vector<int64_t> types;               // empty where the file gives none
+  std::vector<int64_t> types;               // empty if the file has none
   const GgufSplittingRule* rule = nullptr;  // null for sentencepiece
   bool space_prefix = false;                // sentencepiece
-  std::deque<std::string> rewritten;        // texts of tokens that the file holds otherwise
+  std::deque<std::string> rewritten;        // texts of tokens that differ from the file's
 };
 
 absl::Status Lying(const GgufFile& file, const std::string& key, absl::string_view what) {
@@ -144,14 +144,14 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
       "' is not supported yet; supported: gpt2 (byte-level BPE), llama (sentencepiece)"));
 }
 
-// A JSON string. Bytes that are not UTF-8, which no byte-level vocabulary has, become U+FFFD.
+// A JSON string. Bytes that are not UTF-8 (no byte-level vocabulary has such) become U+FFFD.
 std::string Quoted(absl::string_view text) {
   return nlohmann::json(std::string(text))
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// The text of a special token by its metadata key ("bos" for tokenizer.ggml.bos_token_id); nothing
-// where there is none.
+// The id of a special token by its kind ("bos" for tokenizer.ggml.bos_token_id); nullopt if there
+// is none.
 absl::StatusOr<std::optional<int64_t>> TokenId(const GgufFile& file, const Vocabulary& vocabulary,
                                                absl::string_view kind) {
   const std::string key = absl::StrCat("tokenizer.ggml.", kind, "_token_id");
@@ -163,7 +163,7 @@ absl::StatusOr<std::optional<int64_t>> TokenId(const GgufFile& file, const Vocab
   return id;
 }
 
-// The unknown token: as the file names it, else the one of that type.
+// The unknown token's id: from the file's key, else the token of that type.
 absl::StatusOr<std::optional<int64_t>> UnknownId(const GgufFile& file,
                                                  const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> named, TokenId(file, vocabulary, "unknown"));
@@ -172,7 +172,7 @@ absl::StatusOr<std::optional<int64_t>> UnknownId(const GgufFile& file,
   return found - vocabulary.types.begin();
 }
 
-// "normalizer", "pre_tokenizer" and "decoder".
+// The JSON of "normalizer", "pre_tokenizer" and "decoder".
 struct Stages {
   OrderedJson normalizer, pre_tokenizer, decoder;
 };
@@ -210,7 +210,7 @@ bool BosByDefault(const Vocabulary& vocabulary) {
   return vocabulary.rule == nullptr || vocabulary.rule->bos_by_default;
 }
 
-// What puts BOS in front of a text whose special tokens are asked for.
+// The post-processor that adds BOS before a text if special tokens are requested.
 absl::StatusOr<OrderedJson> PostProcessor(const GgufFile& file, const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const bool add_bos,
                    BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
@@ -249,7 +249,7 @@ OrderedJson AddedTokensJson(const Vocabulary& vocabulary) {
   return added;
 }
 
-// Vocabulary and merges are written by hand: an OrderedJson object of this size takes quadratic
+// Vocabulary and merges are serialised by hand: an OrderedJson object of this size takes quadratic
 // time.
 std::string ModelText(const Vocabulary& vocabulary, std::optional<int64_t> unknown) {
   const bool bytes = vocabulary.rule == nullptr;
@@ -288,7 +288,7 @@ absl::StatusOr<std::string> TokenizerJson(const GgufFile& file, const Vocabulary
                       text(stages.decoder), R"(,"model":)", ModelText(vocabulary, unknown), "}");
 }
 
-// Transformers' class: of sentencepiece's the one that puts BOS before a text by add_bos_token.
+// Transformers' tokenizer class: for sentencepiece the one that adds BOS by add_bos_token.
 const char* ClassOf(const Vocabulary& vocabulary) {
   if (vocabulary.rule != nullptr) return "PreTrainedTokenizerFast";
   return vocabulary.space_prefix ? "LlamaTokenizerFast" : "GemmaTokenizerFast";
@@ -300,7 +300,7 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const 
   std::map<std::string, std::string> files;
   if (!file.Has("tokenizer.ggml.model")) return files;
   ASSIGN_OR_RETURN(const absl::string_view model, file.String("tokenizer.ggml.model"));
-  if (model == "none" || model == "no_vocab") return files;  // llama.cpp's words for it
+  if (model == "none" || model == "no_vocab") return files;  // llama.cpp's names for no tokenizer
   ASSIGN_OR_RETURN(const Vocabulary vocabulary, ReadVocabulary(file));
   ASSIGN_OR_RETURN(files["tokenizer.json"], TokenizerJson(file, vocabulary));
 

@@ -1,25 +1,26 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_TOKENIZER_H_
 #define MOONRING_MODEL_GGUF_GGUF_TOKENIZER_H_
 
-// The tokenizer inside a GGUF file (tokenizer.ggml.*), as the files of a Hugging Face folder.
+// Converts the tokenizer in a GGUF file (tokenizer.ggml.*) to the files of a Hugging Face folder.
 //
 //   tokenizer.json            BPE: vocabulary, merges, added tokens, and the stages around them
 //   tokenizer_config.json     bos, eos, pad, unk, the chat template
 //   special_tokens_map.json, generation_config.json
 //
 // tokenizer.ggml.model:
-//   gpt2    byte-level BPE, cut by the rule that tokenizer.ggml.pre names
+//   gpt2    byte-level BPE, split by the rule that tokenizer.ggml.pre names
 //           (model/gguf/gguf_splitting_rules.h)
-//   llama   sentencepiece's BPE over characters with byte fallback: merges from the pieces' scores
-//           (model/gguf/sentencepiece_merges.h), stages as Transformers' converters write them:
-//           with add_space_prefix (the default) Llama's, a space before each part of the text
-//           between special tokens that decoding takes away again; without it Gemma's
+//   llama   sentencepiece's BPE over characters with byte fallback: merges are derived from the
+//           pieces' scores (model/gguf/sentencepiece_merges.h), stages as Transformers' converters
+//           write them: with add_space_prefix (the default) as in Llama, a space before each
+//           section of the text between special tokens, which decoding removes again; without it as
+//           in Gemma
 //
 // A token of type "control" or "unknown" becomes a special added token, one of type "user defined"
-// an added token that is not special (in llama its spaces are written U+2581 again and its merges
-// go first, as its matches do in sentencepiece; GGUF keeps neither); the rest (padding among them)
-// is plain vocabulary.
-// Cost: a few times the vocabulary's text.
+// an added token that is not special. With llama, the latter's spaces are converted back to U+2581
+// and its merges come first, because sentencepiece matches such tokens first; GGUF stores neither.
+// All other tokens (including padding) are ordinary vocabulary. Cost: a small multiple of the
+// vocabulary's text.
 
 #include <map>
 #include <string>
@@ -29,8 +30,9 @@
 
 namespace moonring::model {
 
-// File name -> contents; empty where the file holds no tokenizer. UNIMPLEMENTED for another model
-// (Unigram, WordPiece) or splitting rule, INVALID_ARGUMENT where the parts do not fit together.
+// Returns contents by file name; empty if the file has no tokenizer. UNIMPLEMENTED for another
+// model (Unigram, WordPiece) or splitting rule; INVALID_ARGUMENT if the tokenizer's data are
+// inconsistent.
 absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const GgufFile& file);
 
 }  // namespace moonring::model

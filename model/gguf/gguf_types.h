@@ -1,17 +1,17 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_TYPES_H_
 #define MOONRING_MODEL_GGUF_GGUF_TYPES_H_
 
-// The element types of GGUF tensors. A row is cut into blocks of `elements`, each stored in
-// `bytes`:
+// The element types of GGUF tensors. A row is divided into blocks of `elements` elements, each
+// stored in `bytes` bytes:
 //
 //   F32, F16, BF16                                  one element
-//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4     32 elements    what a block holds is in
-//                                                   gguf_blocks.h
+//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4     32 elements    gguf_blocks.h has the blocks'
+//                                                   formats
 //   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //
-// F32, F16, BF16 and Q8_0 are written, too. The other types are known by name and size only, so
-// that a file that has them can be checked and the type named. (Q8_1 and Q8_K are how inference
-// holds activations: no file has them.)
+// F32, F16, BF16 and Q8_0 can also be written. Of the other types only name and size are known, so
+// that a file that contains them can be checked and the type named. (Q8_1 and Q8_K are types of
+// activations in inference: no file has them.)
 
 #include <cstdint>
 #include <string>
@@ -24,18 +24,18 @@ struct GgufType {
   uint32_t id;
   const char* name;
   int64_t elements, bytes;  // of a block
-  // Dequantises `blocks` blocks of this type, of any alignment. Null where the type is not
-  // readable.
+  // Dequantises `blocks` blocks of this type, which may be unaligned. Null if the type cannot be
+  // read.
   void (*dequantise)(const GgufType& type, const char* in, int64_t blocks, float* out);
 
-  // The other way. Null where the type is not written here.
+  // Quantises. Null if the type cannot be written.
   void (*quantise)(const GgufType& type, const float* in, int64_t blocks, char* out) = nullptr;
 
   bool readable() const { return dequantise != nullptr; }
   bool writable() const { return quantise != nullptr; }
 };
 
-// Null where the number or name ("Q8_0") is unknown.
+// Null if the number or name ("Q8_0") is unknown.
 const GgufType* FindGgufType(uint32_t id);
 const GgufType* FindGgufType(absl::string_view name);
 
@@ -43,13 +43,14 @@ const GgufType* FindGgufType(absl::string_view name);
 std::string UnreadableGgufType(const GgufType& type);
 
 // Dequantises `blocks` blocks at `in` (any alignment) to fp32 at `out`. `type` must be readable.
-// Threads: ATen's.
+// Runs on ATen's threads.
 void Dequantise(const GgufType& type, const char* in, int64_t blocks, float* out);
-// And fp32 at `in` to blocks at `out`, each number or scale rounded once. `type` must be writable.
+// Quantises fp32 at `in` to blocks at `out`; each number or scale is rounded once. `type` must be
+// writable.
 void Quantise(const GgufType& type, const float* in, int64_t blocks, char* out);
 
-// Whether a number still is one when it comes out of such a block: no type has NaN or infinities
-// here, F16 nothing above 65504, Q8_0 nothing above 127 of these.
+// Whether a number is still finite after quantising and dequantising: never for NaN or infinities;
+// F16 is limited to 65504, Q8_0 to 127 times that.
 bool StaysFinite(const GgufType& type, float number);
 
 }  // namespace moonring::model

@@ -31,11 +31,11 @@ void PutString(std::string& bytes, absl::string_view text) {
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The number farthest from 0, or one that is not finite.
+// The number farthest from 0, or a non-finite one if there is any.
 float Extreme(const at::Tensor& numbers) {
   const auto [least, most] = at::aminmax(numbers);
   const float low = least.item<float>(), high = most.item<float>();
-  return std::fabs(low) > high ? low : high;  // both are NaN where one number is
+  return std::fabs(low) > high ? low : high;  // both are NaN if any number is
 }
 
 absl::Status CheckNumbers(const GgufTensorToWrite& tensor, const at::Tensor& numbers) {
@@ -92,7 +92,7 @@ void GgufMetadata::BeginArray(absl::string_view key, GgufValueType type, uint64_
 
 void GgufMetadata::Int(absl::string_view key, int64_t value) {
   TORCH_CHECK(value >= 0 && value <= std::numeric_limits<uint32_t>::max(), std::string(key), ": ",
-              value, " is no uint32");
+              value, " is not a uint32");
   Begin(key, GgufValueType::kUint32);
   Put(bytes_, static_cast<uint32_t>(value));
 }
@@ -146,7 +146,7 @@ std::string GgufHeader(const GgufMetadata& metadata, absl::Span<const GgufTensor
   for (const GgufTensorToWrite& tensor : tensors) {
     TORCH_CHECK(!tensor.shape.empty() && tensor.shape.back() % tensor.type->elements == 0,
                 tensor.name, ": rows of ", at::IntArrayRef(tensor.shape),
-                " are no whole blocks of ", tensor.type->name);
+                " are not whole blocks of ", tensor.type->name);
     PutString(header, tensor.name);
     Put(header, static_cast<uint32_t>(tensor.shape.size()));
     for (size_t dim = tensor.shape.size(); dim-- > 0;)

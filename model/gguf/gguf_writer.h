@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_WRITER_H_
 #define MOONRING_MODEL_GGUF_GGUF_WRITER_H_
 
-// Writes GGUF files, version 3: what gguf.h reads. Metadata are gathered in order, tensors come
-// one at a time, or in pieces, and are quantised 2^22 numbers at a time: the peak is one piece in
-// fp32 beside what the caller holds.
+// Writes GGUF files, version 3, which gguf.h can read. Metadata are collected in order. Tensors are
+// written one at a time, or in pieces, and quantised 2^22 numbers at a time: peak memory is one
+// piece in fp32 in addition to the caller's.
 
 #include <cstdint>
 #include <functional>
@@ -20,8 +20,8 @@
 
 namespace moonring::model {
 
-// Keys and their values, in the order in which they were added. Whole numbers are uint32, as nearly
-// all readers want them; throws where one is below 0 or above 2^32 - 1.
+// Keys and values, in the order in which they were added. Integers are written as uint32, which
+// nearly all readers expect; throws if one is below 0 or above 2^32 - 1.
 class GgufMetadata {
  public:
   void Int(absl::string_view key, int64_t value);
@@ -46,28 +46,30 @@ class GgufMetadata {
 
 struct GgufTensorToWrite {
   std::string name;
-  std::vector<int64_t> shape;  // as Hugging Face has it, rows last
-  const GgufType* type;        // writable, and rows are whole blocks of it
-  // Its numbers, one after another, each called once when its turn comes; of any device and dtype.
+  std::vector<int64_t> shape;  // in Hugging Face's order, rows last
+  const GgufType* type;        // must be writable, and rows must be whole blocks of it
+  // The tensor's data, in consecutive pieces. Each function is called once, when its piece is
+  // written; the results may be on any device and of any dtype.
   std::vector<std::function<at::Tensor()>> pieces;
 
-  uint64_t bytes() const;  // of all, in the file
+  uint64_t bytes() const;  // of the whole tensor, in the file
 };
 
-// All that stands before the tensors' data.
+// Everything before the tensors' data.
 std::string GgufHeader(const GgufMetadata& metadata, absl::Span<const GgufTensorToWrite> tensors);
 
 // The file's size.
 uint64_t GgufBytes(const GgufMetadata& metadata, absl::Span<const GgufTensorToWrite> tensors);
 
-// The tensors' data, each up to the next multiple of the alignment, piece by piece to `sink`.
-// INVALID_ARGUMENT where a tensor has a number that is not finite, or would not be
-// in its type (StaysFinite), naming it; what the sink gives. Throws where pieces are not as many
-// numbers as the shape says.
+// Writes the tensors' data to `sink` piece by piece; each tensor is padded to a multiple of the
+// alignment. INVALID_ARGUMENT, naming the tensor, if a number is not finite or would not be in the
+// tensor's type (StaysFinite); errors of the sink are returned. Throws if the pieces do not have as
+// many numbers as the shape.
 absl::Status WriteGgufData(absl::Span<const GgufTensorToWrite> tensors,
                            const std::function<absl::Status(absl::string_view bytes)>& sink);
 
-// Stages `file` with all of it. StagedFiles' statuses where the disk fails, and the above.
+// Stages `file` with header and data. Returns StagedFiles' errors if the disk fails, and those of
+// WriteGgufData.
 absl::Status StageGguf(StagedFiles& files, const std::string& file, const GgufMetadata& metadata,
                        absl::Span<const GgufTensorToWrite> tensors);
 

@@ -21,12 +21,12 @@ using nlohmann::json;
 
 constexpr int kBytes = 256;
 
-// What becomes of spaces before the model sees them.
+// How spaces are treated before the tokenizer's model.
 struct Spaces {
   bool replaced = false;  // by U+2581
-  bool prefix = false;    // one before each part of the text between special tokens
-  bool first = false;     // before the text alone
-  bool words = false;     // each word begins with its own
+  bool prefix = false;    // one is added before each section of the text between special tokens
+  bool first = false;     // one is added only before the whole text
+  bool words = false;     // each word begins with its space
 };
 
 bool IsPattern(const json& stage, const char* text) {
@@ -61,7 +61,7 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
                 .first = scheme == "first",
                 .words = stage.value("split", true)};
     } else if (!(type == "Split" && IsPattern(stage, " ") && spaces.replaced)) {
-      // The latter cuts at spaces, of which there are none left.
+      // A Split at spaces has no effect after the replacement.
       return absl::UnimplementedError(absl::StrCat("its pre_tokenizer's stage ", ShownJson(stage)));
     }
   }
@@ -71,7 +71,7 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
   return spaces;
 }
 
-// A piece that only a text cut at its spaces keeps from being made.
+// A piece of several words. It is only unused because the text is split at spaces first.
 std::optional<std::string> PieceOfSeveralWords(const TokenizerTokens& tokens) {
   for (size_t id = 0; id < tokens.texts.size(); ++id) {
     const std::string& text = tokens.texts[id];
@@ -91,8 +91,7 @@ bool IsByte(const std::string& text) {
 absl::Status SetTypes(const json& model, TokenizerTokens& tokens) {
   if (!model.value("byte_fallback", false))
     return absl::UnimplementedError(
-        "characters that it has no piece for are no bytes "
-        "(byte_fallback)");
+        "characters without a piece do not become bytes (byte_fallback)");
   if (model.value("ignore_merges", false))
     return absl::UnimplementedError("it ignores merges (ignore_merges)");
   int bytes = 0;
@@ -118,8 +117,8 @@ std::vector<SentencePiece> PiecesOf(const TokenizerTokens& tokens) {
   return pieces;
 }
 
-// Merges into added tokens are of no account where these have no spaces: each is found in a text
-// before its pieces are.
+// Added tokens without spaces. They are matched before the model runs, so merges that produce them
+// do not matter.
 absl::flat_hash_set<std::string> FoundBefore(const TokenizerTokens& tokens) {
   absl::flat_hash_set<std::string> found;
   for (size_t id = 0; id < tokens.texts.size(); ++id) {
@@ -131,7 +130,8 @@ absl::flat_hash_set<std::string> FoundBefore(const TokenizerTokens& tokens) {
   return found;
 }
 
-// As they are read again: those of user-defined pieces first, whatever their score is.
+// Scores that reproduce the merges when they are read again: there, user-defined pieces come first,
+// whatever their score is.
 absl::StatusOr<std::vector<double>> ScoresOf(const TokenizerTokens& tokens) {
   std::vector<SentencePiece> pieces = PiecesOf(tokens);
   const std::vector<double> scores = SentencePieceScores(pieces, tokens.merges);
@@ -160,16 +160,17 @@ absl::Status AddPieces(const json& tokenizer, TokenizerTokens& tokens, GgufMetad
   ASSIGN_OR_RETURN(const Spaces spaces, SpacesOf(tokenizer));
   const std::optional<std::string> several = PieceOfSeveralWords(tokens);
   if (spaces.words && several.has_value()) {
-    return absl::UnimplementedError(
-        absl::StrCat("it cuts texts at spaces and has '", Shown(*several), "', of several words"));
+    return absl::UnimplementedError(absl::StrCat("it splits texts at spaces and has '",
+                                                 Shown(*several), "', of several words"));
   }
   RETURN_IF_ERROR(SetTypes(tokenizer["model"], tokens));
   ASSIGN_OR_RETURN(const std::vector<double> scores, ScoresOf(tokens));
   if (spaces.first)
     notes.emplace_back(
-        "its tokenizer puts a space before a text alone, a .gguf file's before what "
-        "follows a special token too");
-  // Spaces of user-defined pieces are written as such.
+        "its tokenizer adds a space only at the beginning of a text, a .gguf file's also after "
+        "each "
+        "special token");
+  // Spaces of user-defined pieces are written as spaces.
   std::vector<std::string> texts = tokens.texts;
   for (size_t id = 0; id < texts.size(); ++id) {
     if (tokens.types[id] == GgufTokenType::kUserDefined)

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_GGUF_PIECES_TO_GGUF_H_
 #define MOONRING_MODEL_GGUF_PIECES_TO_GGUF_H_
 
-// A tokenizer.json of sentencepiece's kind (BPE over characters, spaces as U+2581, byte fallback)
-// as tokenizer.ggml.model "llama": pieces with scores in place of merges.
+// Converts a tokenizer.json of sentencepiece's kind (BPE over characters, spaces as U+2581, byte
+// fallback) to tokenizer.ggml.model "llama", which has scores of pieces instead of merges.
 
 #include <string>
 #include <vector>
@@ -14,9 +14,9 @@
 
 namespace moonring::model {
 
-// Adds the model's name, whether a space comes first, tokens and scores; and sets the types of
-// bytes and of the unknown token. UNIMPLEMENTED where stages of the tokenizer do something that the
-// kind does not, or where no scores lead to its merges.
+// Adds the model's name, add_space_prefix, tokens and scores to `metadata`, and sets the types of
+// byte tokens and of the unknown token. UNIMPLEMENTED if the tokenizer has stages that this kind
+// does not have, or if no scores reproduce its merges.
 absl::Status AddPieces(const nlohmann::json& tokenizer, TokenizerTokens& tokens,
                        GgufMetadata& metadata, std::vector<std::string>& notes);
 

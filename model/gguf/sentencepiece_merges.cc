@@ -13,7 +13,7 @@ bool BeginsCharacter(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 
 
 struct Split {
   double score;
-  int32_t left_size, right_size;  // characters
+  int32_t left_size, right_size;  // in characters
   absl::string_view left, right;
 };
 
@@ -52,13 +52,14 @@ std::vector<std::pair<absl::string_view, absl::string_view>> SentencePieceMerges
 std::vector<double> SentencePieceScores(
     const std::vector<SentencePiece>& pieces,
     const std::vector<std::pair<std::string, std::string>>& merges) {
-  absl::flat_hash_map<std::string, std::pair<size_t, size_t>> ranks;  // of a piece's merges
+  // First and last rank of a piece's merges.
+  absl::flat_hash_map<std::string, std::pair<size_t, size_t>> ranks;
   std::vector<std::string> joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     joined.push_back(merges[rank].first + merges[rank].second);
     ranks.try_emplace(joined.back(), rank, rank).first->second.second = rank;
   }
-  // A score ends where no piece has merges on both sides.
+  // A new score begins where no piece has merges both before and after.
   absl::flat_hash_map<std::string, double> scores;
   double score = -1;
   size_t end = 0;

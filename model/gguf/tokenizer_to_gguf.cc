@@ -25,14 +25,14 @@ using Files = std::map<std::string, std::string>;
 
 std::string Key(absl::string_view name) { return absl::StrCat("tokenizer.ggml.", name); }
 
-// An empty object where the folder has no such file.
+// The JSON object in a file; empty if the folder has no such file.
 absl::StatusOr<json> ObjectIn(const Files& files, const char* name) {
   const auto found = files.find(name);
   if (found == files.end()) return json::object();
   return ParseJsonObject(found->second, name);
 }
 
-// Folders of older kinds, whose tokenizer Transformers would write as tokenizer.json.
+// Refuses older tokenizer formats, which Transformers can convert to tokenizer.json.
 absl::Status CheckNoOther(const Files& files) {
   for (const char* name :
        {"tokenizer.model", "spiece.model", "vocab.json", "qwen.tiktoken", "tekken.json"}) {
@@ -74,7 +74,7 @@ void AddTypes(const TokenizerTokens& tokens, GgufMetadata& metadata) {
   metadata.Ints(Key("token_type"), types);
 }
 
-// The special tokens that the post-processor puts before or after a text.
+// The special tokens that the post-processor adds before or after a text.
 std::string AddedBy(const json& tokenizer, bool before) {
   const json processor = tokenizer.value("post_processor", json());
   if (processor.is_null()) return "";
@@ -97,7 +97,7 @@ class Ids {
  public:
   Ids(const TokenizerTokens& tokens, const json& config, const json& map)
       : tokens_(tokens), config_(config), map_(map) {}
-  // As the tokenizer's files name it, else as config.json does.
+  // The id as named in the tokenizer's files, else as in config.json.
   std::optional<int64_t> Of(const char* key, std::optional<int64_t> otherwise) const {
     for (const json* file : {&config_, &map_}) {
       const std::string text = NamedToken(*file, key);
@@ -119,14 +119,14 @@ void AddId(const char* key, std::optional<int64_t> id, GgufMetadata& metadata) {
   if (id.has_value()) metadata.Int(Key(absl::StrCat(key, "_token_id")), *id);
 }
 
-// Of a file without a tokenizer.
+// Token ids for a file without a tokenizer.
 void AddIdsOfConfig(const ModelConfig& config, GgufMetadata& metadata) {
   AddId("bos", config.bos_token_id, metadata);
   AddId("eos", FirstOf(config.eos_token_ids), metadata);
   AddId("padding", config.pad_token_id, metadata);
 }
 
-// Ends beside eos that generation stops at: the first is eot.
+// Further ids besides eos that end generation: the first becomes eot.
 std::optional<int64_t> EndOfTurn(const json& generation, const ModelConfig& config,
                                  std::optional<int64_t> eos) {
   std::vector<int64_t> ends = config.eos_token_ids;
@@ -171,7 +171,7 @@ void AddIds(const Parsed& files, const TokenizerTokens& tokens, const ModelConfi
     metadata.Bool(Key("add_eos_token"), true);
 }
 
-// chat_template.jinja, or tokenizer_config.json's: one, or several by name.
+// Adds chat_template.jinja, or tokenizer_config.json's template: one, or several by name.
 void AddTemplates(const Files& files, const json& config, GgufMetadata& metadata) {
   constexpr char kKey[] = "tokenizer.chat_template";
   const auto file = files.find("chat_template.jinja");
@@ -195,8 +195,8 @@ std::vector<std::string> NotesOf(const TokenizerTokens& tokens) {
   };
   if (!tokens.stripping.empty())
     notes.push_back(absl::StrCat(some(tokens.stripping),
-                                 " take the spaces beside them, or want a word to themselves "
-                                 "(lstrip, rstrip, single_word): a .gguf file does not say so"));
+                                 " strip adjacent spaces, or match only whole words "
+                                 "(lstrip, rstrip, single_word): a .gguf file cannot store that"));
   return notes;
 }
 

@@ -1,19 +1,19 @@
 #ifndef MOONRING_MODEL_GGUF_TOKENIZER_TO_GGUF_H_
 #define MOONRING_MODEL_GGUF_TOKENIZER_TO_GGUF_H_
 
-// A Hugging Face folder's tokenizer as a GGUF file's metadata (tokenizer.ggml.*,
-// tokenizer.chat_template): the way back from gguf_tokenizer.h.
+// Converts a Hugging Face folder's tokenizer to a GGUF file's metadata (tokenizer.ggml.*,
+// tokenizer.chat_template): the reverse of gguf_tokenizer.h.
 //
-//   gpt2    byte-level BPE whose way of cutting texts has a name there (gguf_splitting_rules.h)
-//   llama   BPE over characters with byte fallback, as sentencepiece's, whose merges scores can say
-//           (sentencepiece_merges.h)
-//   none    a folder without a tokenizer: token ids of config.json alone
+//   gpt2    byte-level BPE whose splitting rule has a GGUF name (gguf_splitting_rules.h)
+//   llama   BPE over characters with byte fallback, as in sentencepiece, whose merges can be
+//           expressed by scores (sentencepiece_merges.h)
+//   none    a folder without a tokenizer: only the token ids of config.json
 //
-// Any other one is UNIMPLEMENTED, with the part of tokenizer.json that has no form in GGUF. Rows of
-// the embedding that no token has are tokens "[PAD12]" of type "unused". Special tokens are those
-// that tokenizer.json or tokenizer_config.json call so. add_bos_token is tokenizer_config.json's,
-// or what the post-processor does, or Llama's and Gemma's classes by themselves. eos is the
-// tokenizer's; a further one of generation_config.json is eot.
+// Any other tokenizer is UNIMPLEMENTED; the message names the component of tokenizer.json that GGUF
+// cannot represent. Rows of the embedding without a token become tokens "[PAD12]" of type "unused".
+// Special tokens are those marked so in tokenizer.json or tokenizer_config.json. add_bos_token is
+// taken from tokenizer_config.json, or from the post-processor, or is the default of the Llama and
+// Gemma classes. eos is the tokenizer's; another one in generation_config.json becomes eot.
 
 #include <map>
 #include <string>
@@ -28,11 +28,11 @@ namespace moonring::model {
 
 struct TokenizerMetadata {
   GgufMetadata metadata;
-  std::vector<std::string> notes;  // what a GGUF file does not say, a line each
+  std::vector<std::string> notes;  // properties that the GGUF file will not contain, one line each
 };
 
-// `files`: name -> contents, others among them. `where` opens messages. INVALID_ARGUMENT where a
-// token's id has no row in the embedding.
+// `files`: contents by name; may include others. `where` is the prefix of messages.
+// INVALID_ARGUMENT if a token's id has no row in the embedding.
 absl::StatusOr<TokenizerMetadata> TokenizerToGguf(const std::map<std::string, std::string>& files,
                                                   const ModelConfig& config,
                                                   absl::string_view where);

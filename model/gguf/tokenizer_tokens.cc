@@ -26,7 +26,7 @@ absl::Status Wrong(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("tokenizer.json: ", what));
 }
 
-// A field that is missing, null or "".
+// Whether a field is missing, null, "" or 0.
 bool Lacks(const json& object, const char* key) {
   const json value = object.value(key, json());
   return value.is_null() || value == "" || value == 0.0;
@@ -43,7 +43,7 @@ AddedToken AddedFrom(const json& token, bool special) {
           is("normalized")};
 }
 
-// The texts that tokenizer_config.json calls special.
+// The texts of special tokens named in tokenizer_config.json.
 std::set<std::string> NamedSpecial(const json& config) {
   std::set<std::string> named;
   for (const char* key :
@@ -69,8 +69,8 @@ absl::StatusOr<std::map<int64_t, AddedToken>> AddedTokens(const json& tokenizer,
   for (const auto& [key, token] : listed.items()) {
     int64_t id = 0;
     if (!absl::SimpleAtoi(key, &id) || id < 0)
-      return absl::InvalidArgumentError(
-          absl::StrCat("tokenizer_config.json: added_tokens_decoder: '", Shown(key), "' is no id"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tokenizer_config.json: added_tokens_decoder: '", Shown(key), "' is not an id"));
     const bool special = added[id].special || token.value("special", false);
     added[id] = AddedFrom(token, special);
   }
@@ -156,7 +156,7 @@ absl::StatusOr<TokenizerTokens> ReadTokenizerTokens(const json& tokenizer, const
     if (token.strips) tokens.stripping.push_back(token.text);
     if (token.normalized) tokens.normalized.push_back(token.text);
   }
-  for (const std::string& text : named) {  // a token of the vocabulary alone
+  for (const std::string& text : named) {  // a token that is only in the vocabulary
     const std::optional<int64_t> id = tokens.IdOf(text);
     if (id.has_value()) tokens.types[*id] = GgufTokenType::kControl;
   }

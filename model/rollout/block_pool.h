@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_ROLLOUT_BLOCK_POOL_H_
 #define MOONRING_MODEL_ROLLOUT_BLOCK_POOL_H_
 
-// Which blocks of keys are in use, and by how many sequences. Numbers only: what lies in a block is
-// attention/paged_keys.h's, of each layer.
+// Allocates key-value blocks and counts the sequences that use each block. It handles only block
+// numbers: attention/paged_keys.h stores the blocks' contents, per layer.
 
 #include <cstdint>
 #include <vector>
@@ -11,15 +11,15 @@ namespace moonring::model {
 
 class BlockPool {
  public:
-  // A block of one user: one that was freed, or the next number.
+  // Allocates a block for one user: a freed one, or the next number.
   int64_t Take();
-  // One user more.
+  // Adds a user.
   void Share(int64_t block);
-  // One less; the last frees it.
+  // Removes a user; the last one frees the block.
   void Free(int64_t block);
 
   int64_t users(int64_t block) const { return users_.at(block); }
-  int64_t size() const { return static_cast<int64_t>(users_.size()); }  // numbers there are
+  int64_t size() const { return static_cast<int64_t>(users_.size()); }  // numbers allocated so far
   int64_t used() const { return size() - static_cast<int64_t>(free_.size()); }
   int64_t most_used() const { return most_used_; }
 

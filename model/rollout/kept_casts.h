@@ -7,9 +7,9 @@
 
 namespace moonring::model {
 
-// While it lives what a forward casts of the model's weights, as it leases them, is cast once and
-// lent again (base::Parameter::KeepCast); nobody may write to them meanwhile. `keep`: else it does
-// nothing.
+// During its lifetime each weight of the model is cast to the matmul dtype once, at its first
+// lease, and the cast copy is reused (base::Parameter::KeepCast). The weights must not be written
+// meanwhile. Does nothing if `keep` is false.
 class KeptCasts {
  public:
   KeptCasts(const Transformer& model, bool keep) {

@@ -1,23 +1,23 @@
 #ifndef MOONRING_MODEL_ROLLOUT_PAGED_CACHE_H_
 #define MOONRING_MODEL_ROLLOUT_PAGED_CACHE_H_
 
-// Attention of many sequences that grow, on one rank: it keeps the keys and values of every layer
-// in blocks of tokens (attention/paged_keys.h).
+// Attention of many growing sequences on one rank. It caches the keys and values of every layer in
+// blocks of tokens (attention/paged_keys.h).
 //
-// A forward's rows are some rows of each of several sequences, which come after those that these
-// have had; Begin tells which before every forward, and finds room for them. A sequence may begin
-// where another one is: they share its blocks. A block that is not full is copied by who writes to
-// it first while others have it, so a prompt's answers cost no more than a block each beside what
-// they add. A window changes what is seen and not what is kept.
+// The rows of a forward are new tokens of several sequences, some for each; Begin states which
+// before every forward, and allocates blocks for them. Fork starts a sequence at the end of another
+// one, and they share its blocks. A partially filled shared block is copied by the first sequence
+// that writes to it, so each answer to a prompt costs at most one block in addition to its own
+// tokens. A window limits attention but not what is cached.
 //
-// Several ranks may hold every sequence together, each some of its tokens' keys and values. Prompts
-// are attended to by a plan of a strategy and stay as its layout has them (BeginPrompts); of the
-// tokens after them 64 go to one rank and the next 64 to another. Every rank decodes the same rows:
-// a layer attends over the keys that are here, and one AllGather of T H (D_v + 1) numbers merges
-// the ranks' parts (attention/softmax_merge.h), in their order, to the same bits on each.
+// Several ranks may hold every sequence together, each with the keys and values of some of its
+// tokens. Prompts use the attention plan of a strategy and stay distributed by its layout
+// (BeginPrompts); later tokens are assigned to ranks in turns of 64. Every rank decodes the same
+// rows: each layer attends to the local keys, and one AllGather of T H (D_v + 1) numbers merges the
+// ranks' partial results (attention/softmax_merge.h) in rank order, to the same bits on each rank.
 //
-// Memory: blocks in use x attending layers x 64 kv_heads (D + Dv) numbers, in the dtype of k and v,
-// a quarter more as the pool grows; a closed sequence's blocks are used again. Not differentiable.
+// Memory: blocks in use x attention layers x 64 kv_heads (D + Dv) numbers in the dtype of k and v,
+// plus a quarter as the pool grows; blocks of closed sequences are reused. Not differentiable.
 
 #include <cstdint>
 #include <map>
@@ -40,13 +40,14 @@ namespace moonring::model {
 
 class PagedCache : public attention::PlannedAttention {
  public:
-  // `ranks`: who hold the sequences together, and make the same calls; null: this rank alone.
+  // `ranks`: the ranks that hold the sequences together and make the same calls; null: only this
+  // rank.
   explicit PagedCache(std::shared_ptr<comm::Communicator> ranks = nullptr)
       : ranks_(std::move(ranks)) {}
 
-  // A sequence without tokens; its number.
+  // Opens an empty sequence and returns its number.
   int64_t Open();
-  // One that goes on where `sequence` is.
+  // Opens a sequence that continues `sequence`.
   int64_t Fork(int64_t sequence);
   void Close(int64_t sequence);
   int64_t tokens(int64_t sequence) const;
@@ -54,10 +55,10 @@ class PagedCache : public attention::PlannedAttention {
   struct Rows {
     int64_t sequence = 0, rows = 0;
   };
-  // What the next forward is of: no sequence twice.
+  // Sets the rows of the next forward. Each sequence may occur once.
   void Begin(const std::vector<Rows>& rows);
-  // The same of a forward of whole prompts, whose rows here are `spans` of documents: document d is
-  // sequences[d], which has no tokens yet. `plan` attends.
+  // The same for a forward of whole prompts. The local rows are `spans` of documents; document d is
+  // sequences[d], which must be empty. `plan` computes the attention.
   void BeginPrompts(std::shared_ptr<attention::PlannedAttention> plan,
                     const std::vector<comm::Span>& spans, const std::vector<int64_t>& sequences,
                     const std::vector<int64_t>& lengths);
@@ -66,13 +67,13 @@ class PagedCache : public attention::PlannedAttention {
                      const attention::ScoreRule& rule, attention::KeptAttention* kept) override;
 
   const BlockPool& pool() const { return pool_; }
-  // Of all layers, idle blocks too.
+  // Memory of all layers, including free blocks.
   int64_t bytes() const;
 
  private:
   struct Sequence {
-    std::vector<attention::KeyBlock> blocks;  // that are here
-    int64_t tokens = 0;                       // here or elsewhere
+    std::vector<attention::KeyBlock> blocks;  // stored on this rank
+    int64_t tokens = 0;                       // on all ranks
   };
   struct Run {
     int64_t sequence = 0, rows = 0, position = 0;
@@ -80,7 +81,8 @@ class PagedCache : public attention::PlannedAttention {
 
   Sequence& Of(int64_t sequence);
   bool IsHere(int64_t token) const;
-  // A place for each of the next tokens that are here. `row`: of the forward, the first one's.
+  // Allocates a position for each of the next tokens that are stored on this rank. `row`: index of
+  // the first one in the forward.
   void Append(Sequence& sequence, int64_t rows, int64_t row);
   attention::PartialAttention MergeRanks(attention::PartialAttention here) const;
 
@@ -89,13 +91,13 @@ class PagedCache : public attention::PlannedAttention {
   int64_t next_sequence_ = 0;
   absl::flat_hash_map<int64_t, Sequence> sequences_;
   std::map<int64_t, attention::PagedKeys> layers_;  // by ScoreRule::layer
-  // Of the forward.
+  // State of the current forward:
   std::shared_ptr<attention::PlannedAttention> plan_;  // null: rows are decoded
   int64_t rows_ = 0;
   std::vector<Run> runs_;
-  attention::KeptTasks tasks_;               // of the runs
-  std::vector<attention::KeyPlace> places_;  // of the rows whose keys stay here,
-  std::vector<int64_t> kept_rows_;           // these
+  attention::KeptTasks tasks_;               // attention tasks of the runs
+  std::vector<attention::KeyPlace> places_;  // for the keys that are stored on this rank
+  std::vector<int64_t> kept_rows_;           // their rows in the forward
 };
 
 }  // namespace moonring::model

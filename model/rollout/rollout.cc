@@ -30,16 +30,16 @@
 namespace moonring::model {
 namespace {
 
-// Rows of prompts in a step, and of a forward: bounds the memory of activations.
+// Maximum prompt rows per step and per forward: limits the memory of activations.
 constexpr int64_t kPromptRows = 512;
 
-// A longer prompt runs by itself.
+// A prompt longer than this has its own forwards.
 constexpr int64_t kShortPrompt = 64;
 
 // A sequence in the caches: a prompt, or one answer to it.
 struct Sequence {
-  int64_t keys = 0, state = 0;  // its numbers in both
-  int64_t tokens = 0;           // that they hold
+  int64_t keys = 0, state = 0;  // its numbers in the two caches
+  int64_t tokens = 0;           // cached tokens
 };
 
 class Scheduler {
@@ -61,12 +61,12 @@ class Scheduler {
     return next_prompt_ == given_.size() && prompts_.empty() && running_.empty();
   }
 
-  // A forward of the answers, before it those of long prompts. With lockstep as many on every rank,
-  // also where it has no rows: prompts run among the answers, or, where they are spread over ranks,
-  // in one forward of their own.
+  // Runs one forward of the answers, after the forwards of long prompts. With lockstep every rank
+  // runs the same number of forwards, even without rows: prompts run in the forward of the answers,
+  // or, if they are spread over ranks, in one forward of their own.
   void Step() {
     AdmitPrompts();
-    int64_t left = kPromptRows;  // of prompts
+    int64_t left = kPromptRows;  // remaining prompt rows of this step
     if (spread_ != nullptr) {
       RunPrompts();
       left = 0;
@@ -101,24 +101,25 @@ class Scheduler {
   }
 
  private:
-  // A prompt that is computed, or waits until all of its answers have begun.
+  // A prompt that is being computed, or that waits until all of its answers have started.
   struct Prompt {
     size_t number = 0;
     Sequence sequence;
-    at::Tensor logits_V;  // of its first new token, once it is computed
-    int64_t begun = 0;    // answers
+    at::Tensor logits_V;  // logits of its first new token; undefined until the prompt is computed
+    int64_t begun = 0;    // number of answers started
   };
   struct Running {
     size_t prompt = 0;
     int64_t answer = 0;
     Sequence sequence;
   };
-  // A forward's, in this order: one of each answer, then of prompts.
+  // Rows of one forward, in this order: one row of each answer, then rows of prompts.
   struct Rows {
     std::vector<int64_t> ids, positions, lengths;
     std::vector<PagedCache::Rows> keys;
     std::vector<mixers::BatchMixing::Rows> states;
-    std::vector<int64_t> wanted;  // rows whose logits are: the answers', then the prompts' last
+    // Rows whose logits are needed: the answers', then each prompt's last row.
+    std::vector<int64_t> wanted;
     size_t answers = 0;
     std::vector<Prompt*> whole_prompts;
 
@@ -151,7 +152,7 @@ class Scheduler {
             static_cast<uint64_t>(running.answer)};
   }
 
-  // Whether that ends the answer; then its sequence is closed.
+  // Appends a choice to an answer. Returns whether the answer ends; its sequence is then closed.
   bool Take(const Running& running, const Choice& choice) {
     Answer& answer = AnswerOf(running);
     answer.ids.push_back(choice.id);
@@ -166,7 +167,8 @@ class Scheduler {
     return ends;
   }
 
-  // The first rank's are those of all ranks that share the sequences: equal but for a last bit.
+  // Chooses tokens. Ranks that share the sequences use the first rank's choices, because theirs may
+  // differ in the last bit.
   std::vector<Choice> Choose(const std::vector<ChoiceOf>& choices) {
     std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
     if (spread_ == nullptr || chosen.empty()) return chosen;
@@ -185,8 +187,8 @@ class Scheduler {
 
   int64_t room() const { return options_.sequences - static_cast<int64_t>(running_.size()); }
 
-  // Answers to prompts that are computed, as far as there is room. They draw their first token from
-  // the prompt's logits.
+  // Starts answers to computed prompts while there is room. Their first token is drawn from the
+  // prompt's logits.
   void StartAnswers() {
     while (room() > 0) {
       std::vector<Running> begun;
@@ -215,7 +217,7 @@ class Scheduler {
     }
   }
 
-  // Prompts in their order, while not all sequences are spoken for.
+  // Admits prompts in order, while the answers still to start do not fill the room.
   void AdmitPrompts() {
     int64_t owed = 0;
     for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;
@@ -241,7 +243,7 @@ class Scheduler {
     return rows;
   }
 
-  // The prompt's next rows, `most` at most; how many.
+  // Adds the prompt's next rows, at most `most`; returns how many.
   int64_t AddPiece(Rows& rows, Prompt& prompt, int64_t most) {
     const int64_t length = LengthOf(prompt), first = prompt.sequence.tokens,
                   count = std::min(most, length - first);
@@ -254,7 +256,7 @@ class Scheduler {
     return count;
   }
 
-  // The rows' logits, and what follows from them. `few`: of rows that know of no other.
+  // Runs a forward and processes its logits. `few`: use matrix products with independent rows.
   void RunRows(const Rows& rows, bool few) {
     const at::NoGradGuard no_grad;
     cache_->Begin(rows.keys);
@@ -268,7 +270,7 @@ class Scheduler {
     for (size_t i = 0; i < rows.answers; ++i)
       choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
     for (size_t i = 0; i < rows.whole_prompts.size(); ++i) {
-      // A copy: a view would keep the rows of this forward.
+      // A copy, because a view would keep this forward's logits alive.
       rows.whole_prompts[i]->logits_V =
           logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
     }
@@ -281,8 +283,8 @@ class Scheduler {
     running_ = std::move(still);
   }
 
-  // Whole prompts through the strategy of the ranks that share them: so many rows on each rank as
-  // pieces of prompts are on one, or one prompt.
+  // Runs whole prompts through the strategy of the ranks that share them: up to kPromptRows rows
+  // per rank, or one prompt.
   void RunPrompts() {
     const at::NoGradGuard no_grad;
     const int rank = spread_->ranks->rank();
@@ -326,7 +328,7 @@ class Scheduler {
       some[i]->logits_V = logits_BV.select(0, static_cast<int64_t>(i)).clone();
   }
 
-  // Every document's last row, on every rank.
+  // Returns the last row of every document, on every rank.
   at::Tensor LastRows(const comm::Layout& layout, const at::Tensor& hidden_TD) const {
     comm::SpansOfRanks ends(layout.ranks());
     for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -351,7 +353,7 @@ class Scheduler {
     return model_.Forward(ids_T, positions_T, cache_, options).hidden_TD;
   }
 
-  // [B, V] in the wide dtype, on the host.
+  // Returns [B, V] in the wide dtype (fp32, or fp64 for fp64), on the host.
   at::Tensor Logits(const at::Tensor& hidden_BD) const {
     const base::MemoryScope memory(base::MemoryPart::kLogits);
     const kernels::ProductScope scope(Products(/*few=*/true));
@@ -367,9 +369,9 @@ class Scheduler {
   Transformer& model_;
   const absl::Span<const RolloutPrompt> given_;
   const RolloutOptions& options_;
-  const SpreadSequences* const spread_;  // null: sequences are this rank's own
+  const SpreadSequences* const spread_;  // null: sequences are not shared between ranks
   const std::shared_ptr<PagedCache> cache_;
-  std::shared_ptr<mixers::BatchMixing> mixing_;  // null where all layers attend
+  std::shared_ptr<mixers::BatchMixing> mixing_;  // null if all layers are softmax attention
   size_t next_prompt_ = 0;
   std::deque<Prompt> prompts_;
   std::vector<Running> running_;
@@ -377,7 +379,7 @@ class Scheduler {
   RolloutReport report_;
 };
 
-// Whether some rank has work left. An error of any is one of all.
+// Whether some rank has work left. An error on any rank is returned on all.
 absl::StatusOr<bool> AnyLeft(comm::Communicator* ranks, const absl::Status& mine, bool left) {
   if (ranks == nullptr) {
     RETURN_IF_ERROR(mine);

@@ -1,36 +1,37 @@
 #ifndef MOONRING_MODEL_ROLLOUT_ROLLOUT_H_
 #define MOONRING_MODEL_ROLLOUT_ROLLOUT_H_
 
-// Answers to many prompts at once: what learning from rewards is fed with.
+// Generates answers to many prompts at once, for reinforcement learning.
 //
-// At most `sequences` answers run at a time. Each forward takes one row of every one of them and
-// the prompts that wait and are short; pieces of long prompts run beside it, 512 rows a step; an
-// answer that ends makes room at once. A prompt is computed once for all of its answers: they share
-// its blocks of keys and values (paged_cache.h) and start from the state of its other mixers
+// At most `sequences` answers run at a time. Each forward takes one row of each of them, plus the
+// waiting short prompts. Pieces of long prompts run in separate forwards, 512 rows per step. An
+// answer that ends makes room immediately. A prompt is computed once for all of its answers: they
+// share its blocks of keys and values (paged_cache.h) and start from the state of its other mixers
 // (mixers/batch_mixing.h).
 //
-// Which tokens an answer has depends on the weights, its prompt and (seed, the prompt's key, the
-// answer's number) alone. On a CPU in fp32 and bf16 so do its log-probs to the bit, in models of
-// dense layers that attend, whose widths are whole vectors of 32 numbers (LibTorch's elementwise
-// functions end a piece by other code): rows that share a forward go by products in which a row
-// knows of no other (kernels/products/few_rows.h), and a long prompt's forwards are its own.
-// Elsewhere (fp64, a GPU, experts, other mixers, lockstep) what runs beside an answer moves logits
-// in their last bits: in fp64 that moves no choice; in fp32 one between two tokens that are as good
-// as tied.
+// The tokens of an answer depend only on the weights, its prompt and (seed, the prompt's key, the
+// answer's number). On a CPU in fp32 and bf16 its log-probs do too, bit for bit, for dense models
+// with only softmax attention whose widths are multiples of 32 (at other widths LibTorch's
+// elementwise functions process the end of a piece with other code): batched rows use matrix
+// products in which each row is independent of the others (kernels/products/few_rows.h), and a long
+// prompt has its own forwards. Otherwise (fp64, a GPU, experts, other mixers, lockstep) the batch
+// changes the last bits of logits. In fp64 that changes no choice; in fp32 it can change the choice
+// between two nearly equal tokens.
 //
-// Ranks may share every sequence (spread): a prompt runs through the strategy by which the run
-// attends, each rank with its part of the tokens, whose keys and values stay where they are; then
-// all ranks decode the same rows, each attending over the keys that it holds, merged over ranks by
-// one AllGather a layer. So a prompt may be as long as ranks' memory is together. States of other
-// mixers go to all ranks (mixers/end_states.h), and the first rank's choices are all ranks'.
+// Ranks may share every sequence (spread). A prompt then runs through the run's sequence-parallel
+// strategy, each rank with its shard of the tokens, whose keys and values stay there. Afterwards
+// all ranks decode the same rows, each attending to its local keys, merged over ranks by one
+// AllGather per layer. So the length of a prompt is limited by the memory of all ranks together.
+// States of other mixers are copied to all ranks (mixers/end_states.h), and all ranks use the first
+// rank's choices.
 //
 // Cost: a forward of B rows and the head for each new token of B answers. With
-// rotary_depends_on_length a row is turned as by the tokens that there are so far (as in
-// Transformers), where a trainer's forward turns all by the whole length.
+// rotary_depends_on_length a row is rotated by the number of tokens so far (as in Transformers),
+// whereas a training forward rotates all rows by the whole length.
 //
-// With matmuls in another dtype than the weights' a forward casts what it leases; here what was
-// cast is kept until the end (keep_casts), which costs a copy of those weights in the matmul dtype.
-// Packed weights are unpacked by each forward.
+// If the matmul dtype differs from the weights' dtype, a forward casts what it leases. Here the
+// cast copies are kept until the end (keep_casts), which costs a copy of those weights in the
+// matmul dtype. Packed weights are unpacked by each forward.
 
 #include <cstdint>
 #include <vector>
@@ -43,21 +44,23 @@
 namespace moonring::model {
 
 struct Answer {
-  std::vector<int64_t> ids;       // the new ones; the last is a stop id where one ended it
-  bool stopped = false;           // by a stop id; else by max_new_tokens or the model's positions
+  std::vector<int64_t> ids;  // the new ids; the last one is a stop id if one ended the answer
+  // true: ended by a stop id; false: by max_new_tokens or by the model's number of positions.
+  bool stopped = false;
   std::vector<double> log_probs;  // of each id: Choice::log_prob
 };
 
 struct RolloutReport {
   int64_t forwards = 0, rows = 0;
-  int64_t most_blocks = 0;  // of keys in use at a time
-  int64_t blocks_left = 0;  // that nobody freed: none
-  int64_t cache_bytes = 0;  // of keys, values and states at the end, idle room too
+  int64_t most_blocks = 0;  // peak number of key-value blocks in use
+  int64_t blocks_left = 0;  // blocks in use at the end; 0 unless there is a leak
+  int64_t cache_bytes = 0;  // of keys, values and states at the end, including free blocks
 };
 
-// By prompt, by answer. INVALID_ARGUMENT for bad options, a prompt of no ids, of ids outside the
-// vocabulary or longer than the model has positions for. With `lockstep` an error of one rank is
-// one of all, at the next forward. `report` may be null.
+// Returns answers by prompt, then by answer number. INVALID_ARGUMENT for invalid options, and for a
+// prompt that is empty, has ids outside the vocabulary or is longer than the model's number of
+// positions. With `lockstep`, an error on one rank makes all ranks fail at the next forward.
+// `report` may be null.
 absl::StatusOr<std::vector<std::vector<Answer>>> Rollout(Transformer& model,
                                                          absl::Span<const RolloutPrompt> prompts,
                                                          const RolloutOptions& options,

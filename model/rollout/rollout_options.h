@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_ROLLOUT_ROLLOUT_OPTIONS_H_
 #define MOONRING_MODEL_ROLLOUT_ROLLOUT_OPTIONS_H_
 
-// What a rollout (rollout.h) is given, and what of it is refused.
+// Inputs of a rollout (rollout.h), and their checks.
 
 #include <cstdint>
 #include <memory>
@@ -20,37 +20,37 @@
 namespace moonring::model {
 
 struct RolloutPrompt {
-  std::vector<int64_t> ids;  // one at least
-  uint64_t key = 0;          // by which it draws: an example's number, say
+  std::vector<int64_t> ids;  // at least one
+  uint64_t key = 0;          // for random draws: for example an example's number
 };
 
 // Ranks that share every sequence, and call with the same prompts and options.
 struct SpreadSequences {
   std::shared_ptr<comm::Communicator> ranks;
-  std::shared_ptr<const attention::Attention> attention;  // on those
+  std::shared_ptr<const attention::Attention> attention;  // over those ranks
   mixers::MixingOptions mixing;
 };
 
 struct RolloutOptions {
   SamplingOptions sampling;
-  int64_t answers = 1;     // to each prompt
-  int64_t sequences = 32;  // answers that run at a time
+  int64_t answers = 1;     // per prompt
+  int64_t sequences = 32;  // maximum number of answers that run at a time
   bool keep_casts = true;
-  // Ranks that hold weights together, each of which calls with prompts of its own: all run as many
-  // forwards as the one that runs most, for a lease may be a call of all. One all-reduce of 16
-  // bytes a forward. Null: this rank alone.
+  // Ranks that shard the weights, each of which calls with its own prompts. All run as many
+  // forwards as the rank that needs most, because a lease may be collective. Costs one all-reduce
+  // of 16 bytes per forward. Null: only this rank.
   std::shared_ptr<comm::Communicator> lockstep;
-  std::optional<SpreadSequences> spread;  // absent, or of one rank: sequences are this rank's own
-  StreamHook after;                       // acts on all rows that run: of prompts and of answers
+  std::optional<SpreadSequences> spread;  // absent, or with one rank: sequences are not shared
+  StreamHook after;                       // called for all rows: of prompts and of answers
 };
 
-// INVALID_ARGUMENT for bad options, a prompt of no ids, of ids outside the vocabulary or longer
-// than the model has positions for.
+// INVALID_ARGUMENT for invalid options, and for a prompt that is empty, has ids outside the
+// vocabulary or is longer than the model's number of positions.
 absl::Status Validate(const RolloutOptions& options, absl::Span<const RolloutPrompt> prompts,
                       const Transformer& model);
 
-// INVALID_ARGUMENT, on all of them, where ranks that share every sequence were given other prompts
-// or options. Collective over those; one all-reduce of 16 bytes.
+// INVALID_ARGUMENT on all ranks if ranks that share every sequence were given different prompts or
+// options. Collective over those ranks; one all-reduce of 16 bytes.
 absl::Status CheckSame(comm::Communicator& ranks, absl::Span<const RolloutPrompt> prompts,
                        const RolloutOptions& options);
 

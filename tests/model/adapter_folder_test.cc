@@ -156,18 +156,19 @@ TEST_F(AdapterFolderTest, RefusesByName) {
           "q_proj.lora_A.weight: shape [2, 16], this base wants [4, 16]");
   refused("rank_pattern", {{"q_proj", "many"}}, invalid, "rank_pattern: wanted numbers above 0");
   refused("alpha_pattern", {{"(q_proj", 4}}, invalid,
-          "alpha_pattern: '(.*\\.)?((q_proj)' is no pattern of names");
+          "alpha_pattern: '(.*\\.)?((q_proj)' is not a pattern of names");
   refused("bias", "some", invalid, "bias: wanted none, all or lora_only");
   refused("target_parameters", {"mlp.experts.gate_up_proj"}, unsupported,
           "adapter_config.json: target_parameters");
   refused("layer_replication", {{0, 1}}, unsupported, "layer_replication");
   refused("init_lora_weights", "olora", unsupported, "init_lora_weights: \"olora\"");
-  refused("init_lora_weights", "pissa", absl::StatusCode::kNotFound,
-          "init_lora_weights: \"pissa\": the first values are taken off the base, and neither "
-          "pissa_init.safetensors nor pissa_init/adapter_model.safetensors is there");
+  refused(
+      "init_lora_weights", "pissa", absl::StatusCode::kNotFound,
+      "init_lora_weights: \"pissa\": the initial values are subtracted from the base, and neither "
+      "pissa_init.safetensors nor pissa_init/adapter_model.safetensors is there");
   refused("init_lora_weights", "pissa_niter_many", invalid, "wanted pissa or pissa_niter_N");
   refused("layers_to_transform", {1}, invalid,
-          "layers.0.self_attn.q_proj.lora_A.weight is no weight of this adapter over this base");
+          "layers.0.self_attn.q_proj.lora_A.weight is not a weight of this adapter over this base");
   refused("layers_to_transform", "first", invalid, "wanted a layer's number, or a list of them");
   refused("peft_type", "BOFT", unsupported, "peft_type: \"BOFT\": wanted LORA or OFT");
   refused("peft_type", "OFT", invalid, "oft_block_size");
@@ -179,7 +180,7 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   refused("r", nullptr, invalid, "r");
   refused("target_modules", nullptr, invalid, "target_modules");
   refused("target_modules", {"q_proj"}, invalid,
-          "v_proj.lora_A.weight is no weight of this adapter over this base");
+          "v_proj.lora_A.weight is not a weight of this adapter over this base");
   refused("target_modules", {"query"}, invalid, "no linear module is called 'query'");
   refused("use_dora", true, absl::StatusCode::kNotFound, "lora_magnitude_vector [16] is missing");
   refused("modules_to_save", {"lm_head"}, absl::StatusCode::kNotFound,

@@ -342,7 +342,7 @@ TEST(AdapterTest, TheBaseMustBeFrozen) {
   const auto adapter = *Adapter::Create(config, {}, base->parameters(), 0, at::kFloat);
   EXPECT_THAT(Transformer::Adapt(*base, adapter),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("must be frozen, model.embed_tokens.weight learns")));
+                       HasSubstr("must be frozen, model.embed_tokens.weight is trainable")));
   const Models models = MakeModels(config, {});
   EXPECT_THAT(Transformer::Adapt(*models.adapted, adapter),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has one already")));

@@ -49,7 +49,7 @@ TEST(FreezeTest, LlamaFactorysRules) {
           "post_attention_layernorm, self_attn");
   refused({2, {"all"}, {"lm_head"}},
           "freeze_extra_modules: there is no module 'lm_head', there are embed_tokens, norm");
-  refused({0, {"all"}, {}}, "no weight would learn");
+  refused({0, {"all"}, {}}, "no weight would be trainable");
 }
 
 TEST(FreezeTest, AsLlamaFactoryItselfChooses) {

@@ -267,7 +267,7 @@ TEST_F(AdapterKindsTest, WhatIsRefused) {
   refused({"finetuning_type=oft", "oft_target=q_pro"},
           "oft_target: no linear module is called 'q_pro', there are q_proj, k_proj");
   refused({"finetuning_type=oft", "oft_rank=32", "oft_block_size=0"},
-          "blocks of 1 would be made, which turn nothing");
+          "blocks of 1 would be made, which rotate nothing");
   refused({"finetuning_type=oft", "use_dora=true"}, "use_dora is for finetuning_type lora alone");
   refused({"finetuning_type=oft", "pissa_init=true"},
           "pissa_init is for finetuning_type lora alone");

@@ -190,7 +190,7 @@ TEST_F(ExportTest, RefusesWhatAGgufFileCannotBe) {
     EXPECT_THAT(Run(words), FailsWith(2, HasSubstr(message)));
   };
   refused({"model_name_or_path=windowed", "export_dir=x.gguf"},
-          "x.gguf: a GGUF file of the architecture llama cannot say all that this model is: the "
+          "x.gguf: a GGUF file of the architecture llama cannot represent this model: the "
           "window of layer 0 is 8, not 0");
   refused({"model_name_or_path=model", "export_dir=x.gguf", "infer_dtype=float16"},
           "infer_dtype: float16: the numbers of a .gguf file are of export_gguf_type");

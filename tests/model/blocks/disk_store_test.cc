@@ -96,9 +96,8 @@ TEST(DiskStoreTest, TellsOfAFullDisk) {
   absl::Status status = base::TryTorch([&] { stored->Get(); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(
-      std::string(status.message()),
-      AllOf(HasSubstr(folder.path()), HasSubstr("writing 4.0 MiB, 4.5 MiB with what is stored")));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(folder.path()), HasSubstr("writing 4.0 MiB, 4.5 MiB in all")));
   EXPECT_FALSE(base::TryTorch([&] { store->Put(at::ones({1 << 20})); }).ok());
 }
 

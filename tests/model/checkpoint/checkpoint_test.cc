@@ -236,7 +236,7 @@ TEST(CheckpointTest, ScalesItsRope) {
   EXPECT_THAT(checkpoint->ScaleRope("yarm", 10),
               StatusIs(kInvalid, HasSubstr("did you mean 'yarn'?")));
   ASSERT_OK_AND_ASSIGN(const std::string same, checkpoint->ScaleRope("yarn", context));
-  EXPECT_THAT(same, HasSubstr("left as it is"));
+  EXPECT_THAT(same, HasSubstr("unchanged"));
   EXPECT_EQ(checkpoint->config().rotaries[0].kind, RopeKind::kDefault);
   ASSERT_OK_AND_ASSIGN(const std::string report, checkpoint->ScaleRope("yarn", 3 * context));
   EXPECT_THAT(report, HasSubstr("rotary embedding: yarn, factor 3"));

@@ -104,7 +104,7 @@ const std::map<std::string, Change>& Changes() {
       {"rope_yarn_mscale",
        {"the rotary scaling's attention_factor",
         R"({"rope_scaling": {"mscale": null, "mscale_all_dim": null, "truncate": null}})"}},
-      {"smollm3", {"whether queries and keys turn of layer 0", R"({"no_rope_layers": [1, 1]})"}},
+      {"smollm3", {"the use of rotary embedding of layer 0", R"({"no_rope_layers": [1, 1]})"}},
       {"smollm3_window",
        {"the window of layer 1", R"({"no_rope_layers": [1, 1], "use_sliding_window": false})"}},
   };

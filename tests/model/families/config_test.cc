@@ -245,7 +245,7 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
                 "truncate: wanted true or false, got 1");
   ExpectRefused(scaled({{"rope_type", "longrope"}}), kInvalid,
                 "rope_scaling: short_factor: wanted a list of 32 positive numbers, one for each "
-                "pair of features that turns, got nothing");
+                "rotated pair of features, got nothing");
   ExpectRefused(scaled({{"rope_type", "longrope"},
                         {"short_factor", std::vector<double>(32, 1.0)},
                         {"long_factor", std::vector<double>(31, 1.0)}}),
@@ -255,13 +255,13 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
                         {"long_factor", std::vector<double>(32, 1.0)}}),
                 kInvalid, "short_factor");
   ExpectRefused(With("partial_rotary_factor", 0.02), kInvalid,
-                "head_dim: 1 of 64 features of a head would turn, wanted an even number");
+                "head_dim: 1 of 64 features of a head would be rotated, wanted an even number");
   ExpectRefused(With("partial_rotary_factor", 2.0), kInvalid, "128 of 64 features");
   json narrow = SmolLM2();
   narrow["head_dim"] = 2;
   narrow["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2.0}};
   ExpectRefused(ParseConfig(narrow.dump(), "m/config.json"), kInvalid,
-                "another type than dynamic, which is undefined where two features turn");
+                "another type than dynamic, which is undefined for two rotated features");
 }
 
 // The attributes of Transformers 4.57.6's configuration classes made without arguments (InternLM's:

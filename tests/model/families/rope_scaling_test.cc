@@ -99,7 +99,7 @@ TEST(RopeScalingTest, NothingChangesWhereTextsFit) {
     EXPECT_EQ(same.config.json, config.json);
     ExpectSameRotary(same.config.rotaries[0], config.rotaries[0]);
     EXPECT_EQ(same.report, "rope_scaling: yarn: texts of " + std::to_string(length) +
-                               " tokens fit the model's 32 positions; left as it is");
+                               " tokens fit the model's 32 positions; unchanged");
   }
 }
 
@@ -113,7 +113,7 @@ TEST(RopeScalingTest, SomeFamiliesTakeNone) {
     ASSERT_OK_AND_ASSIGN(const ScaledRope same, ScaleRope(config, "dynamic", 1000, "m"));
     EXPECT_EQ(same.config.json, config.json);
     EXPECT_EQ(same.report,
-              std::string("rope_scaling: dynamic: ") + architecture + " takes none; left as it is");
+              std::string("rope_scaling: dynamic: ") + architecture + " supports none; unchanged");
   }
 }
 

@@ -168,7 +168,7 @@ TEST(TokenizerToGgufTest, KeepsAddedTokens) {
                        {"tokenizer_config.json", R"({"additional_special_tokens": ["<call>"]})"}};
   ASSERT_OK_AND_ASSIGN(const TokenizerMetadata written, Written(files, 704));
   ASSERT_EQ(written.notes.size(), 1);
-  EXPECT_THAT(written.notes[0], HasSubstr("1 added tokens (<call>) take the spaces beside them"));
+  EXPECT_THAT(written.notes[0], HasSubstr("1 added tokens (<call>) strip adjacent spaces"));
   ASSERT_OK_AND_ASSIGN(const auto file, FileOf(written.metadata));
   const auto types = *file->Ints("tokenizer.ggml.token_type");
   EXPECT_EQ(types[first], 4);
@@ -187,8 +187,9 @@ TEST(TokenizerToGgufTest, KeepsAddedTokens) {
 TEST(TokenizerToGgufTest, SaysWhereASpaceComes) {
   ASSERT_OK_AND_ASSIGN(const TokenizerMetadata written,
                        Written(FilesOf("mistral", json::object()), 700));
-  EXPECT_THAT(written.notes, ElementsAre(HasSubstr("added tokens"),
-                                         HasSubstr("puts a space before a text alone")));
+  EXPECT_THAT(written.notes,
+              ElementsAre(HasSubstr("added tokens"),
+                          HasSubstr("adds a space only at the beginning of a text")));
   ASSERT_OK_AND_ASSIGN(const auto file, FileOf(written.metadata));
   EXPECT_EQ(*file->Bool("tokenizer.ggml.add_space_prefix"), true);
 }
@@ -226,7 +227,7 @@ TEST(TokenizerToGgufTest, RefusesWhatHasNoForm) {
   changed["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"split", true}};
   changed["normalizer"] = nullptr;
   changed["model"]["vocab"]["a\u2581b"] = 1000;
-  refuses({{"tokenizer.json", changed.dump()}}, "it cuts texts at spaces and has '");
+  refuses({{"tokenizer.json", changed.dump()}}, "it splits texts at spaces and has '");
   EXPECT_THAT(
       Written({{"tokenizer.json", R"({"model": {"type": 5, "vocab": {}}})"}}, 10),
       StatusIs(kInvalidFiles, HasSubstr("x.gguf: the tokenizer has no form in GGUF: its files")));
