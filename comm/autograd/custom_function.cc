@@ -27,7 +27,7 @@ class CustomNode : public torch::autograd::Node {
 
   std::string name() const override { return name_; }
 
-  // Once the outputs know their node.
+  // Called after the outputs have this node as grad_fn.
   void Save(const Tensors& saved, const Tensors& outputs) {
     for (const at::Tensor& tensor : saved) {
       const bool is_output = tensor.defined() && tensor.grad_fn().get() == this;
@@ -81,8 +81,8 @@ class CustomNode : public torch::autograd::Node {
   std::vector<VariableInfo> outputs_;
 };
 
-// The engine asks the calling thread's state where the nodes of a GPU go, and hands that state on
-// to what they call.
+// Makes the autograd engine run GPU nodes on the calling thread. The engine reads this setting from
+// the calling thread's state, and passes that state on to nested calls.
 class OnCallingThread {
  public:
   OnCallingThread() : before_(State().get_multithreading_enabled()) {

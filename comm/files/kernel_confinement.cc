@@ -18,7 +18,7 @@
 #include "absl/strings/strip.h"
 #include "comm/status/status_macros.h"
 
-// Constants of newer versions of Landlock, which these headers may lack.
+// Constants of newer versions of Landlock, which the installed headers may lack.
 #ifndef LANDLOCK_ACCESS_FS_REFER
 #define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
 #endif
@@ -37,15 +37,15 @@ constexpr uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_T
 constexpr uint64_t kNames = LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
                             LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                             LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER;
-// Never allowed anywhere.
+// Rights that are never granted.
 constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
                             LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                             LANDLOCK_ACCESS_FS_MAKE_BLOCK;
 constexpr uint64_t kDevice = kRead | kWrite | LANDLOCK_ACCESS_FS_IOCTL_DEV;
-// Rights that a rule for a file may name; the others are for folders.
+// Rights that apply to files; the others apply to folders only.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_READ_FILE | kWrite | LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
-// The rights that a version of Landlock has.
+// The rights that this version of Landlock supports.
 uint64_t Known(int version) {
   uint64_t rights = kRead | kWrite | kNames | kNever | kDevice;
   if (version < 2) rights &= ~LANDLOCK_ACCESS_FS_REFER;
@@ -58,8 +58,8 @@ absl::Status Failure(const std::string& what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("--sandbox: Landlock: ", what));
 }
 
-// Inodes below /proc/PID are freed when they are closed, and a new lookup makes another inode,
-// which the rule does not match. So such a descriptor stays open.
+// Whether the descriptor of a path below /proc/PID must stay open. The inode there is freed when it
+// is closed, and a new lookup creates another inode, which the rule would not match.
 bool IsKeptOpen(absl::string_view path) {
   return absl::ConsumePrefix(&path, "/proc/") && !path.empty() &&
          (absl::StartsWith(path, "self/") || absl::ascii_isdigit(path[0]));
