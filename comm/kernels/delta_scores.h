@@ -36,7 +36,6 @@ struct DeltaInverse {
 };
 
 // `query` (undefined: not computed) and `key` are the products q k^T and k k^T; they are
-// `query` (undefined: not computed) and `key` are the products q k^T and k k^T; they are
 // overwritten with the scores.
 DeltaInverse DeltaScores(at::Tensor query_NHCC, at::Tensor key_NHCC, const at::Tensor& g_NHC1,
                          const at::Tensor& beta_NHC1);
