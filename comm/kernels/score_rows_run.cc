@@ -6,16 +6,17 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int64_t kTogether = 8;  // numbers that the kernels read and write at once
+constexpr int64_t kTogether = 8;  // numbers that the kernels read and write in one access
 
-// Numbers from a row to the next; of dims of 1 the strides say nothing.
+// The distance between rows, in numbers, from the first dim larger than 1: strides of dims of size
+// 1 are meaningless.
 int64_t RowStride(const at::Tensor& rows) {
   for (int64_t d = 2; d >= 0; --d)
     if (rows.size(d) > 1) return rows.stride(d);
   return (rows.size(3) + kTogether - 1) / kTogether * kTogether;
 }
 
-// Rows all equally far apart, each without gaps.
+// Checks that rows have a constant stride and are each contiguous.
 void CheckRows(const char* what, const at::Tensor& rows, at::IntArrayRef sizes) {
   bool are_rows = rows.dim() == 4 && rows.sizes() == sizes;
   if (are_rows && rows.numel() > 0) {
@@ -53,7 +54,8 @@ void CheckNarrow(const char* what, const at::Tensor& rows, const at::Tensor& ove
               "score_rows: ", what, " shares memory with what it is made of, and begins elsewhere");
 }
 
-// Whether what a row's last word holds beyond its end is within its own stride and memory.
+// Whether the padding after each row, up to whole vectors, is within the row's stride and the
+// tensor's memory.
 bool HasRoom(const at::Tensor& rows) {
   const int64_t words = (rows.size(3) + kTogether - 1) / kTogether * kTogether,
                 count = rows.numel() / std::max<int64_t>(1, rows.size(3)),

@@ -1,9 +1,11 @@
 #ifndef MOONRING_COMM_MEMORY_UNSHARED_H_
 #define MOONRING_COMM_MEMORY_UNSHARED_H_
 
-// Whether a tensor's memory is its holder's alone, who may then write over it.
+// Whether the caller is the only user of a tensor's memory, so that it may be overwritten.
 //
-// Holders are counted, of the tensor and of its storage: what autograd's graph saved, a view, an
+// References to the tensor and to its storage are counted, such as tensors saved by autograd,
+// views, aliases or other variables. For a tensor that autograd treats as a view, its base does not
+// count as a second user if nothing else refers to the base. Costs a few reads.
 // alias or a variable of anybody's is one of them. Only of a tensor that autograd holds as a view
 // of another is that other no second holder, if nobody has it besides. Costs a few reads.
 
@@ -11,7 +13,7 @@
 
 namespace moonring::comm {
 
-// Of a defined tensor that the caller holds once.
+// `tensor` is defined, and the caller has exactly one reference to it.
 bool IsUnshared(const at::Tensor& tensor);
 
 }  // namespace moonring::comm
