@@ -141,8 +141,7 @@ void DealSpread(const Grid& grid, Deal& deal) {
 }
 
 RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
-  constexpr double kWorthwhile =
-      0.99;  // of the peak: finer cuts cost more calls and transfers
+  constexpr double kWorthwhile = 0.99;  // of the peak: finer cuts cost more calls and transfers
   Deal cut(ranks);
   std::vector<int64_t> short_ones;
   for (const int64_t d : ByCost(grids)) {
@@ -195,8 +194,8 @@ RankSpans CutEvenly(const std::vector<Span>& spans, const std::vector<int64_t>& 
   const int64_t tokens = TokensOf(spans);
   RankSpans runs(parts);
   if (spans.empty()) return runs;
-  size_t holder = 0, next = 0;  // the span with the wanted border; the span being dealt out
-  int64_t holder_row = 0;       // the first row of span `holder`
+  size_t holder = 0, next = 0;     // the span with the wanted border; the span being dealt out
+  int64_t holder_row = 0;          // the first row of span `holder`
   int64_t given = spans[0].begin;  // the first token of span `next` not yet dealt out
   int64_t row = 0;                 // rows dealt out
   for (int64_t r = 0; r < parts; ++r) {

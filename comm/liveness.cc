@@ -32,8 +32,7 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, in
       store_(store->clone()),
       hang_up_(std::move(hang_up)) {
   store_->setTimeout(absl::ToChronoMilliseconds(
-      2 * kPatienceBeats *
-      beat_));  // a machine that swaps heavily answers late
+      2 * kPatienceBeats * beat_));  // a machine that swaps heavily answers late
   (void)TryTorch([&] { Beat(); });
   thread_ = std::thread([this] {
     while (!TryTorch([this] { Watch(); }).ok()) absl::SleepFor(beat_);  // e.g. out of memory

@@ -35,7 +35,7 @@ namespace moonring::comm {
 struct ConfinementOptions {
   std::vector<std::string> roots;  // folders for reading and writing
   std::vector<std::string>
-      readable;  // more files and folders, for reading only; missing ones are ignored
+      readable;           // more files and folders, for reading only; missing ones are ignored
   bool any_file = false;  // allows all files; roots and readable are ignored
   int64_t memory = 0;     // bytes; 0: unlimited
   // Bytes that the process has allocated by malloc and not freed; empty: the heap is not counted.

@@ -18,7 +18,7 @@ constexpr size_t kSalt = 16;  // digits
 constexpr absl::string_view kMark = " [signed ";
 constexpr size_t kSeal = kMark.size() + kSalt + 1 + 2 * Secret::kBytes + 1;
 
-// No two triples give the same text: the salt's length is fixed.
+// No two triples give the same text: the key's length comes first, and the salt's is fixed.
 std::string Signable(const std::string& key, absl::string_view salt, absl::string_view value) {
   return absl::StrCat(key.size(), " ", key, salt, value);
 }
@@ -83,15 +83,15 @@ std::vector<uint8_t> SignedStore::compareSet(const std::string& key,
     const std::vector<uint8_t> now = store_->compareSet(key, {}, mine);
     return now == mine ? desired : BytesOf(Opened(key, TextOf(now)));
   }
-  // The seal of what is there is not known, so it is read first, and replaced where it is there
-  // still.
+  // The signature of the current value is unknown, so the value is read first, and replaced only if
+  // it is still there.
   while (store_->check({key})) {
     const std::vector<uint8_t> sealed = store_->get(key),
                                value = BytesOf(Opened(key, TextOf(sealed)));
     if (value != expected) return value;
     if (store_->compareSet(key, sealed, mine) == mine) return desired;
   }
-  return expected;  // as other stores say it of a key that is not there
+  return expected;  // like other stores for a missing key
 }
 
 int64_t SignedStore::add(const std::string& key, int64_t value) {
