@@ -389,8 +389,8 @@ absl::Status World::Meet(std::function<void()> connect) {
     return absl::UnavailableError(cause);
   }
   thread.join();
-  // Only this rank knows these errors, so it reports them at once. Other errors: find who is to
-  // blame.
+  // Returns success, and the errors that concern this rank itself, at once. For other errors it
+  // finds out which rank is to blame.
   if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status) ||
       absl::IsResourceExhausted(meeting->status)) {
     return meeting->status;

@@ -23,7 +23,6 @@
 // seconds with an error that names it (liveness.h). A rank that lives but does not enter a call is
 // named at the deadline. Connecting installs a SIGPIPE handler, so that SIGPIPE does not end the
 // process (RendezvousOptions::own_process), unless the program has set its own action.
-// program has said what it does.
 
 #include <functional>
 #include <memory>

@@ -20,8 +20,6 @@
 // that it receives from if more. Rows that stay on their rank are not sent. Memory: one more copy
 // of what is sent and received. If any rank sends something, all ranks must call it; a rank without
 // anything to send or receive does nothing.
-// stays on a rank does not travel. Memory: what is sent and received once more. Collective where
-// anything travels: ranks that have nothing to send or receive do nothing.
 
 #include <cstdint>
 #include <memory>

@@ -17,7 +17,7 @@ namespace moonring::comm {
 
 using Tensors = std::vector<at::Tensor>;
 
-// The arguments of a backward.
+// The arguments and context of a call of the backward.
 struct BackwardCall {
   Tensors gradients;  // one for each output
   // The tensors that forward saved. Unless a further backward is possible, the node keeps no other

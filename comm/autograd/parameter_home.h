@@ -7,8 +7,6 @@
 // Any method may be a collective of all ranks that share the weight. So they must lease weights and
 // pass gradients in the same order: a call that one rank makes for a Parameter all ranks make, even
 // a rank without rows to use it on.
-// hand gradients over, in one order: what one rank does for a Parameter all do, also with no rows
-// to do it for.
 
 #include <ATen/core/Tensor.h>
 

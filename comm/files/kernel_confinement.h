@@ -10,8 +10,6 @@
 // that it starts later, but not to threads that already run. Files that are already open stay
 // usable. Not restricted: whether a path exists (stat, readlink), sockets, and what a file's owner
 // may change (its mode and times).
-// not held: whether a path is there (stat, readlink), sockets, and what a file's owner may change
-// of it (its mode, its times).
 
 #include <string>
 #include <vector>

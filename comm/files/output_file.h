@@ -14,7 +14,6 @@
 //
 // Fails with "PATH: cannot be written: why", with the code of the errno: NOT_FOUND (no such folder)
 // and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
-// folder) and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
 
 #include <memory>
 #include <string>

@@ -8,8 +8,6 @@
 // In fp32 a thread has, of M, four channels k (those of its lane) by four rows in each pass of 128
 // channels, and of X, four tokens by two rows. A is loaded in pieces of 64 channels, B in pieces of
 // 32 tokens. For TF32 on tensor cores, delta_scan_tf32.h describes which thread has what.
-// channels, and of X four tokens by two rows; A comes in pieces of 64 channels, B in pieces of 32
-// tokens. In TF32, on tensor cores, threads are shared out as delta_scan_tf32.h says.
 
 #include "comm/kernels/delta_scan_launch.h"
 #include "comm/kernels/delta_scan_tf32.h"

@@ -7,7 +7,6 @@
 // shape; numbers are computed in fp32 and rounded once.
 //
 // Memory traffic: the bytes of the packed tensors and of out, once each.
-// Moved: the parts' bytes and out's, once each.
 
 #include <vector>
 

@@ -6,8 +6,6 @@
 // References to the tensor and to its storage are counted, such as tensors saved by autograd,
 // views, aliases or other variables. For a tensor that autograd treats as a view, its base does not
 // count as a second user if nothing else refers to the base. Costs a few reads.
-// alias or a variable of anybody's is one of them. Only of a tensor that autograd holds as a view
-// of another is that other no second holder, if nobody has it besides. Costs a few reads.
 
 #include <ATen/core/Tensor.h>
 

@@ -22,8 +22,8 @@ struct PartShape {
 
 int64_t BytesOf(const std::vector<PartShape>& parts);
 
-// Throws, naming the code, if the packed tensors do not have the shapes `wanted`, or if `out` does
-// not meet the requirements of WeightCode::Unpack.
+// Throws, naming `code` (the quantization code), if the packed tensors do not have the shapes
+// `wanted`, or if `out` does not meet the requirements of WeightCode::Unpack.
 void CheckParts(const std::string& code, const std::vector<PartShape>& wanted,
                 const PackedWeight& packed, const at::Tensor& out);
 

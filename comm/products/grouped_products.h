@@ -15,7 +15,6 @@
 //
 // If TakesGroups returns true it is one kernel, without a host synchronization. Otherwise LibTorch
 // copies the ends to the host in each call and multiplies group by group: slower than products.h.
-// ends to the host, once a call, and multiplies group by group: slower than products.h.
 
 #include <ATen/core/Tensor.h>
 

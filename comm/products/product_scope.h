@@ -7,7 +7,6 @@
 // runner and the head open a scope around their calls, so that layers need not pass it on. Scopes
 // nest like MemoryScopes. Outside any scope the default is MKL. Code that starts a thread that
 // computes matmuls must pass the choice on.
-// products hands its own on.
 
 #include "comm/products/product_choice.h"
 

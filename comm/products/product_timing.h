@@ -13,7 +13,6 @@
 //
 // Cost: 100 to 200 ms on one core. oneDNN gets no time if its numbers differ from MKL's by more
 // than rounding.
-// time.
 
 #include <cstdint>
 #include <vector>

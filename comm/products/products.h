@@ -9,7 +9,6 @@
 // the CPU are computed in fp32, which represents the product of any two fp16 numbers exactly;
 // results are rounded to fp16 once. Not differentiable: callers have their own backward. Shapes
 // that do not fit throw c10::Error. Any size may be 0; a sum over no terms is 0.
-// c10::Error. Any size may be 0; a sum over no terms is 0.
 
 #include <ATen/core/Tensor.h>
 

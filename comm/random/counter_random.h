@@ -1,7 +1,8 @@
 #ifndef MOONRING_COMM_RANDOM_COUNTER_RANDOM_H_
 #define MOONRING_COMM_RANDOM_COUNTER_RANDOM_H_
 
-// Stateless uniform random numbers: each is a pure function of its purpose.
+// Stateless (counter-based) uniform random numbers: each is a pure function U of what it is used
+// for.
 //
 //   CounterUniform    u[t, j] = U(seed, step, module, identity[t], j)    of one token in one step
 //   InitialUniform    u[i]    = U(seed, name, i)                          of a weight's initial
@@ -26,7 +27,6 @@
 // the CPU it is a loop (4 ns per number and thread with AVX2, 8 without); on a GPU a kernel
 // (comm/kernels/philox.h) or, without one, integer tensor operations: about 55 operators for each
 // 2^24 numbers, 4 of them per Philox round.
-// for each 2^24 numbers, 4 of them a round.
 
 #include <cstdint>
 

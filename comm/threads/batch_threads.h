@@ -9,7 +9,6 @@
 // the lock taken and polls repeatedly until its time slice ends. With fewer cores than threads this
 // took an eighth of all CPU time: 35 attention tests of up to 4 ranks on 2 cores took 55 s; with
 // batch threads 46 s.
-// 55 s; with batch threads 46 s.
 
 namespace moonring::comm {
 

@@ -13,8 +13,7 @@ namespace moonring::comm {
 // without this call nothing is kept and there is no cost.
 void KeepLastOperators(int count);
 
-// The kept operators, oldest first, with the sizes of their tensors: "aten::mm [4096, 64] [64,
-// 64]".
+// The kept operators, oldest first, with their tensors' sizes: "aten::mm [4096, 64] [64, 64]".
 std::vector<std::string> LastOperators();
 
 }  // namespace moonring::comm

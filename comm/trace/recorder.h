@@ -14,7 +14,6 @@
 //
 // On a GPU a host span only covers the time to enqueue; OnDevice adds a span of the device itself
 // (device_spans.h).
-// itself (device_spans.h).
 
 #include <atomic>
 #include <cstdint>
