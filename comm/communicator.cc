@@ -123,10 +123,10 @@ std::string LateOnes(Group& group) {
       group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
   const std::string within = absl::StrCat("not done within ", absl::FormatDuration(group.deadline));
   if (late.empty())
-    return absl::StrCat(within, ", though all ranks are in it: a connection may be slow");
+    return absl::StrCat(within, ", although all ranks have entered it: a connection may be slow");
   const bool one = late.size() == 1;
   return absl::StrCat(within, ": ", one ? "rank " : "ranks ", absl::StrJoin(late, ", "),
-                      one ? " lives and has" : " live and have", " not come to it");
+                      one ? " is alive but has" : " are alive but have", " not entered it");
 }
 
 // Handles a failed call: finds and announces the cause, and breaks the group. Returns the error.

@@ -139,8 +139,8 @@ void Prove(const Group& group, const Secret& key, size_t connections) {
     for (int r = 0; r < group.size; ++r, row += bytes) {
       if (absl::string_view(row, bytes) == proof(r, group.rank)) continue;
       throw StatusError(absl::PermissionDeniedError(
-          absl::StrCat("who has connected as rank ", group.ranks[r],
-                       " does not have this run's key: another program has come in its place")));
+          absl::StrCat("the peer connected as rank ", group.ranks[r],
+                       " does not have this run's key: another program has taken its place")));
     }
   }
 }
@@ -163,9 +163,10 @@ absl::Status TakeGpu(const RendezvousOptions& options) {
   const int shared = options.staged && gpus > 0 ? options.local_rank % gpus : options.local_rank;
   const int mine = own ? 0 : shared;
   if (mine >= gpus) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ",
-        options.local_rank, " (counted from 0)", gpus > 0 ? kSharing : ""));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs",
+                     ", one per rank, but has a rank ", options.local_rank, " (counted from 0)",
+                     gpus > 0 ? kSharing : ""));
   }
   return TryTorch([&] {
     c10::impl::VirtualGuardImpl(c10::kCUDA)
@@ -513,7 +514,7 @@ void World::AwaitDevice() {
     const c10::impl::VirtualGuardImpl gpu(c10::kCUDA);
     gpu.synchronizeDevice(gpu.getDevice().index());
   } catch (const std::exception& error) {
-    LOG(WARNING) << "a GPU's work failed as its groups were to end: " << error.what();
+    LOG(WARNING) << "a GPU's work failed while its groups were being closed: " << error.what();
   }
 }
 

@@ -71,7 +71,7 @@ absl::Status ValidateParents(const Sequence& sequence) {
       return wrong(tokens, " tokens of its parent, wanted 0 to ", most);
     int64_t steps = 0;
     for (int64_t at = document; at >= 0 && at < count; at = parents[at].document) {
-      if (++steps == count) return wrong("its parents go in a circle");
+      if (++steps == count) return wrong("its parents form a cycle");
     }
   }
   return absl::OkStatus();
@@ -85,7 +85,7 @@ absl::Status ParentsPredictNothing(const Sequence& sequence) {
     if (is_parent[d] && targets_T.ne(kIgnore).any().item<bool>()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "document ", d, " of 0..", is_parent.size() - 1,
-          ": it predicts, and others go on from it: what is shared may have no targets"));
+          ": it has targets, but is the parent of other documents: a parent must have no targets"));
     }
   }
   return absl::OkStatus();

@@ -41,7 +41,7 @@ class CustomNode : public torch::autograd::Node {
     TORCH_CHECK_VALUE(backward_ != nullptr, name_,
                       ": a second backward through one forward needs retain_graph in the first");
     TORCH_CHECK_VALUE(differentiable_backward_ || !at::GradMode::is_enabled(), name_,
-                      ": a second derivative was asked for; there is none");
+                      ": a second derivative is not available");
     BackwardCall call;
     call.retains_graph = torch::autograd::get_current_graph_task_keep_graph();
     call.gradients = std::move(gradients);

@@ -26,7 +26,7 @@ Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole, i
 }
 
 at::Tensor& Parameter::weight() {
-  TORCH_CHECK(weight_.defined(), name_, ": the weight lies elsewhere; lease it");
+  TORCH_CHECK(weight_.defined(), name_, ": the weight is stored elsewhere; lease it");
   return weight_;
 }
 
@@ -85,7 +85,7 @@ void Parameter::MoveGradient(std::shared_ptr<GradientSink> sink) {
 }
 
 at::Tensor& Parameter::GradientOrZeros() {
-  TORCH_CHECK(sink_ == nullptr, name_, ": the gradient lies elsewhere");
+  TORCH_CHECK(sink_ == nullptr, name_, ": the gradient is stored elsewhere");
   const MemoryScope memory(MemoryPart::kGradients);
   if (!gradient_.defined())
     gradient_ = at::zeros(weight().sizes(), weight().options().dtype(gradient_dtype()));

@@ -31,7 +31,7 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& folders
 absl::Status CheckNoNul(const std::string& path) {
   if (path.find('\0') == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", VisibleText(path), "': a path has no NUL (\\x00)"));
+      absl::StrCat("'", VisibleText(path), "': a path must not contain a NUL (\\x00)"));
 }
 
 }  // namespace

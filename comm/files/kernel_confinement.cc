@@ -87,7 +87,7 @@ absl::StatusOr<int> GiveUpOtherFiles(const OpenableFiles& files) {
       syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION));
   if (version < 1) {
     return absl::UnimplementedError(
-        absl::StrCat(errno == EOPNOTSUPP ? "Landlock is switched off" : "there is no Landlock",
+        absl::StrCat(errno == EOPNOTSUPP ? "Landlock is disabled" : "the kernel has no Landlock",
                      " (Linux 5.13)"));
   }
   const uint64_t known = Known(version);
@@ -95,7 +95,7 @@ absl::StatusOr<int> GiveUpOtherFiles(const OpenableFiles& files) {
   wanted.handled_access_fs = known;
   const int ruleset = static_cast<int>(
       syscall(SYS_landlock_create_ruleset, &wanted, sizeof wanted.handled_access_fs, 0));
-  if (ruleset < 0) return Failure("no set of rules");
+  if (ruleset < 0) return Failure("cannot create a ruleset");
   const auto close_ruleset = absl::MakeCleanup([ruleset] { close(ruleset); });
   for (const auto& [paths, rights] :
        {std::pair{&files.folders, kRead | kWrite | kNames}, std::pair{&files.readable, kRead},

@@ -151,7 +151,7 @@ void ByNarrowType(Type type, const F& launch) {
     case Type::kHalf:
       return launch(Half{});
     default:
-      throw std::runtime_error("delta_pack: there is no kernel for fp64");
+      throw std::runtime_error("delta_pack: no kernel for fp64");
   }
 }
 

@@ -28,7 +28,7 @@ void CheckRows(const char* what, const at::Tensor& rows, at::IntArrayRef sizes) 
     }
   }
   TORCH_CHECK(are_rows, "score_rows: ", what, " ", rows.sizes(), " with strides ", rows.strides(),
-              ", wanted ", sizes, " in rows that are equally far apart");
+              ", wanted ", sizes, " with a constant distance between rows");
 }
 
 void CheckOneARow(const char* what, const at::Tensor& numbers, const at::Tensor& x) {
@@ -51,7 +51,8 @@ void CheckNarrow(const char* what, const at::Tensor& rows, const at::Tensor& ove
   const bool is_one = rows.numel() == rows.size(3);
   TORCH_CHECK(!rows.is_alias_of(over) || (rows.const_data_ptr() == over.const_data_ptr() &&
                                           (is_one || RowStride(rows) == 2 * RowStride(over))),
-              "score_rows: ", what, " shares memory with what it is made of, and begins elsewhere");
+              "score_rows: ", what,
+              " shares memory with its input, but does not begin at the same address");
 }
 
 // Whether the padding after each row, up to whole vectors, is within the row's stride and the
@@ -104,7 +105,7 @@ void ScoreRowsBackward(const at::Tensor& x, const at::Tensor& y, const at::Tenso
   CheckNarrow("ds", ds, y);
   TORCH_CHECK(ds.scalar_type() == p.scalar_type() && !ds.is_alias_of(p) && !x.is_alias_of(y),
               "score_rows: p of ", p.scalar_type(), " and ds of ", ds.scalar_type(),
-              ", wanted one dtype, and memory of their own");
+              ", wanted one dtype, and separate memory");
   CheckOneARow("lse", lse, x);
   CheckOneARow("delta", delta, x);
   call.has_room = call.has_room && HasRoom(y) && HasRoom(ds);

@@ -209,7 +209,7 @@ Parts ServedStore::Answer(const Parts& request, int passed) {
     }
     if (operation == kSet) return (HashStore::set(key, Bytes(request.at(2))), Parts{"", ""});
     if (operation == kGet && !HashStore::check({key}))
-      return {absl::StrCat("'", key, "' is not set any more"), ""};  // get() would wait for it
+      return {absl::StrCat("'", key, "' is no longer set"), ""};  // get() would wait for it
     if (operation == kGet) return {"", Text(HashStore::get(key))};
     if (operation == kCompareSet)
       return {"", Text(HashStore::compareSet(key, Bytes(request.at(2)), Bytes(request.at(3))))};

@@ -315,13 +315,14 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
   static std::atomic<bool> taken = false;
   if (taken.exchange(true))
     return absl::FailedPreconditionError(
-        "this process has met the other ranks before: the launcher's sockets serve once");
+        "this process has already connected to the other ranks: the launcher's sockets work only "
+        "once");
   for (const int socket : options.store_sockets) {
     struct stat status {};
     if (fstat(socket, &status) != 0 || !S_ISSOCK(status.st_mode) ||
         fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("MOONRING_STORE: ", socket, " is no socket of the launcher's"));
+          absl::StrCat("MOONRING_STORE: ", socket, " is not a socket of the launcher"));
     }
   }
   c10::intrusive_ptr<c10d::Store> opened;

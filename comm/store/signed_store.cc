@@ -53,7 +53,7 @@ std::string SignedStore::Opened(const std::string& key, const std::string& seale
       return std::string(value);
   }
   throw StatusError(absl::PermissionDeniedError(
-      absl::StrCat("what the store holds at '", key,
+      absl::StrCat("the store's value at '", key,
                    "' is not signed with this rank's MOONRING_TOKEN: another program has written "
                    "it, or a rank has another token or none")));
 }
@@ -101,7 +101,7 @@ int64_t SignedStore::add(const std::string& key, int64_t value) {
     if (store_->check({key})) {
       sealed = store_->get(key);
       TORCH_CHECK_VALUE(absl::SimpleAtoi(Opened(key, TextOf(sealed)), &sum),
-                        "what the store holds at '", key, "' is no number");
+                        "the store's value at '", key, "' is not a number");
     }
     const std::vector<uint8_t> mine = BytesOf(Sealed(key, absl::StrCat(sum + value)));
     if (store_->compareSet(key, sealed, mine) == mine) return sum + value;
