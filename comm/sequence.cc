@@ -71,7 +71,7 @@ absl::Status ValidateParents(const Sequence& sequence) {
       return wrong(tokens, " tokens of its parent, wanted 0 to ", most);
     int64_t steps = 0;
     for (int64_t at = document; at >= 0 && at < count; at = parents[at].document) {
-      if (++steps == count) return wrong("its parents form a cycle");
+      if (++steps == count) return wrong("its parents go in a circle");
     }
   }
   return absl::OkStatus();

@@ -88,7 +88,9 @@ TEST(MaskTest, RefusesWhatCannotBe) {
            {{{}, {0, 0, 5}, {}},
             {},
             "document 1 of 0..2: 5 tokens of its parent, document 0, which has 4"},
-           {{{0, 1, 0}, {0, 2, 0}, {0, 1, 0}}, {}, "document 0 of 0..2: its parents form a cycle"},
+           {{{0, 1, 0}, {0, 2, 0}, {0, 1, 0}},
+            {},
+            "document 0 of 0..2: its parents go in a circle"},
            {{}, -1, "a window of -1 tokens"}}) {
     EXPECT_THAT(Mask::Create({4, 5, 6}, wrong.documents, wrong.window).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(wrong.words)));

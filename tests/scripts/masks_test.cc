@@ -230,7 +230,7 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
     refused("option 'length' is missing", mask, { parents = { [2] = { document = 1 } } })
     refused("document 1 of 0..1: 5 tokens of its parent, document 0, which has 4", mask,
       { parents = { [2] = { document = 1, length = 5 } } })
-    refused("document 0 of 0..1: its parents form a cycle", mask,
+    refused("document 0 of 0..1: its parents go in a circle", mask,
       { parents = { { document = 2, length = 1 }, { document = 1, length = 1 } } })
     refused("mask: a window of -1 tokens", mask, { window = -1 })
     local other = moonring.masks.of({ 3 }, { prefix = { 3 } })
