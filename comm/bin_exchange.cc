@@ -70,8 +70,8 @@ BinExchange::Meeting BinExchange::Meet(const std::vector<int64_t>& begin,
     mine_E.mutable_data_ptr<int64_t>()[e] = begin[e + 1] - begin[e];
   const at::Tensor came =
       base::ValueOrThrow(group_->AllToAll(mine_E, bins_of, std::vector<int64_t>(ranks, count())));
-  const int64_t* rows_of = came.const_data_ptr<int64_t>();  // [P, own bins]
-  std::vector<int64_t> next;  // the first row, as they come, of a rank's that is not yet placed
+  const int64_t* rows_of = came.const_data_ptr<int64_t>();  // [P, bins of this rank]
+  std::vector<int64_t> next;  // per rank, its first received row that is not yet placed
   int64_t total = 0;
   for (int r = 0; r < ranks; ++r) {
     next.push_back(total);

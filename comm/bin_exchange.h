@@ -1,24 +1,26 @@
 #ifndef MOONRING_COMM_BIN_EXCHANGE_H_
 #define MOONRING_COMM_BIN_EXCHANGE_H_
 
-// Rows to the rank that has their bin, and back: a mixture's tokens to their experts, say.
+// Exchange of rows by bin: sends each row to the rank that has its bin, and back. In a mixture of
+// experts the rows are tokens and the bins are experts.
 //
-// Of E bins each of P ranks has some side by side, more or fewer or none (BinParts). A rank's N
-// rows stand by bin; it has n_pe of bin e. What comes to a rank stands by bin too, and within a bin
-// by the rank that sent it, in that rank's order:
+// E bins are divided over P ranks; each rank has a contiguous range of them, possibly empty
+// (BinParts). A rank's N rows are sorted by bin; n_pe of rank p's rows belong to bin e. The rows
+// that a rank receives are also sorted by bin, then by sending rank, then in the sender's order:
 //
-//   Meet       all learn how many rows come from whom
-//   ToBins     [N, ...] -> [M, ...],  M = sum over ranks p and own bins e of n_pe
-//   FromBins   [M, ...] -> [N, ...],  each row back to its place
+//   Meet       all ranks exchange how many rows each sends to each bin
+//   ToBins     [N, ...] -> [M, ...],  M = sum over ranks p and this rank's bins e of n_pe
+//   FromBins   [M, ...] -> [N, ...],  each row back to its original position
 //
-// Each of the two is the other's inverse and its adjoint, so autograd goes back by the other. No
-// row is dropped or padded, whatever the load. The order depends on the ranks' order alone, so the
-// same run gives the same bits.
+// ToBins and FromBins are inverses and adjoints of each other, so the backward of each is the
+// other. No row is dropped or padded, whatever the load. The order depends only on the order of the
+// ranks, so equal runs give equal bits.
 //
-// Collective, also for a rank without rows or bins: where one rank goes backward through a move,
-// all must. Cost of Meet: one AllToAll of 8 bytes for each bin of others; of each move: one
-// AllToAll of the rows of others' bins (ToBins) or of others' rows (FromBins); each P - 1 steps. A
-// group of one does nothing. Memory: what is sent, and what came, once more at work.
+// Collective, also for a rank without rows or bins: if one rank runs the backward of ToBins or
+// FromBins, all must. Cost of Meet: one AllToAll of 8 bytes for each bin of another rank. Cost of
+// ToBins: one AllToAll of the rows whose bins are on other ranks; of FromBins: one AllToAll of the
+// rows that came from other ranks. Each takes P - 1 steps. A group of one rank does nothing.
+// Memory: one more copy of the rows sent and received, during the call.
 
 #include <cstdint>
 #include <memory>
@@ -30,33 +32,34 @@
 
 namespace moonring::comm {
 
-// Where each rank's bins begin, and the end: P + 1 numbers from 0 to `bins`, as even as may be, the
-// first ranks with one more.
+// Borders of the ranks' bin ranges: P + 1 numbers from 0 to `bins`. The ranges are as even as
+// possible; the first ranks have one bin more.
 std::vector<int64_t> BinParts(int64_t bins, int ranks);
 
 class BinExchange {
  public:
-  // Rank r has bins [border[r], border[r + 1]). Throws where borders do not fit the group.
+  // Rank r has bins [border[r], border[r + 1]). Throws if `border` does not fit the group.
   BinExchange(std::shared_ptr<Communicator> group, std::vector<int64_t> border);
 
   int64_t bins() const { return border_.back(); }
-  int64_t first() const { return border_[group_->rank()]; }  // of this rank's bins
+  int64_t first() const { return border_[group_->rank()]; }  // this rank's first bin
   int64_t count() const { return border_[group_->rank() + 1] - first(); }
   bool alone() const { return group_->size() == 1; }
   const std::vector<int64_t>& border() const { return border_; }
   const std::shared_ptr<Communicator>& group() const { return group_; }
 
-  // What one set of rows does.
+  // The routing of one set of rows between the ranks.
   struct Meeting {
-    std::vector<int64_t> begin;                    // of own bins among the M rows: count() + 1
+    std::vector<int64_t> begin;                    // offsets of this rank's bins in the M rows
     std::vector<int64_t> send_rows, receive_rows;  // by rank
-    at::Tensor arrived_M;  // int64: where among the rows as they come by rank the m-th by bin is
-    at::Tensor leaving_M;  // its inverse
+    at::Tensor arrived_M;  // int64: index among the received rows of the m-th row by bin
+    at::Tensor leaving_M;  // the inverse permutation
     std::shared_ptr<Communicator> group;
   };
 
-  // `begin`: bin e has rows [begin[e], begin[e + 1]); E + 1 numbers. `device`: that of the rows.
-  // Throws StatusError where a call fails.
+  // Exchanges row counts with the other ranks. Bin e has rows [begin[e], begin[e + 1]) of this
+  // rank's rows; `begin` has E + 1 numbers. `device` is the rows' device. Throws StatusError if
+  // communication fails.
   Meeting Meet(const std::vector<int64_t>& begin, const at::Device& device) const;
 
  private:
@@ -64,15 +67,16 @@ class BinExchange {
   std::vector<int64_t> border_;
 };
 
-// Differentiable. Throw StatusError where a call fails, and c10::Error where shapes do not fit.
+// Differentiable. Throw StatusError if communication fails, and c10::Error if shapes do not fit.
 at::Tensor ToBins(const at::Tensor& rows_ND, const BinExchange::Meeting& meeting);
 at::Tensor FromBins(const at::Tensor& rows_MD, const BinExchange::Meeting& meeting);
 
-// What a rank sends, as Communicator counts it, of rows of `row_bytes`.
+// Steps and bytes sent by one rank, as Communicator counts them.
 struct BinTraffic {
   int64_t steps = 0, bytes = 0;
 };
-// rows_PE[p][e] is n_pe. Meet, ToBins and FromBins; a backward is the latter two again.
+// Predicts the traffic of ToBins and FromBins, and of Meet if `meets`, for rows of `row_bytes`
+// bytes; rows_PE[p][e] is n_pe. A backward costs ToBins and FromBins once more.
 BinTraffic CountBinTraffic(const std::vector<std::vector<int64_t>>& rows_PE,
                            const std::vector<int64_t>& border, int rank, int64_t row_bytes,
                            bool meets);

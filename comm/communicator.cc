@@ -40,22 +40,22 @@ const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at
   return backend;
 }
 
-// The bytes of `t` as BackendFor takes them: contiguous, its own where they are so. The host waits
-// for a copy from a GPU.
+// The data of `t` as its backend expects it: contiguous, without a copy if `t` is. In a staged
+// group it is a copy in host memory, and the host waits for that copy.
 at::Tensor ToSend(const Group& group, const at::Tensor& t) {
   if (!Staged(group, t)) return t.detach().contiguous();
   at::Tensor host = base::HostTensorFor(t.device(), t.sizes(), t.scalar_type());
   return host.copy_(t.detach());
 }
 
-// Where BackendFor puts what is for `t`.
+// A buffer in which the backend of `t` can receive data for `t`.
 at::Tensor ToReceive(const Group& group, const at::Tensor& t) {
   if (Staged(group, t)) return base::HostTensorFor(t.device(), t.sizes(), t.scalar_type());
   return t.is_contiguous() ? t.detach() : at::empty(t.sizes(), t.options());
 }
 
-// What has come for `t`, from where BackendFor has put it. To a GPU behind what the current stream
-// has been given; LibTorch holds pinned memory until then.
+// Copies received data to `t`, unless the backend has put it there. A copy to a GPU is queued on
+// the current stream; LibTorch keeps the pinned memory until it is done.
 void Bring(const at::Tensor& come, const at::Tensor& t) {
   if (!come.is_alias_of(t)) t.detach().copy_(come, /*non_blocking=*/true);
 }
@@ -82,7 +82,7 @@ int64_t BytesOf(const std::vector<Communicator::Message>& messages) {
                          });
 }
 
-// The ranks that something is sent to or received from, in order.
+// The ranks that this rank sends to or receives from, in order.
 std::set<int> Peers(const std::vector<Communicator::Message>& send,
                     const std::vector<Communicator::Message>& receive) {
   std::set<int> peers;
@@ -100,8 +100,8 @@ int64_t Sum(absl::Span<const int64_t> counts) {
 
 int64_t CeilLog2(int size) { return std::bit_width(static_cast<unsigned>(size - 1)); }
 
-// How many a rank sends to in a binomial tree: v, counted from the root, receives in step
-// floor(log2 v) and sends in later ones.
+// The number of ranks that a rank sends to in a binomial tree. Rank v, counted from the root,
+// receives in step floor(log2 v) and sends in later steps.
 int64_t Children(int v, int size) {
   int64_t children = 0;
   for (int step = v == 0 ? 1 : static_cast<int>(std::bit_floor(static_cast<unsigned>(v))) * 2;
@@ -110,26 +110,26 @@ int64_t Children(int v, int size) {
   return children;
 }
 
-// [rows, ...] like `rows`.
+// An uninitialized tensor [rows, ...] with the dtype, device and other dims of `like`.
 at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
   std::vector<int64_t> shape = like.sizes().vec();
   shape[0] = rows;
   return at::empty(shape, like.options());
 }
 
-// Who has not come to a call that has run out of time, in words.
+// The message for a call that ran out of time: the ranks that have not entered it.
 std::string LateOnes(Group& group) {
   const std::vector<int> late =
       group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
   const std::string within = absl::StrCat("not done within ", absl::FormatDuration(group.deadline));
   if (late.empty())
-    return absl::StrCat(within, ", though all ranks are in it: a connection may be slow");
+    return absl::StrCat(within, ", although all ranks have entered it: a connection may be slow");
   const bool one = late.size() == 1;
   return absl::StrCat(within, ": ", one ? "rank " : "ranks ", absl::StrJoin(late, ", "),
-                      one ? " lives and has" : " live and have", " not come to it");
+                      one ? " is alive but has" : " are alive but have", " not entered it");
 }
 
-// What a failed call becomes: the group is broken, the cause sought and announced.
+// Handles a failed call: finds and announces the cause, and breaks the group. Returns the error.
 absl::Status Fail(Group& group, absl::string_view operation, const std::exception& exception) {
   const absl::Status said = base::StatusOfException(exception);
   const std::string where = absl::StrCat(operation, " on group '", group.name, "', rank ",
@@ -148,8 +148,8 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
   return group.broken;
 }
 
-// A rank's wait in a call: its time is added to the group's, and the others may ask whether it has
-// come.
+// Marks this rank as waiting in a call: adds the time to the group's total, and lets other ranks
+// ask whether this rank has entered the call.
 class InCall {
  public:
   explicit InCall(Group& group) : group_(group), start_(absl::Now()) {
@@ -159,7 +159,7 @@ class InCall {
   ~InCall() {
     group_.waited += absl::Now() - start_;
     if (group_.liveness != nullptr && group_.broken.ok())
-      group_.liveness->WaitIn("");  // who has given up was there
+      group_.liveness->WaitIn("");  // after a failure it stays: this rank did enter the call
   }
 
  private:
@@ -169,7 +169,7 @@ class InCall {
 
 }  // namespace
 
-// Where something comes to, and the tensor that it is for.
+// A receive buffer, and the tensor that its data is for.
 struct Arrival {
   at::Tensor come, wanted;
 };
@@ -179,9 +179,9 @@ struct Communicator::Transfer::Pending {
   std::vector<c10::intrusive_ptr<Work>> works;
   std::vector<at::Tensor> tensors;
   std::vector<Arrival> arrivals;
-  std::function<void()> finish;  // when all has come
+  std::function<void()> finish;  // called when everything has arrived
   std::string operation;
-  std::unique_ptr<TracedTransfer> traced;  // null where nothing is recorded
+  std::unique_ptr<TracedTransfer> traced;  // null if no trace is recorded
 };
 
 Communicator::Communicator(std::shared_ptr<Group> group) : group_(std::move(group)) {}
@@ -339,7 +339,7 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
     }
     const std::vector<at::Tensor> parts =
         gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
-    // To the next rank first, so that not all send to one at a time.
+    // Each rank starts with the next rank, so that not all send to the same one at the same time.
     for (int step = 1; step < size(); ++step) {
       const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
       send.push_back({parts[rank()], to});
@@ -357,7 +357,7 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
   const base::TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(kOperation, [&] {
     c10d::Backend& backend = *group_->cuda;
-    // Several in one launch.
+    // Several gathers are coalesced into one launch.
     if (even.size() > 1) backend.startCoalescing();
     for (Gathered& gathered : even) {
       at::Tensor part =
@@ -457,7 +457,7 @@ absl::StatusOr<Communicator::Reduction> Communicator::StartReduceScatterSum(
     receive.push_back({of_rank[from], from});
   }
   ASSIGN_OR_RETURN(Transfer transfer, Exchange(std::move(send), std::move(receive)));
-  // The caller's rows are not ours to write.
+  // Rank 0's own addend is the caller's tensor, which must not be changed.
   const at::Tensor sum = rank() == 0 ? of_rank[0].clone() : of_rank[0];
   const auto add = [sum, of_rank] {
     at::NoGradGuard no_grad;
@@ -508,7 +508,7 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   RETURN_IF_ERROR(Ready(pending->operation));
   if (peers.empty())
     return Transfer(
-        std::move(pending));  // all are empty: a batch of nothing has no work to wait for
+        std::move(pending));  // all tensors are empty: an empty batch has no work to wait for
   Count(static_cast<int64_t>(std::max(Peers(send, {}).size(), Peers({}, receive).size())),
         BytesOf(send));
   pending->traced = TracedTransfer::Start(*group_);
@@ -523,8 +523,8 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   note(receive, &TracedTransfer::Receives);
   const base::TraceSpan span(kStartTransfer, {}, group_->name);
   RETURN_IF_ERROR(Run(pending->operation, [&] {
-    // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for
-    // the other's kernel. The batch has one work, and none where nothing is in it.
+    // NCCL needs the sends and receives of one exchange in one batch; otherwise two ranks may each
+    // wait for the other's kernel. A batch has one work object; an empty batch has none.
     const auto on_gpu = [](const Message& message) {
       return message.tensor.is_cuda() && message.tensor.numel() > 0;
     };
@@ -568,18 +568,18 @@ Communicator::Transfer& Communicator::Transfer::operator=(Transfer&& other) noex
   }
   return *this;
 }
-// A failure is kept in the group.
+// An error from Wait() is kept in the group.
 Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
 
 absl::Status Communicator::Transfer::Wait() {
   if (pending_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Pending> pending = std::move(pending_);
-  if (pending->group == nullptr) return absl::OkStatus();  // of one rank
+  if (pending->group == nullptr) return absl::OkStatus();  // a group of one rank
   const TracedTransfer::Wait waiting(std::move(pending->traced));
   const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
-  // All of them, also after a failure: memory must not be freed under a transfer. On a broken group
-  // each ends at once.
+  // Waits for all works, also after a failure, because memory must not be freed during a transfer.
+  // On a broken group each wait ends at once.
   for (const auto& work : pending->works) {
     try {
       work->wait();
@@ -617,7 +617,7 @@ absl::Status Communicator::Agree(const absl::Status& mine) {
   const int failed = static_cast<int>(
       std::find_if(codes, codes + size(), [](int64_t code) { return code != 0; }) - codes);
   if (failed == size()) return absl::OkStatus();
-  // The words of the first failed rank, so that every rank can say them.
+  // The message of the first failed rank, so that every rank can report it.
   constexpr int64_t kMost = 1024;
   at::Tensor words = at::zeros({kMost}, at::kByte);
   const std::string text(mine.message().substr(0, kMost));

@@ -1,40 +1,40 @@
 #ifndef MOONRING_COMM_COMMUNICATOR_H_
 #define MOONRING_COMM_COMMUNICATOR_H_
 
-// One interface over c10d for a group of P ranks: Gloo for tensors on the host, NCCL for tensors on
-// a GPU.
+// Collectives of a group of P ranks over c10d backends: Gloo for tensors on the host, NCCL for
+// tensors on a GPU.
 //
-// With MOONRING_EXCHANGE=host tensors on a GPU go by Gloo too, through pinned memory of the host:
-// ranks may then share a GPU. Each call then also waits until the GPU has made what is sent, and
-// costs a copy each way.
+// With MOONRING_EXCHANGE=host tensors on a GPU also use Gloo, through pinned host memory, so that
+// ranks may share a GPU. Each call then also waits until the GPU has computed the data to send, and
+// costs one copy in each direction.
 //
-// Every rank of a group makes the same calls in the same order (Exchange: matching ones). A call
-// blocks until it is done (on a GPU: is enqueued on the current stream), unless it says otherwise.
-// A group of one does nothing.
+// Every rank of a group makes the same calls in the same order (for Exchange: matching calls). A
+// call returns when it is done (on a GPU: when it is enqueued on the current stream), unless stated
+// otherwise. A group of one rank communicates nothing.
 //
 //   call              steps          bytes_sent by a rank, for n bytes of tensor
 //   AllReduceSum/Max  2 (P-1)        2 (P-1)/P n            ring
 //   Broadcast         ceil(log2 P)   n for each child       binomial tree: P-1 sends in all
 //   AllToAll          P-1            its rows for others
-//   AllGather         P-1            (P-1) times its rows   directly, so uneven rows cost nothing
-//   ReduceScatterSum  P-1            its rows for others    directly too; memory: its own rows P-1
-//                                    times more
+//   AllGather         P-1            (P-1) times its rows   direct sends: uneven rows cost no extra
+//   ReduceScatterSum  P-1            its rows for others    direct sends too; memory: P-1 more
+//                                    copies of its own rows
 //   Exchange          peers          what it sends to others. Peers: the ranks it sends to, or
 //                                    those it receives from if more
 //   Barrier           ceil(log2 P)   0
-//   Agree             2 (P-1)        as an AllReduceSum of P int64; where a rank failed also a
+//   Agree             2 (P-1)        as an AllReduceSum of P int64; if a rank failed also a
 //                                    Broadcast of 1 KiB
-// Counted from this table, not measured; an empty tensor costs nothing.
+// The numbers are computed from this table, not measured; an empty tensor costs nothing.
 //
-// On a GPU, parts that are equal on all ranks are gathered and reduced by NCCL's own collectives,
-// on the group's stream, which the current one waits for in Wait() alone; others by sends and
-// receives. NCCL adds in an order of its own.
+// On a GPU, shards of equal size on all ranks are gathered and reduced by NCCL's own collectives,
+// on the group's stream; the current stream waits for it only in Wait(). Shards of unequal size use
+// sends and receives. NCCL chooses the order of its additions itself.
 //
-// Failures. Each wait has the group's deadline. A call that fails gives UNAVAILABLE (a peer died,
-// left, or announced a failure) or DEADLINE_EXCEEDED, naming operation, group, rank and cause; the
-// group is then broken, and every later call gives the same error at once. See liveness.h for how
-// the other ranks learn of it. Wrong shapes and dtypes are the caller's mistake and throw
-// c10::Error before anything is sent.
+// Failures. Each wait is bounded by the group's deadline. A failed call returns UNAVAILABLE (a peer
+// died, left, or announced a failure) or DEADLINE_EXCEEDED; the message names operation, group,
+// rank and cause. The group is then broken, and every later call returns the same error at once.
+// See liveness.h for how the other ranks are notified. Wrong shapes and dtypes are the caller's
+// mistakes and throw c10::Error before anything is sent.
 
 #include <cstdint>
 #include <functional>
@@ -60,30 +60,30 @@ class Communicator {
   int rank() const;
   int size() const;
 
-  // In place, on every rank the same shape: fp32, fp64, bf16, fp16 (added in that dtype), int64,
-  // int32, uint8. The result is bit-equal on all ranks.
+  // In place; the tensor has the same shape on every rank. Dtypes: fp32, fp64, bf16, fp16 (added in
+  // that dtype), int64, int32, uint8. The result is bit-equal on all ranks.
   absl::Status AllReduceSum(at::Tensor& t);
   absl::Status AllReduceMax(at::Tensor& t);
   absl::Status Broadcast(at::Tensor& t, int root);
 
-  // Rows of dim 0: the first send_rows[0] go to rank 0, and so on; returned are receive_rows[r]
-  // rows from each rank r, in the order of ranks. send_rows[b] on rank a equals receive_rows[a] on
-  // rank b. Zero rows are fine.
+  // Exchanges rows of dim 0. The first send_rows[0] rows go to rank 0, the next send_rows[1] rows
+  // to rank 1, and so on. Returns receive_rows[r] rows from each rank r, in the order of ranks.
+  // send_rows[b] on rank a must equal receive_rows[a] on rank b. Counts may be zero.
   absl::StatusOr<at::Tensor> AllToAll(const at::Tensor& rows, absl::Span<const int64_t> send_rows,
                                       absl::Span<const int64_t> receive_rows);
 
-  // Everybody's rows: [rows_of_rank[r], ...] from each rank r. Views of one buffer.
+  // The rows of all ranks: [rows_of_rank[r], ...] from each rank r, as views of one buffer.
   absl::StatusOr<std::vector<at::Tensor>> AllGather(const at::Tensor& rows,
                                                     absl::Span<const int64_t> rows_of_rank);
 
-  // Adds up everybody's tensor and parts the sum: rank r is given rows_of_rank[r] rows of it, in
-  // order. Added in the tensor's dtype, by Gloo in the order of ranks: the same to the bit at each
-  // run.
+  // Sums the tensors of all ranks and shards the sum: rank r gets rows_of_rank[r] rows of it, in
+  // order. Sums are computed in the tensor's dtype; Gloo adds in the order of ranks, so every run
+  // gives the same bits.
   absl::StatusOr<at::Tensor> ReduceScatterSum(const at::Tensor& rows,
                                               absl::Span<const int64_t> rows_of_rank);
 
-  // A transfer under way. It keeps its tensors alive. Wait() ends it; so does the destructor,
-  // leaving a failure to the group's next call.
+  // A transfer in progress. It keeps its tensors alive. Wait() completes it; so does the
+  // destructor, which leaves an error to the group's next call.
   class Transfer {
    public:
     Transfer(Transfer&&) noexcept;
@@ -95,7 +95,7 @@ class Communicator {
     friend class Communicator;
     struct Pending;
     explicit Transfer(std::unique_ptr<Pending> pending);
-    std::unique_ptr<Pending> pending_;  // null once waited for
+    std::unique_ptr<Pending> pending_;  // null after Wait()
   };
 
   struct Message {
@@ -103,41 +103,43 @@ class Communicator {
     int peer;
   };
 
-  // Starts sending to any ranks and receiving (into contiguous tensors) from any, receives posted
-  // first. The i-th tensor sent to a rank arrives in the i-th that it receives from this one, of
-  // the same size; empty ones are skipped on both sides. Until Wait() the sent must not be written
-  // and the received not be read. Messages to this rank itself are copied at once. Several
-  // transfers may be under way; between any two ranks they must be started in the same order on
-  // both.
+  // Starts sending to and receiving from any ranks; the receives (into contiguous tensors) are
+  // posted first. The i-th tensor sent to a rank arrives in the i-th tensor that it receives from
+  // this rank, which has the same size; empty tensors are skipped on both sides. Until Wait() the
+  // sent tensors must not be written and the received ones must not be read. Messages to this rank
+  // itself are copied at once. Several transfers may be in progress; two ranks must start the
+  // transfers between them in the same order.
   absl::StatusOr<Transfer> Exchange(std::vector<Message> send, std::vector<Message> receive);
 
-  // Starts an AllGather into `whole`, which is contiguous and holds this rank's rows in their
-  // place: when Wait() is done it holds everybody's. Of several tensors in one transfer: P-1 steps
-  // in all. Until then none of their rows may be written or others' read.
+  // Starts an AllGather into `whole`, a contiguous tensor that already contains this rank's rows at
+  // their position; after Wait() it contains the rows of all ranks. Several tensors may share one
+  // transfer: P-1 steps in all. Until Wait() this rank's rows must not be written and the others'
+  // rows must not be read.
   struct Gathered {
     at::Tensor whole;
     std::vector<int64_t> rows_of_rank;
   };
   absl::StatusOr<Transfer> StartAllGather(const std::vector<Gathered>& tensors);
 
-  // Starts a ReduceScatterSum: `sum` is this rank's when the transfer's Wait() is done. Until then
-  // the rows must not be written.
+  // Starts a ReduceScatterSum: `sum` is valid after the transfer's Wait(). Until then `rows` must
+  // not be written.
   struct Reduction;
   absl::StatusOr<Reduction> StartReduceScatterSum(const at::Tensor& rows,
                                                   absl::Span<const int64_t> rows_of_rank);
 
-  // Starts an AllReduceSum of a contiguous tensor: done when the transfer's Wait() is. Until then
-  // nobody may read or write it. By Gloo the group's other calls wait behind it.
+  // Starts an AllReduceSum of a contiguous tensor; it is done after the transfer's Wait(). Until
+  // then the tensor must not be read or written. With Gloo the group's later calls wait behind it.
   absl::StatusOr<Transfer> StartAllReduceSum(at::Tensor& t);
 
-  // Whether equal parts of tensors on that device go by collectives of the backend: then gathering
-  // all from all is better than what each needs by itself.
+  // Whether shards of equal size on that device use the backend's own collectives. If so, gathering
+  // everything from all ranks is better than fetching only what each rank needs.
   bool HasCollectives(const at::Device& device) const;
 
   absl::Status Barrier();
 
-  // All ranks learn whether any has failed: OK where none has; `mine` where it is bad; else the
-  // first failed rank's error, naming it. Every rank must call it, wherever it failed.
+  // Reports a failure on any rank to all ranks: returns OK if no rank failed, `mine` if it is an
+  // error, and otherwise the error of the first failed rank, naming that rank. Every rank must call
+  // it, whether or not it failed.
   absl::Status Agree(const absl::Status& mine);
 
   struct Counters {
@@ -146,16 +148,17 @@ class Communicator {
   Counters counters() const { return counters_; }
 
  private:
-  // The error of a broken group.
+  // OK, or the error of a broken group.
   absl::Status Ready(absl::string_view operation) const;
-  // Runs `call`, whose exceptions break the group.
+  // Runs `call`; an exception from it breaks the group.
   absl::Status Run(absl::string_view operation, const std::function<void()>& call);
   absl::Status AllReduce(absl::string_view operation, at::Tensor& t, bool max);
-  // Throws where a group's ranks do not part the rows of `t`.
+  // Throws unless rows_of_rank has one count per rank and the counts add up to the rows of `t`.
   void CheckRows(absl::string_view operation, const at::Tensor& t,
                  absl::Span<const int64_t> rows_of_rank) const;
   void Count(int64_t steps, int64_t bytes);
-  // Whether all ranks' parts of `t` are equal, and a collective takes them.
+  // Whether the shards of `t` have the same size on all ranks and a backend collective handles
+  // them.
   bool IsEven(const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const;
 
   std::shared_ptr<Group> group_;

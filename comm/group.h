@@ -1,8 +1,8 @@
 #ifndef MOONRING_COMM_GROUP_H_
 #define MOONRING_COMM_GROUP_H_
 
-// What a Communicator stands on: the connections of one group of ranks. Made by process_groups,
-// used by communicator.
+// The state behind a Communicator: the connections of one group of ranks. Created by
+// process_groups, used by communicator.
 
 #include <cstdint>
 #include <memory>
@@ -20,22 +20,23 @@ namespace moonring::comm {
 struct Group {
   std::string name = "alone";
   int rank = 0, size = 1;
-  std::vector<int> ranks;  // of the world
-  std::string id;          // its own, where names may be the same
+  std::vector<int> ranks;  // their numbers in the world
+  std::string id;          // unique, while names may repeat
   absl::Duration deadline = absl::InfiniteDuration();
-  // One a kind of device; both null in a group of one.
+  // One backend per kind of device; both are null in a group of one rank.
   c10::intrusive_ptr<c10d::Backend> cpu, cuda;
-  // `cuda` is null, and tensors on a GPU go by the host's memory and `cpu`.
+  // If true, `cuda` is null, and tensors on a GPU use `cpu` through host memory.
   bool staged = false;
   std::shared_ptr<Liveness> liveness;
-  // Why no call can succeed any more: the first failure, or that the group was closed. Read and
-  // written by the rank's own thread.
+  // Why no later call can succeed: the first failure, or that the group was closed. Only the rank's
+  // own thread reads and writes it.
   absl::Status broken;
-  // In calls and their waits so far: transfers, and peers that are not there yet. By the same
-  // thread.
+  // Total time in calls, including the wait for transfers and for late peers. Used by the same
+  // thread only.
   absl::Duration waited = absl::ZeroDuration();
-  // Collectives so far, and messages to and from each rank of the group: the same numbers on all
-  // ranks, by which traces find what belongs together. By the same thread.
+  // The number of collectives so far, and of messages to and from each rank of the group. A call
+  // has the same number on all its ranks, and traces match calls by it. Used by the same thread
+  // only.
   int64_t calls = 0;
   std::vector<int64_t> sent, received;
 };

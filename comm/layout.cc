@@ -24,7 +24,7 @@ int64_t TokensOf(const std::vector<Span>& spans) {
                          [](int64_t sum, const Span& span) { return sum + span.tokens(); });
 }
 
-// Its blocks by number, and what a run of them costs.
+// The blocks of one document by number, and the cost of a run of blocks.
 class Grid {
  public:
   Grid(int64_t document, int64_t length, const SpanCost& cost)
@@ -48,7 +48,7 @@ class Grid {
   std::vector<double> cost_before_;
 };
 
-// Document numbers, the costliest first; ties in the stream's order.
+// Document numbers, the costliest first; ties keep the stream's order.
 std::vector<int64_t> ByCost(const std::vector<Grid>& grids) {
   std::vector<int64_t> order(grids.size());
   std::iota(order.begin(), order.end(), 0);
@@ -57,7 +57,7 @@ std::vector<int64_t> ByCost(const std::vector<Grid>& grids) {
   return order;
 }
 
-// Spans and load of each rank, while documents are being dealt out.
+// The spans and the load of each rank while documents are being dealt out.
 struct Deal {
   explicit Deal(int ranks) : spans(ranks), load(ranks, 0.0) {}
 
@@ -76,11 +76,12 @@ struct Deal {
   std::vector<double> load;
 };
 
-// Borders of the front and of the back close in on the middle; place c takes the chunks between
-// borders c and c + 1 of both. What is outside a pair of borders should cost as much as the places
-// so far are to carry; each pair is chosen by itself, within a block of the even border, so errors
-// do not add up. But a block of the back is a large part of a place's share. So the front's first
-// `fill` blocks, the cheapest, are held back, and in the end fill up what is uneven.
+// Cuts one document for zigzag ownership. A border of the front and a border of the back move
+// towards the middle; position c takes the chunks between borders c and c + 1 on both sides. The
+// cost outside a pair of borders should equal the total share of the positions so far. Each pair is
+// chosen independently, within a block of the even border, so errors do not add up. But a block
+// near the end is a large part of a position's share. So the first `fill` blocks, the cheapest
+// ones, are held back and are dealt out last, to the least loaded positions.
 void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   constexpr std::array<std::pair<int, int>, 9> kShifts = {
       {{0, 0}, {1, 1}, {-1, -1}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, -1}, {-1, 1}}};
@@ -95,7 +96,7 @@ void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   double wanted = 0;
   for (int64_t c = 0; c < places; ++c) {
     int64_t next_front = (front + back) / 2,
-            next_back = next_front;  // the innermost place takes what is left
+            next_back = next_front;  // the innermost position takes the rest
     if (c + 1 < places) {
       wanted += std::max(0.0, share - deal.load[c]);
       const auto mirrored = [&](int64_t border) { return blocks - (border - fill); };
@@ -116,8 +117,8 @@ void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   for (int64_t b = fill; b-- > 0;) deal.Give(deal.LeastLoaded(), grid, b, b + 1);
 }
 
-// A document of fewer than 2P blocks: blocks c and n-1-c go together, the costliest pair to the
-// least loaded rank, no place taking two pairs.
+// Deals out a document of fewer than 2P blocks. Blocks c and n-1-c form a pair; the costliest pair
+// goes to the least loaded rank, and each rank takes at most one pair.
 void DealSpread(const Grid& grid, Deal& deal) {
   const int64_t blocks = grid.blocks(), pairs = (blocks + 1) / 2;
   const auto cost = [&](int64_t c) {
@@ -140,8 +141,7 @@ void DealSpread(const Grid& grid, Deal& deal) {
 }
 
 RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
-  constexpr double kWorthwhile =
-      0.99;  // of the peak: what is finer dealt costs more calls and transfers
+  constexpr double kWorthwhile = 0.99;  // of the peak: finer cuts cost more calls and transfers
   Deal cut(ranks);
   std::vector<int64_t> short_ones;
   for (const int64_t d : ByCost(grids)) {
@@ -154,8 +154,8 @@ RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
       short_ones.push_back(d);
     }
   }
-  // How many of the short ones to spread: as few as give the least peak, or nearly. Past the first
-  // 4P each is too small a part of the whole to matter.
+  // How many short documents to spread: the fewest that reach the lowest peak, or nearly. After the
+  // first 4P, each is too small a part of the whole to matter.
   const auto deal_with = [&](size_t spread) {
     Deal deal = cut;
     for (size_t i = 0; i < short_ones.size(); ++i) {
@@ -179,8 +179,8 @@ RankSpans WholeDocuments(const std::vector<Grid>& grids, int ranks) {
   return std::move(deal.spans);
 }
 
-// The place on the grid of the span's document, or its end, nearest to token `wanted` of the
-// document.
+// The token nearest to `wanted` at which the span may be cut: a block border of its document, or
+// the span's begin or end.
 int64_t NearestBorder(int64_t wanted, const Span& span, int64_t length) {
   const int64_t block = BlockSize(length);
   const int64_t below = std::max(span.begin, wanted / block * block),
@@ -188,18 +188,18 @@ int64_t NearestBorder(int64_t wanted, const Span& span, int64_t length) {
   return wanted - below <= above - wanted ? below : above;
 }
 
-// Rows that lie in the order of `spans`, in even runs.
+// Cuts the rows of `spans`, in their order, into even runs.
 RankSpans CutEvenly(const std::vector<Span>& spans, const std::vector<int64_t>& lengths,
                     int parts) {
   const int64_t tokens = TokensOf(spans);
   RankSpans runs(parts);
   if (spans.empty()) return runs;
-  size_t holder = 0, next = 0;  // the span that holds the wanted border; the span being given out
-  int64_t holder_row = 0;       // its first row
-  int64_t given = spans[0].begin;  // of span `next`, up to this token
-  int64_t row = 0;                 // rows given out
+  size_t holder = 0, next = 0;     // the span with the wanted border; the span being dealt out
+  int64_t holder_row = 0;          // the first row of span `holder`
+  int64_t given = spans[0].begin;  // the first token of span `next` not yet dealt out
+  int64_t row = 0;                 // rows dealt out
   for (int64_t r = 0; r < parts; ++r) {
-    // r * T / P without overflow for any T that fits in memory.
+    // (r + 1) * T / P without overflow for any T that fits in memory.
     const int64_t wanted = tokens / parts * (r + 1) + tokens % parts * (r + 1) / parts;
     while (holder + 1 < spans.size() && holder_row + spans[holder].tokens() <= wanted)
       holder_row += spans[holder++].tokens();
@@ -226,7 +226,7 @@ RankSpans Contiguous(const std::vector<int64_t>& lengths, int ranks) {
   return CutEvenly(stream, lengths, ranks);
 }
 
-// In the order of the stream, adjacent ones joined.
+// Sorts spans in the order of the stream and merges adjacent ones.
 void Tidy(std::vector<Span>& spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return std::pair(a.document, a.begin) < std::pair(b.document, b.begin);
@@ -252,7 +252,7 @@ RankSpans DealOut(const std::vector<int64_t>& lengths, int places, Ownership own
   return ownership == Ownership::kZigzag ? Zigzag(grids, places) : WholeDocuments(grids, places);
 }
 
-// What the ranks of each context place own of it.
+// Divides the spans of each context position over its ranks on the heads axis.
 RankSpans OverHeads(const RankSpans& context_spans, const std::vector<int64_t>& lengths,
                     const Division& division) {
   RankSpans spans(division.ranks());
@@ -272,7 +272,7 @@ std::vector<int64_t> Offsets(const std::vector<int64_t>& lengths) {
   return offsets;
 }
 
-// INVALID_ARGUMENT where one is negative.
+// INVALID_ARGUMENT if a length is negative.
 absl::Status ValidateLengths(const std::vector<int64_t>& lengths) {
   for (size_t d = 0; d < lengths.size(); ++d) {
     if (lengths[d] < 0)
@@ -282,7 +282,8 @@ absl::Status ValidateLengths(const std::vector<int64_t>& lengths) {
   return absl::OkStatus();
 }
 
-// Spans of documents that begin at `from`, as spans of those of the same stream that begin at `to`.
+// Converts spans of documents that begin at `from` into spans of documents, of the same stream,
+// that begin at `to`.
 std::vector<Span> InOtherDocuments(const std::vector<Span>& spans, const std::vector<int64_t>& from,
                                    const std::vector<int64_t>& to) {
   std::vector<Span> cut;
@@ -380,7 +381,7 @@ at::Tensor Layout::Index(int rank) const {
 at::Tensor Layout::Cut(const at::Tensor& stream_T, int rank) const {
   TORCH_CHECK(stream_T.dim() >= 1 && stream_T.size(0) == tokens(), "Cut: a tensor of shape ",
               stream_T.sizes(), ", documents of ", tokens(), " tokens");
-  // Runs of the stream: spans that meet across a document's end are one.
+  // Contiguous runs of the stream: spans that are adjacent across a document's end are merged.
   std::vector<std::pair<int64_t, int64_t>> runs;
   for (const Span& span : spans(rank)) {
     const int64_t begin = offsets_[span.document] + span.begin,

@@ -1,34 +1,34 @@
 #ifndef MOONRING_COMM_LAYOUT_H_
 #define MOONRING_COMM_LAYOUT_H_
 
-// Who owns which token of one micro-batch: a partition of a packed stream of documents over the
-// ranks of an sp group.
+// A layout: which rank owns which tokens of one micro-batch. It partitions a packed stream of
+// documents over the ranks of an sp group.
 //
-// Every token belongs to exactly one rank. A border between ranks lies on the grid of its document
-// (multiples of BlockSize(length)) or at a document's end, so that any number of ranks computes the
-// same blocks. Lengths are arbitrary: nothing needs to divide anything, a document may be empty,
-// and a rank may own nothing.
+// Every token belongs to exactly one rank. A border between ranks is at a multiple of
+// BlockSize(length) within its document, or at a document's end, so that any number of ranks
+// computes the same blocks. Lengths are arbitrary: nothing has to be divisible, a document may be
+// empty, and a rank may own nothing.
 //
-// The ranks are a grid, context x heads. The stream is cut over the context axis, P places, by
-// ownership:
+// The ranks form a grid, context x heads. The stream is cut over the P positions of the context
+// axis, in one of these ways:
 //
-//   contiguous       place c owns one run of the stream, T / P tokens up to half a block at each of
-//                    its borders. The cost plays no part.
-//   zigzag           a document of 2P blocks or more is cut in 2P chunks of whole blocks, and place
-//                    c owns chunks c and 2P-1-c: equal causal work. Where that is uneven, blocks of
-//                    the front are dealt out one by one: to within 2% of the mean from 64 blocks
-//                    on, for up to 8 places. Of the shorter documents the costliest are spread the
-//                    same way (blocks c and n-1-c together) as far as this lowers the greatest
-//                    load; each other one lives whole on the place with the least load.
-//   whole documents  no document is cut; the costliest first, each to the place with the least
-//                    load.
+//   contiguous       position c owns one run of the stream, T / P tokens up to half a block at each
+//                    of its borders. The cost is not considered.
+//   zigzag           a document of 2P blocks or more is cut into 2P chunks of whole blocks, and
+//                    position c owns chunks c and 2P-1-c: equal causal work. Imbalance is filled
+//                    with single blocks from the document's front: within 2% of the mean from 64
+//                    blocks on, for up to 8 positions. Of the shorter documents the costliest are
+//                    spread in the same way (blocks c and n-1-c together) as long as this lowers
+//                    the peak load; each other document goes whole to the least loaded position.
+//   whole documents  no document is cut; the costliest first, each goes to the least loaded
+//                    position.
 //
-// The rows of one context place are then cut into even runs over its ranks on the heads axis, which
-// trade them for heads when they come to attention (Ulysses); there every rank of a context place
-// has the same work whatever the cut.
+// The rows of one context position are then cut into even runs over its ranks on the heads axis.
+// For attention these ranks exchange rows for heads (Ulysses), so every rank of a context position
+// has the same attention work however the rows are cut.
 //
-// A pure function of (lengths, division, cost): every rank makes the same layout by itself.
-// Cost of making one: O(T / block + documents * ranks). Nothing is communicated.
+// A layout is a pure function of (lengths, division, cost): every rank computes the same one
+// without communication. Cost: O(T / block + documents * ranks).
 
 #include <cstdint>
 #include <functional>
@@ -45,12 +45,13 @@ namespace moonring::comm {
 enum class Ownership { kContiguous, kZigzag, kWholeDocuments };
 absl::string_view OwnershipName(Ownership ownership);
 
-// Which axis of the grid has neighbouring ranks, as neighbours are likely to share a machine:
-//   head first      rank = context place * heads + head place
-//   context first   rank = head place * contexts + context place
+// Which axis of the grid varies fastest with the rank; neighbouring ranks are likely to be on one
+// machine:
+//   head first      rank = context * heads + head
+//   context first   rank = head * contexts + context
 enum class Placement { kHeadFirst, kContextFirst };
 
-// How ranks divide a stream.
+// How a stream is divided over the ranks.
 struct Division {
   int contexts = 1;
   Ownership ownership = Ownership::kContiguous;
@@ -70,9 +71,9 @@ struct Division {
   friend bool operator==(const Division&, const Division&) = default;
 };
 
-// The block of a document's grid: length / 64 rounded down to a power of two, within 64 (up to 8191
-// tokens) and 256 (from 16384 on). A function of the document's length alone, so that the blocks do
-// not depend on the number of ranks.
+// The block size of a document's grid: length / 64 rounded down to a power of two, at least 64 (up
+// to 8191 tokens) and at most 256 (from 16384 tokens on). It depends on the document's length only,
+// so the blocks do not depend on the number of ranks.
 int64_t BlockSize(int64_t document_length);
 
 // Tokens [begin, end) of one document, counted from the document's start.
@@ -82,22 +83,22 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// The work of tokens [begin, end) of a document. It must be additive: cost(d, a, b) + cost(d, b, c)
+// The cost of tokens [begin, end) of a document. It must be additive: cost(d, a, b) + cost(d, b, c)
 // == cost(d, a, c).
 using SpanCost = std::function<double(int64_t document, int64_t begin, int64_t end)>;
 
 class Layout {
  public:
   // `cost` defaults to the number of tokens. INVALID_ARGUMENT for an axis below 1 or a negative
-  // length; no documents at all are fine.
+  // length. `lengths` may be empty.
   static absl::StatusOr<std::shared_ptr<const Layout>> Create(std::vector<int64_t> lengths,
                                                               Division division,
                                                               SpanCost cost = nullptr);
 
-  // The same rows of the stream on the same ranks, as rows of other documents, which sum to as many
-  // tokens: for attention that sees by other borders than those by which the stream was divided.
-  // Borders between ranks need not lie on their grids. INVALID_ARGUMENT for a negative length or
-  // another sum. O(spans + documents).
+  // The same rows on the same ranks, described as rows of other documents with the same total
+  // length: for attention whose documents differ from those by which the stream was divided.
+  // Borders between ranks need not be on the new documents' grids. INVALID_ARGUMENT for a negative
+  // length or another total. Cost: O(spans + documents).
   absl::StatusOr<std::shared_ptr<const Layout>> WithDocuments(std::vector<int64_t> lengths) const;
 
   const Division& division() const { return division_; }
@@ -107,23 +108,25 @@ class Layout {
   // Where document d begins in the stream; document_offset(number of documents) == tokens().
   int64_t document_offset(int64_t d) const { return offsets_.at(d); }
 
-  // What a rank owns, in the order of its local rows: by document, then by place; adjacent spans of
-  // a document are one.
+  // The spans that a rank owns, in the order of its local rows: by document, then by position.
+  // Adjacent spans of a document are merged.
   const std::vector<Span>& spans(int rank) const { return spans_.at(rank); }
   int64_t local_tokens(int rank) const { return local_tokens_.at(rank); }
 
-  // The same of a place on the context axis: its ranks' rows one after another, by head place.
+  // The same for a position on the context axis: its ranks' rows one after another, in the order of
+  // the heads axis.
   const std::vector<Span>& context_spans(int context) const { return context_spans_.at(context); }
   int64_t context_tokens(int context) const;
 
-  // int64 [T_local] on the host: the row of the stream that each local row is.
+  // int64 [T_local] on the host: the row of the stream for each local row.
   at::Tensor Index(int rank) const;
 
-  // The rank's rows of dim 0, any dtype and device: [T, ...] -> [T_local, ...]. A view where they
-  // are one run. Differentiable.
+  // Selects the rank's rows of dim 0, for any dtype and device: [T, ...] -> [T_local, ...]. Returns
+  // a view if the rows are one contiguous run. Differentiable.
   at::Tensor Cut(const at::Tensor& stream_T, int rank) const;
 
-  // The inverse of Cut over all ranks: one [T_local, ...] each -> [T, ...]. Differentiable.
+  // The inverse of Cut over all ranks: one [T_local, ...] tensor per rank -> [T, ...].
+  // Differentiable.
   at::Tensor Join(const std::vector<at::Tensor>& locals) const;
 
  private:
@@ -133,7 +136,7 @@ class Layout {
   std::vector<int64_t> lengths_;
   std::vector<int64_t> offsets_;  // one more than documents
   Division division_;
-  std::vector<std::vector<Span>> context_spans_, spans_;  // by context place, by rank
+  std::vector<std::vector<Span>> context_spans_, spans_;  // per context position; per rank
   std::vector<int64_t> local_tokens_;
 };
 

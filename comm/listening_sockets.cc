@@ -15,15 +15,16 @@
 namespace moonring::comm {
 namespace {
 
-// TCP's own signatures (RFC 2385, made for routers): of every packet to the socket from anywhere,
-// by a key that nobody is told; "": none any more. What was accepted before goes on without.
+// Requires TCP MD5 signatures (RFC 2385, made for routers) with `key` on every packet to the
+// socket, from any address; an empty key removes the requirement. Connections accepted before are
+// not affected.
 bool WantSignatures(int listening_socket, const std::string& key) {
   int family = 0;
   socklen_t size = sizeof family;
   if (getsockopt(listening_socket, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) return false;
   tcp_md5sig wanted{};
   wanted.tcpm_addr.ss_family = static_cast<sa_family_t>(family);
-  wanted.tcpm_flags = TCP_MD5SIG_FLAG_PREFIX;  // of no bit of the address: from anywhere
+  wanted.tcpm_flags = TCP_MD5SIG_FLAG_PREFIX;  // prefix length 0: any address
   wanted.tcpm_keylen = static_cast<uint16_t>(key.size());
   std::memcpy(wanted.tcpm_key, key.data(), key.size());
   return setsockopt(listening_socket, IPPROTO_TCP, TCP_MD5SIG_EXT, &wanted, sizeof wanted) == 0;

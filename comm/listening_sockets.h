@@ -1,21 +1,22 @@
 #ifndef MOONRING_COMM_LISTENING_SOCKETS_H_
 #define MOONRING_COMM_LISTENING_SOCKETS_H_
 
-// Shuts a listening socket's door: what it has accepted goes on, and nobody new comes in.
+// Blocks new connections to a listening socket, while connections that it has accepted continue.
 //
-// Gloo listens as long as its device lives, though it needs to only while a group's ranks connect,
-// and whoever keeps a thousand connections open to it ends the process (it has no descriptor left
-// for the next). So the door is opened for that while alone.
+// Gloo listens as long as its device exists, although it needs to do so only while a group's ranks
+// connect. A peer that keeps a thousand connections open to it ends the process, which has no
+// descriptor left for the next connection. So the socket is open to connections only during that
+// time.
 
 #include <set>
 
 namespace moonring::comm {
 
-// The descriptors of this process's TCP sockets that listen.
+// The descriptors of this process's listening TCP sockets.
 std::set<int> ListeningSockets();
 
-// Whether new connections get through to it; nothing tells the others why not. False where the
-// kernel cannot shut it (it is asked for TCP's MD5 signatures, by a key that nobody has).
+// OpenDoor lets new connections through. ShutDoor blocks them without an answer, by requiring TCP
+// MD5 signatures with a random key; it returns false if the kernel does not support this.
 void OpenDoor(int listening_socket);
 bool ShutDoor(int listening_socket);
 

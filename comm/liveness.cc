@@ -13,7 +13,7 @@ namespace moonring::comm {
 namespace {
 
 constexpr char kFailed[] = "failed";
-// Beats without a sign of life after which a rank is dead rather than slow.
+// Heartbeats without a sign of life after which a rank is dead rather than slow.
 constexpr int kPatienceBeats = 8;
 
 std::string AliveKey(int rank) { return absl::StrCat("alive/", rank); }
@@ -32,11 +32,10 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, in
       store_(store->clone()),
       hang_up_(std::move(hang_up)) {
   store_->setTimeout(absl::ToChronoMilliseconds(
-      2 * kPatienceBeats *
-      beat_));  // a machine that thrashes because a rank took its memory answers late
+      2 * kPatienceBeats * beat_));  // a machine that swaps heavily answers late
   (void)base::TryTorch([&] { Beat(); });
   thread_ = std::thread([this] {
-    while (!base::TryTorch([this] { Watch(); }).ok()) absl::SleepFor(beat_);  // short memory, say
+    while (!base::TryTorch([this] { Watch(); }).ok()) absl::SleepFor(beat_);  // e.g. out of memory
   });
 }
 
@@ -51,7 +50,7 @@ std::optional<std::string> Liveness::Told(const std::string& key) {
   std::string value;
   const absl::Status status = base::TryTorch([&] { value = store_->get_to_str(key); });
   if (absl::IsPermissionDenied(status))
-    return std::nullopt;  // whoever can reach the store can write to it, but not sign
+    return std::nullopt;  // anyone who can reach the store can write to it, but not sign
   base::ThrowIfError(status);
   return value;
 }
@@ -84,7 +83,7 @@ void Liveness::Watch() {
       if (!told) cause = Told(kFailed).value_or("");
     });
     if (absl::IsDeadlineExceeded(status))
-      continue;  // who serves the store may be slow; Blame() asks when it matters
+      continue;  // the store's server may only be slow; Blame() checks when it matters
     if (!status.ok()) cause = store_is_gone_;
     if (cause.empty()) continue;
     Learn(cause);
@@ -98,8 +97,7 @@ std::string Liveness::Announce(absl::string_view cause) {
   const absl::Status status =
       base::TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
   if (absl::IsPermissionDenied(status))
-    (void)base::TryTorch(
-        [&] { store_->set(kFailed, standing); });  // in place of what no rank has said
+    (void)base::TryTorch([&] { store_->set(kFailed, standing); });  // replaces an unsigned value
   Learn(standing);
   return standing;
 }
@@ -112,8 +110,8 @@ std::string Liveness::SilentRanks(bool late) {
     beats[r] = Beats(r);
     silent.push_back(r);
   }
-  // A fresh process's first beat may be on its way, so a rank is heard of once its count moves; one
-  // that has left is not silent.
+  // A new process's first heartbeat may still be on its way, so a rank counts as alive once its
+  // counter changes. A rank that has left is not silent.
   for (int waited = 0; waited < kPatienceBeats && !silent.empty(); ++waited) {
     absl::SleepFor(beat_);
     if (Told(kFailed)) return "";
@@ -161,7 +159,7 @@ std::string Liveness::WaitsIn(int rank) {
 }
 
 std::vector<int> Liveness::NotIn(const std::string& group, const std::vector<int>& ranks) {
-  absl::SleepFor(2 * beat_);  // who came a moment ago has not said so yet
+  absl::SleepFor(2 * beat_);  // a rank that has just entered has not published it yet
   std::vector<int> elsewhere;
   (void)base::TryTorch([&] {
     for (const int r : ranks) {
@@ -176,7 +174,7 @@ void Liveness::Leave(bool linger) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(left_, true)) return;
   }
-  // What fails here does not matter any more: the store may be gone.
+  // Errors are ignored from here on: the store may already be gone.
   (void)base::TryTorch([&] {
     store_->set(LeftKey(rank_), "1");
     if (!linger) return;

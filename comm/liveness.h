@@ -1,21 +1,23 @@
 #ifndef MOONRING_COMM_LIVENESS_H_
 #define MOONRING_COMM_LIVENESS_H_
 
-// How a rank learns that another has failed, and which.
+// How a rank finds out that another rank has failed, and which one.
 //
-// A thread of each rank counts a heartbeat up in the store (every 250 ms, less often in large
-// worlds) and looks for an announced failure. Nobody is declared dead for being silent: a rank is
-// accused only when a call with it has failed, by who then shows no heartbeat. The first accusation
-// stands in the store; every other rank sees it at its next beat, hangs up all its groups, and so
-// each pending call ends at once instead of at its deadline, with the same cause in its message.
+// A thread of each rank increments a heartbeat counter in the store (every 250 ms, less often in
+// large worlds) and checks for an announced failure. A rank is not declared dead only because it is
+// silent. It is accused only when another rank's call with it has failed and that rank then sees no
+// heartbeat from it. The first accusation stays in the store. Every other rank reads it at its next
+// heartbeat and closes the connections of all its groups, so each pending call ends at once, with
+// the same cause in its message, instead of at its deadline.
 //
 //   a rank dies -> its connections close -> a peer's call fails -> Blame() names it, announces it
-//       -> all ranks hang up
+//       -> all ranks close their connections
 //
-// The process that serves the store may be the one that is stopped: then nobody can announce
-// anything, and each rank names it by itself, at its own call's deadline (bounded_store.h).
+// The process that serves the store may be the one that has stopped. Then nobody can announce
+// anything, and each rank names that process at its own call's deadline (bounded_store.h).
 //
-// Time from a death to the last rank's error: about 2 s to tell dead from slow, and a beat.
+// Time from a death to the last rank's error: about 2 s to tell a dead rank from a slow one, plus
+// one heartbeat.
 
 #include <condition_variable>
 #include <functional>
@@ -34,45 +36,48 @@ namespace moonring::comm {
 
 class Liveness {
  public:
-  // `hang_up` is called once at most, on the thread here, when a failure is announced by any rank
-  // or the store is gone.
+  // `hang_up` is called at most once, on this object's thread, when any rank announces a failure or
+  // the store is gone.
   Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size,
            std::function<void()> hang_up);
   ~Liveness();
 
-  // Announces that this run fails because of `cause`. The first of all ranks' announcements stands
-  // and is returned.
+  // Announces that this run fails because of `cause`. Only the first announcement of all ranks
+  // counts; it is returned.
   std::string Announce(absl::string_view cause);
 
-  // After a failed call: the announced cause; else who is silent or has left, which this announces;
-  // else "" (all others live). `late`: the call ran out of time with its connections open, so that
-  // a silent rank need not be dead.
+  // The cause of a failed call: the announced cause; otherwise the ranks that are silent or have
+  // left, which this call announces; otherwise "" (all others live). `late`: the call ran out of
+  // time with its connections open, so a silent rank is not necessarily dead.
   std::string Blame(bool late);
 
-  // The announced cause as far as known here, or "".
+  // The announced cause as far as this rank knows it, or "".
   std::string Cause() const;
 
-  // This rank waits in a call of a group, by a name that all its ranks have for it; "": in none.
-  // The others can ask for it from the next beat on.
+  // Records that this rank waits in a call of the group with this id, which is the same on all its
+  // ranks; "" means in no call. Other ranks can query it after the next heartbeat.
   void WaitIn(const std::string& group);
 
-  // The group in whose call a rank is known to wait; "" where it is in none, or nobody knows.
+  // The group in whose call `rank` is known to wait; "" if it is in no call or this is unknown.
   std::string WaitsIn(int rank);
 
-  // Those of `ranks` that live and are not known to wait in a call of the group.
+  // Those of `ranks`, except this one, that are not known to wait in a call of the group. It does
+  // not check whether they live: call Blame() first.
   std::vector<int> NotIn(const std::string& group, const std::vector<int>& ranks);
 
-  // Tells that this rank needs nobody any more and ends the thread. Where `linger`, waits for the
-  // others to leave too, as long as they live: who serves the store goes last. After a failure only
-  // until each of them has learnt of it.
+  // Publishes that this rank needs no other rank any more, and ends the thread. With `linger` it
+  // first waits until the others have left too, or no longer live, because the rank that serves the
+  // store must leave last. After a failure it waits only until each of them can have read the
+  // cause.
   void Leave(bool linger);
 
  private:
   void Watch();
   void Beat();
-  // What a rank of this run has put there; nullopt where nobody has, or another program.
+  // The value that a rank of this run has stored at `key`; nullopt if there is none, or if it was
+  // written by another program.
   std::optional<std::string> Told(const std::string& key);
-  std::string Beats(int rank);  // another one's count
+  std::string Beats(int rank);  // the heartbeat count of another rank
   std::string SilentRanks(bool late);
   void Learn(std::string cause);
 
@@ -80,7 +85,7 @@ class Liveness {
   const int rank_, size_;
   const absl::Duration beat_;
   const c10::intrusive_ptr<c10d::Store>
-      store_;  // a connection of our own, on which nothing waits for a key
+      store_;  // a separate connection, on which nothing waits for a key
   const std::function<void()> hang_up_;
 
   mutable std::mutex mutex_;

@@ -16,8 +16,8 @@ Mesh::Mesh(std::shared_ptr<World> world, std::shared_ptr<Communicator> dp,
 
 namespace {
 
-// Each rank is in one group of either kind; it passes all lists, so that all make their groups in
-// one order.
+// Each rank is in one group of each kind. Every rank goes through all groups, so that all create
+// them in the same order.
 absl::StatusOr<Mesh::Cut> MakeGroups(World& world, int size, absl::string_view neighbours,
                                      absl::string_view peers) {
   const int count = world.size() / size;
@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<Mesh>> Mesh::Create(std::shared_ptr<World> world,
   const int size = world->size();
   if (sp < 1) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, ", wanted at least 1"));
   at::Tensor bounds =
-      at::tensor(std::vector<int64_t>{sp, -sp}, at::kLong);  // the largest, and the smallest
+      at::tensor(std::vector<int64_t>{sp, -sp}, at::kLong);  // for the maximum and the minimum
   RETURN_IF_ERROR(world->communicator()->AllReduceMax(bounds));
   const int64_t most = bounds[0].item<int64_t>(), least = -bounds[1].item<int64_t>();
   if (most != least)

@@ -1,14 +1,14 @@
 #ifndef MOONRING_COMM_MESH_H_
 #define MOONRING_COMM_MESH_H_
 
-// The world cut along two axes, dp x sp:  rank = dp_rank * sp_size + sp_rank.
+// The mesh: the ranks of the world along two axes, dp x sp: rank = dp_rank * sp_size + sp_rank.
 //
-// sp is the fastest, so that the ranks that share a sequence are neighbours (on one machine). An sp
-// group holds one stream of documents, cut by a layout; the ranks of a dp group hold the same part
-// of different streams. The mesh owns the layout rule: one layout a micro-batch, the same on every
-// rank of the sp group, made without communication.
+// sp varies fastest, so the ranks that share a sequence are neighbours (on one machine). An sp
+// group has one stream of documents, cut by a layout; the ranks of a dp group have the same shard
+// of different streams. The mesh makes the layouts: one per micro-batch, the same on every rank of
+// the sp group, without communication.
 //
-// Making a mesh connects dp + sp groups, every rank in the same order.
+// Creating a mesh connects dp + sp groups, on every rank in the same order.
 
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ namespace moonring::comm {
 
 class Mesh {
  public:
-  // INVALID_ARGUMENT where sp does not divide the world. Every rank calls it with the same sp.
+  // INVALID_ARGUMENT if sp does not divide the world size. Every rank must pass the same sp.
   static absl::StatusOr<std::shared_ptr<Mesh>> Create(std::shared_ptr<World> world, int sp);
 
   int dp_size() const { return dp_->size(); }
@@ -38,27 +38,27 @@ class Mesh {
   std::shared_ptr<Communicator> dp_group() const { return dp_; }
   std::shared_ptr<Communicator> sp_group() const { return sp_; }
 
-  // In calls on all groups of the world so far.
+  // Total time that this rank has spent in calls on all groups of the world.
   absl::Duration waited() const { return world_->waited(); }
 
-  // Notes between all ranks (rank_notes.h); null with one rank.
+  // The channel for notes between all ranks (rank_notes.h); null with one rank.
   std::shared_ptr<RankNotes> notes() const { return world_->notes(); }
 
-  // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the
-  // same place in theirs: rank = peer * size + place. This rank's of either kind; those that the
-  // mesh has are used again. INVALID_ARGUMENT where size does not divide the world. Every rank
-  // calls it.
+  // Cuts the world into groups of `size` neighbouring ranks, and into groups of the ranks with the
+  // same position in theirs: rank = peer * size + position. Returns this rank's group of each kind;
+  // groups that the mesh already has are reused. INVALID_ARGUMENT if size does not divide the world
+  // size. Every rank must call it.
   struct Cut {
     std::shared_ptr<Communicator> neighbours, peers;
   };
   absl::StatusOr<Cut> CutWorld(int size) const;
 
-  // One more group of the ranks of dp(), for transfers that its calls are not to wait behind. Every
-  // rank calls it.
+  // Creates another group of the ranks of dp(), for transfers that dp()'s calls must not wait
+  // behind. Every rank must call it.
   absl::StatusOr<std::shared_ptr<Communicator>> AnotherDpGroup(const std::string& name) const;
 
-  // How a stream of documents is cut over this mesh's sp group, whose axes are context x heads.
-  // INVALID_ARGUMENT where these do not make up the group.
+  // The layout of a stream of documents over this mesh's sp group, whose axes are context x heads.
+  // INVALID_ARGUMENT if these do not multiply to the group's size.
   absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths,
                                                            Division division,
                                                            SpanCost cost = nullptr) const;

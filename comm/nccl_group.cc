@@ -15,13 +15,13 @@ c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::S
 #ifdef USE_C10D_NCCL
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  // Where a collective fails LibTorch's watchdog would end the process by a signal, and the rank
-  // that only heard of it would be blamed. So it ends the communicators alone: the next call
-  // throws.
+  // If a collective failed, LibTorch's watchdog would end the process by a signal, and the rank
+  // that only detected the failure would be blamed. With this setting the watchdog only aborts the
+  // communicators, and the next call throws.
   setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", /*overwrite=*/0);
   auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
-  // Else LibTorch connects at the group's first call, and wants all ranks there: a batch of sends
-  // and receives need not have them.
+  // Connects at once. Otherwise LibTorch connects at the group's first call and needs all ranks in
+  // it, but a batch of sends and receives need not involve all ranks.
   group->eagerConnectSingleDevice(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice());
   return group;
 #else

@@ -1,8 +1,8 @@
 #ifndef MOONRING_COMM_NCCL_GROUP_H_
 #define MOONRING_COMM_NCCL_GROUP_H_
 
-// A group of ranks whose tensors are on GPUs: apart from process_groups, since of all of comm this
-// alone is compiled against CUDA.
+// A group of ranks whose tensors are on GPUs. Separate from process_groups, because it is the only
+// file of comm that is compiled against CUDA.
 
 #include <chrono>
 
@@ -11,9 +11,9 @@
 
 namespace moonring::comm {
 
-// Of the calling thread's current GPU; returns when all ranks have come. Null in a build without
-// CUDA. Throws c10::Error where NCCL cannot make it, as where there is no GPU or two ranks have the
-// same. `timeout` bounds each call.
+// Creates a group on the calling thread's current GPU; returns when all ranks have connected. Null
+// in a build without CUDA. Throws c10::Error if NCCL fails, for example without a GPU or if two
+// ranks have the same GPU. `timeout` bounds each call.
 c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::Store>& store,
                                                 int rank, int size,
                                                 std::chrono::milliseconds timeout);

@@ -13,7 +13,7 @@
 namespace moonring::comm {
 namespace {
 
-// Even pieces: all as long as the first but for the last ones.
+// Shard sizes that are even: all but the last ones have the same size.
 std::vector<int64_t> PiecesOf(int64_t size, int ranks) {
   const int64_t most = (size + ranks - 1) / ranks;
   std::vector<int64_t> pieces;
@@ -42,7 +42,7 @@ void PackedHome::Shard(std::shared_ptr<Communicator> group) {
   for (at::Tensor& part : packed_.parts) {
     pieces_.push_back(PiecesOf(part.numel(), group_->size()));
     const std::vector<int64_t>& pieces = pieces_.back();
-    // A copy: a view would keep the whole alive.
+    // A copy, because a view would keep the whole tensor alive.
     part = part.narrow(0, BeginOf(pieces, group_->rank()), pieces[group_->rank()]).clone();
   }
 }
@@ -57,7 +57,7 @@ void PackedHome::Fetch(at::ScalarType) {
     const int64_t size = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
     whole.parts.push_back(at::empty({size}, mine.options()));
     whole.parts.back().narrow(0, BeginOf(pieces, group_->rank()), mine.numel()).copy_(mine);
-    // Bytes of one sign travel.
+    // int8 is sent as uint8, which the communicator supports.
     const at::Tensor& part = whole.parts.back();
     gathered.push_back({part.scalar_type() == at::kChar ? part.view(at::kByte) : part, pieces});
   }
@@ -84,11 +84,9 @@ int64_t PackedHome::bytes() const {
   return bytes;
 }
 
-std::shared_ptr<base::Parameter> PackedParameter(std::string name,
-                                                 std::shared_ptr<const kernels::WeightCode> code,
-                                                 kernels::PackedWeight packed,
-                                                 at::ScalarType dtype) {
-  // Of the weight's shape, without its memory.
+std::shared_ptr<base::Parameter> PackedParameter(std::string name, std::shared_ptr<const kernels::WeightCode> code,
+                                           kernels::PackedWeight packed, at::ScalarType dtype) {
+  // A tensor with the weight's shape but without its memory.
   const at::Tensor outline =
       at::empty({1}, packed.parts.at(0).options().dtype(dtype)).expand(packed.shape);
   auto parameter = std::make_shared<base::Parameter>(std::move(name), outline, /*trainable=*/false);

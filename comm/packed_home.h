@@ -1,16 +1,16 @@
 #ifndef MOONRING_COMM_PACKED_HOME_H_
 #define MOONRING_COMM_PACKED_HOME_H_
 
-// A frozen weight that lies packed (packed/weight_code.h): each lease unpacks it into a new tensor,
-// which lives as long as somebody holds it.
+// The home of a frozen weight that is stored packed, i.e. quantized (packed/weight_code.h). Each
+// lease unpacks it into a new tensor, which lives as long as it is referenced.
 //
-//   whole      all parts are here: a lease costs one pass over them
-//   sharded    of each part every rank of a group holds an even piece; Fetch begins to gather them,
-//              Lease waits, unpacks and lets go of what was gathered. P-1 steps, and
-//              (P-1)/P of the packed bytes to each rank: 4 bits a number travel, not 16
+//   whole      this rank has all packed tensors: a lease costs one pass over them
+//   sharded    each rank of a group has an even shard of each packed tensor. Fetch starts to gather
+//              them; Lease waits, unpacks, and frees the gathered tensors. P-1 steps, and
+//              (P-1)/P of the packed bytes to each rank: 4 bits a number are sent, not 16
 //
-// Every lease of a dtype is of the same numbers, on every rank. Of a sharded weight Fetch and Lease
-// are calls of all ranks of the group.
+// Every lease of a dtype has the same values, on every rank. For a sharded weight Fetch and Lease
+// are collectives: all ranks of the group call them.
 
 #include <cstdint>
 #include <memory>
@@ -34,12 +34,12 @@ class PackedHome : public base::WeightHome {
   void Fetch(at::ScalarType dtype) override;
   at::Tensor Lease(at::ScalarType dtype) override;
 
-  // Keeps this rank's piece of each part; the same weight on all ranks of the group, once. No
-  // communication.
+  // Keeps only this rank's shard of each packed tensor. All ranks of the group call it once, with
+  // the same weight. No communication.
   void Shard(std::shared_ptr<Communicator> group);
 
   const kernels::WeightCode& code() const { return *code_; }
-  int64_t bytes() const;  // of what is held here between leases
+  int64_t bytes() const;  // kept here between leases
 
  private:
   struct Flight {
@@ -48,18 +48,16 @@ class PackedHome : public base::WeightHome {
   };
 
   std::shared_ptr<const kernels::WeightCode> code_;
-  kernels::PackedWeight packed_;              // the whole; or of each part a piece
-  std::vector<std::vector<int64_t>> pieces_;  // of each part, by rank, where sharded
+  kernels::PackedWeight packed_;                       // the whole, or a shard of each packed tensor
+  std::vector<std::vector<int64_t>> pieces_;  // [packed tensor][rank]: sizes, if sharded
   std::shared_ptr<Communicator> group_;       // null: whole
   std::optional<Flight> flight_;
 };
 
-// A frozen parameter of that name whose weight lies packed, and is leased on the parts' device.
-// `dtype`: that which it would be stored in.
-std::shared_ptr<base::Parameter> PackedParameter(std::string name,
-                                                 std::shared_ptr<const kernels::WeightCode> code,
-                                                 kernels::PackedWeight packed,
-                                                 at::ScalarType dtype);
+// A frozen parameter whose weight is stored packed, and is leased on the device of the packed
+// tensors. `dtype`: the dtype that it would have if it were not packed.
+std::shared_ptr<base::Parameter> PackedParameter(std::string name, std::shared_ptr<const kernels::WeightCode> code,
+                                           kernels::PackedWeight packed, at::ScalarType dtype);
 
 }  // namespace moonring::comm
 

@@ -40,19 +40,20 @@
 namespace moonring::comm {
 namespace {
 
-// What ranks that live need at the most to meet; then who does not is looked for.
+// The longest time that live ranks need to connect; after it, the missing ranks are checked for
+// life.
 constexpr absl::Duration kMeetingPatience = absl::Seconds(3);
 
-// What to do where there are more ranks than GPUs.
+// Advice for a machine with more ranks than GPUs.
 constexpr char kSharing[] =
     "; with MOONRING_EXCHANGE=host ranks share a GPU, for a trial: it is slow";
 
 using Device = std::shared_ptr<gloo::transport::Device>;
 
 // Gloo's group, with a way to end the calls that wait on it. Closing a connection wakes the other
-// end only; what wakes both ends of all of a context's connections is a receive that runs out of
-// time, so one is made that nobody answers. (Only Gloo's functions are used: the fields of
-// gloo::Context lie elsewhere in LibTorch's build than in the headers.)
+// end only. A receive that times out wakes both ends of all connections of a context, so HangUp
+// starts a receive that nobody answers. (It uses only Gloo's functions, because the fields of
+// gloo::Context have other offsets in LibTorch's build than in the headers.)
 class GlooGroup : public c10d::ProcessGroupGloo {
  public:
   using c10d::ProcessGroupGloo::ProcessGroupGloo;
@@ -66,7 +67,7 @@ class GlooGroup : public c10d::ProcessGroupGloo {
         try {
           buffer->recv(
               peer,
-              kUnansweredSlot);  // throws where this connection is broken already: try the next
+              kUnansweredSlot);  // throws if this connection is already broken: try the next
           buffer->waitRecv(std::chrono::milliseconds(1));
         } catch (const std::exception&) {
         }
@@ -102,11 +103,11 @@ absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options
   return devices;
 }
 
-// `listening`: the sockets on which the devices listen, in a process of our own; those of another
-// program are not looked through.
+// `listening` receives the sockets on which the devices listen, if this is Moonring's own process;
+// the sockets of another program are not inspected.
 absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options,
                                                 std::string* address, std::set<int>* listening) {
-  static std::mutex one_at_a_time;  // ranks as threads: the sockets that are new are this rank's
+  static std::mutex one_at_a_time;  // with ranks as threads: the new sockets are this rank's
   const std::lock_guard<std::mutex> lock(one_at_a_time);
   std::set<int> before;
   if (options.own_process) before = ListeningSockets();
@@ -116,11 +117,11 @@ absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options
   return devices;
 }
 
-// Each rank of a new group shows each other one that it has the run's key: it sends the signature
-// of who it is and to whom it says so, on the connection itself, so that whoever has come in
-// another's place is found out. (He cannot pass on the real one's: that goes over a connection that
-// he is not on.) `connections`: how many any two ranks have, one for each device. Gloo's calls take
-// them in turn, so there is a round for each of them.
+// Each rank of a new group proves to each other rank that it has the run's key. Over the connection
+// itself it sends a signature of its own rank and the receiver's, so an impostor is detected. (An
+// impostor cannot forward the real rank's signature, which is sent over a connection that the
+// impostor is not on.) `connections`: the number of connections between two ranks, one per device.
+// Gloo's calls use them in turn, so there is one round for each.
 void Prove(const Group& group, const Secret& key, size_t connections) {
   for (size_t connection = 0; connection < connections; ++connection) {
     const auto proof = [&](int from, int to) {
@@ -138,33 +139,34 @@ void Prove(const Group& group, const Secret& key, size_t connections) {
     for (int r = 0; r < group.size; ++r, row += bytes) {
       if (absl::string_view(row, bytes) == proof(r, group.rank)) continue;
       throw base::StatusError(absl::PermissionDeniedError(
-          absl::StrCat("who has connected as rank ", group.ranks[r],
-                       " does not have this run's key: another program has come in its place")));
+          absl::StrCat("the peer connected as rank ", group.ranks[r],
+                       " does not have this run's key: another program has taken its place")));
     }
   }
 }
 
-// LibTorch logs a broken connection with the C++ frames of every attempt; what there is to say of
-// it is in our statuses.
+// Silences LibTorch's log, which prints the C++ stack of every attempt at a broken connection. The
+// returned statuses contain what matters.
 void QuietLibTorchLog() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
 }
 
-// The GPU of this rank becomes the calling thread's current one: LibTorch's "cuda" means it, and so
-// does NCCL's group.
+// Makes this rank's GPU the calling thread's current one, which is what LibTorch's "cuda" and
+// NCCL's group use.
 absl::Status TakeGpu(const RendezvousOptions& options) {
   int gpus = 0;
-  RETURN_IF_ERROR(
-      base::TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
-  // A launcher may show each rank one GPU alone. Ours shows all ranks the same.
+  RETURN_IF_ERROR(base::TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
+  // An external launcher may make only one GPU visible to each rank. Moonring's launcher shows all
+  // ranks the same GPUs.
   const bool own =
       gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && options.store_sockets.empty();
   const int shared = options.staged && gpus > 0 ? options.local_rank % gpus : options.local_rank;
   const int mine = own ? 0 : shared;
   if (mine >= gpus) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ",
-        options.local_rank, " (counted from 0)", gpus > 0 ? kSharing : ""));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs",
+                     ", one per rank, but has a rank ", options.local_rank, " (counted from 0)",
+                     gpus > 0 ? kSharing : ""));
   }
   return base::TryTorch([&] {
     c10::impl::VirtualGuardImpl(c10::kCUDA)
@@ -172,15 +174,16 @@ absl::Status TakeGpu(const RendezvousOptions& options) {
   });
 }
 
-// NCCL finds out where launchers show several ranks the same GPU.
+// Adds advice to NCCL's error for launchers that show several ranks the same GPU.
 absl::Status WithAdvice(const absl::Status& status) {
   if (!absl::StrContains(status.message(), "Duplicate GPU")) return status;
   return absl::Status(status.code(), absl::StrCat(status.message(), kSharing));
 }
 
-// Gloo and the store write to connections whose other end may be gone, and look at what they are
-// told: by default the signal ends the process before. (Under Python, where they are at home, it is
-// ignored.) A handler, for ignoring would be left to the programs that are started from here.
+// Installs an empty SIGPIPE handler. Gloo and the store write to connections whose other end may be
+// gone and check the returned error, but by default the signal ends the process first. (Python, for
+// which they were written, ignores the signal.) A handler, because SIG_IGN would be inherited by
+// child processes.
 void OutliveBrokenPipes() {
   struct sigaction standing {};
   if (sigaction(SIGPIPE, nullptr, &standing) != 0 || standing.sa_handler != SIG_DFL) return;
@@ -233,7 +236,7 @@ absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<
   options.rank = rank;
   options.world_size = size;
   options.deadline = deadline;
-  options.serves_store = false;  // the store lives as long as any thread holds it
+  options.serves_store = false;  // the store lives as long as any thread references it
   ASSIGN_OR_RETURN(options.staged, StagedFrom([](const char* name) { return std::getenv(name); }));
   if (size == 1) return Connect(options);
   auto world = std::make_shared<World>(Key(), options);
@@ -276,8 +279,8 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
 
   std::vector<int> everyone(size());
   for (int r = 0; r < size(); ++r) everyone[r] = r;
-  // Where each is reached, and a random number of each. From these and the token is the run's key;
-  // in the launcher's store, which nobody else reads, they are secret enough.
+  // Each rank publishes its address and a random number. The run's key is derived from these and
+  // the token. In the launcher's store, which nobody else can read, they are secret enough.
   std::vector<std::string> addresses;
   RETURN_IF_ERROR(Gather("join the world", everyone, absl::StrCat(address, " ", me), &addresses));
   joined_ = true;
@@ -296,21 +299,21 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   return absl::OkStatus();
 }
 
-// Joins, or tells the others why it cannot: they would wait for it, and it for them.
+// Joins, or announces why it cannot: otherwise this rank and the others would wait for each other.
 absl::Status World::JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices,
                                 const std::string& address) {
   absl::Status joined;
   const absl::Status thrown = base::TryTorch([&] {
     joined = Join(std::move(store), std::move(devices), address);
-  });  // no thread to be had, say
+  });  // e.g. no thread could be started
   if (joined.ok()) joined = thrown;
   if (!joined.ok()) Abort(joined.message());
   return joined;
 }
 
-// Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced
-// failure ends it too. Who has joined the world is not waited for once it is silent; who has not
-// may be starting still.
+// Each of `ranks` writes a text to the store and reads those of the others. It polls, so that an
+// announced failure ends it too. It stops waiting for a silent rank once all have joined the world;
+// before that a missing rank may still be starting.
 absl::Status World::Gather(const std::string& what, const std::vector<int>& ranks,
                            const std::string& mine, std::vector<std::string>* theirs) {
   const auto key = [&](int r) { return absl::StrCat(what, "/", r); };
@@ -343,8 +346,8 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
   return absl::DeadlineExceededError(late);
 }
 
-// What ends the wait for others: that it is called off, what was announced, and after `asks` who
-// gives no sign of life; else "".
+// The reason to stop waiting for other ranks: the wait was cancelled, a failure was announced, or
+// (after the time `asks`) a rank gives no sign of life; "" if there is none.
 std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing) {
   if (options_.called_off) {
     const std::string cause = options_.called_off(missing);
@@ -353,9 +356,9 @@ std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing)
   return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
 }
 
-// Makes connections, by `connect`, which takes no time where all ranks live, and they have all
-// come. Where one dies or stops meanwhile Gloo waits for it until the deadline, and nothing ends
-// that: so on a thread, which then is left to it.
+// Runs `connect`, which makes connections. This is quick if all ranks live, and they have all
+// arrived. If one dies or stops meanwhile, Gloo waits for it until the deadline, and nothing can
+// end that wait. So `connect` runs on a thread, which is then left behind.
 absl::Status World::Meet(std::function<void()> connect) {
   struct Meeting {
     std::mutex mutex;
@@ -387,7 +390,8 @@ absl::Status World::Meet(std::function<void()> connect) {
     return absl::UnavailableError(cause);
   }
   thread.join();
-  // These two are this rank's own to tell, and at once: the others look for who is to blame.
+  // Returns success, and the errors that concern this rank itself, at once. For other errors it
+  // finds out which rank is to blame.
   if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status) ||
       absl::IsResourceExhausted(meeting->status)) {
     return meeting->status;
@@ -421,7 +425,7 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     absl::Status met;
     {
       for (const int socket : listening_) OpenDoor(socket);
-      // However that ends: Meet() throws where no thread is to be had.
+      // In every case, because Meet() throws if no thread can be started.
       const auto shut = absl::MakeCleanup([this] {
         for (const int socket : listening_) ShutDoor(socket);
       });
@@ -497,8 +501,8 @@ std::vector<std::string> World::Waits() {
   return groups;
 }
 
-// Waits, when a run ends without an error, until the GPU has finished what this rank queued for
-// NCCL. Destroying a group before that would abort it, on its peers too. Where a peer dies during
+// When a run ends without an error, waits until the GPU has finished what this rank queued for
+// NCCL. Destroying a group earlier would abort that work, on its peers too. If a peer dies during
 // the wait, HangUp or LibTorch's watchdog ends it.
 void World::AwaitDevice() {
   const auto has_device = [](const auto& group) { return group->cuda != nullptr; };
@@ -510,14 +514,14 @@ void World::AwaitDevice() {
     const c10::impl::VirtualGuardImpl gpu(c10::kCUDA);
     gpu.synchronizeDevice(gpu.getDevice().index());
   } catch (const std::exception& error) {
-    LOG(WARNING) << "a GPU's work failed as its groups were to end: " << error.what();
+    LOG(WARNING) << "a GPU's work failed while its groups were being closed: " << error.what();
   }
 }
 
 void World::Close() {
   if (std::exchange(closed_, true)) return;
   AwaitDevice();
-  // The beat goes on while the groups end, and the store outlives both.
+  // The heartbeat continues while the groups close, and the store is destroyed last.
   if (liveness_ != nullptr) liveness_->Leave(/*linger=*/rank() == 0 && options_.serves_store);
   std::vector<std::shared_ptr<Group>> groups;
   {

@@ -1,27 +1,28 @@
 #ifndef MOONRING_COMM_PROCESS_GROUPS_H_
 #define MOONRING_COMM_PROCESS_GROUPS_H_
 
-// The world of ranks: it owns the store, the connections and the groups, and closes them in one
-// order.
+// The world of ranks: owns the store, the connections and the groups, and closes them in a fixed
+// order. Ranks may be connected in three ways:
 //
-//   between processes   the launcher's sockets or a TCPStore (rendezvous.h); Gloo over TCP, and
-//                       NCCL beside it where asked for, or Gloo for tensors on a GPU too
+//   between processes   the launcher's sockets or a TCPStore (rendezvous.h). Gloo over TCP, and
+//                       NCCL in addition if requested, or Gloo for tensors on a GPU too
 //                       (RendezvousOptions::staged)
 //   between threads     Gloo over loopback and a store in memory: any number of ranks in one test.
-//                       Tensors on a GPU with MOONRING_EXCHANGE=host only
-//   alone               nothing at all
+//                       Tensors on a GPU only with MOONRING_EXCHANGE=host
+//   alone               one rank, without connections
 //
-// Gloo binds to loopback where the rendezvous is on loopback, else to the interfaces that
-// GLOO_SOCKET_IFNAME names, else to the address on the way to the rendezvous (LocalAddressTowards).
-// Making a group connects every pair of its ranks, once for each interface. Where the run has a key
-// (rendezvous.h) each end of a connection shows the other that it has it: one exchange of 32 bytes.
+// Gloo binds to loopback if the rendezvous is on loopback; else to the interfaces that
+// GLOO_SOCKET_IFNAME names; else to this machine's address on the route to the rendezvous
+// (LocalAddressTowards). Creating a group connects every pair of its ranks, once per interface. If
+// the run has a key (rendezvous.h), the two ends of each connection prove to each other that they
+// have it: one exchange of 32 bytes.
 //
-// What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing
-// ones), two processes of one rank, ranks on loopback and others not. A rank that fails must say so
-// (Abort) or end its process: either way all others' calls end within seconds with an error that
-// names it (liveness.h); a rank that lives and does not come to a call is named at the deadline.
-// Where ranks meet, SIGPIPE no longer ends the process (RendezvousOptions::own_process), unless the
-// program has said what it does.
+// Failures: a rank that does not connect within the deadline (DEADLINE_EXCEEDED, naming the missing
+// ranks), two processes with the same rank, some ranks on loopback and others not. A rank that
+// fails must call Abort or end its process: either way all calls of the other ranks end within
+// seconds with an error that names it (liveness.h). A rank that lives but does not enter a call is
+// named at the deadline. Connecting installs a SIGPIPE handler, so that SIGPIPE does not end the
+// process (RendezvousOptions::own_process), unless the program has set its own action.
 
 #include <functional>
 #include <memory>
@@ -51,8 +52,8 @@ struct Group;
 class World {
  public:
   static absl::StatusOr<std::shared_ptr<World>> Connect(const RendezvousOptions& options);
-  // One rank of a world of threads: each calls it with the same store, and with the same token if
-  // any.
+  // One rank of a world of threads. Each thread calls it with the same store, and with the same
+  // token if any.
   static absl::StatusOr<std::shared_ptr<World>> ConnectThreads(
       c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline,
       const std::string& token = "");
@@ -65,32 +66,34 @@ class World {
   // The group of all ranks.
   std::shared_ptr<Communicator> communicator() const { return communicator_; }
 
-  // A group of some ranks (of the world, in the group's order). Every rank calls it with the same
-  // lists in the same order, members or not; null for a non-member. INVALID_ARGUMENT for a rank out
-  // of range or twice.
+  // Creates a group of some ranks, given as world ranks in the group's order. Every rank calls it
+  // with the same lists in the same order, members or not; returns null to a non-member.
+  // INVALID_ARGUMENT for a rank that is out of range or given twice.
   absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks,
                                                       const std::string& name);
 
-  // Texts from rank to rank outside of any collective; null in a world of one, and once closed.
+  // Text messages from rank to rank outside of any collective; null in a world of one rank and
+  // after Close().
   std::shared_ptr<RankNotes> notes() const { return notes_; }
 
-  // In calls on all groups so far: the rest of a time span was this rank's own work. On a GPU only
-  // what the host waited for.
+  // Total time that this rank has spent in calls on all groups; the rest of its time is its own
+  // work. On a GPU it counts only the time that the host waited.
   absl::Duration waited();
 
-  // This rank fails and will make no more calls: every other rank's pending and later calls end
-  // with `reason`.
+  // Announces that this rank has failed and will make no more calls: every other rank's pending and
+  // later calls end with an error that contains `reason`.
   void Abort(absl::string_view reason);
 
-  // Calls that are under way can never end: all ranks' pending and later calls end with `cause`.
-  // Any thread, while the world is open.
+  // Ends all ranks' pending and later calls with `cause`, for calls in progress that can never end.
+  // May be called from any thread while the world is open.
   void Break(absl::string_view cause);
 
-  // By rank, the group in whose call it is known to wait, as late as a beat (liveness.h); "" of one
-  // that waits in none. Any thread, while the world is open.
+  // For each rank, the group in whose call it is known to wait, at most one heartbeat old
+  // (liveness.h); "" for a rank that waits in none. May be called from any thread while the world
+  // is open.
   std::vector<std::string> Waits();
 
-  // Ends the groups, then the store. Later calls on any communicator of this world give
+  // Closes the groups, then the store. Later calls on any communicator of this world return
   // FAILED_PRECONDITION. The rank that serves the store waits until the others have closed or died.
   // Idempotent; the destructor calls it.
   void Close();
@@ -120,16 +123,16 @@ class World {
   RendezvousOptions options_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<std::shared_ptr<gloo::transport::Device>> devices_;
-  std::set<int> listening_;    // Gloo's sockets, whose doors are open while a group connects
-  std::optional<Secret> key_;  // of this run; none where anybody may join
+  std::set<int> listening_;    // Gloo's sockets, which accept only while a group connects
+  std::optional<Secret> key_;  // of this run; none if anybody may join
   std::shared_ptr<Liveness> liveness_;
   std::shared_ptr<RankNotes> notes_;
   std::shared_ptr<Communicator> communicator_;
   int groups_made_ = 0;
-  bool joined_ = false;  // every rank has come once
+  bool joined_ = false;  // every rank has connected once
   bool closed_ = false;
 
-  std::mutex mutex_;  // of groups_ and hung_up_, which liveness's thread uses too
+  std::mutex mutex_;  // guards groups_ and hung_up_, which liveness's thread uses too
   std::vector<std::shared_ptr<Group>> groups_;
   bool hung_up_ = false;
 };

@@ -31,7 +31,7 @@ absl::Status Receive(Communicator& group, const at::Tensor& numbers, int peer) {
   return transfer.Wait();
 }
 
-// On rank 0: what `peer` is to add to its clock.
+// Runs on rank 0: measures the offset that `peer` must add to its clock, and sends it to `peer`.
 absl::Status Ask(Communicator& group, int peer, const std::function<int64_t()>& clock,
                  int round_trips) {
   at::Tensor token = at::zeros({1}, at::kLong), found = at::zeros({2}, at::kLong);

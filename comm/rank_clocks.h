@@ -1,15 +1,16 @@
 #ifndef MOONRING_COMM_RANK_CLOCKS_H_
 #define MOONRING_COMM_RANK_CLOCKS_H_
 
-// How far a rank's clock is from rank 0's.
+// Measures the offset between a rank's clock and rank 0's.
 //
-// Rank 0 asks each other one for its time, and is answered: at a, by its own clock, it asks, at b
-// the answer is there, and in between the other's clock said t. So this is behind by
+// Rank 0 asks each other rank for its time. Rank 0 sends the request at time a of its own clock,
+// and has the answer at time b; the other rank's clock read t in between. The other clock is behind
+// by
 //
-//   (a + b) / 2 - t,  give or take (b - a) / 2
+//   (a + b) / 2 - t,  with an error of at most (b - a) / 2
 //
-// Of several round trips the quickest counts. Ranks whose clock is rank 0's own (one machine, one
-// boot, one time namespace) need none, and are off by nothing.
+// Of several round trips the quickest counts. Ranks that read the same clock as rank 0 (same
+// machine, boot and time namespace) need no round trip and have offset 0.
 
 #include <cstdint>
 #include <functional>
@@ -21,21 +22,21 @@ namespace moonring::comm {
 
 // Nanoseconds.
 struct ClockOffset {
-  int64_t at = 0;           // by the own clock, when it was measured
-  int64_t to_first = 0;     // added to the own clock gives rank 0's
-  int64_t uncertainty = 0;  // at the most
+  int64_t at = 0;           // when it was measured, by this rank's clock
+  int64_t to_first = 0;     // rank 0's clock minus this rank's
+  int64_t uncertainty = 0;  // the largest possible error of to_first
 };
 
-// Equal on ranks that read the same steady clock; 0: not known.
+// An id that is equal on ranks that read the same steady clock; 0 if unknown.
 int64_t SteadyClockId();
 
-// Collective over the group; 2 messages of 8 bytes a round trip with each rank, one after another.
-// `clock_id`: as SteadyClockId gives it; 0 always measures.
+// Collective over the group. Sends 2 messages of 8 bytes per round trip with each rank, one rank
+// after another. `clock_id`: from SteadyClockId(); with 0 the offset is always measured.
 absl::StatusOr<ClockOffset> MeasureClock(Communicator& group, const std::function<int64_t()>& clock,
                                          int64_t clock_id, int round_trips = 16);
 
-// A time of the own clock by rank 0's, from what was measured before and after it: a clock may run
-// fast or slow.
+// Converts a time of this rank's clock to rank 0's, interpolating linearly between the offsets
+// measured before and after it, because a clock may run fast or slow.
 int64_t ByFirstClock(int64_t time, const ClockOffset& before, const ClockOffset& after);
 
 }  // namespace moonring::comm

@@ -1,8 +1,8 @@
 #ifndef MOONRING_COMM_RANK_NOTES_H_
 #define MOONRING_COMM_RANK_NOTES_H_
 
-// Short texts that one rank leaves for another, outside of any collective: what a thread beside
-// training has to say (trainer/checkpoint_publisher.h). They go through a connection of their own
+// Short text messages that one rank leaves for another outside of any collective, used by threads
+// that run in parallel to training (trainer/checkpoint_publisher.h). They use a separate connection
 // to the world's store. Any thread may call; each call ends within seconds.
 
 #include <optional>
@@ -18,11 +18,12 @@ class RankNotes {
  public:
   explicit RankNotes(const c10::intrusive_ptr<c10d::Store>& store);
 
-  // Fails as the store does: UNAVAILABLE where the rank that serves it has ended.
+  // Stores `text` under `key`. Fails as the store does: UNAVAILABLE if the rank that serves it has
+  // ended.
   absl::Status Leave(const std::string& key, const std::string& text);
 
-  // What was left under the key, which is free again then; nullopt where nothing was, or where the
-  // store cannot be reached.
+  // Returns and deletes the text under `key`; nullopt if there is none or the store cannot be
+  // reached.
   std::optional<std::string> Take(const std::string& key);
 
  private:

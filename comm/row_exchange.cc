@@ -14,14 +14,14 @@
 namespace moonring::comm {
 namespace {
 
-// A source span, and where its first row is.
+// A source span, and the local row of its rank at which it begins.
 struct Held {
   Span span;
   int rank;
   int64_t row;
 };
 
-// In the order of the stream.
+// The spans of `rank` with their first local rows, in the order given.
 std::vector<Held> HeldBy(const std::vector<Span>& spans, int rank) {
   std::vector<Held> held;
   int64_t row = 0;
@@ -38,7 +38,8 @@ void SortByPlace(std::vector<Held>& held) {
   });
 }
 
-// Calls found(held, begin, end) for each held span's tokens within `wanted`, in their order.
+// For each held span that overlaps `wanted`, calls found(held, begin, end) with the common tokens,
+// in order. Returns the number of tokens found.
 template <typename Found>
 int64_t ForEachWithin(const std::vector<Held>& held, const Span& wanted, const Found& found) {
   auto at = std::upper_bound(held.begin(), held.end(), wanted, [](const Span& span, const Held& h) {
@@ -56,7 +57,7 @@ int64_t ForEachWithin(const std::vector<Held>& held, const Span& wanted, const F
   return rows;
 }
 
-// Places while they are collected.
+// Collects rows for a RowMap::Places.
 struct Runs {
   std::vector<std::pair<int64_t, int64_t>> runs;  // first row, rows
   void Add(int64_t first, int64_t rows) {
@@ -82,9 +83,10 @@ struct Runs {
   }
 };
 
-// --- What one message is made of.
+// --- The contents of one message.
 
-// Of a tensor of `width` columns: in the target all, in the source those of the target's rank.
+// Columns of a tensor of `width` columns that are exchanged with `rank`: in the target all, in the
+// source those that `rank` has.
 std::vector<ColumnRange> ColumnsOf(const MovedRows& moved, int rank, bool in_source,
                                    int64_t width) {
   if (moved.columns == nullptr || !in_source) return {{0, width}};
@@ -96,8 +98,8 @@ int64_t ColumnCount(const std::vector<ColumnRange>& ranges) {
                          [](int64_t sum, const ColumnRange& range) { return sum + range.count; });
 }
 
-// Some rows and columns of a tensor, one column range after another: what is sent, or where what
-// came goes.
+// Some rows and columns of a tensor, one column range after another: the data of a message, or the
+// destination of received data.
 struct Piece {
   at::Tensor tensor;
   const RowMap::Places* places;
@@ -119,7 +121,7 @@ struct Piece {
                                            : own.narrow(0, places->first, places->rows));
     });
   }
-  // Adds where `adds`; the packed may be of a narrower dtype.
+  // Writes `packed` to the rows, or adds it if `adds`. `packed` may have a narrower dtype.
   void TakeFrom(const at::Tensor& packed, bool adds) const {
     ForEachRange(packed, [&](const at::Tensor& own, const at::Tensor& part) {
       if (!places->index_R.defined()) {
@@ -145,8 +147,8 @@ struct Piece {
   }
 };
 
-// One message: the pieces one after another in bytes, those of the widest numbers first, so that
-// each begins at a multiple of its size.
+// One message: the bytes of the pieces one after another, those with the widest dtype first, so
+// that each piece begins at a multiple of its element size.
 class Letter {
  public:
   explicit Letter(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
@@ -158,7 +160,7 @@ class Letter {
   void Fill() const {
     ForEach([](const Piece& piece, const at::Tensor& part) { piece.CopyTo(part); });
   }
-  // `sums`: tensors to write in place of the pieces' own, and whether to add.
+  // Unpacks the message into `sums` instead of the pieces' own tensors. `adds`: whether to add.
   void Empty(const std::vector<at::Tensor>& sums, const std::vector<bool>& adds) const {
     size_t at = 0;
     ForEach([&](const Piece& piece, const at::Tensor& part) {
@@ -183,7 +185,7 @@ class Letter {
   at::Tensor bytes_;
 };
 
-// Whether a number of the source may come back from several places.
+// Whether several copies of one number of the source may come back.
 bool ComesBackTwice(const MovedRows& moved) {
   if (!moved.map->repeats()) return false;
   if (moved.columns == nullptr) return true;
@@ -212,7 +214,7 @@ void Check(const MovedRows& moved, bool back) {
               width, " columns");
 }
 
-// Without a graph. Results stand in the order of `moved`.
+// The move without autograd. Results are in the order of `moved`.
 base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator& group) {
   std::vector<size_t> order(moved.size());  // the widest numbers first
   std::iota(order.begin(), order.end(), 0);
@@ -233,8 +235,9 @@ base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator&
     if (adds.back() && dtype != at::kDouble) dtype = at::kFloat;
     sums.push_back(dtype == m.rows.scalar_type() ? results[i] : results[i].to(dtype));
   }
-  // What goes between this rank and a peer, and lies in `tensors`: in the source those columns that
-  // the peer has of the rows that it has; in the target all columns of the rows that are its.
+  // The message between this rank and a peer, with data in `tensor`. In the source: the columns
+  // that the peer has, of the rows that the peer has. In the target: all columns of the rows that
+  // come from the peer.
   const auto letter = [&](int peer, bool in_source, bool sends) {
     std::vector<Piece> pieces;
     for (const size_t i : order) {
@@ -247,7 +250,7 @@ base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator&
   };
   std::vector<Communicator::Message> send, receive;
   std::vector<Letter> received;
-  for (int s = 1; s < ranks; ++s) {  // to the next first, so that not all send to one at a time
+  for (int s = 1; s < ranks; ++s) {  // next rank first, so that not all send to one at a time
     const int to = (rank + s) % ranks, from = (rank + ranks - s) % ranks;
     const Letter sent = letter(to, /*in_source=*/!back, /*sends=*/true);
     sent.Fill();
@@ -261,7 +264,7 @@ base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator&
   own_received.bytes().copy_(own_sent.bytes());
   own_received.Empty(sums, adds);
   base::ThrowIfError(transfer.Wait());
-  // In the order of ranks, from this one's on: the same at each run.
+  // Always added in the order of ranks from this one on, so that every run gives the same bits.
   for (const Letter& one : received) one.Empty(sums, adds);
   for (size_t at = 0; at < order.size(); ++at)
     if (!sums[at].is_same(results[order[at]])) results[order[at]].copy_(sums[at]);
@@ -274,9 +277,9 @@ bool AllStay(const std::vector<MovedRows>& moved) {
 }
 
 base::Tensors MoveWithGraph(const std::vector<MovedRows>& moved, bool back,
-                            std::shared_ptr<Communicator> group) {
+                      std::shared_ptr<Communicator> group) {
   base::Tensors inputs;
-  std::vector<MovedRows> shape_of;  // for the way back: without tensors
+  std::vector<MovedRows> shape_of;  // for the backward: without tensors
   for (const MovedRows& m : moved) {
     Check(m, back);
     inputs.push_back(m.rows);
@@ -301,7 +304,7 @@ RowTraffic Count(const std::vector<CountedRows>& moved, bool back) {
   int64_t to = 0, from = 0;
   for (int peer = 0; peer < moved[0].map->ranks(); ++peer) {
     if (peer == rank) continue;
-    int64_t there = 0, here = 0;  // bytes of the target's rows that are the peer's, and this rank's
+    int64_t there = 0, here = 0;  // bytes of target rows, of the peer and of this rank
     for (const CountedRows& m : moved) {
       const auto width = [&](int of) { return m.columns == nullptr ? 1 : m.columns->WidthOf(of); };
       there += m.map->sent(peer).rows * width(peer) * m.column_bytes;

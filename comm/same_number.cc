@@ -8,8 +8,7 @@
 namespace moonring::comm {
 
 absl::StatusOr<bool> IsSameNumber(Communicator& group, int64_t number) {
-  at::Tensor bounds =
-      at::tensor({number, ~number}, at::kLong);  // the largest, and of ~ the smallest
+  at::Tensor bounds = at::tensor({number, ~number}, at::kLong);  // maxima of number and ~number
   RETURN_IF_ERROR(group.AllReduceMax(bounds));
   return bounds[0].item<int64_t>() == ~bounds[1].item<int64_t>();
 }

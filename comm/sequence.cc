@@ -17,8 +17,8 @@
 namespace moonring::comm {
 namespace {
 
-// With the size first: else numbers could move from one row to the next unseen, and zlib begins
-// anew where it is given nothing.
+// Includes the size first: otherwise numbers could move between arrays without a change of the
+// checksum, and zlib would restart at a null pointer.
 uint32_t ChecksumOfNumbers(absl::Span<const int64_t> numbers, uint32_t before) {
   const auto add = [&](const int64_t* data, size_t count) {
     const auto* bytes = reinterpret_cast<const Bytef*>(data);
@@ -85,7 +85,7 @@ absl::Status ParentsPredictNothing(const Sequence& sequence) {
     if (is_parent[d] && targets_T.ne(kIgnore).any().item<bool>()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "document ", d, " of 0..", is_parent.size() - 1,
-          ": it predicts, and others go on from it: what is shared may have no targets"));
+          ": it has targets, but is the parent of other documents: a parent must have no targets"));
     }
   }
   return absl::OkStatus();

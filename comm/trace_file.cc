@@ -15,7 +15,7 @@
 namespace moonring::comm {
 namespace {
 
-constexpr int64_t kPiece = int64_t{64} << 20;  // bytes of a message
+constexpr int64_t kPiece = int64_t{64} << 20;  // bytes per message
 
 absl::Status SendText(Communicator& group, const std::string& text) {
   at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
@@ -31,7 +31,7 @@ absl::Status SendText(Communicator& group, const std::string& text) {
   return absl::OkStatus();
 }
 
-// `take` is given each piece.
+// Calls `take` with each piece of the text.
 template <typename Take>
 absl::Status ReceiveText(Communicator& group, int peer, const Take& take) {
   at::Tensor size = at::empty({1}, at::kLong);
@@ -47,7 +47,7 @@ absl::Status ReceiveText(Communicator& group, int peer, const Take& take) {
   return absl::OkStatus();
 }
 
-// A file whose first failure is kept, and ends it.
+// A file that keeps its first error and ignores all writes after it.
 class Sink {
  public:
   explicit Sink(const std::string& path) {
@@ -65,7 +65,8 @@ class Sink {
   std::unique_ptr<base::OutputFile> file_;
 };
 
-// The sum of what was left out and the worst uncertainty, and when the first rank began to record.
+// Sums the omitted spans, takes the largest uncertainty, and finds when the first rank began to
+// record.
 absl::Status Share(Communicator& group, const ClockOffset& before, TraceFacts& facts,
                    int64_t& origin) {
   at::Tensor sum = at::full({1}, facts.left_out, at::kLong);
@@ -101,7 +102,7 @@ absl::StatusOr<TraceFacts> WriteTrace(const base::TraceRecorder& recorder, Commu
     RETURN_IF_ERROR(ReceiveText(group, peer, [&](absl::string_view piece) { file.Append(piece); }),
                     "trace");
   }
-  // One more event, that has no comma behind it.
+  // One last event without a comma after it.
   file.Append(absl::StrCat(
       "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,",
       "\"args\":{\"labels\":\"Moonring\"}}\n],\n", "\"otherData\":{\"ranks\":", group.size(),

@@ -1,10 +1,10 @@
 #ifndef MOONRING_COMM_TRACE_FILE_H_
 #define MOONRING_COMM_TRACE_FILE_H_
 
-// One file of what all ranks recorded, on rank 0's clock.
+// Writes one trace file with what all ranks recorded, in the time of rank 0's clock.
 //
-// Cost: each rank's events go to rank 0 as text, one rank after another, so that it holds those of
-// one; some 150 bytes an event.
+// Cost: each rank sends its events to rank 0 as text, one rank after another, so that rank 0 stores
+// those of one rank at a time; about 150 bytes per event.
 
 #include <cstdint>
 #include <string>
@@ -17,18 +17,18 @@
 namespace moonring::comm {
 
 struct TraceFileOptions {
-  std::string path;           // rank 0's
-  std::string details;        // a JSON object: "otherData" of the file, rank 0's
+  std::string path;           // used on rank 0
+  std::string details;        // a JSON object for "otherData" of the file; used on rank 0
   ClockOffset before, after;  // this rank's clock when the recording began and ended
 };
 
 struct TraceFacts {
-  int64_t left_out = 0;     // spans, on all ranks
-  int64_t uncertainty = 0;  // of the clocks, at the most; ns
+  int64_t left_out = 0;     // omitted spans, on all ranks
+  int64_t uncertainty = 0;  // largest clock error of all ranks, in ns
 };
 
-// The same facts on all ranks. Collective over the group; recorders have stopped. Where the file
-// cannot be written rank 0 alone says why, and all have taken part.
+// Returns the same facts on all ranks. Collective over the group; the recorders must have stopped.
+// If the file cannot be written, only rank 0 returns the error, after all ranks have taken part.
 absl::StatusOr<TraceFacts> WriteTrace(const base::TraceRecorder& recorder, Communicator& group,
                                       const TraceFileOptions& options);
 

@@ -21,7 +21,7 @@ constexpr CallKinds Kinds(const char* name) {
                    .beside = base::kCallRow}};
 }
 
-// Of this rank: what is under way has a number that who waits for it names.
+// The number of the next transfer on this rank; the span that waits for the transfer names it.
 int64_t NextTransfer(const Group& group) {
   int64_t number = group.calls;
   for (const auto* counts : {&group.sent, &group.received}) {
@@ -125,7 +125,7 @@ TracedTransfer::Wait::Wait(std::unique_ptr<TracedTransfer> traced) : traced_(std
 
 TracedTransfer::Wait::~Wait() {
   base::TracedThread* const thread = base::traced_thread;
-  // One that was started before the recording has no events.
+  // A transfer that was started before the recording has no events.
   if (thread == nullptr || traced_ == nullptr || traced_->events_.empty()) [[likely]]
     return;
   const int64_t end = thread->recorder->Now();

@@ -1,8 +1,9 @@
 #ifndef MOONRING_COMM_TRACED_CALL_H_
 #define MOONRING_COMM_TRACED_CALL_H_
 
-// A communicator's calls in a trace: how long the host is in each, and what is under way with how
-// many bytes to whom (base/trace/recorder.h). Where nothing is recorded only numbers are counted.
+// Records a communicator's calls in a trace: how long the host is in each call, and which transfers
+// are in progress with how many bytes to which rank (base/trace/recorder.h). Without a recording
+// only the group's counters are updated.
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,7 @@
 
 namespace moonring::comm {
 
-// A collective: the host's wait for it, and the collective itself.
+// The two spans of a collective: the host's wait for it, and the collective itself.
 struct CallKinds {
   base::SpanKind wait, call;
 };
@@ -23,7 +24,7 @@ extern const CallKinds kAllReduceCall, kBroadcastCall, kAllToAllCall, kAllGather
     kReduceScatterCall, kBarrierCall;
 extern const base::SpanKind kStartTransfer, kWaitForTransfer;
 
-// Of a call that blocks, from here to the end of the scope.
+// Records a blocking call, from construction to the end of the scope.
 class TracedCall {
  public:
   TracedCall(Group& group, const CallKinds& kinds, int64_t bytes);
@@ -36,17 +37,18 @@ class TracedCall {
   base::SpanEvent wait_, call_;
 };
 
-// Of one that is started and waited for later.
+// Records a transfer that is started and waited for later.
 class TracedTransfer {
  public:
-  // Null where nothing is recorded. From now on under way.
+  // Null if nothing is recorded. The transfer begins here.
   static std::unique_ptr<TracedTransfer> Start(Group& group);
-  // Each counts on its group too, recorded or not. `traced` may be null. `peer`: of the group.
+  // Each also counts on the group, recorded or not. `traced` may be null. `peer` is a rank of the
+  // group.
   static void Sends(TracedTransfer* traced, Group& group, int peer, int64_t bytes);
   static void Receives(TracedTransfer* traced, Group& group, int peer, int64_t bytes);
   static void Calls(TracedTransfer* traced, Group& group, const CallKinds& kinds, int64_t bytes);
 
-  // The host waits from here to the end of the scope, when all is there.
+  // Records the host's wait, from construction to the end of the scope, when the transfer is done.
   class Wait {
    public:
     explicit Wait(std::unique_ptr<TracedTransfer> traced);
@@ -64,10 +66,10 @@ class TracedTransfer {
 
   int64_t begin_ = 0, number_ = 0;
   int32_t group_ = -1;
-  std::vector<base::SpanEvent> events_;  // without their ends
+  std::vector<base::SpanEvent> events_;  // without their end times
 };
 
-// "NAME of ranks 0-3", by which all ranks know the group.
+// "NAME of ranks 0-3": the name of the group in traces, the same on all ranks.
 std::string TracedGroupName(const Group& group);
 
 }  // namespace moonring::comm

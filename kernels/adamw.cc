@@ -20,7 +20,7 @@ void AdamW(const AdamWTensors& tensors, const AdamWFactors& factors) {
           .typed<void(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
                       at::TensorList, at::IntArrayRef, at::IntArrayRef, double, double, double,
                       double, double)>();
-  if (tensors.weights.empty()) return;  // of no device
+  if (tensors.weights.empty()) return;  // no tensor, so no device
   op.call(tensors.weights, tensors.gradients, tensors.means, tensors.squares, tensors.steps,
           tensors.keys, tensors.places, factors.lr, factors.beta1, factors.beta2,
           factors.weight_decay, factors.epsilon);

@@ -16,14 +16,14 @@ constexpr int64_t kPiece = 1 << 14;
 
 using Table = TensorTable<AdamWTensor>;
 
-// The numbers as an element needs them; differences were made in fp64.
+// The factors in the dtype of the computation; differences are computed in fp64.
 template <typename W>
 struct Factors {
   W keep_weight;             // 1 - lr decay
   W of_gradient;             // 1 - b1
   W keep_square, of_square;  // b2, 1 - b2
   W epsilon;
-  double lr, beta1, beta2;  // for what depends on t
+  double lr, beta1, beta2;  // for the terms that depend on t
 };
 
 template <typename W>
@@ -38,8 +38,8 @@ Factors<W> FactorsOf(const AdamWNumbers& numbers) {
           .beta2 = numbers.beta2};
 }
 
-// In place, to bf16's numbers, on average right: what bf16 cuts off is 16 bits, and a carry out of
-// them has the probability of their fraction. `place`: of the first number in the whole weight.
+// Stochastic rounding to bf16, in place: adds 16 random bits below the mantissa, then truncates
+// them, so the result is right on average. `place`: index of the first number in the whole weight.
 __device__ __forceinline__ void RoundOnAverage(uint64_t key, int64_t place,
                                                float (&numbers)[kTogether]) {
   constexpr int64_t kRow = 64;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void RoundOnAverage(uint64_t key, int64_t place,
   draw(place - past, 0);
   if (past != 0) draw(place - past + kWords, kWords);
   KERNEL_UNROLL for (int i = 0; i < kTogether; ++i) {
-    uint32_t word = words[i];  // words[i + past], which no register can be told by
+    uint32_t word = words[i];  // words[i + past], without dynamic register indexing
     KERNEL_UNROLL for (int j = 1; j < kWords; ++j) word = j == past ? words[i + j] : word;
     uint32_t bits;
     std::memcpy(&bits, &numbers[i], sizeof(bits));

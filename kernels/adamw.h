@@ -1,21 +1,23 @@
 #ifndef MOONRING_KERNELS_ADAMW_H_
 #define MOONRING_KERNELS_ADAMW_H_
 
-// A step of AdamW over many tensors in one launch (operator moonring::adamw):
+// One AdamW step over many tensors in one launch (operator moonring::adamw):
 //
 //   m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
 //   w <- w (1 - lr decay) - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// computed in fp32 and rounded once into w, m and v. w in fp32 or bf16, g in fp32, m and v in fp32
-// or bf16; or all in fp64. t: fp32, of one number each, where the tensors are, counted from 1. Each
-// list is of one dtype; tensors are contiguous and do not overlap. Any lengths, zero among them.
+// The computation is in fp32, with one rounding into each of w, m and v. w is fp32 or bf16, g is
+// fp32, m and v are fp32 or bf16; or all are fp64. t counts from 1: one fp32 number per tensor, on
+// the tensors' device. Each list has one dtype; tensors are contiguous and do not overlap. Any
+// length is allowed, including zero.
 //
-// v in bf16 moves by 1 - b2 of itself, less than half of bf16's last place: to nearest it would
-// never fall. So it is rounded up with the probability that makes it right on average, by
-// kernels/random's numbers: number i of a tensor by u[(place + i) / 64, (place + i) % 64] of
-// CounterUniform(key, .., 64). The others are rounded to nearest.
+// Stochastic rounding of v to bf16: in one step v changes by at most 1 - b2 of its value downwards,
+// which is less than half a unit in the last place of bf16, so with rounding to nearest it would
+// never decrease. Instead it is rounded up with the probability that makes the result right on
+// average. Element i of a tensor uses u[(place + i) / 64, (place + i) % 64] of CounterUniform(key,
+// .., 64) in kernels/random. The other tensors are rounded to nearest.
 //
-// Bytes an element of fp32: 16 read, 12 written; with a bf16 weight 14 and 10.
+// Bytes per fp32 element: 16 read, 12 written; with a bf16 weight 14 and 10.
 
 #include <vector>
 
@@ -27,7 +29,7 @@ inline constexpr char kAdamW[] = "moonring::adamw";
 
 struct AdamWTensors {
   std::vector<at::Tensor> weights, gradients, means, squares, steps;
-  std::vector<int64_t> keys, places;  // of each, where squares are in bf16; else none
+  std::vector<int64_t> keys, places;  // one per tensor if squares are bf16; else empty
 };
 
 struct AdamWFactors {

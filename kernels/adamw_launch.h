@@ -1,15 +1,15 @@
 #ifndef MOONRING_KERNELS_ADAMW_LAUNCH_H_
 #define MOONRING_KERNELS_ADAMW_LAUNCH_H_
 
-// A step of AdamW over many tensors in one launch (trainer/adamw.h is who asks): each block takes a
-// piece of one tensor through all of
+// One AdamW step over many tensors in one launch (used by trainer/adamw.h). Each block processes a
+// piece of one tensor:
 //
 //   m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
 //   w <- w (1 - lr decay) - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// computed in fp32 (fp64 for fp64) and rounded once into w, m and v, in whatever type those are
-// kept. Bytes an element of fp32: 16 read, 12 written; with a bf16 weight 14 and 10.
-// Tensors are contiguous and do not overlap. No elements launch nothing.
+// The computation is in fp32 (fp64 for fp64), with one rounding into the dtype of each of w, m and
+// v. Bytes per fp32 element: 16 read, 12 written; with a bf16 weight 14 and 10. Tensors are
+// contiguous and do not overlap. With no elements nothing is launched.
 
 #include <cstdint>
 #include <vector>
@@ -20,20 +20,20 @@ namespace moonring::kernels::KERNEL_SIDE {
 
 struct AdamWTensor {
   void* weight;
-  const void* gradient;  // in what is computed in
+  const void* gradient;  // in the dtype of the computation
   void *mean, *square;
-  const float* step;  // t, from 1 on, where the tensors lie
+  const float* step;  // t, from 1 on, on the tensors' device
   int64_t count;
-  uint64_t key;  // of the numbers by which squares in bf16 are rounded (adamw.h)
+  uint64_t key;  // key of the random numbers for rounding squares to bf16 (adamw.h)
   int64_t place;
-  bool aligned = false;  // found out by the launch
+  bool aligned = false;  // set by the launch
 };
 
 struct AdamWNumbers {
   double lr, beta1, beta2, weight_decay, epsilon;
 };
 
-// weight, state: fp32 or bf16 each; or both fp64.
+// weight and state are each fp32 or bf16, or both are fp64.
 bool AdamWTakes(Type weight, Type state);
 void LaunchAdamW(Type weight, Type state, std::vector<AdamWTensor> tensors,
                  const AdamWNumbers& numbers, void* stream);

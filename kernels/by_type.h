@@ -1,8 +1,7 @@
 #ifndef MOONRING_KERNELS_BY_TYPE_H_
 #define MOONRING_KERNELS_BY_TYPE_H_
 
-// From a dtype that a program learns as it runs to one that a kernel is compiled for, for .cu
-// files:
+// Dispatches a dtype known at run time to a compile-time type, for .cu files:
 //
 //   ByType(call.type, [&](auto number) { LaunchTyped<decltype(number)>(call, stream); });
 
@@ -10,7 +9,7 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// Calls `launch` with a number of that type.
+// Calls `launch` with a value of that type.
 template <typename F>
 void ByType(Type type, const F& launch) {
   switch (type) {

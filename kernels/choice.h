@@ -1,12 +1,12 @@
 #ifndef MOONRING_KERNELS_CHOICE_H_
 #define MOONRING_KERNELS_CHOICE_H_
 
-// Whether an operator of this folder makes a result, or several of LibTorch's do in its place. By
-// MOONRING_KERNELS in the environment:
+// Chooses whether an operator of this folder computes a result, or several LibTorch operators do.
+// The environment variable MOONRING_KERNELS decides:
 //
-//   fused       (the default) tensors on a GPU are given to the operators of this folder, where the
-//               program has them: one that is built with --config=cuda, or a test's
-//   composed    to LibTorch's own alone: slower, and a second source for the numbers
+//   fused       (the default) tensors on a GPU use the operators of this folder, if the program has
+//               them: a program built with --config=cuda, or a test's
+//   composed    LibTorch's operators only: slower, and a second implementation to compare with
 
 #include <ATen/core/Tensor.h>
 
@@ -14,11 +14,12 @@
 
 namespace moonring::kernels {
 
-// Of MOONRING_KERNELS' value; null: it is not set. INVALID_ARGUMENT for a word it does not know.
+// Parses the value of MOONRING_KERNELS; null means it is not set. INVALID_ARGUMENT for an unknown
+// value.
 absl::StatusOr<bool> FusedFrom(const char* word);
 
-// Whether `op` ("moonring::rms_norm") is to make what `tensor` is used for. Throws where
-// MOONRING_KERNELS has another word.
+// Whether to use `op` (such as "moonring::rms_norm") for `tensor`. Throws if MOONRING_KERNELS has
+// an unknown value.
 bool UseKernel(const at::Tensor& tensor, const char* op);
 
 }  // namespace moonring::kernels

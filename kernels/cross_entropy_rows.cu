@@ -16,7 +16,7 @@ constexpr W kLowest = std::numeric_limits<W>::lowest();
 template <typename W>
 constexpr W kInfinity = std::numeric_limits<W>::infinity();
 
-// What a thread, then a warp, then the block knows of a row's z.
+// Running statistics of a row's z: of a thread, then of a warp, then of the block.
 template <typename W>
 struct RowState {
   W max, sum;  // of z; of exp(z - max)
@@ -24,7 +24,7 @@ struct RowState {
   int best;    // the lowest id whose z is max
 };
 
-// What exponents are taken against: -inf - -inf would be NaN.
+// The base for the exponents, finite even if max is -inf: -inf - -inf would be NaN.
 template <typename W>
 __device__ __forceinline__ W Base(W max) {
   return max > kLowest<W> ? max : kLowest<W>;
@@ -38,7 +38,7 @@ __device__ RowState<W> Join(const RowState<W>& a, const RowState<W>& b) {
           of_a ? a.best : b.best};
 }
 
-// Of the block, in its thread 0.
+// Joins the states of the block's threads; the result is valid in thread 0.
 template <typename W>
 __device__ RowState<W> JoinBlock(RowState<W> state) {
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
@@ -123,15 +123,15 @@ __global__ void Backward(ScoreRows rows, bool aligned, double smoothing, const v
   }
 }
 
-// Whether rows are aligned and each row's last word may be read and written whole. (The rows' own
-// length is not asked of IsAligned: that is has_room.)
+// Whether rows are aligned and each row's last 16-byte word may be read and written whole.
+// (IsAligned is called with length 0, because has_room checks the row's length.)
 template <typename T>
 bool AreAligned(const ScoreRows& rows) {
   const bool has_room = rows.vocabulary % kAtOnce<T> == 0 || rows.may_write_gaps;
   return has_room && IsAligned<kAtOnce<T>>(static_cast<const T*>(rows.scores_RV), rows.stride, 0);
 }
 
-// Two vectors a thread, and at most kMostWarps warps: a short row wants none that are idle.
+// Two vectors per thread, and at most kMostWarps warps, so that short rows have no idle warps.
 template <typename T>
 Shape ShapeOf(const ScoreRows& rows, void* stream) {
   int threads = kWarp;

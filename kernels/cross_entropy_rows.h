@@ -1,21 +1,23 @@
 #ifndef MOONRING_KERNELS_CROSS_ENTROPY_ROWS_H_
 #define MOONRING_KERNELS_CROSS_ENTROPY_ROWS_H_
 
-// Rows of logits s, as the head's product left them, to what a loss of tokens wants of them, and
-// back (operators moonring::cross_entropy_rows and moonring::cross_entropy_rows_backward):
+// Computes from rows of logits s (the output of the head's matmul) what a token loss needs, and the
+// gradient (operators moonring::cross_entropy_rows and moonring::cross_entropy_rows_backward):
 //
-//   z = softcap tanh(s / softcap), or s where softcap is 0
+//   z = softcap tanh(s / softcap), or s if softcap is 0
 //   forward    picked = z[target];  lse = log sum exp z;  mean of z;  greedy = argmax z
 //   backward   s <- (exp(z - lse) - (1 - e) onehot(target) - e / V) (1 - (z / softcap)^2)
 //
-// which is d(-log p)/ds of log p = (1 - e) picked + e mean - lse.
+// The backward is d(-log p)/ds for log p = (1 - e) picked + e mean - lse, where e is the label
+// smoothing.
 //
-// s_RV, with contiguous rows, in fp32, bf16, fp16 or fp64; targets int64 [R], each in 0 ..
-// V - 1; results [R], in fp32 (fp64 where s is). Ties of greedy go to the lowest id. A NaN or +inf
-// makes its row's lse NaN. Any R, zero among them. Bytes: forward reads s once, backward reads and
-// writes it; fast where rows begin at multiples of 16 bytes and end there or have a gap behind
-// them: the backward may overwrite what follows a row, up to the next multiple of 16 bytes, if the
-// stride leaves room. Sums have a fixed order.
+// s_RV has contiguous rows, in fp32, bf16, fp16 or fp64. targets are int64 [R], each in 0 .. V - 1.
+// Results are [R], in fp32 (fp64 if s is). Ties of greedy go to the lowest id. A NaN or +inf makes
+// its row's lse NaN. R may be zero. Sums have a fixed order.
+//
+// Memory traffic: the forward reads s once, the backward reads and writes it. Fast if rows begin at
+// multiples of 16 bytes and end at one or are followed by a gap: if the stride leaves room, the
+// backward may overwrite what follows a row, up to the next multiple of 16 bytes.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,12 +25,12 @@ namespace moonring::kernels {
 
 inline constexpr char kCrossEntropyRows[] = "moonring::cross_entropy_rows";
 
-// Written into; mean and greedy (int64) may be undefined.
+// Output tensors; mean and greedy (int64) may be undefined.
 struct TargetRows {
   at::Tensor picked_R, logsumexp_R, mean_R, greedy_R;
 };
 
-// Leaves the scores as they are.
+// Does not change the scores.
 void CrossEntropyRows(const at::Tensor& scores_RV, double softcap, const at::Tensor& targets_R,
                       const TargetRows& results);
 

@@ -1,6 +1,6 @@
-// Rows of a stream into chunks, and back (delta_pack.h). Packing, a block takes a chunk of a head:
-// its decays first, then a warp a row. Unpacking, a warp takes a row of a head. A lane has every
-// 32nd channel.
+// Packs rows of a stream into chunks, and unpacks them (delta_pack.h). When packing, a block
+// processes a chunk of a head: first its decays, then one warp per row. When unpacking, a warp
+// processes a row of a head. A lane has every 32nd channel.
 
 #include <stdexcept>
 
@@ -11,16 +11,16 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kTokens = 64;  // of a chunk
+constexpr int kTokens = 64;  // per chunk
 constexpr int kWarps = 8;
-constexpr int kOfLane = 8;  // channels of a normed row: 256 at most
+constexpr int kOfLane = 8;  // channels per lane of a normalized row: 256 at most
 
 template <typename T, typename Data>
 __device__ __forceinline__ T* At(const TokensAndHeads<Data>& rows, int64_t token, int64_t head) {
   return static_cast<T*>(rows.data) + token * rows.token_stride + head * rows.head_stride;
 }
 
-// A row as its warp holds it: zeros beyond its width.
+// Loads a row into the registers of its warp, with zeros beyond its width.
 template <typename T>
 __device__ __forceinline__ void LoadRow(const T* from, int64_t width, float (&row)[kOfLane]) {
   const int lane = threadIdx.x % kWarp;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) Pack(const DeltaPackCall call) 
   }
   __syncthreads();
   if (thread < kTokens) {
-    // Each its own sum: a difference of two long ones would not be as exact.
+    // Each thread computes its own sums: a difference of two prefix sums would be less exact.
     float before = 0, after = 0;
     for (int i = 0; i <= thread; ++i) before += decay[i];
     for (int i = thread + 1; i < kTokens; ++i) after += decay[i];
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) Unpack(const DeltaUnpackCall ca
                 head = at % call.heads;
   const int64_t token = call.token_of_slot[slot],
                 first = (slot / kTokens * call.heads + head) * call.groups;
-  if (token < 0) return;  // with all of its warp
+  if (token < 0) return;  // the whole warp returns
   const auto sum_at = [&](int64_t i) {
     float sum = 0;
     for (int64_t group = 0; group < call.groups; ++group)
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) Unpack(const DeltaUnpackCall ca
   }
 }
 
-// Calls launch with a number of that type.
+// Calls `launch` with a value of that type.
 template <typename F>
 void ByNarrowType(Type type, const F& launch) {
   switch (type) {
@@ -151,7 +151,7 @@ void ByNarrowType(Type type, const F& launch) {
     case Type::kHalf:
       return launch(Half{});
     default:
-      throw std::runtime_error("delta_pack: there is no kernel for fp64");
+      throw std::runtime_error("delta_pack: no kernel for fp64");
   }
 }
 

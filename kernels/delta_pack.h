@@ -1,22 +1,23 @@
 #ifndef MOONRING_KERNELS_DELTA_PACK_H_
 #define MOONRING_KERNELS_DELTA_PACK_H_
 
-// The gated delta rule's inputs, rows of a packed stream, as the chunks that its products take
-// (mixers/delta_chunks.h), and gradients of chunks as rows of the stream, in one pass each
-// (operators moonring::delta_pack, moonring::delta_pack_rows and moonring::delta_unpack). The decay
-// is one a head.
+// Packs the inputs of the gated delta rule, rows of a packed stream, into the chunks that its
+// matmuls use (mixers/delta_chunks.h), and unpacks gradients of chunks into rows of the stream,
+// each in one pass (operators moonring::delta_pack, moonring::delta_pack_rows and
+// moonring::delta_unpack). There is one decay per head.
 //
-//   pack      q, k    each row over sqrt(sum x^2 + eps) where they are to be normed, q times scale
+//   pack      q, k    each row divided by sqrt(sum x^2 + eps) if normalize; q times scale
 //             G_i = g_1 + ... + g_i;  from_start = exp(G);  to_end = exp(G_C - G)
 //             start_q = q from_start;  start_k = k from_start;  end_k = k to_end
-//   unpack    d = scale (sum over a key head's value heads);  where rows were normed, x being the
-//             stream's:  r = 1 / sqrt(sum x^2 + eps),  d <- r (d - r x (d . r x))
+//   unpack    d = scale (sum over a key head's value heads);  if rows were normalized, with x from
+//             the stream:  r = 1 / sqrt(sum x^2 + eps),  d <- r (d - r x (d . r x))
 //
-// Stream: q, k [T, Hk, d_k], v [T, H, d_v] in fp32, bf16 or fp16, all the same, of any strides but
-// for whole heads; g, beta [T, H] in fp32. Chunks: [N, H, C, ...] in fp32, C 64, d_k at most 256; a
-// key head's rows stand H / Hk times. token_of_slot int64 [N C]: the row's token, or -1 of a filled
-// row, which is zeros. Chunks may have some of the stream's tokens: others are not read or written.
-// Bytes: what is named, once each; a key head is read from memory once. Sums have a fixed order.
+// Stream: q, k [T, Hk, d_k], v [T, H, d_v], all in fp32, bf16 or fp16 alike, of any strides as long
+// as each head is contiguous; g, beta [T, H] in fp32. Chunks: [N, H, C, ...] in fp32, with C 64 and
+// d_k at most 256; a key head's rows are repeated H / Hk times. token_of_slot int64 [N C]: the
+// row's token, or -1 for a padding row, which is zeros. The chunks may cover only some of the
+// stream's tokens: others are not read or written. Memory traffic: each named tensor once; a key
+// head is read from memory once. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 
@@ -25,7 +26,7 @@ namespace moonring::kernels {
 inline constexpr char kDeltaPack[] = "moonring::delta_pack";
 
 struct DeltaRows {
-  at::Tensor q_THK;  // undefined: no output is wanted
+  at::Tensor q_THK;  // undefined: its outputs are not computed
   at::Tensor k_THK, v_THV, g_TH, beta_TH;
 };
 
@@ -45,11 +46,11 @@ struct PackedDelta {
 PackedDelta DeltaPack(const DeltaRows& rows, const at::Tensor& token_of_slot,
                       const DeltaRowsRule& rule);
 
-// Rows [T, H, X] alone, of any X, in fp32: [N, H, C, X].
+// Packs rows [T, H, X] only, for any X, into fp32 [N, H, C, X].
 at::Tensor DeltaPackRows(const at::Tensor& rows_THX, const at::Tensor& token_of_slot);
 
-// Into `rows_THX`, whose H is that of `packed_NHCX` or a part of it. `x_THX`: what was normed;
-// undefined: nothing was.
+// Unpacks into `rows_THX`, whose H divides that of `packed_NHCX`. `x_THX`: the rows that were
+// normalized; undefined if none were.
 void DeltaUnpack(const at::Tensor& packed_NHCX, const at::Tensor& token_of_slot,
                  const at::Tensor& x_THX, double scale, double eps, at::Tensor rows_THX);
 

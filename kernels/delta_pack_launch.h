@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_DELTA_PACK_LAUNCH_H_
 #define MOONRING_KERNELS_DELTA_PACK_LAUNCH_H_
 
-// What delta_pack.cu is given: the tensors of delta_pack.h.
+// Arguments of the kernels in delta_pack.cu: the tensors of delta_pack.h.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// [T, H, X]: features have no gaps.
+// A tensor [T, H, X] whose last dim is contiguous.
 template <typename Data>
 struct TokensAndHeads {
   Data* data = nullptr;
@@ -24,7 +24,7 @@ struct DeltaPackCall {
   TokensAndHeads<const void> g, beta;  // fp32 [T, H]
   float scale, eps;
   bool normalize;
-  float *packed_q, *start_q;  // null, as q is
+  float *packed_q, *start_q;  // null if q is
   float *packed_k, *start_k, *end_k, *packed_v, *packed_g, *packed_beta, *from_start, *to_end;
 };
 
@@ -39,17 +39,17 @@ struct DeltaPackRowsCall {
 struct DeltaUnpackCall {
   Type type;  // of x and of the rows
   int64_t chunks;
-  int64_t heads;   // of the rows
-  int64_t groups;  // packed heads to each
+  int64_t heads;   // of `rows`
+  int64_t groups;  // packed heads per head of `rows`
   int64_t width;
   const float* packed;  // [N, heads x groups, 64, width]
   const int64_t* token_of_slot;
-  TokensAndHeads<const void> x;  // data null: nothing was normed
+  TokensAndHeads<const void> x;  // data null: no rows were normalized
   float scale, eps;
   TokensAndHeads<void> rows;
 };
 
-// None has nothing to do.
+// The launch functions must not be called with nothing to do.
 void LaunchDeltaPack(const DeltaPackCall& call, void* stream);
 void LaunchDeltaPackRows(const DeltaPackRowsCall& call, void* stream);
 void LaunchDeltaUnpack(const DeltaUnpackCall& call, void* stream);

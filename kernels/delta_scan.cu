@@ -1,12 +1,13 @@
 // The gated delta rule's scan over chunks (delta_scan.h). A block has 16 rows v of a head's M, for
-// one document, in registers and, to be read by all of it, in shared memory. Two products a chunk:
+// one document, in registers and also in shared memory, from which the whole block reads it. There
+// are two products per chunk:
 //
 //   X [64, 16] = A M^T
 //   M [16, K] += X^T B
 //
-// In fp32 a thread has M of four channels k, those of its lane, by four rows in each pass of 128
-// channels, and of X four tokens by two rows; A comes in pieces of 64 channels, B in pieces of 32
-// tokens. In TF32, on tensor cores, threads are shared out as delta_scan_tf32.h says.
+// In fp32 a thread has, of M, four channels k (those of its lane) by four rows in each pass of 128
+// channels, and of X, four tokens by two rows. A is loaded in pieces of 64 channels, B in pieces of
+// 32 tokens. For TF32 on tensor cores, delta_scan_tf32.h describes which thread has what.
 
 #include "kernels/delta_scan_launch.h"
 #include "kernels/delta_scan_tf32.h"
@@ -21,16 +22,16 @@ constexpr int kThreads = 128;
 constexpr int kPieceKeys = 64;                // of A
 constexpr int kPieceTokens = 32;              // of B
 constexpr int kPiece = kPieceKeys * kTokens;  // floats
-constexpr int kStride = kRows + 4;            // of M in shared memory: four lanes' rows lie apart
+constexpr int kStride = kRows + 4;            // of M in shared memory; + 4 avoids bank conflicts
 static_assert(kPiece == kPieceTokens * kPass);
 
-// Where M's channel k lies: those of neighbouring lanes one after another.
+// The position of M's channel k in shared memory: channel i of all lanes' four is contiguous.
 template <int kPasses>
 __device__ __forceinline__ int PlaceOf(int k) {
   return (k % 4) * (kPasses * kPass / 4) + k / 4;
 }
 
-// How many rounds a document has: those in which its place is taken, the first ones.
+// The number of rounds of the document at `place`: it has a chunk in the first rounds only.
 __device__ __forceinline__ int64_t RoundsOf(const DeltaScanCall& call, int64_t place) {
   int64_t low = 0, high = call.rounds;
   while (low < high) {
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
   for (int64_t step = 0; step < rounds; ++step) {
     const int64_t round = call.backward ? rounds - 1 - step : step,
                   chunk = call.round_begin[round] + place, at = chunk * call.heads + head;
-    // M as the chunk is given it: for all of the block, and for who asked.
+    // Stores M as it is before the chunk: in shared memory for the whole block, and in `states`.
     const int64_t own = (at * call.width + own_row) * keys + lane * 4;
     KERNEL_UNROLL for (int pass = 0; pass < kPasses; ++pass) {
       const int64_t left = keys - pass * kPass - lane * 4;
@@ -90,11 +91,11 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
       }
     }
 
-    float sums[4][2] = {};  // of A M^T [token][v]
+    float sums[4][2] = {};  // A M^T [token][v]
     const float* const a = call.a + at * kTokens * keys;
     for (int64_t first = 0; first < keys; first += kPieceKeys) {
-      __syncthreads();  // who still reads the piece before; and M is there
-      // Lanes take tokens, so that what they put down lies side by side.
+      __syncthreads();  // the previous piece has been read, and M is stored
+      // Neighbouring lanes load neighbouring tokens, so that they store to neighbouring addresses.
       KERNEL_UNROLL for (int i = 0; i < kPiece / 4 / kThreads; ++i) {
         const int of = thread % kTokens, k = (thread / kTokens + i * (kThreads / kTokens)) * 4;
         const int64_t left = keys - first - k;
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
         }
       }
       for (int first = 0; first < kTokens; first += kPieceTokens) {
-        __syncthreads();  // who still reads the piece before; and X is there
+        __syncthreads();  // the previous piece has been read, and X is stored
         KERNEL_UNROLL for (int i = 0; i < kPiece / 4 / kThreads; ++i) {
           const int of = thread / kWarp + i * (kThreads / kWarp);
           float numbers[4];
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
         }
       }
     }
-    __syncthreads();  // all have read X, the piece and M
+    __syncthreads();  // X, the piece and M have been read
   }
 
   KERNEL_UNROLL for (int pass = 0; pass < kPasses; ++pass) {
@@ -176,9 +177,9 @@ __global__ void __launch_bounds__(kThreads, 2) Scan(const DeltaScanCall call, co
 
 // --- in TF32 -----------------------------------------------------------------
 
-// X -= A M^T of a piece of A's channels: sums [step][tile], where a tile's column n is row
-// v = 4 (n / 2) + 2 tile + n % 2 of M. Two steps share 16 channels: of each four of these, one step
-// takes the first two and the other the last two. `held` is -M, so that sums are added up.
+// X -= A M^T for a piece of A's channels: sums [step][tile], where column n of a tile is row v = 4
+// (n / 2) + 2 tile + n % 2 of M. Two steps share 16 channels: of each four of these, one step uses
+// the first two and the other the last two. `held` is -M, so that sums are added.
 template <int kKeys>
 __device__ __forceinline__ void MultiplyA(const Tf32Place<kKeys>& place, int piece,
                                           const float* held, const Piece& a,
@@ -201,7 +202,7 @@ __device__ __forceinline__ void MultiplyA(const Tf32Place<kKeys>& place, int pie
   }
 }
 
-// made += X^T B of a piece of B's tokens: made [channel of four][2 r + half].
+// made += X^T B for a piece of B's tokens: made [channel of four][2 r + half].
 template <int kKeys>
 __device__ __forceinline__ void MultiplyB(const Tf32Place<kKeys>& place, int piece, const float* x,
                                           const Piece& b, float (&made)[4][4]) {
@@ -216,7 +217,7 @@ __device__ __forceinline__ void MultiplyB(const Tf32Place<kKeys>& place, int pie
   }
 }
 
-// Initializes the sums of MultiplyA with the chunk's rows of `written`, or with zeros where that is
+// Initializes the sums of MultiplyA with the chunk's rows of `written`, or with zeros if it is
 // null.
 template <int kKeys>
 __device__ __forceinline__ void LoadX(const Tf32Place<kKeys>& place, const float* written,
@@ -248,7 +249,7 @@ __device__ __forceinline__ void StoreX(const Tf32Place<kKeys>& place, const floa
   }
 }
 
-// Initializes the sums of MultiplyB with `added`, or with zeros where that is null.
+// Initializes the sums of MultiplyB with `added`, or with zeros if it is null.
 template <int kKeys>
 __device__ __forceinline__ void LoadAdded(const Tf32Place<kKeys>& place, const float* added,
                                           float (&into)[4][4]) {
@@ -286,7 +287,7 @@ __global__ void __launch_bounds__(kThreads, 2) ScanTf32(const DeltaScanCall call
   float* const state = call.state + rows_of(document * call.heads + head);
   PartOfM m;
   LoadM(place, state, m);
-  Piece pieces[2];  // A's, B's, and the next chunk's A's: each comes while others are used
+  Piece pieces[2];  // A's, B's, then the next chunk's A's: loaded while others are used
   const auto load_a = [&](int64_t chunk, int piece) {
     LoadA(place, piece, call.a + (chunk * call.heads + head) * kTokens * kKeys, pieces[piece]);
   };
@@ -302,7 +303,7 @@ __global__ void __launch_bounds__(kThreads, 2) ScanTf32(const DeltaScanCall call
         call.written == nullptr ? nullptr : call.written + at * kTokens * call.width;
     float sums[2][2][4];
     LoadX(place, written, sums);
-    __syncthreads();  // M is there, and all have read the X before
+    __syncthreads();  // M is stored, and the previous X has been read
 
     KERNEL_UNROLL for (int piece = 0; piece < 2; ++piece) {
       MultiplyA(place, piece, held, pieces[piece], sums);
@@ -311,11 +312,11 @@ __global__ void __launch_bounds__(kThreads, 2) ScanTf32(const DeltaScanCall call
     StoreX(place, sums, written, x);
     float made[4][4];
     LoadAdded(place, call.added == nullptr ? nullptr : call.added + rows_of(at), made);
-    __syncthreads();  // X is there, and all have read M
+    __syncthreads();  // X is stored, and M has been read
 
     KERNEL_UNROLL for (int piece = 0; piece < 2; ++piece) {
       MultiplyB(place, piece, x, pieces[piece], made);
-      load_a(next, piece);  // in the last round its own chunk's, for nothing
+      load_a(next, piece);  // in the last round it reloads the same chunk, unused
     }
     UpdateM(place, call.decay + chunk * call.decay_of_chunk + head * call.decay_of_head,
             call.decay_of_key != 0, made, m);

@@ -3,27 +3,28 @@
 
 // The gated delta rule's scan over a document's chunks (mixers/delta_chunks.h), forward or
 // backward, in one launch for all documents and heads (operator moonring::delta_scan). For each
-// chunk, in order, or from the last to the first:
+// chunk, from the first to the last (backward: from the last to the first):
 //
-//   states <- M                                    what the chunk is given
-//   X = written - A M^T, and into `written`        X = -A M^T where that is undefined
-//   M <- M Diag(decay) + added + X^T B             added: zeros where undefined
+//   states <- M                                    the state before the chunk
+//   X = written - A M^T, also stored in `written`  X = -A M^T if `written` is undefined
+//   M <- M Diag(decay) + added + X^T B             added: zeros if undefined
 //
 //   forward    A = W, B = K*, written = Y, which becomes U
-//   backward   A = K*, B = W, added = what the chunk's outputs give to dM
+//   backward   A = K*, B = W, added = the contribution of the chunk's outputs to dM
 //
-// A, B [N, H, C, K]; written [N, H, C, V]; added, states [N, H, V, K]; decay [N, H, 1, K or 1], of
-// any strides over chunks and heads; M [D, H, V, K]: first states in, last ones out. Chunk n of
-// document d in round r is round_begin[r] + d, and the document has it where that is below
-// round_begin[r + 1] (int64 [rounds + 1]; documents stand from the longest to the shortest).
-// All in fp32, without gaps but for the decay's; C is 64, K at most 256.
+// A, B [N, H, C, K]; written [N, H, C, V]; added, states [N, H, V, K]; decay [N, H, 1, K or 1],
+// with any strides over chunks and heads; M [D, H, V, K]: first states in, last states out.
+// Documents are sorted from the longest to the shortest and advance in rounds, one chunk each per
+// round: document d's chunk in round r is round_begin[r] + d, if that is below round_begin[r + 1]
+// (int64 [rounds + 1]). All tensors are fp32, and contiguous except for the decay; C is 64, K at
+// most 256.
 //
-// A block takes 16 rows of a head's M and keeps them in registers, and in shared memory where all
-// of it is read. Cost: 4 N H C V K flop; reads A and B V / 16 times, mostly from the L2 cache, and
+// A block has 16 rows of a head's M in registers, and in shared memory where the whole block reads
+// it. Cost: 4 N H C V K flop; A and B are read V / 16 times, mostly from the L2 cache, and
 // everything else once. Sums have a fixed order. `tf32`: the operands of both products are rounded
 // to TF32 and multiplied on tensor cores (kernels/tensor_cores.h); M, X and all sums stay in
-// fp32. That moves X and M by some 3e-4 of themselves. For K of 64 and 128, V a multiple of 4 and
-// data on 16 bytes; others are in fp32 as without it.
+// fp32. This changes X and M by a relative error of about 3e-4. It applies to K of 64 and 128, V a
+// multiple of 4 and data aligned to 16 bytes; other sizes are computed in fp32.
 
 #include <ATen/core/Tensor.h>
 
@@ -41,7 +42,7 @@ struct DeltaScanTensors {
   at::Tensor round_begin;
 };
 
-// Whether the kernel has these sizes and this dtype.
+// Whether the kernel supports these sizes and this dtype.
 bool DeltaScanTakes(at::ScalarType dtype, int64_t chunk, int64_t keys);
 
 void DeltaScan(const DeltaScanTensors& tensors, bool backward, bool tf32 = false);

@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_DELTA_SCAN_LAUNCH_H_
 #define MOONRING_KERNELS_DELTA_SCAN_LAUNCH_H_
 
-// What delta_scan.cu is given: the tensors of delta_scan.h in fp32.
+// Arguments of the kernels in delta_scan.cu: the tensors of delta_scan.h in fp32.
 
 #include <cstdint>
 
@@ -17,14 +17,14 @@ struct DeltaScanCall {
   float* written;                                       // [N, H, 64, width], or null
   const float* added;                                   // [N, H, width, keys], or null
   const float* decay;                                   // [N, H, 1, keys or 1]
-  int64_t decay_of_chunk, decay_of_head, decay_of_key;  // strides; of a key 0 or 1
+  int64_t decay_of_chunk, decay_of_head, decay_of_key;  // strides; decay_of_key is 0 or 1
   float* state;                                         // [D, H, width, keys]
   float* states;                                        // [N, H, width, keys]
   bool backward;
-  bool tf32;  // products on tensor cores
+  bool tf32;  // products in TF32 on tensor cores
 };
 
-// Launches nothing where there are no documents or no rounds.
+// Launches nothing if there are no documents or no rounds.
 void LaunchDeltaScan(const DeltaScanCall& call, void* stream);
 
 }  // namespace moonring::kernels::KERNEL_SIDE

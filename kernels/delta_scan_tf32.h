@@ -1,17 +1,17 @@
 #ifndef MOONRING_KERNELS_DELTA_SCAN_TF32_H_
 #define MOONRING_KERNELS_DELTA_SCAN_TF32_H_
 
-// The pieces of delta_scan.cu's scan on tensor cores, for d_k of 64 and 128. A warp computes X of
-// 16 tokens, and M of 32 channels. Each number of A and of B is read by one thread, from memory
-// into its registers. Tokens, rows and channels are assigned to a fragment's rows and columns so
-// that a thread's numbers are four neighbours, read at once. With group = lane / 4 and of_group =
-// lane % 4 (g and t in tensor_cores.h) a lane has
+// Device functions of delta_scan.cu's scan on tensor cores, for d_k of 64 and 128. A warp computes
+// X of 16 tokens, and M of 32 channels. Each number of A and of B is read by one thread, from
+// memory into its registers. Tokens, rows and channels are assigned to a fragment's rows and
+// columns so that a thread's numbers are four neighbours, read at once. With group = lane / 4 and
+// of_group = lane % 4 (g and t in tensor_cores.h) a lane has
 //
 //   A       tokens group and group + 8 of the warp's 16; of each 16 channels the four from
 //           4 of_group
 //   B       tokens of_group and of_group + 4 of each 8; of the warp's 32 channels the four from
 //           16 (group % 2) + 4 (group / 2)
-//   X       A's tokens; the four rows v from 4 of_group
+//   X       the same tokens as of A; the four rows v from 4 of_group
 //   M       rows v 2 group and 2 group + 1; of each half of the warp's 32 channels the four from
 //           4 of_group
 
@@ -21,13 +21,13 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-constexpr int kTokens = 64;  // of a chunk
-constexpr int kRows = 16;    // of M that a block has
+constexpr int kTokens = 64;  // per chunk
+constexpr int kRows = 16;    // of M, per block
 constexpr int kPass = 128;   // channels
 // Floats from a row of M, or of X, to the next in shared memory; chosen to avoid bank conflicts.
 constexpr int kHeldStride = kPass + 16, kXStride = kRows + 8;
 
-// Where a thread is.
+// The position of a thread in the tiles.
 template <int kKeys>
 struct Tf32Place {
   int warp, group, of_group, width, first_row;
@@ -37,38 +37,40 @@ struct Tf32Place {
         of_group(static_cast<int>(threadIdx.x) % 4),
         width(width),
         first_row(first_row) {}
-  // Of A and of X: r 0 or 1.
+  // The thread's token of A and of X; r is 0 or 1.
   __device__ int token(int r) const { return warp * 16 + group + r * 8; }
 };
 
-// Four numbers, or zeros.
+// Loads four numbers, or zeros if they are out of range.
 __device__ __forceinline__ void LoadFour(const float* from, bool are_there, float (&into)[4]) {
   Vector<float, 4> word = {};
   if (are_there) word = WordAt<4>(from);
   KERNEL_UNROLL for (int i = 0; i < 4; ++i) into[i] = word.at[i];
 }
-// Into memory that all blocks share.
+// Stores four numbers to global memory, unless they are out of range.
 __device__ __forceinline__ void StoreFour(float* to, bool are_there, const float (&from)[4]) {
   if (!are_there) return;
 #ifdef __CUDACC__
-  // Of a Vector nvcc makes four stores here.
+  // For a Vector nvcc would emit four stores here.
   __stcg(reinterpret_cast<float4*>(to), make_float4(from[0], from[1], from[2], from[3]));
 #else
   Store<4>(to, 4, /*aligned=*/true, from);
 #endif
 }
 
-// A thread's M: [2 r + half][channel of four], r a row and half one of its two fours.
+// A thread's section of M: [2 r + half][channel of four], where r is a row and half one of its two
+// groups of four channels.
 using PartOfM = float[4][4];
 
-// Calls each(2 r + half, row v, which 16 channels, the four's first of these).
+// Calls each(2 r + half, row v, number of the group of 16 channels, first of the four channels in
+// it).
 template <int kKeys, typename Each>
 __device__ __forceinline__ void ForFours(const Tf32Place<kKeys>& place, const Each& each) {
   KERNEL_UNROLL for (int i = 0; i < 4; ++i)
       each(i, 2 * place.group + i / 2, place.warp * 2 + i % 2, place.of_group * 4);
 }
 
-// `rows`: the block's of M, or of what is like it.
+// `rows`: the block's rows of M, or of a tensor of the same shape.
 template <int kKeys>
 __device__ __forceinline__ void LoadM(const Tf32Place<kKeys>& place, const float* rows,
                                       PartOfM& into) {
@@ -103,10 +105,10 @@ __device__ __forceinline__ void HoldM(const Tf32Place<kKeys>& place, const PartO
   });
 }
 
-// What a thread reads of A or of B at a time: [step][token][channel of four].
+// The numbers of A or of B that a thread loads at a time: [step][token][channel of four].
 using Piece = float[4][2][4];
 
-// 64 channels of a chunk's A: a step has 16.
+// Loads 64 channels of a chunk's A, 16 per step.
 template <int kKeys>
 __device__ __forceinline__ void LoadA(const Tf32Place<kKeys>& place, int piece, const float* a,
                                       Piece& into) {
@@ -119,7 +121,7 @@ __device__ __forceinline__ void LoadA(const Tf32Place<kKeys>& place, int piece, 
   }
 }
 
-// 32 tokens of a chunk's B: a step has 8.
+// Loads 32 tokens of a chunk's B, 8 per step.
 template <int kKeys>
 __device__ __forceinline__ void LoadB(const Tf32Place<kKeys>& place, int piece, const float* b,
                                       Piece& into) {

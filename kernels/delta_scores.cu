@@ -1,5 +1,5 @@
-// Inside the chunks of the gated delta rule (delta_scores.h). Of matrices a thread has a column, of
-// which four threads take 16 rows each: the decay between two tokens is a running sum down it.
+// The computations within chunks of the gated delta rule (delta_scores.h). Four threads share a
+// column of a matrix, 16 rows each: the decay between two tokens is a running sum down the column.
 
 #include "kernels/delta_scores_launch.h"
 #include "kernels/language.h"
@@ -8,12 +8,12 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kTokens = 64;  // of a chunk
+constexpr int kTokens = 64;  // per chunk
 constexpr int kParts = 4, kRows = kTokens / kParts;
 constexpr int kThreads = kTokens * kParts, kWarps = kThreads / kWarp;
 constexpr int kStride = kTokens + 1;  // of a matrix in shared memory
 
-// A thread's part of a matrix: rows [first, first + kRows) of a column.
+// A thread's section of a matrix: rows [first, first + kRows) of a column.
 struct Part {
   int column, first;
   __device__ Part()
@@ -21,7 +21,7 @@ struct Part {
         first(static_cast<int>(threadIdx.x) / kTokens * kRows) {}
 };
 
-// Calls each(row, exp(D)) down a thread's part; above the diagonal with 0.
+// Calls each(row, exp(D)) down a thread's section, with 0 above the diagonal.
 template <typename Each>
 __device__ __forceinline__ void ForPairs(const Part& part, const float* decay, const Each& each) {
   float sum = 0;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) Scores(const DeltaScoresCall call) {
     system[row * kStride + part.column] = key * beta[row];
   });
   __syncthreads();
-  // X of (I + system) X = I, a column a thread, down its rows.
+  // Solves (I + system) X = I by forward substitution, one column per thread.
   if (part.first == 0) {
     for (int row = 0; row < kTokens; ++row) {
       float value = row == part.column ? 1.0f : 0.0f;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBack
     beta[part.column] = call.beta[column + part.column];
   }
   __syncthreads();
-  // First sum_j R key by rows: it stands where K will.
+  // First the row sums of R key, using the buffer that K fills later.
   for (int row = part.first; row < part.first + kRows; ++row) {
     const int64_t at = matrix + row * kTokens + part.column;
     of_key[row * kStride + part.column] = row <= part.column ? 0.0f : call.r[at] * call.key[at];
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBack
         is_query ? query * call.query[at] + (is_key ? key * call.key[at] : 0.0f) : 0.0f;
   });
   __syncthreads();
-  if (part.first == 0) {  // down a column: sums of the rows from each on
+  if (part.first == 0) {  // down a column: for each row the sum from that row on
     float sum = 0;
     for (int row = kTokens - 1; row >= 0; --row) {
       float& at = exponent[row * kStride + part.column];
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBack
 }
 
 __global__ void __launch_bounds__(kThreads) Gradients(const DeltaGradientsCall call) {
-  KERNEL_SHARED(float, of_start, kTokens);  // G's gradient, and that of G_C - G
+  KERNEL_SHARED(float, of_start, kTokens);  // gradients of G and of G_C - G
   KERNEL_SHARED(float, of_end, kTokens);
   KERNEL_SHARED(float, of_states, kWarps);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;

@@ -1,20 +1,19 @@
 #ifndef MOONRING_KERNELS_DELTA_SCORES_H_
 #define MOONRING_KERNELS_DELTA_SCORES_H_
 
-// What lies inside the chunks of the gated delta rule (mixers/delta_chunks.h), one decay a head,
-// between products of LibTorch's: each in one pass over its tensors (operators
+// The computations within chunks of the gated delta rule (mixers/delta_chunks.h) that come between
+// LibTorch's matmuls, with one decay per head. Each is one pass over its tensors (operators
 // moonring::delta_scores, moonring::delta_scores_backward and moonring::delta_gradients). D_ij =
-// g_{j+1} + ... + g_i, summed by itself for each pair.
+// g_{j+1} + ... + g_i, summed separately for each pair.
 //
 //   scores     query <- tril(q k^T) exp(D);  key <- tril(k k^T, -1) exp(D)
 //              inverse = (I + Diag(beta) key)^-1;  scaled = inverse Diag(beta)
-//   backward   P = dO U^T, R = dr U^T (dr: the gradient of the system's right side, V - K' M^T,
-//   over
-//              beta) become
+//   backward   P = dO U^T, R = dr U^T, where dr is the gradient of the system's right side,
+//              V - K' M^T, divided by beta;  they become
 //              P <- tril(P) exp(D) = dquery exp(D);  K = -Diag(beta) tril(R, -1) exp(D);
-//              R <- K + K^T, the matrix that k's gradient has k times
+//              R <- K + K^T, the matrix that k is multiplied by in its gradient
 //              dbeta_i = -sum_j R_ij key_ij
-//              dg_m = sum_{i >= m > j} (tril(P) query + K over exp(D) key)_ij
+//              dg_m = sum_{i >= m > j} (tril(P) query + K / exp(D) key)_ij
 //   gradients  dq <- dq + from_start d_start_q
 //              dk <- dk - beta from_start d_start_k + to_end d_end_k
 //              dr <- beta dr, which is v's gradient;  dbeta <- dbeta + sum_v dr unscaled
@@ -22,9 +21,9 @@
 //                      + sum_{i < m} to_end d_end_k k + exp(G_C) sum dM M
 //              d_start_q = dO M;  d_start_k = dr M;  d_end_k = U dM
 //
-// All in fp32 without gaps: matrices [N, H, C, C], rows [N, H, C, d], columns [N, H, C, 1], states
-// [N, H, V, K]; C is 64. A block takes a chunk of a head. Bytes: what is named, once each. Sums
-// have a fixed order.
+// All tensors are fp32 and contiguous: matrices [N, H, C, C], rows [N, H, C, d], columns [N, H, C,
+// 1], states [N, H, V, K]; C is 64. One block per chunk of a head. Memory traffic: each named
+// tensor once. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 
@@ -36,7 +35,8 @@ struct DeltaInverse {
   at::Tensor inverse_NHCC, scaled_NHCC;
 };
 
-// `query` (undefined: not wanted) and `key` are products, and become scores.
+// `query` (undefined: not computed) and `key` are the products q k^T and k k^T; they are
+// overwritten with the scores.
 DeltaInverse DeltaScores(at::Tensor query_NHCC, at::Tensor key_NHCC, const at::Tensor& g_NHC1,
                          const at::Tensor& beta_NHC1);
 

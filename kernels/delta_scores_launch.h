@@ -1,7 +1,8 @@
 #ifndef MOONRING_KERNELS_DELTA_SCORES_LAUNCH_H_
 #define MOONRING_KERNELS_DELTA_SCORES_LAUNCH_H_
 
-// What delta_scores.cu is given: the tensors of delta_scores.h, for `blocks` chunks of heads.
+// Arguments of the kernels in delta_scores.cu: the tensors of delta_scores.h; `blocks` = chunks x
+// heads.
 
 #include <cstdint>
 
@@ -11,7 +12,7 @@ namespace moonring::kernels::KERNEL_SIDE {
 
 struct DeltaScoresCall {
   int64_t blocks;
-  float *query, *key;  // query null: not wanted
+  float *query, *key;  // query null: not computed
   const float *g, *beta;
   float *inverse, *scaled;
 };
@@ -30,7 +31,7 @@ struct DeltaGradientsCall {
       *from_start, *to_end;
 };
 
-// There is a block at least.
+// `blocks` is at least 1.
 void LaunchDeltaScores(const DeltaScoresCall& call, void* stream);
 void LaunchDeltaScoresBackward(const DeltaScoresBackwardCall& call, void* stream);
 void LaunchDeltaGradients(const DeltaGradientsCall& call, void* stream);

@@ -11,7 +11,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-// fp32 [N, H, rows, columns] without gaps, of the chunks of `like`.
+// Checks that a tensor is contiguous fp32 [N, H, rows, columns], with the N and H of `like`.
 void CheckDeltaScores(const char* what, const at::Tensor& tensor, const at::Tensor& like,
                       int64_t rows, int64_t columns) {
   const std::array<int64_t, 4> wanted = {like.size(0), like.size(1), rows, columns};

@@ -17,7 +17,8 @@
 #endif
 
 #ifndef KERNEL_FIBERS_UCONTEXT
-// (void** save, void* load): pushes what a call keeps, stores the stack's top, and takes the other.
+// (void** save, void* load): pushes the callee-saved registers, stores the stack pointer in *save,
+// and switches to the stack `load`.
 extern "C" void MoonringSwitchFiber(void** save, void* load);
 asm(R"(
 .text
@@ -55,8 +56,8 @@ struct Context::State {
 #endif
 #if defined(__SANITIZE_ADDRESS__)
   void* fake_stack = nullptr;
-  const void* bottom = nullptr;  // of the thread's own stack, once it is known
-  State* last = nullptr;         // which was left for this one
+  const void* bottom = nullptr;  // of the thread's own stack, once known
+  State* last = nullptr;         // the context that was suspended for this one
 #elif defined(__SANITIZE_THREAD__)
   void* fiber = nullptr;
 #endif
@@ -90,7 +91,7 @@ void Context::Begin(void (*entry)()) {
   state_->context.uc_link = nullptr;
   makecontext(&state_->context, entry, 0);
 #else
-  // As if `entry` had been called from nowhere: a return address, then six registers.
+  // A stack as if `entry` had been called: a return address, then six registers.
   auto** top = reinterpret_cast<void**>(state_->stack + state_->bytes);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);

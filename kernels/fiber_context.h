@@ -1,8 +1,9 @@
 #ifndef MOONRING_KERNELS_FIBER_CONTEXT_H_
 #define MOONRING_KERNELS_FIBER_CONTEXT_H_
 
-// Stacks that one thread of the program switches between: on x86-64 by twelve instructions, which
-// save what a function call keeps (5 ns); elsewhere, and under sanitizers, by ucontext.
+// Fibers: separate stacks between which one thread switches. On x86-64 a switch takes twelve
+// instructions, which save the registers that a function call preserves (5 ns); elsewhere, and
+// under sanitizers, it uses ucontext.
 
 #include <cstddef>
 #include <memory>
@@ -11,19 +12,19 @@ namespace moonring::kernels::fibers {
 
 class Context {
  public:
-  // With `stack_bytes` of a stack of its own; 0: the one that is running.
+  // Allocates a stack of `stack_bytes`; 0 represents the stack that is running.
   explicit Context(size_t stack_bytes);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // The next switch to it begins `entry`, which never returns. What it was in before is forgotten:
-  // no destructor runs.
+  // The next switch to this context calls `entry`, which must not return. The previous call on this
+  // stack is abandoned: no destructor runs.
   void Begin(void (*entry)());
 
-  // Leaves `from`, which is running, and goes on where `to` was left.
+  // Suspends `from`, which is running, and resumes `to` where it was suspended.
   static void Switch(Context& from, Context& to);
-  // First thing that `entry` does.
+  // Must be called first in `entry`.
   void Entered();
 
  private:

@@ -23,7 +23,7 @@ constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{64} << 10;
 // The GPU alignment of KERNEL_SHARED and KERNEL_DYNAMIC_SHARED (language.h).
 constexpr size_t kSharedAlignment = 16, kDynamicAlignment = 32;
-constexpr unsigned char kGuard = 0xA5;  // behind each array of shared memory
+constexpr unsigned char kGuard = 0xA5;  // fills the memory after each shared array
 
 enum class Wait { kNone, kBlock, kWarp, kEnded };
 
@@ -32,9 +32,9 @@ struct Fiber {
   Position position;
   Wait wait = Wait::kNone;
   Place place;
-  uint64_t bits = 0;                      // given to a warp operation, and then what it gives back
-  unsigned lane = 0;                      // whose are wanted
-  void (*run)(const OfLanes&) = nullptr;  // of all lanes' bits, which are pointers
+  uint64_t bits = 0;                      // argument, then result, of a warp operation
+  unsigned lane = 0;                      // the lane whose bits this one reads
+  void (*run)(const OfLanes&) = nullptr;  // called with all lanes' bits, which are pointers
 };
 
 std::string At(Place place) {
@@ -60,7 +60,7 @@ std::string Describe(const Fiber& fiber) {
 
 class SharedArray {
  public:
-  // Aligned to exactly `alignment` bytes.
+  // The array is aligned to exactly `alignment` bytes.
   SharedArray(int id, size_t bytes, size_t alignment)
       : id_(id), bytes_(bytes), alignment_(alignment), memory_(Lines(bytes + alignment) + 1) {
     Poison();
@@ -89,7 +89,7 @@ class SharedArray {
   std::vector<Line> memory_;  // with a spare guard line
 };
 
-// The launches of one thread of the program.
+// Runs the launches of one thread of the program.
 class Launcher {
  public:
   void Run(const Shape& shape, absl::FunctionRef<void()> kernel) {
@@ -119,7 +119,7 @@ class Launcher {
 
   Fiber& running() { return *running_; }
 
-  // Leaves the running thread until it may go on.
+  // Suspends the running thread until its wait is over.
   void Leave(Wait wait, Place place) {
     Fiber& fiber = *running_;
     fiber.wait = wait;
@@ -152,7 +152,7 @@ class Launcher {
  private:
   void RunBlock(const Shape& shape, const Index& block);
 
-  // Arrays of a fixed size and what the launch asks for share one limit; each is aligned.
+  // Counts static and dynamic shared arrays, which share one limit; each is aligned.
   void CountShared(int64_t bytes) {
     constexpr int64_t kLine = kSharedAlignment;
     shared_bytes_ += (bytes + kLine - 1) / kLine * kLine;
@@ -177,7 +177,7 @@ class Launcher {
     return true;
   }
 
-  // Lets those go on that wait at one place and lack none. True: some do.
+  // If all of these threads wait at the same place, lets them continue and returns true.
   bool Release(size_t begin, size_t count, Wait wait) {
     const Place place = fibers_[begin]->place;
     if (!All(begin, count, [&](const Fiber& fiber) {
@@ -241,7 +241,7 @@ Launcher& launcher() {
 
 void RunFiber() { launcher().RunKernel(); }
 
-// Where kernels are counted and not done: tests/testing/pretend_device/left_out.h.
+// Whether kernels are counted but not run: tests/testing/pretend_device/left_out.h.
 bool LeftOut() {
   static const bool left_out = [] {
     const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
@@ -388,8 +388,8 @@ uint16_t HalfOfFloat(float x) {
   if (size >= 65520.0f) return sign | 0x7C00;
   int exponent = 0;
   std::frexp(size, &exponent);  // size in [2^(exponent - 1), 2^exponent)
-  // In units of the last place: of a number below 2^-14 that is 2^-24. A fraction that rounds up to
-  // 2048 carries into the exponent by itself.
+  // In units of the last place, which is 2^-24 for a number below 2^-14. A fraction that rounds up
+  // to 2048 carries into the exponent.
   const int unit = std::max(exponent - 11, -24);
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, -unit)));
   return sign | static_cast<uint16_t>(units + ((unit + 24) << 10));

@@ -1,21 +1,21 @@
 #ifndef MOONRING_KERNELS_FIBERS_H_
 #define MOONRING_KERNELS_FIBERS_H_
 
-// Kernels on the CPU, for tests: the threads of a block are fibers of the calling thread, which
-// switch where they wait for one another (at barriers and warp operations). Blocks and threads run
-// in an order that OrderScope chooses. What a GPU would refuse, hang at or not notice
-// is an error, thrown as std::runtime_error out of Run:
+// Runs kernels on the CPU, for tests. The threads of a block are fibers of the calling thread,
+// which switch where they wait for one another (at barriers and warp operations). OrderScope
+// chooses the order in which blocks and threads run. What a GPU would refuse, hang on or not notice
+// is an error, thrown as std::runtime_error from Run:
 //
-//   threads of a block (a warp) that wait at several places, or of which some have ended
-//   a warp operation of less than a whole warp; a block that is no multiple of 32
+//   threads of a block (or warp) that wait at different lines, or some of which have ended
+//   a warp operation of less than a whole warp; a block size that is not a multiple of 32
 //   a write beyond the end of an array in shared memory; more shared memory than a block has
 //   a vector load or store whose address is not a multiple of its size
 //   a grid or a block that is empty or too large
 //
-// Shared arrays have the GPU's alignment here, no more.
-// Shared memory is NaN when a block begins, so that who reads before the writer, as a missing
-// barrier lets it, gets NaN in some order. Cost: some 20 ns a thread and wait. One launch at a time
-// on each of the program's threads.
+// Shared arrays are aligned exactly as on the GPU, not more. Shared memory is filled with NaN when
+// a block begins, so a read that a missing barrier allows before the write yields NaN in some
+// order. Cost: about 20 ns per thread and wait. Each thread of the program runs one launch at a
+// time.
 
 #include <array>
 #include <cstdint>
@@ -30,12 +30,12 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
-// Where the running thread is in its grid.
+// The position of the running thread in its grid.
 struct Position {
   Index thread, block, block_size, grid_size;
 };
 
-// A line of a kernel's source.
+// A line of a kernel's source code.
 struct Place {
   const char* file = nullptr;
   int line = 0;
@@ -44,8 +44,9 @@ struct Place {
 // Runs `kernel` once for each thread of the grid.
 void Run(const Shape& shape, absl::FunctionRef<void()> kernel);
 
-// While it lives, launches of this thread run their blocks and threads in the order of `seed`: 0
-// ascending, as without it; 1 descending; others shuffled, anew after each wait.
+// While it is alive, launches of this thread run their blocks and threads in the order of `seed`: 0
+// ascending, as without it; 1 descending; other values blocks descending and threads shuffled, with
+// a new order after each wait.
 class OrderScope {
  public:
   explicit OrderScope(uint64_t seed);
@@ -57,20 +58,20 @@ class OrderScope {
   uint64_t before_;
 };
 
-// --- what language.h makes CUDA's words of; in a kernel alone ---------------
+// --- The functions to which language.h maps CUDA's keywords; only for use in a kernel ---
 
 const Position& Here();
 unsigned Lane();
-// The lane `lanes` after this one, or this one where there is none.
+// The lane `lanes` after this one, or this one if there is no such lane.
 unsigned LaneDown(unsigned lanes);
 void WaitForBlock(Place place);
 uint64_t ShuffleBits(Place place, unsigned mask, uint64_t bits, unsigned lane);
 unsigned Ballot(Place place, unsigned mask, bool value);
-// What a warp does as one: `run` is called once, with what each lane gives, when all 32 have come
-// and before any goes on.
+// Runs a warp operation: `run` is called once, with the pointers that all 32 lanes passed, after
+// all have arrived and before any continues.
 using OfLanes = std::array<void*, 32>;
 void AsWarp(Place place, void* of_lane, void (*run)(const OfLanes& lanes));
-// Shared memory of the block: the same for the same `id` and `bytes`.
+// Shared memory of the block: the same memory for the same `id` and `bytes`.
 void* Shared(int id, size_t bytes);
 void* DynamicShared();
 void CheckWord(const void* address, size_t bytes);  // throws if misaligned

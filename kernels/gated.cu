@@ -1,4 +1,4 @@
-// act(gate) up and its gradients (gated.h), each element by itself.
+// act(gate) up and its gradients (gated.h), elementwise.
 
 #include "kernels/by_type.h"
 #include "kernels/gated_launch.h"

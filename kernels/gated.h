@@ -1,15 +1,15 @@
 #ifndef MOONRING_KERNELS_GATED_H_
 #define MOONRING_KERNELS_GATED_H_
 
-// The product of a gated MLP and its gradients, each in one pass (operators moonring::gated and
+// The product in a gated MLP and its gradients, each in one pass (operators moonring::gated and
 // moonring::gated_backward_):
 //
-//   p = act(gate) up                              3 T I elements moved
+//   p = act(gate) up                              3 T I elements read and written
 //   dup = dp act(gate),  dgate = dp up act'(gate)  5 T I
 //
-// act: silu, gelu (by erf), gelu_tanh, as model/blocks/layers.h has them. gate_TI and up_TI in one
-// of fp32, fp64, bf16, fp16; arithmetic in fp32 (fp64 for fp64), rounded once. Any T and I, zero
-// among them; rows may be any distance apart.
+// act: silu, gelu (with erf) or gelu_tanh, as in model/blocks/layers.h. gate_TI and up_TI have the
+// same dtype: fp32, fp64, bf16 or fp16. Arithmetic is in fp32 (fp64 for fp64), with one rounding at
+// the end. T and I may be zero; rows may have any stride.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,7 +21,7 @@ enum class Gate { kSilu = 0, kGelu = 1, kGeluTanh = 2 };
 
 at::Tensor Gated(const at::Tensor& gate_TI, const at::Tensor& up_TI, Gate activation);
 
-// Gives dup; dgate is written over dp_TI, which has no gaps.
+// Returns dup and overwrites dp_TI, which is contiguous, with dgate.
 at::Tensor GatedBackward(at::Tensor dp_TI, const at::Tensor& gate_TI, const at::Tensor& up_TI,
                          Gate activation);
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_GATED_LAUNCH_H_
 #define MOONRING_KERNELS_GATED_LAUNCH_H_
 
-// What gated.cu is given: matrices of one type.
+// Arguments of the kernels in gated.cu: matrices of one dtype.
 
 #include <cstdint>
 
@@ -14,8 +14,8 @@ struct GatedCall {
   int activation;  // gated.h's Gate
   int64_t rows, width;
   ConstRows gate, up;
-  void* product;  // without gaps. Backward: its gradient, and then the gate's
-  void* dup;      // backward alone; without gaps
+  void* product;  // contiguous. Backward: its gradient, then the gate's
+  void* dup;      // backward only; contiguous
 };
 
 void LaunchGated(const GatedCall& call, void* stream);

@@ -1,4 +1,4 @@
-"""Kernels: sources that nvcc compiles for GPUs and g++ for tests on the CPU."""
+"""Kernels: sources that nvcc compiles for GPUs, and g++ for tests on the CPU."""
 
 load("//third_party:link_only.bzl", "link_only")
 load("//third_party/precompiled:together.bzl", "cc_library", "unit")
@@ -19,15 +19,15 @@ _WORDS = [
 ]
 
 def kernel_library(name, deps = []):
-    """Operators with a kernel of their own.
+    """A library of operators with custom kernels.
 
-    They are declared and called in NAME.h and NAME.cc, run on tensors by NAME_run.cc, which knows
-    no more of the kernels in NAME.cu than NAME_launch.h. Under --config=cuda programs have the
-    kernels that nvcc makes; a test has those for the CPU if it links on_cpu (kernels_on_cpu).
+    NAME.h and NAME.cc declare and call the operators. NAME_run.cc implements them on tensors; it
+    sees only NAME_launch.h of the kernels in NAME.cu. With --config=cuda programs contain the
+    kernels compiled by nvcc; a test contains those for the CPU if it links on_cpu (kernels_on_cpu).
 
     Args:
       name: of the files, and of the library.
-      deps: of NAME.cc.
+      deps: dependencies of NAME.cc.
     """
     cc_library(
         name = name,
@@ -62,8 +62,8 @@ def kernel_library(name, deps = []):
         testonly = True,
         srcs = ["on_cpu/%s.cc" % name],
         hdrs = [name + "_launch.h"],
-        # As nvcc does, it may make one instruction of a product and a sum. (GCC finds
-        # uninitialised variables that are none.)
+        # -O2 lets GCC fuse a product and a sum into one instruction, as nvcc does. (GCC's warnings
+        # about uninitialized variables are false here.)
         copts = ["-O2", "-Wno-maybe-uninitialized"],
         textual_hdrs = [name + ".cu"],
         visibility = ["//visibility:private"],
@@ -100,12 +100,12 @@ def kernel_library(name, deps = []):
     )
 
 def kernels_on_cpu(name, kernels):
-    """The kernels as the CPU runs them, for tests and for their pretend device.
+    """The kernels compiled for the CPU, for tests and for their simulated device.
 
     Args:
       name: of the library.
-      kernels: names of kernel_library. Their NAME_run.cc are compiled as one source, which takes a
-        quarter of the time.
+      kernels: names of kernel_library targets. Their NAME_run.cc are compiled as one source,
+        which takes a quarter of the time.
     """
     sources = [kernel + "_run.cc" for kernel in kernels]
     unit(

@@ -1,17 +1,17 @@
 #ifndef MOONRING_KERNELS_LANGUAGE_H_
 #define MOONRING_KERNELS_LANGUAGE_H_
 
-// What kernels are written in, for .cu files alone. Under nvcc it is CUDA C++; under g++ the same
-// words are served by fibers.h, and a kernel runs on the CPU, thread by thread. Beyond CUDA's own
-// words there are:
+// The language of the kernels, for .cu files only. Under nvcc it is CUDA C++; under g++ the same
+// keywords are implemented by fibers.h, and a kernel runs on the CPU, thread by thread. In addition
+// to CUDA's keywords there are:
 //
 //   Launch(shape, kernel, arguments...)       for kernel<<<...>>>(...); throws std::runtime_error
 //   KERNEL_SHARED(type, name, count)          for __shared__ type name[count], 16-byte aligned
-//   KERNEL_DYNAMIC_SHARED(type, name)         for extern __shared__ type name[], 32-byte
-//   KERNEL_UNROLL                             before a loop of a fixed small number of turns
-//   Bf16, Half                                storage; Wide(x) and Narrow<T>(x) are the ways out
-//                                             and in
-//   Warp operations take the whole warp: blocks are multiples of 32, and the mask is kWholeWarp.
+//   KERNEL_DYNAMIC_SHARED(type, name)         for extern __shared__ type name[], 32-byte aligned
+//   KERNEL_UNROLL                             before a loop with a small constant trip count
+//   Bf16, Half                                storage types; Wide(x) converts from them and
+//                                             Narrow<T>(x) to them
+// Warp operations involve the whole warp: block sizes are multiples of 32, the mask is kWholeWarp.
 
 #include <cmath>
 #include <cstdint>
@@ -109,7 +109,7 @@ namespace moonring::kernels::KERNEL_SIDE {
 constexpr unsigned kWholeWarp = 0xffffffffu;
 constexpr int kWarp = 32;
 
-// What arithmetic on T is done in.
+// The type of arithmetic on T.
 template <typename T>
 using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -123,7 +123,7 @@ inline float Wide(Bf16 x) { return fibers::FloatOfBf16(x.bits); }
 inline float Wide(Half x) { return fibers::FloatOfHalf(x.bits); }
 #endif
 
-// To the nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <typename T>
 __device__ inline T Narrow(WideOf<T> x) {
   if constexpr (std::is_same_v<T, Bf16>) {
@@ -143,7 +143,7 @@ __device__ inline T Narrow(WideOf<T> x) {
   }
 }
 
-// Rounded by itself: a sum with it is none of a product and a sum in one rounding.
+// A product that is rounded separately, so that the compiler cannot fuse it into an FMA.
 __device__ inline float Product(float a, float b) {
 #ifdef __CUDACC__
   return __fmul_rn(a, b);

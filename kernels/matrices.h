@@ -1,8 +1,8 @@
 #ifndef MOONRING_KERNELS_MATRICES_H_
 #define MOONRING_KERNELS_MATRICES_H_
 
-// Kernels that make each element of a matrix by itself, for .cu files: N elements of a row a
-// thread, in blocks of a part of a row, or of several rows where they are short.
+// Elementwise kernels over a matrix, for .cu files. Each thread processes N elements of a row; a
+// block covers a section of a row, or several rows if they are short.
 //
 //   Launch(ShapeOfMatrix<kN>(rows, width, stream), &Kernel, ..., rows, width)
 //   in it:  ForPieces<kN>(rows, width, [&](int64_t row, int64_t column) {...});

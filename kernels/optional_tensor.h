@@ -7,7 +7,8 @@
 
 namespace moonring::kernels {
 
-// A tensor as an operator's schema has it ("Tensor?"): none where ours is undefined.
+// Converts to an optional argument of an operator's schema ("Tensor?"): nullopt if the tensor is
+// undefined.
 inline std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }

@@ -31,7 +31,7 @@ PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> 
   std::vector<int32_t>& words = table.words;
   words.reserve(2 * (table.tasks + 1) + 3 * table.blocks + 2 * table.parts + 2 * (table.rows + 1));
   const auto put = [&](int64_t word) { words.push_back(static_cast<int32_t>(word)); };
-  // Where each task's blocks and parts begin, and where the last one's end.
+  // For each task the offsets of its blocks and parts, then the end offsets.
   int64_t block = 0, part = 0;
   for (const PagedTask& task : tasks) {
     put(block);
@@ -56,7 +56,8 @@ PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> 
       parts_of_row[row].push_back(part++);
     }
   }
-  // Each row and where its parts' numbers begin among all, and where they end; then these.
+  // For each row, its number and the offset of its parts' numbers in the list that follows; then
+  // the end offset.
   int64_t link = 0;
   for (const int64_t row : rows) {
     put(row);

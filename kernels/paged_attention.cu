@@ -1,6 +1,6 @@
-// Attention of some rows over keys in blocks (paged_attention.h). A block of threads has a task,
-// one kv head and kQueries queries; its warps take the task's blocks of 64 tokens in turn, each
-// with a softmax of its own (paged_scores.h), so that they wait for one another at the end alone.
+// Attention of some rows over keys in blocks (paged_attention.h). A block of threads has one task,
+// one kv head and kQueries queries. Its warps process the task's blocks of 64 tokens in turn, each
+// with its own running softmax (paged_scores.h), so that they synchronize only at the end.
 
 #include "kernels/language.h"
 #include "kernels/paged_attention_launch.h"
@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 static_assert(kTokensOfBlock == kPagedTokens);
-constexpr int kPadded = 32;  // channels of q in shared memory come in so many, with zeros
+constexpr int kPadded = 32;  // channels of q in shared memory are padded to a multiple
 
-// How a warp's lanes share a block's values: `side` of them lie along a row.
+// How a warp's lanes divide a block's values: `side` lanes are next to each other along a row.
 struct ValueLanes {
   int side, column, row, rows_at_once;
 };
 
-// weighted[piece][query * kNext + j] <- that times keep + the lane's rows of P V.
+// weighted[piece][query * kNext + j] <- weighted * keep + the lane's rows of P V.
 template <bool kAligned, typename T, int kQueries, int kPieces>
 __device__ __forceinline__ void AddValues(const T* values, int value_dim, const ValueLanes& at,
                                           const float* p, const float* keep, int begin, int end,
@@ -55,12 +55,12 @@ __device__ __forceinline__ void AddValues(const T* values, int value_dim, const 
   }
 }
 
-// Where a block of threads has what, in its shared memory, in floats.
+// The layout of shared memory, as offsets in floats.
 struct SharedPlaces {
-  int q_size, row;  // q, [channel, query]; a query's row of A
-  int p, keep;      // [warp, query, token] and [warp, query], behind q
-  int weighted;     // [warp, query, row]: over q, p and keep, once these are done with
-  int size;         // before all of them are the warps' max and sum, [warp, 2, query]
+  int q_size, row;  // q, [channel, query]; one query's row of A
+  int p, keep;      // [warp, query, token] and [warp, query], after q
+  int weighted;     // [warp, query, row]: reuses q, p and keep after their use
+  int size;         // total; before all these: the warps' max and sum, [warp, 2, query]
 };
 template <typename T, int kQueries>
 __host__ __device__ __forceinline__ SharedPlaces PlacesOf(const PagedAttentionCall& call) {
@@ -76,9 +76,9 @@ __host__ __device__ __forceinline__ SharedPlaces PlacesOf(const PagedAttentionCa
   return at;
 }
 
-// The queries of a block of threads: query i is head head_of(i) of the task's part part_of(i).
+// The queries of a block of threads: query i is head head_of(i) of part part_of(i).
 struct Queries {
-  int heads, first_head;  // of a part
+  int heads, first_head;  // per part
   int first_part, end_part;
   __device__ int part_of(int i) const { return first_part + i / heads; }
   __device__ int head_of(int i) const { return first_head + i % heads; }
@@ -94,8 +94,8 @@ __device__ __forceinline__ Queries QueriesOf(const PagedAttentionCall& call, int
           .end_part = call.of_tasks[2 * blockIdx.x + 3]};
 }
 
-// Loads the queries, times the scale, as fp32 [channel, query]; zeros where a query or a channel is
-// missing.
+// Loads the queries, multiplied by the scale, as fp32 [channel, query]; zeros for a missing query
+// or channel.
 template <typename T, int kQueries>
 __device__ __forceinline__ void LoadQueries(const PagedAttentionCall& call, const Queries& queries,
                                             int q_size, float* q) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void LoadQueries(const PagedAttentionCall& call, cons
   }
 }
 
-// What a warp has made, into shared memory: its lanes' parts added up.
+// Adds up the sums of a warp's lanes and stores the warp's result in shared memory.
 template <typename T, int kQueries, int kPieces>
 __device__ __forceinline__ void PutWarp(const SharedPlaces& at, const ValueLanes& of_values,
                                         Running<Lanes<T, kQueries>::kOwn>& running,
@@ -150,7 +150,7 @@ __device__ __forceinline__ void PutWarp(const SharedPlaces& at, const ValueLanes
   }
 }
 
-// Merges the warps' maxima, sums and A of each query into its part's, and writes these.
+// Merges the warps' maxima, sums and A for each query, and writes them as the result of its part.
 template <int kQueries>
 __device__ __forceinline__ void MergeWarps(const PagedAttentionCall& call, const Queries& queries,
                                            const SharedPlaces& at, const float* shared) {
@@ -158,7 +158,7 @@ __device__ __forceinline__ void MergeWarps(const PagedAttentionCall& call, const
   const int width = static_cast<int>(call.value_dim);
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * width; i += kThreads) {
     const int query = i / width, channel = i % width;
-    if (!queries.is_there(query)) return;  // nor is a later one
+    if (!queries.is_there(query)) return;  // nor are later ones
     float max = kNoScore, sum = 0.0f, weighted = 0.0f;
     KERNEL_UNROLL for (int warp = 0; warp < kWarps; ++warp) {
       const float other = sums[warp * 2 * kQueries + query];
@@ -180,8 +180,8 @@ __device__ __forceinline__ void MergeWarps(const PagedAttentionCall& call, const
   }
 }
 
-// How many blocks of threads a multiprocessor is to hold, as its registers allow: while one waits
-// for its loads another computes.
+// The number of blocks of threads to keep resident on a multiprocessor, within its registers: while
+// one waits for its loads another computes.
 __host__ __device__ constexpr int Resident(int queries) {
   if (queries == 8) return 2;
   return queries == 4 ? 3 : 4;
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(kThreads, Resident(kQueries))
     Multiply<kAligned, T, kQueries>(
         static_cast<const T*>(call.keys) + place * key_dim * kTokensOfBlock, q, key_dim, sums);
     AddUp<kWarp / 2, L::kSide, L::kAll>(sums);
-    __syncwarp();  // all have read p and keep
+    __syncwarp();  // p and keep have been read
     Weigh<T, kQueries>(sums, call.softcap, block[1], block[2], p, keep, running);
     __syncwarp();
     AddValues<kAligned, T, kQueries, kPieces>(
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kThreads, Resident(kQueries))
         of_values, p, keep, block[1], block[2], weighted);
   }
 
-  __syncthreads();  // all have read q, p and keep
+  __syncthreads();  // q, p and keep have been read
   PutWarp<T, kQueries, kPieces>(at, of_values, running, weighted, shared);
   __syncthreads();
   MergeWarps<kQueries>(call, queries, at, shared);
@@ -234,7 +234,8 @@ __global__ void __launch_bounds__(kThreads, Resident(kQueries))
 
 constexpr int kMergeWarps = 8, kMergeNext = 4;
 
-// A block of threads takes one head of a row; its warps take the row's parts in turn.
+// Merges the parts of one head of a row per block of threads; its warps process the row's parts in
+// turn.
 __global__ void Merge(const PagedAttentionCall call, const bool aligned) {
   constexpr int N = kMergeNext;
   KERNEL_SHARED(float, out_of_warp, kMergeWarps* kPagedWidth);
@@ -279,13 +280,13 @@ __global__ void Merge(const PagedAttentionCall call, const bool aligned) {
   KERNEL_UNROLL for (int i = 0; i < kMergeWarps; ++i) out += out_of_warp[i * kPagedWidth + channel];
   call.out[place * width + channel] = out / divisor;
 }
-static_assert(kMergeWarps * kWarp == kPagedWidth);  // a channel a thread, at the end
+static_assert(kMergeWarps * kWarp == kPagedWidth);  // one channel per thread at the end
 
 template <bool kAligned, typename T, int kQueries, int kPieces>
 void LaunchAttend(const PagedAttentionCall& call, void* stream) {
   constexpr int N = kAtOnce<T>;
   const int groups = static_cast<int>((call.queries + kPagedQueries - 1) / kPagedQueries);
-  int side = 1;  // the least power of two that holds a row, or a warp
+  int side = 1;  // the least power of two that covers a row, at most a warp
   while (side < kWarp && side * N < call.value_dim) side *= 2;
   const Shape shape = {
       .grid_x = call.tasks,
@@ -296,7 +297,8 @@ void LaunchAttend(const PagedAttentionCall& call, void* stream) {
   Launch(shape, &Attend<kAligned, T, kQueries, kPieces>, call, groups, side);
 }
 
-// The same sums, however many queries a block of threads has room for; so few sizes do.
+// The sums do not depend on the number of queries per block of threads, so only a few sizes are
+// compiled.
 template <typename T, int kPieces>
 void LaunchByQueries(const PagedAttentionCall& call, void* stream) {
   constexpr int N = kAtOnce<T>;

@@ -1,27 +1,27 @@
 #ifndef MOONRING_KERNELS_PAGED_ATTENTION_H_
 #define MOONRING_KERNELS_PAGED_ATTENTION_H_
 
-// Attention of some rows over keys that lie in blocks, read where they lie (operator
-// moonring::paged_attention); attention/paged_keys.h has how they lie, attention/paged_tasks.h
-// which row sees what. Long sequences are cut, and each piece is a task of its own, so that one row
-// fills a GPU ("flash decoding", Dao et al. 2023; merged as in Milakov and Gimelshein 2018,
-// arXiv:1805.02867):
+// Paged attention: attention of some rows of q over keys and values that are stored in blocks,
+// without copying them (operator moonring::paged_attention). attention/paged_keys.h describes the
+// storage, attention/paged_tasks.h which row attends to which keys. Long sequences are cut and each
+// piece is a separate task, so that even one row uses the whole GPU ("flash decoding", Dao et al.
+// 2023; merged as in Milakov and Gimelshein 2018, arXiv:1805.02867):
 //
 //   a task    m_p = max_s s_ts;  l_p = sum_s e^(s_ts - m_p);  A_p = sum_s e^(s_ts - m_p) v_s
-//             for each of its rows t, over the tokens s that it has of its blocks, where
+//             for each of its rows t, over the tokens s of its blocks, where
 //             s_ts = scale q_t . k_s, or softcap tanh(scale q_t . k_s / softcap)
 //   a row     m = max_p m_p;  l = sum_p l_p e^(m_p - m);  out = sum_p A_p e^(m_p - m) / l;
-//             lse = m + log l    over the tasks p that have it; of none: out 0, lse -inf
+//             lse = m + log l    over the tasks p with this row; without any: out 0, lse -inf
 //
-// q [T, H, D], keys [N, Hk, D, 64] and values [N, Hk, 64, Dv] in fp32, bf16 or fp16, D and Dv at
-// most 256; out [T, H, Dv] and lse [T, H] in fp32, whose other rows stay as they are.
-// Sums are in fp32 and of one order: a row's result depends on it, the keys that it sees and how
-// they are cut, not on the rows beside it.
+// q [T, H, D], keys [N, Hk, D, 64] and values [N, Hk, 64, Dv] are in fp32, bf16 or fp16, with D and
+// Dv at most 256. out [T, H, Dv] and lse [T, H] are in fp32; rows without a result are not changed.
+// Sums are in fp32 and in a fixed order: a row's result depends on the row itself, the keys that it
+// attends to and how they are cut, but not on the other rows.
 //
-// A block of threads takes a task, one kv head and up to 8 of its rows' queries: it reads keys and
-// values once for all of them. Cost: bytes of a task's keys and values once, once more for each
-// further 8 queries of a kv head; 2 (D + Dv) flop a query and key; and of each part 2 x 4 H (Dv +
-// 2) bytes.
+// A block of threads processes, of one task, one kv head and up to 8 of the queries: it reads keys
+// and values once for all of them. Cost: the bytes of a task's keys and values once, and once more
+// for each further 8 queries of a kv head; 2 (D + Dv) flop per query and key; and for each part
+// (one row of a task) 2 x 4 H (Dv + 2) bytes.
 
 #include <cstdint>
 #include <vector>
@@ -40,36 +40,36 @@ struct PagedBlock {
   friend bool operator==(const PagedBlock&, const PagedBlock&) = default;
 };
 
-// Rows of q that see the same of some blocks.
+// Rows of q that attend to the same tokens of some blocks.
 struct PagedTask {
   std::vector<PagedBlock> blocks;
   std::vector<int64_t> rows;
 };
 
-// Tasks as the kernel reads them: one tensor of words, to be copied to the device at once.
+// The tasks in the kernel's format: a flat array of integers, copied to the device in one transfer.
 struct PagedTable {
   std::vector<int32_t> words;
-  int64_t tasks = 0, blocks = 0, parts = 0, rows = 0;  // parts: a row of a task each
-  int64_t most_rows = 0;                               // of a task
+  int64_t tasks = 0, blocks = 0, parts = 0, rows = 0;  // a part is one row of one task
+  int64_t most_rows = 0;                               // maximum per task
 };
 
 // `rows`: the rows that get a result, each once; a row without tasks gets out 0 and lse -inf. A
 // row's parts are merged in the order of the tasks.
 PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> rows);
 
-// How many rows a task may have, where `queries` query heads read a kv head.
+// The maximum number of rows of a task if `queries` query heads share a kv head.
 int64_t RowsOfPagedTask(int64_t queries);
 
-// Whether the kernel has this dtype and these sizes.
+// Whether the kernel supports this dtype and these sizes.
 bool PagedAttentionTakes(at::ScalarType dtype, int64_t key_dim, int64_t value_dim);
 
 struct PagedAttentionTensors {
   at::Tensor q_THD, keys_NKDB, values_NKBD;
-  at::Tensor words;            // the table's
-  at::Tensor out_THD, lse_TH;  // written into
+  at::Tensor words;            // PagedTable::words, on the device
+  at::Tensor out_THD, lse_TH;  // outputs
 };
 
-// The blocks' numbers are the caller's to check.
+// The caller must check that the block numbers are in range.
 void PagedAttention(const PagedAttentionTensors& tensors, const PagedTable& table, double scale,
                     double softcap);
 

@@ -1,7 +1,8 @@
 #ifndef MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_
 #define MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_
 
-// What paged_attention.cu is given: the tensors of paged_attention.h, and its table's sections.
+// Arguments of the kernels in paged_attention.cu: the tensors of paged_attention.h, and the
+// sections of its table.
 
 #include <cstdint>
 
@@ -9,9 +10,9 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-constexpr int kPagedTokens = 64;  // of a block
-constexpr int kPagedQueries = 8;  // that a block of threads takes
-constexpr int kPagedWidth = 256;  // at most, of a key and of a value
+constexpr int kPagedTokens = 64;  // per block of keys
+constexpr int kPagedQueries = 8;  // per block of threads
+constexpr int kPagedWidth = 256;  // maximum width of a key and of a value
 
 struct PagedAttentionCall {
   Type type;      // of q, keys and values: fp32, bf16 or fp16
@@ -21,14 +22,14 @@ struct PagedAttentionCall {
   int64_t kv_heads, queries;  // H = kv_heads queries
   int64_t key_dim, value_dim;
   float scale, softcap;
-  int64_t tasks, rows, most_rows;  // most_rows: of a task
+  int64_t tasks, rows, most_rows;  // most_rows: maximum per task
   const int32_t *of_tasks, *of_blocks, *of_parts, *of_rows, *of_links;
-  float* weighted;   // [parts, H, Dv]: of a part the sum of e^(s - max) v,
-  float* sums;       // [parts, H, 2]: and its max and the sum of e^(s - max)
+  float* weighted;   // [parts, H, Dv]: per part the sum of e^(s - max) v
+  float* sums;       // [parts, H, 2]: its max and the sum of e^(s - max)
   float *out, *lse;  // [T, H, Dv], [T, H]
 };
 
-// Two launches; none where there are no rows, the second alone where there are no tasks.
+// Two launches; none if there are no rows, only the second if there are no tasks.
 void LaunchPagedAttention(const PagedAttentionCall& call, void* stream);
 
 }  // namespace moonring::kernels::KERNEL_SIDE

@@ -1,10 +1,10 @@
 #ifndef MOONRING_KERNELS_PAGED_SCORES_H_
 #define MOONRING_KERNELS_PAGED_SCORES_H_
 
-// Scores of a few queries against a block of 64 tokens, and their softmax along the blocks, by one
-// warp, for paged_attention.cu. A block's keys are stored by channels, [D, 64]: a lane reads as
-// many neighbouring tokens as fill 16 bytes, of every 4th channel (2nd in fp32). Lanes with the
-// same tokens then add up their sums, exchanging half of them at a time.
+// Scores of a few queries against a block of 64 tokens, and their running softmax over blocks, by
+// one warp, for paged_attention.cu. A block's keys are stored by channel, [D, 64]: a lane reads as
+// many neighbouring tokens as fill 16 bytes, of every 4th channel (every 2nd in fp32). Lanes with
+// the same tokens then add up their sums, exchanging half of them at a time.
 
 #include <limits>
 
@@ -14,26 +14,26 @@
 namespace moonring::kernels::KERNEL_SIDE {
 
 constexpr int kTokensOfBlock = 64;
-constexpr int kAhead = 8;  // loads that a lane has under way
+constexpr int kAhead = 8;  // outstanding loads per lane
 constexpr float kLowestScore = std::numeric_limits<float>::lowest();
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
-// How a warp's lanes share scores [kQueries, 64].
+// How a warp's lanes divide the scores [kQueries, 64].
 template <typename T, int kQueries>
 struct Lanes {
   static constexpr int kNext = kAtOnce<T>;              // neighbouring numbers that a lane reads
-  static constexpr int kSide = kTokensOfBlock / kNext;  // lanes that have all tokens of a channel
-  static constexpr int kChannels = kWarp / kSide;       // that they read at once
+  static constexpr int kSide = kTokensOfBlock / kNext;  // lanes that cover all tokens of a channel
+  static constexpr int kChannels = kWarp / kSide;       // channels read at once
   static constexpr int kAll = kQueries * kNext;         // sums of a lane over its channels
-  static constexpr int kScores = kAll / kChannels;      // of a lane, once they are added up:
+  static constexpr int kScores = kAll / kChannels;      // scores of a lane after adding up:
   static constexpr int kSplit = kQueries < kChannels ? kQueries : kChannels;
-  static constexpr int kOwn = kQueries / kSplit;   // of so many queries,
-  static constexpr int kKeys = kScores / kOwn;     // so many each;
+  static constexpr int kOwn = kQueries / kSplit;   // of this many queries,
+  static constexpr int kKeys = kScores / kOwn;     // this many each
   static constexpr int kSharing = kWarp / kSplit;  // lanes that share a query
 };
 
-// What a lane keeps of its own queries over the warp's blocks: their greatest score, and its part
-// of their sum of e^(s - max).
+// The running softmax of a lane's own queries over the warp's blocks: their maximum score, and its
+// share of the sum of e^(s - max).
 template <int kOwn>
 struct Running {
   float max[kOwn], sum[kOwn];
@@ -42,8 +42,8 @@ struct Running {
 __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int Warp() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// N neighbouring numbers in each of kAhead rows that are `stride` apart, of `left` that there are;
-// rows outside [begin, end) are zeros.
+// Loads N neighbouring numbers from each of kAhead rows at a distance of `stride`. `left`: how many
+// numbers are in range. Rows outside [begin, end) are zeros.
 template <bool kAligned, typename T, int N>
 __device__ __forceinline__ void LoadRows(const T* from, int64_t stride, int begin, int end,
                                          int left, Vector<T, N> (&rows)[kAhead]) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void LoadRows(const T* from, int64_t stride, int begi
   }
 }
 
-// sums[query * kNext + j]: of the lane's channels, for token j of its own. q: [channel, query].
+// sums[query * kNext + j]: over the lane's channels, for its token j. q: [channel, query].
 template <bool kAligned, typename T, int kQueries>
 __device__ __forceinline__ void Multiply(const T* keys, const float* q, int key_dim,
                                          float (&sums)[Lanes<T, kQueries>::kAll]) {
@@ -92,7 +92,8 @@ __device__ __forceinline__ void Multiply(const T* keys, const float* q, int key_
   }
 }
 
-// Adds up the sums of lanes with the same tokens; each is left with its share of kCount, in order.
+// Adds up the sums of lanes with the same tokens; each lane keeps its share of the kCount sums, in
+// order.
 template <int kLanes, int kSide, int kCount, int kAll>
 __device__ __forceinline__ void AddUp(float (&sums)[kAll]) {
   if constexpr (kLanes >= kSide) {
@@ -106,8 +107,8 @@ __device__ __forceinline__ void AddUp(float (&sums)[kAll]) {
   }
 }
 
-// Turns the lane's sums into scores and e^(s - max), written to p [query, token]. To keep [query]
-// goes the factor by which the sums so far shrink, since max may have risen.
+// Converts the lane's sums to scores and to e^(s - max), stored in p [query, token]. Stores in keep
+// [query] the factor by which earlier sums must be scaled, because max may have risen.
 template <typename T, int kQueries>
 __device__ __forceinline__ void Weigh(const float (&sums)[Lanes<T, kQueries>::kAll], float softcap,
                                       int begin, int end, float* p, float* keep,
@@ -137,7 +138,7 @@ __device__ __forceinline__ void Weigh(const float (&sums)[Lanes<T, kQueries>::kA
       WordAt<kWord>(p + (query + own) * kTokensOfBlock + token + j) = word;
     }
     if (Lane() % L::kSharing == 0) keep[query + own] = shrink;
-    // A tree over the kNext tokens side by side, however many lanes have them.
+    // A tree sum over the neighbouring tokens, the same however many lanes share them.
     KERNEL_UNROLL for (int width = 1; width < L::kKeys; width *= 2) {
       KERNEL_UNROLL for (int j = 0; j + width < L::kKeys; j += 2 * width) e[j] += e[j + width];
     }

@@ -1,6 +1,6 @@
-// Counter-based random numbers of tokens, and dropout by them (philox.h). Four numbers a thread:
-// what one Philox4x32-10 of a counter gives (kernels/random/counter_random.h has the definition and
-// its source).
+// Counter-based random numbers of tokens, and dropout with them (philox.h). Each thread makes four
+// numbers, the output of one Philox4x32-10 call (kernels/random/counter_random.h has the definition
+// and its source).
 
 #include "kernels/by_type.h"
 #include "kernels/language.h"
@@ -12,7 +12,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-// Those of columns [column, column + 4) of a row.
+// The random numbers of columns [column, column + 4) of a row.
 __device__ __forceinline__ void Draw(const PhiloxCall& call, int64_t row, int64_t column,
                                      float (&numbers)[kWords]) {
   uint32_t words[kWords];
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kMatrixThreads)
     Load<kWords>(static_cast<const T*>(call.x.data) + row * call.x.stride + column, width - column,
                  aligned, values);
     KERNEL_UNROLL for (int i = 0; i < kWords; ++i) {
-      // A product, so that what is not finite shows.
+      // A multiplication, so that non-finite values propagate.
       values[i] *= numbers[i] >= call.rate ? static_cast<WideOf<T>>(call.scale) : WideOf<T>(0);
     }
     Store<kWords>(static_cast<T*>(call.out.data) + row * call.out.stride + column, width - column,

@@ -1,14 +1,14 @@
 #ifndef MOONRING_KERNELS_PHILOX_H_
 #define MOONRING_KERNELS_PHILOX_H_
 
-// kernels/random/counter_random.h's numbers, made where they are used (operators
-// moonring::counter_uniform and moonring::dropout_): with u_tj = CounterUniform(key, identity,
-// width)[t, j], bit for bit,
+// Generates the random numbers of kernels/random/counter_random.h on the device where they are used
+// (operators moonring::counter_uniform and moonring::dropout_). With u_tj = CounterUniform(key,
+// identity, width)[t, j], bit for bit:
 //
 //   u                                            4 T W bytes written
-//   out_tj = u_tj >= rate ? x_tj / (1 - rate) : 0   2 T W elements moved, and none of u
+//   out_tj = u_tj >= rate ? x_tj / (1 - rate) : 0   2 T W elements read and written; u not stored
 //
-// x_TW in one of fp32, fp64, bf16, fp16; `rate` as fp32. Any T and W, zero among them.
+// x_TW is in fp32, fp64, bf16 or fp16; `rate` is rounded to fp32. T and W may be zero.
 
 #include <cstdint>
 
@@ -19,10 +19,10 @@ namespace moonring::kernels {
 inline constexpr char kCounterUniform[] = "moonring::counter_uniform";
 inline constexpr char kDropout[] = "moonring::dropout_";
 
-// identity_T int64 -> fp32 [T, width].
-at::Tensor UniformByKernel(uint64_t key, const at::Tensor& identity_T, int64_t width);
+// identity_T is int64; returns fp32 [T, width].
+at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t width);
 
-// A fresh tensor; and in the place of x itself, whose rows have no gaps in them.
+// Dropout returns a new tensor; DropoutInPlace overwrites x, whose rows are contiguous.
 at::Tensor Dropout(const at::Tensor& x_TW, uint64_t key, const at::Tensor& identity_T, double rate);
 void DropoutInPlace(at::Tensor x_TW, uint64_t key, const at::Tensor& identity_T, double rate);
 

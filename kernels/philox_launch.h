@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_PHILOX_LAUNCH_H_
 #define MOONRING_KERNELS_PHILOX_LAUNCH_H_
 
-// What philox.cu is given.
+// Arguments of the kernels in philox.cu.
 
 #include <cstdint>
 
@@ -15,14 +15,14 @@ struct PhiloxCall {
   int64_t rows, width;
 };
 
-// [rows, width] without gaps.
+// `out` is contiguous [rows, width].
 void LaunchUniform(const PhiloxCall& call, float* out, void* stream);
 
 struct DropoutCall {
   PhiloxCall numbers;
   Type type;
   float rate;
-  double scale;  // of what is kept
+  double scale;  // factor of the kept elements
   ConstRows x;
   Rows out;  // may be x
 };

@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_PHILOX_WORDS_H_
 #define MOONRING_KERNELS_PHILOX_WORDS_H_
 
-// Philox4x32-10 for .cu files: the four words of a counter under a key
+// Philox4x32-10 for .cu files: the four random words of a counter under a key
 // (kernels/random/counter_random.h has the definition and its source).
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// RMSNorm of rows, after a residual where there is one (rms_norm.h). A row is read twice, the
-// second time from the cache. Forward: a warp a row up to kWarpWidth features, eight rows a block;
-// beyond, a block a row. Backward: the same threads take many rows and sum what they give to the
-// weight's gradient in shared memory, each its own features; at the end a block adds its warps'
-// sums where they are in shared memory, and a second kernel adds the rest, both in a fixed order.
+// RMSNorm of rows, optionally after adding a residual (rms_norm.h). A row is read twice, the second
+// time from the cache. Forward: one warp per row up to kWarpWidth features, eight rows per block;
+// for wider rows one block per row. Backward: the same threads process many rows and accumulate the
+// weight's gradient in shared memory, each thread its own features. At the end a block adds its
+// warps' sums if they are in shared memory, and a second kernel adds the rest, both in a fixed
+// order.
 
 #include <algorithm>
 #include <stdexcept>
@@ -17,8 +18,8 @@ namespace {
 
 constexpr int64_t kWarpWidth = 1024;
 constexpr int kThreads = 256;
-constexpr int64_t kPartials = 512;  // blocks of the backward at most
-// A block has 48 KiB without asking, of which RowSum takes a number of each warp.
+constexpr int64_t kPartials = 512;  // maximum number of blocks of the backward
+// The default limit is 48 KiB per block, of which RowSum uses one number per warp.
 constexpr int64_t kSharedBytes = (int64_t{48} << 10) - kWarp * int64_t{sizeof(double)};
 constexpr int kColumns = 32, kParts = 16;  // threads of a block that adds partial sums
 
@@ -30,7 +31,7 @@ Shape ShapeOf(int64_t width, void* stream) {
   return shape;
 }
 
-// A row as the threads that share it see it: N of its elements at a time.
+// How the threads that share a row divide it: each takes kN elements at a time.
 template <typename X, typename Y>
 struct Row {
   static constexpr int kN = kAtOnce<X, Y>;
@@ -40,8 +41,8 @@ struct Row {
   __device__ static int64_t Step() { return int64_t{blockDim.x} * kN; }
 };
 
-// The backward's blocks, the partial rows of each (1 if its warps' sums fit in shared memory), and
-// those sums' bytes (0 if they do not fit).
+// The number of blocks in the backward, the number of partial rows per block (1 if its warps' sums
+// fit in shared memory), and the bytes of those sums (0 if they do not fit).
 struct Partials {
   int64_t blocks, of_block, shared_bytes;
 };
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   using W = typename R::W;
   constexpr int kN = R::kN;
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, width = call.width;
-  if (row >= call.rows) return;  // with all of its warp
+  if (row >= call.rows) return;  // the whole warp returns
   const X* x = static_cast<const X*>(call.x.data) + row * call.x.stride;
   const bool adds = call.added.data != nullptr;
   X* const sum = adds ? static_cast<X*>(call.sum) + row * width : nullptr;
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
         Load<kN>(static_cast<const X*>(call.added.data) + at, width - i, aligned.added, more);
       }
       KERNEL_UNROLL for (int j = 0; j < kN; ++j) {
-        // As it is stored: the norm is of what the stream holds.
+        // Rounded as stored, so that the norm is of the stored sum.
         values[j] = Wide(Narrow<X>(values[j] + static_cast<W>(call.added_scale) * more[j]));
       }
       Store<kN>(sum + i, width - i, aligned.y, values);
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   const W rstd = Rsqrt(RowSum(squares) / static_cast<W>(width) + static_cast<W>(call.eps));
   if (threadIdx.x == 0) static_cast<W*>(call.rstd)[row] = rstd;
-  // Each thread reads again what it wrote itself.
+  // Each thread rereads only what it wrote itself.
   const X* const normed = adds ? sum : x;
   const bool normed_aligned = adds ? aligned.y : aligned.x;
   Y* const y = static_cast<Y*>(call.y) + row * width;

@@ -22,7 +22,7 @@ void CheckSame(const char* what, const at::Tensor& rows, const at::Tensor& x) {
               " for rows of shape ", x.sizes());
 }
 
-// Whether what is added has the dtype of y, and not x's.
+// Whether the added tensor has y's dtype; otherwise it has x's. Throws if it has neither.
 bool AddedIsY(at::ScalarType added, at::ScalarType x, at::ScalarType y) {
   TORCH_CHECK(added == x || added == y, "rms_norm: ", added, " is added to rows in ", x,
               " for a result in ", y);

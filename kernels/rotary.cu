@@ -1,5 +1,5 @@
-// Rotary position embedding of q and k (rotary.h): a block a token, so that its cosines and sines
-// are read once from memory for all heads.
+// Rotary position embedding of q and k (rotary.h): one block per token, so that its cosines and
+// sines are read from memory once for all heads.
 
 #include "kernels/by_type.h"
 #include "kernels/language.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Turns N pairs from the f-th on: halves of a head, or neighbours in it.
+// Rotates N pairs from the f-th on; a pair is from the two halves of a head, or adjacent.
 template <int N, typename T>
 __device__ __forceinline__ void Turn(const RotaryCall& call, const T* from, T* to, int64_t row,
                                      int64_t f, bool aligned) {

@@ -1,15 +1,15 @@
 #ifndef MOONRING_KERNELS_ROTARY_H_
 #define MOONRING_KERNELS_ROTARY_H_
 
-// Rotary position embedding of q and k in one pass (operator moonring::rotary), as
-// model/blocks/rotary.h has it: of each head the first 2 F features turn,
+// Rotary position embedding of q and k in one pass (operator moonring::rotary), as in
+// model/blocks/rotary.h. The first 2 F features of each head are rotated,
 //
 //   (a_f, b_f)  ->  (a_f cos_f - b_f sin_f, b_f cos_f + a_f sin_f)
 //
-// and the others pass; `back` turns the other way, which is the gradient. Pair f is features f and
-// F + f, or 2 f and 2 f + 1 where `interleaved`. q_THD and k_TKD in one of fp32, fp64, bf16, fp16;
-// cosines and arithmetic in fp32 (fp64 for fp64). Any T, zero among them; rows and heads may be any
-// distance apart. 2 T (H + K) D elements are moved.
+// and the others are copied; `back` rotates in the opposite direction, which is the gradient. Pair
+// f is features f and F + f, or 2 f and 2 f + 1 if `interleaved`. q_THD and k_TKD are in one of
+// fp32, fp64, bf16, fp16; cosines and arithmetic in fp32 (fp64 for fp64). T may be zero; rows and
+// heads may have any stride. 2 T (H + K) D elements are read and written.
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_ROTARY_LAUNCH_H_
 #define MOONRING_KERNELS_ROTARY_LAUNCH_H_
 
-// What rotary.cu is given.
+// Arguments of the kernels in rotary.cu.
 
 #include <cstdint>
 
@@ -9,19 +9,19 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// Heads of a row, `head_stride` elements apart, each without gaps.
+// The heads of a row, `head_stride` elements apart; each head is contiguous.
 struct Heads {
   ConstRows from;
   int64_t head_stride = 0;
   int64_t count = 0;
-  void* to = nullptr;  // [rows, count, width] without gaps
+  void* to = nullptr;  // [rows, count, width], contiguous
 };
 
 struct RotaryCall {
   Type type;
-  int64_t rows, width, pairs;  // width of a head; 2 pairs <= width features turn
+  int64_t rows, width, pairs;  // width of a head; the first 2 pairs features are rotated
   Heads q, k;
-  const void *cos, *sin;  // [rows, pairs] without gaps, in fp32, or fp64 for fp64
+  const void *cos, *sin;  // [rows, pairs], contiguous, in fp32, or fp64 for fp64
   bool interleaved = false, back = false;
 };
 

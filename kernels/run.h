@@ -1,8 +1,8 @@
 #ifndef MOONRING_KERNELS_RUN_H_
 #define MOONRING_KERNELS_RUN_H_
 
-// For the sources that run kernels on tensors (*_run.cc). Each is compiled twice: for the dispatch
-// key CUDA, on the current stream, and, for tests, for CPU.
+// Helpers for the sources that run kernels on tensors (*_run.cc). Each source is compiled twice:
+// for the dispatch key CUDA, on the current stream, and for the key CPU, in tests.
 //
 //   KERNEL_OPERATORS(library) { library.impl("rms_norm", TORCH_FN(RmsNorm)); }
 
@@ -44,7 +44,7 @@ inline Type TypeOf(at::ScalarType dtype) {
 inline Type TypeOf(const at::Tensor& tensor) { return TypeOf(tensor.scalar_type()); }
 
 // The current stream of `tensor`'s device; null on the CPU. While this object lives, that device is
-// the thread's current one, as CUDA wants for a launch. To be passed as a temporary to the launch.
+// the thread's current one, as a CUDA launch requires. To be passed to the launch as a temporary.
 class StreamOf {
  public:
   explicit StreamOf(const at::Tensor& tensor) {
@@ -59,12 +59,12 @@ class StreamOf {
   void* stream_ = nullptr;
 };
 
-// With rows that have no gaps in them, as kernels take them; rows may be any distance apart.
+// The tensor with its last dim contiguous, as kernels expect it; rows may have any stride.
 inline at::Tensor WithWholeRows(const at::Tensor& tensor) {
   return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
 }
 
-// A matrix of whole rows; one that is undefined has null data.
+// A matrix with contiguous rows; data is null for an undefined tensor.
 inline ConstRows RowsOf(const at::Tensor& matrix) {
   if (!matrix.defined()) return {};
   return {matrix.const_data_ptr(), matrix.stride(0)};

@@ -26,8 +26,8 @@ at::Tensor ScoreMemory(at::IntArrayRef sizes, const at::TensorOptions& options) 
 }
 
 at::Tensor NarrowOver(const at::Tensor& wide_BHMN, at::ScalarType dtype) {
-  // A view of another dtype wants whole rows: those of the memory, of which twice as many numbers
-  // are twice as far apart.
+  // view(dtype) needs whole rows, including the padding. In the narrower dtype a row has twice as
+  // many numbers, so the row stride doubles.
   std::vector<int64_t> sizes = wide_BHMN.sizes().vec(), strides = wide_BHMN.strides().vec();
   const int64_t keys = sizes.back();
   sizes.back() = strides[strides.size() - 2];

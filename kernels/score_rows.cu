@@ -15,15 +15,15 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity(),
 
 using Numbers = float[kTogether];
 
-// The keys [first, end) that a row sees; of a row that is not there, none.
+// The keys [first, end) that a row attends to; empty for a row beyond the end.
 struct SeenKeys {
   int first, end;
 
-  // Of `count` keys from `key` on.
+  // Whether any of `count` keys from `key` on is among them.
   __device__ bool HasSome(int key, int count) const { return key < end && key + count > first; }
 };
 
-// Of the row that this thread works on.
+// The row that this thread works on.
 struct Row {
   int64_t row;
   bool there;
@@ -42,11 +42,11 @@ __device__ __forceinline__ Row RowOf(const ScoreRowsCall& call) {
   return {row, true, {static_cast<int>(first), static_cast<int>(end)}};
 }
 
-// What is subtracted before exp: the maximum, or a finite number where the row sees nothing, since
-// -inf - -inf is NaN.
+// The number subtracted before exp: the maximum, or a finite number if the row attends to nothing,
+// because -inf - -inf is NaN.
 __device__ __forceinline__ float Base(float max) { return max > kLowest ? max : kLowest; }
 
-// From x to z, and its tanh.
+// Converts x to z, and computes the tanh of the softcap.
 class Curve {
  public:
   __device__ explicit Curve(const ScoreRowsCall& call)
@@ -63,7 +63,7 @@ class Curve {
   float softcap_, scale_;
 };
 
-// z of the keys from `key` on; -inf where the row does not see one.
+// z of the keys from `key` on; -inf for keys that the row does not attend to.
 __device__ __forceinline__ void LoadScores(const float* x_row, int key, int keys, bool aligned,
                                            const SeenKeys& seen, const Curve& curve, Numbers& z) {
   Load<kTogether>(x_row + key, keys - key, aligned, z);
@@ -103,7 +103,8 @@ __global__ void __launch_bounds__(kMostThreads)
             at = static_cast<int>(threadIdx.x) * N;
   const float* const x = call.x + row.row * call.x_stride;
   T* const p = static_cast<T*>(call.p) + row.row * call.p_stride;
-  // The row's held scores. Each thread reads only what it wrote itself: no barrier is needed.
+  // The row's scores in shared memory. Each thread reads only what it wrote itself, so no barrier
+  // is needed.
   float* const z_row = z_of_block + (held ? static_cast<int>(threadIdx.y) * Words(keys) : 0);
   float max = -kInfinity;
   for (int key = at; key < keys; key += step) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kMostThreads)
         sum += e[k];
       }
     }
-    if (!held) __syncthreads();  // p may lie over what others still read of x
+    if (!held) __syncthreads();  // p may overlap parts of x that other threads still read
     if (writes) Store<N>(p + key, keys - key, aligned, e);
   }
   sum = RowSum(sum);
@@ -165,14 +166,14 @@ __global__ void __launch_bounds__(kMostThreads)
         ds[k] = sees ? p[k] * (ds[k] - delta) * (1.0f - bent * bent) : 0.0f;
       }
     }
-    __syncthreads();  // p and ds may lie over what others still read of x and y
+    __syncthreads();  // p and ds may overlap parts of x and y still being read
     if (!writes) continue;
     Store<N>(p_row + key, keys - key, aligned, p);
     Store<N>(ds_row + key, keys - key, aligned, ds);
   }
 }
 
-// Two words a thread up to kMostThreads for a row, and short rows together in a block.
+// Two vectors per thread, up to kMostThreads per row; a block processes several short rows.
 Shape ShapeOf(const ScoreRowsCall& call, void* stream) {
   Shape shape{.block_x = kWarp, .stream = stream};
   while (shape.block_x < kMostThreads && shape.block_x * 2 * kTogether < call.keys)
@@ -192,7 +193,7 @@ bool IsNothing(const ScoreRowsCall& call) {
   return call.tiles * call.heads * call.queries == 0 || call.keys == 0;
 }
 
-// p and ds are bf16 or fp16.
+// Calls `launch` with a value of the type of p and ds, bf16 or fp16.
 template <typename F>
 void ByNarrowType(Type type, const F& launch) {
   type == Type::kBf16 ? launch(Bf16{}) : launch(Half{});

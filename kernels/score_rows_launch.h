@@ -1,12 +1,13 @@
 #ifndef MOONRING_KERNELS_SCORE_ROWS_LAUNCH_H_
 #define MOONRING_KERNELS_SCORE_ROWS_LAUNCH_H_
 
-// Rows of attention's products x = q . k to probabilities, and back; score_rows.h has the
-// equations, the shapes and what they cost. Some threads take a row: forward in one pass over the
-// memory, its scores held in shared memory up to kHeldScores of them; backward element by element.
+// Converts rows of attention's products x = q . k to probabilities, and computes the gradient;
+// score_rows.h has the equations, shapes and costs. Several threads share a row. The forward reads
+// memory once and keeps the scores in shared memory, for up to kHeldScores scores; the backward is
+// elementwise.
 //
-// A row of p may begin where its row of x does (and one of ds where that of y does): the threads of
-// a row write only over numbers that all of them have read.
+// A row of p may share memory with its row of x (and one of ds with that of y), beginning at the
+// same address: the threads of a row overwrite only numbers that all of them have read.
 
 #include <cstdint>
 
@@ -14,28 +15,28 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-constexpr int kHeldScores = 8192;  // more are read twice
+constexpr int kHeldScores = 8192;  // longer rows are read twice
 
 struct ScoreRowsCall {
   int64_t tiles, heads, queries, keys;  // rows: tiles x heads x queries
   const int64_t* seen_B4;
   double scale, softcap;  // softcap 0: none
   const float* x;
-  int64_t x_stride;  // floats from a row to the next
+  int64_t x_stride;  // in floats, between rows
   Type type;         // of p and ds: bf16 or fp16
   void* p;
   int64_t p_stride;
-  bool has_room;  // whether all rows have room for 16 bytes' multiples of p's numbers
+  bool has_room;  // whether every row has room to round its length up to 8 numbers
 };
 
 struct ScoreSums {
-  float *sum, *lse;  // one a row
+  float *sum, *lse;  // one per row
 };
 
 struct ScoreGradients {
   const float* y;
   int64_t y_stride;
-  const float *lse, *delta;  // one a row
+  const float *lse, *delta;  // one per row
   void* ds;
   int64_t ds_stride;
 };

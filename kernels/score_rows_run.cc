@@ -6,16 +6,17 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int64_t kTogether = 8;  // numbers that the kernels read and write at once
+constexpr int64_t kTogether = 8;  // numbers that the kernels read and write in one access
 
-// Numbers from a row to the next; of dims of 1 the strides say nothing.
+// The distance between rows, in numbers, from the first dim larger than 1: strides of dims of size
+// 1 are meaningless.
 int64_t RowStride(const at::Tensor& rows) {
   for (int64_t d = 2; d >= 0; --d)
     if (rows.size(d) > 1) return rows.stride(d);
   return (rows.size(3) + kTogether - 1) / kTogether * kTogether;
 }
 
-// Rows all equally far apart, each without gaps.
+// Checks that rows have a constant stride and are each contiguous.
 void CheckRows(const char* what, const at::Tensor& rows, at::IntArrayRef sizes) {
   bool are_rows = rows.dim() == 4 && rows.sizes() == sizes;
   if (are_rows && rows.numel() > 0) {
@@ -27,7 +28,7 @@ void CheckRows(const char* what, const at::Tensor& rows, at::IntArrayRef sizes) 
     }
   }
   TORCH_CHECK(are_rows, "score_rows: ", what, " ", rows.sizes(), " with strides ", rows.strides(),
-              ", wanted ", sizes, " in rows that are equally far apart");
+              ", wanted ", sizes, " with a constant distance between rows");
 }
 
 void CheckOneARow(const char* what, const at::Tensor& numbers, const at::Tensor& x) {
@@ -50,10 +51,12 @@ void CheckNarrow(const char* what, const at::Tensor& rows, const at::Tensor& ove
   const bool is_one = rows.numel() == rows.size(3);
   TORCH_CHECK(!rows.is_alias_of(over) || (rows.const_data_ptr() == over.const_data_ptr() &&
                                           (is_one || RowStride(rows) == 2 * RowStride(over))),
-              "score_rows: ", what, " shares memory with what it is made of, and begins elsewhere");
+              "score_rows: ", what,
+              " shares memory with its input, but does not begin at the same address");
 }
 
-// Whether what a row's last word holds beyond its end is within its own stride and memory.
+// Whether the padding after each row, up to whole vectors, is within the row's stride and the
+// tensor's memory.
 bool HasRoom(const at::Tensor& rows) {
   const int64_t words = (rows.size(3) + kTogether - 1) / kTogether * kTogether,
                 count = rows.numel() / std::max<int64_t>(1, rows.size(3)),
@@ -102,7 +105,7 @@ void ScoreRowsBackward(const at::Tensor& x, const at::Tensor& y, const at::Tenso
   CheckNarrow("ds", ds, y);
   TORCH_CHECK(ds.scalar_type() == p.scalar_type() && !ds.is_alias_of(p) && !x.is_alias_of(y),
               "score_rows: p of ", p.scalar_type(), " and ds of ", ds.scalar_type(),
-              ", wanted one dtype, and memory of their own");
+              ", wanted one dtype, and separate memory");
   CheckOneARow("lse", lse, x);
   CheckOneARow("delta", delta, x);
   call.has_room = call.has_room && HasRoom(y) && HasRoom(ds);

@@ -1,8 +1,8 @@
-// The short convolution and its gradients (short_convolution.h). A thread has kN channels and goes
-// down a tile of rows, with the last W rows of x in registers. Backward it begins at the tile's
-// first row too, and goes W - 1 rows beyond its last: a row of dx is whole when the W-th row of dz
-// after it is made. Where a row's taps reach before its document they are masked, so that documents
-// need no turn of their own.
+// The short convolution and its gradients (short_convolution.h). A thread has kN channels and
+// processes the rows of a tile in order, with the last W rows of x in registers. The backward
+// starts at the tile's first row too, and continues W - 1 rows beyond its last: a row of dx is
+// complete once all W rows of dz from it on are computed. Taps that reach before a row's document
+// are masked, so that documents need no separate loop.
 
 #include "kernels/by_type.h"
 #include "kernels/language.h"
@@ -12,7 +12,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kN = 4;  // channels a thread
+constexpr int kN = 4;  // channels per thread
 constexpr int kThreads = 128;
 constexpr int kTile = 32;  // rows
 constexpr int64_t kPartials = 256;
@@ -21,18 +21,18 @@ struct Aligned {
   bool x, dy, made, halo;  // made: y or dx
 };
 
-// The document that a row is in, as rows ascend.
+// The document that contains a row; rows are visited in ascending order.
 class Documents {
  public:
   __device__ explicit Documents(const ConvolutionCall& call, int64_t row) : bounds_(call.bounds) {
-    int64_t low = 0, high = call.documents;  // the last that begins at `row` or before
+    int64_t low = 0, high = call.documents;  // search for the last that begins at or before `row`
     while (high - low > 1) {
       const int64_t middle = (low + high) / 2;
       (Begin(middle) <= row ? low : high) = middle;
     }
     at_ = low;
   }
-  // An empty document begins where the next one does.
+  // Advances to the document of `row`. An empty document begins where the next one does.
   __device__ void GoTo(int64_t row) {
     while (Begin(at_ + 1) <= row) ++at_;
   }
@@ -50,7 +50,7 @@ class Documents {
 template <typename T, int kTaps>
 struct Channels {
   using W = WideOf<T>;
-  W weight[kTaps][kN];  // [s]: of the row s before
+  W weight[kTaps][kN];  // [s]: for the row s before
   W bias[kN];
 
   __device__ Channels(const ConvolutionCall& call, int64_t channel) {
@@ -73,8 +73,8 @@ __device__ __forceinline__ void LoadRow(const ConstRows& rows, int64_t row, int6
   Load<kN>(static_cast<const T*>(rows.data) + row * rows.stride + channel, left, aligned, into);
 }
 
-// x of the row s before one that is `offset` rows into its document: `before` where that is the
-// document's own, else the halo's or zeros.
+// x of the row s before the row that has index `offset` in its document: `before` if that row is in
+// the document too, otherwise the halo's row or zeros.
 template <typename T>
 __device__ __forceinline__ void Reach(const ConvolutionCall& call, const Documents& documents,
                                       int64_t offset, int s, int64_t channel, bool aligned,
@@ -86,7 +86,7 @@ __device__ __forceinline__ void Reach(const ConvolutionCall& call, const Documen
   LoadRow<T>({call.halo, call.channels}, row, channel, call.channels - channel, aligned, reached);
 }
 
-// The last rows of x, the newest first.
+// The last rows of x, the latest first.
 template <typename T, int kTaps>
 struct History {
   WideOf<T> rows[kTaps][kN];
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
     Documents documents(call, first);
     History<T, kTaps> history;
     for (int s = kTaps - 1; s > 0; --s) history.Add(call, first - s, channel, aligned.x);
-    W dx[kTaps][kN] = {};  // [s]: of the row s before, as far as it is made
+    W dx[kTaps][kN] = {};  // [s]: of the row s before, accumulated so far
     for (int64_t row = first; row < end + kTaps - 1; ++row) {
       if (row < call.tokens) {
         history.Add(call, row, channel, aligned.x);
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kThreads)
             dz[i] *= sigmoid * (W(1) + z * (W(1) - sigmoid));
           }
         }
-        const bool is_own = row < end;  // else the next tile's, for the weight
+        const bool is_own = row < end;  // otherwise dz belongs to the next tile's dweight
         KERNEL_UNROLL for (int i = 0; i < kN; ++i) {
           if (is_own) dbias[i] += dz[i];
           KERNEL_UNROLL for (int s = 0; s < kTaps; ++s) {
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A row of the halo's gradient: from the first rows of its document, made again.
+// The gradient of the halo's rows, from the first rows of their documents, whose dz is recomputed.
 template <typename T, int kTaps>
 __global__ void __launch_bounds__(kThreads)
     HaloBackward(const ConvolutionCall call, const ConvolutionGradientCall gradients,
@@ -266,7 +266,7 @@ bool Fits(const void* data, const ConvolutionCall& call, int64_t stride) {
   return IsAligned<kN>(static_cast<const T*>(data), stride, call.channels);
 }
 
-// Calls launch(number of taps as a constant).
+// Calls `launch` with the number of taps as a constant.
 template <typename F>
 void ByTaps(int taps, const F& launch) {
   if (taps == 2) return launch(std::integral_constant<int, 2>());

@@ -1,7 +1,8 @@
 #ifndef MOONRING_KERNELS_SHORT_CONVOLUTION_LAUNCH_H_
 #define MOONRING_KERNELS_SHORT_CONVOLUTION_LAUNCH_H_
 
-// What short_convolution.cu is given. Weights, bias and sums are in fp32, or fp64 where x is.
+// Arguments of the kernels in short_convolution.cu. Weights, bias and sums are in fp32, or fp64 if
+// x is.
 
 #include <cstdint>
 
@@ -18,19 +19,19 @@ struct ConvolutionCall {
   ConstRows x;
   const void* weight;  // [C, W]
   const void* bias;    // or null
-  const void* halo;    // [R, C] without gaps, or null
+  const void* halo;    // [R, C], contiguous, or null
   int64_t halo_rows;
 };
 
 void LaunchShortConvolution(const ConvolutionCall& call, void* y, void* stream);
 
-// How many partial sums there are of each number of dweight and dbias.
+// The number of partial sums for each element of dweight and dbias.
 int64_t ConvolutionPartials(const ConvolutionCall& call);
 
 struct ConvolutionGradientCall {
   ConstRows dy;
-  void* dx;       // [T, C] without gaps
-  void* partial;  // [partials, W + 1, C]: of each tap of dweight, then of dbias
+  void* dx;       // [T, C], contiguous
+  void* partial;  // [partials, W + 1, C]: the taps of dweight, then dbias
   void* dhalo;    // [R, C], or null
 };
 

@@ -16,7 +16,7 @@ void CheckConvolution(const char* what, const at::Tensor& tensor, at::IntArrayRe
               " with strides ", tensor.strides(), ", wanted ", dtype, " ", sizes, " without gaps");
 }
 
-// `x` has whole rows.
+// The rows of `x` must be contiguous.
 ConvolutionCall ConvolutionCallOf(const at::Tensor& x, const at::Tensor& weight,
                                   const Optional& bias, const Optional& halo,
                                   const at::Tensor& documents, bool silu) {

@@ -24,7 +24,7 @@ bool AreAligned(const RowsAndHeads<Data>& tensor) {
                               tensor.head_stride);
 }
 
-// A head of a row, of those that the grid's warps take.
+// The head of a row that a warp works on.
 struct Pair {
   bool there;
   int64_t row, head;
@@ -46,7 +46,7 @@ __global__ void Merge(SoftmaxPart part, SoftmaxSums sums, bool aligned) {
   const W max = *max_at, lse = *At<const W>(part.lse, pair.row, pair.head),
           new_max = max > lse ? max : lse, base = new_max > kLowest<W> ? new_max : kLowest<W>,
           keep = std::exp(max - base), add = std::exp(lse - base);
-  if (!pair.there) return;  // with all of its warp
+  if (!pair.there) return;  // the whole warp returns
   __syncwarp();             // all lanes have read m
   if (lane == 0) {
     W* const sum = At<W>(sums.sum, to, pair.head);

@@ -1,18 +1,18 @@
 #ifndef MOONRING_KERNELS_SOFTMAX_MERGE_H_
 #define MOONRING_KERNELS_SOFTMAX_MERGE_H_
 
-// A running softmax over parts of the keys, in place and in one pass over A (operators
-// moonring::softmax_merge and moonring::softmax_finish); attention/softmax_merge.h has what it is
-// for, and its behaviour at the ends.
+// Merges attention results over sections of the keys into a running softmax, in place and in one
+// pass over A (operators moonring::softmax_merge and moonring::softmax_finish);
+// attention/softmax_merge.h describes its use and the special cases.
 //
 //   merge    m' = max(m, lse);  A <- A e^(m - m') + out e^(lse - m');
 //            l <- l e^(m - m') + e^(lse - m')
 //   finish   A <- A / l;  m <- m + log l        (an l of 0 divides as 1)
 //
-// out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of the part meets row rows[r] of the
-// state (int64 [M], no row twice), or r where `rows` is undefined and T is M. Rows and heads may be
-// strided. All in fp32 or in fp64; out may be bf16 or fp16 beside fp32. Bytes an element of A in
-// fp32: 8 read and 4 written (out in 16 bits: 6 and 4).
+// out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of out is merged into row rows[r] of
+// the state (int64 [M], no row twice), or into row r if `rows` is undefined and T is M. Rows and
+// heads may be strided. All tensors are fp32 or all fp64; with fp32, out may be bf16 or fp16. Bytes
+// per element of A in fp32: 8 read and 4 written (with a 16-bit out 6 and 4).
 
 #include <ATen/core/Tensor.h>
 

@@ -1,17 +1,18 @@
 #ifndef MOONRING_KERNELS_SOFTMAX_MERGE_LAUNCH_H_
 #define MOONRING_KERNELS_SOFTMAX_MERGE_LAUNCH_H_
 
-// A running softmax over parts of the keys (attention/softmax_merge.h has the equations), in place
-// and in one pass over A: a warp takes one head of one row.
+// Merges attention results over sections of the keys into a running softmax
+// (attention/softmax_merge.h has the equations), in place and in one pass over A: one warp per head
+// of a row.
 //
 //   merge    m' = max(m, lse);  A <- A e^(m - m') + out e^(lse - m');
 //            l <- l e^(m - m') + e^(lse - m')
 //   finish   A <- A / l;  m <- m + log l        (an l of 0 divides as 1)
 //
-// Shapes: out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of the part meets row rows[r]
-// of the state, or r where `rows` is null; no row twice. Rows and heads may be strided, D is not.
-// Bytes an element of A in fp32: 8 read and 4 written (out in 16 bits: 6 and 4). No rows
-// launch nothing.
+// Shapes: out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of out is merged into row
+// rows[r] of the state, or into row r if `rows` is null; no row twice. Rows and heads may be
+// strided, D may not. Bytes per element of A in fp32: 8 read and 4 written (with a 16-bit out 6 and
+// 4). With no rows nothing is launched.
 
 #include <cstdint>
 
@@ -19,7 +20,7 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// Of a tensor [rows, heads, ...]: elements from one to the next.
+// A tensor [rows, heads, ...]; strides in elements.
 template <typename Data>
 struct RowsAndHeads {
   Data* data;
@@ -27,15 +28,15 @@ struct RowsAndHeads {
 };
 
 struct SoftmaxSums {
-  Type type;  // fp32 or fp64, of all three
+  Type type;  // fp32 or fp64, the same for all three
   RowsAndHeads<void> max, sum, weighted;
-  int64_t rows, heads, head_dim;  // of what is merged, or finished
+  int64_t rows, heads, head_dim;  // of the rows to merge or finish
 };
 
 struct SoftmaxPart {
-  Type type;  // of out: that of the sums, or 16 bits beside fp32; lse has that of the sums
+  Type type;  // of out: as the sums, or 16-bit with fp32 sums; lse is as the sums
   RowsAndHeads<const void> out, lse;
-  const int64_t* rows;  // null: each its own
+  const int64_t* rows;  // null: row r to row r
 };
 
 void LaunchSoftmaxMerge(const SoftmaxPart& part, const SoftmaxSums& sums, void* stream);

@@ -53,7 +53,7 @@ void SoftmaxMerge(const at::Tensor& out, const at::Tensor& lse,
       lse.sizes() == out.sizes().slice(0, 2) && out.sizes().slice(1) == weighted.sizes().slice(1),
       "softmax_merge: out ", out.sizes(), " and lse ", lse.sizes(), " into ", weighted.sizes());
   SoftmaxPart part{.type = TypeOf(out), .out = ReadRows(out), .lse = ReadRows(lse)};
-  at::Tensor rows;  // held until the launch
+  at::Tensor rows;  // kept alive until the launch
   if (given_rows.has_value()) {
     rows = given_rows->contiguous();
     TORCH_CHECK(rows.dim() == 1 && rows.size(0) == out.size(0) && rows.scalar_type() == at::kLong,

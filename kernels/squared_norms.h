@@ -1,12 +1,12 @@
 #ifndef MOONRING_KERNELS_SQUARED_NORMS_H_
 #define MOONRING_KERNELS_SQUARED_NORMS_H_
 
-// The sum of squares of each of many tensors in two launches for all of them (operator
-// moonring::squared_norms): pieces of 65,536 elements, then each tensor's pieces. Sums are in fp64,
-// which finite numbers of fp32 cannot overflow, and have a fixed order.
+// The sum of squares of each of many tensors, in two launches in all (operator
+// moonring::squared_norms): first over pieces of 65,536 elements, then over each tensor's pieces.
+// Sums are in fp64, so finite fp32 numbers cannot overflow them, and have a fixed order.
 //
-// Tensors are contiguous and of one dtype: fp32, bf16, fp16 or fp64. One without elements has 0.
-// Reads each element once; beside the result fp64 for each piece.
+// Tensors are contiguous and of one dtype: fp32, bf16, fp16 or fp64. A tensor without elements has
+// 0. Reads each element once; needs one fp64 number per piece besides the result.
 
 #include <vector>
 
@@ -16,7 +16,7 @@ namespace moonring::kernels {
 
 inline constexpr char kSquaredNorms[] = "moonring::squared_norms";
 
-// Of at least one tensor: fp64 [tensors], where they are.
+// At least one tensor; returns fp64 [tensors] on the tensors' device.
 at::Tensor SquaredNorms(const std::vector<at::Tensor>& tensors);
 
 }  // namespace moonring::kernels

@@ -2,10 +2,10 @@
 #define MOONRING_KERNELS_SQUARED_NORMS_LAUNCH_H_
 
 // The sum of squares of each of many tensors, in fp64 (finite fp32 numbers cannot overflow it), in
-// two launches for all of them: pieces of kNormPiece elements, a block each, then each tensor's
-// pieces. The order of both sums follows from a tensor's length alone, not from its address.
+// two launches in all: first over pieces of kNormPiece elements, one block each, then over each
+// tensor's pieces. The order of both sums depends only on a tensor's length, not on its address.
 //
-// Reads each element once. A tensor without elements has 0; no tensors launch nothing.
+// Reads each element once. A tensor without elements has 0; with no tensors nothing is launched.
 
 #include <cstdint>
 #include <vector>
@@ -19,10 +19,10 @@ constexpr int64_t kNormPiece = 1 << 16;
 struct NormTensor {
   const void* data;
   int64_t count;
-  bool aligned = false;  // found out by the launch
+  bool aligned = false;  // set by the launch
 };
 
-// Of one type all. sums: fp64 [tensors]; pieces: fp64, written over, one for each piece.
+// All tensors have one dtype. sums: fp64 [tensors]; pieces: fp64 scratch, one number per piece.
 void LaunchSquaredNorms(Type type, std::vector<NormTensor> tensors, double* pieces, double* sums,
                         void* stream);
 

@@ -1,14 +1,14 @@
 #ifndef MOONRING_KERNELS_SUMS_H_
 #define MOONRING_KERNELS_SUMS_H_
 
-// Sums over threads, in an order that depends on their number alone, for .cu files. Every thread of
-// the block calls them.
+// Sums over threads, for .cu files, in an order that depends only on the number of threads. Every
+// thread of the block must call them.
 
 #include "kernels/language.h"
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// Of a warp, in each of its lanes.
+// The sum over a warp, returned in each lane.
 template <typename W>
 __device__ __forceinline__ W WarpSum(W x) {
   KERNEL_UNROLL for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) x +=
@@ -16,8 +16,8 @@ __device__ __forceinline__ W WarpSum(W x) {
   return x;
 }
 
-// Of the threads with one threadIdx.y, in each of them; blockDim.x is a multiple of 32. Of at most
-// 1024 threads in all.
+// The sum over the threads with the same threadIdx.y, returned in each of them; blockDim.x is a
+// multiple of 32. A block has at most 1024 threads.
 template <typename W>
 __device__ __forceinline__ W RowSum(W x) {
   x = WarpSum(x);
@@ -26,7 +26,7 @@ __device__ __forceinline__ W RowSum(W x) {
   KERNEL_SHARED(W, of_warp, 32);
   const int first = static_cast<int>(threadIdx.y) * warps,
             warp = static_cast<int>(threadIdx.x) / kWarp;
-  __syncthreads();  // who still reads the sums before
+  __syncthreads();  // the previous sums have been read
   if (threadIdx.x % kWarp == 0) of_warp[first + warp] = x;
   __syncthreads();
   W sum = 0;

@@ -1,19 +1,20 @@
 #ifndef MOONRING_KERNELS_TENSOR_CORES_H_
 #define MOONRING_KERNELS_TENSOR_CORES_H_
 
-// A warp's product on tensor cores, for .cu files: d [16, 8] += a [16, 8] b [8, 8], of operands in
-// TF32, summed in fp32 (mma.sync m16n8k8; compute capability 8.0 and later). With g = lane / 4 and
-// t = lane % 4 a lane has
+// A warp's matrix product on tensor cores, for .cu files: d [16, 8] += a [16, 8] b [8, 8], with
+// operands in TF32 and sums in fp32 (mma.sync m16n8k8; compute capability 8.0 and later). With g =
+// lane / 4 and t = lane % 4 a lane has the elements
 //
 //   a   (g, t)   (g + 8, t)   (g, t + 4)   (g + 8, t + 4)
 //   b   (t, g)   (t + 4, g)
 //   d   (g, 2t)   (g, 2t + 1)   (g + 8, 2t)   (g + 8, 2t + 1)
 //
-// TF32 is fp32 with 10 explicit bits of 23: rounding costs 2^-11 of a number at most, 2e-4 in root
-// mean square, and products of two are exact in fp32. A GPU ignores an operand's other 13 bits,
-// which would cost twice that, always towards zero: round with Tf32 first. On the CPU an operand
-// that is not rounded throws. A GPU may truncate sums in fp32, where the CPU rounds them.
-// Source: PTX ISA, "Matrix Fragments for mma.m16n8k8".
+// TF32 is fp32 with 10 instead of 23 explicit mantissa bits: rounding has a relative error of at
+// most 2^-11, 2e-4 in root mean square, and products of two TF32 numbers are exact in fp32. A GPU
+// ignores an operand's other 13 bits; that truncation would have twice the error, always towards
+// zero, so round with Tf32 first. On the CPU an operand that is not rounded throws. A GPU may
+// truncate sums in fp32, while the CPU rounds them. Source: PTX ISA, "Matrix Fragments for
+// mma.m16n8k8".
 
 #include "kernels/language.h"
 
@@ -24,7 +25,7 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// To the nearest, ties away from zero.
+// Rounds to nearest, ties away from zero.
 __device__ __forceinline__ float Tf32(float x) {
 #ifdef __CUDACC__
   uint32_t bits;

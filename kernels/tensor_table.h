@@ -1,11 +1,12 @@
 #ifndef MOONRING_KERNELS_TENSOR_TABLE_H_
 #define MOONRING_KERNELS_TENSOR_TABLE_H_
 
-// Many tensors of any sizes in one launch, for .cu files. A table of them goes to the kernel as its
-// parameter (no copy, nothing to wait for or to keep), and each tensor is cut into pieces, a block
-// each. A parameter takes at most 32,764 bytes, so a longer list is dealt out over several tables.
+// Processes many tensors of any sizes in one launch, for .cu files. A table of the tensors is
+// passed to the kernel as a parameter, which needs no copy and no wait, and each tensor is cut into
+// pieces, one block each. Parameters are limited to 32,764 bytes, so a longer list is divided over
+// several tables.
 //
-// A kernel declares its table KERNEL_TABLE(type), which it reads where it lies.
+// A kernel declares its table parameter as KERNEL_TABLE(type) and reads it in place.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,16 +22,17 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// Row: what the kernel knows of a tensor; `count` is the length of one.
+// Row: the kernel's description of one tensor; Row::count is its length.
 template <typename Row>
 struct TensorTable {
   static constexpr int kRows = 32000 / static_cast<int>(sizeof(Row) + sizeof(int64_t));
 
   Row rows[kRows];
-  int64_t first_piece[kRows];  // of each row; ascending
+  int64_t first_piece[kRows];  // per row; ascending
   int filled;
 
-  // The last row whose first piece is not beyond `piece`: a row without elements has none.
+  // The row that contains `piece`: the last one with first_piece <= piece, because a row without
+  // elements has no pieces.
   __device__ int RowOf(int64_t piece) const {
     int low = 0, high = filled;
     while (high - low > 1) {
@@ -41,8 +43,8 @@ struct TensorTable {
   }
 };
 
-// Calls launch(table, pieces, first) for the rows from `first` on, table after table; there may be
-// no piece.
+// Calls launch(table, pieces, first) for each table; the table begins with row `first`. `pieces`
+// may be 0.
 template <typename Row, class LaunchOne>
 void ForEachTable(const std::vector<Row>& rows, int64_t piece, const LaunchOne& launch) {
   TensorTable<Row> table;

@@ -1,4 +1,4 @@
-// Packed weights (unpack.h): each number by itself, 8 a thread.
+// Unpacks packed weights (unpack.h), elementwise, 8 numbers per thread.
 
 #include "kernels/by_type.h"
 #include "kernels/language.h"
@@ -9,10 +9,10 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-constexpr int kThreads = 256, kPiece = 8;  // numbers a thread: of one block, of 4 bytes of codes
+constexpr int kThreads = 256, kPiece = 8;  // numbers per thread: within one block, 4 bytes of codes
 static_assert(kThreads >= kUnpackScaleSteps && kUnpackBlock % kPiece == 0);
 
-// The first 8 of `left` numbers.
+// Stores the first 8 of `left` numbers.
 template <typename T>
 __device__ __forceinline__ void StorePiece(T* to, int64_t left, bool aligned,
                                            const float (&numbers)[kPiece]) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ float ScaleOf(const UnpackFourBitsCall& call, const f
          *call.mean;
 }
 
-// `aligned`: out, and the codes of every piece.
+// `aligned`: whether out and the codes of every piece are aligned for vector access.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) FourBits(const UnpackFourBitsCall call, bool aligned) {
   KERNEL_SHARED(float, steps, kUnpackSteps);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kMatrixThreads)
   });
 }
 
-// Whether pieces begin where vectors of codes and of numbers may.
+// Whether every piece of codes and of numbers is aligned for vector access.
 template <typename T>
 bool PiecesAligned(const void* codes, int code_bytes, const void* out) {
   return reinterpret_cast<uintptr_t>(codes) % code_bytes == 0 &&

@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_UNPACK_LAUNCH_H_
 #define MOONRING_KERNELS_UNPACK_LAUNCH_H_
 
-// What unpack.cu is given: a weight's parts, and out without gaps.
+// Arguments of the kernels in unpack.cu: a weight's packed tensors, and the contiguous output.
 
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 #ifndef MOONRING_KERNELS_VECTORS_H_
 #define MOONRING_KERNELS_VECTORS_H_
 
-// Elements of a row, N at a time, for .cu files. Thread t of those that share a row takes elements
-// [N t, N t + N), then those a stride further, whether the memory lets it read them at once or not:
-// so a row's sums have one order, whatever its address.
+// Loads and stores of N elements of a row at a time, for .cu files. Of the threads that share a
+// row, thread t processes elements [N t, N t + N), then those one stride further, whether or not
+// the alignment permits vector access. So the order of a row's sums does not depend on its address.
 
 #include "kernels/language.h"
 
@@ -14,8 +14,8 @@ struct alignas(sizeof(T) * N) Vector {
   T at[N];
 };
 
-// N elements in one load or store. On a GPU an address that is not a multiple of its size is an
-// error; on the CPU it throws.
+// N elements in one load or store. An address that is not a multiple of the vector's size is an
+// error on a GPU; on the CPU it throws.
 template <int N, typename T>
 __device__ __forceinline__ const Vector<T, N>& WordAt(const T* from) {
 #ifndef __CUDACC__
@@ -31,21 +31,21 @@ __device__ __forceinline__ Vector<T, N>& WordAt(T* to) {
   return *reinterpret_cast<Vector<T, N>*>(to);
 }
 
-// How many of the widest of the types fill 16 bytes.
+// The number of elements of the widest of the types that fill 16 bytes.
 template <typename... Ts>
 constexpr int kAtOnce =
     16 / static_cast<int>(sizeof(
              std::conditional_t<(... || (sizeof(Ts) == 8)), double,
                                 std::conditional_t<(... || (sizeof(Ts) == 4)), float, Half>>));
 
-// Whether rows of `row` elements can be read N at a time from `data` on.
+// Whether rows of `row` elements, `stride` apart, can be read N at a time from `data` on.
 template <int N, typename T>
 bool IsAligned(const T* data, int64_t stride, int64_t row) {
   return reinterpret_cast<uintptr_t>(data) % (sizeof(T) * N) == 0 && stride % N == 0 &&
          row % N == 0;
 }
 
-// The first N of `left` elements; past the end, zeros.
+// Loads the first N of `left` elements; beyond the end, zeros.
 template <int N, typename T>
 __device__ __forceinline__ void Load(const T* from, int64_t left, bool aligned,
                                      WideOf<T> (&into)[N]) {

@@ -27,7 +27,7 @@ class CustomNode : public torch::autograd::Node {
 
   std::string name() const override { return name_; }
 
-  // Once the outputs know their node.
+  // Called after the outputs have this node as grad_fn.
   void Save(const Tensors& saved, const Tensors& outputs) {
     for (const at::Tensor& tensor : saved) {
       const bool is_output = tensor.defined() && tensor.grad_fn().get() == this;
@@ -41,7 +41,7 @@ class CustomNode : public torch::autograd::Node {
     TORCH_CHECK_VALUE(backward_ != nullptr, name_,
                       ": a second backward through one forward needs retain_graph in the first");
     TORCH_CHECK_VALUE(differentiable_backward_ || !at::GradMode::is_enabled(), name_,
-                      ": a second derivative was asked for; there is none");
+                      ": a second derivative is not available");
     BackwardCall call;
     call.retains_graph = torch::autograd::get_current_graph_task_keep_graph();
     call.gradients = std::move(gradients);
@@ -81,8 +81,8 @@ class CustomNode : public torch::autograd::Node {
   std::vector<VariableInfo> outputs_;
 };
 
-// The engine asks the calling thread's state where the nodes of a GPU go, and hands that state on
-// to what they call.
+// Makes the autograd engine run GPU nodes on the calling thread. The engine reads this setting from
+// the calling thread's state, and passes that state on to nested calls.
 class OnCallingThread {
  public:
   OnCallingThread() : before_(State().get_multithreading_enabled()) {

@@ -26,7 +26,7 @@ Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole, i
 }
 
 at::Tensor& Parameter::weight() {
-  TORCH_CHECK(weight_.defined(), name_, ": the weight lies elsewhere; lease it");
+  TORCH_CHECK(weight_.defined(), name_, ": the weight is stored elsewhere; lease it");
   return weight_;
 }
 
@@ -37,7 +37,7 @@ void Parameter::KeepRows(int64_t first, int64_t count, std::shared_ptr<RowsOfAll
   if (first == 0 && count == shape_[0]) return;
   at::NoGradGuard no_grad;
   const MemoryScope memory(MemoryPart::kWeights);
-  // A copy: a view would keep the whole alive.
+  // A copy, because a view would keep the whole weight alive.
   weight_ = weight_.narrow(0, first, count).clone(at::MemoryFormat::Contiguous);
   begin_ = shape_[0] == 0 ? 0 : first * (numel() / shape_[0]);
   CountAs(MemoryPart::kWeights, weight_);
@@ -85,7 +85,7 @@ void Parameter::MoveGradient(std::shared_ptr<GradientSink> sink) {
 }
 
 at::Tensor& Parameter::GradientOrZeros() {
-  TORCH_CHECK(sink_ == nullptr, name_, ": the gradient lies elsewhere");
+  TORCH_CHECK(sink_ == nullptr, name_, ": the gradient is stored elsewhere");
   const MemoryScope memory(MemoryPart::kGradients);
   if (!gradient_.defined())
     gradient_ = at::zeros(weight().sizes(), weight().options().dtype(gradient_dtype()));
@@ -107,7 +107,7 @@ at::Tensor Parameter::WholeGradient() {
 void Parameter::CheckGradient(const at::Tensor& gradient) const {
   TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
   const at::IntArrayRef wanted =
-      weight_.defined() ? weight_.sizes() : shape();  // of a part: the part's
+      weight_.defined() ? weight_.sizes() : shape();  // with kept rows: those
   TORCH_CHECK(gradient.sizes() == wanted, name_, ": gradient of shape ", gradient.sizes(),
               ", weight of shape ", wanted);
 }
@@ -120,8 +120,8 @@ void Parameter::AddGradient(const at::Tensor& gradient) {
     gradient_.add_(gradient);
     return;
   }
-  // A copy, also where the dtype agrees: the caller may go on writing to its tensor, and a view
-  // would keep a larger one alive.
+  // A copy even if the dtype agrees: the caller may still write to its tensor, and a view would
+  // keep a larger tensor alive.
   at::Tensor copy = gradient.detach().to(gradient_dtype(), /*non_blocking=*/false, /*copy=*/true,
                                          at::MemoryFormat::Contiguous);
   if (sink_ != nullptr) {

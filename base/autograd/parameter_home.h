@@ -1,12 +1,12 @@
 #ifndef MOONRING_BASE_AUTOGRAD_PARAMETER_HOME_H_
 #define MOONRING_BASE_AUTOGRAD_PARAMETER_HOME_H_
 
-// Where a Parameter's weight lies, and where its gradient goes, when it is not beside it: spread
-// over ranks, say (trainer/zero.h).
+// Interfaces for a Parameter whose weight or gradient is stored elsewhere, for example sharded over
+// ranks (trainer/zero.h).
 //
-// All that a home does may be a call of all ranks that share the weight. So they must lease, and
-// hand gradients over, in one order: what one rank does for a Parameter all do, also with no rows
-// to do it for.
+// Any method may be a collective of all ranks that share the weight. So they must lease weights and
+// pass gradients in the same order: a call that one rank makes for a Parameter all ranks make, even
+// a rank without rows to use it on.
 
 #include <ATen/core/Tensor.h>
 
@@ -16,11 +16,11 @@ class WeightHome {
  public:
   virtual ~WeightHome() = default;
 
-  // Begins to bring the weight here, for a Lease in that dtype which follows before the weight is
-  // next written. Twice is once.
+  // Starts to fetch the weight for a Lease in that dtype, which must follow before the weight is
+  // next written. A second call has no effect.
   virtual void Fetch(at::ScalarType dtype) = 0;
 
-  // The whole weight, detached, in `dtype`. It lives as long as somebody holds it.
+  // The whole weight, detached, in `dtype`. It lives as long as it is referenced.
   virtual at::Tensor Lease(at::ScalarType dtype) = 0;
 };
 
@@ -28,22 +28,22 @@ class GradientSink {
  public:
   virtual ~GradientSink() = default;
 
-  // Takes a user's gradient, of the whole shape, contiguous, in the dtype that it was made in;
-  // undefined where the user has none on this rank, and others may.
+  // Adds a user's gradient: of the whole shape, contiguous, in the dtype in which it was computed;
+  // undefined if the user has none on this rank while other ranks may have one.
   virtual void Take(at::Tensor gradient) = 0;
 
-  // The sum of what was taken, over all ranks, whole; once the step's sums are made. Zeros where
-  // there is none.
+  // The whole sum of the gradients of all ranks, available after the step's reductions. Zeros if
+  // there are none.
   virtual at::Tensor Whole() = 0;
 };
 
-// Of a weight of which each of several ranks keeps some rows (Parameter::KeepRows).
+// For a weight whose rows are divided over several ranks (Parameter::KeepRows).
 class RowsOfAll {
  public:
   virtual ~RowsOfAll() = default;
 
-  // All rows, in order, out of everybody's `mine`: the same dtype on all ranks, contiguous. A call
-  // of all those ranks.
+  // All rows, in order, joined from every rank's `mine`, which is contiguous and has the same dtype
+  // on all ranks. A collective of those ranks.
   virtual at::Tensor Join(const at::Tensor& mine) = 0;
 };
 

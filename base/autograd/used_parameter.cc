@@ -9,11 +9,11 @@ namespace moonring::base {
 
 at::Tensor Use(const std::shared_ptr<Parameter>& parameter, at::ScalarType dtype) {
   if (!parameter->trainable() || !at::GradMode::is_enabled()) return parameter->Lease(dtype);
-  // What makes LibTorch record the node; nothing of it is used.
+  // An unused input that makes LibTorch record the node.
   const at::Tensor anchor = at::empty({0}, at::kFloat).requires_grad_(true);
   return ApplyToOne(
       {.name = "UseOf" + parameter->name(),
-       // A tensor of its own over the same storage: the stored one must not get a graph.
+       // A separate tensor over the same storage, because the stored one must not get a graph.
        .forward = [&](Tensors*) { return Tensors{parameter->Lease(dtype).variable_data()}; },
        .backward =
            [parameter](BackwardCall& call) {

@@ -1,9 +1,9 @@
 #ifndef MOONRING_BASE_AUTOGRAD_USED_PARAMETER_H_
 #define MOONRING_BASE_AUTOGRAD_USED_PARAMETER_H_
 
-// A Parameter's weight inside an autograd graph, for code that is written with a framework's plain
-// operators (a script's module, say) and not as a node of its own: the gradient that comes to it
-// goes on into the Parameter, at once.
+// A Parameter's weight inside an autograd graph, for code that uses plain LibTorch operators (for
+// example a script's module) instead of a custom node. Its gradient is added to the Parameter as
+// soon as it is computed.
 
 #include <memory>
 
@@ -13,10 +13,10 @@
 
 namespace moonring::base {
 
-// The whole weight in `dtype`, leased. It requires a gradient where the parameter learns and
-// gradients are recorded; each use is a node of its own, so that a weight may be used several
-// times. No gradient of it reaches a tensor: x.grad stays undefined. A weight that is away
-// (parameter_home.h) is leased, and its gradient handed over, by all ranks in one order.
+// The whole weight in `dtype`, leased. It requires a gradient if the parameter is trainable and
+// autograd is recording. Each use is a separate node, so a weight may be used several times. The
+// gradient goes to the Parameter only, not to x.grad, which stays undefined. If the weight was
+// moved (parameter_home.h), all ranks must use it and run its backward in the same order.
 at::Tensor Use(const std::shared_ptr<Parameter>& parameter, at::ScalarType dtype);
 
 }  // namespace moonring::base

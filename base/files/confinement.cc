@@ -31,7 +31,7 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& folders
 absl::Status CheckNoNul(const std::string& path) {
   if (path.find('\0') == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", VisibleText(path), "': a path has no NUL (\\x00)"));
+      absl::StrCat("'", VisibleText(path), "': a path must not contain a NUL (\\x00)"));
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ absl::StatusOr<std::shared_ptr<Confinement>> Confinement::Create(ConfinementOpti
 
 absl::Status Confinement::Check(const std::string& path, bool writes) const {
   if (options_.any_file) return absl::OkStatus();
-  // What comes after a NUL would be checked, but not opened.
+  // The check would include what follows a NUL, but the system would not.
   const std::string real =
       path.empty() || path.find('\0') != std::string::npos ? "" : WithoutLinks(path);
   if (!real.empty() &&
@@ -105,7 +105,7 @@ bool Confinement::Charge(int64_t bytes) {
   if (options_.memory == 0 || bytes <= 0 || charged() <= options_.memory) return true;
   Release(bytes);
   if (beside_.load(std::memory_order_relaxed) == 0) return false;
-  CountHeap();  // some of it may have been freed since
+  CountHeap();  // some of the heap may have been freed since
   charged_.fetch_add(bytes, std::memory_order_relaxed);
   if (charged() <= options_.memory) return true;
   Release(bytes);

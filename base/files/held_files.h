@@ -1,13 +1,13 @@
 #ifndef MOONRING_BASE_FILES_HELD_FILES_H_
 #define MOONRING_BASE_FILES_HELD_FILES_H_
 
-// Files that one thread writes into memory and another thread writes from there to the disk: a
-// write to a busy disk blocks, a copy in memory does not. While a HeldFilesScope lives on a thread,
-// what StagedFiles (flushed later) and WriteWhole write into its folder on that thread goes into
-// memory; a file for which there is no room goes to the disk as usual.
+// Buffers files in memory, so that one thread writes them without waiting for the disk and another
+// thread later writes them to the disk. While a HeldFilesScope is alive on a thread, StagedFiles
+// (flushed later) and WriteWhole write files in its folder to memory; a file that does not fit goes
+// to the disk as usual.
 //
-// Memory: anonymous pages, at most `budget` bytes, freed piece by piece as they reach the disk. If
-// the process ends before that, these files are lost.
+// Memory: anonymous pages, at most `budget` bytes, freed piece by piece as they are written to the
+// disk. If the process ends before that, these files are lost.
 
 #include <cstdint>
 #include <functional>
@@ -21,10 +21,10 @@
 
 namespace moonring::base {
 
-// Bytes of memory that all held files of this process take now.
+// Bytes of memory that all held files of this process occupy.
 int64_t HeldMemory();
 
-// The bytes of a file.
+// The contents of one file.
 class HeldBytes {
  public:
   HeldBytes() = default;
@@ -32,10 +32,10 @@ class HeldBytes {
   HeldBytes(HeldBytes&& other) noexcept;
   HeldBytes& operator=(HeldBytes&& other) noexcept;
 
-  // False where the system gives no memory.
+  // Returns false if the system is out of memory.
   bool Append(absl::string_view bytes);
   int64_t size() const { return size_; }
-  // Hands over all bytes in order, a piece at a time, each given back once it was taken.
+  // Passes all bytes to `take` in order, one piece at a time, and frees each piece after the call.
   absl::Status Drain(const std::function<absl::Status(absl::string_view)>& take);
 
  private:
@@ -45,25 +45,25 @@ class HeldBytes {
   int64_t size_ = 0;
 };
 
-// The held files of one folder. Not thread-safe: a second thread may read once the first has
-// finished writing.
+// The held files of one folder. Not thread-safe: a second thread may read them only after the first
+// has finished writing.
 class HeldFiles {
  public:
   HeldFiles(std::string folder, int64_t budget) : folder_(std::move(folder)), budget_(budget) {}
 
-  // Whether a folder is this one, or a path lies in it.
+  // Whether `path` is this folder or is inside it.
   bool Takes(absl::string_view path) const;
-  // False where there is no room; then `file` is as it was.
+  // Returns false if there is no room; `file` is then unchanged.
   bool Append(HeldBytes& file, absl::string_view bytes);
-  // Adds a complete file, in place of one of the same name. `path` is in the folder.
+  // Adds a complete file; it replaces one with the same name. `path` is in the folder.
   void Add(const std::string& path, HeldBytes file);
 
   const std::string& folder() const { return folder_; }
-  std::vector<std::string> names() const;   // below the folder
-  int64_t bytes() const { return bytes_; }  // that were ever held
+  std::vector<std::string> names() const;   // relative to the folder
+  int64_t bytes() const { return bytes_; }  // total of all Append calls
   bool was_full() const { return was_full_; }
 
-  // Writes one to its place and flushes it; `see` is handed its bytes. Fails with "PATH: cannot be
+  // Writes a file to the disk and flushes it; `see` gets its bytes. Fails with "PATH: cannot be
   // written: why".
   absl::Status WriteOut(const std::string& name, const std::function<void(absl::string_view)>& see);
 

@@ -41,10 +41,9 @@ absl::Status CheckStaysBelow(const std::string& folder, const std::string& path)
   const std::string root = WithoutLinks(folder), real = WithoutLinks(path);
   if (!root.empty() && absl::StartsWith(real, root == "/" ? root : root + "/"))
     return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(VisibleText(path), " leads out of ", VisibleText(folder),
-                   real.empty() ? ": its links go round in a circle"
-                                : absl::StrCat(", to ", VisibleText(real))));
+  return absl::PermissionDeniedError(absl::StrCat(
+      VisibleText(path), " leads out of ", VisibleText(folder),
+      real.empty() ? ": its links form a cycle" : absl::StrCat(", to ", VisibleText(real))));
 }
 
 bool IsCommit(absl::string_view text) {

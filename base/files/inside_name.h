@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_FILES_INSIDE_NAME_H_
 #define MOONRING_BASE_FILES_INSIDE_NAME_H_
 
-// Names that somebody else gives to files: a hub's listing, an index of shards, a manifest, a
-// description of data. Joined to a folder's path, such a name is to stay in that folder.
+// Checks of file names from external sources: a hub's listing, an index of shards, a manifest, a
+// description of data. Joined to a folder's path, such a name must not leave that folder.
 //
 // Fails with INVALID_ARGUMENT: "'../x' is no name inside a folder: it has the part '..'".
 
@@ -13,19 +13,18 @@
 
 namespace moonring::base {
 
-// Refuses a name that is empty or absolute, has an empty part, "." or "..", a NUL or any other
-// control character. Slashes between parts are allowed.
+// Refuses a name that is empty or absolute, or that has an empty component, "." or "..", a NUL or
+// any other control character. Slashes between components are allowed.
 absl::Status CheckInsideName(absl::string_view name);
 
-// As CheckInsideName, and refuses slashes: the name of a file directly in the folder.
+// CheckInsideName, and also refuses slashes: for the name of a file directly in the folder.
 absl::Status CheckPlainName(absl::string_view name);
 
-// Refuses a path that leads out of `folder` once links are followed, and the folder itself; a
-// missing file below it is fine. For unpacked or downloaded files: PERMISSION_DENIED, with where
-// the path leads.
+// Refuses a path that is not below `folder` after links are resolved; the file may be missing. For
+// unpacked or downloaded files. PERMISSION_DENIED, with the resolved path.
 absl::Status CheckStaysBelow(const std::string& folder, const std::string& path);
 
-// Whether a text is a commit as Git writes it: 40 hexadecimal digits in lower case.
+// Whether a text is a commit hash as Git writes it: 40 hexadecimal digits in lower case.
 bool IsCommit(absl::string_view text);
 
 }  // namespace moonring::base

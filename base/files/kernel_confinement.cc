@@ -18,7 +18,7 @@
 #include "absl/strings/strip.h"
 #include "base/status/status_macros.h"
 
-// Constants of newer versions of Landlock, which these headers may lack.
+// Constants of newer versions of Landlock, which the installed headers may lack.
 #ifndef LANDLOCK_ACCESS_FS_REFER
 #define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
 #endif
@@ -37,15 +37,15 @@ constexpr uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_T
 constexpr uint64_t kNames = LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
                             LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                             LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER;
-// Never allowed anywhere.
+// Rights that are never granted.
 constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
                             LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                             LANDLOCK_ACCESS_FS_MAKE_BLOCK;
 constexpr uint64_t kDevice = kRead | kWrite | LANDLOCK_ACCESS_FS_IOCTL_DEV;
-// Rights that a rule for a file may name; the others are for folders.
+// Rights that apply to files; the others apply to folders only.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_READ_FILE | kWrite | LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
-// The rights that a version of Landlock has.
+// The rights that this version of Landlock supports.
 uint64_t Known(int version) {
   uint64_t rights = kRead | kWrite | kNames | kNever | kDevice;
   if (version < 2) rights &= ~LANDLOCK_ACCESS_FS_REFER;
@@ -58,8 +58,8 @@ absl::Status Failure(const std::string& what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("--sandbox: Landlock: ", what));
 }
 
-// Inodes below /proc/PID are freed when they are closed, and a new lookup makes another inode,
-// which the rule does not match. So such a descriptor stays open.
+// Whether the descriptor of a path below /proc/PID must stay open. The inode there is freed when it
+// is closed, and a new lookup creates another inode, which the rule would not match.
 bool IsKeptOpen(absl::string_view path) {
   return absl::ConsumePrefix(&path, "/proc/") && !path.empty() &&
          (absl::StartsWith(path, "self/") || absl::ascii_isdigit(path[0]));
@@ -87,7 +87,7 @@ absl::StatusOr<int> GiveUpOtherFiles(const OpenableFiles& files) {
       syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION));
   if (version < 1) {
     return absl::UnimplementedError(
-        absl::StrCat(errno == EOPNOTSUPP ? "Landlock is switched off" : "there is no Landlock",
+        absl::StrCat(errno == EOPNOTSUPP ? "Landlock is disabled" : "the kernel has no Landlock",
                      " (Linux 5.13)"));
   }
   const uint64_t known = Known(version);
@@ -95,7 +95,7 @@ absl::StatusOr<int> GiveUpOtherFiles(const OpenableFiles& files) {
   wanted.handled_access_fs = known;
   const int ruleset = static_cast<int>(
       syscall(SYS_landlock_create_ruleset, &wanted, sizeof wanted.handled_access_fs, 0));
-  if (ruleset < 0) return Failure("no set of rules");
+  if (ruleset < 0) return Failure("cannot create a ruleset");
   const auto close_ruleset = absl::MakeCleanup([ruleset] { close(ruleset); });
   for (const auto& [paths, rights] :
        {std::pair{&files.folders, kRead | kWrite | kNames}, std::pair{&files.readable, kRead},

@@ -18,7 +18,7 @@ int OpenNamelessFile(const std::string& folder) {
   int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (descriptor < 0 &&
       (errno == EOPNOTSUPP ||
-       errno == EISDIR)) {  // a file system without such files: made by name, which is taken away
+       errno == EISDIR)) {  // the file system has no O_TMPFILE: create by name, then unlink
     std::string path = folder + "/.moonring-XXXXXX";
     descriptor = mkostemp(path.data(), O_CLOEXEC);
     if (descriptor >= 0) unlink(path.c_str());

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders that are missing on the way to a path, the outermost first.
+// The missing folders on the way to a path, the outermost first.
 std::vector<std::string> MissingFolders(const std::string& path) {
   std::vector<std::string> missing;
   std::error_code code;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_FILES_NEW_FOLDER_H_
 #define MOONRING_BASE_FILES_NEW_FOLDER_H_
 
-// A folder that is made with those above it, checked before it is made, and removed again where
-// nothing has come into it.
+// Creates a folder together with its missing parents, with a check beforehand, and removes these
+// folders if they stayed empty.
 
 #include <string>
 #include <vector>
@@ -12,18 +12,18 @@
 
 namespace moonring::base {
 
-// Whether a file can be written in a folder. Leaves no name there for even a moment: another rank
-// may be looking whether it is empty.
+// Whether a file can be written in a folder. The check never creates a name in it, because another
+// rank may be checking whether the folder is empty.
 bool IsWritableFolder(const std::string& folder);
 
-// Makes a folder and those above it, and proves that a file can be written in it. Gives the
-// absolute paths of those that were made, the outermost first. PERMISSION_DENIED.
+// Creates a folder and its missing parents, and checks that a file can be written in it. Returns
+// the absolute paths of the created folders, the outermost first. PERMISSION_DENIED on failure.
 absl::StatusOr<std::vector<std::string>> MakeFolder(const std::string& folder);
 
-// Fails as MakeFolder would; makes nothing.
+// Returns the error that MakeFolder would return, without creating anything.
 absl::Status CheckMakeFolder(const std::string& folder);
 
-// Removes the folders that MakeFolder made, the innermost first, up to one that is not empty.
+// Removes the folders that MakeFolder created, the innermost first, until one is not empty.
 void RemoveEmptyFolders(const std::vector<std::string>& made);
 
 }  // namespace moonring::base

@@ -21,14 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 constexpr size_t kBufferBytes = 1 << 16;
 
-// Links that the system keeps, such as /dev/stdout: they stand for what this process has open.
+// Whether the path may be a link kept by the system, such as /dev/stdout, which refers to an open
+// file of this process.
 bool IsOfSystem(const std::string& path) {
   return absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/");
 }
 
 std::string PathOf(int descriptor) { return absl::StrCat("/proc/self/fd/", descriptor); }
 
-// A file that has no name yet, to be given one; -1 where the file system (NFS) has none.
+// Opens a file without a name, which can be named later; -1 if the file system (NFS) does not
+// support this.
 int OpenNameless(const fs::path& folder) {
   const int descriptor =
       open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
@@ -38,12 +40,12 @@ int OpenNameless(const fs::path& folder) {
 }
 
 int OpenDraft(const std::string& path) {
-  unlink(path.c_str());  // an earlier process with this one's number may have left it
+  unlink(path.c_str());  // an earlier process with the same PID may have left it
   return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 
-// Opens what is no regular file. -1 with ENXIO for a pipe that nobody has opened to read within a
-// second; without O_NONBLOCK to open it would wait for ever.
+// Opens a target that is not a regular file. -1 with ENXIO for a pipe that nobody opens for reading
+// within a second; without O_NONBLOCK open() would wait forever.
 int OpenAsItStands(const std::string& path) {
   constexpr int kTries = 100, kPauseMicroseconds = 10'000;
   int descriptor = -1;
@@ -124,8 +126,8 @@ absl::Status OutputFile::Commit() {
     };
     if (name(target_)) {
       draft_.clear();
-    } else {  // something has that name, which no link replaces: by way of a draft then
-      unlink(draft_.c_str());  // of a process that had this one's number
+    } else {  // the name exists, and linkat replaces nothing: link a draft, then rename
+      unlink(draft_.c_str());  // left by a process with the same PID
       if (!name(draft_)) return Failure(errno);
     }
     is_nameless_ = false;

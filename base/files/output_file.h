@@ -1,18 +1,19 @@
 #ifndef MOONRING_BASE_FILES_OUTPUT_FILE_H_
 #define MOONRING_BASE_FILES_OUTPUT_FILE_H_
 
-// A file that is there whole or not at all: bytes go to a draft without a name, which Commit gives
-// it; without a Commit the draft goes, however the process ends. On a file system without such
-// files (NFS) the draft is PATH.PID.tmp beside it, which a process that is killed leaves behind.
+// Writes a file atomically: it appears whole or not at all. Bytes go to an unnamed draft
+// (O_TMPFILE), which Commit links to its path; without a Commit the draft disappears, however the
+// process ends. On a file system without unnamed files (NFS) the draft is PATH.PID.tmp in the same
+// folder, which remains if the process is killed.
 //
-// A symbolic link is replaced by the file: the folder may be somebody else's, and the link lead to
-// any file of the user's. (Those of /dev and /proc are followed: /dev/stdout.) What is there but no
-// regular file (a pipe, a terminal, /dev/full) is written to as it stands: to rename over it would
-// put a plain file in the device's place. A named pipe that nobody reads within a second is
-// an error: to wait for a reader could take for ever.
+// A symbolic link is replaced by the file, because another user may own the folder and may have
+// pointed the link at any of this user's files. (Links below /dev and /proc are followed:
+// /dev/stdout.) A target that exists but is not a regular file (a pipe, a terminal, /dev/full) is
+// written to directly: a rename would put a plain file in its place. A named pipe that nobody opens
+// for reading within a second is an error, because waiting for a reader could take forever.
 //
-// Fails with "PATH: cannot be written: why", under the code of the errno: NOT_FOUND (no such
-// folder) and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
+// Fails with "PATH: cannot be written: why", with the code of the errno: NOT_FOUND (no such folder)
+// and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
 
 #include <memory>
 #include <string>
@@ -39,19 +40,19 @@ class OutputFile {
   absl::Status Flush();
   absl::Status Failure(int error) const;
 
-  std::string name_;  // as the caller says it
+  std::string name_;  // as given by the caller
   std::string target_;
-  std::string draft_;  // "" where the target is written to directly
-  bool is_nameless_;   // the draft has not got its name yet
+  std::string draft_;  // "" if the target is written to directly
+  bool is_nameless_;   // the draft has no name yet
   std::string buffer_;
   int descriptor_;
 };
 
-// The usual whole: Create, Append, Commit; or into memory, where that is asked for (held_files.h).
+// Create, Append and Commit in one call; writes to memory inside a HeldFilesScope (held_files.h).
 absl::Status WriteWhole(const std::string& path, absl::string_view contents);
 
-// Brings the names of a folder's files to the disk, after the files themselves. Nothing where the
-// file system cannot do so (EINVAL).
+// Flushes a folder's directory entries to the disk, after the files themselves. Does nothing if the
+// file system does not support it (EINVAL).
 absl::Status FlushFolder(const std::string& folder);
 
 }  // namespace moonring::base

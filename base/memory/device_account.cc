@@ -67,7 +67,7 @@ class DeviceBook final : public c10::MemoryReportingInfoBase {
   MemoryByPart live_, peak_;
 };
 
-// The process's own, as its allocator is; null until somebody watches.
+// Global, like the allocator; null until WatchDevice is called.
 std::shared_ptr<DeviceBook>& TheBook() {
   static auto* const book = new std::shared_ptr<DeviceBook>;
   return *book;

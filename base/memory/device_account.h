@@ -1,14 +1,14 @@
 #ifndef MOONRING_BASE_MEMORY_DEVICE_ACCOUNT_H_
 #define MOONRING_BASE_MEMORY_DEVICE_ACCOUNT_H_
 
-// What each live byte of a GPU's tensors is for: memory_account.h's parts, of the blocks of
-// LibTorch's caching allocator for devices. It has no header before a block to write a part into,
-// as the host's has; but it tells an observer of each block that it gives and takes back (c10's
-// memory reporting, which the profiler uses too, so one of the two at a time).
+// Accounts for the live bytes of a GPU's tensors by category, as memory_account.h does on the host.
+// LibTorch's caching device allocator has no header before a block for the category, as blocks on
+// the host have. But it reports each allocated and freed block to an observer (c10's memory
+// reporting, which the profiler uses too, so only one of the two can be active).
 //
-// Watched is the thread that calls WatchDevice, and the backward passes that it starts. What
-// another thread frees is found out when its address is given again. What was there before is not
-// counted. Cost: a lock and a look-up in a table of live blocks for each.
+// It observes the thread that calls WatchDevice, and the backward passes that it starts. A block
+// that another thread frees is noticed only when its address is allocated again. Blocks from before
+// are not counted. Cost: a lock and a look-up in a table of live blocks for each event.
 
 #include <ATen/core/Tensor.h>
 
@@ -16,14 +16,15 @@
 
 namespace moonring::base {
 
-// From here on, and again from nothing. Throws nothing; does nothing where there is no device.
+// Starts counting, from zero. Does nothing without a device; throws nothing.
 void WatchDevice();
 
 MemoryByPart LiveDeviceMemory();
-// Of the moment since WatchDevice when the total was greatest. Zeros where nobody watches.
+// Memory by category at the moment since WatchDevice when the total was largest. Zeros if
+// WatchDevice was not called.
 MemoryByPart PeakDeviceMemory();
 
-// As CountAs, for a tensor on a device whose block was seen; else nothing.
+// Like CountAs, for a tensor on a device whose block was observed; otherwise does nothing.
 void CountOnDevice(MemoryPart part, const at::Tensor& tensor);
 
 }  // namespace moonring::base

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 
-// TCMalloc's, by weak reference: tests, and builds with a sanitizer, are linked without it.
+// TCMalloc's functions as weak references: tests, and builds with a sanitizer, are linked without
+// it.
 extern "C" {
 __attribute__((weak)) int MallocExtension_GetNumericProperty(const char* property, size_t* value);
 __attribute__((weak)) int MallocExtension_SetNumericProperty(const char* property, size_t value);
@@ -16,9 +17,9 @@ __attribute__((weak)) void MallocExtension_ReleaseToSystem(size_t bytes);
 namespace moonring::base {
 namespace {
 
-// TCMalloc's own, which its limit counts and heap_size does not.
+// Size of TCMalloc's internal tables, which its limit counts and heap_size does not.
 constexpr int64_t kTables = 16 << 20;
-// 4 KiB pages that the kernel clears, on a server's core.
+// Time for 4 KiB pages that the kernel clears, on a server's core.
 constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
 
 int64_t Property(const char* name) {

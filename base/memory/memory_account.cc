@@ -20,20 +20,20 @@
 namespace moonring::base {
 namespace {
 
-// LibTorch lets only an equal or higher priority take the place of an allocator; its own have 0. A
-// test's watch may stand in front.
+// LibTorch replaces an allocator only by one of equal or higher priority; its own have 0. A test's
+// observer may have a higher one.
 constexpr uint8_t kPriority = 100;
 
 thread_local MemoryPart current_part = MemoryPart::kOther;
 
 std::atomic<DeviceCount> device_count = nullptr;
 
-// The books. Zero-initialised, and never destroyed: storages may be freed after main.
+// The counters. Zero-initialized, and never destroyed, because storages may be freed after main.
 struct Books {
   std::array<std::atomic<int64_t>, kMemoryParts> live;
   std::atomic<int64_t> mapped;
   std::atomic<int64_t> total;
-  std::atomic<int64_t> peak;  // the greatest total, with its parts below
+  std::atomic<int64_t> peak;  // the largest total; its categories are in at_peak
   std::mutex peak_mutex;
   MemoryByPart at_peak;
 };
@@ -73,12 +73,12 @@ void Subtract(MemoryPart part, int64_t bytes) {
   books.total.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps
-// that.
+// Stored before each block of memory. Its size is LibTorch's alignment, so that the memory after it
+// keeps that alignment.
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   std::atomic<MemoryPart> part;
-  std::shared_ptr<Confinement> confinement;  // that the bytes are charged to, if any
+  std::shared_ptr<Confinement> confinement;  // that is charged for the bytes, if any
 };
 
 void Free(void* memory) {
@@ -115,7 +115,7 @@ class CountingAllocator final : public c10::Allocator {
     }
     try {
       return c10::alloc_cpu(sizeof(Header) + bytes);
-    } catch (const c10::Error&) {  // thrown again in our own words, outside the handler
+    } catch (const c10::Error&) {  // rethrown below with our own message
     }
     if (confinement != nullptr) confinement->Release(static_cast<int64_t>(bytes));
     TORCH_CHECK_WITH(OutOfMemoryError, false,
@@ -123,7 +123,7 @@ class CountingAllocator final : public c10::Allocator {
   }
 };
 
-// A mapping of a file whose pages are being written: what held it until now, and what it counts as.
+// A mapping of a file whose pages are being written: its previous DataPtr and its category.
 struct Written {
   c10::DataPtr memory;
   int64_t bytes;
@@ -176,7 +176,7 @@ int64_t MemoryByPart::total() const {
 
 void InstallMemoryAccount() {
   if (Installed().exchange(true)) return;
-  // Storages keep a pointer to their allocator and may grow by it: it lives for ever.
+  // Storages keep a pointer to their allocator and may grow by it, so it is never destroyed.
   static auto* const allocator = new CountingAllocator;
   c10::SetCPUAllocator(allocator, kPriority);
 }
@@ -217,12 +217,12 @@ void CountWritten(MemoryPart part, const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   const c10::Storage& storage = tensor.storage();
   const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
-  // Memory without a deleter is someone else's for good; a mapping has one, and so has from_blob
+  // Memory without a deleter is owned by somebody else; a mapping has one, and so has from_blob
   // with an owner.
   const bool foreign = Installed() && tensor.is_cpu() &&
                        storage.data_ptr().get_context() != nullptr && deleter != &Free &&
                        deleter != &FreeWritten;
-  // What LibTorch's own allocator gave before the account is malloc's and stays uncounted.
+  // Memory from LibTorch's own allocator, from before the account, is not counted.
   if (!foreign || deleter == c10::GetDefaultCPUAllocator()->raw_deleter())
     return CountAs(part, tensor);
   const auto bytes = static_cast<int64_t>(storage.nbytes());

@@ -32,7 +32,7 @@ at::Tensor PinnedTensor(at::IntArrayRef sizes, at::ScalarType dtype) {
   void* memory = nullptr;
   const cudaError_t failed = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
   if (failed != cudaSuccess) {
-    cudaGetLastError();  // else the next kernel's launch would report it
+    cudaGetLastError();  // otherwise the next kernel launch would report it
     TORCH_CHECK_WITH(OutOfMemoryError, false,
                      OutOfMemory(MemoryPartName(CurrentMemoryPart()), bytes),
                      ", pinned: ", cudaGetErrorString(failed));
@@ -58,8 +58,8 @@ at::Tensor PinnedChunks::Chunk() {
     chunk = std::move(free_.back());
     free_.pop_back();
   }
-  // A storage over the same bytes, whose end gives the chunk back; where the pool has ended, to
-  // nobody.
+  // A tensor over the same bytes that returns the chunk to the pool when it is destroyed, or frees
+  // it if the pool no longer exists.
   void* const bytes = chunk.mutable_data_ptr();
   return at::from_blob(
       bytes, {chunk_bytes_},

@@ -1,18 +1,17 @@
 #ifndef MOONRING_BASE_MEMORY_PINNED_MEMORY_H_
 #define MOONRING_BASE_MEMORY_PINNED_MEMORY_H_
 
-// Pinned memory of the host, from which and to which a GPU copies by itself, of just the size that
-// is asked for.
+// Pinned host memory, which a GPU can copy from and to asynchronously, in the exact size requested.
 //
-//   PinnedTensor   memory of its own (cudaHostAlloc), in whole pages, given back when the tensor
-//                  ends: for what lives through a run. LibTorch's own allocator rounds each size
-//                  up to a power of two (ATen/core/CachingHostAllocator.h), so that 2.1 GB take 4
-//   PinnedChunks   one tensor over pieces of kChunk bytes that are used again and again, whatever
-//                  sizes come: for what comes and goes. Less than a chunk is wasted a tensor, and
-//                  what is smaller than one is LibTorch's (which may double it)
+//   PinnedTensor   separate memory (cudaHostAlloc) in whole pages, freed with the tensor: for
+//                  memory that is needed for a whole run. LibTorch's allocator rounds each size up
+//                  to a power of two (ATen/core/CachingHostAllocator.h), so that 2.1 GB use 4
+//   PinnedChunks   one tensor over pieces of kChunk bytes, which are reused for any sizes: for
+//                  temporary memory. Less than a chunk is wasted per tensor; memory smaller than a
+//                  chunk comes from LibTorch's allocator (which may double it)
 //
-// Page-locking costs the driver some 0.3 s a GB, and giving back waits for the whole device: both
-// are for the start and the end of a run. In a build without CUDA both are LibTorch's allocator.
+// Page-locking costs the driver about 0.3 s per GB, and freeing waits for the whole device: both
+// belong at the start and the end of a run. In a build without CUDA both use LibTorch's allocator.
 
 #include <cstdint>
 #include <functional>
@@ -23,7 +22,8 @@
 
 namespace moonring::base {
 
-// Uninitialised, contiguous, on the CPU. Throws c10::OutOfMemoryError where the host has no more.
+// Uninitialized, contiguous, on the CPU. Throws c10::OutOfMemoryError if the host has no memory
+// left.
 at::Tensor PinnedTensor(at::IntArrayRef sizes, at::ScalarType dtype);
 
 class PinnedChunks : public std::enable_shared_from_this<PinnedChunks> {
@@ -31,9 +31,10 @@ class PinnedChunks : public std::enable_shared_from_this<PinnedChunks> {
   static constexpr int64_t kChunk = int64_t{32} << 20;
   explicit PinnedChunks(int64_t chunk_bytes = kChunk) : chunk_bytes_(chunk_bytes) {}
 
-  // Room for a contiguous tensor, piece by piece: piece i has the numbers [i n, (i + 1) n) of its
-  // flattened ones, n a whole number a chunk. A piece is free for another once it ends, so its last
-  // copy must come before the next one's first: on one stream, say.
+  // Memory for a contiguous tensor, in pieces: piece i has the elements [i n, (i + 1) n) of the
+  // flattened tensor, where n is the number of whole elements per chunk. When a piece is destroyed
+  // its chunk is reused, so its last copy must be ordered before the next user's first, for example
+  // on one stream.
   std::vector<at::Tensor> Take(int64_t numel, at::ScalarType dtype);
 
   int64_t held_bytes() const { return held_bytes_; }  // of chunks, in use and free
@@ -46,8 +47,8 @@ class PinnedChunks : public std::enable_shared_from_this<PinnedChunks> {
   std::vector<at::Tensor> free_;  // bytes
 };
 
-// Copies between a contiguous tensor and its pieces, in either direction, behind what the current
-// stream has been given.
+// Copies between a contiguous tensor and its pieces, in either direction, queued on the current
+// stream.
 void CopyToPieces(const at::Tensor& from, const std::vector<at::Tensor>& pieces);
 void CopyFromPieces(const std::vector<at::Tensor>& pieces, const at::Tensor& to);
 

@@ -25,8 +25,8 @@ SideStream::SideStream(c10::Device device)
       stream_(guard_.getStreamFromGlobalPool(device_, /*isHighPriority=*/false)) {}
 
 Leaving::~Leaving() {
-  // A stream that cannot be told to wait is one of a device that has failed: nothing runs there any
-  // more that could use the memory.
+  // If a stream cannot be made to wait, its device has failed, and nothing runs there that could
+  // use the memory.
   try {
     while (size() > 0) LetGo();
   } catch (const std::exception&) {

@@ -1,11 +1,13 @@
 #ifndef MOONRING_BASE_MEMORY_SIDE_STREAM_H_
 #define MOONRING_BASE_MEMORY_SIDE_STREAM_H_
 
-// A stream of a GPU beside the one that computes, for copies, and what they leave behind.
+// A second GPU stream for copies, alongside the one that computes, and the tensors that it still
+// reads.
 //
-// Memory goes from stream to stream by waiting for events, not by Tensor::record_stream: what is
-// freed under that comes back once the device is done, and the host, which is ahead of it by a
-// whole pass, would find none of it free. The host waits for nothing here.
+// Memory is passed between streams by waiting for events, not by Tensor::record_stream. Memory
+// freed after record_stream is reusable only when the device has finished, but the host runs ahead
+// of the device by a whole pass and would find none of it free. The host does not wait for anything
+// here.
 
 #include <cstdint>
 #include <deque>
@@ -18,17 +20,17 @@
 
 namespace moonring::base {
 
-// `first` goes on only when all that `second` has been given so far is done.
+// Makes `first` wait for all work that has been queued on `second` so far.
 void WaitForStream(const c10::Stream& first, const c10::Stream& second);
 
 class SideStream {
  public:
-  // `device`: not the CPU. Without an index: the current one.
+  // `device` is not the CPU. Without an index it is the current device of that type.
   explicit SideStream(c10::Device device);
 
   const c10::Device& device() const { return device_; }
   const c10::Stream& stream() const { return stream_; }
-  // The one that computes.
+  // The stream that computes.
   c10::Stream Current() const { return guard_.getStream(device_); }
 
  private:
@@ -37,8 +39,8 @@ class SideStream {
   c10::Stream stream_;
 };
 
-// Tensors that a side stream still reads: each is held until the stream whose memory it is has been
-// told to wait for that.
+// Tensors that a side stream still reads. Each is kept until the stream that owns its memory has
+// been made to wait for that read.
 class Leaving {
  public:
   Leaving() = default;
@@ -46,9 +48,9 @@ class Leaving {
   Leaving(const Leaving&) = delete;
   Leaving& operator=(const Leaving&) = delete;
 
-  // `of`: whose memory it is. `reader` has been given all that reads it.
+  // `of`: the stream that owns the memory. `reader`: all reads must already be queued on it.
   void Add(at::Tensor tensor, const c10::Stream& of, const c10::Stream& reader);
-  // The one that has been leaving longest.
+  // Releases the tensor that was added first.
   void LetGo();
 
   size_t size() const { return tensors_.size(); }

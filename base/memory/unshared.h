@@ -1,17 +1,17 @@
 #ifndef MOONRING_BASE_MEMORY_UNSHARED_H_
 #define MOONRING_BASE_MEMORY_UNSHARED_H_
 
-// Whether a tensor's memory is its holder's alone, who may then write over it.
+// Whether the caller is the only user of a tensor's memory, so that it may be overwritten.
 //
-// Holders are counted, of the tensor and of its storage: what autograd's graph saved, a view, an
-// alias or a variable of anybody's is one of them. Only of a tensor that autograd holds as a view
-// of another is that other no second holder, if nobody has it besides. Costs a few reads.
+// References to the tensor and to its storage are counted, such as tensors saved by autograd,
+// views, aliases or other variables. For a tensor that autograd treats as a view, its base does not
+// count as a second user if nothing else refers to the base. Costs a few reads.
 
 #include <ATen/core/Tensor.h>
 
 namespace moonring::base {
 
-// Of a defined tensor that the caller holds once.
+// `tensor` is defined, and the caller has exactly one reference to it.
 bool IsUnshared(const at::Tensor& tensor);
 
 }  // namespace moonring::base

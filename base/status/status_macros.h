@@ -1,13 +1,13 @@
 #ifndef MOONRING_BASE_STATUS_STATUS_MACROS_H_
 #define MOONRING_BASE_STATUS_STATUS_MACROS_H_
 
-// Early return of a bad absl::Status, each level adding its own words in front:
+// Macros that return a bad absl::Status early, with context added in front of its message:
 //
 //   RETURN_IF_ERROR(ReadHeader(file), "model.safetensors");           // "model.safetensors: header
 //       is 3 bytes, ..."
 //   ASSIGN_OR_RETURN(auto config, ParseConfig(text), path, ": config");
 //
-// The pieces after the expression are joined as by absl::StrCat. They are evaluated only where the
+// The arguments after the expression are joined as by absl::StrCat. They are evaluated only if the
 // status is bad.
 
 #include <utility>
@@ -18,7 +18,7 @@
 
 namespace moonring::base {
 
-// The same code with "context: " before the message; the status itself where there is no context.
+// The same code with "context: " before the message; without a context, the status unchanged.
 inline absl::Status WithContext(absl::Status status) { return status; }
 
 template <typename... Pieces>

@@ -26,8 +26,8 @@ absl::StatusCode CodeOf(const c10::Error& error) {
   return absl::StatusCode::kInternal;
 }
 
-// LibTorch's allocator on the CPU reports exhaustion as a plain c10::Error, and so do CUDA, cuBLAS
-// and cuDNN where a GPU has none for what they take beside its allocator.
+// LibTorch's CPU allocator reports exhaustion as a plain c10::Error, and so do CUDA, cuBLAS and
+// cuDNN for GPU memory that they allocate outside LibTorch's allocator.
 bool SaysOutOfMemory(absl::string_view message) {
   for (const absl::string_view words :
        {"can't allocate memory", "not enough memory", "out of memory", "_ALLOC_FAILED"}) {
@@ -36,14 +36,15 @@ bool SaysOutOfMemory(absl::string_view message) {
   return false;
 }
 
-// oneDNN's message names its call ("could not create a primitive"); the reason is in its status.
+// oneDNN's message only names the call ("could not create a primitive"); the cause is in its
+// status.
 bool IsOutOfMemory(const std::exception& exception) {
   const auto* of_onednn = dynamic_cast<const dnnl::error*>(&exception);
   return of_onednn != nullptr ? of_onednn->status == dnnl_out_of_memory
                               : dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
 }
 
-// The words a person needs: up to LibTorch's "Exception raised from ... (most recent call first)".
+// The message up to LibTorch's "Exception raised from ... (most recent call first)".
 absl::string_view WithoutStack(absl::string_view message) {
   for (absl::string_view mark : {"\nException raised from", "Exception raised from"}) {
     if (const size_t at = message.find(mark); at != absl::string_view::npos && at > 0)
@@ -68,7 +69,7 @@ absl::Status StatusOfException(const std::exception& exception) {
         SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
   }
   if (IsOutOfMemory(exception)) return absl::ResourceExhaustedError(kOutOfMemory);
-  // What std::thread throws, ours and LibTorch's.
+  // Thrown by std::thread, in Moonring's code and LibTorch's.
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
       error != nullptr && error->code() == std::errc::resource_unavailable_try_again) {
     return absl::ResourceExhaustedError(

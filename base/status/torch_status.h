@@ -1,7 +1,7 @@
 #ifndef MOONRING_BASE_STATUS_TORCH_STATUS_H_
 #define MOONRING_BASE_STATUS_TORCH_STATUS_H_
 
-// The one bridge between LibTorch's exceptions and absl::Status, both ways.
+// Conversion between LibTorch's exceptions and absl::Status, in both directions.
 //
 //   exception                                     status
 //   StatusError                                   the status it carries
@@ -13,7 +13,7 @@
 //   DistStoreError                                UNAVAILABLE
 //   any other c10::Error, std::exception          INTERNAL
 //
-// A status made here holds the message alone, without LibTorch's file, line and C++ stack.
+// A status created here has only the message, without LibTorch's file, line and C++ stack.
 
 #include <exception>
 #include <stdexcept>
@@ -25,8 +25,8 @@
 
 namespace moonring::base {
 
-// A bad status on its way through code that can only throw (an autograd Function, a callback of
-// LibTorch's).
+// Carries a bad status through code that can only throw (an autograd Function, a LibTorch
+// callback).
 class StatusError : public std::runtime_error {
  public:
   explicit StatusError(absl::Status status);
@@ -36,12 +36,12 @@ class StatusError : public std::runtime_error {
   absl::Status status_;
 };
 
-// The whole message where memory has run out and the exception does not say for what.
+// The whole message if memory has run out and the exception does not state for what.
 inline constexpr absl::string_view kOutOfMemory = "out of memory";
 
 absl::Status StatusOfException(const std::exception& exception);
 
-// Runs `body` (returning void or absl::Status); what it throws becomes a status.
+// Runs `body` (returning void or absl::Status); converts an exception to a status.
 template <typename Body>
 absl::Status TryTorch(Body&& body) {
   try {

@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_TEXT_FNV1A_H_
 #define MOONRING_BASE_TEXT_FNV1A_H_
 
-// The hash of a text that is the same in every build and on every machine: 64-bit FNV-1a
-// (Fowler, Noll and Vo; draft-eastlake-fnv). Not against those who choose the text.
+// A hash of a text that is the same in every build and on every machine: 64-bit FNV-1a (Fowler,
+// Noll and Vo; draft-eastlake-fnv). Not secure against chosen texts.
 
 #include <cstdint>
 

@@ -21,9 +21,8 @@ absl::Status CheckJsonNesting(absl::string_view text) {
       in_string = true;
     } else if (byte == '[' || byte == '{') {
       if (++depth > kMostJsonNesting) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("lists and objects more than ", kMostJsonNesting,
-                         " deep within one another (at byte ", at, ")"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "lists and objects nested more than ", kMostJsonNesting, " deep (at byte ", at, ")"));
       }
     } else if (byte == ']' || byte == '}') {
       --depth;

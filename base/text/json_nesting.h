@@ -1,9 +1,9 @@
-// How long a JSON text is, and how deep its values lie within one another, asked before it is
+// Limits the length of a JSON text and the nesting depth of its values, checked before it is
 // parsed.
 //
-// The parser itself needs no stack for depth, but what is done with its values does: writing,
-// copying, comparing them goes one call deeper a level, so that a file of a million brackets would
-// end the process. Cost: one pass over the text.
+// The parser itself needs no stack per level, but writing, copying and comparing its values recurse
+// once per level, so that a file of a million brackets would crash the process. Cost: one pass over
+// the text.
 #ifndef MOONRING_BASE_TEXT_JSON_NESTING_H_
 #define MOONRING_BASE_TEXT_JSON_NESTING_H_
 
@@ -16,11 +16,12 @@ namespace moonring::base {
 
 inline constexpr int kMostJsonNesting = 500;
 
-// Parsed, a text takes some ten times its bytes.
+// A parsed text takes about ten times its bytes.
 inline constexpr int64_t kMostJsonBytes = int64_t{256} << 20;
 
-// INVALID_ARGUMENT where lists and objects lie deeper than that, or the text is longer than that.
-// `text` need not be well-formed: then this holds of as much of it as a parser accepts.
+// INVALID_ARGUMENT if lists and objects are nested more deeply than kMostJsonNesting, or the text
+// is longer than kMostJsonBytes. `text` need not be well-formed: then the check covers as much of
+// it as a parser accepts.
 absl::Status CheckJsonNesting(absl::string_view text);
 
 }  // namespace moonring::base

@@ -9,7 +9,7 @@
 namespace moonring::base {
 namespace {
 
-// Optimal string alignment distance, by three rows of its table.
+// Optimal string alignment distance, computed with three rows of its table.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> two_back(b.size() + 1), back(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) back[j] = j;
@@ -33,10 +33,10 @@ std::string NearestName(absl::string_view name, absl::Span<const std::string> kn
   const std::string wanted = absl::AsciiStrToLower(name);
   std::string nearest;
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
-  constexpr size_t kMost = 200;  // bytes of a name that somebody could have meant to type
+  constexpr size_t kMost = 200;  // bytes; a longer name is not a typing mistake
   if (name.size() > kMost) return nearest;
   for (const std::string& candidate : known) {
-    if (candidate.size() >= name.size() + best) continue;  // as many insertions
+    if (candidate.size() >= name.size() + best) continue;  // needs too many insertions
     const size_t distance = EditDistance(wanted, absl::AsciiStrToLower(candidate));
     if (distance < best) {
       best = distance;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_TEXT_NEAREST_NAME_H_
 #define MOONRING_BASE_TEXT_NEAREST_NAME_H_
 
-// The known name that a misspelt one most likely stands for, by edit distance (Damerau's, adjacent
-// letters swapped count as one edit). For messages alone: nothing is ever corrected silently.
+// Finds the known name that a misspelt one most likely means, by edit distance (Damerau's: swapping
+// two adjacent letters counts as one edit). For messages only: nothing is corrected silently.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 
 namespace moonring::base {
 
-// "" where none is near: more than a third of the letters would have to change.
+// Returns "" if no name is close: if more than a third of the letters would have to change.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> known);
 
 // " (did you mean 'x'?)", or "".

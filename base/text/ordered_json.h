@@ -1,8 +1,9 @@
 // A JSON value whose objects keep their keys in order, and find one of n keys in log n steps.
 //
-// nlohmann::ordered_json compares a key with every one before it. An object of n keys then takes n
-// squared steps to read: a minute for the index of a model's 90,000 weights, and as long for a
-// hostile file of 1 MB. A tree and no hash table, because keys can be chosen that share one hash.
+// nlohmann::ordered_json compares a new key with every earlier one, so reading an object of n keys
+// takes n squared steps: a minute for the index of a model's 90,000 weights, and as long for a
+// malicious file of 1 MB. It uses a tree instead of a hash table, because an attacker can choose
+// keys with the same hash.
 #ifndef MOONRING_BASE_TEXT_ORDERED_JSON_H_
 #define MOONRING_BASE_TEXT_ORDERED_JSON_H_
 
@@ -23,9 +24,9 @@
 
 namespace moonring::base {
 
-// What nlohmann::basic_json asks of the map behind an object. Entries stand in the order in which
-// their keys came, and stay at their place in memory. Inserting a key that is there changes
-// nothing. `Less` and `Allocator` are ignored.
+// The map type that nlohmann::basic_json requires for an object. Entries are in insertion order and
+// keep their memory address. Inserting an existing key changes nothing. `Less` and `Allocator` are
+// ignored.
 template <class Key, class T, class Less, class Allocator>
 class IndexedMap {
  public:
@@ -120,7 +121,7 @@ class IndexedMap {
     entries_.clear();
   }
 
-  // In the same order too, as nlohmann's own ordered objects are compared.
+  // Compares the order too, like nlohmann's ordered objects.
   friend bool operator==(const IndexedMap& a, const IndexedMap& b) {
     return a.entries_ == b.entries_;
   }
@@ -129,7 +130,7 @@ class IndexedMap {
   }
 
  private:
-  static constexpr size_t kFew = 16;  // compared one by one: most objects have no more
+  static constexpr size_t kFew = 16;  // maximum for linear search; most objects have no more
 
   void IndexIfMany() {
     if (size() <= kFew) return;
@@ -138,7 +139,7 @@ class IndexedMap {
   }
 
   Entries entries_;
-  std::unique_ptr<std::map<std::string_view, iterator>> index_;  // null, or of all entries
+  std::unique_ptr<std::map<std::string_view, iterator>> index_;  // null if there are few entries
 };
 
 }  // namespace moonring::base

@@ -1,4 +1,4 @@
-// The name of ordered_json.h's type, for headers that hold no value of it.
+// Forward declaration of ordered_json.h's type, for headers that do not need its definition.
 #ifndef MOONRING_BASE_TEXT_ORDERED_JSON_FWD_H_
 #define MOONRING_BASE_TEXT_ORDERED_JSON_FWD_H_
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_BASE_TEXT_PCRE2_HANDLES_H_
 #define MOONRING_BASE_TEXT_PCRE2_HANDLES_H_
 
-// PCRE2's objects as owners that release them, and its errors in words.
+// Smart pointers for PCRE2's objects, and its error messages.
 
 #include <memory>
 #include <string>

@@ -8,7 +8,7 @@
 namespace moonring::base {
 namespace {
 
-// A character of UTF-8 and its bytes; no bytes where `text` does not begin with a whole one.
+// A UTF-8 character and its number of bytes; 0 bytes if `text` does not begin with a complete one.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
@@ -25,7 +25,7 @@ Character FirstCharacter(absl::string_view text) {
     if ((next & 0xc0) != 0x80) return {};
     code = code << 6 | (next & 0x3f);
   }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // a longer form hides a shorter one
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // rejects overlong forms
   if (code < kLeast[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {};
   return {code, bytes};
 }

@@ -1,7 +1,7 @@
 #ifndef MOONRING_BASE_THREADS_PARALLEL_TASKS_H_
 #define MOONRING_BASE_THREADS_PARALLEL_TASKS_H_
 
-// Independent pieces of tensor work over the intra-op threads of the calling thread
+// Runs independent tasks of tensor work in parallel on the calling thread's intra-op threads
 // (at::get_num_threads()).
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace moonring::base {
 
-// Runs body(task) once for each task, the costliest first, each with one intra-op thread and
-// without autograd; what it allocates counts as the caller's MemoryScope says, and what it does is
-// in the caller's trace. An exception of a body comes through.
+// Calls body(task) once for each task, the costliest first, each with one intra-op thread and
+// without autograd. Tasks inherit the caller's MemoryScope, Confinement and trace. An exception of
+// a body is rethrown.
 void RunParallelTasks(const std::vector<double>& cost_of_task,
                       const std::function<void(int64_t task)>& body);
 

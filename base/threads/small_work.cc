@@ -2,22 +2,22 @@
 
 #include <omp.h>
 
-// MKL, which is inside LibTorch, has a number of threads of its own. A LibTorch that was built
-// without it has none.
+// MKL, which is contained in LibTorch, has its own number of threads. The function is missing in a
+// LibTorch built without MKL.
 extern "C" int MKL_Set_Num_Threads_Local(int threads) __attribute__((weak));
 
 namespace moonring::base {
 namespace {
 
-// Both must hold. Many rows are work for several threads, and so are large matrices for few rows:
-// those take long to read.
-constexpr int64_t kProducts = int64_t{1} << 25;  // multiplications: a millisecond of one core
-constexpr int64_t kElements = int64_t{1} << 19;  // 2 MB in fp32: what a core's own cache holds
+// Both limits must hold. Many rows are enough work for several threads, and so are large matrices
+// with few rows, because these take long to read.
+constexpr int64_t kProducts = int64_t{1} << 25;  // multiplications: a millisecond on one core
+constexpr int64_t kElements = int64_t{1} << 19;  // 2 MB in fp32: the size of a core's own cache
 
 }  // namespace
 
-// Not at::set_num_threads, which also changes what other threads read and forgets oneDNN's prepared
-// kernels.
+// Does not use at::set_num_threads, which also changes what other threads read and discards
+// oneDNN's prepared kernels.
 SmallWorkScope::SmallWorkScope(int64_t rows, int64_t elements) {
   const int threads = omp_get_max_threads();
   if (threads < 2 || elements > kElements || rows * elements > kProducts) return;

@@ -23,14 +23,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPeriod = std::chrono::milliseconds(50);
-// Of a thread's time, over the last half second or so: a burst of a neighbour's is no reason to
-// sleep, and this process's own threads wait for each other some 3 %.
-constexpr double kBusy = 0.10;   // from which the cores are short
-constexpr double kCalm = 0.06;   // below which they are not
-constexpr double kNewest = 0.1;  // the newest period's weight in the mean
-constexpr int kSpare = 8;        // threads that others may want meanwhile
+// Fractions of a thread's time, averaged over about half a second: a neighbour's short burst is no
+// reason to sleep, and this process's own threads wait for each other for about 3 %.
+constexpr double kBusy = 0.10;   // above it, cores are scarce
+constexpr double kCalm = 0.06;   // below it, they are not
+constexpr double kNewest = 0.1;  // weight of the newest period in the mean
+constexpr int kSpare = 8;        // threads that others may start meanwhile
 
-// Whether so many threads can be made: libgomp ends the process where it cannot make one.
+// Whether `count` threads can be created: libgomp ends the process if it cannot create one.
 bool CanMake(int count) {
   std::mutex held;
   std::vector<std::thread> threads;
@@ -49,7 +49,7 @@ bool CanMake(int count) {
   return can;
 }
 
-// Starts a thread that gets none of the process's signals: those are for threads that know of them.
+// Starts a thread with all signals blocked, so that other threads receive the process's signals.
 template <typename Body>
 std::thread StartWithoutSignals(Body body) {
   sigset_t all, before;
@@ -72,7 +72,7 @@ int64_t SpinControl::WaitedForCores() {
     if (entry->d_name[0] == '.' || self == entry->d_name) continue;
     FILE* file =
         std::fopen((std::string("/proc/self/task/") + entry->d_name + "/schedstat").c_str(), "re");
-    if (file == nullptr) continue;  // it has ended
+    if (file == nullptr) continue;  // the thread has ended
     long long ran = 0, waited = 0;
     if (std::fscanf(file, "%lld %lld", &ran, &waited) == 2) sum += waited;
     std::fclose(file);
@@ -114,7 +114,7 @@ SpinControl::~SpinControl() {
 void SpinControl::Watch() {
   Clock::time_point then = Clock::now();
   int64_t waited = waited_();
-  Clock::duration looking = {};  // how long a look takes, which grows with the threads
+  Clock::duration looking = {};  // the time of one measurement, which grows with the threads
   double mean = 0;
   for (std::unique_lock<std::mutex> lock(mutex_); !changed_.wait_for(
            lock, std::max<Clock::duration>(kPeriod, 500 * looking), [this] { return ends_; });) {
@@ -137,23 +137,23 @@ void SpinControl::Watch() {
 }
 
 void SpinControl::KeepTeam() {
-  // With these libgomp manages a thread more than there are cores.
+  // With this many, libgomp manages one thread more than there are cores.
   const int team = std::max(2, omp_get_num_procs() - threads_ + 2);
   if (team_.joinable() || !CanMake(team + kSpare)) return;
   team_wanted_ = true;
   try {
     team_ = std::thread([this, team] {
-    // The region makes the team, which stays this thread's own, asleep, until the thread ends.
+    // The region creates the team, which belongs to this thread, asleep, until the thread ends.
 #pragma omp parallel num_threads(team)
       {
-        // Not empty, or the compiler leaves the region out.
+        // Not empty, because the compiler would remove an empty region.
         asm volatile("");
       }
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [this] { return !team_wanted_; });
     });
   } catch (const std::system_error&) {
-    team_wanted_ = false;  // no thread is to be had now
+    team_wanted_ = false;  // no thread can be started now
   }
 }
 

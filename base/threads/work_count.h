@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_THREADS_WORK_COUNT_H_
 #define MOONRING_BASE_THREADS_WORK_COUNT_H_
 
-// How far a long piece of work is (rows that are prepared, tensors that are written). Who does it
-// counts, on whatever thread; who shows it reads. Nobody waits for anybody.
+// Progress of a long piece of work (rows that are prepared, tensors that are written). The worker
+// counts, on any thread; the display reads. Neither waits for the other.
 
 #include <atomic>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace moonring::base {
 
 struct WorkCount {
   std::atomic<int64_t> done = 0;
-  std::atomic<int64_t> total = 0;  // 0: not known
+  std::atomic<int64_t> total = 0;  // 0: unknown
 };
 
 }  // namespace moonring::base

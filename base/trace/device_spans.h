@@ -1,12 +1,12 @@
 #ifndef MOONRING_BASE_TRACE_DEVICE_SPANS_H_
 #define MOONRING_BASE_TRACE_DEVICE_SPANS_H_
 
-// Spans of a GPU: what its stream did between two events, on the host's clock. Not run on a card
-// yet.
+// Spans of a GPU: what its stream did between two events, in the time of the host's clock. Not
+// tested on a GPU yet.
 //
-// The first span of a trace waits for the device once, so that an event and the host's clock can be
-// said to be of the same moment; the device's own clock counts from there. A span is two events,
-// read when the trace ends.
+// The first span of a trace waits for the device once, to relate an event to the host's clock; from
+// there on the device's own clock is used. A span is two events, which are read when the trace
+// ends.
 
 #include <cstdint>
 #include <functional>
@@ -25,12 +25,13 @@ class DeviceSpans {
  public:
   explicit DeviceSpans(std::function<int64_t()> clock) : clock_(std::move(clock)) {}
 
-  // The number of a span that begins with what the current stream of `device` is given next.
+  // Begins a span with the next work queued on the current stream of `device`; returns the span's
+  // number.
   int64_t Begin(const c10::Device& device);
-  // It ends with what the stream has been given so far; `span` says what it was.
+  // Ends the span with the last work queued on the stream so far; `span` describes it.
   void End(int64_t number, const SpanEvent& span);
 
-  // Waits for the device, and gives the spans that have ended, which are forgotten.
+  // Waits for the device; returns and forgets the spans that have ended.
   std::vector<SpanEvent> Finish();
 
  private:

@@ -1,19 +1,19 @@
 #ifndef MOONRING_BASE_TRACE_LAST_OPERATORS_H_
 #define MOONRING_BASE_TRACE_LAST_OPERATORS_H_
 
-// The operators of LibTorch that this process ran last, for a report of an error: by which of them
-// a GPU's error came, and with which shapes.
+// The LibTorch operators that this process ran last, for error reports: which operator may have
+// caused a GPU error, and with which shapes.
 
 #include <string>
 #include <vector>
 
 namespace moonring::base {
 
-// From here on the last `count` operators of all threads are kept. Costs some 0.3 us an operator;
-// nothing is kept, and nothing costs, where this is not called.
+// Keeps the last `count` operators of all threads from here on. Costs about 0.3 us per operator;
+// without this call nothing is kept and there is no cost.
 void KeepLastOperators(int count);
 
-// Oldest first, with the sizes of their tensors: "aten::mm [4096, 64] [64, 64]".
+// The kept operators, oldest first, with their tensors' sizes: "aten::mm [4096, 64] [64, 64]".
 std::vector<std::string> LastOperators();
 
 }  // namespace moonring::base

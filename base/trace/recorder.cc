@@ -20,8 +20,8 @@ int64_t SteadyNanoseconds() {
       .count();
 }
 
-// The lock is for who reads the events of a thread that works beside the one that started the
-// recorder.
+// The lock protects against a reader of the events while another thread than the recorder's adds
+// one.
 void TracedThread::Add(const SpanEvent& event) {
   if (!recorder->MakeRoom(event.kind->is_fine)) return;
   const std::lock_guard<std::mutex> lock(mutex);
@@ -47,7 +47,7 @@ void TraceRecorder::Stop() {
     std::vector<SpanEvent> done = on_device_->Finish();
     const std::lock_guard<std::mutex> lock(mutex_);
     device_events_.insert(device_events_.end(), done.begin(), done.end());
-  } catch (const std::exception&) {  // it has failed, or keeps no time: its spans are missing
+  } catch (const std::exception&) {  // the device failed or keeps no time: spans are missing
   }
 }
 
@@ -138,7 +138,7 @@ void TraceSpan::End() {
   if (device_span_ < 0) return;
   try {
     thread_->recorder->on_device().End(device_span_, *event_);
-  } catch (const std::exception&) {  // the device has failed, which its own calls tell
+  } catch (const std::exception&) {  // the device failed, which its own calls report
   }
 }
 

@@ -1,19 +1,19 @@
 #ifndef MOONRING_BASE_TRACE_RECORDER_H_
 #define MOONRING_BASE_TRACE_RECORDER_H_
 
-// What a rank does and when, as spans of its threads: what traces are made of (docs/traces.md).
+// Records what a rank does and when, as spans of its threads, for traces (docs/traces.md).
 //
 //   constexpr SpanKind kNorm = {.name = "norm", .category = "compute", .numbers = {"rows"}};
 //   const TraceSpan span(kNorm, {rows});   // from here to the end of the scope
 //
-// A recorder records what the thread that started it does, and what base::RunParallelTasks does for
-// that thread. Where nothing is recorded a span is a thread-local pointer compared with null, and
-// reads no clock. Where something is, it costs two readings of the clock and 88 bytes. Of more
-// spans than `most` the fine ones (tiles) are left out from half of it on, and all from then on;
-// left_out() counts them.
+// A recorder records the thread that started it, and the work that base::RunParallelTasks does for
+// that thread. Without a recorder a span costs one comparison of a thread-local pointer with null,
+// and does not read the clock. With one, it costs two clock readings and 88 bytes. At most `most`
+// spans are recorded: fine ones (tiles) are omitted after half of that, all after `most`;
+// left_out() counts the omitted ones.
 //
-// On a GPU a span of the host is as long as it takes to enqueue; OnDevice adds one of the device
-// itself (device_spans.h).
+// On a GPU a host span only covers the time to enqueue; OnDevice adds a span of the device itself
+// (device_spans.h).
 
 #include <atomic>
 #include <cstdint>
@@ -42,14 +42,14 @@ class TraceRecorder;
 // A thread's events, in the order in which they ended.
 struct TracedThread {
   TraceRecorder* recorder = nullptr;
-  int number = 0;  // 0: the one that started the recorder
+  int number = 0;  // 0: the thread that started the recorder
   std::mutex mutex;
   std::vector<SpanEvent> events;
 
   void Add(const SpanEvent& event);
 };
 
-// Of the calling thread; null: nothing is recorded.
+// The record of the calling thread; null if nothing is recorded.
 extern constinit thread_local TracedThread* traced_thread;
 
 int64_t SteadyNanoseconds();
@@ -62,31 +62,31 @@ class TraceRecorder : public std::enable_shared_from_this<TraceRecorder> {
   };
   explicit TraceRecorder(Options options);
   TraceRecorder() : TraceRecorder(Options()) {}
-  ~TraceRecorder();  // on the thread that started it
+  ~TraceRecorder();  // must run on the thread that started it
   TraceRecorder(const TraceRecorder&) = delete;
 
-  // Records the calling thread from here on, until it calls Stop. Both may be called again. Only
-  // one recorder at a time records a thread.
+  // Start records the calling thread until Stop is called on it. Both may be called repeatedly. A
+  // thread can have only one recorder at a time.
   void Start();
   void Stop();
 
   int64_t Now() const { return options_.clock(); }
 
-  // The number of a text, for SpanEvent::text.
+  // A number for a text, for SpanEvent::text.
   int32_t Text(absl::string_view text);
   std::string text(int32_t number) const;
-  // A kind whose names come from a script: the same one for the same names. `number`: the name of
-  // its number; "": it has none.
+  // A kind whose names come from a script; equal names return the same kind. `number`: the name of
+  // its number; "" if it has none.
   const SpanKind& Named(const std::string& name, const std::string& category,
                         const std::string& number = "");
 
-  // Whether there is room for one more event, which it then counts.
+  // Whether there is room for one more event; if so, counts the event.
   bool MakeRoom(bool is_fine);
   int64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
 
-  // Of the calling thread, made where it has none yet.
+  // The calling thread's record, created if it has none yet.
   TracedThread* Thread();
-  // What each thread has recorded, by number; the device's own last, under number -1.
+  // The events of each thread, by its number; the device's events last, with number -1.
   std::vector<std::pair<int, std::vector<SpanEvent>>> Events() const;
 
   DeviceSpans& on_device();
@@ -99,7 +99,7 @@ class TraceRecorder : public std::enable_shared_from_this<TraceRecorder> {
 
   Options options_;
   std::atomic<int64_t> count_ = 0, left_out_ = 0;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::deque<TracedThread> threads_;
   absl::flat_hash_map<std::thread::id, TracedThread*> of_thread_;
   std::deque<std::string> texts_;
@@ -110,12 +110,12 @@ class TraceRecorder : public std::enable_shared_from_this<TraceRecorder> {
   std::unique_ptr<DeviceSpans> on_device_;
 };
 
-// What records the calling thread; null: nothing.
+// The recorder of the calling thread; null if there is none.
 inline TraceRecorder* CurrentTrace() {
   return traced_thread == nullptr ? nullptr : traced_thread->recorder;
 }
 
-// Within its scope the calling thread is recorded too: a thread that works for another one.
+// While it is alive, the calling thread is recorded too: for a thread that works for another one.
 class TraceOnThread {
  public:
   explicit TraceOnThread(TraceRecorder* recorder);
@@ -141,8 +141,8 @@ class TraceSpan {
   TraceSpan(const TraceSpan&) = delete;
   TraceSpan& operator=(const TraceSpan&) = delete;
 
-  // Also as a span of `device`, from what its current stream is given from now on; nothing on a
-  // CPU.
+  // Also records a span of `device`, from the next work queued on its current stream; does nothing
+  // on a CPU.
   void OnDevice(const c10::Device& device) {
     if (thread_ != nullptr && !device.is_cpu()) [[unlikely]]
       BeginOnDevice(device);
@@ -154,7 +154,7 @@ class TraceSpan {
   void End();
 
   TracedThread* thread_ = nullptr;
-  std::optional<SpanEvent> event_;  // nothing is written where nothing is recorded
+  std::optional<SpanEvent> event_;  // empty if nothing is recorded
   int64_t device_span_ = -1;
 };
 

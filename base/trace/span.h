@@ -1,21 +1,22 @@
 #ifndef MOONRING_BASE_TRACE_SPAN_H_
 #define MOONRING_BASE_TRACE_SPAN_H_
 
-// A span of a trace: what was done from when to when, and numbers that say of what.
+// A span of a trace: what was done from when to when, with numbers that describe it.
 
 #include <array>
 #include <cstdint>
 
 namespace moonring::base {
 
-// What the spans of one kind are called. It outlives the recorder.
+// The names of spans of one kind. Must outlive the recorder.
 struct SpanKind {
   const char* name = "";
   const char* category = "";
   const char* text = nullptr;               // the name of its text, if it has one
-  std::array<const char*, 6> numbers = {};  // and of its numbers
-  // Null: it is of the thread that records it, and lies within the spans around it. Else it is
-  // something under way beside the threads, on rows of this name.
+  std::array<const char*, 6> numbers = {};  // the names of its numbers
+  // Null: the span belongs to the thread that records it, nested in the surrounding spans.
+  // Otherwise the span is concurrent with the threads (e.g. a transfer), and is shown on rows with
+  // this name.
   const char* beside = nullptr;
   bool is_fine = false;
 };
@@ -25,7 +26,7 @@ struct SpanEvent {
   const SpanKind* kind = nullptr;
   int64_t begin = 0, end = 0;
   std::array<int64_t, 6> numbers = {};
-  int32_t text = -1;  // TraceRecorder::text of it; -1: none
+  int32_t text = -1;  // a number from TraceRecorder::Text; -1: none
 };
 
 }  // namespace moonring::base

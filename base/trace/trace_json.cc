@@ -14,15 +14,16 @@
 namespace moonring::base {
 namespace {
 
-// Rows: a thread's number; then those of what is under way, and of the device.
+// Row numbers: a thread's row is its own number; concurrent transfers and the device start at
+// these.
 constexpr int kBeside = 1000, kOfOneName = 1000, kDevice = 9000;
 
-// Microseconds with all their digits.
+// Nanoseconds as microseconds, with three decimals.
 std::string Micro(int64_t ns) {
   return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
 
-// Names of rows, events as lines.
+// Writes row names, and events as lines.
 class Writer {
  public:
   Writer(const TraceRecorder& recorder, int rank, const std::function<int64_t(int64_t)>& time)
@@ -73,7 +74,7 @@ class Writer {
     return args;
   }
 
-  // From the beginning of what is sent to the end of what is received, which one id joins.
+  // An arrow from the begin of a send to the end of the matching receive; both have the same id.
   void Arrow(int row, const SpanEvent& event, int64_t begin, int64_t end) {
     const bool leaves = event.kind == &kSend;
     const auto peer = event.numbers[0], message = event.numbers[2];
@@ -94,14 +95,14 @@ class Writer {
   std::string text_;
 };
 
-// An outer span before those within it.
+// Sorts spans so that an outer span comes before those within it.
 void Sort(std::vector<SpanEvent>& events) {
   std::stable_sort(events.begin(), events.end(), [](const SpanEvent& a, const SpanEvent& b) {
     return std::tuple(a.begin, -a.end) < std::tuple(b.begin, -b.end);
   });
 }
 
-// Deals events that overlap out over rows in which none does.
+// Distributes overlapping events over rows so that no row has an overlap.
 void WriteBeside(Writer& writer, const std::string& name, int first_row,
                  std::vector<SpanEvent> events) {
   Sort(events);

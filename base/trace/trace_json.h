@@ -1,12 +1,13 @@
 #ifndef MOONRING_BASE_TRACE_TRACE_JSON_H_
 #define MOONRING_BASE_TRACE_TRACE_JSON_H_
 
-// A recorder's events in Chrome's trace-event format, which Perfetto and chrome://tracing open.
+// Converts a recorder's events to Chrome's trace-event format, which Perfetto and chrome://tracing
+// can open.
 //
-// A rank is a process. Its rows are its own thread ("compute"), threads that work for it, what
-// travels (as many rows as are under way at a time: "sends 1", "sends 2", ...), and the GPU. Every
-// span is a complete event ("X") with its numbers and text as args; spans of one row nest or follow
-// one another. Arrows ("s", "f") lead from what one rank sends to what another receives.
+// Each rank is a process. Its rows are its own thread ("compute"), the threads that work for it,
+// transfers (one row for each concurrent transfer: "sends 1", "sends 2", ...), and the GPU. Every
+// span is a complete event ("X") with its numbers and text as args; spans of one row are nested or
+// disjoint. Arrows ("s", "f") connect a send on one rank to the receive on another.
 
 #include <cstdint>
 #include <functional>
@@ -17,8 +18,9 @@
 
 namespace moonring::base {
 
-// Kinds of what travels. The n-th message of a rank to another one in a group is the n-th that this
-// one receives of it. transfer: of a rank, what a span that waits for it names too.
+// Kinds of transfers. In a group, the n-th message that rank a sends to rank b is the n-th that b
+// receives from a. `transfer`: a number on this rank that the span waiting for the transfer also
+// has.
 inline constexpr char kSendRow[] = "sends", kReceiveRow[] = "receives", kCallRow[] = "collectives";
 inline constexpr SpanKind kSend = {.name = "send",
                                    .category = "transfer",
@@ -31,12 +33,12 @@ inline constexpr SpanKind kReceive = {.name = "receive",
                                       .numbers = {"peer", "bytes", "message", "transfer"},
                                       .beside = kReceiveRow};
 
-// `time`: from a time of the recorder's clock to nanoseconds of the trace's. One event a line, each
-// with ",\n" behind it.
+// `time` converts the recorder's clock to nanoseconds of the trace. Each event is one line,
+// followed by ",\n".
 std::string TraceEventsJson(const TraceRecorder& recorder, int rank,
                             const std::function<int64_t(int64_t)>& time);
 
-// "text" as JSON has it.
+// The text as a JSON string literal.
 std::string QuotedJson(absl::string_view text);
 
 }  // namespace moonring::base

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Inner = c10::intrusive_ptr<c10d::Store>;
 
-// Of a call that waits for a key itself: until its own timeout is told.
+// Extra time for a call that itself waits for a key, so that it can report its own timeout.
 constexpr std::chrono::milliseconds kGrace{1000};
 
 }  // namespace
@@ -33,12 +33,12 @@ struct BoundedStore::State {
     bool done = false;
   };
 
-  Inner store;  // the thread's alone
+  Inner store;  // used by the thread only
 
   std::mutex mutex;
   std::condition_variable asked, answered;
-  std::deque<std::shared_ptr<Task>> tasks;  // the first is being done
-  Clock::time_point began;                  // the first
+  std::deque<std::shared_ptr<Task>> tasks;  // the first is in progress
+  Clock::time_point began;                  // when the first one began
   bool closed = false;
 
   void Work() {
@@ -63,7 +63,7 @@ struct BoundedStore::State {
     store.reset();
   }
 
-  // DEADLINE_EXCEEDED where the task is not done in time.
+  // DEADLINE_EXCEEDED if the task is not done in time.
   absl::Status Do(const std::shared_ptr<Task>& task, const std::string& server) {
     std::unique_lock<std::mutex> lock(mutex);
     if (tasks.empty()) began = Clock::now();
@@ -91,7 +91,7 @@ auto BoundedStore::Ask(std::chrono::milliseconds limit, Call call) {
   using Result = std::invoke_result_t<Call, Inner&>;
   using Kept = std::conditional_t<std::is_void_v<Result>, char, Result>;
   const auto result =
-      std::make_shared<std::optional<Kept>>();  // where we no longer wait, the thread's
+      std::make_shared<std::optional<Kept>>();  // kept by the thread if the caller stops waiting
   const auto task = std::make_shared<State::Task>();
   task->limit = limit;
   task->call = [result, call = std::move(call)](Inner& store) {

@@ -1,15 +1,15 @@
 #ifndef MOONRING_COMM_STORE_BOUNDED_STORE_H_
 #define MOONRING_COMM_STORE_BOUNDED_STORE_H_
 
-// A key-value store whose every call ends. LibTorch's TCPStore waits without end for a server whose
-// process is stopped (SIGSTOP, a debugger, a frozen machine): the connection stays open, and it has
-// a timeout for keys that nobody sets, none for answers that do not come.
+// A key-value store in which every call ends in bounded time. LibTorch's TCPStore waits forever for
+// a server whose process is stopped (SIGSTOP, a debugger, a frozen machine): the connection stays
+// open, and its timeout applies to keys that nobody sets, not to missing answers.
 //
-// Each call is made on a thread of the store's own, one after another, and is waited for as long as
-// getTimeout() (get and wait, which may wait for a key as long as that, a second more). What comes
-// later fails with DEADLINE_EXCEEDED, and so does at once what is asked behind it; when the server
-// answers again, so does the store. Only the thread may be left behind, until the connection or the
-// process ends.
+// Each call is made on the store's own thread, one after another, and the caller waits at most
+// getTimeout() (for get and wait, which may wait for a key that long, one second more). After that
+// the call fails with DEADLINE_EXCEEDED, and calls queued behind it fail at once; when the server
+// answers again, the store works again. At worst the thread is left behind, until the connection or
+// the process ends.
 
 #include <chrono>
 #include <functional>
@@ -26,15 +26,15 @@ class BoundedStore : public c10d::Store {
  public:
   using Connect = std::function<c10::intrusive_ptr<c10d::Store>()>;
 
-  // `server` stands in the errors: who serves the store. Throws what `connect` throws; it too is
-  // made on the thread, and may take as long as `timeout` and a second.
+  // `server` names the server in error messages. Throws what `connect` throws; `connect` too runs
+  // on the thread, and may take `timeout` plus one second.
   BoundedStore(std::string server, std::chrono::milliseconds timeout, const Connect& connect);
   ~BoundedStore() override;
 
   using c10d::Store::compareSet;
   using c10d::Store::set;
 
-  // Another connection to the same store, with a thread of its own.
+  // Another connection to the same store, with its own thread.
   c10::intrusive_ptr<c10d::Store> clone() override;
 
   void set(const std::string& key, const std::vector<uint8_t>& value) override;
@@ -59,12 +59,12 @@ class BoundedStore : public c10d::Store {
 
   void End();
 
-  // What `call` gives, made on the thread.
+  // Runs `call` on the thread and returns its result.
   template <typename Call>
   auto Ask(std::chrono::milliseconds limit, Call call);
 
   const std::string server_;
-  const std::shared_ptr<State> state_;  // the thread's too, which may outlive us
+  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
   std::thread thread_;
   bool extended_ = false;
 };

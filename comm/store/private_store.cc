@@ -27,8 +27,9 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// A message: how many parts, then each one's length and bytes. A request's first part is its
-// operation, an answer's is "", or what went wrong; its second is the result.
+// The format of a message: the number of strings, then the length and bytes of each. A request's
+// first string is its operation. An answer's first string is "" or an error message; its second is
+// the result.
 constexpr char kSet[] = "set", kGet[] = "get", kCompareSet[] = "compare_set", kAdd[] = "add",
                kDelete[] = "delete", kCheck[] = "check", kCount[] = "count", kClone[] = "clone";
 
@@ -45,7 +46,7 @@ std::string Encoded(const Parts& parts) {
   return text;
 }
 
-// Takes the message that `text` begins with; nullopt where it is not all there yet.
+// Removes the first message from `text` and returns it; nullopt if it is not complete yet.
 std::optional<Parts> TakeMessage(std::string& text) {
   size_t at = 0;
   const auto number = [&](uint32_t* value) {
@@ -65,13 +66,13 @@ std::optional<Parts> TakeMessage(std::string& text) {
   return parts;
 }
 
-// Room for one descriptor that is sent along.
+// Buffer for one file descriptor that is sent with a message.
 union Passing {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// As sendmsg, with a descriptor along where it is not -1.
+// Like sendmsg, with the descriptor `passed` attached unless it is -1.
 ssize_t SendSome(int socket, const char* bytes, size_t size, int flags, int passed) {
   iovec part{const_cast<char*>(bytes), size};
   msghdr message{};
@@ -89,7 +90,7 @@ ssize_t SendSome(int socket, const char* bytes, size_t size, int flags, int pass
   return sendmsg(socket, &message, flags | MSG_NOSIGNAL);
 }
 
-// As recvmsg; a descriptor that came along is put into `passed`.
+// Like recvmsg; stores an attached descriptor in `passed`.
 ssize_t ReceiveSome(int socket, char* bytes, size_t size, int flags, int* passed) {
   iovec part{bytes, size};
   msghdr message{};
@@ -135,7 +136,7 @@ struct ServedStore::Connection {
     if (passed >= 0) close(passed);
   }
   const int socket;
-  int passed = -1;  // came with the message that is not all there yet
+  int passed = -1;  // descriptor attached to an incomplete message
   std::string in, out;
 };
 
@@ -143,7 +144,7 @@ ServedStore::ServedStore(std::vector<int> sockets) : stop_(eventfd(0, EFD_CLOEXE
   for (const int socket : sockets) connections_.push_back(std::make_unique<Connection>(socket));
   TORCH_CHECK(stop_ >= 0, "no eventfd for the ranks' store: ", std::strerror(errno));
   thread_ = std::thread([this] {
-    // What one message could not be answered for (short memory) ends no other rank's calls.
+    // An error while answering one message (e.g. out of memory) does not end other ranks' calls.
     while (!base::TryTorch([this] { Serve(); }).ok())
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
@@ -166,7 +167,7 @@ void ServedStore::Serve() {
     }
     if (poll(sockets.data(), sockets.size(), -1) < 0) continue;
     if (sockets[0].revents != 0) return;
-    for (size_t i = 1; i < sockets.size(); ++i) {  // Receive() adds connections behind these
+    for (size_t i = 1; i < sockets.size(); ++i) {  // Receive() adds connections after these
       Connection& connection = *connections_[i - 1];
       if (sockets[i].revents == 0 || Receive(connection)) continue;
       sockets[i].fd = -1;
@@ -177,8 +178,8 @@ void ServedStore::Serve() {
   }
 }
 
-// What has come, and the answers as far as they can be sent now. False where the other end is
-// closed.
+// Reads what has arrived, and sends the answers as far as possible without blocking. Returns false
+// if the other end is closed.
 bool ServedStore::Receive(Connection& connection) {
   char buffer[65536];
   const ssize_t size =
@@ -200,7 +201,7 @@ Parts ServedStore::Answer(const Parts& request, int passed) {
     const std::string& operation = request.at(0);
     const std::string& key = request.size() > 1 ? request[1] : operation;
     if (operation == kClone) {
-      // (A descriptor that does not fit into this process is dropped on its way: MSG_CTRUNC.)
+      // (The kernel drops a descriptor for which this process has no room: MSG_CTRUNC.)
       if (passed < 0)
         return {"rank 0 has no descriptor left for another connection (ulimit -n)", ""};
       connections_.push_back(std::make_unique<Connection>(passed));
@@ -208,7 +209,7 @@ Parts ServedStore::Answer(const Parts& request, int passed) {
     }
     if (operation == kSet) return (HashStore::set(key, Bytes(request.at(2))), Parts{"", ""});
     if (operation == kGet && !HashStore::check({key}))
-      return {absl::StrCat("'", key, "' is not set any more"), ""};  // get() would wait for it
+      return {absl::StrCat("'", key, "' is no longer set"), ""};  // get() would wait for it
     if (operation == kGet) return {"", Text(HashStore::get(key))};
     if (operation == kCompareSet)
       return {"", Text(HashStore::compareSet(key, Bytes(request.at(2)), Bytes(request.at(3))))};
@@ -295,8 +296,7 @@ bool SocketStore::check(const std::vector<std::string>& keys) {
 
 int64_t SocketStore::getNumKeys() { return Number(Ask({kCount})); }
 
-// Asked again and again: a server that holds questions back would have to forget them where their
-// rank dies.
+// Polls, because a server that kept pending questions would have to drop them when their rank dies.
 void SocketStore::wait(const std::vector<std::string>& keys,
                        const std::chrono::milliseconds& timeout) {
   const absl::Time end = absl::Now() + absl::FromChrono(timeout);

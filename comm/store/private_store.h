@@ -2,14 +2,15 @@
 #define MOONRING_COMM_STORE_PRIVATE_STORE_H_
 
 // A store for the ranks that one launcher has started. It has no port, no file and no name: rank 0
-// serves it over socket pairs that the launcher makes and hands to the ranks, one end each. So
-// nobody else can reach it.
+// serves it over socket pairs that the launcher creates and passes to the ranks, one end each. So
+// no other process can reach it.
 //
 //   launcher    socketpair() for each rank but 0; one end to that rank, all others to rank 0
 //   rank 0      ServedStore(ends): LibTorch's HashStore, and a thread that answers the others
-//   rank r      SocketStore(end); clone() makes a socket pair more and sends one end over this one
+//   rank r      SocketStore(end); clone() creates another socket pair and sends one end over this
+//               one
 //
-// Where rank 0 ends, the others' calls fail with UNAVAILABLE.
+// When rank 0 ends, the others' calls fail with UNAVAILABLE.
 
 #include <memory>
 #include <mutex>
@@ -21,11 +22,10 @@
 
 namespace moonring::comm {
 
-// Two connected sockets that no program started from here inherits. Throws where there are none to
-// be had.
+// Creates two connected sockets that child processes do not inherit. Throws if none can be created.
 void MakeSocketPair(int (&ends)[2]);
 
-// Rank 0's. Its own calls go to the HashStore at once. It owns the sockets.
+// The store of rank 0. Its own calls go directly to the HashStore. Owns the sockets.
 class ServedStore : public c10d::HashStore {
  public:
   explicit ServedStore(std::vector<int> sockets);
@@ -38,12 +38,12 @@ class ServedStore : public c10d::HashStore {
   bool Receive(Connection& connection);
   std::vector<std::string> Answer(const std::vector<std::string>& request, int passed);
 
-  std::vector<std::unique_ptr<Connection>> connections_;  // the thread's alone
+  std::vector<std::unique_ptr<Connection>> connections_;  // used by the thread only
   int stop_ = -1;                                         // an eventfd
   std::thread thread_;
 };
 
-// Another rank's: each call is a message and its answer. Owns the socket.
+// The store of another rank: each call is a message and its answer. Owns the socket.
 class SocketStore : public c10d::Store {
  public:
   explicit SocketStore(int socket);

@@ -54,7 +54,7 @@ absl::StatusOr<int> NumberIn(const Lookup& lookup, const char* name, int least, 
 
 constexpr int kManyRanks = 1 << 20;
 
-// The first host of Slurm's list: "gpu[007-012,020],login1" -> "gpu007".
+// The first host of Slurm's node list: "gpu[007-012,020],login1" -> "gpu007".
 std::string FirstHost(absl::string_view hosts) {
   const size_t stop = hosts.find_first_of(",[");
   std::string first(hosts.substr(0, stop));
@@ -79,7 +79,8 @@ absl::Status TakeAddress(const Lookup& lookup, RendezvousOptions& options) {
   return absl::OkStatus();
 }
 
-// What moonring's launcher adds to torchrun's variables: descriptors, in place of an address.
+// Parses MOONRING_STORE, which Moonring's launcher sets in addition to torchrun's variables: socket
+// descriptors instead of an address.
 absl::Status TakeStoreSockets(absl::string_view text, RendezvousOptions& options) {
   for (const absl::string_view number : absl::StrSplit(text, ',')) {
     if (!absl::SimpleAtoi(number, &options.store_sockets.emplace_back())) {
@@ -133,7 +134,7 @@ absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   return options;
 }
 
-// nullopt where srun has not started several tasks.
+// nullopt if this is not one of several tasks started by srun.
 absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup) {
   if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr)
     return std::nullopt;
@@ -186,7 +187,8 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// A name may come up a little after its machine (Kubernetes), but not minutes after.
+// A name may become resolvable a little after its machine starts (Kubernetes), but not minutes
+// later.
 absl::StatusOr<Addresses> Resolve(const RendezvousOptions& options) {
   const absl::Time end = absl::Now() + std::min(options.deadline, absl::Seconds(30));
   addrinfo hints{};
@@ -213,7 +215,7 @@ std::string NumericAddress(const sockaddr* address, socklen_t size) {
 
 bool IsWildcard(const std::string& numeric) { return numeric == "0.0.0.0" || numeric == "::"; }
 
-// Of the first interface that is up and not loopback: IPv4's if one has it.
+// The address of the first interface that is up and not loopback; IPv4 is preferred.
 std::string OwnAddress() {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return "127.0.0.1";
@@ -225,14 +227,14 @@ std::string OwnAddress() {
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
       if ((each->ifa_flags & (kUp | IFF_LOOPBACK)) != kUp) continue;
       const std::string numeric = NumericAddress(each->ifa_addr, size);
-      // (One with a "%eth0" says nothing to another machine.)
+      // (An address with a scope such as "%eth0" is meaningless on other machines.)
       if (!numeric.empty() && !absl::StrContains(numeric, "%")) return numeric;
     }
   }
   return "127.0.0.1";
 }
 
-// Where to listen.
+// A socket address to listen on.
 struct Place {
   Place(const void* of, socklen_t its_size) : size(its_size) {
     std::memcpy(&address, of, its_size);
@@ -244,17 +246,17 @@ struct Place {
 
 Place EveryInterface(int family, int port) {
   sockaddr_in narrow{};
-  narrow.sin_family = AF_INET;  // and the address that is all of them
+  narrow.sin_family = AF_INET;  // sin_addr 0: all addresses
   narrow.sin_port = htons(static_cast<uint16_t>(port));
-  sockaddr_in6 wide{};  // IPv4's besides, once IPV6_V6ONLY is off
+  sockaddr_in6 wide{};  // accepts IPv4 too if IPV6_V6ONLY is off
   wide.sin6_family = AF_INET6;
   wide.sin6_port = narrow.sin_port;
   return family == AF_INET6 ? Place(&wide, sizeof wide) : Place(&narrow, sizeof narrow);
 }
 
-// The one address at which rank 0 listens; nullopt: on every interface (the table in the header).
+// The one address on which rank 0 listens; nullopt: on every interface (the table in the header).
 std::optional<Place> OnePlace(const addrinfo* addresses, const RendezvousOptions& options) {
-  const addrinfo* first = addresses;  // an IPv4 one if there is any
+  const addrinfo* first = addresses;  // an IPv4 address if there is one
   std::set<std::string> all;
   bool loopback = true;
   for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next) {
@@ -269,7 +271,7 @@ std::optional<Place> OnePlace(const addrinfo* addresses, const RendezvousOptions
   return Place(first->ai_addr, first->ai_addrlen);
 }
 
-// A socket that listens there, or the negative of what went wrong.
+// A socket that listens there, or a negative errno.
 int ListenAt(const Place& place) {
   const int family = place.get()->sa_family;
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -283,13 +285,14 @@ int ListenAt(const Place& place) {
   return socket.Release();
 }
 
-// Listens on our own socket rather than leaving it to TCPStore: then a taken port is known as such,
-// and one interface stays one. `everywhere`: whether it listens on all of them.
+// Creates the listening socket here instead of leaving it to TCPStore, so that a port in use is
+// reported as such, and only the chosen interface is used. `everywhere`: set to whether it listens
+// on all interfaces.
 absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& options,
                            bool* everywhere) {
   int socket = -EADDRNOTAVAIL;
   if (const std::optional<Place> one = OnePlace(addresses, options)) socket = ListenAt(*one);
-  *everywhere = socket == -EADDRNOTAVAIL;  // also where the address is none of this machine's
+  *everywhere = socket == -EADDRNOTAVAIL;  // also if the address does not belong to this machine
   if (*everywhere) {
     bool wide = false;
     for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next)
@@ -306,19 +309,20 @@ absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& o
       absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
 }
 
-// Over the launcher's sockets, of which a process has one set.
+// Opens the store over the launcher's sockets; a process has one set of them.
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
     const RendezvousOptions& options, std::chrono::milliseconds timeout) {
   static std::atomic<bool> taken = false;
   if (taken.exchange(true))
     return absl::FailedPreconditionError(
-        "this process has met the other ranks before: the launcher's sockets serve once");
+        "this process has already connected to the other ranks: the launcher's sockets work only "
+        "once");
   for (const int socket : options.store_sockets) {
     struct stat status {};
     if (fstat(socket, &status) != 0 || !S_ISSOCK(status.st_mode) ||
         fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("MOONRING_STORE: ", socket, " is no socket of the launcher's"));
+          absl::StrCat("MOONRING_STORE: ", socket, " is not a socket of the launcher"));
     }
   }
   c10::intrusive_ptr<c10d::Store> opened;
@@ -378,7 +382,7 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
     bool everywhere = false;
     ASSIGN_OR_RETURN(store.masterListenFd, Listen(addresses.get(), options, &everywhere),
                      "rank 0 cannot serve the rendezvous");
-    if (everywhere) address = "127.0.0.1";  // what leads here from elsewhere may not from here
+    if (everywhere) address = "127.0.0.1";  // a forwarded address may not work from here
   }
   c10::intrusive_ptr<c10d::Store> opened;
   const absl::Status status = base::TryTorch([&] {
@@ -388,7 +392,7 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
     if (!options.token.empty())
       opened = c10::make_intrusive<SignedStore>(std::move(opened), Secret(options.token));
   });
-  if (absl::IsResourceExhausted(status)) return status;  // of this process, not of whom it asks
+  if (absl::IsResourceExhausted(status)) return status;  // of this process, not of the server
   if (!status.ok()) {
     return absl::UnavailableError(absl::StrCat(
         "rank ", options.rank, ": nobody answers at ", options.address, ":", options.port,

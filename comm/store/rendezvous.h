@@ -1,10 +1,10 @@
 #ifndef MOONRING_COMM_STORE_RENDEZVOUS_H_
 #define MOONRING_COMM_STORE_RENDEZVOUS_H_
 
-// Where the ranks of one run find each other: from the launcher's environment to a key-value store
-// that all of them see.
+// Rendezvous: how the ranks of one run find each other, from the launcher's environment variables
+// to a key-value store that all of them can reach.
 //
-// The environment that is read; torchrun's variables come before Slurm's:
+// These variables are read; torchrun's take precedence over Slurm's:
 //
 //   RANK, WORLD_SIZE, MASTER_ADDR,     torchrun, Kubernetes' operators, or set by hand.
 //   MASTER_PORT, [LOCAL_RANK],
@@ -12,46 +12,50 @@
 //   TORCHELASTIC_USE_AGENT_STORE=True  torchrun serves the store: rank 0 is a client of it too.
 //   SLURM_PROCID,                      srun with several tasks (an sbatch script without srun is
 //   SLURM_STEP_NUM_TASKS,              one process). The address is the step's first node; the port
-//   [SLURM_LOCALID]                    is made of job and step. MASTER_ADDR, MASTER_PORT override.
+//   [SLURM_LOCALID]                    is computed from job and step. MASTER_ADDR and MASTER_PORT
+//                                      override them.
 //   MOONRING_STORE                     from `moonring -n`: inherited sockets, no address.
 //   MOONRING_TOKEN                     a secret, the same for every rank of a run.
-//   MOONRING_EXCHANGE                  by what tensors on GPUs go from rank to rank: nccl (the
-//                                      default; a GPU a rank), or host, through the host's memory
-//                                      and Gloo: then ranks may share a GPU.
+//   MOONRING_EXCHANGE                  how tensors on GPUs are sent between ranks: nccl (the
+//                                      default; one GPU per rank), or host, through host memory and
+//                                      Gloo: then ranks may share a GPU.
 //
-// What another user of the machine can do (over several machines: whoever reaches rank 0):
+// What another user of the machine can do (with several machines: anyone who can connect to rank
+// 0):
 //
-//   moonring -n   The store has no port and no name (private_store.h): nobody else reads or writes
-//                 it, and the ranks' key goes through it. Gloo listens on loopback, and only while
-//                 a group connects (listening_sockets.h). A kernel without TCP's MD5 signatures
-//                 cannot shut that door: there it stays open until the run ends, and so does what
-//                 is left (below).
+//   moonring -n   The store has no port and no name (private_store.h): nobody else can read or
+//                 write it, and the ranks' key is exchanged through it. Gloo listens on loopback,
+//                 and only while a group connects (listening_sockets.h). A kernel without TCP MD5
+//                 signatures cannot block connections at other times: there Gloo's port stays
+//                 open until the run ends, with the remaining risks below.
 //   a token       The store is LibTorch's TCPStore, served by rank 0 or by torchrun. Its values are
-//                 signed (signed_store.h): others can read them, and cannot make one that counts.
-//                 One who overwrites a value before the ranks have met ends the run, by a message;
-//                 after that the run goes on.
-//   both          Each new connection between ranks proves by a signature that the other side
-//                 knows the run's key. A group that meets one which cannot is refused: nobody joins
-//                 a run or feeds a rank.
-//   what is left  One who connects first while a group connects can end the run, by a message or a
-//                 crash, or hold it up until the deadline. One who fills or deletes the TCPStore
-//                 can end it. Nothing is encrypted. NCCL's own connections are not signed. A token
-//                 used for several runs lets an earlier run's values count: make one for each run.
-//   no token      Several processes without the launcher: whoever reaches the port can do all of
-//                 the above, as with PyTorch.
+//                 signed (signed_store.h): others can read them, but cannot write a valid one.
+//                 Someone who overwrites a value before the ranks have connected ends the run, with
+//                 an error message; after that the run is not affected.
+//   both          Each new connection between ranks proves by a signature that the other side has
+//                 the run's key. A connection that cannot prove it makes the group fail: nobody can
+//                 join a run or send data to a rank.
+//   what remains  Someone who connects first while a group connects can end the run, with an error
+//                 message or a crash, or delay it until the deadline. Someone who fills or deletes
+//                 the TCPStore can end it. Nothing is encrypted. NCCL's own connections are not
+//                 signed. If a token is used for several runs, values of an earlier run are valid:
+//                 create one token per run.
+//   no token      Several processes without the launcher: anyone who can connect to the port can do
+//                 all of the above, as with PyTorch.
 //
-// Where the TCPStore of rank 0 listens, by MASTER_ADDR:
+// The address on which rank 0's TCPStore listens, depending on MASTER_ADDR:
 //
-//   localhost, 127.0.0.0/8, ::1   there
-//   an address of its machine     there
-//   0.0.0.0, ::                   on every interface
-//   another address               on every interface: a way to the machine that begins elsewhere (a
-//                                 Service of Kubernetes, a mapped port)
-//   a name                        as its address. On every interface where it has several, and
-//                                 where all of them are loopback (as Debian's /etc/hosts has it for
-//                                 the machine's own name), since other machines know it otherwise:
-//                                 then not if the run is on one machine alone, as far as
-//                                 LOCAL_WORLD_SIZE or SLURM_STEP_NUM_NODES tell
+//   localhost, 127.0.0.0/8, ::1   that address
+//   an address of its machine     that address
+//   0.0.0.0, ::                   every interface
+//   another address               every interface: it is forwarded to this machine from elsewhere
+//                                 (a Service of Kubernetes, a mapped port)
+//   a name                        its address. Every interface if it resolves to several, or only
+//                                 to loopback (as Debian's /etc/hosts does for the machine's own
+//                                 name), because other machines resolve it differently; but a
+//                                 name that resolves to loopback stays on loopback if
+//                                 LOCAL_WORLD_SIZE or SLURM_STEP_NUM_NODES show that all ranks are
+//                                 on one machine
 
 #include <functional>
 #include <optional>
@@ -69,48 +73,45 @@ struct RendezvousOptions {
   int rank = 0, world_size = 1;
   std::string address = "127.0.0.1";
   int port = 29500;
-  // Of the rendezvous and of every later call on a group. A dead rank is noticed within seconds
-  // whatever it is; this one bounds how long a living rank is waited for.
+  // Deadline of the rendezvous and of every later call on a group. A dead rank is detected within
+  // seconds in any case; the deadline bounds how long a living rank is waited for.
   absl::Duration deadline = absl::Minutes(10);
-  int local_rank = 0;        // among the ranks of this machine: which GPU is ours
-  bool one_machine = false;  // has all ranks, as its launcher says; false: nothing is known of that
+  int local_rank = 0;        // among the ranks of this machine: selects the GPU
+  bool one_machine = false;  // all ranks are on it, says the launcher; false: unknown
   bool serves_store = true;  // false: another process serves it, rank 0 is a client
-  std::string
-      attempt;        // keeps the keys of a restarted run apart where the store outlives the ranks
-  std::string token;  // signs the store's values and the connections; "": nothing is signed
-  // In place of address and port: rank 0's ends of the others' sockets, or another rank's own
-  // (private_store.h).
+  std::string attempt;       // separates the keys of restarts if the store outlives the ranks
+  std::string token;         // signs the store's values and the connections; "": no signatures
+  // Used instead of address and port: for rank 0 its ends of the other ranks' sockets, for another
+  // rank its own socket (private_store.h).
   std::vector<int> store_sockets;
-  bool own_process =
-      true;  // false: its signals are someone else's, who sees to it that SIGPIPE does not end it
-  bool cuda = false;    // groups for tensors on GPUs too (NCCL); needs --config=cuda
-  bool staged = false;  // those go through the host's memory in place of NCCL
-  // A store that is open already, in place of one that is opened by the above. Null: none.
+  bool own_process = true;  // false: the embedding program handles signals, including SIGPIPE
+  bool cuda = false;        // also create NCCL groups for tensors on GPUs; needs --config=cuda
+  bool staged = false;      // tensors on GPUs use host memory instead of NCCL
+  // A store that is already open, used instead of opening one. Null: open one.
   c10::intrusive_ptr<c10d::Store> store;
-  // Asked while ranks are waited for, with those that have not come: why the meeting is off, ""
-  // where it is not. Empty: nobody is asked.
+  // Called while waiting for ranks, with those that are missing: returns the reason to cancel the
+  // wait, or "" to continue. May be empty.
   std::function<std::string(const std::vector<int>& missing)> called_off;
 };
 
-// nullopt where the environment names no ranks. INVALID_ARGUMENT where it contradicts itself,
-// naming the variable.
+// nullopt if the environment does not define ranks. INVALID_ARGUMENT, naming the variable, if it is
+// inconsistent.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment();
 
-// The same over any lookup, which gives nullptr for what is not set.
+// The same with any lookup function, which returns nullptr for a variable that is not set.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(
     const std::function<const char*(const char*)>& lookup);
 
-// Whether MOONRING_EXCHANGE asks for the host's memory. INVALID_ARGUMENT for a word it does not
-// know.
+// Whether MOONRING_EXCHANGE is "host". INVALID_ARGUMENT for an unknown value.
 absl::StatusOr<bool> StagedFrom(const std::function<const char*(const char*)>& lookup);
 
-// Opens (rank 0: serves) the store. ALREADY_EXISTS where the port is taken, UNAVAILABLE where
-// nobody serves it in time, FAILED_PRECONDITION where the launcher's sockets have been used up.
+// Opens the store (rank 0: serves it). ALREADY_EXISTS if the port is in use, UNAVAILABLE if nobody
+// serves it in time, FAILED_PRECONDITION if the launcher's sockets have already been used.
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options);
 
-// The address of this machine on the way to `address`, by the routing table: what peers can reach
-// us at. Nothing is sent. For 0.0.0.0 and ::, which lead nowhere, that of the first interface that
-// is up and not loopback, or loopback where there is none.
+// This machine's address on the route to `address`, from the routing table: where peers can reach
+// this rank. Nothing is sent. For 0.0.0.0 and ::, which have no route, the address of the first
+// interface that is up and not loopback, or loopback if there is none.
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int port);
 
 }  // namespace moonring::comm

@@ -18,7 +18,7 @@ constexpr size_t kSalt = 16;  // digits
 constexpr absl::string_view kMark = " [signed ";
 constexpr size_t kSeal = kMark.size() + kSalt + 1 + 2 * Secret::kBytes + 1;
 
-// No two triples give the same text: the salt's length is fixed.
+// No two triples give the same text: the key's length comes first, and the salt's is fixed.
 std::string Signable(const std::string& key, absl::string_view salt, absl::string_view value) {
   return absl::StrCat(key.size(), " ", key, salt, value);
 }
@@ -53,7 +53,7 @@ std::string SignedStore::Opened(const std::string& key, const std::string& seale
       return std::string(value);
   }
   throw base::StatusError(absl::PermissionDeniedError(
-      absl::StrCat("what the store holds at '", key,
+      absl::StrCat("the store's value at '", key,
                    "' is not signed with this rank's MOONRING_TOKEN: another program has written "
                    "it, or a rank has another token or none")));
 }
@@ -83,15 +83,15 @@ std::vector<uint8_t> SignedStore::compareSet(const std::string& key,
     const std::vector<uint8_t> now = store_->compareSet(key, {}, mine);
     return now == mine ? desired : BytesOf(Opened(key, TextOf(now)));
   }
-  // The seal of what is there is not known, so it is read first, and replaced where it is there
-  // still.
+  // The signature of the current value is unknown, so the value is read first, and replaced only if
+  // it is still there.
   while (store_->check({key})) {
     const std::vector<uint8_t> sealed = store_->get(key),
                                value = BytesOf(Opened(key, TextOf(sealed)));
     if (value != expected) return value;
     if (store_->compareSet(key, sealed, mine) == mine) return desired;
   }
-  return expected;  // as other stores say it of a key that is not there
+  return expected;  // like other stores for a missing key
 }
 
 int64_t SignedStore::add(const std::string& key, int64_t value) {
@@ -101,7 +101,7 @@ int64_t SignedStore::add(const std::string& key, int64_t value) {
     if (store_->check({key})) {
       sealed = store_->get(key);
       TORCH_CHECK_VALUE(absl::SimpleAtoi(Opened(key, TextOf(sealed)), &sum),
-                        "what the store holds at '", key, "' is no number");
+                        "the store's value at '", key, "' is not a number");
     }
     const std::vector<uint8_t> mine = BytesOf(Sealed(key, absl::StrCat(sum + value)));
     if (store_->compareSet(key, sealed, mine) == mine) return sum + value;

@@ -1,16 +1,16 @@
 #ifndef MOONRING_COMM_STORE_SIGNED_STORE_H_
 #define MOONRING_COMM_STORE_SIGNED_STORE_H_
 
-// A store whose values are signed: whoever reaches it can read, replace and delete them, and cannot
-// make one that passes.
+// A store whose values are signed: anyone who can connect to it can read, replace and delete
+// values, but cannot create a valid one.
 //
-// What is kept is "VALUE [signed SALT TAG]": TAG is the secret's signature of the key, the salt and
-// the value. The salt is new each time, so that two writers of one value tell theirs apart
-// (compareSet).
+// A value is stored as "VALUE [signed SALT TAG]": TAG is the secret's signature of the key, the
+// salt and the value. The salt is new each time, so that two writers of the same value can tell
+// theirs apart (compareSet).
 //
-// A value that another has written fails to be read with PERMISSION_DENIED, which names the key.
-// check() and wait() look at keys alone. A value that was signed earlier, under the same key with
-// the same secret, passes again: a secret is meant for one run.
+// Reading a value that another program has written fails with PERMISSION_DENIED, which names the
+// key. check() and wait() only look at keys. A value that was signed earlier, under the same key
+// with the same secret, is still valid: use a secret for one run only.
 
 #include <string>
 #include <vector>

@@ -8,8 +8,8 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Half.h>
 
-// Highway compiles what lies between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of
-// these kinds of CPU.
+// Highway compiles the code between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each kind
+// of CPU that is not disabled here.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/packed/cpu_unpack.cc"
@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kSteps = 16;
 
-// Calls `body` with a number of the dtype.
+// Calls `body` with a value of the dtype.
 template <typename Body>
 void ByType(at::ScalarType dtype, const Body& body) {
   switch (dtype) {
@@ -56,7 +56,7 @@ using Pairs = hn::FixedTag<uint16_t, 8>;
 using Words = hn::FixedTag<uint32_t, 4>;
 using Floats = hn::FixedTag<float, 4>;
 
-// fp32 as bf16 in the upper halves; nothing is NaN.
+// Rounds fp32 to bf16 in the upper halves of the words; no number may be NaN.
 template <class D, class V>
 HWY_INLINE V RoundUpperHalves(D words, V bits) {
   const V last = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
@@ -83,7 +83,7 @@ class Table {
     }
   }
 
-  // Those of 32 codes, in the low four bits of each byte.
+  // Looks up 32 codes, each in the low four bits of a byte.
   HWY_INLINE void LookUp(hn::Vec<Bytes> first, hn::Vec<Bytes> second, T* out) const {
     if constexpr (sizeof(T) == 4) {
       Store(_mm512_permutexvar_epi32(_mm512_cvtepu8_epi32(first.raw), numbers_), out);
@@ -105,7 +105,7 @@ class Table {
 
 #else
 
-// The numbers of the 16 codes, byte by byte: plane p has byte p of each.
+// The numbers of the 16 codes, split into bytes: plane p has byte p of each number.
 template <typename T>
 class Table {
  public:
@@ -142,14 +142,14 @@ class Table {
     }
   }
 
-  // Those of 32 codes, in the low four bits of each byte.
+  // Looks up 32 codes, each in the low four bits of a byte.
   HWY_INLINE void LookUp(hn::Vec<Bytes> first, hn::Vec<Bytes> second, T* out) const {
     LookUp(first, reinterpret_cast<uint8_t*>(out));
     LookUp(second, reinterpret_cast<uint8_t*>(out + 16));
   }
 
  private:
-  // 16 numbers of two bytes.
+  // Splits 16 numbers of two bytes into two planes.
   HWY_INLINE void Split(hn::Vec<Bytes> low, hn::Vec<Bytes> high, size_t plane) {
     planes_[plane] = hn::ConcatEven(Bytes(), high, low);
     planes_[plane + 1] = hn::ConcatOdd(Bytes(), high, low);
@@ -183,7 +183,7 @@ class Table {
 
 #endif  // HWY_TARGET == HWY_AVX3
 
-// `scale` is finite.
+// `scale` must be finite.
 template <typename T>
 HWY_INLINE void WholeBlock(const float* steps, float scale, const uint8_t* codes, T* out) {
   const Bytes bytes;

@@ -1,11 +1,13 @@
 #ifndef MOONRING_KERNELS_PACKED_CPU_UNPACK_H_
 #define MOONRING_KERNELS_PACKED_CPU_UNPACK_H_
 
-// Unpacking on a CPU: parts of a weight, for one thread each, compiled for each kind of CPU.
+// Unpacks quantized weights on the CPU, a range of a weight per call (one per thread), compiled for
+// several kinds of CPU.
 //
-// A block of 64 codes of four bits has but 16 numbers: they are made first, scaled and rounded, and
-// kept in a register, where codes look them up 16 or 32 at a time (with AVX-512; elsewhere in one
-// register for each byte of a number). Cost: the memory's, for the 64 numbers that are written.
+// A block of 64 four-bit codes has only 16 different numbers. These are computed first, scaled and
+// rounded, and kept in a register in which codes are looked up 16 or 32 at a time (with AVX-512; on
+// other CPUs in one register for each byte of a number). The cost is that of writing the 64 numbers
+// to memory.
 
 #include <cstdint>
 
@@ -15,7 +17,7 @@ namespace moonring::kernels {
 
 struct FourBitParts {
   const uint8_t* codes;
-  int64_t count;       // numbers of the weight
+  int64_t count;       // number of elements of the weight
   const float* steps;  // 16
   // Block b's scale is absmax[b]; with absmax_codes, scale_steps[absmax_codes[b]] absmax[b / 256] +
   // mean.
@@ -29,19 +31,20 @@ struct FourBitParts {
 
 inline constexpr int64_t kFourBitBlock = 64, kScaleBlock = 256;
 
-void UnpackFourBits(const FourBitParts& parts, int64_t begin, int64_t end);  // of blocks
+void UnpackFourBits(const FourBitParts& parts, int64_t begin, int64_t end);  // range of blocks
 
 struct EightBitParts {
   const int8_t* codes;
-  int64_t width;        // of a row
-  const float* absmax;  // of each row
+  int64_t width;        // per row
+  const float* absmax;  // one per row
   at::ScalarType dtype;
   void* out;
 };
 
-void UnpackEightBits(const EightBitParts& parts, int64_t begin, int64_t end);  // of numbers
+void UnpackEightBits(const EightBitParts& parts, int64_t begin, int64_t end);  // range of elements
 
-// `count` numbers in a dtype of fp32, fp64, bf16 and fp16: to the nearest, ties to even.
+// Converts `count` numbers to a dtype of fp32, fp64, bf16 and fp16, rounding to nearest, ties to
+// even.
 void Narrow(const float* numbers, int64_t count, at::ScalarType dtype, void* out);
 
 }  // namespace moonring::kernels

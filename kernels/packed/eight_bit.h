@@ -1,17 +1,18 @@
 #ifndef MOONRING_KERNELS_PACKED_EIGHT_BIT_H_
 #define MOONRING_KERNELS_PACKED_EIGHT_BIT_H_
 
-// Eight bits a number and one scale a row, as LLM.int8() keeps weights (Dettmers et al. 2022, arXiv
-// 2208.07339), byte for byte bitsandbytes 0.50.2's CB and SCB. A row is the last dim's:
+// Eight-bit quantization with one scale per row, as in LLM.int8() (Dettmers et al. 2022, arXiv
+// 2208.07339), byte for byte bitsandbytes 0.50.2's CB and SCB. A row is a slice along the last dim:
 //
-//   x  = the weight in fp16, whatever its dtype: so bitsandbytes has it, and what fp16 has no place
-//        for is INVALID_ARGUMENT
+//   x  = the weight in fp16, whatever its dtype, as in bitsandbytes; a number that is infinite or
+//        NaN in fp16 is INVALID_ARGUMENT
 //   a  = max |x| of the row                           fp32
-//   q  = round(x (127 (1 / a))), halves to even           int8; 0 where a is 0
-//   x' = q (a (1 / 127))                              what is unpacked: fp32, rounded to out's
+//   q  = round(x (127 (1 / a))), halves to even           int8; 0 if a is 0
+//   x' = q (a (1 / 127))                              the unpacked number: fp32, rounded to out's
+//                                                     dtype
 //
-// The product with x' is made in the dtype that it would be made in anyway: inputs are not
-// quantised, so that none of them is an outlier.
+// The matmul with x' is computed in the same dtype as with an unquantized weight. Inputs are not
+// quantized, so outliers among them need no special treatment.
 //
 //   parts   q: int8 [n], a: fp32 [rows]
 

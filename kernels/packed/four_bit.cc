@@ -47,8 +47,8 @@ std::vector<PartShape> FourBitPartShapes(int64_t numel, bool double_quantised) {
 
 // --- packing ----------------------------------------------------------------
 
-// Codes of a block's fractions within [-1, 1]: how many bounds are below each. Past the `count`
-// numbers there may be one of 0.
+// Codes of a block's fractions within [-1, 1]: the code is the number of bounds below the fraction.
+// Fractions after the first `count` must be 0.
 void Encode(const FourBitSteps& steps, const float (&fractions)[kFourBitBlock], int64_t count,
             uint8_t* codes) {
   int32_t below[kFourBitBlock] = {};
@@ -59,7 +59,7 @@ void Encode(const FourBitSteps& steps, const float (&fractions)[kFourBitBlock], 
     codes[i / 2] = static_cast<uint8_t>(steps.order[below[i]] << 4 | steps.order[below[i + 1]]);
 }
 
-// Blocks [begin, end); false where a number is not finite.
+// Packs blocks [begin, end); returns false if a number is not finite.
 template <typename T>
 bool PackBlocks(const FourBitSteps& steps, const T* weight, int64_t numel, int64_t begin,
                 int64_t end, uint8_t* codes, float* absmax) {
@@ -106,14 +106,14 @@ bool PackNumbers(const FourBitSteps& steps, const at::Tensor& weight, uint8_t* c
   return finite;
 }
 
-// LibTorch's mean, in one thread: its last bits would else depend on how many there are.
+// LibTorch's mean, in one thread, because its last bits depend on the number of threads.
 at::Tensor MeanOf(const at::Tensor& absmax) {
   at::Tensor mean;
   base::RunParallelTasks({1.0}, [&](int64_t) { mean = absmax.mean().view({1}); });
   return mean;
 }
 
-// The scales' codes and their scales, of what is left of them without their mean.
+// Packs the scales minus their mean (`given`): their codes, and the scales of these.
 void PackScales(const at::Tensor& given, at::Tensor codes, at::Tensor scales) {
   const auto places = std::make_unique<DynamicPlaces>();
   const float* x = given.const_data_ptr<float>();
@@ -149,7 +149,7 @@ at::Tensor ScalesByOperators(const PackedWeight& packed) {
 
 void UnpackFourBitsByOperators(const FourBitSteps& steps, const PackedWeight& packed,
                                at::Tensor out) {
-  constexpr int64_t kAtATime = int64_t{1} << 24;  // 16 bytes of work each
+  constexpr int64_t kAtATime = int64_t{1} << 24;  // each needs 16 bytes of temporaries
   const at::Tensor scales = ScalesByOperators(packed),
                    numbers = OnDevice(steps.steps, out.device()), flat = out.view({-1});
   for (int64_t begin = 0; begin < flat.numel(); begin += kAtATime) {

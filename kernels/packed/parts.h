@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_PACKED_PARTS_H_
 #define MOONRING_KERNELS_PACKED_PARTS_H_
 
-// What every code asks of what it is given.
+// Checks and helpers that all quantization codes share.
 
 #include <cstdint>
 #include <string>
@@ -22,13 +22,13 @@ struct PartShape {
 
 int64_t BytesOf(const std::vector<PartShape>& parts);
 
-// Throws, naming the code, where the parts are others, or `out` is not as WeightCode::Unpack wants
-// it.
+// Throws, naming `code` (the quantization code), if the packed tensors do not have the shapes
+// `wanted`, or if `out` does not meet the requirements of WeightCode::Unpack.
 void CheckParts(const std::string& code, const std::vector<PartShape>& wanted,
                 const PackedWeight& packed, const at::Tensor& out);
 
-// The weight on the CPU and without gaps, to be packed; INVALID_ARGUMENT for a dtype that the codes
-// do not pack.
+// The weight on the CPU and contiguous, ready to be packed; INVALID_ARGUMENT for a dtype that the
+// codes do not pack.
 absl::StatusOr<at::Tensor> ToPack(const std::string& code, const at::Tensor& weight);
 
 // "nf4: a weight of shape [2, 3] has numbers that are not finite"

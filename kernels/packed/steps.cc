@@ -40,7 +40,8 @@ const std::array<float, 256>& DynamicSteps() {
   static const std::array<float, 256> made = [] {
     std::vector<float> steps = {0.0f, 1.0f};
     for (int e = 0; e < 7; ++e) {
-      // As LibTorch's linspace on a CPU with AVX2: steps of fp32 from both ends, in one rounding.
+      // Like LibTorch's linspace on a CPU with AVX2: multiples of an fp32 step from both ends,
+      // rounded once.
       const int parts = 1 << e, points = parts + 1;
       const float step = (1.0f - 0.1f) / static_cast<float>(parts);
       const auto point = [&](int i) {
@@ -73,7 +74,7 @@ DynamicPlaces::DynamicPlaces() {
 
 uint8_t DynamicPlaces::CodeOf(float fraction) const {
   if (std::isnan(fraction)) return codes_[0];
-  // Rounded to the nearest place, in one rounding.
+  // Rounded to the nearest table index, with one rounding.
   return codes_[static_cast<int>(std::fma(65535.0f, (fraction + 1.0f) * 0.5f, 0.5f))];
 }
 

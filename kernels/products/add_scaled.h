@@ -5,8 +5,8 @@
 
 namespace moonring::kernels {
 
-// sum <- beta sum + alpha product, for products that cannot be made right into their sum; the sum
-// may be in a wider dtype. Where beta is 0 it is not read.
+// sum <- beta sum + alpha product, for products that cannot be accumulated into `sum` directly;
+// `sum` may have a wider dtype. If beta is 0, `sum` is not read.
 void AddScaled(at::Tensor sum, const at::Tensor& product, double beta, double alpha);
 
 }  // namespace moonring::kernels

@@ -12,10 +12,10 @@
 namespace moonring::kernels {
 namespace {
 
-// Columns of the result that a piece makes: their rows of W come from memory once and are then in
-// the first-level cache for all rows of x.
+// Columns of the result per piece: their rows of W are read from memory once and then stay in the
+// first-level cache for all rows of x.
 constexpr int64_t kPiece = 16;
-// Multiplications for which another thread pays.
+// The number of multiplications from which another thread pays off.
 constexpr int64_t kGrain = int64_t{1} << 18;
 
 template <typename Number, typename Word>

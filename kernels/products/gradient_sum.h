@@ -1,17 +1,17 @@
 #ifndef MOONRING_KERNELS_PRODUCTS_GRADIENT_SUM_H_
 #define MOONRING_KERNELS_PRODUCTS_GRADIENT_SUM_H_
 
-// A weight's gradient, added up by the products that it is made of, in a wider dtype than theirs:
+// Accumulates a weight's gradient from matmuls, in a wider dtype than their inputs':
 //
 //   dW = sum over tiles of rows, micro-batches, ... of dy^T x
 //
-// Autograd casts a gradient to its input's dtype, so a sum in fp32 cannot come back as that of a
-// weight in bf16. Who leases the weight and who multiplies by it share one of these instead: a
-// node's backward adds here and gives autograd none, and the sum is taken once the backward is
-// done. Nothing is rounded to the weight's dtype in between, and no pass is made over a second
-// matrix of the weight's size.
+// Autograd casts a gradient to its input's dtype, so it cannot return an fp32 sum for a bf16
+// weight. Instead the code that leases the weight and the code that multiplies by it share a
+// GradientSum: a node's backward adds to it and returns no gradient to autograd, and the sum is
+// taken after the backward. Nothing is rounded to the weight's dtype in between, and no second
+// matrix of the weight's size is needed.
 //
-// Cost: the products (products.h); memory: the sum. Not for several threads at a time.
+// Cost: the matmuls (products.h); memory: the sum. Not thread-safe.
 
 #include <memory>
 
@@ -21,22 +21,23 @@ namespace moonring::kernels {
 
 class GradientSum {
  public:
-  // Sums are made in `dtype`.
+  // Sums are in `dtype`.
   explicit GradientSum(at::ScalarType dtype) : dtype_(dtype) {}
 
-  // Until the next Take, products are added to `sum`, which somebody keeps.
+  // Until the next Take, products are added to `sum`, which the caller keeps.
   void AddTo(at::Tensor sum);
 
-  // a b, a [M, K], b [K, N].
+  // Adds a b, with a [M, K], b [K, N].
   void AddProduct(const at::Tensor& a, const at::Tensor& b);
 
-  // The sum, to which who made it adds himself: parts of a stack of matrices, say. Zeros of that
-  // shape, on the device of the options, where there is none yet.
+  // The sum itself, for callers that add to it directly, for example to slices of a stack of
+  // matrices. If there is none yet, it is created as zeros of that shape, on the device of the
+  // options.
   at::Tensor Whole(at::IntArrayRef sizes, const at::TensorOptions& options);
 
   at::ScalarType dtype() const { return dtype_; }
 
-  // The sum since the last Take, given away; undefined where there is none, or it is somebody's.
+  // Moves the sum since the last Take out; undefined if there is none, or if it was given by AddTo.
   at::Tensor Take();
 
  private:
@@ -45,8 +46,8 @@ class GradientSum {
   bool kept_elsewhere_ = false;
 };
 
-// The gradient a b of a weight: added to `sum`, and none to hand on; the product where there is no
-// sum.
+// A weight's gradient a b: added to `sum`, with an undefined tensor returned; the product if `sum`
+// is null.
 at::Tensor GradientProduct(const std::shared_ptr<GradientSum>& sum, const at::Tensor& a,
                            const at::Tensor& b);
 

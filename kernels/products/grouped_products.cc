@@ -13,20 +13,21 @@
 namespace moonring::kernels {
 namespace {
 
-// What rows begin at in bf16, for the kernel's copies of tiles.
+// Alignment of rows in bf16, required by the kernel's tile copies; and the maximum number of
+// groups.
 constexpr int64_t kAlignedBytes = 16, kAlignedNumbers = 8, kMostGroups = 1023;
 
-// On other GPUs LibTorch 2.11 makes a product a group, or, on those of capability 10, gives experts
-// without rows a gradient of no meaning (pytorch#172439).
+// On other GPUs LibTorch 2.11 runs one product per group or, with compute capability 10, returns an
+// undefined gradient for experts without rows (pytorch#172439).
 bool HasKernel([[maybe_unused]] const c10::Device& device) {
 #ifdef MOONRING_CUDA
   return at::cuda::getDeviceProperties(device.index())->major == 9;
 #else
-  return true;  // a test's (tests/testing/pretend_device)
+  return true;  // a test's simulated device (tests/testing/pretend_device)
 #endif
 }
 
-// Of one row any stride is as good, but the operator asks for that of many.
+// For a single row any stride would do, but the operator requires the stride of many rows.
 at::Tensor Rows(const at::Tensor& x) {
   return x.contiguous().as_strided(x.sizes(), {x.size(1), 1});
 }
@@ -51,7 +52,7 @@ at::Tensor GroupedGradient(const at::Tensor& a_NK, const at::Tensor& b_NM,
                            const at::Tensor& end_G) {
   if (a_NK.size(0) == 0)
     return at::zeros({end_G.size(0), a_NK.size(1), b_NM.size(1)}, a_NK.options());
-  // The one pair of layouts of which the kernel takes groups of any size, none among them.
+  // The only pair of layouts for which the kernel supports groups of any size, including 0.
   return at::_grouped_mm(Rows(a_NK).t(), Rows(b_NM), end_G);
 }
 

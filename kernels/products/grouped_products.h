@@ -1,28 +1,28 @@
 #ifndef MOONRING_KERNELS_PRODUCTS_GROUPED_PRODUCTS_H_
 #define MOONRING_KERNELS_PRODUCTS_GROUPED_PRODUCTS_H_
 
-// Products of groups of rows, each with a matrix of its own, where only the device knows how many
-// rows a group has: by LibTorch 2.11's _grouped_mm.
+// Matmuls of groups of rows with one matrix per group, where only the device knows the number of
+// rows of each group: uses LibTorch 2.11's _grouped_mm.
 //
 //   GroupedProduct    y_n = a_n W_g          a [N, K], W [G, K, M] -> [N, M],  n of group g
 //   GroupedGradient   W_g = sum a_n^T b_n    a [N, K], b [N, M] -> [G, K, M]
 //   GroupedSum        s_g = sum a_n          a [N, K] -> [G, K]
 //
-// end_G: int32, where each group's rows end; they lie one group after the other and the last ends
-// at N, which may be 0. A group without rows has zeros. All of one dtype: bf16, fp16 or fp32. Sums
-// are in fp32 and rounded once, also where they are added to a wider one later. Not differentiable.
+// end_G: int32, the end of each group's rows. Groups are consecutive and the last ends at N, which
+// may be 0. A group without rows gets zeros. All tensors have one dtype: bf16, fp16 or fp32. Sums
+// are in fp32 and rounded once to that dtype, even if they are later added to a wider one. Not
+// differentiable.
 //
-// One kernel, which nothing waits for, where TakesGroups says so. Elsewhere LibTorch brings the
-// ends to the host, once a call, and multiplies group by group: slower than products.h.
+// If TakesGroups returns true it is one kernel, without a host synchronization. Otherwise LibTorch
+// copies the ends to the host in each call and multiplies group by group: slower than products.h.
 
 #include <ATen/core/Tensor.h>
 
 namespace moonring::kernels {
 
-// Whether LibTorch's kernel takes this stack, its transposed view, rows like those of the products
-// with them, and a stack of its shape as the result: bf16 on a GPU of compute capability 9 or 10,
-// fewer than 1024 matrices without gaps between them, whose sizes are multiples of 8 (rows begin at
-// multiples of 16 bytes).
+// Whether LibTorch's kernel supports this stack, its transposed view, rows that fit these, and a
+// stack of its shape as the result. Required: bf16 on a GPU of compute capability 9, fewer than
+// 1024 contiguous matrices, whose sizes are multiples of 8 (rows begin at multiples of 16 bytes).
 bool TakesGroups(const at::Tensor& stack_GKM);
 
 at::Tensor GroupedProduct(const at::Tensor& a_NK, const at::Tensor& stack_GKM,

@@ -13,7 +13,7 @@
 #include "base/threads/small_work.h"
 #include "kernels/products/add_scaled.h"
 
-// LibTorch exports it, and has no header for it: result <- beta result + alpha a b.
+// Exported by LibTorch, but not declared in a header: result <- beta result + alpha a b.
 namespace at::native {
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);
@@ -28,14 +28,14 @@ bool IsTransposed(const at::Tensor& matrix) {
 
 bool HasLayout(const at::Tensor& matrix) { return matrix.stride(1) == 1 || IsTransposed(matrix); }
 
-// Of `size` in equal parts of at most `most`, in whole vectors.
+// The size of equal sections of `size`, at most `most`, rounded up to whole vectors.
 int64_t EvenPart(int64_t size, int64_t most) {
   constexpr int64_t kVector = 16;
   const int64_t parts = (size + most - 1) / most, even = (size + parts - 1) / parts;
   return (even + kVector - 1) / kVector * kVector;
 }
 
-// How a product's result is cut.
+// How a product's result is cut: the size of a piece, and the number of pieces down and across.
 struct Grid {
   int64_t height, width, down, across;
 };
@@ -45,8 +45,8 @@ Grid GridOf(int64_t rows, int64_t columns, bool a_is_transposed) {
   return {height, width, (rows + height - 1) / height, (columns + width - 1) / width};
 }
 
-// Of a product's operand some rows, as oneDNN takes it: all of a matrix, or of its transpose.
-// `padded`: with zeros below, up to so many.
+// Some rows of operand a in a layout that oneDNN accepts: a contiguous matrix, or its transpose.
+// Rows are padded with zeros up to `padded`.
 at::Tensor RowsOfA(const at::Tensor& a, int64_t begin, int64_t count, int64_t padded) {
   const at::Tensor rows = a.narrow(0, begin, count);
   if (IsTransposed(a)) return rows.t().contiguous().t();
@@ -61,7 +61,7 @@ at::Tensor ColumnsOfB(const at::Tensor& b, int64_t begin, int64_t count) {
   return IsTransposed(b) ? columns : columns.contiguous();
 }
 
-// Whole rows of a product of great depth, in parts of it that are added up in their order.
+// Computes a product of great depth in sections of K, which are added up in order.
 void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                  double alpha) {
   const int64_t rows = a.size(0), depth = a.size(1), part = EvenPart(depth, kDepthBlock),
@@ -83,7 +83,7 @@ void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
   AddScaled(out, sum.narrow(0, 0, rows), beta, alpha);
 }
 
-// LibTorch exports no name for what it asks of the processor.
+// Tests whether oneDNN works here, because LibTorch does not export its own check of the processor.
 bool TryOneDnn() {
   if (!at::Context::hasMKLDNN()) return false;
   const at::NoGradGuard no_grad;

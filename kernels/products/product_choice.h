@@ -1,23 +1,23 @@
 #ifndef MOONRING_KERNELS_PRODUCTS_PRODUCT_CHOICE_H_
 #define MOONRING_KERNELS_PRODUCTS_PRODUCT_CHOICE_H_
 
-// Which library makes the CPU's fp32 products: MKL or oneDNN, both inside LibTorch.
+// The choice of library for fp32 matmuls on the CPU: MKL or oneDNN, both contained in LibTorch.
 //
-// LibTorch gives fp32 to MKL always, which has AVX-512 kernels for Intel's processors alone; oneDNN
-// has them for all. (bf16 it gives to oneDNN by itself, and fp64 only MKL has.) Both are exact
-// fp32. They round differently, so that a run keeps what it began with: the choice is measured once
-// (product_timing.h), or written in a configuration, and is a value that passes with the model's
-// options and the head's. Where nothing is chosen all is MKL's, as LibTorch has it.
+// LibTorch always uses MKL for fp32, which has AVX-512 kernels only for Intel's processors; oneDNN
+// has them for all. (For bf16 LibTorch uses oneDNN already, and only MKL has fp64.) Both are exact
+// fp32, but they round differently, so a run must keep its choice. The choice is measured once
+// (product_timing.h) or written in a configuration, and is passed as a value with the options of
+// the model and of the head. By default everything uses MKL, as in LibTorch.
 //
-// A product is one of three forms, of a linear map's rows x, weight W and gradient dy; what is not
-// laid out as the first or the last counts as the second:
+// A product has one of three forms, for a linear layer with rows x, weight W and output gradient
+// dy; one that has neither the first nor the last layout counts as the second:
 //
 //   forward           a b^T    x W^T
 //   input_gradient    a b      dy W
 //   weight_gradient   a^T b    dy^T x
 //
-// each wide or narrow: W's smaller side is less than kWide (keys and values of few heads, LoRA).
-// The form depends on the weight alone, never on how many rows there are.
+// Each is wide or narrow; narrow means that W's smaller side is less than kWide (keys and values of
+// few heads, LoRA). The form depends only on the weight, never on the number of rows.
 
 #include <array>
 #include <cstdint>
@@ -43,28 +43,28 @@ inline constexpr int64_t kWide = 256;
 
 struct ProductChoice {
   std::array<bool, kProductForms> onednn{};  // false: MKL
-  // x W^T by few_rows.h, in which a row gives the same bits whatever rows are beside it: for who
-  // decodes. Not of the text below.
+  // Computes x W^T by few_rows.h, where a row gets the same bits whatever the other rows are: for
+  // decoding. Not included in ToString().
   bool few_rows = false;
 
   bool TakesOneDnn(ProductForm form) const { return onednn[static_cast<size_t>(form)]; }
   friend bool operator==(const ProductChoice&, const ProductChoice&) = default;
 };
 
-// "mkl", "onednn", or those that oneDNN makes: "onednn:forward+narrow_forward", in the order above.
-// Each is the other's inverse. INVALID_ARGUMENT says what may be written.
+// "mkl", "onednn", or the forms computed by oneDNN: "onednn:forward+narrow_forward", in the order
+// above. The two functions are inverses. The message of INVALID_ARGUMENT lists the valid values.
 std::string ToString(const ProductChoice& choice);
 absl::StatusOr<ProductChoice> ParseProductChoice(absl::string_view text);
 
-// What one product of a form takes, in seconds.
+// The time of one product of a form, in seconds.
 struct ProductTiming {
   ProductForm form;
   double mkl_seconds = 0;
-  std::optional<double> onednn_seconds;  // nothing: it is not there, or its numbers were others
+  std::optional<double> onednn_seconds;  // nullopt: not available, or wrong numbers
 };
 
-// oneDNN for the forms in which it is faster by a twentieth: less is noise. MKL for those without a
-// timing; of several of one form all must say so.
+// Chooses oneDNN for the forms in which it is at least 5% faster: smaller differences are noise.
+// MKL for forms without a timing; if a form has several timings, all must agree.
 ProductChoice ChooseProducts(absl::Span<const ProductTiming> timings);
 
 }  // namespace moonring::kernels

@@ -1,18 +1,18 @@
 #ifndef MOONRING_KERNELS_PRODUCTS_PRODUCT_SCOPE_H_
 #define MOONRING_KERNELS_PRODUCTS_PRODUCT_SCOPE_H_
 
-// What a thread's products (products.h) are made by, while a scope lives.
+// Chooses the library of a thread's matmuls (products.h) while a scope is alive.
 //
-// The choice is a value in the options of whoever runs a forward and its backward: the block runner
-// and the head put it over what they call, so that layers need not hand it on. Scopes nest as
-// MemoryScopes do. Outside of every scope it is the default, MKL. Who starts a thread that makes
-// products hands its own on.
+// The choice is a value in the options of the code that runs a forward and its backward: the block
+// runner and the head open a scope around their calls, so that layers need not pass it on. Scopes
+// nest like MemoryScopes. Outside any scope the default is MKL. Code that starts a thread that
+// computes matmuls must pass the choice on.
 
 #include "kernels/products/product_choice.h"
 
 namespace moonring::kernels {
 
-// This thread's.
+// The calling thread's choice.
 const ProductChoice& CurrentProducts();
 
 class ProductScope {

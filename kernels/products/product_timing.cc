@@ -17,10 +17,11 @@
 namespace moonring::kernels {
 namespace {
 
-constexpr int kTimes = 3;           // of which the first makes the library's plan
-constexpr double kRounding = 1e-5;  // of the product's norm
+constexpr int kTimes = 3;           // the first run initializes the library
+constexpr double kRounding = 1e-5;  // relative to the product's norm
 
-// Numbers of both signs that repeat after no power of two. A generator would be the run's.
+// Numbers of both signs without a power-of-two period. A random generator would change the run's
+// state.
 at::Tensor Numbers(int64_t rows, int64_t columns) {
   return at::arange(rows * columns)
       .remainder_(251)
@@ -75,7 +76,7 @@ std::vector<ProductTiming> TimeProducts(const ProductShapes& shapes) {
   const int64_t inputs = side(shapes.inputs),
                 narrow = std::clamp<int64_t>(shapes.narrow, 1, kWide - 1);
   std::vector<ProductTiming> timings;
-  // Over the threads, of a result as large as the run's.
+  // Converts to the time with all threads, for a result of the run's size.
   const auto add = [&](std::optional<ProductTiming> timing, int64_t pieces) {
     if (!timing.has_value()) return;
     const auto count = static_cast<double>(std::max<int64_t>(1, pieces));

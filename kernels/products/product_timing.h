@@ -1,18 +1,18 @@
 #ifndef MOONRING_KERNELS_PRODUCTS_PRODUCT_TIMING_H_
 #define MOONRING_KERNELS_PRODUCTS_PRODUCT_TIMING_H_
 
-// What each library takes on this machine for the fp32 products of a run: what ChooseProducts
-// chooses by.
+// Measures both libraries on this machine for the fp32 matmuls of a run, as input for
+// ChooseProducts.
 //
-// Each form is made by both in turn, in one thread, on the run's own shapes cut to kTimedRows rows
-// and kTimedSide a side. Its processor time is taken, the least of some: a busy machine adds to
-// time by the clock, and would choose otherwise today than tomorrow. How that spreads over threads
-// is reckoned, in MKL's favour:
+// Each form is computed by both libraries in turn, in one thread, on the run's shapes limited to
+// kTimedRows rows and kTimedSide per side. It measures CPU time and takes the minimum of several:
+// wall-clock time depends on the load of the machine, which would make the choice vary from day to
+// day. The time with several threads is estimated, in MKL's favour:
 //
 //   MKL  s / threads        oneDNN  s ceil(pieces / threads) / pieces
 //
-// Cost: 100 to 200 ms of one core. A library whose numbers are not MKL's within rounding gets no
-// time.
+// Cost: 100 to 200 ms on one core. oneDNN gets no time if its numbers differ from MKL's by more
+// than rounding.
 
 #include <cstdint>
 #include <vector>
@@ -25,8 +25,8 @@ inline constexpr int64_t kTimedRows = 512, kTimedSide = 1024;
 
 struct ProductShapes {
   int64_t rows = kTimedRows;              // of a forward
-  int64_t outputs = 1024, inputs = 1024;  // of a weight that stands for the wide ones
-  int64_t narrow = 64;                    // the smaller side of the narrow ones
+  int64_t outputs = 1024, inputs = 1024;  // of a typical wide weight
+  int64_t narrow = 64;                    // the smaller side of a narrow weight
 };
 
 std::vector<ProductTiming> TimeProducts(const ProductShapes& shapes);

@@ -17,12 +17,12 @@
 namespace moonring::kernels {
 namespace {
 
-// Rows of a sum in a wider dtype whose product a CPU makes at a time: it is then added out of the
-// cache, from memory that is not given back in between. On an EPYC a [49152, 227] x [227, 576] in
-// bf16 takes 0.4 of the time of the whole at once.
+// Rows of a sum in a wider dtype whose product a CPU computes at a time: the product is then added
+// from the cache, and its memory is reused. On an EPYC a [49152, 227] x [227, 576] product in bf16
+// takes 0.4 of the time of the whole at once.
 constexpr int64_t kBlockElements = int64_t{1} << 20, kRowsAtOnce = 256;
 
-// Elements of b that are in fp32 at a time where a CPU multiplies fp16: 16 MiB.
+// Elements of b that are converted to fp32 at a time when a CPU multiplies fp16: 16 MiB.
 constexpr int64_t kWidenedElements = int64_t{1} << 22;
 
 bool ByOneDnn(const at::Tensor& a, const at::Tensor& b) {
@@ -36,11 +36,11 @@ bool ByFewRows(const at::Tensor& sum_of, const at::Tensor& a, const at::Tensor& 
   return CurrentProducts().few_rows && sum_of.scalar_type() == a.scalar_type() && IsOfFewRows(a, b);
 }
 
-// LibTorch has no product of fp16 for most CPUs, but a loop over single numbers.
+// For most CPUs LibTorch's fp16 matmul is a scalar loop.
 bool IsWidened(const at::Tensor& a) { return a.is_cpu() && a.scalar_type() == at::kHalf; }
 
-// The columns of out <- beta out + alpha a b a block at a time, so that the whole of b (a head's
-// weight) is never there in fp32. Blocks do not depend on the rows of a.
+// out <- beta out + alpha a b in blocks of columns, so that the whole of b (a head's weight) is
+// never stored in fp32. The blocks do not depend on the number of rows of a.
 void WidenedInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                  double alpha) {
   TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) &&
@@ -110,7 +110,7 @@ void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
     return;
   }
   if (!sum.is_cpu()) {
-    // cuBLAS adds products of 16-bit numbers up in fp32, and here in the sum itself.
+    // cuBLAS accumulates products of 16-bit numbers in fp32, here directly in the sum.
     at::addmm_outf(sum, a, b, sum.scalar_type(), beta, alpha, result);
     return;
   }

@@ -1,33 +1,32 @@
 #ifndef MOONRING_KERNELS_PRODUCTS_PRODUCTS_H_
 #define MOONRING_KERNELS_PRODUCTS_PRODUCTS_H_
 
-// Products of matrices, where most of a step's time goes: one place says how each is made.
+// Matrix products (matmuls), which take most of a step's time: this file decides how each is
+// computed.
 //
-// Shapes: a [M, K], b [K, N], of one dtype; either may be a transposed view, which moves nothing.
-// The CPU's in fp32 are made by the library that the thread's ProductScope says. Its products of
-// fp16 are those of the same numbers in fp32, which holds the product of any two of them; results
-// are rounded to fp16 once.
-// Not differentiable: who calls them has a backward of its own. Shapes that do not fit throw
-// c10::Error. Any size may be 0; a sum over no terms is 0.
+// Shapes: a [M, K], b [K, N], of one dtype; either may be a transposed view, which is not copied.
+// fp32 products on the CPU use the library that the thread's ProductScope chooses. fp16 products on
+// the CPU are computed in fp32, which represents the product of any two fp16 numbers exactly;
+// results are rounded to fp16 once. Not differentiable: callers have their own backward. Shapes
+// that do not fit throw c10::Error. Any size may be 0; a sum over no terms is 0.
 
 #include <ATen/core/Tensor.h>
 
 namespace moonring::kernels {
 
-// a b, in the dtype of a and b.
+// Returns a b, in the dtype of a and b.
 at::Tensor Product(const at::Tensor& a, const at::Tensor& b);
-// a b into out, which is [M, N], of the same dtype.
+// Stores a b in out, which is [M, N], of the same dtype.
 void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
-// sum <- beta sum + alpha a b. The sum may be in a wider dtype than a and b (fp32 for bf16 and
-// fp16): a GPU's product is then added up in it, and so is a CPU's of fp16; a CPU's of bf16 is
-// rounded to bf16 first. Where beta is 0 the sum is not read.
+// sum <- beta sum + alpha a b. The sum may have a wider dtype than a and b (fp32 for bf16 and
+// fp16): then a GPU accumulates in it, and so does a CPU for fp16; a CPU's bf16 product is rounded
+// to bf16 first. If beta is 0, the sum is not read.
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
                 double alpha = 1.0);
 
-// The same of each of B: sum [B, M, N], a [B, M, K], b [B, K, N]. The sum is in the dtype of a and
-// b or, where they are in 16 bits, in fp32: a CPU then makes the products of the same numbers in
-// fp32.
+// The same for each matrix of a batch B: sum [B, M, N], a [B, M, K], b [B, K, N]. The sum has the
+// dtype of a and b, or fp32 if they are 16-bit: then a CPU converts them to fp32 first.
 void AddProducts(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
                  double alpha = 1.0);
 

@@ -7,7 +7,7 @@
 namespace moonring::kernels {
 namespace {
 
-// Scopes that want TF32, and whether it was off before the first of them.
+// The number of active scopes that request TF32, and whether it was off before the first of them.
 struct Scopes {
   std::mutex mutex;
   int count = 0;
@@ -27,7 +27,7 @@ Tf32Products::Tf32Products(bool wanted) : wanted_(wanted) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.count == 0) {
     all.was_off = !AreOn();
-    // Of its two names for one switch this one sets both.
+    // LibTorch has two names for this setting; this call sets both.
     if (all.was_off) at::globalContext().setAllowTF32CuBLAS(true);
   }
   ++all.count;

@@ -30,12 +30,12 @@ constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;  // Phi
 constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 constexpr float kUnit = 0x1.0p-24f;
-constexpr int64_t kLanes = 16;  // counters that are mixed side by side, in vector registers
+constexpr int64_t kLanes = 16;  // counters processed in parallel, in vector registers
 
 uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
 uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 
-// Mixes kLanes counters in place, word by word. Inlined, so that it is compiled for its caller's
+// Applies Philox to kLanes counters in place. Inlined, so that it is compiled for its caller's
 // vector registers.
 [[gnu::always_inline]] inline void Philox(uint64_t key, uint32_t (&c)[4][kLanes]) {
   uint32_t k0 = Low(key), k1 = High(key);
@@ -53,7 +53,7 @@ uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
   }
 }
 
-// `width` numbers of one identity.
+// Fills a row with `width` numbers of one identity.
 [[gnu::always_inline]] inline void FillRowInline(uint64_t key, uint64_t identity, int64_t width,
                                                  float* row) {
   for (int64_t begin = 0; begin < width; begin += 4 * kLanes) {
@@ -95,9 +95,9 @@ Filler FillerOfThisMachine() {
   return FillRowAnywhere;
 }
 
-// Words of counters as tensors [2, rows, blocks] of int64, for a machine whose multiplication gives
-// 64 bits: of each the low 32 are the word, and the two halves are views [2, rows, blocks] of
-// int32. A product's 64 bits are right whatever its sign.
+// Counter words as int64 tensors [2, rows, blocks], for devices with 64-bit multiplication: the
+// word is the low 32 bits of each element. The two halves are views [2, rows, blocks] of int32.
+// Signed and unsigned multiplication give the same 64 bits.
 at::Tensor LowHalf(const at::Tensor& words) {
   return words.view(at::kInt).slice(2, 0, std::numeric_limits<int64_t>::max(), 2);
 }
@@ -118,10 +118,10 @@ at::Tensor KeysOfRounds(uint64_t key, const c10::Device& device) {
 }
 
 constexpr int64_t kNumbersAtATime = int64_t{1}
-                                    << 24;  // by tensor operations: 16 bytes of work each
+                                    << 24;  // by tensor operations: 16 bytes of temporaries each
 
-// CounterUniformByTensors of a few rows, into `result`. Four operators a round: with the words c0
-// and c2 in one tensor x and (c1, c3) the low halves of the products before,
+// CounterUniformByTensors for a few rows, into `result`. Four operators per round: the words c0 and
+// c2 are in one tensor x, and (c1, c3) are the low halves of the previous products,
 //   p = x * (m0, m1);  x = (high p1 ^ c1 ^ k0, high p0 ^ c3 ^ k1)
 void FillByTensors(const at::Tensor& keys, const at::Tensor& multipliers,
                    const at::Tensor& identity_T, const at::Tensor& result) {
@@ -131,8 +131,8 @@ void FillByTensors(const at::Tensor& keys, const at::Tensor& multipliers,
   low[0].copy_(at::arange(blocks, identity_T.options()));
   const at::Tensor identity = identity_T.contiguous().view(at::kInt).view({rows, 2, 1});
   low[1].copy_(identity.select(1, 0));
-  // What stands for the products before the first: c1 = 0 and c3 are where the low halves of p1 and
-  // p0 will be.
+  // Takes the place of the products before the first round: c1 (= high identity word) and c3 are
+  // stored where the low halves of p1 and p0 will be.
   at::Tensor before = at::zeros_like(x), product = at::empty_like(x);
   LowHalf(before)[0].copy_(identity.select(1, 1));
   for (int round = 0; round < kRounds; ++round) {

@@ -470,7 +470,7 @@ TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
         EXPECT_FALSE(status.ok());
         EXPECT_THAT(std::string(status.message()),
                     AllOf(HasSubstr("all_reduce_sum on group 'world', rank "),
-                          HasSubstr("not done within 3s: rank 1 lives and has not come to it")));
+                          HasSubstr("not done within 3s: rank 1 is alive but has not entered it")));
         // The group stays broken, and says so without another call.
         const absl::Duration waited = world->waited();
         EXPECT_THAT(std::string(comm.Barrier().message()), HasSubstr("not done within 3s"));

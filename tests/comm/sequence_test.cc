@@ -113,7 +113,8 @@ TEST(SequenceTest, DocumentsMayGoOnFromOthers) {
   refused({{1, 4}, {}, {}, {}}, "document 0 of 0..3: 4 tokens of its parent, wanted 0 to 3");
   refused({{-1, 1}, {}, {}, {}}, "document 0 of 0..3: 1 tokens of its parent, wanted 0 to 0");
   refused({{}, {2, 1}, {1, 3}, {}}, "document 1 of 0..3: its parents go in a circle");
-  refused({{}, {3, 1}, {}, {}}, "document 3 of 0..3: it predicts, and others go on from it");
+  refused({{}, {3, 1}, {}, {}},
+          "document 3 of 0..3: it has targets, but is the parent of other documents");
 }
 
 TEST(SequenceTest, TheChecksumSeesParents) {

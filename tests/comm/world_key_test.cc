@@ -175,7 +175,7 @@ TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
   EXPECT_THAT(world.status(),
               StatusIs(absl::StatusCode::kPermissionDenied,
-                       HasSubstr("who has connected as rank 1 does not have this run's key")));
+                       HasSubstr("the peer connected as rank 1 does not have this run's key")));
   another.join();
 }
 
@@ -228,7 +228,7 @@ TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
   const Joined world = World::Connect(options);
   EXPECT_THAT(world.status(),
               StatusIs(absl::StatusCode::kPermissionDenied,
-                       HasSubstr("who has connected as rank 1 does not have this run's key")));
+                       HasSubstr("the peer connected as rank 1 does not have this run's key")));
   another.join();
   EXPECT_TRUE(first_is_right);
   unsetenv("GLOO_SOCKET_IFNAME");

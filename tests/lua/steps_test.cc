@@ -120,7 +120,7 @@ TEST_F(GivenSteps, ASequenceMayHaveParents) {
     wrong("option 'length' is missing", { [2] = { document = 1 } })
     wrong("document 1 of 0..1: 3 tokens of its parent, wanted 0 to 2",
       { [2] = { document = 1, length = 3 } })
-    wrong("document 1 of 0..1: it predicts, and others go on from it",
+    wrong("document 1 of 0..1: it has targets, but is the parent of other documents",
       { [1] = { document = 2, length = 2 } })
   )lua"),
             "");

@@ -188,7 +188,7 @@ TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
     while mesh:rank() == 1 do ffi.C.usleep(10000) end
     mesh:sum(1)
   )");
-  const auto says = HasSubstr("not done within 5s: rank 1 lives and has not come to it");
+  const auto says = HasSubstr("not done within 5s: rank 1 is alive but has not entered it");
   const CommandResult launched = Run({"-n", "3", "elsewhere.lua"});
   EXPECT_EQ(launched.exit_code, 1) << launched.Describe();
   EXPECT_THAT(launched.err, says);

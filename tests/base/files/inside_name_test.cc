@@ -79,9 +79,10 @@ TEST(InsideNameTest, LinksStayBelow) {
 TEST(InsideNameTest, NoPathHasANul) {
   ScratchFolder scratch;
   const std::string path = scratch.path() + std::string("/a\0.json", 8);
-  EXPECT_THAT(CheckReading(path), StatusIs(kInvalid, HasSubstr("a path has no NUL")));
+  EXPECT_THAT(CheckReading(path), StatusIs(kInvalid, HasSubstr("a path must not contain a NUL")));
   EXPECT_THAT(CheckWriting(path), StatusIs(kInvalid, HasSubstr("a\\x00.json")));
-  EXPECT_THAT(WriteWhole(path, "text"), StatusIs(kInvalid, HasSubstr("a path has no NUL")));
+  EXPECT_THAT(WriteWhole(path, "text"),
+              StatusIs(kInvalid, HasSubstr("a path must not contain a NUL")));
   EXPECT_FALSE(fs::exists(scratch.path() + "/a"));
 }
 

@@ -20,7 +20,7 @@ TEST(JsonNestingTest, CountsWhatIsOpenAtOnce) {
   EXPECT_THAT(CheckJsonNesting(Brackets(kMostJsonNesting)), IsOk());
   EXPECT_THAT(CheckJsonNesting(Brackets(kMostJsonNesting + 1)),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("more than 500 deep within one another (at byte 500)")));
+                       HasSubstr("nested more than 500 deep (at byte 500)")));
   std::string beside;
   for (int i = 0; i < 2 * kMostJsonNesting; ++i) beside += "{\"a\": []}, ";
   EXPECT_THAT(CheckJsonNesting(beside), IsOk());
