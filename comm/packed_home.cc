@@ -84,8 +84,10 @@ int64_t PackedHome::bytes() const {
   return bytes;
 }
 
-std::shared_ptr<base::Parameter> PackedParameter(std::string name, std::shared_ptr<const kernels::WeightCode> code,
-                                           kernels::PackedWeight packed, at::ScalarType dtype) {
+std::shared_ptr<base::Parameter> PackedParameter(std::string name,
+                                                 std::shared_ptr<const kernels::WeightCode> code,
+                                                 kernels::PackedWeight packed,
+                                                 at::ScalarType dtype) {
   // A tensor with the weight's shape but without its memory.
   const at::Tensor outline =
       at::empty({1}, packed.parts.at(0).options().dtype(dtype)).expand(packed.shape);

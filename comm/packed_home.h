@@ -48,7 +48,7 @@ class PackedHome : public base::WeightHome {
   };
 
   std::shared_ptr<const kernels::WeightCode> code_;
-  kernels::PackedWeight packed_;                       // the whole, or a shard of each packed tensor
+  kernels::PackedWeight packed_;              // the whole, or a shard of each packed tensor
   std::vector<std::vector<int64_t>> pieces_;  // [packed tensor][rank]: sizes, if sharded
   std::shared_ptr<Communicator> group_;       // null: whole
   std::optional<Flight> flight_;
@@ -56,8 +56,10 @@ class PackedHome : public base::WeightHome {
 
 // A frozen parameter whose weight is stored packed, and is leased on the device of the packed
 // tensors. `dtype`: the dtype that it would have if it were not packed.
-std::shared_ptr<base::Parameter> PackedParameter(std::string name, std::shared_ptr<const kernels::WeightCode> code,
-                                           kernels::PackedWeight packed, at::ScalarType dtype);
+std::shared_ptr<base::Parameter> PackedParameter(std::string name,
+                                                 std::shared_ptr<const kernels::WeightCode> code,
+                                                 kernels::PackedWeight packed,
+                                                 at::ScalarType dtype);
 
 }  // namespace moonring::comm
 

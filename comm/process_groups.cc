@@ -155,7 +155,8 @@ void QuietLibTorchLog() {
 // NCCL's group use.
 absl::Status TakeGpu(const RendezvousOptions& options) {
   int gpus = 0;
-  RETURN_IF_ERROR(base::TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
+  RETURN_IF_ERROR(
+      base::TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
   // An external launcher may make only one GPU visible to each rank. Moonring's launcher shows all
   // ranks the same GPUs.
   const bool own =

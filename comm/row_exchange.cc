@@ -277,7 +277,7 @@ bool AllStay(const std::vector<MovedRows>& moved) {
 }
 
 base::Tensors MoveWithGraph(const std::vector<MovedRows>& moved, bool back,
-                      std::shared_ptr<Communicator> group) {
+                            std::shared_ptr<Communicator> group) {
   base::Tensors inputs;
   std::vector<MovedRows> shape_of;  // for the backward: without tensors
   for (const MovedRows& m : moved) {

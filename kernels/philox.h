@@ -20,7 +20,7 @@ inline constexpr char kCounterUniform[] = "moonring::counter_uniform";
 inline constexpr char kDropout[] = "moonring::dropout_";
 
 // identity_T is int64; returns fp32 [T, width].
-at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t width);
+at::Tensor UniformByKernel(uint64_t key, const at::Tensor& identity_T, int64_t width);
 
 // Dropout returns a new tensor; DropoutInPlace overwrites x, whose rows are contiguous.
 at::Tensor Dropout(const at::Tensor& x_TW, uint64_t key, const at::Tensor& identity_T, double rate);

@@ -2,9 +2,9 @@
 #define MOONRING_KERNELS_UNPACK_H_
 
 // Unpacks packed (quantized) weights in one pass (operators moonring::unpack_four_bits_ and
-// moonring::unpack_eight_bits_), bit for bit as defined in kernels/packed/four_bit.h and eight_bit.h,
-// which also describe the packed tensors. `out` is fp32, fp64, bf16 or fp16, contiguous, of any
-// shape; numbers are computed in fp32 and rounded once.
+// moonring::unpack_eight_bits_), bit for bit as defined in kernels/packed/four_bit.h and
+// eight_bit.h, which also describe the packed tensors. `out` is fp32, fp64, bf16 or fp16,
+// contiguous, of any shape; numbers are computed in fp32 and rounded once.
 //
 // Memory traffic: the bytes of the packed tensors and of out, once each.
 

@@ -10,10 +10,10 @@
 //   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);
 //   W = inverse Diag(beta) K'
 //
-// Where q, k and v have 16 bits, products and the scan are in TF32 (kernels/products/tf32_products.h).
-// The resulting relative errors of results and gradients, 5e-4 to 2e-3, are at most those that
-// rounding q, k and v to bf16 causes, 2e-3 to 4e-3 (delta_tf32_test). The inverse and decays stay
-// in fp32, and so does everything in an fp32 run.
+// Where q, k and v have 16 bits, products and the scan are in TF32
+// (kernels/products/tf32_products.h). The resulting relative errors of results and gradients, 5e-4
+// to 2e-3, are at most those that rounding q, k and v to bf16 causes, 2e-3 to 4e-3
+// (delta_tf32_test). The inverse and decays stay in fp32, and so does everything in an fp32 run.
 //
 // For q, k and v in fp32, bf16 or fp16 with one decay per head and d_k up to 256. Other inputs,
 // fp64, and the rule without the delta use delta_chunks.h, whose scan is the same kernel. Cost:

@@ -1,12 +1,12 @@
 #ifndef MOONRING_MODEL_BASE_PACKING_H_
 #define MOONRING_MODEL_BASE_PACKING_H_
 
-// Which weights of a frozen base are stored packed, that is quantised (kernels/packed/weight_code.h),
-// and in which code. Packed are the matrices of linear modules in blocks, the same ones that
-// Transformers 5 gives to bitsandbytes. Not packed: the embedding, the head, norms, convolutions,
-// per-head parameters, routers (rounding would change their choices), and experts stacked in one
-// tensor, which are not linear modules in Transformers either. Experts that the files store one by
-// one are packed.
+// Which weights of a frozen base are stored packed, that is quantised
+// (kernels/packed/weight_code.h), and in which code. Packed are the matrices of linear modules in
+// blocks, the same ones that Transformers 5 gives to bitsandbytes. Not packed: the embedding, the
+// head, norms, convolutions, per-head parameters, routers (rounding would change their choices),
+// and experts stacked in one tensor, which are not linear modules in Transformers either. Experts
+// that the files store one by one are packed.
 
 #include <cstdint>
 #include <memory>

@@ -12,8 +12,8 @@
 //                      orthogonalised iterations, G a matrix of normal numbers; about 4 n R O I
 //                      flops. The error falls as (sigma_(R+1) / sigma_R)^(2n)
 //
-// G is a function of (seed, module) alone (kernels/random/counter_random.h): the same on every rank.
-// Computed in fp32, or in fp64 for fp64 weights, on the device of W.
+// G is a function of (seed, module) alone (kernels/random/counter_random.h): the same on every
+// rank. Computed in fp32, or in fp64 for fp64 weights, on the device of W.
 
 #include <cstdint>
 

@@ -13,8 +13,8 @@
 // 1/10 of the difference to the gradient, which is much more than bf16's half unit of 2^-9. The
 // mean of squares moves by a fraction of 1 - beta2 = 1/1000, less than the half unit; with rounding
 // to nearest it could never decrease. It is therefore rounded stochastically, which is correct on
-// average. The random numbers are counter-based (kernels/random), keyed by the step, the weight's name
-// and the element's index in the whole weight, so they do not depend on ZeRO sharding or on
+// average. The random numbers are counter-based (kernels/random), keyed by the step, the weight's
+// name and the element's index in the whole weight, so they do not depend on ZeRO sharding or on
 // resuming.
 //
 // k8Bit: block-wise dynamic quantization (Dettmers, Lewis, Shleifer, Zettlemoyer: "8-bit Optimizers

@@ -14,9 +14,9 @@
 //   the shift of either decay                  1, or the inverse of softplus of dt,
 //                                              log dt uniform          (the same)
 //
-// A value is a function of (seed, the weight's name, its index in the weight) alone (kernels/random):
-// the same bits on every rank, with any sharding, in any order of reading. Normal values are made
-// in pairs,
+// A value is a function of (seed, the weight's name, its index in the weight) alone
+// (kernels/random): the same bits on every rank, with any sharding, in any order of reading. Normal
+// values are made in pairs,
 //   sqrt(-2 log(1 - u)) (cos 2 pi v, sin 2 pi v)    of uniform u, v,
 // so |value| <= 5.8 s. Read computes the whole weight in fp32; nothing is cached.
 

@@ -33,7 +33,7 @@ struct HeadOptions {
   double scale = 1.0;
   double softcap = 0.0;                     // 0: none
   std::shared_ptr<base::Parameter> bias_V;  // null: none
-  kernels::ProductChoice products = {};        // which implementation computes the products with W
+  kernels::ProductChoice products = {};     // which implementation computes the products with W
 };
 
 struct ProjectionOptions {

@@ -59,9 +59,7 @@ TEST_F(SharedPrefixesTest, OnOneRank) {
   Compare(kHybrids, 1, 1, {"dense"});
 }
 
-TEST_F(SharedPrefixesTest, OnTwoRanks) {
-  Compare({"llama_bias", "gemma3"}, 2, 2, kPrefixModes);
-}
+TEST_F(SharedPrefixesTest, OnTwoRanks) { Compare({"llama_bias", "gemma3"}, 2, 2, kPrefixModes); }
 
 TEST_F(SharedPrefixesTest, ExpertsOnTwoRanks) {
   Compare({"gpt_oss", "deepseek_v3", "qwen3_moe"}, 2, 2, {"zigzag-ring", "all-gather"});

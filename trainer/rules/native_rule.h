@@ -7,9 +7,9 @@
 //   absl::StatusOr<NativeRule> XRule(const XOptions&, const base::Parameters&);
 //
 // The shapes of a rule's state must depend only on the weight's shape, so that `plan` can compute
-// them on the "meta" device (NewStateBytes). Random numbers are counter-based (kernels/random), keyed
-// by the weight's name and the step: the same on every rank and after resuming. "Whole parameters"
-// in these headers are those that a rule receives unsharded, on one rank.
+// them on the "meta" device (NewStateBytes). Random numbers are counter-based (kernels/random),
+// keyed by the weight's name and the step: the same on every rank and after resuming. "Whole
+// parameters" in these headers are those that a rule receives unsharded, on one rank.
 
 #include <vector>
 
