@@ -1,751 +1,749 @@
 ---@meta moonring.configuration
 
---- A checked configuration: a value for every key, nil where it is null. Keys that may be given and
---- change nothing, or must keep their default, are not here: `moonring help train` lists them all.
+--- A checked configuration: a value for every key, nil if it is null. Keys that have no effect or
+--- must keep their default are not listed here: `moonring help train` lists all keys.
 ---@class moonring.Configuration
 ---@field path? string the file that it was read from
----@field given table<string, any> what the file and the words say, unchecked
----@field notes string[] lines to show: what was passed over, what changes nothing
----@field places table<string, string> where the file gave a key: "train.yaml:3: "
+---@field given table<string, any> values as given by the file and the words, unchecked
+---@field notes string[] messages about skipped keys, and keys without effect
+---@field places table<string, string> where the file sets a key: "train.yaml:3: "
 --- the model: a Hugging Face folder, a .gguf file, builtin:smollm2, or a name on a hub (ORG/NAME,
 --- docs/models.md)
 ---@field model_name_or_path? string
---- adapter folders in PEFT's format, or names on a hub: all but the last are merged into the model,
---- the last goes on learning
+--- adapter folders in PEFT's format, or names on a hub: all but the last are merged into the model;
+--- the last one is trained further
 ---@field adapter_name_or_path? string[]
---- of models and adapters that are named on a hub: a branch, a tag or a commit; main where absent
+--- revision of models and adapters on a hub: a branch, a tag or a commit; default main
 ---@field model_revision string
---- the token that is shown to a hub; absent: HF_TOKEN, or the one that `hf auth login` keeps. It is
---- written nowhere
+--- the access token for the hub; absent: HF_TOKEN, or the one stored by `hf auth login`. It is
+--- never written to files or logs
 ---@field hf_hub_token? string
---- the folder that downloads from a hub are kept in; absent: HF_HUB_CACHE, or
---- ~/.cache/huggingface/hub
+--- the folder for downloads from a hub; absent: HF_HUB_CACHE, or ~/.cache/huggingface/hub
 ---@field cache_dir? string
---- where the tokenizer has more tokens than the embedding rows, these (and an untied head's) grow
---- to a multiple of 64: new rows are the old ones' mean with noise of 1 / sqrt(hidden size). lora:
---- embedding and head are then trained whole, unless additional_target says what. Absent: true
---- where the data holds a token without a row; false given: such data is refused; false where
---- absent
+--- if the tokenizer has more tokens than the embedding has rows, enlarge the embedding (and an
+--- untied head) to a multiple of 64: new rows are the mean of the old ones plus noise of 1 /
+--- sqrt(hidden size). lora: embedding and head are then fully trained, unless additional_target is
+--- set. Absent: true if the data contains a token without a row; false: such data is refused;
+--- default false
 ---@field resize_vocab boolean
---- a special token that is written in a text, the template's among them, is a text like any other;
---- false where absent
+--- treat special tokens that occur in a text, including the template's, as ordinary text; default
+--- false
 ---@field split_special_tokens boolean
---- tokens to add to the tokenizer, looked for in texts; new ones turn resize_vocab on
+--- tokens to add to the tokenizer, recognized in texts; new ones enable resize_vocab
 ---@field add_tokens? string[]
---- special tokens to add, after add_tokens; also new_special_tokens, 360-LLaMA-Factory's name
+--- special tokens to add, after add_tokens; 360-LLaMA-Factory's name is new_special_tokens
 ---@field add_special_tokens? string[]
---- in place of add_special_tokens: a YAML file of them, a line "TOKEN": "description" each; the
+--- instead of add_special_tokens: a YAML file with a line "TOKEN": "description" for each token;
 --- descriptions are not used
 ---@field new_special_tokens_config? string
---- how the rotary embedding is stretched where cutoff_len is beyond the model's context: by
---- ceil(cutoff_len / context)
+--- scaling of the rotary embedding if cutoff_len exceeds the model's context: by ceil(cutoff_len /
+--- context)
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3"
---- stages pt, sft and rm: shifted sparse attention (LongLoRA's S2-Attn) in training: each head sees
---- groups of a quarter of a document, half of the heads groups shifted by half of one
---- (docs/sequence-parallelism.md). Evaluation sees whole documents; false where absent
+--- stages pt, sft and rm: shifted sparse attention (LongLoRA's S2-Attn) in training: each head
+--- attends within groups of a quarter of a document; for half of the heads the groups are shifted
+--- by half a group (docs/sequence-parallelism.md). Evaluation uses attention over whole documents;
+--- default false
 ---@field shift_attn boolean
---- keep every activation: the same as recompute: none; false where absent
+--- keep every activation: the same as recompute: none; default false
 ---@field disable_gradient_checkpointing boolean
---- what backward makes again: each block from its input; selective: all of a block but its
---- attention; or nothing; auto: as little as there is memory for (memory_limit); block where absent
+--- what backward recomputes: each block from its input; selective: all of a block but its
+--- attention; none: nothing; auto: as little as memory allows (memory_limit); default block
 ---@field recompute "block" | "selective" | "none" | "auto"
---- where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host
---- memory; on the CPU they are there anyway) or disk (in files without a name in activation_dir)
+--- where the inputs of blocks are stored until backward, with recompute: block or selective: cpu
+--- (host memory; no change on the CPU) or disk (unnamed temporary files in activation_dir)
 ---@field activation_offload? "cpu" | "disk"
---- a folder on a disk for activation_offload: disk; absent: output_dir
+--- the folder for activation_offload: disk; absent: output_dir
 ---@field activation_dir? string
---- MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at
---- a time; 0: all rows at once; 64 where absent
+--- MiB of activations for a tile of rows in the MLP of a recomputed block, and for a tile of
+--- logits; 0: all rows at once; default 64
 ---@field tile_mib integer
---- the fewest rows of such a tile, whatever they take; 0: 512 on the CPU, 8192 on a GPU; 0 where
---- absent
+--- minimum number of rows of such a tile, whatever their size; 0: 512 on the CPU, 8192 on a GPU;
+--- default 0
 ---@field tile_rows integer
---- the fewest rows of logits at a time, whatever they take; 0: one on the CPU, 4096 on a GPU; 0
---- where absent
+--- minimum number of rows of logits computed at a time, whatever their size; 0: 1 on the CPU, 4096
+--- on a GPU; default 0
 ---@field logit_rows integer
---- of the residual stream between and in blocks; bf16, with bf16 or pure_bf16: half the memory of
---- what blocks keep, and gradients further from exact (docs/memory.md has figures). Norms compute
---- in fp32 all the same; fp32 where absent
+--- dtype of the residual stream between and inside blocks. bf16, together with bf16 or pure_bf16,
+--- halves the memory of stored activations but makes gradients less exact (docs/memory.md has
+--- figures). Norms are computed in fp32 either way; default fp32
 ---@field residual_dtype "fp32" | "bf16"
---- what makes fp32 products of matrices on the CPU: mkl, onednn (which wants a processor with
---- AVX-512), or as onednn:forward+input_gradient which of them oneDNN makes; auto: what is measured
---- to be faster at the start, or what the checkpoint says that a run goes on from; auto where
---- absent
+--- library for fp32 matmuls on the CPU: mkl, onednn (requires AVX-512), or as
+--- onednn:forward+input_gradient those matmuls that use oneDNN; auto: measured at the start, or for
+--- a resumed run the checkpoint's choice; default auto
 ---@field cpu_products string
---- weights made afresh by config.json and seed, as Transformers makes them; no file of weights is
---- read, and none need be there. With finetuning_type: full or freeze; false where absent
+--- initialize weights randomly by config.json and seed, as Transformers does; no file of weights is
+--- read, and none is needed. Requires finetuning_type: full or freeze; default false
 ---@field train_from_scratch boolean
---- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
---- at a time. pt and sft: the sum over these groups, as LLaMA-Factory has it; dpo and kto: their
---- mean, as TRL's trainers have it (LLaMA-Factory's take the key and leave it out)
+--- weight of the load-balancing loss of a mixture of experts, computed over groups of
+--- per_device_train_batch_size examples. pt and sft: the sum over groups, as in LLaMA-Factory; dpo
+--- and kto: their mean, as in TRL's trainers (LLaMA-Factory's accept the key and ignore it)
 ---@field moe_aux_loss_coef? number
---- tell of each weight, before training: its name, dtype and shape, the device, and whether it
---- learns; false where absent
+--- list all weights before training: name, dtype, shape, device, and whether it is trainable;
+--- default false
 ---@field print_param_status boolean
---- ranks that share one sequence; divides the number of ranks; 1 where absent
+--- number of ranks that share a sequence; must divide the number of ranks; default 1
 ---@field sequence_parallel_size integer
---- how attention is spread over them; auto: chosen for each micro-batch; zigzag-ring where absent
+--- the strategy of sequence-parallel attention; auto: chosen for each micro-batch; default
+--- zigzag-ring
 ---@field sequence_parallel_mode string
---- usp: ranks over which heads are split; 0: chosen; 0 where absent
+--- usp: ranks over which heads are split; 0: chosen automatically; default 0
 ---@field sequence_parallel_ulysses_degree integer
---- usp: ranks over which keys travel; the two degrees make up sequence_parallel_size; 0: chosen; 0
---- where absent
+--- usp: ranks of the ring that keys and values are sent around; the product of both degrees is
+--- sequence_parallel_size; 0: chosen automatically; default 0
 ---@field sequence_parallel_ring_degree integer
---- usp: the axis whose ranks are neighbours, on one machine; head_first where absent
+--- usp: the axis whose ranks are neighbours, on one machine; default head_first
 ---@field placement "head_first" | "context_first"
---- double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or
---- near its root; 0 where absent
+--- double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: the ranks of a machine,
+--- or near the square root of sequence_parallel_size; default 0
 ---@field double_ring_window integer
---- how layers of linear attention (a gated delta rule) are spread over sequence_parallel_size
---- ranks: heads, rows travel and each rank has some heads of all tokens; spans, maps of states
---- travel at once; relay, states travel from rank to rank; auto: the fastest by an estimate, chosen
---- for each micro-batch; auto where absent
+--- parallelization of linear attention layers (gated delta rule) over sequence_parallel_size ranks.
+--- heads: all-to-all, so that each rank has some heads of all tokens; spans: state transitions are
+--- exchanged at once; relay: states are sent from rank to rank; auto: the fastest by an estimate,
+--- for each micro-batch; default auto
 ---@field linear_attention_mode "auto" | "heads" | "spans" | "relay"
---- on a GPU in 16 bits: flash, cudnn, or as flash<8192<=cudnn, cuDNN for documents from that length
---- on, and behind that ", cudnn=4096" for those of that length; auto: what is measured to be faster
---- at the start, or, where a run resumes, what its checkpoint names; auto where absent
+--- attention kernels on a GPU in 16 bits: flash, cudnn, or for example flash<8192<=cudnn: cuDNN for
+--- documents from that length on; a suffix ", cudnn=4096" selects cuDNN for documents of exactly
+--- that length. auto: measured at the start, or for a resumed run the checkpoint's choice; default
+--- auto
 ---@field attention_kernels string
---- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
---- per_device_train_batch_size
+--- maximum tokens of a micro-batch: what one sp group processes in one forward pass; absent:
+--- cutoff_len x per_device_train_batch_size
 ---@field micro_batch_tokens? integer
---- dpo, rm and stages that generate: what a pair's two documents, or a prompt's completions, begin
---- with, and none learns, goes through the model once; the same gradients in less time. An example,
---- or a group, is then as long as that and what is left of all. Not with noise
---- (neftune_noise_alpha, rm's lora_dropout), masks of one's own, or a rope that depends on a
---- document's length; false where absent
+--- dpo, rm and stages that generate: compute the common prefix of a pair, or of all completions of
+--- a prompt, only once, up to the first trained token; gradients are the same, in less time. The
+--- length of an example, or group, is then that of the prefix and of all remainders. Not with noise
+--- (neftune_noise_alpha, rm's lora_dropout), custom masks, or a rotary embedding that depends on a
+--- document's length; default false
 ---@field share_prefixes boolean
---- halve micro_batch_tokens where memory does not hold: before the first step until the run is
---- foretold to fit (memory_check), and where memory runs out in a step, which is made again;
---- batches keep their sizes. The latter where ranks compute alone: sequence_parallel_size 1,
---- zero_stage 0 or 1, or one rank; false where absent
+--- halve micro_batch_tokens if memory is insufficient: before the first step until the run is
+--- predicted to fit (memory_check), and when memory runs out in a step, which is then repeated;
+--- batch sizes do not change. The latter needs ranks that compute independently:
+--- sequence_parallel_size 1 and zero_stage 0 or 1, or a single rank; default false
 ---@field auto_find_batch_size boolean
---- where a run is foretold to take more memory than there is: refuse it before training, warn, or
---- do not look (off); refuse where absent
+--- if a run is predicted to need more memory than available: refuse it before training, warn, or do
+--- not check (off); default refuse
 ---@field memory_check "refuse" | "warn" | "off"
---- memory that a rank may take by memory_check (80GiB, 500MB, ...); absent: what its machine has
+--- memory per rank for memory_check (80GiB, 500MB, ...); absent: that of the machine
 ---@field memory_limit? string
 --- names from dataset_info.json
 ---@field dataset? string[]
---- rows of one's own in place of data sets (docs/data.md): a Lua file that returns a source, or a
---- function of (config, tokenizer) that makes it; read as it is used where max_steps is given, else
---- to its end
+--- custom rows instead of data sets (docs/data.md): a Lua file that returns a source, or a function
+--- of (config, tokenizer) that creates one. With max_steps rows are read during training; otherwise
+--- all are read first
 ---@field data_source? string
---- names of data sets to evaluate on; excludes val_size
+--- names of data sets to evaluate on; cannot be combined with val_size
 ---@field eval_dataset? string[]
---- the folder of dataset_info.json; data where absent
+--- the folder of dataset_info.json; default data
 ---@field dataset_dir string
---- the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent:
---- told from the model's chat_template, or empty
+--- the chat template: a name (moonring help templates) or a custom file (PATH.lua); absent: derived
+--- from the model's chat_template, or empty
 ---@field template? string
---- tokens of an example, prompt and response, at most; 2048 where absent
+--- tokens of an example, prompt and response, at most; default 2048
 ---@field cutoff_len integer
---- what becomes of a longer example; truncate where absent
+--- treatment of longer examples: cut them, drop them, or end with an error; default truncate
 ---@field overlong "truncate" | "drop" | "error"
---- learn the prompt's tokens too; false where absent
+--- also train on the prompt's tokens; default false
 ---@field train_on_prompt boolean
---- learn the last turn alone; false where absent
+--- train on the last turn only; default false
 ---@field mask_history boolean
---- read the data as it is used, shuffled in a buffer, never all in memory, as LLaMA-Factory orders
---- it; wants max_steps; false where absent
+--- read the data during training through a shuffle buffer, in LLaMA-Factory's order, instead of
+--- loading it into memory; requires max_steps; default false
 ---@field streaming boolean
---- streaming: rows of the shuffle buffer; 16384 where absent
+--- streaming: rows in the shuffle buffer; default 16384
 ---@field buffer_size integer
---- data sets one after another, or interleaved until the first is through (under), or all are, each
---- again from its beginning (over) or once; concat where absent
+--- concatenate data sets, or interleave them: until the first one ends (under), until all have
+--- ended, restarting those that end early (over), or each once (once); default concat
 ---@field mix_strategy "concat" | "interleave_under" | "interleave_over" | "interleave_once"
---- how likely each data set is to give the next row; absent: they take turns
+--- probability of each data set to provide the next row; absent: they alternate
 ---@field interleave_probs? string[]
---- rows of each data set at most
+--- maximum number of rows of each data set
 ---@field max_samples? integer
---- examples held out for evaluation: below 1 a part of the data set, else their number; 0 where
---- absent
+--- examples held out for evaluation: below 1 a fraction of the data set, otherwise their number;
+--- default 0
 ---@field val_size number
---- stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at
---- cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens,
---- whose texts see each other. Without it documents are packed exactly
+--- stage pt: concatenate the texts and cut them at cutoff_len; default there: true. If set to true
+--- explicitly: at cutoff_len - 1, as in LLaMA-Factory. Stage sft: LLaMA-Factory's rows of
+--- cutoff_len tokens, whose texts attend to each other. Without it documents are packed and do not
+--- attend to each other
 ---@field packing? boolean
---- stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false
---- where absent
+--- stage sft: rows of cutoff_len tokens as LLaMA-Factory packs them; texts do not attend to each
+--- other; default false
 ---@field neat_packing boolean
---- rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged
---- (kto); 1000 where absent
+--- rows that are concatenated or packed together (packing, neat_packing), or among which answers
+--- are exchanged (kto); default 1000
 ---@field preprocessing_batch_size integer
---- threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 at
---- most. Examples are the same for any number (LLaMA-Factory's, where rows are packed or
---- mismatched, begin batches of their own)
+--- threads that prepare rows, at most one per core and row; absent: the cores of this rank, at most
+--- 16. The result does not depend on it (in LLaMA-Factory it does for packed or mismatched rows,
+--- because each worker forms its own batches)
 ---@field preprocessing_num_workers? integer
---- streaming: parts that each data set is read in, each with a buffer of its own, as the processes
---- of LLaMA-Factory are; 0: one part. Else one thread prepares steps ahead, whatever this says; 0
---- where absent
+--- streaming: number of shards that each data set is read in, each with its own shuffle buffer,
+--- like the worker processes of LLaMA-Factory; 0: one. Without streaming one thread always prepares
+--- steps ahead; default 0
 ---@field dataloader_num_workers integer
---- leave out what of an epoch fills no batch of per_device_train_batch_size x dp; a stream has
---- every row, as in LLaMA-Factory; false where absent
+--- drop the last examples of an epoch if they do not fill a batch of per_device_train_batch_size x
+--- dp; streaming uses every row, as in LLaMA-Factory; default false
 ---@field dataloader_drop_last boolean
---- compute reference log-probs again; prepared data is not cached; false where absent
+--- recompute reference log-probs; prepared data is not cached; default false
 ---@field overwrite_cache boolean
---- a folder of prepared data, in the form of the datasets library's save_to_disk, which
---- LLaMA-Factory writes: read in place of the data sets where it is there, else written once they
---- are prepared
+--- a folder of prepared data in the format of the datasets library's save_to_disk, which
+--- LLaMA-Factory writes. If it exists it is read instead of the data sets; otherwise it is written
+--- after they are prepared
 ---@field tokenized_path? string
---- the system prompt where an example has none
+--- the system prompt of examples without one
 ---@field default_system? string
---- how tools and their calls are written, by name; absent: as the template does
+--- format of tools and tool calls, by name; absent: the template's
 ---@field tool_format? string
---- reasoning templates: an answer without a thought learns an empty one; false: thoughts are taken
---- out, an empty one is given; null: they stay, and an empty one is given where there is none; true
---- where absent
+--- reasoning templates. true: answers without a thought are trained to begin with an empty one;
+--- false: thoughts are removed and an empty one is part of the prompt; null: thoughts are kept, and
+--- where there is none an empty one is part of the prompt; default true
 ---@field enable_thinking boolean
---- reasoning templates: earlier answers keep their thoughts in pairs, judged answers, chats and
---- with mask_history; false where absent
+--- reasoning templates: keep the thoughts of earlier answers in pairs, judged answers and chats,
+--- and with mask_history; default false
 ---@field preserve_thinking boolean
---- evaluate the data sets of eval_dataset one by one: eval_NAME_loss and so on; false where absent
+--- evaluate each data set of eval_dataset separately: eval_NAME_loss and so on; default false
 ---@field eval_on_each_dataset boolean
---- batches of like lengths: an epoch's order is cut into groups of 50 steps (fewer where it has not
---- four such groups), and each is sorted, the longest example first, as Transformers does; the
---- longest of all comes first. disable_shuffling wins; evaluations keep their order; false where
---- absent
+--- batches of similar lengths: an epoch's order is divided into groups of 50 steps (fewer if it has
+--- less than four such groups), and each group is sorted by length, longest first, as in
+--- Transformers; the longest example of all comes first. disable_shuffling wins; evaluations keep
+--- their order; default false
 ---@field group_by_length boolean
---- group_by_length: the column of tokenized_path's rows with their lengths; where there is none an
---- example's tokens are counted; length where absent
+--- group_by_length: the column with lengths in tokenized_path's rows; without such a column the
+--- tokens of examples are counted; default length
 ---@field length_column_name string
---- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss),
---- single answers judged (KTO); or rewards for completions that the model itself generates (grpo,
---- rloo, online_dpo: docs/rewards.md); sft where absent
+--- pre-training, supervised fine-tuning, a reward model, preference pairs (pref_loss), single
+--- judged answers (KTO), or rewards of completions that the model generates (grpo, rloo,
+--- online_dpo: docs/rewards.md); default sft
 ---@field stage "pt" | "sft" | "rm" | "dpo" | "kto" | "grpo" | "rloo" | "online_dpo"
---- a Lua file that returns what a step counts and sums, or a function of (config, model) that makes
---- it, in place of the stage's (docs/scripting.md). `stage` still says which rows are read
+--- a Lua file that returns a custom objective (count and loss of a step), or a function of (config,
+--- model) that creates one, instead of the stage's (docs/scripting.md). `stage` still determines
+--- which rows are read
 ---@field objective? string
---- which weights learn: all, a low-rank adapter's, or those of some layers; oft: an orthogonal
---- matrix's before each linear map (OFT); lora where absent
+--- trainable weights: all (full), a low-rank adapter (lora), some layers (freeze), or an orthogonal
+--- matrix before each linear module (oft); default lora
 ---@field finetuning_type "full" | "lora" | "freeze" | "oft"
---- bf16 weights and matmuls; wins over bf16, as in LLaMA-Factory; false where absent
+--- bf16 weights and matmuls; wins over bf16, as in LLaMA-Factory; default false
 ---@field pure_bf16 boolean
---- fp32 weights and states, bf16 matmuls; false where absent
+--- fp32 weights and states, bf16 matmuls; default false
 ---@field bf16 boolean
---- fp64 weights and matmuls, to measure rounding by; false where absent
+--- fp64 weights and matmuls, for measuring rounding errors; default false
 ---@field fp64 boolean
---- fp32 weights and states, fp16 matmuls. The loss is scaled before its backward, by 65536 at
---- first: a step whose gradient overflows is left out and halves the scale, 2000 steps without one
---- double it (docs/models.md); false where absent
+--- fp32 weights and states, fp16 matmuls. The loss is scaled before backward, initially by 65536: a
+--- step whose gradient overflows is skipped and halves the scale, and 2000 steps without overflow
+--- double it (docs/models.md); default false
 ---@field fp16 boolean
---- what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions;
---- labels where absent
+--- the loss's divisor: labels before the shift, as in LLaMA-Factory, or predictions; default labels
 ---@field count "labels" | "targets"
---- take the examples in their order; false where absent
+--- keep the order of the examples; default false
 ---@field disable_shuffling boolean
---- stage sft: each token's loss is weighted by its probability (DFT, arXiv 2508.05629); false where
---- absent
+--- stage sft: each token's loss is weighted by its probability (DFT, arXiv 2508.05629); default
+--- false
 ---@field use_dft_loss boolean
---- stage sft: each token's loss is weighted by (entropy of the 20 likeliest ids / 3) ^ eaft_alpha
---- (EAFT); false where absent
+--- stage sft: each token's loss is weighted by (entropy of the 20 most probable ids / 3) ^
+--- eaft_alpha (EAFT); default false
 ---@field use_eaft_loss boolean
---- of use_eaft_loss; 1 where absent
+--- of use_eaft_loss; default 1
 ---@field eaft_alpha number
---- stage sft: use_dft_loss's, and asft_alpha x KL(reference || policy) of each prediction over the
---- whole vocabulary (ASFT), both divided by the step's count. The reference is ref_model; absent:
---- the model as it is before training (LoRA: with its adapter off); false where absent
+--- stage sft: the loss of use_dft_loss plus asft_alpha x KL(reference || policy) of each prediction
+--- over the whole vocabulary (ASFT), both divided by the step's count. The reference is ref_model;
+--- absent: the initial model (LoRA: with its adapter disabled); default false
 ---@field use_asft_loss boolean
---- of use_asft_loss; 0.1 where absent
+--- of use_asft_loss; default 0.1
 ---@field asft_alpha number
---- stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's
---- count like any loss (LLaMA-Factory's grows with accumulation); 0 where absent
+--- stages pt and sft: fraction of each target that is spread over the vocabulary. Divided by the
+--- step's count like any loss (LLaMA-Factory's grows with accumulation); default 0
 ---@field label_smoothing_factor number
---- uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune,
---- arXiv 2310.05914); tokens: of the document
+--- uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings in training (NEFTune,
+--- arXiv 2310.05914); tokens: those of the document
 ---@field neftune_noise_alpha? number
---- stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there; false
---- where absent
+--- stages pt and sft: report token accuracy in evaluation; for reward models accuracy is always
+--- reported; default false
 ---@field compute_accuracy boolean
---- end after so many evaluations in a row without a better metric_for_best_model
+--- stop after this many consecutive evaluations without a better metric_for_best_model
 ---@field early_stopping_steps? integer
 --- stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc;
---- sigmoid where absent
+--- default sigmoid
 ---@field pref_loss string
---- how much a log-ratio to the reference weighs; 0.1 where absent
+--- weight of the log-ratios to the reference; default 0.1
 ---@field pref_beta number
---- weight of the chosen answer's own mean loss, added; 0 where absent
+--- weight of the chosen answer's mean loss, which is added; default 0
 ---@field pref_ftx number
---- weight of BCO's loss beside it; 0 where absent
+--- weight of BCO's loss, which is added; default 0
 ---@field pref_bco_weight number
---- SimPO's margin; used as simpo_gamma / pref_beta; 0.5 where absent
+--- SimPO's margin; used as simpo_gamma / pref_beta; default 0.5
 ---@field simpo_gamma number
---- part of the pairs that are labelled wrongly: sigmoid (cDPO) and robust; 0 where absent
+--- fraction of pairs assumed to be labelled wrongly: sigmoid (cDPO) and robust; default 0
 ---@field dpo_label_smoothing number
---- weight of the tokens beyond the shorter answer's length (LD-DPO); not in the reference
+--- weight of the tokens beyond the shorter answer's length (LD-DPO); not applied to the reference
 ---@field ld_alpha? number
---- stage kto: weight of desired answers; 1 where absent
+--- stage kto: weight of good answers; default 1
 ---@field kto_chosen_weight number
---- stage kto: weight of undesired ones; 1 where absent
+--- stage kto: weight of bad answers; default 1
 ---@field kto_rejected_weight number
---- the reference model; absent: the model as it is before training (LoRA: with its adapter off). In
---- stage sft of use_asft_loss
+--- the reference model; absent: the initial model (LoRA: with its adapter disabled). In stage sft
+--- for use_asft_loss
 ---@field ref_model? string
 --- adapter folders merged into ref_model
 ---@field ref_model_adapters? string[]
---- compute the reference's log-probs once and keep them in output_dir; then no reference model is
---- held; false where absent
+--- compute the reference's log-probs once and store them in output_dir; then no reference model is
+--- kept in memory; default false
 ---@field precompute_ref_log_probs boolean
---- columns of the low-rank matrices; 8 where absent
+--- rank of the low-rank matrices; default 8
 ---@field lora_rank integer
---- their product is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank
+--- the adapter's output is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank
 ---@field lora_alpha? integer
---- of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory; 0 where
---- absent
+--- dropout of the adapter's input in training; none in stages dpo and kto, as in LLaMA-Factory;
+--- default 0
 ---@field lora_dropout number
---- linear modules by name, or all of the blocks'; all where absent
+--- names of linear modules that get an adapter; all: all in the blocks; default all
 ---@field lora_target string[]
---- modules that learn whole beside the adapter and are saved with it: embed_tokens, lm_head, norm
+--- modules that are fully trained in addition to the adapter, and saved with it: embed_tokens,
+--- lm_head, norm
 ---@field additional_target? string[]
---- scale by lora_alpha / sqrt(lora_rank); false where absent
+--- scale by lora_alpha / sqrt(lora_rank); default false
 ---@field use_rslora boolean
---- learn a magnitude a row beside the direction (DoRA); false where absent
+--- train a magnitude for each row in addition to the direction (DoRA); default false
 ---@field use_dora boolean
---- LoRA+: the rate of B over that of A
+--- LoRA+: ratio of the learning rates of B and A
 ---@field loraplus_lr_ratio? number
---- merge every adapter_name_or_path and begin a new one; false where absent
+--- merge all of adapter_name_or_path and start a new adapter; default false
 ---@field create_new_adapter boolean
---- a new adapter begins with the largest lora_rank singular values of each map, which are taken off
---- the map itself (PiSSA, arXiv 2404.02948). The base is left as it is: what they were at first is
---- saved beside the adapter, in pissa_init.safetensors; false where absent
+--- initialize a new adapter with the lora_rank largest singular values of each linear module, and
+--- subtract them from its weight (PiSSA, arXiv 2404.02948). The base checkpoint stays unchanged:
+--- the initial adapter is saved next to the trained one, in pissa_init.safetensors; default false
 ---@field pissa_init boolean
---- of pissa_init: iterations of the randomised decomposition; -1: the whole one, exact and slow; 16
---- where absent
+--- pissa_init: iterations of the randomized SVD; -1: a full SVD, exact and slow; default 16
 ---@field pissa_iter integer
---- at the end the same map is written to output_dir/pissa_converted too, as a LoRA adapter of rank
---- 2 x lora_rank over the original model; false where absent
+--- after training, also write an equivalent LoRA adapter of rank 2 x lora_rank for the original
+--- model to output_dir/pissa_converted; default false
 ---@field pissa_convert boolean
---- the orthogonal matrix of a map is of blocks of so many features, or the nearest number that
---- divides the map's inputs; 0: oft_rank says how many; 32 where absent
+--- size in features of the blocks on the diagonal of the orthogonal matrix; the nearest divisor of
+--- the module's input size is used; 0: derived from oft_rank; default 32
 ---@field oft_block_size integer
---- blocks of each map, beside oft_block_size: 0; 0 where absent
+--- number of blocks per linear module; requires oft_block_size: 0; default 0
 ---@field oft_rank integer
---- linear modules by name, or all of the blocks'; all: as lora_target says, which LLaMA-Factory
---- takes for OFT too; all where absent
+--- names of linear modules; all: as lora_target, which LLaMA-Factory uses for OFT too; default all
 ---@field oft_target string[]
---- the matrices of linear modules in blocks lie packed in 4 or 8 bits a number, frozen (QLoRA): not
---- the head, the embedding, norms, routers and experts that lie stacked. Each use unpacks them
+--- store the linear modules of the blocks frozen in 4 or 8 bits (QLoRA), except the head, the
+--- embedding, norms, routers and stacked experts. Weights are dequantized for each use
 ---@field quantization_bit? integer
---- the code of packed weights: bnb, bitsandbytes' own; gguf: without quantization_bit, the blocks
---- that a .gguf file holds stay as they are; bnb where absent
+--- format of quantized weights: bnb, that of bitsandbytes; gguf: without quantization_bit, the
+--- quantized blocks of a .gguf file are kept unchanged; default bnb
 ---@field quantization_method "bnb" | "gguf"
---- of 4 bits: quantiles of the normal distribution, or numbers with an exponent; nf4 where absent
+--- 4 bits: quantiles of the normal distribution (nf4), or floating-point numbers (fp4); default nf4
 ---@field quantization_type "nf4" | "fp4"
---- of 4 bits: the scales of blocks are packed too, in 8; true where absent
+--- 4 bits: the scales of blocks are quantized too, to 8 bits; default true
 ---@field double_quantization boolean
---- where LLaMA-Factory's weights lie; auto is refused, as there in training
+--- where LLaMA-Factory places weights; auto is refused, as it is there in training
 ---@field quantization_device_map? "auto"
---- as quantization_bit, of ref_model
+--- as quantization_bit, for ref_model
 ---@field ref_model_quantization_bit? integer
---- layers that learn: the last n, or the first -n; 2 where absent
+--- number of trainable layers: n means the last n, -n the first n; default 2
 ---@field freeze_trainable_layers integer
---- modules of those layers that learn: self_attn, mlp, input_layernorm, ...; all where absent
+--- trainable modules of those layers: self_attn, mlp, input_layernorm, ...; default all
 ---@field freeze_trainable_modules string[]
---- modules outside the layers that learn too: embed_tokens, norm, lm_head
+--- trainable modules outside of the layers: embed_tokens, norm, lm_head
 ---@field freeze_extra_modules? string[]
---- what scores completions (docs/rewards.md): the path of a Lua file, format, exact, length, json,
---- model, command or url with what it is given, or a list of them
+--- reward functions of completions (docs/rewards.md): the path of a Lua file; format, exact,
+--- length, json, model, command or url with an argument; or a list of these
 ---@field reward_funcs? table | string
---- what each function's number is multiplied by before they are added up, in the order of all
---- functions; absent: 1 each
+--- factor of each reward function in the sum, in the order of the functions; absent: 1 each
 ---@field reward_weights? string[]
---- seconds that one call of a reward may take, on the rows that a rank has drawn; 60 where absent
+--- time limit in seconds for one call of a reward function on a rank's rows; default 60
 ---@field reward_timeout number
---- MiB that the Lua state of a file of rewards may take; 1024 where absent
+--- memory limit in MiB for the Lua state of a file of rewards; default 1024
 ---@field reward_memory_mib integer
---- completions of each prompt; absent: 8, in stages rloo and online_dpo 2
+--- completions per prompt; absent: 8, in stages rloo and online_dpo 2
 ---@field num_generations? integer
---- tokens of a prompt at most: of a longer one the last ones are kept (overlong: drop or error: see
---- there); absent: cutoff_len
+--- maximum tokens of a prompt: of a longer one the last tokens are kept (overlong: drop and error
+--- apply too); absent: cutoff_len
 ---@field max_prompt_length? integer
---- tokens of a completion at most; 256 where absent
+--- maximum tokens of a completion; default 256
 ---@field max_completion_length integer
---- stages that generate: tokens less likely than min_p x the likeliest are never drawn.
---- temperature, top_p, top_k and repetition_penalty act too; where they are absent they are 1
---- (online_dpo: temperature 0.9), 1, 0 (all) and 1; 0 where absent
+--- stages that generate: tokens with less than min_p x the largest probability are never sampled.
+--- temperature, top_p, top_k and repetition_penalty act too; their defaults are 1 (online_dpo:
+--- temperature 0.9), 1, 0 (all) and 1; default 0
 ---@field min_p number
---- batches of per_device_train_batch_size that one rollout gives, a multiple of
---- gradient_accumulation_steps; absent: these. More of them: the later steps learn from completions
---- of older weights
+--- batches of per_device_train_batch_size per rollout, a multiple of gradient_accumulation_steps;
+--- absent: gradient_accumulation_steps. With more, the later steps train on completions of older
+--- weights
 ---@field steps_per_generation? integer
---- how often the steps of a rollout are made; 1 where absent
+--- passes over each rollout's completions; default 1
 ---@field num_iterations integer
---- completions that are generated at once on a rank: memory against speed, no number depends on it;
---- 64 where absent
+--- completions generated concurrently on a rank: a trade-off between memory and speed without
+--- effect on results; default 64
 ---@field rollout_sequences integer
---- with sequence_parallel_size above 1: where a prompt of a rollout has so many tokens, an sp group
---- generates together, and each rank keeps the keys of its own tokens; with shorter ones each rank
---- has all of them; 1024 where absent
+--- with sequence_parallel_size above 1: if a rollout has a prompt with at least this many tokens,
+--- the ranks of an sp group generate together, and each stores the keys and values of its own
+--- tokens; otherwise each rank stores those of all tokens; default 1024
 ---@field rollout_spread_length integer
---- groups whose completions all have the same reward teach nothing: take other prompts in their
---- place (DAPO, arXiv 2503.14476); false where absent
+--- replace prompts whose completions all have the same reward, which give no gradient, by other
+--- prompts (DAPO, arXiv 2503.14476); default false
 ---@field dynamic_sampling boolean
---- how often at most; then such groups fill the rollout; 10 where absent
+--- maximum number of replacements; after it such prompts are kept; default 10
 ---@field dynamic_sampling_rounds integer
 --- write each rollout's completions with their rewards to completions/NUMBER.jsonl in output_dir;
---- false where absent
+--- default false
 ---@field log_completions boolean
---- with log_completions, so many of each are shown on the terminal too
+--- with log_completions: number of completions per rollout that are also printed to the terminal
 ---@field num_completions_to_print? integer
---- by which standard deviation rewards are divided: of the prompt's completions, of all of the
---- rollout, or none; group where absent
+--- the standard deviation that rewards are divided by: over the prompt's completions (group), over
+--- the rollout (batch), or none; default group
 ---@field scale_rewards "group" | "batch" | "none"
---- completions that come nearer than so many tokens to max_completion_length lose up to 1 of their
+--- completions that end within this many tokens of max_completion_length lose up to 1 of their
 --- reward (DAPO's soft overlong punishment)
 ---@field soft_overlong_cache? integer
---- what a completion loses that was cut off
+--- penalty on the reward of truncated completions
 ---@field missing_eos_penalty? number
---- over all of the rollout; false where absent
+--- normalize advantages over the whole rollout; default false
 ---@field normalize_advantages boolean
---- completions that were cut off are not learnt from; dapo and bnpo do not divide by their tokens
---- either, grpo and dr_grpo divide by all completions, as TRL does; false where absent
+--- do not train on truncated completions; dapo and bnpo also exclude their tokens from the divisor,
+--- grpo and dr_grpo divide by all completions, as in TRL; default false
 ---@field mask_truncated_completions boolean
---- what a step's loss is divided by. grpo: each completion by its tokens, then by the completions;
---- dapo, bnpo: by the completion tokens of the whole step, those of masked completions left out;
---- dr_grpo: by completions x max_completion_length; dapo where absent
+--- normalization of a step's loss. grpo: each completion by its tokens, then by the number of
+--- completions; dapo, bnpo: by the completion tokens of the whole step, except those of masked
+--- completions; dr_grpo: by completions x max_completion_length; default dapo
 ---@field loss_type "grpo" | "bnpo" | "dr_grpo" | "dapo"
---- weight of the divergence from the reference; absent: 0 in stage grpo (no reference is held),
---- 0.05 in rloo, 0.1 in online_dpo
+--- weight of the KL divergence from the reference; absent: 0 in stage grpo (no reference is
+--- loaded), 0.05 in rloo, 0.1 in online_dpo
 ---@field beta? number
---- ratios to the completion's own policy are clipped below 1 - epsilon; 0.2 where absent
+--- probability ratios to the policy that generated the completion are clipped below at 1 - epsilon;
+--- default 0.2
 ---@field epsilon number
---- and above 1 + epsilon_high; absent: epsilon
+--- and above at 1 + epsilon_high; absent: epsilon
 ---@field epsilon_high? number
---- the greatest ratio where the advantage is negative too (two-sided clipping, arXiv 2505.07291);
---- above 1 + epsilon_high
+--- maximum ratio, also for negative advantages (two-sided clipping, arXiv 2505.07291); above 1 +
+--- epsilon_high
 ---@field delta? number
---- a ratio a token, or one a completion (GSPO, arXiv 2507.18071); token where absent
+--- one ratio per token, or one per completion (GSPO, arXiv 2507.18071); default token
 ---@field importance_sampling_level "token" | "sequence"
---- only this part of the step's tokens, those of the highest entropy, are learnt from (arXiv
---- 2506.01939); 1 where absent
+--- train only on this fraction of the step's tokens, those with the highest entropy (arXiv
+--- 2506.01939); default 1
 ---@field top_entropy_quantile number
---- examples of a micro-batch for each data-parallel rank; 8 where absent
+--- examples of a micro-batch per data-parallel rank; default 8
 ---@field per_device_train_batch_size integer
---- micro-batches of a step; 1 where absent
+--- micro-batches per step; default 1
 ---@field gradient_accumulation_steps integer
---- examples of a step on all ranks; absent: per_device_train_batch_size x
+--- examples per step over all ranks; absent: per_device_train_batch_size x
 --- gradient_accumulation_steps x dp
 ---@field global_batch_size? integer
---- its peak; 5e-05 where absent
+--- peak learning rate; default 5e-05
 ---@field learning_rate number
---- passes over the data; 3 where absent
+--- passes over the data; default 3
 ---@field num_train_epochs number
---- steps in all; above 0 it wins over num_train_epochs; -1 where absent
+--- total number of steps; above 0 it wins over num_train_epochs; default -1
 ---@field max_steps integer
---- how the rate falls; or a Lua file that returns a schedule, a function of (k, total, config)
---- (docs/scripting.md); linear where absent
+--- the learning-rate schedule; or a Lua file that returns a custom one, a function of (k, total,
+--- config) (docs/scripting.md); default linear
 ---@field lr_scheduler_type string
 --- options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power,
 --- num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio
 ---@field lr_scheduler_kwargs? table | string
---- part of the steps in which the rate rises; 0 where absent
+--- fraction of the steps that are used for warmup; default 0
 ---@field warmup_ratio number
---- steps in which it rises; above 0 it wins over the ratio; below 1: a part of all steps, as in
---- Transformers 5; 0 where absent
+--- warmup steps; above 0 it wins over warmup_ratio; below 1: a fraction of all steps, as in
+--- Transformers 5; default 0
 ---@field warmup_steps number
---- the optimizer (docs/optimizers.md); or a Lua file that returns an optimizer, or a function of
---- (config, model) that makes it (docs/scripting.md); adamw_torch where absent
+--- the optimizer (docs/optimizers.md); or a Lua file that returns a custom one, or a function of
+--- (config, model) that creates it (docs/scripting.md); default adamw_torch
 ---@field optim string
 --- options of the optimizer, as "momentum=0.9, nesterov=true" or as a map (docs/optimizers.md)
 ---@field optim_args? table | string
---- decoupled; not on biases and norms; 0 where absent
+--- decoupled weight decay; not on biases and norms; default 0
 ---@field weight_decay number
---- AdamW's first moment; 0.9 where absent
+--- decay rate of AdamW's first moment; default 0.9
 ---@field adam_beta1 number
---- AdamW's second moment; 0.999 where absent
+--- decay rate of AdamW's second moment; default 0.999
 ---@field adam_beta2 number
---- AdamW's epsilon; 1e-08 where absent
+--- AdamW's epsilon; default 1e-08
 ---@field adam_epsilon number
---- gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+--- gradients with a larger norm are scaled down to it; 0: no clipping; default 1
 ---@field max_grad_norm number
---- clip besides by the history of norms: zclip (arXiv 2504.02507) brings one that is more than 2.5
---- standard deviations above the running mean back towards it, after 25 steps
+--- additional clipping by the history of norms: zclip (arXiv 2504.02507) reduces norms more than
+--- 2.5 standard deviations above the running mean towards it, after 25 steps
 ---@field spike_clip? "zclip"
---- a step whose loss or gradient is NaN or infinite: stop before its update, or skip: leave it out,
---- and say so (10 in a row stop the run); stop where absent
+--- a step with a NaN or infinite loss or gradient: stop before its update, or skip it with a
+--- warning (10 consecutive ones stop the run); default stop
 ---@field on_nonfinite "stop" | "skip"
---- steps that each sp group makes by itself, on its share of the batch and divided by its own
---- count, before the groups' weights are averaged: 1 / local_steps of the gradients' bytes between
---- groups. 1 without the keys below: one step over all ranks (docs/optimizers.md); 1 where absent
+--- steps that each sp group makes independently, on its share of the batch and divided by its own
+--- count, before the groups' weights are averaged; reduces the traffic of gradients between groups
+--- to 1 / local_steps. 1, without the keys below: all ranks make each step together
+--- (docs/optimizers.md); default 1
 ---@field local_steps integer
---- of the step that the groups' common point makes by their average move; 1: to the average; 1
---- where absent
+--- learning rate of the outer step, which moves the groups' common point along their average
+--- change; 1: to the average; default 1
 ---@field outer_learning_rate number
---- the momentum of that step (SlowMo, arXiv 1910.00643; DiLoCo, arXiv 2311.08105, has 0.9 with
---- outer_learning_rate 0.7 and outer_nesterov); 0 where absent
+--- momentum of the outer step (SlowMo, arXiv 1910.00643; DiLoCo, arXiv 2311.08105, has 0.9 with
+--- outer_learning_rate 0.7 and outer_nesterov); default 0
 ---@field outer_momentum number
---- that momentum is Nesterov's; false where absent
+--- use Nesterov momentum in the outer step; default false
 ---@field outer_nesterov boolean
---- each number of that momentum is clipped to it (after CO2); absent: never
+--- clip each number of the outer momentum to this magnitude (after CO2); absent: no clipping
 ---@field outer_momentum_clip? number
---- a round's average travels while the next local_steps run, and acts at their end (after CO2,
---- arXiv 2401.16265); false where absent
+--- communicate a round's average while the next local_steps run, and apply it at their end (after
+--- CO2, arXiv 2401.16265); default false
 ---@field outer_overlap boolean
---- what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3:
---- weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where
---- absent
+--- what is sharded over the ranks of zero_group: 1: optimizer states; 2: gradients too; 3: weights
+--- too, gathered one block ahead and freed after use. Results are the same; default 0
 ---@field zero_stage integer
---- over which ranks: all, those of a sequence (sp), or those of a machine (node, by
---- LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
+--- ranks that states are sharded over: all (world), those of a sequence (sp), or those of a machine
+--- (node, by LOCAL_WORLD_SIZE); gradients of shards are summed over groups; default world
 ---@field zero_group "world" | "sp" | "node"
---- of a mixture of experts: over how many neighbouring ranks of dp x sp the experts of each layer
---- are spread. A rank holds and trains its own alone, whatever zero_stage; tokens travel to their
---- experts and back. The numbers are the same. Not with offload, adapters on experts, or an
---- optimizer in Lua; 1 where absent
+--- mixture of experts: number of neighbouring ranks of dp x sp that the experts of each layer are
+--- sharded over. A rank stores and trains only its own experts, whatever zero_stage is; tokens are
+--- sent to their experts and back. Results are the same. Not with offload, adapters on experts, or
+--- an optimizer in Lua; default 1
 ---@field expert_parallel_size integer
---- where the optimizer's state is, and where it makes its step: in the host's memory, or in a file
---- that is mapped piece by piece
+--- where the optimizer's state is stored and its step is computed: in host memory (cpu), or in a
+--- memory-mapped file (disk)
 ---@field offload_optimizer? "cpu" | "disk"
---- cpu: matrices lie in the memory of a GPU's host, in the products' dtype (masters beside them),
---- and come to the GPU a block ahead; with zero_stage 0 or 3, and offload_optimizer for those that
---- learn
+--- cpu: matrices are stored in host memory in the dtype of matmuls (next to their masters), and
+--- copied to the GPU one block ahead; requires zero_stage 0 or 3, and offload_optimizer if they are
+--- trained
 ---@field offload_weights? "cpu"
---- in what AdamW's two numbers a weight are held between steps: fp32 takes 8 bytes a weight, bf16 4
---- (the squares rounded at random, from counters), 8bit 2 (block-wise dynamic codes; optim:
---- adamw_8bit is the same); fp32 where absent
+--- storage of AdamW's two moments between steps: fp32 needs 8 bytes per weight, bf16 4 (second
+--- moments with stochastic rounding), 8bit 2 (block-wise dynamic quantization, as optim:
+--- adamw_8bit); default fp32
 ---@field optimizer_state "fp32" | "bf16" | "8bit"
---- with bf16 or fp16, when matrices that learn are cast: at each lease, or once a step and kept,
---- which takes 2 bytes a weight more where states are neither sharded nor offloaded. auto: step on
---- a GPU that has the room, else lease; auto where absent
+--- with bf16 or fp16, when trainable matrices are cast: lease: for each use; step: once per step,
+--- which needs 2 bytes per weight more if states are neither sharded nor offloaded. auto: step on a
+--- GPU with enough memory, otherwise lease; default auto
 ---@field cast_weights "auto" | "lease" | "step"
---- offload_optimizer: disk: the folder of that file, which has no name and is gone with the run;
---- absent: output_dir
+--- offload_optimizer: disk: the folder of its unnamed temporary file, which disappears with the
+--- run; absent: output_dir
 ---@field offload_dir? string
---- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
---- offload_optimizer, offload_weights and offload_dir; what has no equal here is refused by name
+--- DeepSpeed's JSON file: its ZeRO and offload settings set zero_stage, zero_group,
+--- offload_optimizer, offload_weights and offload_dir; settings without an equivalent are refused
+--- by name
 ---@field deepspeed? table | string
---- PyTorch's FSDP, in Transformers' words: full_shard becomes zero_stage 3, shard_grad_op 2,
---- no_shard 0; hybrid_shard and hybrid_shard_zero2 the same over zero_group: node; offload becomes
---- offload_optimizer: cpu, and with stage 3 offload_weights: cpu; auto_wrap says what is so anyway
+--- PyTorch's FSDP, in Transformers' terms: full_shard sets zero_stage 3, shard_grad_op 2, no_shard
+--- 0; hybrid_shard and hybrid_shard_zero2 additionally set zero_group: node; offload sets
+--- offload_optimizer: cpu, and with stage 3 offload_weights: cpu; auto_wrap has no effect
 ---@field fsdp? table | string
---- FSDP's settings, a file (JSON, or accelerate's YAML) or a map, with or without fsdp_ before the
---- names. Without fsdp they ask for it; what has no equal here is refused by name, what has no
---- effect is said once
+--- FSDP's settings, a file (JSON, or accelerate's YAML) or a map; names may begin with fsdp_.
+--- Enables FSDP without fsdp; settings without an equivalent are refused by name, those without
+--- effect are listed once
 ---@field fsdp_config? table | string
---- a part of the model learns at a time (arXiv 2404.02827): its blocks in turns, each by the
---- optimizer of `optim`, or a part of each weight (docs/optimizers.md); false where absent
+--- train one section of the model at a time (arXiv 2404.02827): its blocks in turn, each by the
+--- optimizer of `optim`, or a fraction of each weight (docs/optimizers.md); default false
 ---@field use_badam boolean
---- layer: a block at a time; ratio: a part of each weight; layer where absent
+--- layer: one block at a time; ratio: a fraction of each weight; default layer
 ---@field badam_mode "layer" | "ratio"
---- layer: the block that begins, from 0; absent: the first, or the last of descending
+--- layer: the first block, from 0; absent: 0, or the last one with descending
 ---@field badam_start_block? integer
---- layer: the order of the blocks; ascending where absent
+--- layer: the order of the blocks; default ascending
 ---@field badam_switch_mode "ascending" | "descending" | "random" | "fixed"
---- layer: steps of a turn; 50 where absent
+--- layer: steps before the next block; default 50
 ---@field badam_switch_interval integer
---- ratio: the part of each weight's numbers; 0.05 where absent
+--- ratio: fraction of each weight's numbers; default 0.05
 ---@field badam_update_ratio number
---- ratio: which of them: neighbours, or scattered; adjacent where absent
+--- ratio: selection of the numbers: adjacent or scattered; default adjacent
 ---@field badam_mask_mode "adjacent" | "scatter"
---- GaLore (arXiv 2403.03507): AdamW of each linear map in the space of its gradient's first
---- singular vectors; false where absent
+--- GaLore (arXiv 2403.03507): AdamW for each linear module in the subspace of its gradient's
+--- leading singular vectors; default false
 ---@field use_galore boolean
---- vectors of that space; 16 where absent
+--- dimension of the subspace; default 16
 ---@field galore_rank integer
---- steps after which it is taken anew; 200 where absent
+--- steps between recomputations of the subspace; default 200
 ---@field galore_update_interval integer
---- what its update is multiplied by; 2 where absent
+--- factor on the update; default 2
 ---@field galore_scale number
---- parts of the names of the linear maps; all: all but the head; all where absent
+--- substrings of the names of linear modules; all: all but the head; default all
 ---@field galore_target string[]
---- the side that is projected; std: the smaller one; std where absent
+--- the side that is projected; std: the smaller one; default std
 ---@field galore_proj_type "std" | "reverse_std" | "right" | "left" | "full"
---- APOLLO (arXiv 2412.05270): gradients of linear maps, scaled by what AdamW does to them in a
---- small space; false where absent
+--- APOLLO (arXiv 2412.05270): gradients of linear modules, scaled as AdamW scales them in a
+--- low-rank space; default false
 ---@field use_apollo boolean
---- the size of that space; 1 with apollo_scale_type: tensor is APOLLO-Mini; 16 where absent
+--- rank of that space; 1 with apollo_scale_type: tensor is APOLLO-Mini; default 16
 ---@field apollo_rank integer
---- steps after which it is drawn anew; 200 where absent
+--- steps between new projections; default 200
 ---@field apollo_update_interval integer
---- updates are multiplied by its root; 32 where absent
+--- updates are multiplied by its square root; default 32
 ---@field apollo_scale number
---- as galore_target; all where absent
+--- as galore_target; default all
 ---@field apollo_target string[]
---- what the space is from: random numbers, or singular vectors; random where absent
+--- origin of the projection: random numbers, or singular vectors; default random
 ---@field apollo_proj "svd" | "random"
---- the side that is projected; std: the smaller one; std where absent
+--- the side that is projected; std: the smaller one; default std
 ---@field apollo_proj_type "std" | "right" | "left"
---- what has a scale: each row or column, or the whole; channel where absent
+--- granularity of the scale: each row or column, or the whole matrix; default channel
 ---@field apollo_scale_type "channel" | "tensor"
---- apollo_scale before the limit of the norm's growth (LLaMA-Factory 0.9.5 takes the key and does
---- not use it); false where absent
+--- apply apollo_scale before the limit on the norm's growth (LLaMA-Factory 0.9.5 accepts the key
+--- but does not use it); default false
 ---@field apollo_scale_front boolean
---- Adam-mini (arXiv 2406.16793): AdamW with one second moment for each head, neuron or token; false
---- where absent
+--- Adam-mini (arXiv 2406.16793): AdamW with one second moment per head, neuron or token; default
+--- false
 ---@field use_adam_mini boolean
---- Muon with AdamW for what is no matrix; learning_rate is AdamW's (arXiv 2502.16982); false where
---- absent
+--- Muon for matrices, AdamW for other weights; learning_rate is that of AdamW (arXiv 2502.16982);
+--- default false
 ---@field use_muon boolean
---- Transformers' older name of optim: adafactor; false where absent
+--- Transformers' older name of optim: adafactor; default false
 ---@field adafactor boolean
---- where the model, the log and the plot go
+--- folder for the model, the log and the plot
 ---@field output_dir? string
---- begin anew in a folder that is not empty. Without it the run goes on from the newest checkpoint
---- there, as if it said resume_from_checkpoint: true, and a folder without a checkpoint is refused;
---- false where absent
+--- start from the beginning even if the folder is not empty. Without it the run resumes from the
+--- newest checkpoint there, as with resume_from_checkpoint: true, and a non-empty folder without a
+--- checkpoint is refused; default false
 ---@field overwrite_output_dir boolean
---- train; false: evaluate or answer the model as it is. Absent: true unless do_eval or do_predict
---- is; false where absent
+--- train; false: only evaluate or generate with the given model. Absent: true unless do_eval or
+--- do_predict is; default false
 ---@field do_train boolean
---- evaluate after the training (so it is wherever eval_strategy is not no) or, where nothing is
---- trained, the model as it is: eval_results.json; false where absent
+--- evaluate after training (always done unless eval_strategy is no) or, without training, the given
+--- model: eval_results.json; default false
 ---@field do_eval boolean
---- answer each prompt of eval_dataset (or of what val_size holds out) and compare it with the row's
---- own answer, after the training or, where nothing is trained, by the model as it is:
---- generated_predictions.jsonl and predict_results.json. Wants predict_with_generate; false where
---- absent
+--- answer each prompt of eval_dataset (or of the examples held out by val_size) and compare with
+--- the row's answer, after training or, without training, with the given model:
+--- generated_predictions.jsonl and predict_results.json. Requires predict_with_generate; default
+--- false
 ---@field do_predict boolean
---- evaluations answer each row's prompt and compare: eval_bleu-4, eval_rouge-1, eval_rouge-2,
---- eval_rouge-l, and no loss. The keys under Generation say how; false where absent
+--- evaluations generate an answer to each row's prompt and compare: eval_bleu-4, eval_rouge-1,
+--- eval_rouge-2, eval_rouge-l, and no loss. See the keys under Generation; default false
 ---@field predict_with_generate boolean
---- of the order of examples; 42 where absent
+--- random seed, for example of the order of examples; default 42
 ---@field seed integer
---- the same, where it differs from seed
+--- seed of the order of examples, if it differs from seed
 ---@field data_seed? integer
---- on a GPU: kernels that give the same bits each time. Attention's backward takes more time for
---- it, and where a micro-batch has few documents and heads more memory, which plan counts. On the
---- CPU runs repeat bit for bit anyway; false where absent
+--- on a GPU: deterministic kernels. Attention's backward is slower and, if a micro-batch has few
+--- documents and heads, needs more memory, which plan counts. On the CPU runs are always
+--- bit-identical; default false
 ---@field full_determinism boolean
---- steps between lines of the log; below 1: a part of all steps; 500 where absent
+--- steps between lines of the log; below 1: a fraction of all steps; default 500
 ---@field logging_steps number
---- log the first step too; false where absent
+--- log the first step too; default false
 ---@field logging_first_step boolean
---- no line a logging step on the terminal; trainer_log.jsonl has them all. The same as progress:
---- off, where progress is auto
+--- print no line for logging steps on the terminal; trainer_log.jsonl has all of them. Same as
+--- progress: off if progress is auto
 ---@field disable_tqdm? boolean
---- how the terminal shows steps. bar: a line that redraws itself; plain: a line a logging step, and
---- one where nothing was said for half a minute; auto: bar on a terminal, else plain; json: a line
---- of JSON a step on stdout; off: nothing of steps; auto where absent
+--- display of progress on the terminal. bar: a line that is redrawn; plain: a line for each logging
+--- step, and one after 30 seconds without output; auto: bar on a terminal, otherwise plain; json: a
+--- line of JSON per step on stdout; off: none; default auto
 ---@field progress "auto" | "bar" | "plain" | "json" | "off"
---- TFLOP/s of a device at the most, of which mfu and mfu_causal in the log are shares: the
---- operations of full or partial training as torchtitan counts them, attention of each document by
---- its own length, as if each token saw all of it and halved. Absent: what its maker says of a GPU
---- that is known by name, in bf16; on a CPU the log has no mfu
+--- peak TFLOP/s of a device, which mfu and mfu_causal in the log are relative to: FLOPs of full or
+--- partial training as torchtitan counts them, with attention of each document by its own length,
+--- counted in full (mfu) or halved (mfu_causal). Absent: the vendor's figure for known GPUs, in
+--- bf16; on a CPU the log has no mfu
 ---@field peak_tflops? number
---- the folder that report_to writes in; absent: output_dir/runs/DATE_HOST. trainer_log.jsonl is in
---- output_dir
+--- the folder for report_to; absent: output_dir/runs/DATE_HOST. trainer_log.jsonl is in output_dir
 ---@field logging_dir? string
---- when the log has a line: each logging_steps, at the end of each epoch and of the run, or never;
---- steps where absent
+--- when a line is logged: every logging_steps, at the end of each epoch and of the run, or never;
+--- default steps
 ---@field logging_strategy "steps" | "epoch" | "no"
---- where the log's numbers go besides trainer_log.jsonl: tensorboard (event files), jsonl
---- (records.jsonl), command (report_command's program), several of them, all (the first two, and
---- command where there is report_command), none. A logger of Transformers that is not built in
---- (wandb, mlflow, swanlab, ...) is told nothing, which one line says; none where absent
+--- where metrics are written in addition to trainer_log.jsonl: tensorboard (event files), jsonl
+--- (records.jsonl), command (report_command's program), a list of these, all (the first two, and
+--- command if report_command is set), or none. Loggers of Transformers that are not built in
+--- (wandb, mlflow, swanlab, ...) are skipped with a message; default none
 ---@field report_to string[]
---- of report_to: command. A program and its arguments, a list or a line for the shell, which is
---- told each line of the log as JSON on its stdin
+--- report_to: command: a program with its arguments, as a list or a shell command line, that
+--- receives each line of the log as JSON on stdin
 ---@field report_command? table | string
 --- the run's name for report_to; absent: output_dir's own
 ---@field run_name? string
---- draw training_loss.png; false where absent
+--- draw training_loss.png; default false
 ---@field plot_loss boolean
---- keep up report.html in output_dir, a page of curves, memory, times, layouts, samples and
---- configuration that needs no network: at each evaluation, where that takes no more than a
---- hundredth of the run's time, and at the end; true where absent
+--- maintain report.html in output_dir, a self-contained page with curves, memory, times, layouts,
+--- samples and configuration. It is written at evaluations, if that takes at most 1 % of the run's
+--- time, and at the end; default true
 ---@field report_html boolean
---- tell after the first step and at the end what each byte is for at the peak: weights, gradients,
---- optimizer, checkpoint inputs and so on, beside what the kernel counts; memory_report.json. The
---- log then has peak_anonymous_bytes; false where absent
+--- report after the first step and at the end the peak memory by category: weights, gradients,
+--- optimizer, checkpoint inputs and so on, next to the kernel's figures; memory_report.json. The
+--- log then has peak_anonymous_bytes; default false
 ---@field memory_report boolean
---- steps (3-5, or 4) of which all ranks write what they do and when, into trace-3-5.json in
---- output_dir: Perfetto opens it, and moonring explain says where the time went
+--- steps (3-5, or 4) for which all ranks record a timeline, in trace-3-5.json in output_dir:
+--- Perfetto displays it, and moonring explain summarizes it
 ---@field trace? string
---- a question that the model answers before and after the training
+--- a question that the model answers before and after training
 ---@field sample_prompt? string
 --- when a checkpoint-N is written; best: after an evaluation that is the best so far, by
---- metric_for_best_model; steps where absent
+--- metric_for_best_model; default steps
 ---@field save_strategy "no" | "steps" | "epoch" | "best"
---- steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where
---- absent
+--- steps between checkpoints; below 1: a fraction of all steps. The last step is always saved too;
+--- default 500
 ---@field save_steps number
---- checkpoints kept; the best one is kept besides
+--- number of checkpoints to keep; the best one is kept in addition
 ---@field save_total_limit? integer
---- checkpoints hold the model alone: no run can go on from them; false where absent
+--- save only the model in checkpoints: no run can resume from them; default false
 ---@field save_only_model boolean
---- at the end the first rank of each machine writes the model, where output_dir is not the folder
---- that rank 0 writes into. With save_strategy: no, since checkpoints want a folder that all ranks
---- share; false where absent
+--- at the end the first rank of each machine writes the model, if output_dir is not the folder that
+--- rank 0 writes to. Requires save_strategy: no, because checkpoints need a folder shared by all
+--- ranks; default false
 ---@field save_on_each_node boolean
---- when to evaluate; no where absent
+--- when to evaluate; default no
 ---@field eval_strategy "no" | "steps" | "epoch"
---- steps between evaluations; below 1: a part of all steps; absent: logging_steps
+--- steps between evaluations; below 1: a fraction of all steps; absent: logging_steps
 ---@field eval_steps? number
---- no evaluation before this step (eval_strategy: steps) or this epoch (epoch); eval_on_start's and
---- the one after the training come all the same; 0 where absent
+--- no evaluation before this step (eval_strategy: steps) or epoch (epoch), except eval_on_start's
+--- and the one after training; default 0
 ---@field eval_delay number
---- evaluate before the first step; false where absent
+--- evaluate before the first step; default false
 ---@field eval_on_start boolean
---- rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; 8 where
---- absent
+--- rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; default 8
 ---@field per_device_eval_batch_size integer
---- end with the best checkpoint; save_strategy and eval_strategy must agree, or save_strategy be
---- best; false where absent
+--- restore the best checkpoint at the end; save_strategy must equal eval_strategy, or be best;
+--- default false
 ---@field load_best_model_at_end boolean
---- which number of an evaluation says so; absent: loss
+--- the metric that determines the best checkpoint; absent: loss
 ---@field metric_for_best_model? string
---- absent: unless the metric ends in loss
+--- whether a greater metric is better; absent: true unless the metric's name ends in loss
 ---@field greater_is_better? boolean
---- go on from a checkpoint: true (the newest whole one in output_dir), auto (the same, and from the
---- beginning where there is none), or its folder
+--- resume from a checkpoint: true (the newest complete one in output_dir), auto (the same, or start
+--- from the beginning if there is none), or its folder
 ---@field resume_from_checkpoint? table | string
---- go on at the data's beginning, and whatever has changed in the configuration; the steps count
---- on, and end where they would; false where absent
+--- resume at the beginning of the data, and accept any change of the configuration; step numbers
+--- continue, and the run ends at the same step; default false
 ---@field ignore_data_skip boolean
---- seconds that a collective may take: by then a rank that lives and does not answer is given up. A
---- dead one is noticed within seconds; 1800 where absent
+--- time limit of a collective in seconds: a rank that does not respond by then is considered
+--- failed. A terminated rank is detected within seconds; default 1800
 ---@field ddp_timeout number
---- how often the ranks that this machine's launcher started are started again after one has failed,
---- from the newest checkpoint of the run; torchrun has its own --max-restarts, which is honoured; 0
---- where absent
+--- how often the ranks of this machine's launcher are restarted from the newest checkpoint after
+--- one has failed; torchrun has its own --max-restarts, which is honoured; default 0
 ---@field max_restarts integer
---- no GPU; the same as --device cpu; false where absent
+--- no GPU; the same as --device cpu; default false
 ---@field use_cpu boolean
---- num_input_tokens_seen in the log and in log_history, total_tokens and throughput in
---- trainer_log.jsonl: tokens that the model has learnt from so far. There is no padding, so all (or
---- true) counts what non_padding does; no (or false): trainer_state.json alone has them; no where
---- absent
+--- log num_input_tokens_seen, also in log_history, and total_tokens and throughput in
+--- trainer_log.jsonl: the tokens processed in training so far. There is no padding, so all (or
+--- true) equals non_padding; no (or false): only in trainer_state.json; default no
 ---@field include_num_input_tokens_seen "no" | "all" | "non_padding"
---- effective_tokens_per_sec in train_results.json: tokens that a rank has learnt from in a second;
---- false where absent
+--- effective_tokens_per_sec in train_results.json: tokens trained on per second and rank; default
+--- false
 ---@field include_effective_tokens_per_second boolean
---- train_tokens_per_second in train_results.json: those of all ranks; trainer_log.jsonl has the
---- rate of each line anyway; false where absent
+--- train_tokens_per_second in train_results.json: over all ranks; trainer_log.jsonl always has the
+--- rate of each line; default false
 ---@field include_tokens_per_second boolean
---- moonring export: the folder to write the merged model to, or the file, where it ends in .gguf
+--- moonring export: the folder for the merged model, or the file if it ends in .gguf
 ---@field export_dir? string
---- of a .gguf file, as the --outtype of llama.cpp's converter; auto: as config.json's dtype; auto
---- where absent
+--- type of a .gguf file's weights, as --outtype of llama.cpp's converter; auto: config.json's
+--- dtype; default auto
 ---@field export_gguf_type "auto" | "f32" | "f16" | "bf16" | "q8_0"
---- GB of a file at most; a .gguf file is always one; 5 where absent
+--- maximum GB per file; a .gguf export is always one file; default 5
 ---@field export_size integer
---- of export and chat: the dtype of the weights; auto: as they are. bf16 and its like say it of
---- training; auto where absent
+--- dtype of the weights in export and chat; auto: unchanged. Training uses bf16 and related keys
+--- instead; default auto
 ---@field infer_dtype "auto" | "float32" | "bfloat16" | "float16"
---- tokens of an answer at most; 1024 where absent
+--- maximum tokens of an answer; default 1024
 ---@field max_new_tokens integer
---- of sampling; 0.95 where absent
+--- sampling temperature; default 0.95
 ---@field temperature number
---- nucleus; 0.7 where absent
+--- nucleus sampling: cumulative probability of the candidates; default 0.7
 ---@field top_p number
---- tokens considered; 0: all; 50 where absent
+--- number of candidate tokens; 0: all; default 50
 ---@field top_k integer
---- of tokens already there; 1 where absent
+--- penalty on tokens that already occur; default 1
 ---@field repetition_penalty number
---- sample; absent: with predict_with_generate yes, as LLaMA-Factory; in chat where temperature,
---- top_p or top_k is given, else the likeliest token
+--- sample; absent: with predict_with_generate true, as in LLaMA-Factory; in chat true if
+--- temperature, top_p or top_k is set, otherwise the most probable token is taken
 ---@field do_sample? boolean
---- leave special tokens out of generated_predictions.jsonl and of what chat shows; what is compared
---- never has any; true where absent
+--- omit special tokens from generated_predictions.jsonl and from the output of chat; comparisons
+--- always omit them; default true
 ---@field skip_special_tokens boolean
---- the same of evaluations: with predict_with_generate 1 alone
+--- beam search in evaluations: with predict_with_generate only 1
 ---@field eval_num_beams? integer
 --- another name of eval_num_beams
 ---@field generation_num_beams? integer
---- accelerate's, a JSON file or a map: what of it would change the numbers is refused by name, what
---- has no effect is said once
+--- accelerate's settings, a JSON file or a map: settings that would change results are refused by
+--- name; those without effect are listed once
 ---@field accelerator_config? table | string
---- an older name of use_cpu; false where absent
+--- an older name of use_cpu; default false
 ---@field no_cuda boolean
---- how rows of the tokens in new_special_tokens_config begin: as those of resize_vocab; noise_init
---- where absent
+--- initialization of embedding rows for the tokens in new_special_tokens_config: as with
+--- resize_vocab; default noise_init
 ---@field init_special_tokens "noise_init"
