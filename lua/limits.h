@@ -11,7 +11,7 @@
 //                 pass); in patterns that could take forever each step counts
 //                 (lua/counted_search.h). When the Lua stack is full, LuaJIT has no room to call
 //                 the hook; to continue there, a script must catch the stack overflow error, so
-//                 each caught error also counts as 1,000 (lua/moonring/sandbox.lua).
+//                 each caught error also counts as 1,000 (lua/moonring/sandbox/init.lua).
 //   deadline      Checked when instructions are counted, and enforced in the same way. A call into
 //                 C is not interrupted.
 //   memory        The confinement's limit. The state's allocator charges Lua's heap to it; near the

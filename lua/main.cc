@@ -5,7 +5,7 @@
 //   moonring [...] - [arguments...]            the script is on stdin
 //
 //   --sandbox                  The script has no io, os.execute, ffi, environment or bytecode
-//                              (lua/moonring/sandbox.lua). No file outside of the roots is read or
+//                              (lua/moonring/sandbox/init.lua). No file outside of the roots is read or
 //                              written, by scripts or commands, by whatever path; the kernel
 //                              enforces that too (lua/confined_process.h).
 //   --sandbox-root DIR         a root; may be given several times; default: the current folder

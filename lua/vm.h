@@ -4,7 +4,7 @@
 // A Lua state with Moonring's modules, and functions that run scripts in it.
 //
 //   require "moonring"          lua/moonring/init.lua, which joins the bindings and the Lua modules
-//   require "moonring.config"   lua/moonring/config.lua, and so on
+//   require "moonring.config"   lua/moonring/config/init.lua, and so on
 //
 // A state may be used only by the thread that created it.
 
@@ -38,7 +38,7 @@ struct Host {
                                      // one
   std::string device = "auto";       // cpu | cuda | auto
   int ranks = 0;                     // -n, 0 where it was not given
-  bool sandbox = false;  // user scripts see only the globals of lua/moonring/sandbox.lua
+  bool sandbox = false;  // user scripts see only the globals of lua/moonring/sandbox/init.lua
   Limits limits;         // for everything that runs, including Moonring's own scripts
   std::string memory_limit = "--sandbox-memory";  // name of the option that set the memory limit,
                                                   // for messages

@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_FREEZE_H_
 
 // The trainable weights under `finetuning_type: freeze`, by LLaMA-Factory's rules (0.9.5,
-// model/adapter.py, _setup_freeze_tuning):
+// src/llamafactory/model/adapter.py, _setup_freeze_tuning):
 //
 //   layers    n > 0: the last n blocks; n < 0: the first -n; 0: none
 //   modules   of those blocks: names directly under a block (self_attn, mlp, input_layernorm,

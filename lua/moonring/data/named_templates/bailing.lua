@@ -1,5 +1,5 @@
 -- Ant's Ling (Bailing).
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "bailing", system = "<role>SYSTEM</role>{{content}}",

@@ -1,5 +1,5 @@
 -- DeepSeek.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   { name = "deepseek", prefix = { { "bos" } }, system = "{{content}}\n\n",
     user = "User: {{content}}\n\nAssistant:" },

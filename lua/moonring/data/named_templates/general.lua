@@ -1,5 +1,5 @@
 -- No model family: plain texts, and the template that is used where none is named (default).
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "default", system = { "System: {{content}}", { "eos" }, "\n" },

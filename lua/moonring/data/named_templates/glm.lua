@@ -1,5 +1,5 @@
 -- Zhipu's GLM and ChatGLM. No slot ends an answer: the next marker is what a model stops at.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "glm4", prefix = "[gMASK]<sop>", system = "<|system|>\n{{content}}",

@@ -1,5 +1,5 @@
 -- IBM's Granite.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "granite3",

@@ -1,5 +1,5 @@
 -- Tencent's Hunyuan.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "hunyuan", prefix = "<|startoftext|>", system = "{{content}}<|extra_4|>",

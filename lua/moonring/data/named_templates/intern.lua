@@ -1,5 +1,5 @@
 -- InternLM and InternVL.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "intern2", like = "yi", prefix = { { "bos" } },

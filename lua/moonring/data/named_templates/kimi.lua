@@ -1,5 +1,5 @@
 -- Moonshot's Moonlight and Kimi.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "moonlight", system = "<|im_system|>system<|im_middle|>{{content}}<|im_end|>",

@@ -1,5 +1,5 @@
 -- Liquid's LFM2.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "lfm2", like = "qwen",

@@ -1,5 +1,5 @@
 -- Meta's Llama.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   { name = "llama2", class = "system_in_user", system = "<<SYS>>\n{{content}}\n<</SYS>>\n\n",
     user = { { "bos" }, "[INST] {{content}} [/INST]" } },

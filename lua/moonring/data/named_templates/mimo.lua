@@ -1,5 +1,5 @@
 -- Xiaomi's MiMo.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   { name = "mimo", like = "qwen", class = "reasoning",
     default_system = "You are a helpful assistant." },

@@ -1,5 +1,5 @@
 -- MiniCPM-V and -o.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   { name = "minicpm_v", like = "yi", default_system = "You are a helpful assistant." },
   { name = "minicpm_v_4_6", like = "minicpm_v" },

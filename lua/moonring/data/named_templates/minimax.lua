@@ -1,5 +1,5 @@
 -- MiniMax.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "minimax1", system = "<beginning_of_sentence>system "

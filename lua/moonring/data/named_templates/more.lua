@@ -1,5 +1,5 @@
 -- Families with a template or two.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   { name = "breeze", prefix = { { "bos" } }, user = "[INST] {{content}} [/INST] ",
     efficient_eos = true },

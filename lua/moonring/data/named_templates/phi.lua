@@ -1,5 +1,5 @@
 -- Microsoft's Phi.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "phi", system = "<|system|>\n{{content}}<|end|>\n",

@@ -1,5 +1,5 @@
 -- Alibaba's Qwen, and Keye-VL, which speaks like it.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "qwen", like = "chatml",

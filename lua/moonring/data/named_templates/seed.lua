@@ -1,5 +1,5 @@
 -- ByteDance's Seed.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "seed_coder", system = { { "bos" }, "system\n{{content}}", { "eos" } },

@@ -1,5 +1,5 @@
 -- Vicuna, and the LLaVA models over several language models: of their templates the text.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "vicuna", user = "USER: {{content}} ASSISTANT:",

@@ -1,5 +1,5 @@
 -- Tencent's Youtu.
--- What the fields mean: moonring/templates.lua.
+-- Fields: data/template_fields.lua.
 return {
   {
     name = "youtu", class = "reasoning", prefix = { { "bos" } },

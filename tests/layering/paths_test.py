@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""A path that a comment or a page names is there. Argument: a file at the repository's root.
+
+A path is FOLDER/.../NAME.ENDING, from the repository's root, from lua/moonring, or from a folder
+above the file that names it.
+"""
+
+import os
+import re
+import sys
+
+TOPS = (
+    "attention",
+    "base",
+    "comm",
+    "data",
+    "docs",
+    "kernels",
+    "lua",
+    "mixers",
+    "model",
+    "objectives",
+    "scripts",
+    "tests",
+    "third_party",
+    "trainer",
+)
+ENDINGS = (".bzl", ".cc", ".cu", ".h", ".lua", ".md", ".py", ".sh", "BUILD")
+GOLDEN = ("tests/golden/", "docs/lua/")
+COMMENT = {".lua": r"--.*", ".py": r"#.*", ".sh": r"#.*", ".bzl": r"#.*", "BUILD": r"#.*"}
+PATH = re.compile(r"(?<![\w/.$}<-])([a-z_]+(?:/[\w-]+)*/[\w-]+\.(?:cc|cu|h|lua|py|sh))(?![\w/])")
+
+
+def rooms(root: str) -> set[str]:
+    folder = os.path.join(root, "lua", "moonring")
+    return {name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))}
+
+
+def is_there(root: str, folder: str, path: str) -> bool:
+    if os.path.exists(os.path.join(root, "lua", "moonring", path)):
+        return True
+    while True:
+        if os.path.exists(os.path.join(root, folder, path)):
+            return True
+        if not folder:
+            return False
+        folder = os.path.dirname(folder)
+
+
+def main() -> int:
+    root = os.path.dirname(os.path.realpath(sys.argv[1]))
+    firsts = set(TOPS) | rooms(root)
+    complaints, read = [], 0
+    for top in TOPS + ("README.md",):
+        walk = os.walk(os.path.join(root, top)) if top in TOPS else [(root, [], [top])]
+        for parent, folders, names in walk:
+            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+            for name in names:
+                path = os.path.relpath(os.path.join(parent, name), root)
+                if not name.endswith(ENDINGS) or path.startswith(GOLDEN):
+                    continue
+                ending = "BUILD" if name == "BUILD" else os.path.splitext(name)[1]
+                pattern = ".*" if ending == ".md" else COMMENT.get(ending, r"//.*")
+                with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+                    for number, line in enumerate(file, 1):
+                        for comment in re.findall(pattern, line):
+                            for named in PATH.findall(comment):
+                                if named.split("/")[0] not in firsts:
+                                    continue
+                                read += 1
+                                if not is_there(root, os.path.dirname(path), named):
+                                    complaints.append(f"{path}:{number}: no file {named}")
+    if read < 300:
+        complaints.append(f"only {read} paths were read: this test does not work")
+    if is_there(root, "lua", "run/no_such_file.lua"):
+        complaints.append("a missing file is found: this test does not work")
+    for each in complaints:
+        print(each)
+    return 1 if complaints else 0
+
+
+sys.exit(main())
