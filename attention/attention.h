@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "attention/mask.h"
+#include "attention/kernels/mask.h"
 #include "comm/layout.h"
 
 namespace moonring::attention {

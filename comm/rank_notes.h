@@ -2,8 +2,8 @@
 #define MOONRING_COMM_RANK_NOTES_H_
 
 // Short text messages that one rank leaves for another outside of any collective, used by threads
-// that run in parallel to training (trainer/checkpoint_publisher.h). They use a separate connection
-// to the world's store. Any thread may call; each call ends within seconds.
+// that run in parallel to training (trainer/checkpoint/checkpoint_publisher.h). They use a separate
+// connection to the world's store. Any thread may call; each call ends within seconds.
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 #ifndef MOONRING_KERNELS_ADAMW_LAUNCH_H_
 #define MOONRING_KERNELS_ADAMW_LAUNCH_H_
 
-// One AdamW step over many tensors in one launch (used by trainer/adamw.h). Each block processes a
-// piece of one tensor:
+// One AdamW step over many tensors in one launch (used by trainer/optimizer/adamw.h). Each block
+// processes a piece of one tensor:
 //
 //   m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
 //   w <- w (1 - lr decay) - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)

@@ -1,7 +1,7 @@
 #ifndef MOONRING_KERNELS_DELTA_SCAN_H_
 #define MOONRING_KERNELS_DELTA_SCAN_H_
 
-// The gated delta rule's scan over a document's chunks (mixers/delta_chunks.h), forward or
+// The gated delta rule's scan over a document's chunks (mixers/rule/delta_chunks.h), forward or
 // backward, in one launch for all documents and heads (operator moonring::delta_scan). For each
 // chunk, from the first to the last (backward: from the last to the first):
 //

@@ -2,8 +2,8 @@
 #define MOONRING_KERNELS_SHORT_CONVOLUTION_H_
 
 // A causal depthwise convolution with a few taps over packed documents, optionally followed by SiLU
-// (mixers/short_convolution.h has the equation), in one pass (operators moonring::short_convolution
-// and moonring::short_convolution_backward):
+// (mixers/rule/short_convolution.h has the equation), in one pass (operators
+// moonring::short_convolution and moonring::short_convolution_backward):
 //
 //   z_tc = bias_c + sum_{s=0}^{W-1} weight_{c, W-1-s} x_{t-s, c},   y = z or z sigmoid(z)
 //   dz = dy or dy y'(z);  dx_t = sum_s weight_{W-1-s} dz_{t+s}

@@ -3,7 +3,7 @@
 
 // Merges attention results over sections of the keys into a running softmax, in place and in one
 // pass over A (operators moonring::softmax_merge and moonring::softmax_finish);
-// attention/softmax_merge.h describes its use and the special cases.
+// attention/kernels/softmax_merge.h describes its use and the special cases.
 //
 //   merge    m' = max(m, lse);  A <- A e^(m - m') + out e^(lse - m');
 //            l <- l e^(m - m') + e^(lse - m')

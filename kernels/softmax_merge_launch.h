@@ -2,8 +2,8 @@
 #define MOONRING_KERNELS_SOFTMAX_MERGE_LAUNCH_H_
 
 // Merges attention results over sections of the keys into a running softmax
-// (attention/softmax_merge.h has the equations), in place and in one pass over A: one warp per head
-// of a row.
+// (attention/kernels/softmax_merge.h has the equations), in place and in one pass over A: one warp
+// per head of a row.
 //
 //   merge    m' = max(m, lse);  A <- A e^(m - m') + out e^(lse - m');
 //            l <- l e^(m - m') + e^(lse - m')

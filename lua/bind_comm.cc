@@ -30,7 +30,7 @@
 #include "lua/bindings.h"
 #include "lua/prompt.h"
 #include "lua/vm.h"
-#include "trainer/sharded_weight.h"
+#include "trainer/sharding/sharded_weight.h"
 
 namespace moonring::lua {
 

@@ -10,7 +10,7 @@
 #include "lua/binding/options.h"
 #include "lua/bindings.h"
 #include "lua/mixing_options.h"
-#include "mixers/mixing_cost.h"
+#include "mixers/over_ranks/mixing_cost.h"
 
 namespace moonring::lua {
 namespace {

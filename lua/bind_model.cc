@@ -53,7 +53,7 @@
 #include "model/transformer.h"
 #include "model/value_head.h"
 #include "nlohmann/json.hpp"
-#include "trainer/zero.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::lua {
 namespace {

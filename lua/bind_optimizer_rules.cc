@@ -17,7 +17,7 @@
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/bindings.h"
-#include "trainer/rule_optimizer.h"
+#include "trainer/optimizer/rule_optimizer.h"
 #include "trainer/rules/adafactor.h"
 #include "trainer/rules/adagrad.h"
 #include "trainer/rules/adam.h"
@@ -39,7 +39,7 @@
 #include "trainer/rules/sgd_momentum.h"
 #include "trainer/rules/spam.h"
 #include "trainer/rules/swan.h"
-#include "trainer/zero.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::lua {
 namespace {

@@ -14,9 +14,9 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
+#include "trainer/checkpoint/saved_states.h"
 #include "trainer/outer_steps.h"
-#include "trainer/saved_states.h"
-#include "trainer/states.h"
+#include "trainer/sharding/states.h"
 
 namespace moonring::lua {
 namespace {

@@ -21,11 +21,11 @@
 #include "lua/bindings.h"
 #include "lua/report/line_program.h"
 #include "lua/vm.h"
-#include "trainer/device_memory.h"
-#include "trainer/durable_file.h"
-#include "trainer/matmul_rate.h"
-#include "trainer/progress.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/reports/device_memory.h"
 #include "trainer/reports/event_file.h"
+#include "trainer/reports/matmul_rate.h"
+#include "trainer/reports/progress.h"
 
 namespace moonring::lua {
 

@@ -5,9 +5,9 @@
 //   moonring [...] - [arguments...]            the script is on stdin
 //
 //   --sandbox                  The script has no io, os.execute, ffi, environment or bytecode
-//                              (lua/moonring/sandbox/init.lua). No file outside of the roots is read or
-//                              written, by scripts or commands, by whatever path; the kernel
-//                              enforces that too (lua/confined_process.h).
+//                              (lua/moonring/sandbox/init.lua). No file outside of the roots is
+//                              read or written, by scripts or commands, by whatever path; the
+//                              kernel enforces that too (lua/confined_process.h).
 //   --sandbox-root DIR         a root; may be given several times; default: the current folder
 //   --sandbox-instructions N   limit on Lua instructions
 //   --sandbox-memory SIZE      limit on memory used after the script begins: 2GiB, 500MB
@@ -63,7 +63,7 @@
 #include "lua/standard_input.h"
 #include "lua/unconfined_exec.h"
 #include "lua/vm.h"
-#include "trainer/device_settings.h"
+#include "trainer/optimizer/device_settings.h"
 
 namespace moonring::lua {
 namespace {

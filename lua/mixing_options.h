@@ -4,7 +4,7 @@
 // Options for mixers that both bind_attention.cc and bind_mixing.cc read.
 
 #include "lua/binding/options.h"
-#include "mixers/mixing_strategy.h"
+#include "mixers/over_ranks/mixing_strategy.h"
 
 namespace moonring::lua {
 

@@ -11,9 +11,9 @@
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
-#include "trainer/rule_optimizer.h"
-#include "trainer/weight_decay.h"
-#include "trainer/zero.h"
+#include "trainer/optimizer/rule_optimizer.h"
+#include "trainer/optimizer/weight_decay.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::lua {
 namespace {

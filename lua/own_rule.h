@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_OWN_RULE_H_
 #define MOONRING_LUA_OWN_RULE_H_
 
-// Optimizers whose update rule is a Lua function (trainer/rule_optimizer.h).
+// Optimizers whose update rule is a Lua function (trainer/optimizer/rule_optimizer.h).
 //
 //   trainer.own_optimizer(parameters, call, { zero, whole, loraplus_lr_ratio })
 //

@@ -19,7 +19,7 @@
 #include "base/files/confinement.h"
 #include "lua/assets.h"
 #include "lua/limits.h"
-#include "trainer/memory_watch.h"
+#include "trainer/reports/memory_watch.h"
 
 namespace moonring::lua {
 

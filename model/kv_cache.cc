@@ -11,13 +11,13 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/util/Exception.h>
 
-#include "attention/block_attention.h"
-#include "attention/device_tile_runner.h"
-#include "attention/head_split.h"
-#include "attention/sink.h"
-#include "attention/softmax_merge.h"
-#include "attention/tile_plan.h"
-#include "attention/tile_runner.h"
+#include "attention/kernels/block_attention.h"
+#include "attention/kernels/device_tile_runner.h"
+#include "attention/kernels/head_split.h"
+#include "attention/kernels/sink.h"
+#include "attention/kernels/softmax_merge.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/kernels/tile_runner.h"
 #include "comm/layout.h"
 
 namespace moonring::model {

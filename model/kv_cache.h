@@ -8,7 +8,7 @@
 // tokens. Memory: layers * tokens * kv_heads * (D + Dv) numbers in the dtype of k and v, and at
 // most twice that, since buffers grow by doubling. Not differentiable. With a softcap, a sink, or
 // values of another head size than keys, a forward runs this project's attention tiles
-// (attention/tile_plan.h) over the cached keys, in AccumulateType; otherwise it calls
+// (attention/kernels/tile_plan.h) over the cached keys, in AccumulateType; otherwise it calls
 // at::scaled_dot_product_attention.
 
 #include <cstdint>

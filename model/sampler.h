@@ -25,7 +25,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "mixers/mixing_cache.h"
+#include "mixers/cache/mixing_cache.h"
 #include "model/kv_cache.h"
 #include "model/sampling.h"
 #include "model/stream_hooks.h"

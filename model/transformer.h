@@ -72,7 +72,7 @@
 #include "base/threads/work_count.h"
 #include "comm/bin_exchange.h"
 #include "kernels/products/product_choice.h"
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 #include "model/adapter.h"
 #include "model/base_packing.h"
 #include "model/blocks/activation_store.h"

@@ -40,8 +40,8 @@
 #include "base/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/mesh.h"
-#include "trainer/saved_states.h"
-#include "trainer/states.h"
+#include "trainer/checkpoint/saved_states.h"
+#include "trainer/sharding/states.h"
 
 namespace moonring::trainer {
 

@@ -2,7 +2,7 @@
 #define MOONRING_BASE_AUTOGRAD_PARAMETER_HOME_H_
 
 // Interfaces for a Parameter whose weight or gradient is stored elsewhere, for example sharded over
-// ranks (trainer/zero.h).
+// ranks (trainer/sharding/zero.h).
 //
 // Any method may be a collective of all ranks that share the weight. So they must lease weights and
 // pass gradients in the same order: a call that one rank makes for a Parameter all ranks make, even

@@ -4,7 +4,7 @@
 // While a scope is alive, LibTorch's fp32 matmuls on a GPU may use TF32: operands with 10 explicit
 // mantissa bits, sums in fp32 (495 TFLOP/s on an H100 instead of 67). It is meant for matmuls
 // inside a function whose inputs and outputs are 16-bit: everywhere else fp32 means fp32
-// (trainer/device_settings.h).
+// (trainer/optimizer/device_settings.h).
 //
 // cuBLAS rounds or truncates operands to TF32: a relative error of at most 2^-11 or 2^-10.
 //

@@ -13,8 +13,8 @@
 #include "attention/attention.h"
 #include "base/autograd/parameter.h"
 #include "kernels/products/product_choice.h"
-#include "mixers/plan_mixing.h"
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 
 namespace moonring::comm {
 class Mesh;

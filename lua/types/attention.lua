@@ -4,8 +4,8 @@
 ---@class moonring.attention
 local attention = {}
 
---- An attention strategy by its name in attention/strategies.cc: "zigzag-ring", "ring", "ulysses",
---- "all-gather", "usp", ...; described in attention/strategies.h.
+--- An attention strategy by its name in attention/strategy/strategies.cc: "zigzag-ring", "ring",
+--- "ulysses", "all-gather", "usp", ...; described in attention/strategy/strategies.h.
 ---@alias moonring.Strategy string
 
 --- Parameters of a strategy. Degrees and windows that are 0 or absent are chosen automatically.
@@ -90,8 +90,8 @@ function attention.layout(options) end
 ---@field lengths integer[] number of tokens of each document
 ---@field window? integer sliding window: tokens that a query may attend to, including its own;
 ---   absent: all before it
---- whether to count shifted sparse attention (attention/shifted_attention.h) instead of causal
---- attention; not with a window
+--- whether to count shifted sparse attention (attention/strategy/shifted_attention.h) instead of
+--- causal attention; not with a window
 ---@field shifted? boolean
 
 ---@class moonring.Traffic
@@ -129,7 +129,7 @@ function attention.cost(options) end
 ---@field window? integer sliding window instead of the model's; 0: none
 
 --- Creates a mask: which tokens may attend to which, in addition to the causal rule
---- (attention/mask.h). `moonring.masks` creates masks from a simpler table. Errors:
+--- (attention/kernels/mask.h). `moonring.masks` creates masks from a simpler table. Errors:
 --- INVALID_ARGUMENT, with the document's number from 0, for values that do not fit the documents
 --- and for cyclic parents.
 ---@param options moonring.MaskOptions
@@ -173,8 +173,8 @@ function Attention:layout(sequence, masks, shifted) end
 ---@param masks? moonring.Mask[] layer l, from 0, uses mask number l % n + 1 of n; absent: causal
 ---   attention; the same on all ranks of the sp group
 ---@param shifted? boolean whether every layer uses shifted sparse attention
----   (attention/shifted_attention.h): groups of a quarter of each document, shifted by half a group
----   for half of the heads; default false
+---   (attention/strategy/shifted_attention.h): groups of a quarter of each document, shifted by
+---   half a group for half of the heads; default false
 ---@return moonring.Tensor ids int64 [T_local]
 ---@return moonring.Tensor positions int64 [T_local]
 ---@return moonring.Tensor targets int64 [T_local]
@@ -237,9 +237,9 @@ function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap, laye
 ---@field scale? number factor of the output; default 1
 ---@field normalize? boolean whether rows of q and k are first normalized to length 1
 
---- Computes linear attention by the gated delta rule (mixers/delta_inputs.h), for each document
---- separately: S = S exp(g_t) (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, out_t = scale S q_t.
---- Differentiable; collective over the sp group as `forward`. Spread over ranks by the option
+--- Computes linear attention by the gated delta rule (mixers/rule/delta_inputs.h), for each
+--- document separately: S = S exp(g_t) (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, out_t = scale S
+--- q_t. Differentiable; collective over the sp group as `forward`. Spread over ranks by the option
 --- `mixing` of attention.create.
 ---@param x_TC moonring.Tensor [T_local, C]: channels of q, then k, then v, each ordered by heads
 ---@param g moonring.Tensor logarithm of the decay: [T_local, H] or [T_local, H, key_dim], fp32 or

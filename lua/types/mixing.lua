@@ -1,8 +1,8 @@
 ---@meta moonring.native.mixing
 
 --- Costs of layers other than softmax attention over the ranks of an sp group, computed from a
---- micro-batch's layout without running them (mixers/mixing_cost.h). The layers themselves:
---- `AttentionPlan:delta` and `AttentionPlan:convolve`.
+--- micro-batch's layout without running them (mixers/over_ranks/mixing_cost.h). The layers
+--- themselves: `AttentionPlan:delta` and `AttentionPlan:convolve`.
 ---@class moonring.mixing
 local mixing = {}
 

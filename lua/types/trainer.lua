@@ -373,7 +373,8 @@ function trainer.parameter_facts(list) end
 
 --- Creates a learning rate schedule as in Transformers' get_scheduler: with w warm-up steps, step k
 --- = 0, 1, ... has the rate learning_rate k / w while k < w, then the rate of its kind (formulas in
---- trainer/schedule.h). Errors: INVALID_ARGUMENT for an option that the kind does not have.
+--- trainer/optimizer/schedule.h). Errors: INVALID_ARGUMENT for an option that the kind does not
+--- have.
 ---@param options moonring.ScheduleOptions
 ---@return moonring.Schedule
 function trainer.schedule(options) end
@@ -428,7 +429,7 @@ function trainer.norms(list) end
 function trainer.outer_steps(options) end
 
 --- Creates adaptive gradient clipping by the history of the norm (ZClip, arXiv 2504.02507;
---- trainer/zclip.h).
+--- trainer/optimizer/zclip.h).
 ---@return moonring.ZClip
 function trainer.zclip() end
 
@@ -456,8 +457,8 @@ function trainer.zclip() end
 ---@field bucket_bytes? integer bytes of gradients in one reduce-scatter; default 32 MiB
 
 --- Creates ZeRO (arXiv 1910.02054): how a run's states are sharded over ranks (memory and traffic:
---- trainer/zero_cost.h). Also an option of `model.load`, which at stage 3 shards weights while it
---- reads them. Collective over all ranks.
+--- trainer/sharding/zero_cost.h). Also an option of `model.load`, which at stage 3 shards weights
+--- while it reads them. Collective over all ranks.
 ---@param options moonring.ZeroOptions
 ---@return moonring.Zero
 function trainer.zero(options) end

@@ -14,8 +14,8 @@
 // from one map (Wv = Wk), or be those of an earlier block.
 //
 // The weights that are present decide which norms exist, whether Wq, Wk, Wv are one map, and
-// whether the softmax has sinks (attention/sink.h). `attention` handles how the sequence is spread
-// over ranks.
+// whether the softmax has sinks (attention/kernels/sink.h). `attention` handles how the sequence is
+// spread over ranks.
 
 #include <ATen/core/Tensor.h>
 

@@ -6,11 +6,11 @@
 //   [b | c | u] = Wi n;   y = c convolution(b u)      causal, depthwise, without an activation
 //
 // All have D features. A token depends only on the few tokens before it that the taps reach, so
-// ranks exchange only these rows (mixers/short_convolution.h).
+// ranks exchange only these rows (mixers/rule/short_convolution.h).
 
 #include <ATen/core/Tensor.h>
 
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"
 

@@ -22,13 +22,13 @@
 // its value heads' Wb, their Wa.
 //
 // g, beta, the norm and the delta rule are in the wide dtype (fp32, or fp64 for fp64)
-// (mixers/delta_inputs.h). `mixing` handles how the sequence is spread over ranks.
+// (mixers/rule/delta_inputs.h). `mixing` handles how the sequence is spread over ranks.
 
 #include <cstdint>
 
 #include <ATen/core/Tensor.h>
 
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"
 

@@ -11,15 +11,15 @@
 //   y_i   = S_i C_i + D u_i                                     D [H]
 //   heads = RmsNorm(y silu(z); w)                               each group of features separately
 //
-// The recurrence is the gated delta rule without the delta (mixers/delta_inputs.h): C, B, u, t and
-// -exp(A) t are its q, k, v, beta and g, so the code that spreads the delta rule over ranks is used
-// here too.
+// The recurrence is the gated delta rule without the delta (mixers/rule/delta_inputs.h): C, B, u, t
+// and -exp(A) t are its q, k, v, beta and g, so the code that spreads the delta rule over ranks is
+// used here too.
 //
 // t, the recurrence and the norm are in the wide dtype (fp32, or fp64 for fp64).
 
 #include <ATen/core/Tensor.h>
 
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"
 

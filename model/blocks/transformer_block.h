@@ -43,7 +43,7 @@
 
 #include "attention/attention.h"
 #include "comm/bin_exchange.h"
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 #include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_maps.h"
 #include "model/blocks/block_rule.h"

@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_ROLLOUT_BLOCK_POOL_H_
 
 // Allocates key-value blocks and counts the sequences that use each block. It handles only block
-// numbers: attention/paged_keys.h stores the blocks' contents, per layer.
+// numbers: attention/paged/paged_keys.h stores the blocks' contents, per layer.
 
 #include <cstdint>
 #include <vector>

@@ -8,8 +8,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "attention/sink.h"
-#include "attention/softmax_merge.h"
+#include "attention/kernels/sink.h"
+#include "attention/kernels/softmax_merge.h"
 #include "base/memory/memory_account.h"
 #include "base/memory/to_device.h"
 #include "base/status/torch_status.h"

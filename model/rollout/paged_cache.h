@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_ROLLOUT_PAGED_CACHE_H_
 
 // Attention of many growing sequences on one rank. It caches the keys and values of every layer in
-// blocks of tokens (attention/paged_keys.h).
+// blocks of tokens (attention/paged/paged_keys.h).
 //
 // The rows of a forward are new tokens of several sequences, some for each; Begin states which
 // before every forward, and allocates blocks for them. Fork starts a sequence at the end of another
@@ -14,7 +14,8 @@
 // tokens. Prompts use the attention plan of a strategy and stay distributed by its layout
 // (BeginPrompts); later tokens are assigned to ranks in turns of 64. Every rank decodes the same
 // rows: each layer attends to the local keys, and one AllGather of T H (D_v + 1) numbers merges the
-// ranks' partial results (attention/softmax_merge.h) in rank order, to the same bits on each rank.
+// ranks' partial results (attention/kernels/softmax_merge.h) in rank order, to the same bits on
+// each rank.
 //
 // Memory: blocks in use x attention layers x 64 kv_heads (D + Dv) numbers in the dtype of k and v,
 // plus a quarter as the pool grows; blocks of closed sequences are reused. Not differentiable.
@@ -29,9 +30,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "attention/attention.h"
-#include "attention/block_attention.h"
-#include "attention/paged_attention.h"
-#include "attention/paged_keys.h"
+#include "attention/kernels/block_attention.h"
+#include "attention/paged/paged_attention.h"
+#include "attention/paged/paged_keys.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "model/rollout/block_pool.h"

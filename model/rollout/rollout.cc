@@ -11,7 +11,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/tile_plan.h"
 #include "base/memory/memory_account.h"
 #include "base/memory/to_device.h"
 #include "base/status/status_macros.h"
@@ -20,9 +20,9 @@
 #include "comm/row_exchange.h"
 #include "comm/sequence.h"
 #include "kernels/products/product_scope.h"
-#include "mixers/batch_mixing.h"
-#include "mixers/end_states.h"
-#include "mixers/plan_mixing.h"
+#include "mixers/over_ranks/batch_mixing.h"
+#include "mixers/over_ranks/end_states.h"
+#include "mixers/over_ranks/plan_mixing.h"
 #include "model/next_logits.h"
 #include "model/rollout/kept_casts.h"
 #include "model/rollout/paged_cache.h"

@@ -7,7 +7,7 @@
 // waiting short prompts. Pieces of long prompts run in separate forwards, 512 rows per step. An
 // answer that ends makes room immediately. A prompt is computed once for all of its answers: they
 // share its blocks of keys and values (paged_cache.h) and start from the state of its other mixers
-// (mixers/batch_mixing.h).
+// (mixers/over_ranks/batch_mixing.h).
 //
 // The tokens of an answer depend only on the weights, its prompt and (seed, the prompt's key, the
 // answer's number). On a CPU in fp32 and bf16 its log-probs do too, bit for bit, for dense models
@@ -22,8 +22,8 @@
 // strategy, each rank with its shard of the tokens, whose keys and values stay there. Afterwards
 // all ranks decode the same rows, each attending to its local keys, merged over ranks by one
 // AllGather per layer. So the length of a prompt is limited by the memory of all ranks together.
-// States of other mixers are copied to all ranks (mixers/end_states.h), and all ranks use the first
-// rank's choices.
+// States of other mixers are copied to all ranks (mixers/over_ranks/end_states.h), and all ranks
+// use the first rank's choices.
 //
 // Cost: a forward of B rows and the head for each new token of B answers. With
 // rotary_depends_on_length a row is rotated by the number of tokens so far (as in Transformers),

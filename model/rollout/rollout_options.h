@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "comm/communicator.h"
-#include "mixers/plan_mixing.h"
+#include "mixers/over_ranks/plan_mixing.h"
 #include "model/sampling.h"
 #include "model/stream_hooks.h"
 #include "model/transformer.h"

@@ -1,7 +1,7 @@
 // What auto chooses by is what the plans cost, and asking costs little: allocations are counted, so
 // that no clock has a say.
 
-#include "attention/auto_attention.h"
+#include "attention/strategy/auto_attention.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -13,9 +13,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "attention/attention_cost.h"
-#include "attention/strategies.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/strategy/attention_cost.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 
 namespace {

@@ -13,13 +13,13 @@
 
 #include <ATen/ATen.h>
 
-#include "attention/cuda_varlen_attention.h"
-#include "attention/hybrid_attention.h"
-#include "attention/looped_varlen_attention.h"
-#include "attention/reference_block_attention.h"
-#include "attention/strategies.h"
-#include "attention/tile_plan.h"
-#include "attention/varlen_tile_runner.h"
+#include "attention/kernels/cuda_varlen_attention.h"
+#include "attention/kernels/looped_varlen_attention.h"
+#include "attention/kernels/reference_block_attention.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/kernels/varlen_tile_runner.h"
+#include "attention/strategy/hybrid_attention.h"
+#include "attention/strategy/strategies.h"
 #include "base/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
 // Tiles, their merge, and the runner, each against explicit softmax in fp64.
 
-#include "attention/block_attention.h"
+#include "attention/kernels/block_attention.h"
 
 #include <array>
 #include <cmath>
@@ -17,12 +17,12 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 
-#include "attention/cpu_block_attention.h"
-#include "attention/head_split.h"
-#include "attention/reference_block_attention.h"
-#include "attention/softmax_merge.h"
-#include "attention/threaded_tile_runner.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/cpu_block_attention.h"
+#include "attention/kernels/head_split.h"
+#include "attention/kernels/reference_block_attention.h"
+#include "attention/kernels/softmax_merge.h"
+#include "attention/kernels/threaded_tile_runner.h"
+#include "attention/kernels/tile_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "hwy/highway.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 
 namespace moonring::attention {
 

@@ -28,7 +28,7 @@
 
 #include <ATen/ATen.h>
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gtest/gtest.h"

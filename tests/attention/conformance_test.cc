@@ -16,8 +16,8 @@
 
 #include <ATen/ATen.h>
 
-#include "attention/attention_cost.h"
-#include "attention/strategies.h"
+#include "attention/strategy/attention_cost.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gmock/gmock.h"

@@ -12,12 +12,12 @@
 #include <ATen/ATen.h>
 
 #include "absl/strings/str_format.h"
-#include "attention/cuda_varlen_attention.h"
-#include "attention/device_tile_runner.h"
-#include "attention/kernel_choice.h"
-#include "attention/kernel_timing.h"
-#include "attention/looped_varlen_attention.h"
-#include "attention/reference_block_attention.h"
+#include "attention/kernels/cuda_varlen_attention.h"
+#include "attention/kernels/device_tile_runner.h"
+#include "attention/kernels/kernel_choice.h"
+#include "attention/kernels/kernel_timing.h"
+#include "attention/kernels/looped_varlen_attention.h"
+#include "attention/kernels/reference_block_attention.h"
 #include "gtest/gtest.h"
 #include "tests/attention/problem.h"
 #include "tests/testing/all_close.h"

@@ -15,9 +15,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "absl/strings/str_cat.h"
-#include "attention/cpu_block_attention.h"
-#include "attention/strategies.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/cpu_block_attention.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/strategy/strategies.h"
 #include "tests/attention/problem.h"
 #include "tests/attention/turns.h"
 

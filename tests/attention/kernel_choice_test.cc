@@ -1,7 +1,7 @@
 // The choice between a GPU's kernels: from times to a choice, its words, one for all ranks; and
 // what a choice makes of a call, with stand-ins for the kernels and for the clock.
 
-#include "attention/kernel_choice.h"
+#include "attention/kernels/kernel_choice.h"
 
 #include <cmath>
 #include <string>
@@ -11,11 +11,11 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
-#include "attention/cuda_varlen_attention.h"
-#include "attention/kernel_timing.h"
-#include "attention/looped_varlen_attention.h"
-#include "attention/reference_block_attention.h"
-#include "attention/strategies.h"
+#include "attention/kernels/cuda_varlen_attention.h"
+#include "attention/kernels/kernel_timing.h"
+#include "attention/kernels/looped_varlen_attention.h"
+#include "attention/kernels/reference_block_attention.h"
+#include "attention/strategy/strategies.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/attention/cuda_stand_ins.h"

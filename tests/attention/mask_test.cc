@@ -1,5 +1,5 @@
 // Masks: what they say of documents, and what they refuse.
-#include "attention/mask.h"
+#include "attention/kernels/mask.h"
 
 #include <string>
 #include <vector>

@@ -10,9 +10,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "attention/attention_cost.h"
-#include "attention/cpu_block_attention.h"
-#include "attention/strategies.h"
+#include "attention/kernels/cpu_block_attention.h"
+#include "attention/strategy/attention_cost.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gtest/gtest.h"

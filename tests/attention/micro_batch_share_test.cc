@@ -1,6 +1,6 @@
 // Shares of a micro-batch: together they are the stream, each token beside its own position, target
 // and document length, under every strategy and where ranks get nothing.
-#include "attention/micro_batch_share.h"
+#include "attention/strategy/micro_batch_share.h"
 
 #include <memory>
 #include <string>
@@ -11,8 +11,8 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/randn.h>
 
-#include "attention/mask.h"
-#include "attention/strategies.h"
+#include "attention/kernels/mask.h"
+#include "attention/strategy/strategies.h"
 #include "comm/mesh.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"

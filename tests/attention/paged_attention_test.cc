@@ -1,6 +1,6 @@
 // Attention over keys in blocks against attention by its definition, of every row by itself.
 
-#include "attention/paged_attention.h"
+#include "attention/paged/paged_attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
-#include "attention/paged_keys.h"
-#include "attention/softmax_merge.h"
+#include "attention/kernels/softmax_merge.h"
+#include "attention/paged/paged_keys.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/attention/paged_problem.h"

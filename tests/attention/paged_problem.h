@@ -1,17 +1,17 @@
 #ifndef MOONRING_TESTS_ATTENTION_PAGED_PROBLEM_H_
 #define MOONRING_TESTS_ATTENTION_PAGED_PROBLEM_H_
 
-// Sequences with keys in blocks (attention/paged_keys.h), on any device, and attention of their new
-// rows by its definition. What was never written in a block is NaN.
+// Sequences with keys in blocks (attention/paged/paged_keys.h), on any device, and attention of
+// their new rows by its definition. What was never written in a block is NaN.
 
 #include <cstdint>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "attention/block_attention.h"
-#include "attention/paged_attention.h"
-#include "attention/paged_keys.h"
+#include "attention/kernels/block_attention.h"
+#include "attention/paged/paged_attention.h"
+#include "attention/paged/paged_keys.h"
 
 namespace moonring::attention {
 

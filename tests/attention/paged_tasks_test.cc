@@ -1,4 +1,4 @@
-#include "attention/paged_tasks.h"
+#include "attention/paged/paged_tasks.h"
 
 #include <algorithm>
 #include <map>

@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "attention/head_split.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/head_split.h"
+#include "attention/kernels/tile_plan.h"
 #include "base/autograd/custom_function.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"

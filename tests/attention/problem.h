@@ -15,8 +15,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
-#include "attention/mask.h"
-#include "attention/strategies.h"
+#include "attention/kernels/mask.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "tests/testing/connected_ranks.h"

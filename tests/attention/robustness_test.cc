@@ -14,7 +14,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gmock/gmock.h"

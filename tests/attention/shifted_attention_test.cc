@@ -2,7 +2,7 @@
 // roll, in fp64 and fp32: outputs and gradients by each rank's rows, of heads of every kind. What
 // it sends is what its cost says.
 
-#include "attention/shifted_attention.h"
+#include "attention/strategy/shifted_attention.h"
 
 #include <cmath>
 #include <memory>
@@ -13,8 +13,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "attention/micro_batch_share.h"
-#include "attention/strategies.h"
+#include "attention/strategy/micro_batch_share.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/process_groups.h"

@@ -11,8 +11,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "attention/sink.h"
-#include "attention/strategies.h"
+#include "attention/kernels/sink.h"
+#include "attention/strategy/strategies.h"
 #include "gtest/gtest.h"
 #include "tests/attention/candidates.h"
 #include "tests/attention/problem.h"

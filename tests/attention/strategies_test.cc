@@ -1,7 +1,7 @@
 // Strategies by name: what they resolve to, what they cost, what they refuse, and how "auto"
 // chooses.
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 
 #include <limits>
 #include <memory>
@@ -11,10 +11,10 @@
 
 #include <ATen/ATen.h>
 
-#include "attention/attention_cost.h"
-#include "attention/reference_block_attention.h"
-#include "attention/threaded_tile_runner.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/reference_block_attention.h"
+#include "attention/kernels/threaded_tile_runner.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/strategy/attention_cost.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gmock/gmock.h"

@@ -1,4 +1,4 @@
-#include "attention/tile_plan.h"
+#include "attention/kernels/tile_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,11 +10,11 @@
 
 #include <ATen/ops/tensor.h>
 
-#include "attention/context_plan.h"
-#include "attention/gather_plan.h"
-#include "attention/head_split.h"
-#include "attention/mask.h"
-#include "attention/ring_plan.h"
+#include "attention/kernels/head_split.h"
+#include "attention/kernels/mask.h"
+#include "attention/strategy/context_plan.h"
+#include "attention/strategy/gather_plan.h"
+#include "attention/strategy/ring_plan.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
 #include "tests/testing/masked_attention.h"

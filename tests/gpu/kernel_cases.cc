@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "attention/paged_tasks.h"
+#include "attention/paged/paged_tasks.h"
 #include "kernels/adamw.h"
 #include "kernels/cross_entropy_rows.h"
 #include "kernels/delta_pack.h"

@@ -38,15 +38,15 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <nlohmann/json.hpp>
 
-#include "attention/strategies.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/strategy/strategies.h"
 #include "base/status/torch_status.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "model/files/safetensors.h"
 #include "tests/gpu/kernel_cases.h"
 #include "tests/testing/all_close.h"
-#include "trainer/device_memory.h"
+#include "trainer/reports/device_memory.h"
 
 namespace moonring {
 namespace {

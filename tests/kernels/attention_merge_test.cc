@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "attention/softmax_merge.h"
+#include "attention/kernels/softmax_merge.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"

@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "attention/paged_attention.h"
+#include "attention/paged/paged_attention.h"
 #include "gtest/gtest.h"
 #include "tests/attention/paged_problem.h"
 #include "tests/testing/all_close.h"

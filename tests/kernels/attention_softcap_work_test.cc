@@ -17,10 +17,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "attention/cuda_varlen_attention.h"
-#include "attention/explicit_varlen_attention.h"
-#include "attention/tile_plan.h"
-#include "attention/varlen_tile_runner.h"
+#include "attention/kernels/cuda_varlen_attention.h"
+#include "attention/kernels/explicit_varlen_attention.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/kernels/varlen_tile_runner.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"
 

@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "attention/strip_plan.h"
-#include "attention/strip_varlen_attention.h"
+#include "attention/kernels/strip_plan.h"
+#include "attention/kernels/strip_varlen_attention.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"

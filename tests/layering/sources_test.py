@@ -27,7 +27,7 @@ UNASKED = {
     "lua/launcher.cc",
     "lua/process_start.cc",
     "lua/examples/jobs.cc",
-    "trainer/resources.cc",
+    "trainer/reports/resources.cc",
     "data/files/arrow_rows.cc",
     "data/files/arrow_sink.cc",
     "model/checkpoint/save_folder.cc",

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "lua/binding/stack.h"
 #include "tests/lua/fixture.h"
-#include "trainer/resources.h"
+#include "trainer/reports/resources.h"
 
 namespace moonring::lua {
 namespace {

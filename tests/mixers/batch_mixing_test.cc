@@ -1,6 +1,6 @@
 // Sequences that grow together against each of them in one piece: fp64, 1e-12, sums of the same
 // terms in another order.
-#include "mixers/batch_mixing.h"
+#include "mixers/over_ranks/batch_mixing.h"
 
 #include <map>
 #include <optional>
@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 
 #include "gtest/gtest.h"
-#include "mixers/local_mixing.h"
+#include "mixers/over_ranks/local_mixing.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 

@@ -10,7 +10,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/autograd/custom_function.h"
-#include "mixers/delta_rule.h"
+#include "mixers/rule/delta_rule.h"
 
 namespace moonring::mixers {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "mixers/delta_inputs.h"
+#include "mixers/rule/delta_inputs.h"
 
 namespace moonring::testing {
 

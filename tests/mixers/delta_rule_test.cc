@@ -2,7 +2,7 @@
 //
 // fp64, both: 1e-10 relative (Frobenius), for outputs, last states and gradients: they sum the same
 // terms in another order, some hundred of them, and 1e-14 is what is seen. fp32: see there.
-#include "mixers/delta_rule.h"
+#include "mixers/rule/delta_rule.h"
 
 #include <limits>
 #include <string>
@@ -12,7 +12,7 @@
 #include <ATen/ATen.h>
 
 #include "gtest/gtest.h"
-#include "mixers/delta_recurrence.h"
+#include "mixers/rule/delta_recurrence.h"
 #include "tests/mixers/delta_problem.h"
 #include "tests/testing/all_close.h"
 

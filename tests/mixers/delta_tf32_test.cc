@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/products/tf32_products.h"
-#include "mixers/delta_rule.h"
+#include "mixers/rule/delta_rule.h"
 #include "tests/mixers/delta_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/pretend_device/device.h"

@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "base/autograd/custom_function.h"
-#include "mixers/local_mixing.h"
+#include "mixers/over_ranks/local_mixing.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"
 
@@ -119,7 +119,7 @@ TEST(DeltaWorkTest, OfALayer) {
     // By channel the scan and the convolution alone are kernels.
     EXPECT_LT(fused.bytes, (by_channel ? 0.85 : 0.35) * composed.bytes);
     if (by_channel) continue;
-    const int64_t parts = (Tokens() + 4095) / 4096;  // 64 MiB each (mixers/packed_heads.h)
+    const int64_t parts = (Tokens() + 4095) / 4096;  // 64 MiB each (mixers/rule/packed_heads.h)
     EXPECT_LT(fused.calls, 80 * parts);
   }
 }

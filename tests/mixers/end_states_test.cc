@@ -1,5 +1,5 @@
 // Documents' ends over ranks against a sampler's state after each document: fp64, 1e-12.
-#include "mixers/end_states.h"
+#include "mixers/over_ranks/end_states.h"
 
 #include <map>
 #include <memory>
@@ -11,8 +11,8 @@
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gtest/gtest.h"
-#include "mixers/mixing_cache.h"
-#include "mixers/plan_mixing.h"
+#include "mixers/cache/mixing_cache.h"
+#include "mixers/over_ranks/plan_mixing.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"

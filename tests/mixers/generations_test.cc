@@ -1,7 +1,7 @@
 // Documents that go on from others: every strategy over every layout gives what documents that
 // repeat what they share give, token by token by the recurrence in fp64, in outputs and all
 // gradients.
-#include "mixers/generations.h"
+#include "mixers/rule/generations.h"
 
 #include <memory>
 #include <string>
@@ -13,8 +13,8 @@
 #include "comm/layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "mixers/local_mixing.h"
-#include "mixers/plan_mixing.h"
+#include "mixers/over_ranks/local_mixing.h"
+#include "mixers/over_ranks/plan_mixing.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/connected_ranks.h"

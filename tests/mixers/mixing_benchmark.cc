@@ -16,8 +16,8 @@
 #include "base/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
-#include "mixers/delta_rule.h"
-#include "mixers/plan_mixing.h"
+#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/rule/delta_rule.h"
 #include "tests/testing/connected_ranks.h"
 
 namespace moonring::mixers {

@@ -1,13 +1,13 @@
 // A document in pieces against the same in one piece: fp64, 1e-12, sums of the same terms in
 // another order.
-#include "mixers/mixing_cache.h"
+#include "mixers/cache/mixing_cache.h"
 
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "gtest/gtest.h"
-#include "mixers/local_mixing.h"
+#include "mixers/over_ranks/local_mixing.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 

@@ -6,9 +6,9 @@
 #include <ATen/ATen.h>
 
 #include "base/autograd/custom_function.h"
-#include "mixers/delta_recurrence.h"
-#include "mixers/local_mixing.h"
-#include "mixers/short_convolution.h"
+#include "mixers/over_ranks/local_mixing.h"
+#include "mixers/rule/delta_recurrence.h"
+#include "mixers/rule/short_convolution.h"
 
 namespace moonring::testing {
 namespace {

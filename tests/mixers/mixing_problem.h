@@ -11,7 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/layout.h"
-#include "mixers/planned_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
 #include "tests/mixers/delta_problem.h"
 
 namespace moonring::testing {

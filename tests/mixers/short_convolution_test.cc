@@ -1,6 +1,6 @@
 // The short convolution against LibTorch's conv1d, document by document; fp64, 1e-12: sums of a few
 // terms.
-#include "mixers/short_convolution.h"
+#include "mixers/rule/short_convolution.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // Spans of a packed stream as maps of the state: alone, composed, and backward. fp64, 1e-10: the
 // same sums in another order.
-#include "mixers/span.h"
+#include "mixers/rule/span.h"
 
 #include <tuple>
 #include <vector>
@@ -9,8 +9,8 @@
 
 #include "base/autograd/custom_function.h"
 #include "gtest/gtest.h"
-#include "mixers/delta_recurrence.h"
-#include "mixers/delta_rule.h"
+#include "mixers/rule/delta_recurrence.h"
+#include "mixers/rule/delta_rule.h"
 #include "tests/mixers/delta_problem.h"
 #include "tests/testing/all_close.h"
 

@@ -11,8 +11,8 @@
 
 #include "base/autograd/custom_function.h"
 #include "gtest/gtest.h"
-#include "mixers/delta_recurrence.h"
-#include "mixers/delta_rule.h"
+#include "mixers/rule/delta_recurrence.h"
+#include "mixers/rule/delta_rule.h"
 #include "model/files/safetensors.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/status_matchers.h"

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "model/digest.h"

@@ -6,8 +6,8 @@
 
 #include <ATen/ATen.h>
 
-#include "attention/strategies.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "mixers/local_mixing.h"
+#include "mixers/over_ranks/local_mixing.h"
 #include "model/config/weights.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/small_config.h"

@@ -9,10 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "attention/cpu_block_attention.h"
-#include "attention/strategies.h"
-#include "attention/threaded_tile_runner.h"
-#include "attention/tile_plan.h"
+#include "attention/kernels/cpu_block_attention.h"
+#include "attention/kernels/threaded_tile_runner.h"
+#include "attention/kernels/tile_plan.h"
+#include "attention/strategy/strategies.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "comm/sequence.h"

@@ -11,7 +11,7 @@
 #include <ATen/core/grad_mode.h>
 #include <benchmark/benchmark.h>
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "comm/sequence.h"
 #include "model/config/weights.h"

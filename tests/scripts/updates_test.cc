@@ -10,7 +10,7 @@
 
 #include "tests/scripts/workplace.h"
 #include "tests/testing/busy_port.h"
-#include "trainer/zclip.h"
+#include "trainer/optimizer/zclip.h"
 
 namespace moonring::testing {
 namespace {

@@ -14,7 +14,7 @@
 #include <ATen/ATen.h>
 
 #include "attention/attention.h"
-#include "attention/mask.h"
+#include "attention/kernels/mask.h"
 
 namespace moonring::testing {
 

@@ -1,6 +1,6 @@
 // A checkpoint's folder against every way in which it can come to harm.
 
-#include "trainer/checkpoint_manifest.h"
+#include "trainer/checkpoint/checkpoint_manifest.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/checkpoint_publisher.h"
+#include "trainer/checkpoint/checkpoint_publisher.h"
 
 namespace moonring::trainer {
 namespace {

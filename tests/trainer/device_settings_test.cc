@@ -1,6 +1,6 @@
 // What LibTorch is told of devices, where there is none: its settings themselves are looked at.
 
-#include "trainer/device_settings.h"
+#include "trainer/optimizer/device_settings.h"
 
 #include <cstdlib>
 #include <string>
@@ -9,7 +9,7 @@
 #include <c10/core/AllocatorConfig.h>
 #include <gtest/gtest.h>
 
-#include "trainer/device_memory.h"
+#include "trainer/reports/device_memory.h"
 
 namespace moonring::trainer {
 namespace {

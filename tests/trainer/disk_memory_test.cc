@@ -1,4 +1,4 @@
-#include "trainer/disk_memory.h"
+#include "trainer/sharding/disk_memory.h"
 
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/folder_lock.h"
+#include "trainer/checkpoint/folder_lock.h"
 
 #include <linux/capability.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "trainer/gradients.h"
+#include "trainer/sharding/gradients.h"
 
 #include <cmath>
 #include <limits>

@@ -2,7 +2,7 @@
 // where a stream does not wait for another's work, or the host for a copy: the sums are those of
 // the GPU, bit for bit; the host waits once a step; and no more than is said stays on the GPU.
 
-#include "trainer/host_sums.h"
+#include "trainer/sharding/host_sums.h"
 
 #include <vector>
 

@@ -11,8 +11,8 @@
 #include "tests/testing/all_close.h"
 #include "tests/testing/kernel_choice.h"
 #include "tests/testing/pretend_device/device.h"
-#include "trainer/adamw.h"
-#include "trainer/gradients.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/sharding/gradients.h"
 
 namespace moonring::trainer {
 namespace {

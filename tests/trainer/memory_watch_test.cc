@@ -1,4 +1,4 @@
-#include "trainer/memory_watch.h"
+#include "trainer/reports/memory_watch.h"
 
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "gtest/gtest.h"
-#include "trainer/resources.h"
+#include "trainer/reports/resources.h"
 
 namespace moonring::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/metrics_log.h"
+#include "trainer/reports/metrics_log.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "trainer/durable_file.h"
-#include "trainer/resources.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/reports/resources.h"
 
 namespace moonring::trainer {
 namespace {

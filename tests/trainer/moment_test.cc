@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "nlohmann/json.hpp"
-#include "trainer/adamw.h"
-#include "trainer/moment.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/optimizer/moment.h"
 
 namespace moonring::trainer {
 namespace {

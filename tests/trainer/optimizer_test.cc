@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "nlohmann/json.hpp"
-#include "trainer/adamw.h"
-#include "trainer/sgd.h"
-#include "trainer/state_memory.h"
-#include "trainer/weight_decay.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/optimizer/sgd.h"
+#include "trainer/optimizer/weight_decay.h"
+#include "trainer/sharding/state_memory.h"
 
 namespace moonring::trainer {
 namespace {

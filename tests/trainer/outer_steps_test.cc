@@ -22,11 +22,11 @@
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/adamw.h"
-#include "trainer/saved_states.h"
-#include "trainer/sgd.h"
-#include "trainer/states.h"
-#include "trainer/zero.h"
+#include "trainer/checkpoint/saved_states.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/optimizer/sgd.h"
+#include "trainer/sharding/states.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::trainer {
 namespace {

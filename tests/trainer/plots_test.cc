@@ -1,4 +1,4 @@
-#include "trainer/plots.h"
+#include "trainer/reports/plots.h"
 
 #include <cairo.h>
 
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/heat_map.h"
+#include "trainer/reports/heat_map.h"
 
 namespace moonring::trainer {
 namespace {

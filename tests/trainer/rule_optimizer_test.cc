@@ -1,7 +1,7 @@
 // Optimizers whose rule is a function: against the built-in AdamW, over every ZeRO stage and number
 // of ranks, saved over some ranks and loaded over others; and what is refused.
 
-#include "trainer/rule_optimizer.h"
+#include "trainer/optimizer/rule_optimizer.h"
 
 #include <cmath>
 #include <limits>
@@ -21,10 +21,10 @@
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/adamw.h"
-#include "trainer/owners.h"
-#include "trainer/saved_states.h"
-#include "trainer/zero.h"
+#include "trainer/checkpoint/saved_states.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/sharding/owners.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::trainer {
 namespace {

@@ -1,7 +1,7 @@
 // States that are saved over some ranks and go on over others, against a run that was never
 // interrupted.
 
-#include "trainer/saved_states.h"
+#include "trainer/checkpoint/saved_states.h"
 
 #include <functional>
 #include <map>
@@ -18,9 +18,9 @@
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/adamw.h"
-#include "trainer/sgd.h"
-#include "trainer/zero.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/optimizer/sgd.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::trainer {
 namespace {

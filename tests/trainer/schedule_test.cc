@@ -1,4 +1,4 @@
-#include "trainer/schedule.h"
+#include "trainer/optimizer/schedule.h"
 
 #include <fstream>
 #include <string>

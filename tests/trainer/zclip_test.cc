@@ -1,4 +1,4 @@
-#include "trainer/zclip.h"
+#include "trainer/optimizer/zclip.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,7 +1,7 @@
 // ZeRO against plain data parallelism, on ranks that are threads: the weights after five steps,
 // what travels, what a rank holds.
 
-#include "trainer/zero.h"
+#include "trainer/sharding/zero.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -20,12 +20,12 @@
 #include "tests/testing/live_bytes.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/adamw.h"
-#include "trainer/gradients.h"
-#include "trainer/lora_plus.h"
-#include "trainer/sgd.h"
-#include "trainer/states.h"
-#include "trainer/zero_cost.h"
+#include "trainer/optimizer/adamw.h"
+#include "trainer/optimizer/lora_plus.h"
+#include "trainer/optimizer/sgd.h"
+#include "trainer/sharding/gradients.h"
+#include "trainer/sharding/states.h"
+#include "trainer/sharding/zero_cost.h"
 
 namespace moonring::trainer {
 namespace {

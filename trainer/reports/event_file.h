@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "trainer/durable_file.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/reports/event_records.h"
 
 namespace moonring::trainer {

@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "trainer/rule_optimizer.h"
+#include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
-#include "trainer/weight_decay.h"
+#include "trainer/optimizer/weight_decay.h"
 
 namespace moonring::trainer {
 

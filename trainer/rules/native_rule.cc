@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "trainer/weight_decay.h"
+#include "trainer/optimizer/weight_decay.h"
 
 namespace moonring::trainer {
 namespace {

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_RULES_NATIVE_RULE_H_
 #define MOONRING_TRAINER_RULES_NATIVE_RULE_H_
 
-// The optimizers of this folder: each is a rule (trainer/rule_optimizer.h) for a list of
+// The optimizers of this folder: each is a rule (trainer/optimizer/rule_optimizer.h) for a list of
 // parameters. Each header has the optimizer's equations and their source, and a function
 //
 //   absl::StatusOr<NativeRule> XRule(const XOptions&, const base::Parameters&);
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/autograd/parameter.h"
-#include "trainer/rule_optimizer.h"
+#include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
 
@@ -23,7 +23,8 @@ struct NativeRule {
   std::vector<bool> whole = {};  // one per parameter, as in RuleOptimizerOptions
 };
 
-// The weight decay of each parameter: `decay`, or 0 for those without (trainer/weight_decay.h).
+// The weight decay of each parameter: `decay`, or 0 for those without
+// (trainer/optimizer/weight_decay.h).
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
 
 // These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/rule_optimizer.h"
+#include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
 

@@ -8,7 +8,7 @@
 //   w <- w - lr m           with nesterov: w <- w - lr (g + momentum m)
 //
 // State: m, in the gradient's dtype, 4 bytes per element. For SGD without momentum, see
-// trainer/sgd.h.
+// trainer/optimizer/sgd.h.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"

@@ -1,5 +1,5 @@
 --- Custom optimizers in Lua. A rule is a table that defines how a weight is updated by its
--- gradient. Sharding, dtypes, saving and loading are handled by trainer/rule_optimizer.h.
+-- gradient. Sharding, dtypes, saving and loading are handled by trainer/optimizer/rule_optimizer.h.
 --
 --   local sign_sgd = moonring.optimizer {
 --     step = function(p, gradient, state, lr) p.weight:sub_(gradient:sign() * lr) end,

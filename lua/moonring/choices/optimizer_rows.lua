@@ -33,8 +33,8 @@ local trainer = require "moonring.native.trainer"
 local optimizer_rows = {}
 
 -- Names of bitsandbytes' 8-bit AdamW. We use the same codes and blocks with our own operators
--- (trainer/moment.h), and keep the states of embeddings in fp32, as Transformers' Trainer does. The
--- paging of "paged" optimizers when a GPU is full is replaced by offload_optimizer.
+-- (trainer/optimizer/moment.h), and keep the states of embeddings in fp32, as Transformers' Trainer
+-- does. The paging of "paged" optimizers when a GPU is full is replaced by offload_optimizer.
 local IN_8BIT = { adamw_8bit = true, adamw_bnb_8bit = true, paged_adamw_8bit = true }
 
 --- Format of AdamW's state, as a value of optimizer_state.
@@ -49,7 +49,7 @@ end
 ---@return boolean
 function optimizer_rows.full_embeddings(c) return IN_8BIT[c.optim] == true end
 
---- Creates AdamW (trainer/adamw.h).
+--- Creates AdamW (trainer/optimizer/adamw.h).
 ---@param parameters moonring.Parameters
 ---@param c moonring.Configuration
 ---@param zero? moonring.Zero

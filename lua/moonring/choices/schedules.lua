@@ -1,5 +1,5 @@
 --- The learning-rate schedule of a run, by lr_scheduler_type and related keys: one of
--- trainer/schedule.h, or a custom one (custom_schedule.lua).
+-- trainer/optimizer/schedule.h, or a custom one (custom_schedule.lua).
 local errors = require "moonring.base.errors"
 local own_pieces = require "moonring.choices.custom_pieces"
 local own_schedule = require "moonring.choices.custom_schedule"

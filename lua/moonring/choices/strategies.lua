@@ -1,5 +1,5 @@
 --- Attention over the ranks of an sp group: reads the configuration's keys and creates the
--- strategy. The table of strategies is in attention/strategies.cc.
+-- strategy. The table of strategies is in attention/strategy/strategies.cc.
 local attention = require "moonring.native.attention"
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"

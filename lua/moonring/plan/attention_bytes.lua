@@ -5,8 +5,8 @@
 --
 -- An sp group has S tokens, a rank t = S / sp; H heads (Hk key heads) of d numbers, values of v.
 -- The ranks form a grid of `contexts` Pr x `head_ranks` Pu: a context position has S / Pr tokens of
--- H / Pu query heads and max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes per
--- element of q, k, v; a: of sums. With a sliding window of w tokens (nil: none), a run of
+-- H / Pu query heads and max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e:
+-- bytes per element of q, k, v; a: of sums. With a sliding window of w tokens (nil: none), a run of
 -- consecutive queries attends to the w - 1 keys before it; a position has one run, in zigzag two,
 -- and every run but the first needs such keys.
 local attention_shape = require "moonring.plan.attention_shape"
@@ -27,18 +27,18 @@ local attention_bytes = {}
 ---@field exchanged number part of communication: exchanged heads
 
 -- Buffers of other ranks' keys and values that exist at the same time, each of the size of one
--- context position (attention/ring_plan.h): one in use, one being received, and a copy of what is
--- sent if that is not contiguous; for their gradients one being summed and one being sent back.
--- With windows also the one that came from another window.
+-- context position (attention/strategy/ring_plan.h): one in use, one being received, and a copy of
+-- what is sent if that is not contiguous; for their gradients one being summed and one being sent
+-- back. With windows also the one that came from another window.
 local RING = { keys = 2, copies = 0.75, sums = 2 }
 local RING_OF_WINDOWS = { keys = 3, copies = 1.75, sums = 3 }
--- all-gather (attention/gather_plan.h) processes a position's key heads in slices
--- (attention/context_attention.h has their number). In memory at the same time, in slices of all
--- keys: those in use and those being received, with their send copies; and gradients that are being
--- summed, sent back and received.
+-- all-gather (attention/strategy/gather_plan.h) processes a position's key heads in slices
+-- (attention/strategy/context_attention.h has their number). In memory at the same time, in slices
+-- of all keys: those in use and those being received, with their send copies; and gradients that
+-- are being summed, sent back and received.
 local GATHER_KEYS, GATHER_SUMS = 3.5, 3
 -- The fraction of keys that ranks send on average: those that a receiver attends to
--- (attention/ring_plan.h, gather_plan.h).
+-- (attention/strategy/ring_plan.h, gather_plan.h).
 local SEEN = { contiguous = 1 / 2, zigzag = 3 / 4 }
 
 -- Bytes of keys from other context positions, and of their gradients.

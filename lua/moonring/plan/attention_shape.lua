@@ -5,7 +5,7 @@
 ---@field slices integer the most slices into which all-gather divides a position's key heads
 local attention_shape = {}
 
-attention_shape.slices = 4 -- attention/context_attention.h
+attention_shape.slices = 4 -- attention/strategy/context_attention.h
 
 ---@class moonring.AttentionShape
 ---@field rows number tokens of a context position
@@ -54,7 +54,7 @@ function attention_shape.of(f)
 end
 
 --- Whether a 16-bit kernel of a GPU computes the results of all queries in one call, in 16 bit, so
---- that they are used without a cast (attention/varlen_tile_runner.h).
+--- that they are used without a cast (attention/kernels/varlen_tile_runner.h).
 ---@param f moonring.AttentionFacts
 ---@return boolean
 function attention_shape.at_once(f)

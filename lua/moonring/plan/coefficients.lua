@@ -20,9 +20,9 @@ return {
   -- the reference's 2 + 4 + 4.
   whole_pair_logits = 18,
   -- Mixers other than attention: numbers per tensor that their rule processes at a time
-  -- (mixers/packed_heads.h), and how many such tensors its backward has; the backward of a gated
-  -- norm in tensors [V], and of a convolution in tensors [C], in the type of sums
-  -- (model/blocks/gated_norm.cc, mixers/short_convolution.cc).
+  -- (mixers/rule/packed_heads.h), and how many such tensors its backward has; the backward of a
+  -- gated norm in tensors [V], and of a convolution in tensors [C], in the type of sums
+  -- (model/blocks/gated_norm.cc, mixers/rule/short_convolution.cc).
   rule_numbers = { cpu = 2 ^ 17, cuda = 2 ^ 23 }, rule_work = 30, norm_work = 5,
   convolution_work = 5,
   -- Layers whose offloaded inputs are still in memory. With a host store, in the forward: three
@@ -42,9 +42,10 @@ return {
   -- Elements of W + s B A at a time when DoRA computes row norms, in fp32
   -- (model/blocks/projection.cc).
   norm_elements = 2 ^ 24,
-  host_piece = 2 ^ 25, -- piece of gradients for the host's sums (trainer/host_sums.h)
+  host_piece = 2 ^ 25, -- piece of gradients for the host's sums (trainer/sharding/host_sums.h)
   -- Moments that are not stored in fp32: numbers per processed piece, and bytes per number of it,
-  -- by storage type: both moments in fp32, and the tensors that round them (trainer/moment.cc).
+  -- by storage type: both moments in fp32, and the tensors that round them
+  -- (trainer/optimizer/moment.cc).
   moment_piece = 2 ^ 22, moment_work = { bf16 = 36, codes = 16 },
   zero_bucket = 2 ^ 25, -- bucket for gradients and weights of shards
   -- Anonymous memory of a process before training: on a CPU 61 MiB after its start, 20 more for its

@@ -1,8 +1,9 @@
 --- Workspace of a GPU's attention kernels in the backward, without their inputs and outputs
--- (attention/cuda_varlen_attention.cc, varlen_tile_runner.cc), for a call with M query rows of H
--- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. If values
--- and keys have different sizes, d is the larger: both are padded to it, and the padded copies are
--- counted here too. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp, mha_varlen_bwd):
+-- (attention/kernels/cuda_varlen_attention.cc, varlen_tile_runner.cc), for a call with M query rows
+-- of H heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. If
+-- values and keys have different sizes, d is the larger: both are padded to it, and the padded
+-- copies are counted here too. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
+-- mha_varlen_bwd):
 --
 --   out's gradient and out; transposed lse    2 x 2 M H d, 4 M H
 --   sums of dq, and of dout x out             4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1;
@@ -36,8 +37,8 @@ local kernel_bytes = {}
 
 local MULTIPROCESSORS = 132 -- of an H100
 local SCORE_BYTES = 2 ^ 29
-local WORKSPACE_BYTES = 2 ^ 30 -- attention/varlen_tile_runner.h
-local STRIP_KEYS, STRIP_ROWS = 8192, 64 -- attention/strip_plan.h: at most; a multiple of
+local WORKSPACE_BYTES = 2 ^ 30 -- attention/kernels/varlen_tile_runner.h
+local STRIP_KEYS, STRIP_ROWS = 8192, 64 -- attention/kernels/strip_plan.h: at most; a multiple of
 
 -- The number of slices into which the heads of one call are divided.
 local function parts_of(m, d, keys)

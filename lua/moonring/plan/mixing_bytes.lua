@@ -1,7 +1,7 @@
 --- Memory and traffic of one layer that is not softmax attention: the gated delta rule with the
 -- convolution before it (model/blocks/delta_mixer.h), or a short convolution on its own
--- (convolution_mixer.h). The traffic is computed by the mixers (mixers/mixing_cost.h), and equals
--- what a run measures.
+-- (convolution_mixer.h). The traffic is computed by the mixers (mixers/over_ranks/mixing_cost.h),
+-- and equals what a run measures.
 --
 -- A rank has t tokens; C channels of q, k and v, V numbers of all values; e: bytes per element of
 -- the mixed tensors, w: of states, decays and norms (fp32, or fp64). In every mode a rank has t

@@ -1,6 +1,6 @@
 --- Memory and traffic of one layer's shifted attention (shift_attn): two halves of the heads, one
--- after the other, over groups of a quarter of a document (attention/shifted_attention.h). Fields
--- as in attention_bytes.lua.
+-- after the other, over groups of a quarter of a document (attention/strategy/shifted_attention.h).
+-- Fields as in attention_bytes.lua.
 local attention = require "moonring.native.attention"
 local attention_bytes = require "moonring.plan.attention_bytes"
 

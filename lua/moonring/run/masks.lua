@@ -1,6 +1,6 @@
 --- Custom masks: which tokens of a micro-batch may attend to which beyond the causal rule, given
--- per document. Every strategy supports them on any number of ranks (attention/mask.h has the
--- rule).
+-- per document. Every strategy supports them on any number of ranks (attention/kernels/mask.h has
+-- the rule).
 local attention = require "moonring.native.attention"
 local options = require "moonring.base.options"
 

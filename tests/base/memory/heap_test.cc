@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "trainer/resources.h"
+#include "trainer/reports/resources.h"
 
 // TCMalloc's, which heap_tcmalloc_test is linked with.
 extern "C" __attribute__((weak)) void MallocExtension_ReleaseToSystem(size_t bytes);

@@ -16,11 +16,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 #include "comm/bin_exchange.h"
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
-#include "mixers/local_mixing.h"
+#include "mixers/over_ranks/local_mixing.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/weights.h"
 #include "model/sampler.h"

@@ -12,7 +12,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "attention/strategies.h"
+#include "attention/strategy/strategies.h"
 #include "comm/communicator.h"
 #include "comm/group.h"
 #include "comm/nccl_group.h"

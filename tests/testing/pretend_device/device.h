@@ -20,7 +20,7 @@
 // from
 // reading LibTorch 2.11's sources; time; and what stands in `#ifdef MOONRING_CUDA`
 // (comm/nccl_group.cc, base/memory/pinned_memory.cc, kernels/products/grouped_products.cc,
-// trainer/device_memory.cc).
+// trainer/reports/device_memory.cc).
 //
 // Environment: PRETEND_DEVICES (how many; default 1), PRETEND_DEVICE_MEMORY (bytes of each),
 // PRETEND_DEVICE_PRODUCTS (left_out.h), PRETEND_DEVICE_REPORT (counts.h).

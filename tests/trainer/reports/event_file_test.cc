@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/durable_file.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/reports/event_records.h"
 
 namespace moonring::trainer {

@@ -16,10 +16,10 @@
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
-#include "trainer/rule_optimizer.h"
-#include "trainer/saved_states.h"
-#include "trainer/states.h"
-#include "trainer/zero.h"
+#include "trainer/checkpoint/saved_states.h"
+#include "trainer/optimizer/rule_optimizer.h"
+#include "trainer/sharding/states.h"
+#include "trainer/sharding/zero.h"
 
 namespace moonring::testing {
 namespace {

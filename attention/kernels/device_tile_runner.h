@@ -1,0 +1,25 @@
+#ifndef MOONRING_ATTENTION_KERNELS_DEVICE_TILE_RUNNER_H_
+#define MOONRING_ATTENTION_KERNELS_DEVICE_TILE_RUNNER_H_
+
+// Selects the fastest exact attention kernels for a device.
+
+#include <memory>
+
+#include <c10/core/Device.h>
+
+#include "attention/kernels/kernel_choice.h"
+#include "attention/kernels/tile_runner.h"
+
+namespace moonring::attention {
+
+// CPU: a fused kernel, tile by tile over threads. CUDA: ragged (varlen) calls of fused kernels
+// (cuda_varlen_attention.h). Other devices: the reference, with materialized scores in fp64.
+std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
+
+// The same, with a given choice between the CUDA kernels.
+std::shared_ptr<const TileRunner> ChosenTileRunner(const c10::Device& device,
+                                                   const KernelChoice& choice);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_KERNELS_DEVICE_TILE_RUNNER_H_

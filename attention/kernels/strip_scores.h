@@ -1,0 +1,40 @@
+#ifndef MOONRING_ATTENTION_KERNELS_STRIP_SCORES_H_
+#define MOONRING_ATTENTION_KERNELS_STRIP_SCORES_H_
+
+// The steps between the 16-bit products of attention with materialized scores: softmax
+// probabilities from query-key products, and the gradients of these. On a GPU the kernel score_rows
+// (kernels) does this in place; elsewhere LibTorch's operators do, by the same equations with
+// the same rounding.
+//
+// Shapes: x, y [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse, delta [B, H, M] in fp32;
+// seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes per score in the forward and 12 in the
+// backward; with operators, about ten of them each way, and three times the scores' memory.
+
+#include <ATen/core/Tensor.h>
+
+#include "attention/kernels/block_attention.h"
+
+namespace moonring::attention {
+
+struct StripSoftmax {
+  at::Tensor p_BHMN;              // e^(z - max z): out is p v / sum
+  at::Tensor sum_BHM1, lse_BHM1;  // fp32
+};
+
+// x is overwritten. `type`: the dtype of p.
+StripSoftmax SoftmaxOfStrip(const at::Tensor& x_BHMN, const at::Tensor& seen_B4,
+                            const ScoreFunction& score, at::ScalarType type);
+
+struct StripGradients {
+  at::Tensor p_BHMN, ds_BHMN;
+};
+
+// x and y are overwritten.
+StripGradients GradientsOfStrip(const at::Tensor& x_BHMN, const at::Tensor& y_BHMN,
+                                const at::Tensor& lse_BHM1, const at::Tensor& delta_BHM1,
+                                const at::Tensor& seen_B4, const ScoreFunction& score,
+                                at::ScalarType type);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_KERNELS_STRIP_SCORES_H_

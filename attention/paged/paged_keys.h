@@ -1,0 +1,69 @@
+#ifndef MOONRING_ATTENTION_PAGED_PAGED_KEYS_H_
+#define MOONRING_ATTENTION_PAGED_PAGED_KEYS_H_
+
+// The key-value cache of one layer in blocks of kKeyBlock tokens, for decoding sequences that grow
+// (Kwon et al. 2023, "PagedAttention", arXiv:2309.06180). A sequence is a list of blocks at any
+// indices, so no block is moved as the sequence grows, and sequences with a common beginning share
+// blocks. The caller manages which sequence has which block.
+//
+//   keys    [N, Hk, D, B]    a block's keys are stored by column: the scores of a query against all
+//                            of them are one pass over contiguous numbers, without sums across a
+//                            vector
+//   values  [N, Hk, B, Dv]
+//
+// in the dtype of k and v, B = kKeyBlock. Memory: N B Hk (D + Dv) numbers; twice that while it is
+// enlarged, for this layer only. Rows of a block that were never written are undefined and must not
+// be attended to.
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/types/span.h"
+
+namespace moonring::attention {
+
+inline constexpr int64_t kKeyBlock = 64;
+
+// Tokens [first, first + tokens) of a sequence, in the first rows of a block.
+struct KeyBlock {
+  int64_t block = 0;
+  int64_t first = 0;
+  int64_t tokens = 0;
+  int64_t end() const { return first + tokens; }
+  friend bool operator==(const KeyBlock&, const KeyBlock&) = default;
+};
+
+// The block and row that a token is written to.
+struct KeyPlace {
+  int64_t block = 0;
+  int64_t row = 0;
+};
+
+class PagedKeys {
+ public:
+  // Adopts the heads, head dims, dtype and device of these rows. Throws where they differ from
+  // earlier ones.
+  void Fit(const at::Tensor& k_TKD, const at::Tensor& v_TKD);
+
+  // Allocates room for that many blocks. Call Fit before.
+  void Reserve(int64_t blocks);
+
+  // Writes row t to places[t].
+  void Write(absl::Span<const KeyPlace> places, const at::Tensor& k_TKD, const at::Tensor& v_TKD);
+
+  // Copies all rows of block `from` to block `to`. The layer must have been written to.
+  void Copy(int64_t from, int64_t to);
+
+  const at::Tensor& keys_NKDB() const { return keys_NKDB_; }
+  const at::Tensor& values_NKBD() const { return values_NKBD_; }
+  int64_t blocks() const { return keys_NKDB_.defined() ? keys_NKDB_.size(0) : 0; }
+  int64_t bytes() const;
+
+ private:
+  at::Tensor keys_NKDB_, values_NKBD_;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_PAGED_PAGED_KEYS_H_

@@ -1,0 +1,78 @@
+#ifndef MOONRING_ATTENTION_STRATEGY_HEAD_EXCHANGE_H_
+#define MOONRING_ATTENTION_STRATEGY_HEAD_EXCHANGE_H_
+
+// ulysses: an all-to-all exchange turns a rank's local tokens with all heads into all tokens of its
+// context rank with only this rank's heads (head_split.h); the inverse exchange returns the results
+// (DeepSpeed Ulysses, arXiv:2309.14509). Between the two, attention runs on fewer heads: dense
+// attention where the context axis has one rank, else attention along the context axis.
+//
+// Any number of heads and ranks is supported, with grouped-query attention or without: a kv head is
+// sent once to each rank that computes one of its query heads, and is never repeated in memory. q,
+// k and v travel in one exchange, with one message per rank. The adjoint of an exchange is its
+// inverse, without scaling; where a kv head was sent to several ranks, its gradient is the sum of
+// theirs.
+//
+// Cost for T tokens of a context rank and Pu ranks among which heads split evenly: 2 exchanges of
+// Pu - 1 steps each in the forward; (Pu-1)/Pu^2 T (D + Dv) e (H + Hk') bytes sent per rank, where
+// Hk' = max(Hk, Pu). The backward is the same, with the gradients of shared kv heads in
+// AccumulateType. Balance of work: perfect where Pu divides H, else ceil(H / Pu) Pu / H. The
+// forward is bit-equal to dense attention. Memory per rank: its heads of q, k, v for the context
+// rank's tokens, kept for the backward, and as much once more during the exchange.
+
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "attention/kernels/block_attention.h"
+#include "attention/kernels/head_split.h"
+#include "comm/communicator.h"
+#include "comm/layout.h"
+
+namespace moonring::attention {
+
+// A rank's heads between the two exchanges: views of one buffer [T, E], each row of which has the q
+// heads, the k heads and the v heads, with their own head dims (RankHeads::packed).
+QueryKeyValue Unpacked(const at::Tensor& packed_TE, const RankHeads& rank, const HeadDims& dims);
+
+class HeadExchange {
+ public:
+  // An exchange between the ranks that have the same context rank as `rank`.
+  HeadExchange(const comm::Layout& layout, int rank, std::shared_ptr<comm::Communicator> group);
+
+  int ranks() const { return static_cast<int>(peers_.size()); }
+  int head_place() const { return own_; }
+
+  // Exchanges the local rows of q, k and v; returns all ranks' rows for this rank's heads, packed:
+  // [T, E].
+  at::Tensor ToHeads(const QueryKeyValue& local, const std::vector<RankHeads>& split) const;
+  // The same for query heads only: [T_local, H, D] -> [T, query heads, D].
+  at::Tensor ToHeads(const at::Tensor& local_THD, const std::vector<RankHeads>& split) const;
+
+  // The inverse for this rank's query heads: [T, query heads, D] -> the local rows of all heads
+  // [T_local, H, D].
+  at::Tensor ToTokens(const at::Tensor& rows_THD, const std::vector<RankHeads>& split) const;
+  // Gradients in the packed form of ToHeads -> gradients of the local rows, summed over the ranks
+  // that share a kv head.
+  QueryKeyValue PackedToTokens(const at::Tensor& packed_TE, const std::vector<RankHeads>& split,
+                               const HeadDims& dims) const;
+
+ private:
+  // parts[p]: tensors for head rank p, each [T_local, heads, D]; together they have elements_of[p]
+  // elements per row.
+  at::Tensor Gather(const std::vector<std::vector<at::Tensor>>& parts,
+                    const std::vector<int64_t>& elements_of) const;
+  // The inverse of Gather: returns for each head rank a tensor [T_local, elements_of[p]].
+  std::vector<at::Tensor> Scatter(const at::Tensor& rows_TE,
+                                  const std::vector<int64_t>& elements_of) const;
+
+  std::shared_ptr<comm::Communicator> group_;
+  std::vector<int> peers_;          // by head rank
+  std::vector<int64_t> tokens_;     // by head rank
+  std::vector<int64_t> first_row_;  // the first of their rows among the context rank's rows
+  int own_ = 0;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_STRATEGY_HEAD_EXCHANGE_H_

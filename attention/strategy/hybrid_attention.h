@@ -1,0 +1,91 @@
+#ifndef MOONRING_ATTENTION_STRATEGY_HYBRID_ATTENTION_H_
+#define MOONRING_ATTENTION_STRATEGY_HYBRID_ATTENTION_H_
+
+// Attention over ranks = context x heads: one implementation for all strategies.
+//
+//   forward    the exchange of heads (head_exchange.h), attention along the context axis by a plan
+//              (context_plan.h) on the local heads, the inverse exchange. An axis of one rank is
+//              skipped
+//   backward   the same with gradients
+//
+//   contexts   heads   keys      strategy
+//   1          1       -         dense: one rank owns the whole stream. The reference: all others
+//                                compute the same result from the same tiles
+//   1          P       -         ulysses
+//   P          1       ring      ring, zigzag-ring, double-ring
+//   P          1       gather    all-gather
+//   Pr         Pu      ring      usp (USP, arXiv:2405.07719; LoongTrain's 2D attention,
+//                                arXiv:2406.18485)
+//
+// Cost: the sum of both axes' costs, where a context rank has S / Pr tokens, and a head rank has H
+// / Pu query heads and Hk' / Pu kv heads, Hk' = max(Hk, Pu). In the forward usp sends (Pu-1)/Pu^2
+// (S/Pr) (D + Dv) e (H + Hk') bytes to its Pu - 1 peers of the head axis and 3/4 of S (D + Dv) e
+// (Hk'/Pu) (Pr-1)/Pr along the context axis. Memory for the backward: q, k, v of the local heads
+// for the context rank's tokens, and their out and lse in AccumulateType (shared with the result
+// where no heads are exchanged and the result has that dtype).
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "attention/attention.h"
+#include "attention/kernels/block_attention.h"
+#include "attention/kernels/mask.h"
+#include "attention/kernels/tile_runner.h"
+#include "attention/strategy/context_plan.h"
+#include "comm/communicator.h"
+#include "comm/layout.h"
+
+namespace moonring::attention {
+
+enum class KeyTransport { kRing, kGather };
+
+struct Strategy {
+  std::string name;
+  comm::Division division;
+  KeyTransport keys = KeyTransport::kRing;
+  int ring_window = 1;  // ranks of a window of the double ring, a divisor of the contexts; equal to
+                        // them: a single ring
+};
+
+// The plan of a context rank in a layer with the window and mask in `options`. `has_collectives`:
+// whether the group has native collectives on the device.
+ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
+                        const TileOptions& options, bool has_collectives = false);
+
+// Only the transfers to and from the context rank, for counting their cost; without tiles.
+// O(contexts).
+ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
+                               int64_t window);
+
+// Returns the runner of a device's kernels.
+using TileRunners = std::function<std::shared_ptr<const TileRunner>(const at::Device& device)>;
+
+class HybridAttention final : public Attention {
+ public:
+  HybridAttention(Strategy strategy, std::shared_ptr<comm::Communicator> group, TileRunners runners)
+      : strategy_(std::move(strategy)), group_(std::move(group)), runners_(std::move(runners)) {}
+
+  absl::string_view name() const override { return strategy_.name; }
+  comm::Division Divide(absl::Span<const int64_t> lengths) const override {
+    return strategy_.division;
+  }
+  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout,
+                                                         LayerMasks masks) const override;
+  std::string Describe(absl::Span<const int64_t> lengths) const override;
+
+  const Strategy& strategy() const { return strategy_; }
+
+ private:
+  Strategy strategy_;
+  std::shared_ptr<comm::Communicator> group_;
+  TileRunners runners_;
+};
+
+// The strategy's name and, where they matter, its axes: "usp of 2 contexts x 4 heads, head first".
+std::string DescribeStrategy(const Strategy& strategy);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_STRATEGY_HYBRID_ATTENTION_H_

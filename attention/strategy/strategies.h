@@ -1,0 +1,68 @@
+#ifndef MOONRING_ATTENTION_STRATEGY_STRATEGIES_H_
+#define MOONRING_ATTENTION_STRATEGY_STRATEGIES_H_
+
+// Strategies by name. To add one, add a row to the table in strategies.cc and a line here.
+//
+//   dense         one rank
+//   ulysses       heads are split over the ranks           head_exchange.h
+//   ring          keys travel; later ranks do more work    ring_plan.h, contiguous ownership
+//   zigzag-ring   keys travel; balanced work               ring_plan.h
+//   double-ring   the same in windows of ranks             ring_plan.h
+//   all-gather    keys are gathered, then used; "llama3"   gather_plan.h
+//   usp           heads x context                          hybrid_attention.h
+//   auto          one of these for each micro-batch        auto_attention.h
+//
+// All except "ring" divide the context axis in zigzag. A group of one rank runs the dense plan
+// under any name.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "attention/attention.h"
+#include "attention/kernels/device_tile_runner.h"
+#include "attention/strategy/attention_cost.h"
+#include "attention/strategy/auto_attention.h"
+#include "attention/strategy/hybrid_attention.h"
+#include "comm/communicator.h"
+#include "comm/layout.h"
+
+namespace moonring::attention {
+
+// Options of a strategy. 0: it chooses.
+struct StrategyOptions {
+  std::string name;
+  // usp: numbers of ranks on the heads axis and on the context axis; their product is the number of
+  // ranks. If one is given, it determines the other. If both are 0, the heads axis gets the largest
+  // divisor of the ranks up to their square root, or a greater one that divides the kv heads.
+  int ulysses_degree = 0, ring_degree = 0;
+  comm::Placement placement = comm::Placement::kHeadFirst;
+  // double-ring: ranks per window, a divisor of the number of ranks. By default, those of a machine
+  // where there are several machines; else the largest divisor up to the square root.
+  int double_ring_window = 0;
+  int ranks_per_machine = 0;  // consecutive ranks that share a machine; 0: all do
+  AttentionShape shape;       // the shape by which "auto" and usp choose; 0 heads: unknown
+};
+
+// All names, including "auto" and "dense".
+std::vector<std::string> StrategyNames();
+
+// INVALID_ARGUMENT for an unknown name (the message lists the known ones), for "dense" on several
+// ranks, for degrees and windows that do not divide the ranks, and for "auto", which represents
+// many strategies.
+absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks);
+
+struct AttentionOptions {
+  StrategyOptions strategy;
+  std::shared_ptr<comm::Communicator> group;
+  TileRunners runners = DeviceTileRunner;  // the kernels
+  MachineModel machine = {};               // the speeds that "auto" assumes
+};
+
+// Errors as in ResolveStrategy; also an error without a group, or for "auto" with unknown heads.
+absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_STRATEGY_STRATEGIES_H_

@@ -1,0 +1,47 @@
+#ifndef MOONRING_MIXERS_OVER_RANKS_HEADS_MIXING_H_
+#define MOONRING_MIXERS_OVER_RANKS_HEADS_MIXING_H_
+
+// PlannedMixing over ranks by heads: an exchange gives each rank all rows of the stream for its
+// heads' channels (head_share.h; x, g and beta in one message), where it mixes as on a single rank,
+// and the inverse exchange returns the outputs (DeepSpeed Ulysses, arXiv:2309.14509).
+//
+// Taps, their bias and the skip are per channel or head: a rank uses those of its own heads, and
+// its gradient of them is zero elsewhere. The ranks' gradients add up to the whole, also where a
+// key head is on several ranks. A convolution alone uses halos (halo_convolution.h).
+//
+// Cost for P ranks and T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) /
+// P^2 T (C e + H (4 + 4) + H d_v e) bytes (e: bytes of an element) forward and as many backward,
+// somewhat more where key heads are shared. Arithmetic: that of one rank, divided by P. Outputs are
+// bit-equal to those of one rank (on a CPU); gradients are equal up to rounding.
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/layout.h"
+#include "comm/row_exchange.h"
+#include "comm/sequence.h"
+#include "mixers/over_ranks/halo_convolution.h"
+#include "mixers/over_ranks/local_mixing.h"
+#include "mixers/over_ranks/planned_mixing.h"
+
+namespace moonring::mixers {
+
+class HeadsMixing : public PlannedMixing {
+ public:
+  HeadsMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,
+              const std::vector<comm::Parent>& parents = {});
+
+  at::Tensor Delta(const DeltaCall& call) override;
+  at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
+
+ private:
+  std::shared_ptr<comm::Communicator> group_;
+  std::shared_ptr<const comm::RowMap> to_stream_;
+  LocalMixing whole_;  // mixes the whole stream
+  HaloConvolution convolution_;
+};
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_OVER_RANKS_HEADS_MIXING_H_

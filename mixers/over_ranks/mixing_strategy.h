@@ -1,0 +1,49 @@
+#ifndef MOONRING_MIXERS_OVER_RANKS_MIXING_STRATEGY_H_
+#define MOONRING_MIXERS_OVER_RANKS_MIXING_STRATEGY_H_
+
+// How a micro-batch's tokens are mixed over a group of ranks in layers that are not softmax
+// attention (linear attention and short convolutions).
+//
+//   heads  rows travel; each rank has some heads of all rows          heads_mixing.h
+//   spans  maps of states travel at once; each rank keeps its rows    spans_mixing.h
+//   relay  states travel from rank to rank; each rank keeps its rows  relay_mixing.h
+//   auto   the one with the least predicted time                      mixing_cost.h
+//
+// A single rank mixes locally under any of them (local_mixing.h).
+
+#include <optional>
+#include <string_view>
+
+namespace moonring::mixers {
+
+enum class MixingStrategy { kAuto, kHeads, kSpans, kRelay };
+
+inline constexpr MixingStrategy kMixingStrategies[] = {
+    MixingStrategy::kHeads, MixingStrategy::kSpans, MixingStrategy::kRelay};
+
+// The value of the key linear_attention_mode.
+inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
+  switch (strategy) {
+    case MixingStrategy::kAuto:
+      return "auto";
+    case MixingStrategy::kHeads:
+      return "heads";
+    case MixingStrategy::kSpans:
+      return "spans";
+    case MixingStrategy::kRelay:
+      return "relay";
+  }
+  return "";
+}
+
+// The strategy of this name; nullopt for an unknown name.
+inline constexpr std::optional<MixingStrategy> MixingStrategyOf(std::string_view name) {
+  for (const MixingStrategy strategy : {MixingStrategy::kAuto, MixingStrategy::kHeads,
+                                        MixingStrategy::kSpans, MixingStrategy::kRelay})
+    if (name == MixingStrategyName(strategy)) return strategy;
+  return std::nullopt;
+}
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_OVER_RANKS_MIXING_STRATEGY_H_

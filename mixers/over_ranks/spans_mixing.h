@@ -1,0 +1,72 @@
+#ifndef MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_
+#define MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_
+
+// PlannedMixing over ranks by spans: rows stay where the layout has them, and only states and maps
+// of states are communicated.
+//
+//   forward   the convolution by halos (halo_convolution.h); spans that begin their document run at
+//             once, which gives their final states; each other span that is not its document's last
+//             computes its map (A, B); a scan over the spans (span_scan.h) gives each its initial
+//             state; then the other spans run together (delta_rule.h)
+//   backward  each span computes its contribution to the gradient of its initial state from its own
+//             outputs; the scan from the last span to the first gives each the gradient of its
+//             final state; then the rule's backward runs once. No gradient goes through A: the
+//             rule's own backward computes the inputs' gradient by way of the span's final state
+//
+// Where documents continue others (generations.h), this is done for one generation after another; a
+// document that is a parent has a gradient of its final state, from which the scan of the backward
+// begins.
+//
+// Works for any layout: with zigzag a rank has several spans of a document. Where no document is
+// cut nothing is communicated, and it is equivalent to local_mixing.h.
+//
+// Cost: up to about twice the arithmetic of one rank, divided by P. A map costs as much as a
+// forward, the contribution to the initial state's gradient a third of a backward; spans that begin
+// a document need neither, last ones no map. Sent: the maps of span_scan.h, for any number of
+// tokens. Saved for the backward in addition to the rule's tensors: A of each span that is neither
+// first nor last, and references to q, k, v, g and beta of all but the first spans.
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/layout.h"
+#include "comm/sequence.h"
+#include "mixers/over_ranks/halo_convolution.h"
+#include "mixers/over_ranks/planned_mixing.h"
+#include "mixers/rule/generations.h"
+#include "mixers/rule/span_rows.h"
+#include "mixers/rule/span_scan.h"
+
+namespace moonring::mixers {
+
+class SpansMixing : public PlannedMixing {
+ public:
+  SpansMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,
+              const std::vector<comm::Parent>& parents = {});
+
+  at::Tensor Delta(const DeltaCall& call) override;
+  at::Tensor Convolve(const ConvolutionCall& call) override { return convolution_(call); }
+
+ private:
+  // A generation's spans on this rank.
+  struct Spans {
+    std::vector<int64_t> lengths;
+    std::shared_ptr<const SpanChains> chains;
+    SpanRows begin, go_on;  // spans that begin their document, and the others
+    // Spans that end their document: indices into the concatenation of `begin` and `go_on`.
+    at::Tensor ends;
+  };
+  Spans SpansOf(size_t generation) const;
+  DeltaResult Rule(const Spans& spans, const DeltaInputs& inputs,
+                   const DeltaOptions& options) const;
+
+  std::shared_ptr<comm::Communicator> group_;
+  Generations generations_;
+  std::vector<Spans> spans_;  // by generation
+  HaloConvolution convolution_;
+};
+
+}  // namespace moonring::mixers
+
+#endif  // MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_

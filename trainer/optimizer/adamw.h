@@ -1,0 +1,103 @@
+#ifndef MOONRING_TRAINER_OPTIMIZER_ADAMW_H_
+#define MOONRING_TRAINER_OPTIMIZER_ADAMW_H_
+
+// AdamW with decoupled weight decay, equal to torch.optim.AdamW (step t = 1, 2, ...):
+//
+//   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
+//   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+//
+// m and v are fp32 (fp64 for an fp64 weight), or stored in bf16 or 8 bits between steps (moment.h).
+// A bf16 weight is updated in fp32 and rounded once, at the end. Biases and norms, recognized by
+// name (trainer/optimizer/weight_decay.h), are not decayed; LoRA+'s parameters use lr times its
+// ratio (trainer/optimizer/lora_plus.h).
+//
+// Cost: one pass over w, g, m, v (LibTorch's fused, vectorized step). Memory: 8 bytes per element
+// from the first step on, plus the largest bf16 parameter in fp32 during its update. All weights
+// with the dtype of their moments are updated in one call, which on a device takes a few launches
+// and no synchronization; with the kernel of kernels/adamw.h it takes one launch, also for
+// bf16 weights. With a `memory`, m and v are allocated there on creation (so that a full disk is an
+// error before the first step), parameters must be one-dimensional and on the host, and a step
+// processes pieces of kPiece elements.
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/autograd/parameter.h"
+#include "trainer/optimizer/moment.h"
+#include "trainer/optimizer/optimizer.h"
+#include "trainer/sharding/state_memory.h"
+
+namespace moonring::trainer {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+  double loraplus_ratio = 1.0;
+  std::shared_ptr<StateMemory> memory;       // null: allocated next to the weights
+  MomentDtype moments = MomentDtype::kFull;  // storage of m and v; not for fp64 weights
+  // keep moments of embeddings in full precision (embedding_names.h), as the Trainer does with
+  // bitsandbytes
+  bool full_embeddings = false;
+};
+
+class AdamW : public Optimizer {
+ public:
+  static absl::StatusOr<std::unique_ptr<AdamW>> Create(AdamWOptions options,
+                                                       base::Parameters parameters);
+
+  void Step(double lr) override;
+  std::map<std::string, at::Tensor> SaveState() const override;
+  absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
+  int64_t state_bytes() const override;
+
+ private:
+  static constexpr int64_t kPiece = int64_t{1} << 22;
+
+  struct Slot {
+    std::shared_ptr<base::Parameter> parameter;
+    double weight_decay, rate;
+    Moment mean, square;
+    at::Tensor step;   // fp32 scalar; undefined before the first step
+    int64_t made = 0;  // `step` on the host, if moments are not kFull
+  };
+  // The saved state of one parameter, as returned by SaveState.
+  struct SavedSlot {
+    at::Tensor mean, square, step, mean_scale, square_scale;
+
+    static std::optional<SavedSlot> Find(const std::map<std::string, at::Tensor>& state,
+                                         const std::string& name);
+    int parts() const { return mean.defined() + square.defined() + step.defined(); }
+    int scales() const { return mean_scale.defined() + square_scale.defined(); }
+  };
+  AdamW(AdamWOptions options, std::vector<Slot> slots)
+      : options_(options), slots_(std::move(slots)) {}
+  absl::Status MakeState(Slot& slot);
+  absl::Status CheckState(const std::map<std::string, at::Tensor>& state) const;
+  absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved);
+  void LoadMoment(const Moment& held, const at::Tensor& numbers, const at::Tensor& scale) const;
+  MomentDtype DtypeOf(const base::Parameter& parameter) const;
+  absl::StatusOr<Moment> MakeMoment(const base::Parameter& parameter, bool is_signed) const;
+  // Checks the gradient and creates the state if there is none.
+  void Prepare(Slot& slot);
+  static uint64_t RoundingKey(const Slot& slot);
+  void StepSlot(Slot& slot, double lr) const;
+  // Calls the kernel once; weight and gradient may have any dtype.
+  void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient,
+                 const at::Tensor& mean, const at::Tensor& square) const;
+
+  AdamWOptions options_;
+  std::vector<Slot> slots_;
+  // code tables for 8 bits on the weights' device: unsigned, signed
+  std::array<at::Tensor, 2> codes_;
+};
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_OPTIMIZER_ADAMW_H_

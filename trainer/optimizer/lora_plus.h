@@ -1,0 +1,17 @@
+#ifndef MOONRING_TRAINER_OPTIMIZER_LORA_PLUS_H_
+#define MOONRING_TRAINER_OPTIMIZER_LORA_PLUS_H_
+
+// LoRA+ (Hayou et al. 2024, arXiv 2402.12354): the matrix B of a low-rank adapter, which is
+// initialized to zero, is trained with `ratio` times the learning rate of A. As in LLaMA-Factory,
+// so are trainable one-dimensional parameters (biases, norms, DoRA's magnitudes).
+
+#include "base/autograd/parameter.h"
+
+namespace moonring::trainer {
+
+// The factor for a parameter's learning rate: `ratio` or 1.
+double LoraPlusRate(const base::Parameter& parameter, double ratio);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_OPTIMIZER_LORA_PLUS_H_

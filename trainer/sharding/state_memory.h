@@ -1,0 +1,29 @@
+#ifndef MOONRING_TRAINER_SHARDING_STATE_MEMORY_H_
+#define MOONRING_TRAINER_SHARDING_STATE_MEMORY_H_
+
+// Interface for storing optimizer state elsewhere than next to the weights. Each step uses it once,
+// piece by piece.
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/statusor.h"
+
+namespace moonring::trainer {
+
+class StateMemory {
+ public:
+  virtual ~StateMemory() = default;
+
+  // A contiguous tensor [numel] of zeros on the host. The memory lives as long as the tensor.
+  virtual absl::StatusOr<at::Tensor> Zeros(int64_t numel, at::ScalarType dtype) = 0;
+
+  // Announces that a contiguous piece of such a tensor is not used until the next step; its values
+  // are kept. No effect for other tensors.
+  virtual void Rest(const at::Tensor& piece) = 0;
+};
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_SHARDING_STATE_MEMORY_H_
