@@ -34,6 +34,7 @@
 #include "lua/assets.h"
 #include "lua/binding/guard.h"
 #include "lua/limits.h"
+#include "lua/script_error.h"
 #include "lua/version.h"
 #include "lua/vm.h"
 
@@ -57,21 +58,23 @@ static_assert(static_cast<int>(LogKind::kOutput) == MOONRING_LOG_OUTPUT &&
               static_cast<int>(LogKind::kNote) == MOONRING_LOG_NOTE &&
               static_cast<int>(LogKind::kWarning) == MOONRING_LOG_WARNING);
 
-// The code of a message, by the first status word in it.
 moonring_code CodeOf(absl::string_view message) {
-  static constexpr std::pair<absl::string_view, moonring_code> kWords[] = {
-      {"INVALID_ARGUMENT: ", MOONRING_INVALID_ARGUMENT},
-      {"NOT_FOUND: ", MOONRING_NOT_FOUND},
-      {"PERMISSION_DENIED: ", MOONRING_PERMISSION_DENIED},
-      {"RESOURCE_EXHAUSTED: ", MOONRING_EXHAUSTED},
-      {"out of memory", MOONRING_EXHAUSTED},
-      {"CANCELLED: ", MOONRING_CANCELLED}};
-  moonring_code code = MOONRING_FAILED;
-  size_t first = absl::string_view::npos;
-  for (const auto& [word, its] : kWords) {
-    if (const size_t place = message.find(word); place < first) code = its, first = place;
+  const CodedWords error = ReadCode(message);
+  if (absl::StartsWith(error.words, "out of memory")) return MOONRING_EXHAUSTED;
+  switch (error.code) {
+    case absl::StatusCode::kInvalidArgument:
+      return MOONRING_INVALID_ARGUMENT;
+    case absl::StatusCode::kNotFound:
+      return MOONRING_NOT_FOUND;
+    case absl::StatusCode::kPermissionDenied:
+      return MOONRING_PERMISSION_DENIED;
+    case absl::StatusCode::kResourceExhausted:
+      return MOONRING_EXHAUSTED;
+    case absl::StatusCode::kCancelled:
+      return MOONRING_CANCELLED;
+    default:
+      return MOONRING_FAILED;
   }
-  return code;
 }
 
 // Runs `body`, which returns a Status. No exception leaves this function, except a thread's

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -27,6 +29,22 @@ std::string ByMetamethod(lua_State* L) {
   if (lua_pcall(L, 1, 1, 0) == 0 && lua_tostring(L, -1) != nullptr) text = lua_tostring(L, -1);
   lua_pop(L, 1);
   return text;
+}
+
+absl::StatusCode CodeOfName(absl::string_view name) {
+  for (int code = 1; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+    const auto each = static_cast<absl::StatusCode>(code);
+    if (name == absl::StatusCodeToString(each)) return each;
+  }
+  return absl::StatusCode::kUnknown;
+}
+
+// Whether a part of an error's text before ": " is a place: FILE:LINE, or a name without spaces.
+bool IsPlace(absl::string_view part) {
+  const size_t colon = part.rfind(':');
+  const absl::string_view line = colon == absl::string_view::npos ? "" : part.substr(colon + 1);
+  return absl::c_none_of(part, absl::ascii_isspace) ||
+         (!line.empty() && absl::c_all_of(line, absl::ascii_isdigit));
 }
 
 std::string Shown(lua_State* L, int depth);
@@ -84,6 +102,23 @@ std::string Shown(lua_State* L, int depth) {
 
 }  // namespace
 
+CodedWords ReadCode(absl::string_view text) {
+  absl::string_view rest = text;
+  // The name of a chunk of text may contain ": ": [string "a: b"]:1.
+  if (absl::StartsWith(rest, "[string ")) {
+    const size_t end = rest.find("]:");
+    if (end != absl::string_view::npos) rest.remove_prefix(end + 2);
+  }
+  for (size_t end; (end = rest.find(": ")) != absl::string_view::npos;) {
+    const absl::string_view part = rest.substr(0, end);
+    rest.remove_prefix(end + 2);
+    if (const absl::StatusCode code = CodeOfName(part); code != absl::StatusCode::kUnknown)
+      return {code, rest};
+    if (!IsPlace(part)) break;
+  }
+  return {absl::StatusCode::kUnknown, text};
+}
+
 std::string WordsOfError(lua_State* L) {
   if (const char* text = lua_tostring(L, -1)) return text;
   if (std::string text = ByMetamethod(L); !text.empty()) return text;
@@ -123,9 +158,8 @@ std::string ScriptFrames(lua_State* L) {
 
 bool AddsToMessage(const std::string& frames, const std::string& message, int exit_code) {
   if (frames.empty()) return false;
-  const size_t word = message.find(": ");
-  const bool is_status = word != std::string::npos && word > 2 &&
-                         message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == word;
+  const bool is_status =
+      CodeOfName(message.substr(0, message.find(": "))) != absl::StatusCode::kUnknown;
   if (exit_code == 2 && is_status) return false;
   const bool several = frames.find('\n', 1) != std::string::npos;
   const std::string only = frames.substr(0, frames.find(": in "));

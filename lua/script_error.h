@@ -8,6 +8,9 @@
 
 #include <lua.hpp>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
 namespace moonring::lua {
 
 // Converts the error object on top of the stack to text: a string unchanged; a table by its
@@ -18,6 +21,15 @@ std::string WordsOfError(lua_State* L);
 // stack, innermost first, "\n  sft.lua:12: in function 'loss'". Moonring's functions are skipped,
 // and all after the twelfth.
 std::string ScriptFrames(lua_State* L);
+
+// The status code of an error's text, "[PLACE: ]CODE: words" (lua/binding/guard.h), and the words.
+// A place is FILE:LINE, a file or a function; there may be several. kUnknown, and the whole text,
+// where the first part that is not a place is not a code: words may quote another error's code.
+struct CodedWords {
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  absl::string_view words;
+};
+CodedWords ReadCode(absl::string_view text);
 
 // Whether `frames` adds information to the message. It does not if the message contains no script
 // line and is not the script's fault (a refused configuration: "INVALID_ARGUMENT: lr: wanted ..",

@@ -201,23 +201,20 @@ Host& HostOf(lua_State* L) {
 }
 
 int ExitCode(const std::string& message, bool started) {
-  if (absl::StrContains(message, "out of memory")) return started ? 1 : 2;
-  for (const absl::StatusCode later :
-       {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded,
-        absl::StatusCode::kAborted,
-        absl::StatusCode::kAlreadyExists,  // a port in use
-        absl::StatusCode::kInternal, absl::StatusCode::kResourceExhausted}) {
-    if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(later), ": "))) return 1;
+  const CodedWords error = ReadCode(message);
+  if (absl::StartsWith(error.words, "out of memory")) return started ? 1 : 2;
+  switch (error.code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kDataLoss:
+      return started ? 1 : 2;
+    default:  // a port in use, a lost rank, a defect of the script
+      return 1;
   }
-  if (started) return 1;
-  for (const absl::StatusCode known :
-       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
-        absl::StatusCode::kFailedPrecondition, absl::StatusCode::kUnimplemented,
-        absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied,
-        absl::StatusCode::kDataLoss}) {
-    if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(known), ": "))) return 2;
-  }
-  return 1;
 }
 
 Vm::Vm(Host host)

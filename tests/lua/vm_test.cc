@@ -180,6 +180,11 @@ TEST(ExitCodes, AreTheStatusCodesBeforeTheFirstStep) {
     EXPECT_EQ(ExitCode(std::string(later) + ": words", /*started=*/true), 1) << later;
   }
   EXPECT_EQ(ExitCode("a.lua:1: attempt to index a nil value", false), 1);
+  EXPECT_EQ(ExitCode("NOT_FOUND: no model 'ABORTED: x'", false), 2) << "words quote a code";
+  EXPECT_EQ(ExitCode("a file of rewards says INVALID_ARGUMENT: x", false), 1);
+  EXPECT_EQ(ExitCode("my run.lua:12: INVALID_ARGUMENT: x", false), 2);
+  EXPECT_EQ(ExitCode("[string \"a: b\"]:1: INVALID_ARGUMENT: x", false), 2);
+  EXPECT_EQ(ExitCode("RESOURCE_EXHAUSTED: out of memory: 1 GiB for weights", false), 2);
 }
 
 class Scripts : public VmTest {};
