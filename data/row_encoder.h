@@ -1,9 +1,9 @@
 // Encodes rows to token ids, without truncation, and collects the notes about each row.
 //
-// pt: the text followed by the text of the eos token (template llama3: <|end_of_text|>), and
-// preceded by that of the bos token if the tokenizer adds one and texts are not packed. All of it
-// is encoded as one string, so special tokens in the text are parsed. Other stages use the chat
-// template.
+// Stage pt: the row's text is followed by the text of the eos token (template llama3:
+// <|end_of_text|>), and preceded by the text of the bos token if the tokenizer adds a bos and texts
+// are not packed. All three are encoded as one string, so special tokens in the text are parsed.
+// Other stages use the chat template.
 #ifndef MOONRING_DATA_ROW_ENCODER_H_
 #define MOONRING_DATA_ROW_ENCODER_H_
 

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TRAINER_STATE_MEMORY_H_
 #define MOONRING_TRAINER_STATE_MEMORY_H_
 
-// Interface for storing optimizer state elsewhere than next to the weights. Each step uses it once,
-// piece by piece.
+// Interface for storing optimizer state elsewhere than next to the weights, for example on a disk.
+// Each step reads and writes each tensor once, piece by piece.
 
 #include <cstdint>
 

@@ -48,7 +48,7 @@ std::u32string BreakLines(const std::u32string& text, const Pattern& pattern) {
 }
 
 std::vector<Pattern> SentenceEnds() {
-  // ideographic full stop, full-width ! and ?, and ?
+  // end marks: ideographic full stop, full-width ! and ?, and ?
   constexpr std::u32string_view kMarks = U"\u3002\uFF01\uFF1F?";
   constexpr std::u32string_view kQuotes = U"\u201D\u2019";
   const CharacterClass no_quote = {kQuotes, false};

@@ -11,9 +11,10 @@
 // repeated to fill it. Nothing here depends on sequence parallelism or on the packing. Epochs
 // repeat until total_steps, or without end.
 //
-// The state is the position (epoch, examples used in it). It can be loaded with another number of
-// examples per step if the position is a step boundary there too and the order does not depend on
-// that number (with lengths it does). Create fails for counts below 1.
+// The saved state is the position: the epoch, and the number of its examples that were used. It can
+// be loaded with another number of examples per step if the position is a step boundary there too.
+// This is not possible with `lengths`, because the order then depends on the number of examples per
+// step. Create fails for counts below 1.
 #ifndef MOONRING_DATA_STEPS_STEP_BATCHES_H_
 #define MOONRING_DATA_STEPS_STEP_BATCHES_H_
 

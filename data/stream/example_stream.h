@@ -66,7 +66,8 @@ class ExampleStream {
   // Begins a pass, numbered from 0. Must be called before the first batch.
   absl::Status BeginPass(int64_t pass);
 
-  // The next `most` examples of one lane, fewer at its end; none at the end of the pass.
+  // Returns the next `most` examples of one lane; fewer at the lane's end, and none at the end of
+  // the pass.
   absl::StatusOr<std::vector<Example>> NextBatch(int64_t most);
 
   // Whether the pass has no more examples.

@@ -17,8 +17,8 @@ namespace moonring::data {
 
 class WordMemory {
  public:
-  // Appends the tokens of `word` from the cache; if it is not there, calls encode(ids), which
-  // appends them, and stores them.
+  // Appends the tokens of `word` from the cache. If the word is not in the cache, calls
+  // encode(ids), which appends the tokens, and stores them.
   template <typename Encode>
   void Tokens(absl::string_view word, std::vector<int32_t>& ids, Encode encode) {
     if (word.size() > kLongest) return encode(ids);
