@@ -28,10 +28,10 @@ struct EncodedRow {
   std::string where;               // FILE:LINE (row N)
   std::string skipped;             // why the row is skipped; empty if it is not
   std::vector<std::string> noted;  // entries of DatasetReport::noted for this row
-  // supervised: the turns, or with one_turn {everything before the last answer, that answer};
-  // pairs: {prompt, chosen}; prompts: {prompt, empty}; pretraining: {empty, text}; feedback:
-  // {prompt, answer}, also for a skipped row with an answer (another row's mismatched document may
-  // use it).
+  // The row's turns. supervised: those of the conversation, or with one_turn {everything before the
+  // last answer, that answer}; pairs: {prompt, chosen}; prompts: {prompt, empty}; pretraining:
+  // {empty, text}; feedback: {prompt, answer}, also for a skipped row with an answer (another row's
+  // mismatched document may use it).
   std::vector<EncodedTurn> turns;
   std::vector<int32_t> rejected;    // pairs
   std::vector<Document> documents;  // for rows of token ids, in place of turns

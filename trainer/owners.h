@@ -28,12 +28,13 @@ std::vector<int> OwnersOf(const std::vector<int64_t>& numels, int ranks);
 
 struct OwnedTensor {
   at::Tensor part;    // [section] of this rank, contiguous
-  int64_t numel = 0;  // of the whole tensor
+  int64_t numel = 0;  // number of elements of the whole tensor
   int owner = 0;
   at::Tensor whole = {};  // [numel], only on the owner: set by Gather, read by Scatter
 };
 
-// Both are collectives of the group, with the same tensors in the same order.
+// Both functions are collectives: all ranks of the group must pass the same tensors in the same
+// order.
 absl::Status GatherToOwners(comm::Communicator& group, std::vector<OwnedTensor>& tensors);
 absl::Status ScatterFromOwners(comm::Communicator& group, std::vector<OwnedTensor>& tensors);
 

@@ -12,9 +12,9 @@
 //   json    one line of JSON per step, to another file than the messages
 //   off     nothing about steps
 //
-// Work before, between and after the steps is a phase: it has its own line and is timed. Messages
-// (Line) are written in every mode. The caller decides which rank shows anything. A background
-// thread redraws between calls. All functions are thread-safe.
+// Work before, between and after the steps is divided into phases, each with its own line and its
+// own time. Messages (Line) are written in every mode. The caller decides which rank shows
+// anything. A background thread redraws between calls. All functions are thread-safe.
 
 #include <condition_variable>
 #include <cstdint>

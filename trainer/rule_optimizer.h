@@ -90,7 +90,7 @@ class RuleOptimizer : public Optimizer {
     std::shared_ptr<base::Parameter> parameter;
     double rate;
     bool whole;
-    int owner;  // of a whole parameter
+    int owner;  // the rank that processes a whole parameter
     UpdateRule::State state = {};
     at::Tensor steps = {};  // undefined before the first step; an fp32 scalar on the host
   };

@@ -68,7 +68,7 @@ class ShardedWeight : public base::WeightHome {
   // section of it is updated: the caller must gather the other ranks' sections with the returned
   // object.
   std::optional<comm::Communicator::Gathered> Refresh();
-  int64_t bytes() const;  // of the tensors kept between leases
+  int64_t bytes() const;  // size of the tensors kept between uses of the weight
 
  private:
   struct Flight {

@@ -390,7 +390,7 @@ States::Bytes States::bytes() const {
     } else if (whole != nullptr) {
       bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
     }
-    const bool shared = slice.home == nullptr && !Sharded(slice);  // the same memory in both
+    const bool shared = slice.home == nullptr && !Sharded(slice);  // weight and shard share memory
     if (slice.shard->gradient().defined() && !shared)
       bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
     if (whole != nullptr && whole->gradient().defined())

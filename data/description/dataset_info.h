@@ -57,8 +57,8 @@ struct DatasetDescription {
   Tags tags;
 };
 
-// The downloaded files of a hub data set's split, and the slices of their rows in `split`
-// ("train[:100]"; the split is called train here whatever its name on the hub).
+// The downloaded files of one split of a hub's data set. `split` selects slices of their rows, for
+// example "train[:100]"; the split is called train here, whatever its name on the hub.
 struct FetchedFiles {
   std::vector<std::string> files;
   std::string split = "train";

@@ -77,8 +77,8 @@ class Prefetcher final : public Source<T> {
       return absl::FailedPreconditionError("prefetcher: asked to load a state after it was closed");
     Stop();
     const absl::Status loaded = source_->LoadState(state);
-    // The inner source may be ahead of the consumer. If it rejects the state, it is moved back to
-    // the consumer's position.
+    // The inner source may be ahead of the consumer. If it rejects the new state, the inner source
+    // is moved back to the consumer's position.
     if (!loaded.ok()) {
       const absl::Status back = source_->LoadState(place_);
       return back.ok() ? loaded

@@ -33,7 +33,7 @@ namespace moonring::data {
 struct StepBatch {
   int64_t epoch = 0;
   int64_t step = 0;               // index in the epoch
-  bool last = false;              // of the epoch
+  bool last = false;              // whether this is the epoch's last step
   std::vector<int64_t> examples;  // indices into the data set
 };
 
@@ -42,7 +42,7 @@ struct StepBatchesOptions {
   int64_t examples_per_step = 0;
   int64_t seed = 42;
   bool shuffle = true;
-  // counted from the beginning of training; then Next() returns nullopt
+  // number of steps from the beginning of training, after which Next() returns nullopt
   std::optional<int64_t> total_steps;
   bool drop_last = false;  // skip the examples at the end of an epoch that do not fill a batch
   int64_t batch = 1;       // examples_per_step is a multiple of it

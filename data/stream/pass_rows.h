@@ -35,7 +35,7 @@ class PassRows {
 
   absl::StatusOr<std::optional<StreamRow>> Next();
 
-  // As in MixedRows.
+  // Save and restore the position in the pass, as in MixedRows.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state);
 

@@ -33,7 +33,7 @@ class ShuffleBuffer {
 
   absl::StatusOr<std::optional<StreamRow>> Next(NextRow next_row);
 
-  // As in MixedRows. `files`: the files of each data set.
+  // Save and restore the position, as in MixedRows. `files`: the files of each data set.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state,
                          const std::vector<std::vector<std::string>>& files);

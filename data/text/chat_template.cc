@@ -184,7 +184,7 @@ absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const
     if (tool_format_.trims) {
       said = absl::StripAsciiWhitespace(said);
     } else if (spec_.kind == TemplateSpec::Kind::kReasoning) {
-      // AddThought may put empty reasoning before this text.
+      // The beginning is trimmed, because AddThought may put empty reasoning before this text.
       said = Trimmed(said, spec_.thought_trim, /*end=*/false);
     }
     absl::StrAppend(&beside, message.thought.empty() ? "" : spec_.before_text, said,

@@ -85,8 +85,8 @@ class Tokenizer {
       absl::string_view tokenizer_config_json, absl::string_view where,
       const TokenizerOptions& options = {});
 
-  // The same tokenizer with the words that end an answer as special tokens, in LLaMA-Factory's
-  // order; new tokens get the next free ids:
+  // Returns the same tokenizer with the words that end an answer as special tokens, in
+  // LLaMA-Factory's order; new tokens get the next free ids:
   //  eos               if set and different from the tokenizer's: becomes its eos
   //  <|endoftext|>     as the eos, if there would otherwise be none
   //  stop_words        those that are not additional special tokens yet

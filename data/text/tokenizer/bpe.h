@@ -88,8 +88,7 @@ class Bpe final : public TokenModel {
   void MergeAll(Workspace& workspace) const;
 
   BpeAlphabet alphabet_ = BpeAlphabet::kBytes;
-  std::array<int32_t, 256>
-      byte_ids_{};  // token of a byte's letter, for kCharacters of <0x..>; -1: none
+  std::array<int32_t, 256> byte_ids_{};  // token of each byte (kCharacters: token <0x..>); -1: none
   absl::flat_hash_map<char32_t, int32_t> characters_;  // kCharacters: tokens of one code point
   absl::flat_hash_map<uint64_t, Merge> merges_;        // key: left id << 32 | right id
   absl::flat_hash_map<std::string, int32_t>

@@ -56,7 +56,7 @@ class RewritingStage : public Decoder::Stage {
   }
 };
 
-// ByteLevel is this stage followed by JoinStage.
+// The decoder type ByteLevel consists of this stage, followed by JoinStage.
 class BytesOfLettersStage final : public RewritingStage {
  public:
   std::string Rewrite(absl::string_view piece, bool) const override {
