@@ -39,7 +39,7 @@ std::string ThisProcess() {
                       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone()));
 }
 
-// The text that the holder wrote; it may not have written it yet.
+// The text that the lock's holder wrote to the file; the holder may not have written it yet.
 std::string Holder(int descriptor) {
   char text[512];
   const ssize_t size = pread(descriptor, text, sizeof(text), 0);

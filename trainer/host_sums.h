@@ -60,7 +60,8 @@ class HostSums {
     at::Tensor numbers;
     std::optional<c10::Event> free;
   };
-  // Adds a piece in a buffer on the GPU.
+  // Adds a piece of a gradient to the sum's piece, in a buffer on the GPU. `any`: whether the sum
+  // already has a value; otherwise the gradient is copied.
   void AddPiece(const at::Tensor& sum, const at::Tensor& gradient, bool any);
 
   const int64_t leaving_bytes_, piece_;

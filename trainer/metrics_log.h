@@ -49,7 +49,8 @@ struct MetricsLogOptions {
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
   double flops_per_token = 0.0;  // forward and backward pass; total_flos is this times the tokens
   bool tells_tokens = false;     // Transformers' include_num_input_tokens_seen
-  // Additional fields of train_results.json: tokens per second, divided by this value.
+  // Additional fields of train_results.json, by name: each field is the rate of tokens per second,
+  // divided by the value given here.
   std::map<std::string, double> token_rates;
   std::function<absl::Time()> clock = absl::Now;
 };

@@ -17,7 +17,7 @@ namespace {
 // Python's white space: Unicode's, plus four ASCII separators.
 bool IsSpace(char32_t c) { return IsWhiteSpace(c) || (c >= 0x1C && c <= 0x1F); }
 
-// A character class: the characters listed, or with inside = false all others.
+// A set of characters: those in `characters`, or with inside = false all other characters.
 struct CharacterClass {
   std::u32string_view characters;
   bool inside = true;

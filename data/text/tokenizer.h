@@ -120,7 +120,8 @@ class Tokenizer {
   std::optional<int32_t> pad() const { return pad_; }
   std::optional<int32_t> unk() const { return unk_; }
 
-  // Whether its class in Transformers adds a bos to each text (add_bos_token). Encode never does.
+  // Whether the tokenizer's class in Transformers adds a bos to each text (add_bos_token). Encode
+  // never adds one.
   bool adds_bos() const { return adds_bos_; }
 
   bool splits_special() const { return split_special_; }

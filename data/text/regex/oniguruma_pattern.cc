@@ -210,7 +210,7 @@ class Rewriter {
     return Unfinished("a class");
   }
 
-  // Appends `members` to the current class, or as a class of its own outside of one.
+  // Appends `members` to the current character class or, outside of a class, as a separate class.
   void Members(bool in_class, absl::string_view members, bool negated = false) {
     in_class ? absl::StrAppend(&out_, members)
              : absl::StrAppend(&out_, negated ? "[^" : "[", members, "]");

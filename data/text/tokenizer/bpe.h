@@ -88,7 +88,8 @@ class Bpe final : public TokenModel {
   void MergeAll(Workspace& workspace) const;
 
   BpeAlphabet alphabet_ = BpeAlphabet::kBytes;
-  std::array<int32_t, 256> byte_ids_{};  // token of each byte (kCharacters: token <0x..>); -1: none
+  std::array<int32_t, 256>
+      byte_ids_{};  // token of each byte (kCharacters: the token <0x..>); -1: there is none
   absl::flat_hash_map<char32_t, int32_t> characters_;  // kCharacters: tokens of one code point
   absl::flat_hash_map<uint64_t, Merge> merges_;        // key: left id << 32 | right id
   absl::flat_hash_map<std::string, int32_t>
