@@ -1,15 +1,16 @@
 // Builds training examples from named data sets: rows are read, converted, formatted with the chat
-// template and truncated. Their order is that of `names` and of the rows, or as `mix` specifies.
+// template and truncated. Examples are in the order of `names`, and of the rows in each data set,
+// unless `mix` specifies another order.
 //
-// Each row is read once and then dropped, so memory is that of the examples (8 bytes per token).
+// Each row is read once and then dropped, so only the examples take memory (8 bytes per token).
 // Interleaving data sets or drawing rows with num_samples costs 4 more bytes per token, and a row
 // that is used twice counts twice. Skipped and truncated rows are counted and reported, with the
 // first row of each kind; `overlong` decides what happens to rows longer than cutoff_len.
 //
-// Errors name the data set and, where known, the file, line and row. They are: any error of reading
-// the description, the template or a row; a data set of a kind that the stage does not accept; a
-// column that no row has; no rows; rows but no example; no label left because cutoff_len is too
-// small; a row that is too long with overlong = error; options that are out of range or
+// Errors name the data set and, where known, the file, line and row. Possible errors: the
+// description, the template or a row cannot be read; a data set of a kind that the stage does not
+// accept; a column that no row has; no rows; rows but no example; no label left because cutoff_len
+// is too small; a row that is too long with overlong = error; options that are out of range or
 // contradictory.
 #ifndef MOONRING_DATA_DATASET_H_
 #define MOONRING_DATA_DATASET_H_

@@ -44,8 +44,9 @@ struct DatasetOptions {
   // supervised: pack documents into rows of cutoff_len + 1 tokens (packed_rows.h).
   std::optional<bool> packing;
   bool neat_packing = false;  // supervised: pack, but texts do not attend to each other
-  // supervised: an example is one turn, never packed: everything before the row's last answer as
-  // the prompt, which has no labels, and that answer. Used for evaluation by generation.
+  // supervised: each example is one turn and is never packed: the prompt, which has no labels, is
+  // everything before the row's last answer; the response is that answer. Used for evaluation by
+  // generation.
   bool one_turn = false;
   // Number of rows prepared together: pretraining concatenates the texts of each such batch; kto
   // pairs prompts with mismatched answers inside it.

@@ -27,7 +27,7 @@ struct DatasetReport {
   int64_t rows = 0, examples = 0;
   int64_t tokens = 0;     // in the examples, after truncation; without kto's mismatched documents
   int64_t learnt = 0;     // labels that are not -100
-  int64_t truncated = 0;  // truncated examples; with packing, truncated rows
+  int64_t truncated = 0;  // number of truncated examples; with packing, of truncated rows
   int64_t starved = 0;    // rows that kept under a tenth of their labels, or fewer than four
   // examples with a document that has no token to predict: they cost time and contribute no
   // gradient
@@ -61,7 +61,7 @@ struct DatasetReport {
   // (evaluated = false), the histogram of lengths.
   std::string Text(bool evaluated = false) const;
 
-  // The same as one JSON object. Counts have the names of the fields here; skipped and noted are
+  // The report as one JSON object. Counts have the names of the fields here; skipped and noted are
   // lists of {what, count, first}; lengths is a list of {from, to, rows}.
   std::string Json() const;
 };

@@ -43,8 +43,9 @@ struct Example {
   std::optional<RowPadding> padding;  // neat_packing only
   std::string row;                    // prompts only: all columns of the data set's row, as JSON
 
-  // The identity of a document's first token in the example, below 2^32 (comm/sequence.h): in a
-  // packed row its offset, otherwise 2^31 x the document's index.
+  // The number that identifies a document's first token in the example, whatever the packing; the
+  // key for dropout's random numbers (comm/sequence.h: identity_T). It is below 2^32: in a packed
+  // row the token's offset in the row, otherwise 2^31 x the document's index.
   int64_t first_identity(int64_t document) const {
     if (!padding.has_value()) return document << 31;
     int64_t place = 0;

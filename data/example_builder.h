@@ -55,7 +55,7 @@ struct RowUse {
 struct PreparedDataset {
   std::vector<Example> examples;
   DatasetReport report;
-  std::vector<int64_t> lengths;  // the length column of examples that have one; otherwise empty
+  std::vector<int64_t> lengths;  // values of the length column; empty if there is none
   std::vector<RowUse> uses;      // one per row, with DatasetOptions::one_turn; otherwise empty
 };
 
@@ -70,8 +70,8 @@ class ExampleBuilder {
   // Adds an entry to the report's `noted` that concerns all rows of a data set.
   void Note(CountedRows rows);
 
-  // Returns the examples of the rows added since the last call. A smaller last batch is processed
-  // as it is. Used for streams, which keep only one batch in memory.
+  // Returns the examples of the rows added since the last call. The last batch may be smaller than
+  // preprocessing_batch_size. Used for streams, which keep only one batch in memory.
   std::vector<Example> EndBatch();
   const DatasetReport& report() const { return prepared_.report; }
   const std::vector<RowUse>& uses() const { return prepared_.uses; }
@@ -102,7 +102,7 @@ class ExampleBuilder {
   LearnOptions learn_;
   PreparedDataset prepared_;
   std::vector<EncodedRow> batch_;  // rows not yet processed (BuildBatch)
-  std::string first_example_;      // where the first example's row is
+  std::string first_example_;      // FILE:LINE of the first example's row
   bool anything_to_predict_ = false;
 };
 

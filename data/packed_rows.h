@@ -1,5 +1,5 @@
 // Packs documents into rows as LLaMA-Factory 0.9.5 does for `packing` and `neat_packing` (stage
-// sft). The capacity C is its cutoff_len, which LLaMA-Factory reduces by 1 when packing.
+// sft). The capacity C is LLaMA-Factory's cutoff_len, which it reduces by 1 when packing.
 //
 //   Greedy: a row repeatedly takes the longest remaining document that fits into the rest of its C
 //   tokens (of equal lengths, the last one) until none fits; then the next row begins. A row is

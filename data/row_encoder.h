@@ -1,9 +1,9 @@
 // Encodes rows to token ids, without truncation, and collects the notes about each row.
 //
-// pt: the text followed by the text of the eos token (template llama3: <|end_of_text|>), and
-// preceded by that of the bos token if the tokenizer adds one and texts are not packed. All of it
-// is encoded as one string, so special tokens in the text are parsed. Other stages use the chat
-// template.
+// Stage pt: the row's text is followed by the text of the eos token (template llama3:
+// <|end_of_text|>), and preceded by the text of the bos token if the tokenizer adds a bos and texts
+// are not packed. All three are encoded as one string, so special tokens in the text are parsed.
+// Other stages use the chat template.
 #ifndef MOONRING_DATA_ROW_ENCODER_H_
 #define MOONRING_DATA_ROW_ENCODER_H_
 
@@ -28,10 +28,10 @@ struct EncodedRow {
   std::string where;               // FILE:LINE (row N)
   std::string skipped;             // why the row is skipped; empty if it is not
   std::vector<std::string> noted;  // entries of DatasetReport::noted for this row
-  // supervised: the turns, or with one_turn {everything before the last answer, that answer};
-  // pairs: {prompt, chosen}; prompts: {prompt, empty}; pretraining: {empty, text}; feedback:
-  // {prompt, answer}, also for a skipped row with an answer (another row's mismatched document may
-  // use it).
+  // The row's turns. supervised: those of the conversation, or with one_turn {everything before the
+  // last answer, that answer}; pairs: {prompt, chosen}; prompts: {prompt, empty}; pretraining:
+  // {empty, text}; feedback: {prompt, answer}, also for a skipped row with an answer (another row's
+  // mismatched document may use it).
   std::vector<EncodedTurn> turns;
   std::vector<int32_t> rejected;    // pairs
   std::vector<Document> documents;  // for rows of token ids, in place of turns

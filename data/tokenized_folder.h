@@ -27,7 +27,7 @@
 
 namespace moonring::data {
 
-// Whether there is anything to load: the folder is not empty (LLaMA-Factory's criterion).
+// Whether the folder exists and is not empty, which is LLaMA-Factory's criterion for loading it.
 bool HasTokenized(const std::string& folder);
 
 absl::Status SaveTokenized(const std::string& folder,

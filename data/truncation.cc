@@ -17,7 +17,8 @@ Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const En
     cut.labels = cut.ids;
   } else {
     cut.labels.assign(kept.prompt, kNotLearnt);
-    // This token is the eos of the preceding turn, and is trained as such.
+    // The first token of the prompt is the eos of the preceding turn, and is trained if that turn's
+    // response is.
     if (options.efficient_eos.has_value() && !first && kept.prompt > 0 &&
         (before == nullptr || before->learns_response))
       cut.labels[0] = *options.efficient_eos;

@@ -1,10 +1,11 @@
-// Builds a document from turns: truncates to cutoff_len and makes the labels. The results are those
-// of LLaMA-Factory 0.9.5, token for token.
+// Builds a document from a conversation's turns: truncates it to cutoff_len tokens and makes the
+// labels. The results are those of LLaMA-Factory 0.9.5, token for token.
 //
 // Turns are processed in order (with mask_history in reverse order, so that the last turn is
-// truncated least) until cutoff_len is reached. Each turn is truncated to the remaining room: if 2
-// x response < room, only the prompt is truncated; otherwise, if 2 x prompt < room, only the
-// response; otherwise both, in proportion. An eos may be truncated like any other token.
+// truncated least) until the document has cutoff_len tokens. Each turn is truncated to the number
+// of tokens that are still allowed, the room: if 2 x response < room, only the prompt is truncated;
+// otherwise, if 2 x prompt < room, only the response; otherwise both, in proportion. An eos may be
+// truncated like any other token.
 //
 // Labels are on the responses, with train_on_prompt also on the prompts, with mask_history only on
 // the last response. Turns that the data marks as not trained have no labels.

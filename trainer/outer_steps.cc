@@ -139,7 +139,7 @@ absl::Status OuterSteps::EndRound() {
                     for (Slot& slot : slots_) {
                       at::Tensor& weight = slot.shard->weight();
                       const at::Tensor before = arrived_ ? slot.difference.clone() : at::Tensor();
-                      // The weights at the beginning of the round were the common point in their
+                      // At the beginning of the round, the weight was slot.common, cast to its
                       // dtype.
                       slot.difference.copy_(slot.common.to(weight.scalar_type())).sub_(weight);
                       if (!options_.overlap) continue;

@@ -15,7 +15,8 @@
 namespace moonring::data {
 
 // `keys`: the keys of the rows that were read. If not all rows were read (`read_all` is false),
-// optional columns may still occur later. Returns the names of the missing but allowed columns.
+// optional columns may still occur later. Returns the names of the optional columns that no row
+// has.
 absl::StatusOr<std::vector<std::string>> CheckColumns(const DatasetDescription& description,
                                                       Stage stage,
                                                       const std::set<std::string>& keys,

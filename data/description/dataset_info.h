@@ -1,11 +1,11 @@
 // dataset_dir/dataset_info.json: maps a data set's name to the location of its rows and the names
 // of their columns.
 //
-// The default column names apply only if the description has no `columns` (or `tags`) at all. If it
-// has, each key missing from it means that there is no such column, even `query` and `response`, as
-// in LLaMA-Factory. Unknown keys are ignored, except for misspellings of known ones, which are
-// errors. A folder means all its files, sorted by name, without hidden ones; they must be of one
-// kind.
+// The default column names apply only if the description has no `columns` (or `tags`) at all. If
+// the description has `columns`, each key that is missing from `columns` means that there is no
+// such column, even for `query` and `response`, as in LLaMA-Factory. Unknown keys are ignored,
+// except for misspellings of known ones, which are errors. If a description names a folder, all its
+// files are read, sorted by name, except for hidden files; they must be of one kind.
 //
 // Errors name the file, the data set and the key: no such file; broken JSON (line and column); an
 // unknown name (with the nearest one); a value of the wrong type; a source that must be downloaded
@@ -57,8 +57,8 @@ struct DatasetDescription {
   Tags tags;
 };
 
-// The downloaded files of a hub data set's split, and the slices of their rows in `split`
-// ("train[:100]"; the split is called train here whatever its name on the hub).
+// The downloaded files of one split of a hub's data set. `split` selects slices of their rows, for
+// example "train[:100]"; the split is called train here, whatever its name on the hub.
 struct FetchedFiles {
   std::vector<std::string> files;
   std::string split = "train";

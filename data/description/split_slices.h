@@ -4,9 +4,9 @@
 //   train    train[:100]    train[-50:]    train[10%:20%]    train[:10%]+train[-10%:]
 //   train[:10%](pct1_dropremainder)
 //
-// A bound is a row number, negative ones counted from the end; bounds beyond the rows are clamped.
-// If either bound has a %, both are percentages, rounded to the nearest row (halves to even), or
-// with pct1_dropremainder multiplied by floor(rows / 100).
+// A bound is a row number; negative numbers count from the end, and numbers out of range are
+// clamped. If either bound has a %, both are percentages, rounded to the nearest row (halves to
+// even), or with pct1_dropremainder multiplied by floor(rows / 100).
 #ifndef MOONRING_DATA_DESCRIPTION_SPLIT_SLICES_H_
 #define MOONRING_DATA_DESCRIPTION_SPLIT_SLICES_H_
 

@@ -1,4 +1,5 @@
-// The kind of data that each training stage requires, and the check that a description has it.
+// The kind of data that each training stage requires, and a check that a data set's description
+// fits the stage.
 //
 //   pt             pretraining  texts: alpaca's prompt and query (so "columns": {"prompt":
 //                               "text"}); answers are not read

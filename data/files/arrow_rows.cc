@@ -128,7 +128,7 @@ arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::Rando
   return std::make_unique<StreamBatches>(std::move(reader));
 }
 
-// Arrow's message when the memory pool of this file has reached its limit.
+// A substring of Arrow's error message when the memory pool of this file has reached its limit.
 constexpr char kPoolIsFull[] = "bytes_allocated cap exceeded";
 
 class Rows final : public ArrowRows {

@@ -25,7 +25,7 @@ class ArrowRows {
   virtual bool Next(base::OrderedJson& row, std::string& error) = 0;
 
   // Skips rows, where possible without reading the row groups or batches that contain them. Returns
-  // false as Next does.
+  // false at the end and on an error, like Next.
   virtual bool Skip(int64_t rows, std::string& error) = 0;
 };
 

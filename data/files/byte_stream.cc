@@ -34,7 +34,7 @@ absl::Status TooShort() {
   return absl::FailedPreconditionError("is shorter than when the state was saved");
 }
 
-// zlib's file functions, which also read uncompressed files.
+// Reads gzip files and uncompressed files with zlib's file functions.
 class ZlibStream final : public ByteStream {
  public:
   ZlibStream(std::string path, gzFile file) : path_(std::move(path)), file_(file) {}

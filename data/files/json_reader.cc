@@ -17,10 +17,11 @@ constexpr int kEnd = TextFile::kEnd;
 
 bool IsBlank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// The three bytes of a UTF-8 byte order mark. None of them can begin a JSON value.
+// Whether `c` is one of the three bytes of a UTF-8 byte order mark. None of them can begin a JSON
+// value.
 bool IsOfByteOrderMark(int c) { return c == 0xEF || c == 0xBB || c == 0xBF; }
 
-// The parser's message without its position, which is relative to the row.
+// Returns the JSON parser's message without the position in it, which is relative to the row.
 std::string Complaint(const nlohmann::json::exception& error) {
   std::string text = error.what();
   const size_t column = text.find(", column ");

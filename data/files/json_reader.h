@@ -7,8 +7,8 @@
 // of several equal keys counts, as in Python.
 //
 // Errors have the form `FILE:LINE:COLUMN (row N): message` (all from 1, columns in characters); and
-// TextFile's errors. Cost: one pass, one parse per row. A state contains the byte offset, so Seek
-// does not reread earlier rows, except in compressed files.
+// TextFile's errors. Cost: one pass, one parse per row. A saved state (RowReader::State) contains
+// the byte offset, so Seek does not reread earlier rows, except in compressed files.
 #ifndef MOONRING_DATA_FILES_JSON_READER_H_
 #define MOONRING_DATA_FILES_JSON_READER_H_
 

@@ -1,6 +1,7 @@
 // Limits on the size of a row and of all rows of a file, for all file kinds. A small file can
-// expand to very large rows: compressed data, holes, dictionary entries that refer to one text a
-// hundred thousand times, lists of nulls. Readers check the limits before they allocate.
+// expand to very large rows: compressed data, holes in a sparse file, dictionary entries that refer
+// to one text a hundred thousand times, lists of nulls. Readers check the limits before they
+// allocate.
 #ifndef MOONRING_DATA_FILES_ROW_LIMITS_H_
 #define MOONRING_DATA_FILES_ROW_LIMITS_H_
 

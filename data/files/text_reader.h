@@ -1,5 +1,5 @@
 // Reads the rows of a .txt file: each line, empty ones included, is a row {"text": LINE}. Lines end
-// with \n, \r\n or \r; the last one may end with the file.
+// with \n, \r\n or \r; the last line may lack a line end.
 //
 // Fails with `FILE:LINE (row N): message` if a line is not UTF-8; otherwise with TextFile's errors.
 #ifndef MOONRING_DATA_FILES_TEXT_READER_H_

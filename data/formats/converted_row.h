@@ -19,7 +19,7 @@ namespace moonring::data {
 //   prompts      the conversation ends with the prompt
 struct ConvertedRow {
   Conversation conversation;
-  // feedback: set even if the row is skipped because it has no tag
+  // in feedback, also set if the row is skipped because it has no tag
   std::vector<Message> answers;
   std::optional<bool> desirable;  // feedback
   std::string skipped;            // why the row is skipped; empty if it is not

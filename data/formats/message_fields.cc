@@ -89,7 +89,7 @@ absl::StatusOr<std::string> ThoughtOf(absl::string_view field, const OrderedJson
   return text;
 }
 
-// The value itself, or if it is a string, the JSON value in it.
+// Returns `value`, or if that is a string of JSON, the parsed JSON value.
 absl::StatusOr<OrderedJson> Bare(const OrderedJson& value, absl::string_view field) {
   if (!value.is_string()) return value;
   ASSIGN_OR_RETURN(OrderedJson said, ParseOrderedJson(value.get<std::string>()), "'", field,

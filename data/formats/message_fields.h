@@ -49,7 +49,8 @@ absl::StatusOr<OrderedJson> ReadCalls(const OrderedJson& message, std::vector<st
 absl::Status NoteOthers(const OrderedJson& message, absl::Span<const std::string> read, bool answer,
                         std::vector<std::string>& noted);
 
-// The same for the row's columns, limited to names that have a meaning in other programs.
+// Notes the non-empty columns of a row that are not in `read`, if their names have a meaning in
+// other programs.
 void NoteColumns(const OrderedJson& row, absl::Span<const std::string> read,
                  std::vector<std::string>& noted);
 

@@ -49,7 +49,7 @@ class Turns {
   std::vector<Message> results_;
 };
 
-// The reason for skipping a row with a message whose role may not come next.
+// The reason for skipping a row that has a message with a role that is not allowed at its position.
 std::string OutOfTurn(const std::optional<std::string>& word, const std::optional<Role>& role,
                       const Tags& tags) {
   if (!word.has_value())

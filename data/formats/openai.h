@@ -10,11 +10,11 @@
 // have different members, LLaMA-Factory's table has nulls for the missing ones and writes them;
 // here nulls in calls and tools are ignored.)
 //
-// LLaMA-Factory's behaviour for system texts is copied. Rows without tools: if the row has no
-// system text, it is "detailed thinking off"; if the text contains neither "detailed thinking on"
-// nor "detailed thinking off", the latter is appended after a line feed. Rows with tools: a line
-// feed is appended. A template's own system text and default_system are therefore never used with
-// this format. To avoid this, describe the data as sharegpt with `tags`.
+// LLaMA-Factory's behaviour for system texts is copied. Rows without tools: a missing system text
+// becomes "detailed thinking off"; if the system text contains neither "detailed thinking on" nor
+// "detailed thinking off", the latter is appended after a line feed. Rows with tools: a line feed
+// is appended to the system text. A template's own system text and default_system are therefore
+// never used with this format. To avoid this, describe the data as sharegpt with `tags`.
 #ifndef MOONRING_DATA_FORMATS_OPENAI_H_
 #define MOONRING_DATA_FORMATS_OPENAI_H_
 

@@ -1,6 +1,6 @@
-// Reads single fields of a row by their column. A missing key is null, as in a table whose other
-// rows have it; so is NaN, which pandas writes for missing values. Values of a wrong type are
-// errors that name the key; the caller adds file and row.
+// Reads single fields of a row by their column. A missing key is read as null, as in a table in
+// which other rows have this column. NaN is read as null too, because pandas writes it for missing
+// values. Values of a wrong type are errors that name the key; the caller adds file and row.
 #ifndef MOONRING_DATA_FORMATS_ROW_FIELDS_H_
 #define MOONRING_DATA_FORMATS_ROW_FIELDS_H_
 

@@ -82,7 +82,8 @@ absl::StatusOr<std::vector<MixedRow>> MixRows(const std::vector<int64_t>& rows,
   std::vector<int64_t> taken(datasets);
   int64_t through = 0;  // data sets whose rows were all used
   std::vector<MixedRow> order;
-  // Without probabilities, the round in which the last condition is met is completed.
+  // Without probabilities, the round in which the last required data set is exhausted is completed,
+  // unless the strategy is interleave_once.
   for (int64_t turn = 0;
        through < (under ? 1 : datasets) || (in_turn && !once && turn % datasets != 0); ++turn) {
     const int64_t d = turns.Next();

@@ -8,7 +8,7 @@ namespace moonring::data {
 Turns::Turns(int64_t datasets, const std::vector<double>& probabilities, NumpyRandom random)
     : datasets_(datasets), cumulated_(probabilities.size()), random_(random) {
   std::partial_sum(probabilities.begin(), probabilities.end(), cumulated_.begin());
-  // normalizes, so that the last bound is 1
+  // normalizes the bounds, so that the last one is 1
   for (double& bound : cumulated_) bound /= cumulated_.back();
 }
 

@@ -1,10 +1,10 @@
 // A source that prepares the items of another source in advance, on a background thread.
 //
 // The thread starts with the first Next() and keeps at most `depth` items ready. An error or
-// exception of the inner source is reported by Next() at its position in the sequence and ends it:
-// every later Next() reports it again. SaveState() is the position after the last item returned by
-// Next(), regardless of how many more are prepared. LoadState() discards the prepared items and
-// restarts.
+// exception of the other (inner) source is reported by Next() at its position in the sequence of
+// items and ends the sequence: every later Next() reports it again. SaveState() returns the
+// position after the last item returned by Next(), regardless of how many more items are prepared.
+// LoadState() discards the prepared items and restarts.
 //
 // Next, SaveState, LoadState and Close must be called on the consumer's thread; the inner source is
 // used by one thread at a time. Close(), which the destructor calls, waits only for the item in
@@ -77,8 +77,8 @@ class Prefetcher final : public Source<T> {
       return absl::FailedPreconditionError("prefetcher: asked to load a state after it was closed");
     Stop();
     const absl::Status loaded = source_->LoadState(state);
-    // The inner source may be ahead of the consumer. If it rejects the state, it is moved back to
-    // the consumer's position.
+    // The inner source may be ahead of the consumer. If it rejects the new state, the inner source
+    // is moved back to the consumer's position.
     if (!loaded.ok()) {
       const absl::Status back = source_->LoadState(place_);
       return back.ok() ? loaded

@@ -17,7 +17,7 @@ namespace {
 // Python's white space: Unicode's, plus four ASCII separators.
 bool IsSpace(char32_t c) { return IsWhiteSpace(c) || (c >= 0x1C && c <= 0x1F); }
 
-// A character class: the characters listed, or with inside = false all others.
+// A set of characters: those in `characters`, or with inside = false all other characters.
 struct CharacterClass {
   std::u32string_view characters;
   bool inside = true;
@@ -48,7 +48,7 @@ std::u32string BreakLines(const std::u32string& text, const Pattern& pattern) {
 }
 
 std::vector<Pattern> SentenceEnds() {
-  // ideographic full stop, full-width ! and ?, and ?
+  // end marks: ideographic full stop, full-width ! and ?, and ?
   constexpr std::u32string_view kMarks = U"\u3002\uFF01\uFF1F?";
   constexpr std::u32string_view kQuotes = U"\u201D\u2019";
   const CharacterClass no_quote = {kQuotes, false};

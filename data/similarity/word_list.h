@@ -4,7 +4,7 @@
 //   # comments, at the file's head alone
 //   words N TOTAL                 N lines `word frequency`, sorted by their bytes
 //   characters N                  N lines `character B E M S`, log-probabilities; - where absent
-//   start B E M S                 of a text's first character
+//   start B E M S                 log-probabilities of a text's first character
 //   after B|E|M|S B E M S         four lines: transitions from B, E, M and S
 //
 // data/similarity/make_words.py writes the file from Debian's python3-jieba. The text takes about 6

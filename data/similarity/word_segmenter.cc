@@ -56,7 +56,8 @@ class Cutting {
     for (size_t at = begin; at < end; ++at) Give(at, at + 1);
   }
 
-  // For each index of the block: the end of the word that begins there on the most probable path.
+  // Returns for each index in [begin, end) the end of the word that begins at this index on the
+  // most probable path.
   std::vector<size_t> LikeliestEnds(size_t begin, size_t end) const {
     const double log_total = std::log(static_cast<double>(list_.total()));
     std::vector<double> best(end - begin + 1, 0.0);
@@ -66,7 +67,7 @@ class Cutting {
       const auto take = [&](size_t word_end, int64_t frequency) {
         const double sum =
             std::log(static_cast<double>(frequency)) - log_total + best[word_end - begin];
-        // words come in order of length: of equal sums, the longer word
+        // words are visited in order of length, so of equal sums the longer word is chosen
         if (sum < likeliest) return;
         likeliest = sum;
         ends[at - begin] = word_end;
@@ -136,7 +137,7 @@ class Cutting {
   }
 
   // Segments by the most probable sequence of positions in words (Viterbi). Ties go to the later
-  // letter, as in jieba.
+  // one of the letters B, E, M, S, as in jieba.
   void CutByPlaces(size_t begin, size_t end) {
     static constexpr int kBefore[kPlacesInWord][2] = {
         {1, 3}, {0, 2}, {0, 2}, {1, 3}};  // the two possible predecessors of B, E, M, S

@@ -1,5 +1,5 @@
-// The steps of a data set that is in memory, in the order given by StepBatches. Its state is that
-// of StepBatches.
+// Returns the optimizer steps of a data set in memory, in the order given by StepBatches. SaveState
+// saves the state of StepBatches.
 #ifndef MOONRING_DATA_STEPS_DATASET_STEPS_H_
 #define MOONRING_DATA_STEPS_DATASET_STEPS_H_
 
@@ -21,7 +21,8 @@ namespace moonring::data {
 
 class DatasetSteps final : public Source<StepExamples> {
  public:
-  // `batches` must be for as many examples as `dataset` has; the examples must be of one kind.
+  // `batches` must have been created for the number of examples in `dataset`; all examples must be
+  // of one kind (single documents, pairs, kto examples or packed rows).
   static absl::StatusOr<std::unique_ptr<DatasetSteps>> Create(
       std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches);
 

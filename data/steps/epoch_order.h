@@ -3,7 +3,7 @@
 //
 // With `shuffle`, it is torch.randperm(n) from a CPU generator seeded with seed + epoch, as in
 // accelerate's SeedableRandomSampler, so that a shuffled run of LLaMA-Factory has the same loss
-// curve. Without, 0 .. n-1. Cost: O(n).
+// curve. Without `shuffle`, the order is 0 .. n-1. Cost: O(n).
 #ifndef MOONRING_DATA_STEPS_EPOCH_ORDER_H_
 #define MOONRING_DATA_STEPS_EPOCH_ORDER_H_
 

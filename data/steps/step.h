@@ -1,7 +1,8 @@
-// One step as one dp rank computes it: the step's examples, and this rank's micro-batches.
+// One optimizer step as one data-parallel (dp) rank computes it: all examples of the step, and this
+// rank's micro-batches.
 //
-// All ranks of an sp group have the same step. Each dp rank packs the whole step and keeps its own
-// share.
+// All ranks of a sequence-parallel (sp) group have the same step. Each dp rank packs the whole step
+// and keeps its own share.
 #ifndef MOONRING_DATA_STEPS_STEP_H_
 #define MOONRING_DATA_STEPS_STEP_H_
 

@@ -11,9 +11,10 @@
 // repeated to fill it. Nothing here depends on sequence parallelism or on the packing. Epochs
 // repeat until total_steps, or without end.
 //
-// The state is the position (epoch, examples used in it). It can be loaded with another number of
-// examples per step if the position is a step boundary there too and the order does not depend on
-// that number (with lengths it does). Create fails for counts below 1.
+// The saved state is the position: the epoch, and the number of its examples that were used. It can
+// be loaded with another number of examples per step if the position is a step boundary there too.
+// This is not possible with `lengths`, because the order then depends on the number of examples per
+// step. Create fails for counts below 1.
 #ifndef MOONRING_DATA_STEPS_STEP_BATCHES_H_
 #define MOONRING_DATA_STEPS_STEP_BATCHES_H_
 
@@ -32,7 +33,7 @@ namespace moonring::data {
 struct StepBatch {
   int64_t epoch = 0;
   int64_t step = 0;               // index in the epoch
-  bool last = false;              // of the epoch
+  bool last = false;              // whether this is the epoch's last step
   std::vector<int64_t> examples;  // indices into the data set
 };
 
@@ -41,7 +42,7 @@ struct StepBatchesOptions {
   int64_t examples_per_step = 0;
   int64_t seed = 42;
   bool shuffle = true;
-  // counted from the beginning of training; then Next() returns nullopt
+  // number of steps from the beginning of training, after which Next() returns nullopt
   std::optional<int64_t> total_steps;
   bool drop_last = false;  // skip the examples at the end of an epoch that do not fill a batch
   int64_t batch = 1;       // examples_per_step is a multiple of it

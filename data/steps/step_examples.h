@@ -1,5 +1,5 @@
 // The examples of one optimizer step over all dp ranks, from a data set in memory or from a stream.
-// Steps are packed from them.
+// packer.h packs them into micro-batches.
 #ifndef MOONRING_DATA_STEPS_STEP_EXAMPLES_H_
 #define MOONRING_DATA_STEPS_STEP_EXAMPLES_H_
 

@@ -1,7 +1,8 @@
-// The steps of one dp rank: each has the step's examples, and this rank's micro-batches.
+// Returns the steps of one data-parallel (dp) rank: each step has all its examples, and this rank's
+// micro-batches.
 //
-// All ranks of an sp group have the same steps. Each dp rank packs the whole step and keeps its own
-// share. Its state is that of the underlying source of examples.
+// All ranks of a sequence-parallel (sp) group have the same steps. Each dp rank packs the whole
+// step and keeps its own share. SaveState saves the state of the underlying source of examples.
 #ifndef MOONRING_DATA_STEPS_STEP_SOURCE_H_
 #define MOONRING_DATA_STEPS_STEP_SOURCE_H_
 

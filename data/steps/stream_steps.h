@@ -1,5 +1,6 @@
-// The steps of a stream. Each has the next `batches` batches of `batch` examples (the last batch of
-// a lane may be shorter). A step never crosses the end of a pass and is never empty.
+// The steps of a stream. Each step has the next `batches` batches of `batch` examples. A lane (the
+// rows that one data loading worker of LLaMA-Factory would read, data/stream/example_stream.h) may
+// end with a shorter batch. A step never crosses the end of a pass and is never empty.
 //
 // If the end of a pass interrupts gradient accumulation, the Hugging Face Trainer adds the
 // accumulated gradient to the first step of the next pass; here the remaining batches are a

@@ -4,13 +4,13 @@
 //   feed.Add(row); ..; std::move(feed).Finish()                                  a data set
 //
 // Rows are encoded on background threads; examples come in row order, by the rules of
-// data/example_builder.h. Rows between two calls of EndBatch are joined, packed or mismatched
-// together, at most preprocessing_batch_size of them. Add or EndBatch reports errors of a row as
-// `NAME (row N): message`.
+// data/example_builder.h. Rows between two calls of EndBatch, at most preprocessing_batch_size of
+// them, are processed together: joined, packed, or (kto) paired with each other's answers. Add or
+// EndBatch reports errors of a row as `NAME (row N): message`.
 //
-// The digest covers all rows of the pass so far. It shows whether ranks have the same rows, or
-// whether the rows are the same before and after an interruption. Memory: the rows and examples
-// between two calls of Take.
+// The digest (a hash) covers all rows of the pass so far. It shows whether ranks have the same
+// rows, or whether the rows are the same before and after an interruption. Memory: the rows and
+// examples between two calls of Take.
 #ifndef MOONRING_DATA_STREAM_EXAMPLE_FEED_H_
 #define MOONRING_DATA_STREAM_EXAMPLE_FEED_H_
 

@@ -66,7 +66,8 @@ class ExampleStream {
   // Begins a pass, numbered from 0. Must be called before the first batch.
   absl::Status BeginPass(int64_t pass);
 
-  // The next `most` examples of one lane, fewer at its end; none at the end of the pass.
+  // Returns the next `most` examples of one lane; fewer at the lane's end, and none at the end of
+  // the pass.
   absl::StatusOr<std::vector<Example>> NextBatch(int64_t most);
 
   // Whether the pass has no more examples.
@@ -84,9 +85,10 @@ class ExampleStream {
   std::string Names() const;  // of the data sets, for messages
   int64_t lanes() const { return options_.lanes; }
 
-  // As in Source, within a pass. The state has several lines; the first is JSON. LoadState rereads
-  // the rows of the current batches, and fails (FAILED_PRECONDITION) if they produce other examples
-  // because a file or the template has changed.
+  // Save and restore the position within a pass, as in Source. The state has several lines; the
+  // first is JSON. LoadState rereads the rows of the current batches, and fails
+  // (FAILED_PRECONDITION) if they produce other examples because a file or the template has
+  // changed.
   std::string SaveState() const;
   absl::Status LoadState(absl::string_view state);
 

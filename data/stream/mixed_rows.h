@@ -4,13 +4,13 @@
 //
 //   concat             the data sets one after another, in an order shuffled by the pass's
 //                      generator
-//   interleave_under   until a data set is exhausted
-//   interleave_over    until each is exhausted; an exhausted one restarts
-//   interleave_once    until each is exhausted; an exhausted one is skipped
+//   interleave_under   one row at a time, until one data set is exhausted
+//   interleave_over    one row at a time, until all are exhausted; an exhausted data set restarts
+//   interleave_once    one row at a time, until all are exhausted; an exhausted one is skipped
 //
-// Rows are taken from the data sets in turn, or drawn with the pass's generator if there are
-// probabilities. Unlike in data/mixing/mixer.h, the last round is not completed. Memory: an open
-// file and one row read ahead for each data set.
+// For interleaving, the next data set is chosen in turn, or drawn with the pass's generator if
+// there are probabilities. Unlike in data/mixing/mixer.h, the round in which mixing ends is not
+// completed. Memory: an open file and one row read ahead for each data set.
 #ifndef MOONRING_DATA_STREAM_MIXED_ROWS_H_
 #define MOONRING_DATA_STREAM_MIXED_ROWS_H_
 

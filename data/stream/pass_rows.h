@@ -1,5 +1,6 @@
-// The rows of one lane in one pass of a stream: mixed (data/stream/mixed_rows.h), shuffled in a
-// buffer (data/stream/shuffle_buffer.h), and restricted to [skip, skip + most).
+// The rows of one lane (the counterpart of one data loading worker, example_stream.h) in one pass
+// of a stream: mixed (data/stream/mixed_rows.h), shuffled in a buffer
+// (data/stream/shuffle_buffer.h), and restricted to [skip, skip + most).
 #ifndef MOONRING_DATA_STREAM_PASS_ROWS_H_
 #define MOONRING_DATA_STREAM_PASS_ROWS_H_
 
@@ -24,7 +25,7 @@ struct PassOptions {
   MixOptions mix;
   int64_t buffer_size = 0;      // 0: no shuffling
   int64_t skip = 0;             // number of first rows to skip, after shuffling
-  std::optional<int64_t> most;  // maximum number of rows after those
+  std::optional<int64_t> most;  // maximum number of rows after the skipped ones
 };
 
 class PassRows {
@@ -34,7 +35,7 @@ class PassRows {
 
   absl::StatusOr<std::optional<StreamRow>> Next();
 
-  // As in MixedRows.
+  // Save and restore the position in the pass, as in MixedRows.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state);
 

@@ -31,7 +31,7 @@ absl::Status ReadAgain(std::vector<StreamRow>& rows,
     StreamRow& wanted = rows[i];
     if (last != nullptr && last->dataset == wanted.dataset &&
         last->place.file == wanted.place.file && last->place.at.rows == wanted.place.at.rows) {
-      wanted.row = last->row;  // the same row twice: its data set restarted
+      wanted.row = last->row;  // the same row occurs twice if its data set restarted
       continue;
     }
     if (last == nullptr || last->dataset != wanted.dataset) {

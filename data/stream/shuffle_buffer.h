@@ -4,8 +4,8 @@
 // last row, the rest of the buffer is shuffled and returned. Indices are drawn in blocks of 1000,
 // so the final shuffle comes after a whole number of blocks.
 //
-// A state contains the positions of the buffered rows, not the rows: LoadState reads them again.
-// Memory: buffer_size rows.
+// A saved state contains the positions of the buffered rows, not the rows: LoadState reads the rows
+// again. Memory: buffer_size rows.
 #ifndef MOONRING_DATA_STREAM_SHUFFLE_BUFFER_H_
 #define MOONRING_DATA_STREAM_SHUFFLE_BUFFER_H_
 
@@ -33,7 +33,7 @@ class ShuffleBuffer {
 
   absl::StatusOr<std::optional<StreamRow>> Next(NextRow next_row);
 
-  // As in MixedRows. `files`: the files of each data set.
+  // Save and restore the position, as in MixedRows. `files`: the files of each data set.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state,
                          const std::vector<std::vector<std::string>>& files);

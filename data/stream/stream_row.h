@@ -1,5 +1,5 @@
-// A row of a stream, its data set and its position. A state stores the position, from which the row
-// can be read again.
+// A row of a stream, its data set and its position. A saved state contains the position, from which
+// the row can be read again.
 #ifndef MOONRING_DATA_STREAM_STREAM_ROW_H_
 #define MOONRING_DATA_STREAM_STREAM_ROW_H_
 

@@ -88,8 +88,8 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec,
   return result;
 }
 
-// The id of the token that a slot names. If the vocabulary lacks it, the unknown token's id, if
-// any.
+// The id of the token that a slot names. If the vocabulary lacks this token, the id of the unknown
+// token, if there is one.
 std::optional<int32_t> ChatTemplate::IdOf(const Slot& slot) const {
   const std::optional<int32_t> id = tokenizer_->IdOf(slot.text);
   return id.has_value() ? id : tokenizer_->unk();
@@ -184,7 +184,7 @@ absl::StatusOr<std::string> ChatTemplate::CallText(const Message& message) const
     if (tool_format_.trims) {
       said = absl::StripAsciiWhitespace(said);
     } else if (spec_.kind == TemplateSpec::Kind::kReasoning) {
-      // AddThought may put empty reasoning before this text.
+      // The beginning is trimmed, because AddThought may put empty reasoning before this text.
       said = Trimmed(said, spec_.thought_trim, /*end=*/false);
     }
     absl::StrAppend(&beside, message.thought.empty() ? "" : spec_.before_text, said,
@@ -206,8 +206,8 @@ std::string ChatTemplate::ThoughtText(const Message& message) const {
 }
 
 // Moves an answer's reasoning to message.thought and trims it. message.thought is cleared if the
-// template does not write it. With a reasoning template, reasoning inside the text is moved there
-// if message.thought is set too (both must be equal), and always if it is in the text next to
+// template does not write reasoning. With a reasoning template, reasoning inside the text is moved
+// there if message.thought is set too (both must be equal), and always if it is in the text next to
 // calls, as in the models' own templates.
 absl::Status ChatTemplate::SettleThought(Message& message) const {
   if (!spec_.writes_thoughts) message.thought.clear();
@@ -292,8 +292,8 @@ std::string ChatTemplate::WithoutThought(const std::string& content) const {
   return kept.substr(std::min(kept.find_first_not_of('\n'), kept.size()));
 }
 
-// Removes the reasoning of answers: with `earlier`, of all but the last; with `last`, of the last.
-// For reasoning templates, also the reasoning inside their texts.
+// Removes the reasoning of answers: with `earlier`, of all answers but the last one; with `last`,
+// of the last one. For reasoning templates, also the reasoning inside their texts.
 void ChatTemplate::DropThoughts(Conversation& conversation, bool earlier, bool last) const {
   std::vector<Message>& messages = conversation.messages;
   for (size_t i = 1; i < messages.size(); i += 2) {

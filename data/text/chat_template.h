@@ -1,21 +1,23 @@
 // Chat templates: encode conversations to token ids, turn by turn, like LLaMA-Factory 0.9.5.
 //
-// A template consists of lists of slots (data/text/template_spec.h): the prefix, the system text,
-// and one list for each kind of message. Each slot is tokenized separately and the ids are
-// concatenated. bos and eos slots are one id each, or none if the tokenizer lacks the token. In a
-// slot, the first {{content}} is replaced by the text; then, for a user message, the first {{idx}}
-// (which may come from the user's text) is replaced by the turn's number. An empty system text is
-// replaced by the template's default. If that is empty too and there are no tools, the system slots
-// are omitted. Special tokens written in a text are parsed.
+// A template consists of lists of slots, each a text with placeholders or a special token
+// (data/text/template_spec.h): the prefix, the system text, and one list for each kind of message.
+// Each slot is tokenized separately and the ids are concatenated. bos and eos slots are one id
+// each, or none if the tokenizer lacks the token. In a slot, the first {{content}} is replaced by
+// the text; then, for a user message, the first {{idx}} (which may come from the user's text) is
+// replaced by the turn's number. An empty system text is replaced by the template's default. If
+// that is empty too and there are no tools, the system slots are omitted. Special tokens written in
+// a text are parsed.
 //
 // Tools are described after the system text, in the template's tool format (data/text/tools). A
 // function call's content contains JSON, {"name", "arguments"} or a list of them: all of the
 // content, or the substring between the template's tool call tags, or what is left without the
 // reasoning. The tool format writes these calls in its own syntax.
 //
-// Reasoning in a separate field (Message::thought) is written as the model's own template does, if
-// that has reasoning, and is then treated like reasoning in the text; two different ones are an
-// error. Text next to a function call is written before the call, as in the model's own template.
+// Reasoning in a separate field (Message::thought) is written as in the model's own template, if
+// that has reasoning, and is then treated like reasoning in the text. If an answer has both, they
+// must be equal. Text next to a function call is written before the call, as in the model's own
+// template.
 //
 // With a reasoning template, answers begin with reasoning between two tags. When all turns of a
 // conversation are trained together, each keeps its reasoning, unless only the last turn is trained

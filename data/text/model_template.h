@@ -1,10 +1,10 @@
 // The chat template in a model's files, found and rendered like apply_chat_template of Transformers
 // 4.57.
 //
-// It is read from chat_template.jinja, otherwise from chat_template in tokenizer_config.json: a
-// string, or a list of {name, template}, of which "default" is used. (For GGUF files,
-// tokenizer_config.json is generated from tokenizer.chat_template.) chat_template.json is for image
-// and audio processors and is not read.
+// The template is read from chat_template.jinja, otherwise from the field chat_template of
+// tokenizer_config.json: a string, or a list of {name, template}, of which "default" is used. (For
+// GGUF files, tokenizer_config.json is generated from tokenizer.chat_template.) chat_template.json
+// is for image and audio processors and is not read.
 //
 // The template's variables are messages, tools, documents, add_generation_prompt, the caller's
 // additional variables, and the special tokens that exist, by name (bos_token, eos_token, ...,

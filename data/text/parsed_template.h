@@ -2,9 +2,10 @@
 // as LLaMA-Factory 0.9.5 does if the configuration names no template: it renders conversations
 // whose texts are {{content}}, and cuts out the text around them.
 //
-//   system     a system message alone
-//   assistant  the text that a user's message with an answer has beyond the user's message alone
-//   user       a user's message with a generation prompt. If it is longer than with an empty system
+//   system     from a system message alone
+//   assistant  from the text that is added if an answer follows a user's message
+//   user       from a user's message with a generation prompt. If it is longer than with an empty
+//   system
 //              message, the additional text is the default system text, and the system slot with
 //              that text is cut off
 //

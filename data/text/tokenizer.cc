@@ -49,8 +49,8 @@ json MemberOrNull(const json& object, const char* key) {
   return found == object.end() ? json() : *found;
 }
 
-// Fails for classes whose ids differ from those of their sentencepiece model: they shift them and
-// add special tokens.
+// Fails for tokenizer classes that shift the ids of their sentencepiece model and add special
+// tokens.
 absl::Status CheckNumbersPieces(const json& config, absl::string_view where) {
   const json name = config.is_object() ? MemberOrNull(config, "tokenizer_class") : json();
   if (!name.is_string()) return absl::OkStatus();

@@ -85,8 +85,8 @@ class Tokenizer {
       absl::string_view tokenizer_config_json, absl::string_view where,
       const TokenizerOptions& options = {});
 
-  // The same tokenizer with the words that end an answer as special tokens, in LLaMA-Factory's
-  // order; new tokens get the next free ids:
+  // Returns the same tokenizer with the words that end an answer as special tokens, in
+  // LLaMA-Factory's order; new tokens get the next free ids:
   //  eos               if set and different from the tokenizer's: becomes its eos
   //  <|endoftext|>     as the eos, if there would otherwise be none
   //  stop_words        those that are not additional special tokens yet
@@ -120,7 +120,8 @@ class Tokenizer {
   std::optional<int32_t> pad() const { return pad_; }
   std::optional<int32_t> unk() const { return unk_; }
 
-  // Whether its class in Transformers adds a bos to each text (add_bos_token). Encode never does.
+  // Whether the tokenizer's class in Transformers adds a bos to each text (add_bos_token). Encode
+  // never adds one.
   bool adds_bos() const { return adds_bos_; }
 
   bool splits_special() const { return split_special_; }

@@ -50,8 +50,8 @@ std::string TextOf(const OrderedJson& value) {
   return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
-// The text of a token, which is a string or an object with "content". "" otherwise: the tokenizer
-// reports the error.
+// The text of a token, which is a string or an object with "content". "" for anything else, for
+// which the tokenizer reports an error.
 std::string ContentOf(const OrderedJson& token) {
   const OrderedJson text = token.is_object() ? token.value("content", OrderedJson()) : token;
   return text.is_string() ? text.get<std::string>() : "";

@@ -34,7 +34,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(
     const TokenizerFiles& files, absl::string_view folder, const TokenizerOptions& options = {});
 
 // The files that must change for `tokenizer`, which was opened from `files`, with their new
-// contents. Empty if nothing was added to it.
+// contents. Empty if nothing was added to the tokenizer.
 absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,
                                             const Tokenizer& tokenizer);
 

@@ -48,7 +48,8 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text);
 absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& folder,
                                                             const std::vector<std::string>& names);
 
-// The same for files in memory: writes them to the disk, flushes them and computes their checksums.
+// Like the function above, for files in memory: writes the files to the disk, flushes them and
+// computes their checksums.
 absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(base::HeldFiles& files);
 
 // Writes the manifest into `draft`, whose files were sealed by SealFiles, and renames `draft` to

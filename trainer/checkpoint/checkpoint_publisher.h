@@ -1,9 +1,9 @@
 #ifndef MOONRING_TRAINER_CHECKPOINT_CHECKPOINT_PUBLISHER_H_
 #define MOONRING_TRAINER_CHECKPOINT_CHECKPOINT_PUBLISHER_H_
 
-// Completes the saving of a checkpoint on a background thread while training continues. The ranks'
-// files are by then in memory (base/files/held_files.h) or, if there was no room, in the page
-// cache.
+// Completes the saving of a checkpoint on a background thread while training continues. Before it
+// starts, each rank's files are copied to memory (base/files/held_files.h) or, if there was no
+// room, written to the page cache.
 //
 //   each rank   writes its files to the disk, flushes them and computes checksums, then writes the
 //               checksums or its error to sealed-RANK.json in the draft folder. If that fails, it
@@ -12,7 +12,7 @@
 //
 // No rank waits in a collective: if a run fails in the meantime, this checkpoint is still
 // completed, provided that its processes live long enough. Any failure, including exceptions (out
-// of memory), becomes the result: the checkpoint is lost, but the run continues.
+// of memory), is returned by result(): the checkpoint is lost, but the run continues.
 
 #include <atomic>
 #include <memory>
@@ -37,7 +37,7 @@ struct PublisherOptions {
   std::shared_ptr<base::HeldFiles> held;  // this rank's files in memory; null: none
   int64_t step = 0;
   int rank = 0, ranks = 1;
-  std::shared_ptr<comm::RankNotes> notes;       // between the ranks; may be null
+  std::shared_ptr<comm::RankNotes> notes;       // carries errors to rank 0; may be null
   absl::Duration patience = absl::Minutes(10);  // how long rank 0 waits for the other ranks' disks
 };
 

@@ -31,7 +31,7 @@ class LineAppender {
   // An error means that the line, and everything waiting before it, is not in the file yet.
   absl::Status Append(absl::string_view line);        // without its line feed
   absl::Status AppendBytes(absl::string_view bytes);  // for files that do not consist of lines
-  absl::Status Flush();                               // writes waiting data
+  absl::Status Flush();                               // writes the data kept in memory
 
  private:
   LineAppender(std::string path, int file) : path_(std::move(path)), file_(file) {}

@@ -27,7 +27,7 @@ namespace {
 // a try fails if another run releases the lock and removes the file in that moment
 constexpr int kTries = 100;
 
-// For example " on node7,".
+// Returns " on HOST,", for example " on node7,".
 std::string OnThisMachine() {
   char host[HOST_NAME_MAX + 1] = {};
   gethostname(host, HOST_NAME_MAX);
@@ -39,7 +39,7 @@ std::string ThisProcess() {
                       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone()));
 }
 
-// The text that the holder wrote; it may not have written it yet.
+// The text that the lock's holder wrote to the file; the holder may not have written it yet.
 std::string Holder(int descriptor) {
   char text[512];
   const ssize_t size = pread(descriptor, text, sizeof(text), 0);
@@ -48,7 +48,8 @@ std::string Holder(int descriptor) {
   return words.empty() ? "another process" : std::string(words);
 }
 
-// A hint for a holder on another machine, which may have crashed without releasing the lock.
+// A hint for the error message if the holder is on another machine, which may have crashed without
+// releasing the lock.
 absl::string_view WordsOnLease(const std::string& holder) {
   const bool elsewhere =
       absl::StrContains(holder, " on ") && !absl::StrContains(holder, OnThisMachine());
@@ -148,7 +149,7 @@ std::string FolderLock::place() const {
 void FolderLock::Release() {
   if (descriptor_ < 0) return;
   // The lock is still held, so no other process can hold this file. If the path refers to another
-  // file, that is not removed.
+  // file, that other file is not removed.
   if (const std::string mine = place(); !mine.empty()) unlink(mine.c_str());
   close(std::exchange(descriptor_, -1));
   base::RemoveEmptyFolders(made_);

@@ -6,7 +6,7 @@
 //
 // The kernel releases the lock when the process ends, in any way, so a file left by a killed run is
 // no obstacle. Two locks in one process exclude each other too. On NFS, the lock works across
-// machines; that of a crashed machine lasts until its lease ends.
+// machines; if a machine crashes, its locks last until its NFS lease expires.
 //
 // The folder and its parents are created if missing. Releasing the lock removes created folders
 // that are empty, so that a run that fails early leaves no empty folders.
@@ -30,18 +30,20 @@ class FolderLock {
   // (no file system support, a full disk, a symbolic link in its place). PERMISSION_DENIED: the
   // folder cannot be created or written to. Does not wait.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Create(const std::string& folder);
-  // FAILED_PRECONDITION, as Create, if the lock is held. Does not change anything on the disk.
+  // FAILED_PRECONDITION, as for Create, if another run holds the lock. Does not change anything on
+  // the disk.
   static absl::Status Check(const std::string& folder);
   ~FolderLock() { Release(); }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // Whether the file is still in the folder: neither of them was removed or renamed.
+  // Whether the lock file is still in the folder: neither the file nor the folder was removed or
+  // renamed.
   bool stands() const;
-  // The present path of the file: in the folder, in the renamed folder, or "" if it was removed.
+  // The present path of the lock file, also if the folder was renamed; "" if the file was removed.
   std::string place() const;
 
-  void Release();  // removes the file if it is still this lock's, and unlocks; may be called twice
+  void Release();  // removes this lock's file and unlocks; may be called twice
 
  private:
   FolderLock(std::string path, int descriptor, std::vector<std::string> made)

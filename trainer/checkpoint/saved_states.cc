@@ -25,7 +25,7 @@ bool EndsWithScale(absl::string_view key) {
   return absl::EndsWith(key.substr(0, key.find('/')), "_scale");
 }
 
-// Decodes a moment's 8-bit codes, for each rank.
+// Returns the tensors of each rank with the 8-bit codes of the moment `key` decoded.
 std::vector<StateTensors> DecodedRanks(const std::vector<StateTensors>& saved,
                                        const std::string& key) {
   const size_t slash = key.find('/');

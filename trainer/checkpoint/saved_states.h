@@ -40,14 +40,15 @@ using StateTensors = std::map<std::string, at::Tensor>;
 absl::StatusOr<at::Tensor> SavedPart(const std::vector<StateTensors>& saved, const std::string& key,
                                      int64_t numel, int64_t begin, int64_t count);
 
-// Returns the live tensors, not copies; for joined rows, copies on the host. Empty if this rank
-// does not save (`keeps` is false). A collective of all ranks.
+// Returns the live tensors, not copies, except for joined rows of experts, which are copies on the
+// host. Returns an empty map if this rank does not save (`keeps` is false). A collective of all
+// ranks.
 absl::StatusOr<StateTensors> SaveStates(const States& states, const Optimizer& optimizer,
                                         bool keeps = true);
 
 // Restores the states saved by each of P ranks, in rank order, for the same parameters; the tensors
 // may be memory-mapped. A collective of all ranks, followed by Publish(). INVALID_ARGUMENT if
-// names, shapes or dtypes differ; weights may have been written then.
+// names, shapes or dtypes differ; after an error, some weights may already have been written.
 absl::Status LoadStates(States& states, Optimizer& optimizer,
                         const std::vector<StateTensors>& saved);
 

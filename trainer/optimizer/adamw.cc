@@ -291,8 +291,8 @@ absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
   return absl::OkStatus();
 }
 
-// Loads into the existing state tensors: new ones would need the same memory again, which with a
-// StateMemory is disk space.
+// Loads into the existing state tensors, because new tensors would need the same amount of memory
+// (with a StateMemory: of disk space) in addition.
 absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) {
   if (!slot.step.defined() && !saved.has_value()) return absl::OkStatus();
   if (!slot.step.defined()) RETURN_IF_ERROR(MakeState(slot));
@@ -310,8 +310,8 @@ absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& save
   return absl::OkStatus();
 }
 
-// Copies the saved numbers unchanged if they have the dtype of `held`; otherwise converts them,
-// rounded to nearest. Undefined `numbers`: zeros.
+// Copies the saved `numbers` into the moment `held`: unchanged if both have the same dtype,
+// otherwise converted and rounded to nearest. Undefined `numbers` mean zeros.
 void AdamW::LoadMoment(const Moment& held, const at::Tensor& numbers,
                        const at::Tensor& scale) const {
   const bool same = !numbers.defined() || numbers.scalar_type() == held.numbers.scalar_type();

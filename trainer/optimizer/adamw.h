@@ -14,10 +14,10 @@
 // Cost: one pass over w, g, m, v (LibTorch's fused, vectorized step). Memory: 8 bytes per element
 // from the first step on, plus the largest bf16 parameter in fp32 during its update. All weights
 // with the dtype of their moments are updated in one call, which on a device takes a few launches
-// and no synchronization; with the kernel of kernels/adamw.h it takes one launch, also for
-// bf16 weights. With a `memory`, m and v are allocated there on creation (so that a full disk is an
-// error before the first step), parameters must be one-dimensional and on the host, and a step
-// processes pieces of kPiece elements.
+// and no synchronization; with the kernel of kernels/adamw.h it takes one launch, also for bf16
+// weights. If AdamWOptions::memory is set, m and v are allocated in that memory when the optimizer
+// is created, so that a full disk is an error before the first step. Parameters must then be
+// one-dimensional and on the host, and a step processes pieces of kPiece elements.
 
 #include <array>
 #include <map>
@@ -65,7 +65,7 @@ class AdamW : public Optimizer {
     double weight_decay, rate;
     Moment mean, square;
     at::Tensor step;   // fp32 scalar; undefined before the first step
-    int64_t made = 0;  // `step` on the host, if moments are not kFull
+    int64_t made = 0;  // copy of `step` on the host; kept unless moments are kFull
   };
   // The saved state of one parameter, as returned by SaveState.
   struct SavedSlot {
@@ -84,7 +84,7 @@ class AdamW : public Optimizer {
   void LoadMoment(const Moment& held, const at::Tensor& numbers, const at::Tensor& scale) const;
   MomentDtype DtypeOf(const base::Parameter& parameter) const;
   absl::StatusOr<Moment> MakeMoment(const base::Parameter& parameter, bool is_signed) const;
-  // Checks the gradient and creates the state if there is none.
+  // Checks the slot's gradient and creates its state if there is none.
   void Prepare(Slot& slot);
   static uint64_t RoundingKey(const Slot& slot);
   void StepSlot(Slot& slot, double lr) const;

@@ -3,13 +3,13 @@
 
 // LoRA+ (Hayou et al. 2024, arXiv 2402.12354): the matrix B of a low-rank adapter, which is
 // initialized to zero, is trained with `ratio` times the learning rate of A. As in LLaMA-Factory,
-// so are trainable one-dimensional parameters (biases, norms, DoRA's magnitudes).
+// trainable one-dimensional parameters (biases, norms, DoRA's magnitudes) get the same higher rate.
 
 #include "base/autograd/parameter.h"
 
 namespace moonring::trainer {
 
-// The factor for a parameter's learning rate: `ratio` or 1.
+// Returns the factor for a parameter's learning rate: `ratio` or 1.
 double LoraPlusRate(const base::Parameter& parameter, double ratio);
 
 }  // namespace moonring::trainer

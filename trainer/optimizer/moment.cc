@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kBlock = Moment::kBlock;
 
-// Calls f(begin, count, blocks) for all whole blocks at once and for the incomplete last one.
+// Calls f(begin, count, number of blocks) once for all whole blocks and once for an incomplete last
+// block.
 template <typename F>
 void ForBlocks(int64_t count, const F& f) {
   const int64_t whole = count / kBlock * kBlock;

@@ -52,7 +52,7 @@ struct Moment {
   int64_t bytes() const;
 };
 
-// The dtype in which elements are stored; `full` is that of kFull.
+// The dtype in which elements are stored. `full`: the dtype that is used for kFull.
 at::ScalarType StoredDtype(MomentDtype dtype, at::ScalarType full);
 // Scales for a moment of `numel` elements that are all zero.
 at::Tensor NewScale(int64_t numel, at::Device device);
@@ -66,7 +66,7 @@ at::Tensor ReadMoment(const Moment& moment, int64_t begin, int64_t count);
 void WriteMoment(const Moment& moment, int64_t begin, const at::Tensor& values, uint64_t key,
                  int64_t place);
 
-// Decodes a stored moment to fp32. `scale`: for 8 bits, otherwise undefined.
+// Decodes a stored moment to fp32. `scale`: the scales of 8-bit codes; undefined for other formats.
 at::Tensor DecodedMoment(const at::Tensor& numbers, const at::Tensor& scale, bool is_signed);
 
 // The code table: fp32 [256], ascending, on the CPU.

@@ -33,7 +33,7 @@ class Optimizer {
 
   // For optimizers that train with other weights than those to be evaluated and saved
   // (schedule-free): swaps the averaged weights in (`average`) or out. Returns whether any weight
-  // was written. A collective of all ranks.
+  // was written. All ranks must call it together.
   virtual bool Average(bool /*average*/) { return false; }
 };
 

@@ -204,7 +204,8 @@ absl::Status RuleOptimizer::StepWhole(const std::vector<size_t>& round, double l
     if (!IsMine(slot) && options_.shards->size() > 1) continue;
     const at::IntArrayRef shape = slot.parameter->shape();
     const int64_t least = shape.empty() ? 1 : *std::min_element(shape.begin(), shape.end());
-    // Matrix products with the smaller dim, as in orthogonalization.
+    // SmallWorkScope uses one thread if the work is small. The work is estimated as that of
+    // products with a square matrix of the smaller dim, as in orthogonalization.
     const base::SmallWorkScope small(std::max<int64_t>(1, least), slot.parameter->numel());
     Update(round[each], weights[each].whole.view(shape), gradients[each].whole.view(shape), lr);
     gradients[each].whole.reset();

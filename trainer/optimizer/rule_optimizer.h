@@ -11,18 +11,19 @@
 //                     rank of the group that shards it
 //
 // The rule computes in the gradient's dtype (fp32; fp64 for an fp64 weight): a bf16 weight is
-// updated in fp32 and rounded once, at the end. A parameter without a gradient keeps weight and
-// state; an empty shard too. Non-finite weights after a step are an error: ABORTED, with their
-// names, the same on all ranks.
+// updated in fp32 and rounded once, at the end. The weight and state of a parameter without a
+// gradient, and of an empty shard, are unchanged. Non-finite weights after a step are an error:
+// ABORTED, with their names, the same on all ranks.
 //
-// Saved: KEY/NAME for each tensor of a state, and step/NAME (a scalar, the number of steps). A
-// shard is one-dimensional; a whole tensor has an additional leading dim of 1, by which it is
-// recognized.
+// Names of saved tensors: KEY/NAME for the state KEY of the parameter NAME, and step/NAME (a
+// scalar, the parameter's number of steps). The state of a shard is saved as a one-dimensional
+// tensor; that of a whole parameter has an additional leading dim of 1, by which it is recognized.
 //
-// Cost of whole parameters over P ranks: weight and gradient are sent to the owner and the weight
-// is sent back, 3 n elements in total for n, but each matrix is processed by only one rank. This is
-// done in rounds of bucket_bytes, so that owners work in parallel and memory is limited to one
-// round. With P = 1 (zero_stage 0) nothing is sent, and every rank does all the work.
+// Cost of a whole parameter of n elements: weight and gradient are sent to the rank that processes
+// it (its owner) and the weight is sent back, 3 n elements in total, but only one rank does the
+// work. Parameters are processed in rounds of bucket_bytes, so that owners work in parallel and
+// memory is limited to one round. If nothing is sharded (zero_stage 0) nothing is sent, and every
+// rank does all the work.
 
 #include <functional>
 #include <map>
@@ -49,8 +50,8 @@ struct UpdateRule {
   std::function<State(size_t index, const at::Tensor& weight, const at::Tensor& gradient,
                       State state, double lr, int64_t step)>
       update;
-  // Optimizer::Average for one parameter that is updated by shards: writes weight and state in
-  // place and returns whether it did. Null: the rule does not average.
+  // Implements Optimizer::Average for one parameter that is updated by shards: writes weight and
+  // state in place and returns whether it did. Null if the optimizer does not average weights.
   std::function<bool(size_t index, const at::Tensor& weight, State& state, bool average)> turn =
       nullptr;
 };
@@ -74,7 +75,8 @@ class RuleOptimizer : public Optimizer {
   // A collective of the `shards` group. Throws if a state returned by the rule does not match.
   void Step(double lr) override;
   std::map<std::string, at::Tensor> SaveState() const override;
-  // Calls the rule's `state`, whose names and shapes must match the saved ones.
+  // Creates each state with UpdateRule::state; the saved names and shapes must be those of that
+  // state.
   absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
   int64_t state_bytes() const override;
   bool Average(bool average) override;
@@ -88,7 +90,7 @@ class RuleOptimizer : public Optimizer {
     std::shared_ptr<base::Parameter> parameter;
     double rate;
     bool whole;
-    int owner;  // of a whole parameter
+    int owner;  // the rank that processes a whole parameter
     UpdateRule::State state = {};
     at::Tensor steps = {};  // undefined before the first step; an fp32 scalar on the host
   };

@@ -26,8 +26,8 @@
 //   constant_with_warmup       lr
 //   constant                   lr, without a warm-up
 //
-// w is warmup_steps if that is above 0, otherwise ceil(warmup_ratio * n). All in doubles and in
-// Transformers' order of operations, so that the values are bit for bit the same.
+// w is warmup_steps if that is above 0, otherwise ceil(warmup_ratio * n). All values are computed
+// in doubles and in Transformers' order of operations, so that they are bit for bit the same.
 
 #include <cstdint>
 #include <optional>

@@ -30,7 +30,8 @@ class ZClip {
   // otherwise infinity.
   double Limit(double norm);
 
-  // The history, for a checkpoint. LoadState: INVALID_ARGUMENT for malformed text.
+  // SaveState returns the history as text, for a checkpoint. LoadState returns INVALID_ARGUMENT for
+  // malformed text.
   std::string SaveState() const;
   absl::Status LoadState(const std::string& text);
 

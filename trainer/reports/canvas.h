@@ -32,7 +32,7 @@ class Canvas {
 
   Canvas(Range x, Range y);
 
-  // Converts a data value to sheet coordinates.
+  // Convert data values to coordinates of the image.
   double X(double value) const {
     return kLeft + (value - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
   }

@@ -9,7 +9,7 @@
 
 namespace moonring::trainer {
 
-// Memory in bytes. All zero in a build without CUDA, or if no GPU was used.
+// Memory in bytes. All fields are 0 in a build without CUDA, or if no GPU was used.
 struct DeviceMemory {
   int64_t allocated_peak = 0;           // in tensors, since the last reset
   int64_t reserved_peak = 0;            // including cached blocks

@@ -9,8 +9,8 @@
 // existing files, and the new file begins with an event that tells readers to discard those they
 // have already read, so that no step appears twice.
 //
-// Add* fail as LineAppender::Append: data that cannot be written is kept and written with the next
-// call.
+// The Add functions return the errors of LineAppender::Append: data that cannot be written is kept
+// in memory and written with the next call.
 
 #include <functional>
 #include <map>

@@ -33,7 +33,7 @@ std::string WithSummary(EventTime at, const WireMessage& message) {
   return EventAt(at).Message(event::kSummary, message).bytes();
 }
 
-// SummaryMetadata: the plugin's name and its data.
+// Makes a SummaryMetadata message: the plugin's name and its data.
 WireMessage OfPlugin(absl::string_view name, const WireMessage& content) {
   WireMessage plugin;
   plugin.Bytes(1, name);
@@ -49,7 +49,7 @@ std::string HparamsEvent(EventTime at, absl::string_view tag, int field,
   return WithSummary(at, WireMessage().Message(summary::kValue, one));
 }
 
-// google.protobuf.Value.
+// Makes a message google.protobuf.Value from a hyperparameter.
 WireMessage ValueOf(const Hyperparameter& parameter) {
   WireMessage message;
   if (const bool* flag = std::get_if<bool>(&parameter)) return message.Integer(4, *flag);
@@ -57,7 +57,7 @@ WireMessage ValueOf(const Hyperparameter& parameter) {
   return message.Bytes(3, std::get<std::string>(parameter));
 }
 
-// hparams.DataType.
+// The value of the enum hparams.DataType for a hyperparameter's type.
 int64_t TypeOf(const Hyperparameter& parameter) {
   if (std::holds_alternative<bool>(parameter)) return 2;
   return std::holds_alternative<double>(parameter) ? 3 : 1;

@@ -2,8 +2,8 @@
 #define MOONRING_TRAINER_REPORTS_EVENT_RECORDS_H_
 
 // Encodes the records of TensorBoard's event files. A file is
-//
-//   record ...     each: length (8 bytes), masked CRC-32C of these, an Event, masked CRC-32C of it
+//   record ...     each: length (8 bytes), masked CRC-32C of the length, an Event, masked CRC-32C
+//                  of the Event
 //   masked(crc)  = rotate_right(crc, 15) + 0xa282ead8
 //
 // all little endian (tensorboard/compat/tensorflow_stub/io/tf_record.py). The first Event contains

@@ -32,8 +32,8 @@ MemorySample MemorySample::Above(const MemorySample& level) const {
 MemorySample ReadMemory(int64_t scripts) {
   MemorySample sample;
   sample.scripts = scripts;
-  // The tensor counts and the heap are read one after the other; repeated if tensors were allocated
-  // or freed in between.
+  // The tensor counts and the heap are read one after the other. Both are read again if tensors
+  // were allocated or freed in between.
   constexpr int64_t kFew = int64_t{1} << 20;
   for (int attempt = 0; attempt < 3; ++attempt) {
     sample.tensors = base::LiveMemory();

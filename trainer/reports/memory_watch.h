@@ -10,9 +10,10 @@
 //            + copies: checkpoint files that wait for the disk (base/files/held_files.h)
 //            + scripts: LuaJIT's heap, which is mapped separately
 //
-// Both are relative to the level after start-up. `explained` is measured independently of `kernel`.
-// It does not include stacks, LuaJIT's machine code, malloc's own tables and buffers mapped by
-// libraries. It wrongly includes allocated pages that were never touched.
+// `kernel` and `explained` are relative to their values after start-up (the level). `explained` is
+// measured independently of `kernel`. It does not include stacks, LuaJIT's machine code, malloc's
+// own tables and buffers mapped by libraries. It wrongly includes allocated pages that were never
+// touched.
 //
 // A thread takes a sample every few milliseconds. It keeps the maximum of `kernel`. An allocator
 // that keeps freed memory makes many samples look alike to the kernel; therefore, among the samples

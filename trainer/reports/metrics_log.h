@@ -40,7 +40,7 @@ namespace moonring::trainer {
 struct MetricsLogOptions {
   std::string output_dir;  // must exist
   int64_t total_steps = 0;
-  // steps made before this process (resumed run); times are measured from here
+  // steps made before this process started (in a resumed run); times are measured from this step
   int64_t first_step = 0;
   int64_t first_tokens = 0;  // tokens of these steps
   double first_epoch = 0.0;  // epochs completed in them
@@ -49,20 +49,21 @@ struct MetricsLogOptions {
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
   double flops_per_token = 0.0;  // forward and backward pass; total_flos is this times the tokens
   bool tells_tokens = false;     // Transformers' include_num_input_tokens_seen
-  // Additional fields of train_results.json: tokens per second, divided by this value.
+  // Additional fields of train_results.json, by name: each field is the rate of tokens per second,
+  // divided by the value given here.
   std::map<std::string, double> token_rates;
   std::function<absl::Time()> clock = absl::Now;
 };
 
-// The numbers of one logging step; absent ones are not written.
+// The numbers of one logging step. Optional numbers without a value are not written.
 struct StepRecord {
   int64_t step = 0;  // number of steps made
   double epoch = 0.0;
   std::optional<double> loss, learning_rate, grad_norm;
   int64_t tokens = 0;  // of the run so far
-  // Time in seconds that the computation of the run so far would take at the devices' peak rate:
-  // attention counted with every token attending to its whole document, and counted as half of
-  // that.
+  // Time in seconds that the computation of the run so far would take at the devices' peak rate.
+  // seconds_at_peak counts attention as if every token attended to its whole document;
+  // causal_seconds_at_peak counts half of that attention.
   std::optional<double> seconds_at_peak, causal_seconds_at_peak;
   std::map<std::string, double> more;  // further metrics, by the names to write
 };
@@ -93,7 +94,7 @@ class MetricsLog {
   // later ones are kept in memory, and written by the next Write, WriteState or Finish that
   // succeeds. Also sets the progress to the record's step.
   absl::Status Write(const StepRecord& record);
-  // The rates of the last line, and its text.
+  // The rates and the text of the line that was written last.
   const Rates& rates() const { return rates_; }
   const std::string& last_line() const { return last_line_; }
 

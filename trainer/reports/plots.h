@@ -27,7 +27,7 @@ struct Plot {
 // InvalidArgument if there is no finite value; otherwise errors of writing the file.
 absl::Status WritePng(const Plot& plot, const std::string& path);
 
-// The smoothed values. Non-finite values give NaN and are skipped in the average.
+// Returns the smoothed values. Non-finite values give NaN and are skipped in the average.
 std::vector<double> Smoothed(const std::vector<double>& values);
 
 // Tick positions for an axis from `low` to `high`: about `wanted` ticks inside the range, at

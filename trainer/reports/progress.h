@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_REPORTS_PROGRESS_H_
 #define MOONRING_TRAINER_REPORTS_PROGRESS_H_
 
-// Shows a run's progress in one of four ways:
+// Shows a run's progress in one of four modes:
 //
 //   bar     one terminal line that is redrawn. Fields that do not fit its width are omitted, the
 //           least important first, so that it never wraps:
@@ -12,9 +12,9 @@
 //   json    one line of JSON per step, to another file than the messages
 //   off     nothing about steps
 //
-// Work before, between and after the steps is a phase: it has its own line and is timed. Messages
-// (Line) are written in every mode. The caller decides which rank shows anything. A background
-// thread redraws between calls. All functions are thread-safe.
+// Work before, between and after the steps is divided into phases, each with its own line and its
+// own time. Messages (Line) are written in every mode. The caller decides which rank shows
+// anything. A background thread redraws between calls. All functions are thread-safe.
 
 #include <condition_variable>
 #include <cstdint>
@@ -53,7 +53,7 @@ struct ProgressOptions {
 // Whether the descriptor is a terminal that supports cursor movement.
 bool OnTerminal(int file);
 
-// The numbers of a step; absent ones are not shown.
+// The numbers of a step. Optional numbers without a value are not shown.
 struct StepProgress {
   int64_t step = 0;  // number of steps made
   double epoch = 0.0;
@@ -81,7 +81,7 @@ class Progress {
   void Step(const StepProgress& step);
   // Reports a logging step as text, which plain mode writes as a line.
   void Report(int64_t step, absl::string_view text);
-  // After the last step: the bar remains above later output.
+  // Must be called after the last step. The bar then remains above later output.
   void EndTraining();
 
   // Writes a line above the bar.
@@ -91,13 +91,13 @@ class Progress {
   void Event(const std::string& json);
 
   // Begins the phase `name` ("preparing data"), which lasts until EndPhase; `count`, if given, is
-  // the progress in `unit`s. A nested phase is part of the outer one.
+  // the progress in `unit`s. The time of a nested phase is also part of the outer phase's time.
   void BeginPhase(std::string name, std::string unit, std::shared_ptr<const base::WorkCount> count);
   void EndPhase();
   // Seconds per phase name, in order of first occurrence.
   const std::vector<std::pair<std::string, double>>& spent() const { return spent_; }
 
-  // Redraws, or reports the current activity, if it is time to.
+  // Redraws the bar, or writes a line about the current activity, if enough time has passed.
   void Tick();
   // Ends the line of the bar.
   void Close();

@@ -13,8 +13,8 @@ int64_t PeakResidentBytes();
 // Current resident memory in bytes.
 int64_t ResidentBytes();
 
-// The part of ResidentBytes that no file backs: RssAnon + RssShmem. 0 if the kernel does not report
-// it; accurate to about 100 KiB (the kernel counts in batches per thread or core).
+// Resident memory in bytes that no file backs: RssAnon + RssShmem of the kernel. 0 if the kernel
+// does not report it; accurate to about 100 KiB (the kernel counts in batches per thread or core).
 int64_t AnonymousBytes();
 
 }  // namespace moonring::trainer

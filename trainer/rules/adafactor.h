@@ -15,10 +15,11 @@
 //     w <- w (1 - lr decay)
 //     w <- w - max(1e-3, rms(w)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / clip)
 //
-// rms(w) is that of the weight before its decay. A tensor with more dims is factored over its last
-// two, and clipped as one.
+// rms(w) is computed from the weight before its decay. A tensor with more than two dims is factored
+// over its last two dims, and clipped as a whole.
 //
-// Whole parameters: all. State: r and c, which are small; for a vector v, 4 bytes per element.
+// Parameters that one rank processes unsharded: all. State: r and c of a matrix, which are small; v
+// of a vector, 4 bytes per element.
 
 #include "absl/status/statusor.h"
 #include "trainer/rules/native_rule.h"

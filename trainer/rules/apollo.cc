@@ -46,7 +46,7 @@ void Renew(const ApolloOptions& options, const Projection& projection, const std
                                                      number, side.sizes(), projection.rank));
 }
 
-// The factor f, in a shape that broadcasts with G.
+// The factor f of apollo.h, in a shape that broadcasts with G.
 at::Tensor Factor(const ApolloOptions& options, const Projection& projection,
                   const at::Tensor& direction, const at::Tensor& low) {
   if (options.scale_by == ApolloScale::kTensor)

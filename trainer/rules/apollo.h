@@ -2,8 +2,9 @@
 #define MOONRING_TRAINER_RULES_APOLLO_H_
 
 // APOLLO (Zhu et al. 2024, arXiv 2412.05270, algorithm 1), equal to apollo-torch 1.0.3's
-// APOLLOAdamW: the gradient itself, scaled by the ratio that Adam has in a low-rank space (step t =
-// 1, 2, ..).
+// APOLLOAdamW: a weight is updated by its gradient, scaled by the ratio of Adam's direction to the
+// gradient in a low-rank space (step t = 1, 2, ..; low(G) is the gradient in that space,
+// projection.h; `correction` is Adam's bias correction, adam.h).
 //
 //   L or R are redrawn if (t - 1) mod gap = 0 (projection.h): normal random numbers of variance
 //   1 / r, or from the SVD of G
@@ -20,8 +21,8 @@
 // depend on (seed, name, number of the projection), so they are the same on every rank and after
 // resuming; they differ from the package's.
 //
-// Whole parameters: these matrices. State of a matrix: L or R, m and v of `low`, and a norm: as
-// much as GaLore's; with rank 1 very little.
+// Parameters that one rank processes unsharded: these matrices. State of a matrix: L or R, m and v
+// of low(G), and a norm. It is as large as GaLore's; with rank 1 it is very small.
 
 #include <functional>
 #include <string>

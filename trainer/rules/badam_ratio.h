@@ -2,9 +2,9 @@
 #define MOONRING_TRAINER_RULES_BADAM_RATIO_H_
 
 // BAdam's ratio mode (Luo, Yu, Li 2024, arXiv 2404.02827), equal to the package badam 1.4: Adam on
-// a fraction of each weight's elements, and on the next ones every `turn` steps. Of n elements, m =
-// int(n ratio) are trained; turn j (from 0) trains those at indices j m, j m + 1, .. (modulo n) of
-// an order:
+// a fraction of each weight's elements, and every `turn` steps on the next fraction. Of n elements,
+// m = int(n ratio) are trained; turn j (from 0) trains those at indices j m, j m + 1, .. (modulo n)
+// of an order:
 //
 //   kAdjacent   the order of the elements themselves
 //   kScatter    a random one, the same in every turn, keyed by the seed and the parameter's index

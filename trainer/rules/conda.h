@@ -2,8 +2,9 @@
 #define MOONRING_TRAINER_RULES_CONDA_H_
 
 // Conda, column-normalized Adam (Wang et al. 2025, arXiv 2509.24218, algorithm 1), equal to the
-// authors' code: Adam in the basis of its mean's singular vectors, with full rank (the smaller
-// side) (step t = 1, 2, ..):
+// authors' code: Adam in the basis of the singular vectors of its first moment m, with full rank:
+// the smaller side of the matrix (step t = 1, 2, ..; low() and back() project to that basis and
+// back, projection.h; `correction` is Adam's bias correction, adam.h):
 //
 //   m <- b1 m + (1 - b1) g
 //   L or R from the SVD of m if (t - 1) mod gap = 0 (projection.h, std)
@@ -12,8 +13,8 @@
 //
 // Applies to the matrices of linear maps (matrices.h); other weights use Adam (adam.h).
 //
-// Whole parameters: these matrices. State of a matrix: m, v and L or R, 8 m n + 4 min(m, n)^2
-// bytes.
+// Parameters that one rank processes unsharded: these matrices. State of a matrix: m, v and L or R,
+// 8 m n + 4 min(m, n)^2 bytes.
 
 #include <string>
 #include <vector>

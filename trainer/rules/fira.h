@@ -2,18 +2,20 @@
 #define MOONRING_TRAINER_RULES_FIRA_H_
 
 // Fira (Chen et al. 2024, arXiv 2410.01623, equations 6 to 9), equal to the authors' FiraAdamW:
-// GaLore, plus the residual of the gradient outside its subspace, scaled by the ratio that Adam has
-// inside (t = 1, 2, ..):
+// GaLore, plus the component of the gradient G outside the low-rank subspace, scaled by the ratio
+// of Adam's direction to the gradient inside (t = 1, 2, ..; low() and back() project to the
+// subspace and back, projection.h; `correction` is Adam's bias correction, adam.h):
 //
 //   L or R from the SVD of G if (t - 1) mod gap = 0 (projection.h)
-//   low = low(G),   d = Adam's direction of it (adam.h)
+//   low = low(G),   d = Adam's direction of low (adam.h)
 //   f = ||d|| / (||low|| + 1e-8) over the dim of size r
 //   x = f (G - alpha back(low)), with limited growth of its norm (norm_growth.h)
 //   w <- w - lr correction (alpha back(d) + x)        w <- w (1 - lr decay)
 //
 // Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole parameters: these matrices. State of a matrix: GaLore's and a norm.
+// Parameters that one rank processes unsharded: these matrices. State of a matrix: that of GaLore
+// (galore.h), and a norm.
 
 #include <string>
 #include <vector>

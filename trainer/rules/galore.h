@@ -3,7 +3,9 @@
 
 // GaLore (Zhao et al. 2024, arXiv 2403.03507, algorithm 2) with Adam, equal to galore-torch 1.0's
 // GaLoreAdamW: Adam in the space of the first singular vectors of a matrix's gradient, which are
-// recomputed every `gap` steps while the moments are kept unchanged (step t = 1, 2, ..).
+// recomputed every `gap` steps while the moments are kept unchanged (step t = 1, 2, ..; low() and
+// back() project to that space and back, projection.h; `correction` is Adam's bias correction,
+// adam.h).
 //
 //   L, R from the SVD of G if (t - 1) mod gap = 0 (projection.h)
 //   d = Adam's direction of low(G) (adam.h)
@@ -11,8 +13,9 @@
 //
 // Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole parameters: these matrices. State of a matrix: L or R, and m and v of `low`: 4 (min(m, n) +
-// 2 max(m, n)) r bytes with std. Cost: an SVD of G every `gap` steps.
+// Parameters that one rank processes unsharded: these matrices. State of a matrix: L or R, and m
+// and v of low(G): 4 (min(m, n) + 2 max(m, n)) r bytes with the projection std. Cost: an SVD of G
+// every `gap` steps.
 
 #include <string>
 #include <vector>

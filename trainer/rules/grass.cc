@@ -19,8 +19,8 @@ Projection GrassProjectionOf(const GrassOptions& options, const at::Tensor& weig
   return Projection(ProjectionType::kStd, options.rank, weight.sizes());
 }
 
-// Draws row numbers with replacement, and writes the states "rows" and "factors". `squares` [m],
-// fp64.
+// Draws row numbers with replacement, and writes the states "rows" and "factors". `squares`: the
+// squared norm of each row, fp64 [m].
 void Draw(const GrassOptions& options, const std::string& name, int64_t number,
           const at::Tensor& squares, UpdateRule::State& state) {
   const at::Tensor &rows = state.at("rows"), &factors = state.at("factors");
@@ -52,7 +52,7 @@ void Choose(const GrassOptions& options, const std::string& name, int64_t number
                  .narrow(0, 0, rows.size(0)));
 }
 
-// [r], reshaped to multiply low [r, n] or [m, r].
+// Reshapes `factors` [r] so that a product with low [r, n] or [m, r] scales the dim of size r.
 at::Tensor Along(const at::Tensor& factors, int64_t dim) { return factors.unsqueeze(1 - dim); }
 
 }  // namespace

@@ -8,21 +8,22 @@
 //   c = 0: new rows j_1 .. j_r and factors f_1 .. f_r, Adam's m = v = 0
 //     kTop           the rows of the largest ||G_j||, f = 1
 //     kMultinomial   r rows drawn with replacement, with q_j = ||G_j||^2 / ||G||^2, and
-//                    f = 1 / sqrt(r q_j): the mean of P P^T is 1, and its variance is minimal
+//                    f = 1 / sqrt(r q_j): the expectation of P P^T is the
+//                    identity, and its variance is minimal
 //   P^T G: row k is f_k G_(j_k)  [r, n]
 //   d = Adam's direction of P^T G (adam.h)
 //   w <- w - lr correction(c + 1) alpha P d        w <- w (1 - lr decay)
 //     P d: f_k d_k in row j_k, summed for a row that was drawn more than once
 //
-// The moments are reset because the old ones belong to other rows. Draws depend on (seed, name,
+// The moments are reset because the old moments belong to other rows. Draws depend on (seed, name,
 // number of the projection) and on the norms, so they are the same on every rank and after
 // resuming.
 //
 // Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole parameters: these matrices. State of a matrix: m and v, 8 r max(m, n) bytes, and r row
-// numbers (8 bytes each), with kMultinomial also r factors. Cost: the norms every `gap` steps;
-// otherwise O(r max(m, n)), without matrix products.
+// Parameters that one rank processes unsharded: these matrices. State of a matrix: m and v, 8 r
+// max(m, n) bytes, and r row numbers (8 bytes each), with kMultinomial also r factors. Cost: the
+// norms of all rows every `gap` steps; other steps take O(r max(m, n)), without matrix products.
 
 #include <cstdint>
 #include <string>

@@ -21,8 +21,8 @@ std::vector<bool> MatricesAndStacks(const base::Parameters& parameters);
 
 // For each parameter, whether it is the matrix of a linear map selected by `targets`, by
 // LLaMA-Factory's rule for GaLore and APOLLO. A target is a substring of a module's name ("q_proj",
-// "layers.0.mlp"). Without targets ("all"): every linear map but the head. Stacks of experts are
-// not selected.
+// "layers.0.mlp"). Without targets ("all"): every linear map but the head. Stacks of experts'
+// matrices are never selected.
 std::vector<bool> LinearMaps(const base::Parameters& parameters,
                              const std::vector<std::string>& targets);
 

@@ -17,16 +17,17 @@
 //                    large as AdamW's, so that AdamW's learning rates can be used
 //
 // The iteration (Newton-Schulz, of fifth degree) brings singular values near 1, not exactly to 1.
-// It runs in bf16, as in both references, even in fp64 runs, and its result has about 3 digits.
-// With bf16 false, it runs in the gradient's dtype; the two forms then differ only by rounding and
-// by the 1e-7.
+// The iteration runs in bf16, as in both reference implementations, even in fp64 runs, and its
+// result has about 3 significant digits. With bf16 false, it runs in the gradient's dtype; the two
+// forms then differ only by rounding and by the 1e-7.
 //
 // In a stack of matrices [E, O, I], each matrix is processed separately. Embeddings, heads and
 // non-matrices use Adam (adam.h), with weight decay before the step. Biases and norms are not
 // decayed, unlike in LLaMA-Factory.
 //
-// Whole parameters: matrices. State: b, 4 bytes per element; for other weights m and v, 8 bytes.
-// Cost per matrix: iterations (4 O I s + 2 s^3) operations, with s the smaller side.
+// Parameters that one rank processes unsharded: matrices. State: b, 4 bytes per element; for other
+// weights m and v, 8 bytes. Cost per matrix: iterations (4 O I s + 2 s^3) operations, with s the
+// smaller side.
 
 #include <array>
 

@@ -8,8 +8,8 @@
 //
 // The shapes of a rule's state must depend only on the weight's shape, so that `plan` can compute
 // them on the "meta" device (NewStateBytes). Random numbers are counter-based (kernels/random),
-// keyed by the weight's name and the step: the same on every rank and after resuming. "Whole
-// parameters" in these headers are those that a rule receives unsharded, on one rank.
+// keyed by the weight's name and the step: the same on every rank and after resuming. Each header
+// also states which parameters one rank processes unsharded; all others are processed in shards.
 
 #include <vector>
 
@@ -23,7 +23,7 @@ struct NativeRule {
   std::vector<bool> whole = {};  // one per parameter, as in RuleOptimizerOptions
 };
 
-// The weight decay of each parameter: `decay`, or 0 for those without
+// The weight decay of each parameter: `decay`, or 0 for parameters that are not decayed
 // (trainer/optimizer/weight_decay.h).
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
 

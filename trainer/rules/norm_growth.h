@@ -12,7 +12,7 @@
 
 namespace moonring::trainer {
 
-// `last`: a scalar in the state, updated by this function.
+// `last`: the norm of the previous update, a scalar in the state; this function sets it.
 at::Tensor LimitNormGrowth(const at::Tensor& update, const at::Tensor& last, bool first);
 
 }  // namespace moonring::trainer

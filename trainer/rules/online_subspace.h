@@ -3,8 +3,8 @@
 
 // Online subspace descent (Liang et al. 2024, arXiv 2408.12857, algorithm 1), equal to the authors'
 // code with AdamW for both: GaLore with a projection that is trained instead of computed by SVDs
-// (step t = 1, 2, ..). For R (of a tall matrix; for a wide one everything is transposed, std of
-// projection.h):
+// (step t = 1, 2, ..). For a tall matrix with the projection R (for a wide matrix everything is
+// transposed, as in `std` of projection.h; `correction` is Adam's bias correction, adam.h):
 //
 //   t = 1: R from the SVD of G
 //   d = Adam's direction of low = G R^T (adam.h)
@@ -16,8 +16,9 @@
 //
 // Applies to the matrices of linear maps (matrices.h); other weights use Adam.
 //
-// Whole parameters: these matrices. State of a matrix: R or L and its m and v, and m and v of
-// `low`: 4 (3 min(m, n) + 2 max(m, n)) r bytes. Cost: 10 m n r operations more than GaLore's.
+// Parameters that one rank processes unsharded: these matrices. State of a matrix: R or L and its m
+// and v, and m and v of `low`: 4 (3 min(m, n) + 2 max(m, n)) r bytes. Cost: 10 m n r operations
+// more than GaLore's.
 
 #include <string>
 #include <vector>

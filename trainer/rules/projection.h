@@ -1,13 +1,14 @@
 #ifndef MOONRING_TRAINER_RULES_PROJECTION_H_
 #define MOONRING_TRAINER_RULES_PROJECTION_H_
 
-// Projects a matrix [m, n] to a low-rank space and back. Low-rank optimizers keep their state in
-// these spaces.
+// Projects a matrix G [m, n] to a low-rank space of rank r (low) and back. Low-rank optimizers keep
+// their state in this space.
 //
 //   left     L [m, r]:  low = L^T G  [r, n],      back L low
 //   right    R [r, n]:  low = G R^T  [m, r],      back low R
 //   full     both:      low = L^T G R^T  [r, r],  back L low R
-//   std      right if m >= n, else left: the smaller side;  reverse_std  the larger one
+//   std           right if m >= n, else left: the smaller side is reduced to r
+//   reverse_std   right if m < n, else left: the larger side is reduced to r
 //
 // L and R are the states "left" and "right" of the weight.
 

@@ -36,7 +36,8 @@ double& Number(UpdateRule::State& state, const char* name) {
 
 UpdateRule::State NewState(const ScheduleFreeOptions& options, const at::Tensor& weight) {
   const auto number = [&] {
-    // On the host, where reading it needs no synchronization; on "meta" if the weight is.
+    // The scalar is on the host, where reading it needs no synchronization; on "meta" if the weight
+    // is.
     return at::zeros(
         {}, at::TensorOptions().dtype(at::kDouble).device(weight.is_meta() ? at::kMeta : at::kCPU));
   };

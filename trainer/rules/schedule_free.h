@@ -2,8 +2,9 @@
 #define MOONRING_TRAINER_RULES_SCHEDULE_FREE_H_
 
 // Schedule-free learning (Defazio, Yang, Mehta et al. 2024, arXiv 2405.15682, algorithm 1), equal
-// to the package schedulefree. Gradients are computed at y, the weight during training; z is the
-// sequence of base steps; x, a weighted average of z, is evaluated and saved (step t = 1, ..):
+// to the package schedulefree. Gradients are computed at y, the weight during training; z is
+// updated by plain steps of the base optimizer; x, a weighted average of all z, is evaluated and
+// saved (step t = 1, ..):
 //
 //   kAdamW   v <- b2 v + (1 - b2) g^2        u = g / (sqrt(v / (1 - b2^t)) + eps) + decay y
 //   kSgd     u = g + decay y

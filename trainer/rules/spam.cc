@@ -45,13 +45,13 @@ at::Tensor SpamPlacesOf(const SpamOptions& options, const std::string& name, int
       kernels::CounterUniform(key, runs, kWidth).reshape({-1}).narrow(0, 0, all);
   const at::Tensor last = std::get<0>(uniform.kthvalue(part));
   at::Tensor chosen = uniform.lt(last);
-  // Of equal numbers, the first ones are chosen.
+  // Of elements whose random number equals the largest chosen one, the first are chosen.
   const at::Tensor equal = uniform.eq(last).nonzero().reshape({-1});
   chosen.index_fill_(0, equal.narrow(0, 0, part - chosen.sum().item<int64_t>()), true);
   return chosen.nonzero().reshape({-1});
 }
 
-// A step for elements that are all trained.
+// An Adam step (spam.h) for a tensor of which every element is trained.
 void StepNumbers(const SpamOptions& options, const at::Tensor& weight, const at::Tensor& gradient,
                  UpdateRule::State& state, double lr, double decay, int64_t step) {
   at::Tensor &mean = state.at("exp_avg"), &square = state.at("exp_avg_sq");

@@ -11,10 +11,10 @@
 //   w <- w - s lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)        w <- w (1 - lr decay)
 //   s = 1 - 0.99 (1 + cos(pi c / (warmup + 1))) / 2 for c < warmup after the first reset; else 1
 //
-// With a `density` below 1, it has sparse momentum (section 3.3): of a matrix of n elements,
-// round(density n), at least 1, are trained in this way and have m and v; the others, including
-// their decay, are unchanged until they are drawn. The mask is redrawn at each reset, from (seed,
-// name, number of the reset): the elements with the smallest of n uniform random numbers.
+// With a `density` below 1, momentum is sparse (section 3.3): of the n elements of a matrix,
+// round(density n), at least 1, are trained in this way and have m and v. All other elements are
+// unchanged, also by the decay, until they are drawn. The mask is redrawn at each reset, from
+// (seed, name, number of the reset): the elements with the smallest of n uniform random numbers.
 // Non-matrices (matrices.h), embeddings and heads are trained entirely. Differences from the
 // authors' code: it draws each element independently after the first reset, so that their number
 // varies; and it applies the decay of a sparse matrix to a copy, which is lost.
@@ -22,7 +22,7 @@
 // State: m and v, in the gradient's dtype, 8 bytes per element; for a sparse matrix 8 density. The
 // mask is recomputed in each step, which takes about n fp32 numbers and their order.
 //
-// Whole parameters: matrices with a density below 1; otherwise none.
+// Parameters that one rank processes unsharded: matrices with a density below 1; otherwise none.
 
 #include <cstdint>
 

@@ -22,7 +22,7 @@ at::Tensor Normalized(const at::Tensor& gradient) {
                              : std::numeric_limits<float>::epsilon();
   const at::Tensor mean = gradient.mean(1, /*keepdim=*/true), centered = gradient - mean;
   const at::Tensor spread = centered.square().mean(1, /*keepdim=*/true).sqrt_();
-  // In a constant row, only the rounding error of its mean is left.
+  // A row is constant if its deviations from the mean are only rounding errors; it becomes zeros.
   return at::where(spread > mean.abs() * (8.0 * epsilon), centered / spread, 0.0);
 }
 

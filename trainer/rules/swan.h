@@ -14,15 +14,15 @@
 //
 //   X = A:   X <- beta (3 X - X X^T X)        D = X, transposed back if it is tall
 //
-// From the paper: N, D, the scale, alpha, and the root by a coupled iteration from Y = A A^T, Z =
-// I: Y <- beta Y (3 - Z Y), Z <- beta (3 - Z Y) Z, D = Z A. From transcriptions of its algorithm:
-// beta 0.8 and 10 steps. Different here:
+// The paper defines N, D, the scale and alpha, and computes the root by a coupled iteration from Y
+// = A A^T, Z = I: Y <- beta Y (3 - Z Y), Z <- beta (3 - Z Y) Z, D = Z A. Transcriptions of its
+// algorithm use beta 0.8 and 10 steps. This implementation differs from them:
 //
 //   X         is Z A of the coupled iteration, the same in exact arithmetic. Rounding gives Y
 //             eigenvalues below 0 where the exact ones are 0: the rows of N sum to 0, so a square
 //             or tall matrix always has one. The coupled iteration amplifies them (64 x 64 in fp64:
 //             within 30 steps at 0.8).
-//   beta 0.5  Newton-Schulz proper. It maps p = x^2 of a singular value x to beta^2 p (3 - p)^2,
+//   beta 0.5  Newton-Schulz iteration. It maps p = x^2 of a singular value x to beta^2 p (3 - p)^2,
 //             which has the fixed point p = 1 only at 0.5. At 0.8 the fixed point is 1.75 instead,
 //             and it is unstable (slope -1.8): x varies between 0.56 and 1.6 however many steps
 //             there are, and the error of D stays at 25 to 30 % (random G). Above sqrt(3) / 2 it
@@ -35,8 +35,9 @@
 // separately. Embeddings, heads and non-matrices use Adam (adam.h), with weight decay before the
 // step.
 //
-// Whole parameters: matrices. State: none for a matrix; for other weights m and v, 8 bytes. Cost
-// per matrix: 4 iterations s^2 l operations, with s and l its smaller and larger side.
+// Parameters that one rank processes unsharded: matrices. State: none for a matrix; for other
+// weights m and v, 8 bytes. Cost per matrix: 4 iterations s^2 l operations, with s and l its
+// smaller and larger side.
 
 #include <cstdint>
 

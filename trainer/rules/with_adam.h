@@ -11,8 +11,8 @@
 
 namespace moonring::trainer {
 
-// The rule of a whole matrix: its initial state, and its step without weight decay. `index` is the
-// parameter's.
+// The update rule of an unsharded matrix: its initial state, and its step without weight decay.
+// `index`: the index of the matrix in the list of parameters.
 struct MatrixRule {
   std::function<UpdateRule::State(size_t index, const at::Tensor& weight)> state;
   std::function<void(size_t index, const at::Tensor& weight, const at::Tensor& gradient,
@@ -24,7 +24,7 @@ struct MatrixRule {
 // Transformers' former AdamW.
 enum class DecayTime { kBefore, kAfter };
 
-// Updates the weights in `matrices` (one flag per parameter) by `rule`, and the others by Adam, in
+// Updates the parameters whose flag in `matrices` is set by `rule`, and all others by Adam, in
 // shards.
 NativeRule WithAdam(MatrixRule rule, std::vector<bool> matrices, const AdamOptions& adam,
                     std::vector<double> decays, DecayTime decay_time);

@@ -5,10 +5,10 @@
 // evicted after use.
 //
 // The file is unnamed (base/files/nameless_file.h), so it disappears however the process ends. Disk
-// blocks are reserved when a tensor is created: a full disk is an error there (RESOURCE_EXHAUSTED)
-// and never a signal later. Rest starts writing a piece to the disk; kBehind pieces later the
-// writing is complete, and the pages are removed from memory and from the page cache. Only the
-// pages that a step works on are therefore resident.
+// blocks are reserved when a tensor is created, so a full disk is an error at that time
+// (RESOURCE_EXHAUSTED) and never a SIGBUS later. Rest() starts writing a piece to the disk. After
+// kBehind more calls of Rest(), the piece is completely written, and its pages are removed from
+// memory and from the page cache. Only the pages that a step works on are therefore resident.
 //
 // Cost of a step: each piece is read and written once. Errors are those of open, mmap and the disk,
 // and name the folder.

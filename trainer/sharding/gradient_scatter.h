@@ -2,15 +2,17 @@
 #define MOONRING_TRAINER_SHARDING_GRADIENT_SCATTER_H_
 
 // Reduce-scatters gradients into shards: each gradient is summed over the ranks of a group, and
-// every rank adds its section (zero_cost.h) to its shard's gradient.
+// every rank adds its section of the sum (1/P of the elements, zero_cost.h) to its shard's
+// gradient.
 //
 // Gradients are collected into buckets, with one reduce-scatter per bucket; a gradient larger than
 // a bucket is split. The last bucket's communication overlaps with the backward pass: it is waited
 // for when the next bucket is full, or in Flush. All ranks must add gradients of the same shards in
 // the same order. Memory: the pending gradients, up to one bucket more than the bucket size, and
-// the bucket in transit with this rank's section of it. Sums on the host go through host_sums.h.
-// Cost: (P-1) steps per bucket, and the bytes in zero_cost.h; in a group of one, only the addition
-// to the shard.
+// the bucket in transit with this rank's section of it. Gradients that are summed in host memory
+// are added by HostSums (host_sums.h). Cost in a group of P ranks: P - 1 communication steps per
+// bucket, and the bytes in zero_cost.h. In a group of one, the only cost is the addition to the
+// shard.
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +31,8 @@ namespace moonring::trainer {
 
 class GradientScatter {
  public:
-  // `device`: of the gradients. `sums`: null if no shard has its sum on the host.
+  // `device`: the device of the gradients. `sums`: adds the gradients that are summed in host
+  // memory; null if there are none.
   GradientScatter(std::shared_ptr<comm::Communicator> group, at::Device device,
                   int64_t bucket_bytes, std::shared_ptr<HostSums> sums)
       : group_(std::move(group)),
@@ -37,8 +40,9 @@ class GradientScatter {
         bucket_bytes_(bucket_bytes),
         sums_(std::move(sums)) {}
 
-  // `gradient`: of the whole weight, contiguous; undefined means zeros. `sum`: the shard's sum on
-  // the host, which must live until after the next Flush; null: the shard's own gradient.
+  // `gradient`: the gradient of the whole weight, contiguous; undefined means zeros. `sum`: the
+  // shard's sum in host memory, which must live until the next Flush has returned; if it is null,
+  // this rank's section is added to the shard's gradient.
   absl::Status Add(std::shared_ptr<base::Parameter> shard, at::Tensor gradient, HostSum* sum);
 
   // Sends pending gradients and waits for all communication. All sums are then complete.
@@ -51,7 +55,7 @@ class GradientScatter {
     at::Tensor flat;  // undefined: zeros
     std::vector<int64_t> parts;
   };
-  // Elements [begin, end) of each rank's section, clipped to its size.
+  // Elements [begin, end) of each rank's section, clipped to the section's size.
   struct Piece {
     const Waiting* of;
     int64_t begin, end;

@@ -21,10 +21,11 @@ struct GradientSumOptions {
   int64_t bucket_bytes = int64_t{32} << 20;  // maximum size of a bucket; larger gradients are split
 };
 
-// Sums each gradient over the group, in place. A parameter without a gradient on this rank counts
-// as zeros; one without a gradient on all ranks keeps none. A collective: every rank must pass the
-// same parameters in the same order. No-op in a group of 1. Cost: one all-reduce of 8 bytes per
-// parameter, then one per bucket in the gradients' dtype (fp32, fp64). Memory: one bucket.
+// Sums each gradient over the group, in place. If only some ranks have a gradient for a parameter,
+// the other ranks add zeros; if no rank has one, the parameter stays without a gradient. A
+// collective: every rank must pass the same parameters in the same order. No-op in a group of 1.
+// Cost: one all-reduce of 8 bytes per parameter, then one per bucket in the gradients' dtype (fp32,
+// fp64). Memory: one bucket.
 absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
                           GradientSumOptions options = {});
 

@@ -15,10 +15,10 @@
 // bit for bit those of sum.add_(gradient) on the GPU.
 //
 // GPU memory: kBuffers pieces in the sum's dtype, and the gradients that are still being copied.
-// With `leaving_bytes` set to the gradient bytes of a block, these are at most one block's
-// gradients in addition to those being computed; the compute stream waits for copies only beyond
-// that. The host waits only in Wait(). Bus traffic per element: 4 bytes to the host, and for later
-// gradients 4 bytes to the GPU.
+// The compute stream waits for copies only if more than `leaving_bytes` of gradients are being
+// copied. If `leaving_bytes` is the size of one transformer block's gradients, the GPU therefore
+// keeps at most one block's gradients in addition to those being computed. The host waits only in
+// Wait(). Bus traffic per element: 4 bytes to the host, and for later gradients 4 bytes to the GPU.
 
 #include <array>
 #include <cstdint>
@@ -50,8 +50,8 @@ class HostSums {
   // Sections of a sum must be added in order; the last one marks the sum as present (`any`).
   void Add(HostSum& sum, int64_t begin, const at::Tensor& gradient);
 
-  // Waits for all copies. The host must not read a sum before; afterwards, no gradient is kept on
-  // the GPU for this.
+  // Waits for all copies. The host must not read a sum before Wait() has returned. Afterwards, this
+  // object keeps no gradient on the GPU.
   void Wait();
 
  private:
@@ -60,7 +60,8 @@ class HostSums {
     at::Tensor numbers;
     std::optional<c10::Event> free;
   };
-  // Adds a piece in a buffer on the GPU.
+  // Adds a piece of a gradient to the sum's piece, in a buffer on the GPU. `any`: whether the sum
+  // already has a value; otherwise the gradient is copied.
   void AddPiece(const at::Tensor& sum, const at::Tensor& gradient, bool any);
 
   const int64_t leaving_bytes_, piece_;

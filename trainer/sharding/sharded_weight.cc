@@ -78,8 +78,8 @@ void ShardedWeight::AwaitReads() {
   if (come_.has_value() && !come_->query()) come_->synchronize();
 }
 
-// Discards a fetch that was not followed by a lease. Its memory can be reused by its stream after
-// the copy.
+// Discards a copy that was started by Fetch but not used by Lease. The stream that owns its memory
+// must wait for the copy before it reuses the memory.
 void ShardedWeight::DropFlight() {
   if (flight_.has_value() && !flight_->transfer.has_value()) come_->block(*flight_->stream);
   flight_.reset();
@@ -87,7 +87,7 @@ void ShardedWeight::DropFlight() {
 
 ShardedWeight::Flight ShardedWeight::Come(const at::Tensor& part, at::ScalarType dtype) {
   const c10::Stream current = coming_->Current();
-  // In the shard's own dtype, because copy engines cannot cast.
+  // `whole` has the shard's dtype, because copy engines cannot cast.
   at::Tensor whole =
       at::empty({part.numel()}, at::TensorOptions(device_).dtype(part.scalar_type()));
   base::WaitForStream(coming_->stream(), current);
@@ -107,8 +107,8 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
     flight_.emplace(Come(part, dtype));
     return;
   }
-  // Gathers in the narrower of both dtypes: casting to a wider one before the gather would only add
-  // zeros.
+  // Gathers in the narrower of the shard's dtype and `dtype`: casting to a wider dtype before the
+  // gather would only add zero bits.
   const at::ScalarType travelling =
       c10::elementSize(dtype) < part.element_size() ? dtype : part.scalar_type();
   const int64_t numel = std::accumulate(parts_.begin(), parts_.end(), int64_t{0});
@@ -144,14 +144,14 @@ void ShardedWeight::Write(const at::Tensor& whole) {
   at::NoGradGuard no_grad;
   AwaitReads();
   const at::Tensor held =
-      whole.to(master_.scalar_type()).flatten();  // copies are kept of the master's values
+      whole.to(master_.scalar_type()).flatten();  // kept copies are cast from the master's dtype
   master_.copy_(held.narrow(0, begin(), master_.numel()));
   Refresh();
   if (kept_whole_.defined()) kept_whole_.view({-1}).copy_(held);
 }
 
 std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
-  DropFlight();  // started before the update, for a lease that did not follow
+  DropFlight();  // a copy started by Fetch before the update has old values
   AwaitReads();
   // Masters are only written after the next gradient has arrived, as in Fetch.
   if (kept_part_.defined()) CopyOver(kept_part_, master_);

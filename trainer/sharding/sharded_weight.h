@@ -2,8 +2,8 @@
 #define MOONRING_TRAINER_SHARDING_SHARDED_WEIGHT_H_
 
 // A weight that is flattened and sharded over the ranks of a group (zero_cost.h). This rank stores
-// its shard, the master, which the optimizer updates. A lease gathers the whole weight for use in a
-// forward or backward pass.
+// its shard, the master, which the optimizer updates. A lease (Lease) gathers the whole weight for
+// one use in a forward or backward pass.
 //
 //   nothing kept   a lease casts the shard to its dtype and gathers it
 //   whole kept     stages 1 and 2 with bf16: a whole copy in the narrower dtype is kept, and is
@@ -11,10 +11,10 @@
 //   shard kept     if the master is offloaded: a copy of the shard in a narrower dtype is kept, on
 //                  the GPU or in pinned host memory, and leases gather it
 //
-// A shard on the host is copied to the GPU for each lease. In a group of one, this is done on a
-// side stream, starting with Fetch, into memory of the compute stream (which may still be in use by
-// earlier work on that stream). The lease's stream waits for the copy; the host does not. Bus
-// traffic: the bytes of the kept shard per lease.
+// A shard on the host is copied to the GPU for each lease. In a group of one, the copy is made on a
+// side stream and starts when Fetch is called. Its target is memory of the compute stream, which
+// earlier work on that stream may still be using. The lease's stream waits for the copy; the host
+// does not. Bus traffic: the bytes of the kept shard per lease.
 //
 // A lease in a wider dtype than the kept copy gathers the masters. Cost of a gather: P-1 steps, the
 // bytes in zero_cost.h, and memory for the whole weight as long as the lease is in use. Each gather
@@ -51,7 +51,7 @@ class ShardedWeight : public base::WeightHome {
   void set_master(at::Tensor master) { master_ = std::move(master); }
   void KeepWhole(at::Tensor whole) {
     kept_whole_ = std::move(whole);
-  }  // of the weight's shape, contiguous
+  }  // `whole`: has the weight's shape, contiguous
   void KeepPart(at::ScalarType dtype, bool on_host);
   // The stream for copying shards from the host; by default the compute stream.
   void ComeFromHost(std::shared_ptr<base::SideStream> coming) { coming_ = std::move(coming); }
@@ -64,18 +64,19 @@ class ShardedWeight : public base::WeightHome {
 
   const std::vector<int64_t>& parts() const { return parts_; }
 
-  // Updates the kept copy, if any, from the master. With a whole copy kept, the other ranks' shards
-  // must still be gathered: returned for that purpose.
+  // Updates the kept copy, if any, from the master. If a whole copy is kept, only this rank's
+  // section of it is updated: the caller must gather the other ranks' sections with the returned
+  // object.
   std::optional<comm::Communicator::Gathered> Refresh();
-  int64_t bytes() const;  // of the tensors kept between leases
+  int64_t bytes() const;  // size of the tensors kept between uses of the weight
 
  private:
   struct Flight {
     at::ScalarType dtype;
     at::Tensor whole;
-    // absent in a group of one with a shard on the host
+    // the gather; nullopt in a group of one whose shard is on the host
     std::optional<comm::Communicator::Transfer> transfer;
-    // in that case: the stream to which the memory of `whole` belongs
+    // set if `transfer` is nullopt: the stream to which the memory of `whole` belongs
     std::optional<c10::Stream> stream;
   };
   bool Keeps(const at::Tensor& kept, at::ScalarType dtype) const;
@@ -89,11 +90,11 @@ class ShardedWeight : public base::WeightHome {
   at::Tensor master_, kept_whole_, kept_part_;
   std::optional<Flight> flight_;
   std::shared_ptr<base::SideStream> coming_;
-  std::optional<c10::Event> come_;  // last read of a shard on the host, on coming_
+  std::optional<c10::Event> come_;  // end of the last copy of a shard from the host, on coming_
 };
 
-// Writes a parameter's weight, wherever it is stored: later leases and the optimizer's master have
-// these values. For a sharded weight, every rank must call it with the same tensor. Not allowed
+// Writes a parameter's weight, wherever it is stored. Later forward passes and the optimizer use
+// the new values. For a sharded weight, every rank must call it with the same tensor. Not allowed
 // between a forward and its backward. Throws if the shape differs.
 void WriteWeight(base::Parameter& parameter, const at::Tensor& whole);
 

@@ -97,14 +97,14 @@ absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   return mapped;
 }
 
-// Creates the source of leases if the master is not stored with them; returns the master, which is
-// not yet in its final place.
+// Creates the object from which forward passes get the weight (slice.home), if the master is stored
+// separately from it. Returns the master, which is not yet moved to where it stays.
 at::Tensor States::MakeHome(Slice& slice, base::Parameter& whole,
                             std::optional<at::ScalarType> held) {
   const bool narrower = held.has_value() && whole.shape().size() >= 2 &&
                         c10::elementSize(*held) < c10::elementSize(whole.dtype());
   const bool away = offloads(whole), on_disk = zero_->options().offload == Offload::kDisk;
-  if (slice.home != nullptr) {  // stage 3: leases gather what is kept
+  if (slice.home != nullptr) {  // stage 3: the weight is gathered from shards
     if (narrower && (away || on_disk))
       slice.home->KeepPart(*held, /*on_host=*/!on_disk || zero_->Streams(whole));
     if (away) slice.home->ComeFromHost(zero_->Coming(whole.device()));
@@ -112,7 +112,7 @@ at::Tensor States::MakeHome(Slice& slice, base::Parameter& whole,
   }
   const bool keeps = narrower && (sharded() || away || zero_->options().cast_once);
   if (!keeps && !away) return at::Tensor();
-  // Leases return the kept whole copy; the master is a separate shard.
+  // Forward passes use a whole copy that is kept on every rank; the master is a separate shard.
   slice.home = std::make_shared<ShardedWeight>(whole, zero_->shards());
   slice.home->KeepWhole(whole.weight().to(keeps ? *held : whole.dtype()).contiguous());
   whole.MoveWeight(slice.home);
@@ -214,7 +214,8 @@ void States::AwaitHost() {
   }
 }
 
-// For rows of experts: if one rank that shares them has a gradient, the others get one too (zeros).
+// For rows of experts: if one of the ranks that share an expert has a gradient for its rows, the
+// other ranks get zeros as their gradient.
 absl::Status States::AgreeOnRows(const base::Parameters& rows) {
   if (rows.empty()) return absl::OkStatus();
   at::Tensor there = at::zeros({static_cast<int64_t>(rows.size())}, at::kLong);
@@ -247,7 +248,8 @@ absl::Status States::SumGradients() {
   if (!rows.empty())
     RETURN_IF_ERROR(trainer::SumGradients(rows, *zero_->expert_peers(), options), "experts");
   RETURN_IF_ERROR(AgreeOnRows(rows));
-  // If only replicas had a gradient, the parameter gets a view of it.
+  // If only other replicas computed a gradient, the parameter's gradient becomes a view of the
+  // shard's.
   for (Slice& slice : slices_) {
     const auto whole = slice.whole.lock();
     if (whole == nullptr || slice.home != nullptr || Sharded(slice) ||
@@ -388,7 +390,7 @@ States::Bytes States::bytes() const {
     } else if (whole != nullptr) {
       bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
     }
-    const bool shared = slice.home == nullptr && !Sharded(slice);  // the same memory in both
+    const bool shared = slice.home == nullptr && !Sharded(slice);  // weight and shard share memory
     if (slice.shard->gradient().defined() && !shared)
       bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
     if (whole != nullptr && whole->gradient().defined())

@@ -9,18 +9,20 @@
 //            (stages 2, 3)
 //            SumGradients()         each shard's gradient becomes the sum over all ranks
 //            Norm(), clip, Step     on shards()
-//            Publish()              leases return the new weights from here on
+//            Publish()              forward passes use the new weights from here on
 //            ClearGradients()
 //
 // If nothing is sharded and nothing offloaded, shards are views of the weights, and their gradients
-// views of the gradients: this is plain data parallelism, bit for bit. With `held` (bf16), leases
-// return matrices in that dtype, and the shard is the fp32 master; this applies if states are
-// sharded or offloaded, or with Zero's cast_once. Offloaded masters of a GPU are in host memory,
-// and so are the gradients from the moment they are computed (host_sums.h).
+// views of the gradients: this is plain data parallelism, bit for bit. With `held` (bf16), forward
+// and backward passes use (lease) matrices in that dtype, and the shard is the fp32 master. This
+// applies if states are sharded or offloaded, or with ZeroOptions::cast_once. Offloaded masters of
+// a GPU are in host memory, and so are the gradients from the moment they are computed
+// (host_sums.h).
 //
-// Every function that returns a status, and each lease and gradient of a sharded parameter, is a
-// collective of its group. A parameter without a gradient on any rank stays without one. The
-// parameters must outlive the states; a gradient computed after the states' destruction throws.
+// Every function that returns a status is a collective, and so is each use (lease) of a sharded
+// parameter's weight and each gradient of it. A parameter without a gradient on any rank stays
+// without one. The parameters must outlive the states; computing a gradient after the states are
+// destroyed throws.
 
 #include <memory>
 #include <optional>
@@ -44,7 +46,7 @@ namespace moonring::trainer {
 class States : public std::enable_shared_from_this<States> {
  public:
   // Stage 3 shards the parameters that are not sharded yet, including frozen ones. `held`: the
-  // dtype, narrower than the weights', of leased matrices.
+  // dtype, narrower than that of the weights, in which forward and backward passes use matrices.
   static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<Zero> zero,
                                                         const base::Parameters& parameters,
                                                         std::optional<at::ScalarType> held);
@@ -67,7 +69,7 @@ class States : public std::enable_shared_from_this<States> {
   absl::Status Publish();
   void ClearGradients();
   // Waits for all transfers between GPU and host, so that the host may read gradients and write
-  // weights. SumGradients does this; it holds until the next forward.
+  // weights. SumGradients waits too; a further call is needed only after the next forward pass.
   void AwaitHost();
 
   // Whether the shard consists of rows that no other rank of the expert group has.
@@ -101,13 +103,13 @@ class States : public std::enable_shared_from_this<States> {
 
   bool sharded() const { return zero_->shards()->size() > 1; }
   bool Sharded(const Slice& slice) const { return sharded() && !slice.rows; }
-  // The shards that are such rows, or all others.
+  // The shards that are rows of experts which no other rank has, or all other shards.
   base::Parameters ShardsOf(bool rows) const;
   absl::Status AgreeOnRows(const base::Parameters& rows);
   absl::Status Add(const std::shared_ptr<base::Parameter>& whole,
                    std::optional<at::ScalarType> held);
-  // Moves the master to its final place: unchanged, host memory, or the disk if leases do not read
-  // it (`spare`).
+  // Moves the master to where it stays: its present device, host memory, or the disk if forward
+  // passes do not read it (`spare`).
   absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool spare) const;
   void Take(size_t slice, at::Tensor gradient);
   at::Tensor WholeGradient(const Slice& slice) const;

@@ -38,7 +38,8 @@ class TensorGroups {
 
   const std::vector<Group>& groups() const { return groups_; }
 
-  // The groups by the device of their first list, in order of first occurrence.
+  // The groups, collected by the device of their first list; devices are in order of first
+  // occurrence.
   std::vector<std::pair<at::Device, std::vector<const Group*>>> by_device() const {
     std::vector<std::pair<at::Device, std::vector<const Group*>>> all;
     for (const Group& group : groups_) {

@@ -8,20 +8,21 @@
 //                                                   computed
 //   stage 1   the optimizer's state       stage 3   also weights, gathered for each lease
 //
-// The ranks of a shard group share the states; shard groups are replicas of each other, and the
-// ranks with the same shard sum their gradients (LoongTrain's hybrid, arXiv 2406.18485). Gradients
-// are summed over all ranks and never averaged. Results equal those of stage 0 except for the order
-// of sums. zero_cost.h has memory and communication; states.h applies this to a list of parameters.
+// The ranks of a shard group share the states; shard groups are replicas of each other, and ranks
+// with the same shard in different groups sum their gradients (the hybrid sharding of LoongTrain,
+// arXiv 2406.18485). Gradients are summed over all ranks and never averaged. Results equal those of
+// stage 0 except for the order of sums. zero_cost.h has memory and communication; states.h applies
+// this to a list of parameters.
 //
-// With `apart`, each sp group has independent states, and gradients are not exchanged between sp
-// groups: "all ranks" then means the ranks of an sp group (outer_steps.h).
+// With `apart`, each sequence-parallel (sp) group has independent states, and gradients are not
+// exchanged between sp groups (outer_steps.h). "All ranks" then means the ranks of one sp group.
 //
-// A parameter of which each rank keeps different rows (Parameter::keeps_rows: experts) is not
-// sharded further at any stage: its gradient is already the sum over the ranks of the expert group,
-// and is summed with the ranks that keep the same rows.
+// If each rank keeps different rows of a parameter (experts; Parameter::keeps_rows), the rows are
+// not sharded further at any stage. Their gradient is already the sum over the ranks that share the
+// experts; it is then summed over the ranks that keep the same rows.
 //
-// In lockstep, ranks with different micro-batches share weights or gradients: they must run equally
-// many forward and backward passes, with empty micro-batches on ranks that have fewer.
+// lockstep() is true if ranks with different micro-batches share weights or gradients. These ranks
+// must run equally many forward and backward passes; ranks with fewer micro-batches run empty ones.
 
 #include <cstdint>
 #include <memory>
@@ -46,10 +47,10 @@ struct ZeroOptions {
   int ranks_per_machine = 0;
   Offload offload = Offload::kNone;
   std::string folder;  // kDisk: folder of the file
-  // matrices are in host memory and copied to the GPU for each lease; trainable ones only if the
-  // optimizer is offloaded, which then updates them there
+  // matrices are stored in host memory and copied to the GPU for each use (lease); this includes
+  // trainable matrices only if the optimizer is offloaded, which then updates them in host memory
   bool streams = false;
-  bool cast_once = false;  // use States' `held` even if nothing is sharded or offloaded
+  bool cast_once = false;  // use the `held` dtype of States even if nothing is sharded or offloaded
   int expert_ranks = 1;    // number of consecutive ranks that share each layer's experts
   bool apart = false;      // sp groups have independent states; stages 1 to 3 then require kSp
   int64_t bucket_bytes = int64_t{32} << 20;
@@ -77,10 +78,10 @@ class Zero {
   bool lockstep() const { return lockstep_; }
 
   // Stage 3: shards the weight if it is not sharded yet, and frees the whole one; a packed
-  // (quantized) weight stays packed and is sharded once. A weight that streams is moved to the
-  // host. Otherwise no effect. No communication.
+  // (quantized) weight stays packed and is sharded once. A weight for which Streams() is true is
+  // moved to the host. Otherwise, this has no effect. No communication.
   void Part(base::Parameter& parameter);
-  // Whether the weight is copied from host memory for each lease.
+  // Whether the weight is stored in host memory and copied to the GPU for each use.
   bool Streams(const base::Parameter& parameter) const;
   // The stream on which weights are copied to `device`.
   const std::shared_ptr<base::SideStream>& Coming(at::Device device);

@@ -4,7 +4,7 @@
 // How a weight of n elements is sharded over P ranks, and the resulting communication per rank.
 //
 //   part(r)    ceil(n / P) elements each; the last ranks have fewer, or none. No padding
-//   gather     (P - 1) part(r) elements, in the dtype of the lease
+//   gather     (P - 1) part(r) elements, in the dtype in which the weight is used
 //   scatter    n - part(r) elements, in the gradient's dtype (fp32; fp64 for fp64)
 //   across     an all-reduce of part(r) elements over the R ranks with the same shard:
 //              2 (R - 1) / R part(r)
@@ -15,15 +15,17 @@
 //   0        -                                      -                      n, n, 2 n
 //   1        1, after the update                    1, at the step's end   n, n, 2 part
 //   2        1, after the update                    M u                    n, part, 2 part
-//   3        M (leases forward and backward)        M u                    part, part, 2 part
+//   3        M (uses in forward and backward)       M u                    part, part, 2 part
 //
-// Elements on a rank: weight, gradient and AdamW's state. In stage 0, `across` is over all ranks,
-// of n elements. u: the number of uses of the weight in a micro-batch: 1; for a tied embedding 2.
-// Leases of a block's weight: 1 in the forward and, if the block is recomputed, 1 in the backward;
-// of an embedding 1 in the forward; of a head 2. A frozen weight is gathered as often in stage 3,
-// without scatters, and each rank stores only its section; in stages 1 and 2 it is whole on every
-// rank. With bf16, matrices are stored and gathered in bf16, and stages 1 and 2 additionally store
-// the fp32 shard (the master).
+// The last column has the elements of the weight, of its gradient and of AdamW's state that one
+// rank stores. In stage 0, gradients are all-reduced over all ranks (`across` with n elements). u
+// is the number of times that the model uses the weight in a micro-batch, each with its own
+// gradient: 1, or 2 for a tied embedding. Uses in forward and backward: the weight of a transformer
+// block is gathered once in the forward and, if the block is recomputed, once in the backward; an
+// embedding once in the forward; a head twice. In stage 3, a frozen weight is gathered as often but
+// has no scatters, and each rank stores only its section; in stages 1 and 2 every rank stores the
+// whole frozen weight. With bf16, matrices are stored and gathered in bf16, and stages 1 and 2
+// additionally store the fp32 shard (the master).
 
 #include <algorithm>
 #include <cstdint>

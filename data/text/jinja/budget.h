@@ -36,14 +36,14 @@ class Budget {
     if (bytes < 0 || bytes > bytes_) Exhausted("bytes of texts and lists", limits_.bytes);
     bytes_ -= bytes;
   }
-  // The same for `count` elements of `size` bytes each.
+  // Charges for `count` elements of `size` bytes each that are about to be allocated.
   void Make(int64_t count, int64_t size) {
     if (count > 0 && size > 0 && count > bytes_ / size)
       Exhausted("bytes of texts and lists", limits_.bytes);
     Make(count * size);
   }
 
-  // Increases the depth by one during its lifetime.
+  // Increases the nesting depth by one during this object's lifetime.
   class Deeper {
    public:
     explicit Deeper(Budget& budget) : budget_(budget) {

@@ -69,7 +69,7 @@ std::vector<Value> Sorted(Machine& machine, const std::vector<Value>& items, con
   machine.budget.Make(static_cast<int64_t>(items.size()), 3 * sizeof(Value));
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : items) keyed.emplace_back(key(item), item);
-  // Reversed before and after, so that equal items keep their order.
+  // The list is reversed before and after sorting, so that equal items keep their order.
   if (reverse) std::reverse(keyed.begin(), keyed.end());
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     return Less(machine.budget, a.first, b.first);

@@ -1,4 +1,5 @@
-// Jinja2's filters (value | name(arguments)); tojson as in Transformers.
+// Jinja2's filters, written as `value | name(arguments)`. The filter tojson is that of
+// Transformers.
 #ifndef MOONRING_DATA_TEXT_JINJA_FILTERS_H_
 #define MOONRING_DATA_TEXT_JINJA_FILTERS_H_
 

@@ -124,7 +124,7 @@ class Lexer {
   void ScanRaw(size_t begin) {
     Advance(begin);
     at_line_begin_ = source_[at_ - 1] == '\n';
-    if (Rest().empty()) return;  // as for a comment
+    if (Rest().empty()) return;  // a missing end is not an error
     for (size_t at = source_.find("{%", at_); at != std::string::npos;
          at = source_.find("{%", at + 1)) {
       absl::string_view rest = absl::string_view(source_).substr(at + 2);

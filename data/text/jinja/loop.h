@@ -1,6 +1,6 @@
-// A running loop: the object `loop` in its body. It reads one item ahead only if `last` or
-// `nextitem` is used, and all items only if its length is used, because the loop's condition may
-// depend on what the body did before.
+// A running `for` loop, which the loop's body can read as the object `loop`. One item is read ahead
+// only if the body uses `last` or `nextitem`, and all items only if it uses the loop's length,
+// because the loop's condition may depend on what the body did before.
 #ifndef MOONRING_DATA_TEXT_JINJA_LOOP_H_
 #define MOONRING_DATA_TEXT_JINJA_LOOP_H_
 

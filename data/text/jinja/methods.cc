@@ -373,7 +373,8 @@ Value CallMethod(Machine& machine, const Value& value, absl::string_view name,
   if (value.is_text()) {
     const auto found = TextMethods().find(name);
     if (found != TextMethods().end()) {
-      // startswith and endswith only read the affix
+      // Charges for the whole text, except for startswith and endswith, which only read as many
+      // bytes as their argument has.
       if (name != "startswith" && name != "endswith")
         machine.budget.Scan(static_cast<int64_t>(value.text().size()));
       if (value.is_markup() && name == "format") Unsupported("the method ", name, " of markup");

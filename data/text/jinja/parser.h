@@ -8,9 +8,9 @@
 
 namespace moonring::data::jinja {
 
-// Throws SyntaxError: INVALID_ARGUMENT for errors in Jinja2, UNIMPLEMENTED for Jinja2 features that
-// are missing here (block, extends, include, import, from, autoescape, recursive loops). `source`
-// must be well-formed UTF-8.
+// Throws SyntaxError: INVALID_ARGUMENT for syntax that Jinja2 rejects too, UNIMPLEMENTED for Jinja2
+// features that are missing here (block, extends, include, import, from, autoescape, recursive
+// loops). `source` must be well-formed UTF-8.
 Block Parse(absl::string_view source);
 
 }  // namespace moonring::data::jinja

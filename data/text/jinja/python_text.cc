@@ -73,7 +73,7 @@ std::vector<std::string> SplitAtSpace(Budget& budget, const std::string& text, i
   while (!rest.empty()) {
     budget.Make(kPieceBytes);
     if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
-      // The remainder keeps the white space at its outer end.
+      // The remaining text keeps the white space at its outer end.
       const absl::string_view kept = Strip(
           from_right ? absl::string_view(text.data(), rest.data() + rest.size() - text.data())
                      : absl::string_view(rest.data(), text.data() + text.size() - rest.data()),

@@ -26,14 +26,14 @@ absl::string_view Strip(absl::string_view text,
                         const std::optional<std::string>& characters = std::nullopt,
                         Side side = Side::kBoth);
 
-// Splits at each `separator`, or at runs of white space if there is none; at most `most` times if
-// that is not negative, from the left or the right.
+// Splits at each `separator`, or at runs of white space if no separator is given: at most `most`
+// times from the left or the right, or everywhere if `most` is negative.
 std::vector<std::string> Split(Budget& budget, const std::string& text,
                                const std::optional<std::string>& separator, int64_t most,
                                bool from_right);
 std::vector<std::string> SplitLines(Budget& budget, const std::string& text, bool keep_ends);
 
-// Replaces at most `most` times if that is not negative.
+// Replaces `from` by `to` at most `most` times, or everywhere if `most` is negative.
 std::string Replace(Budget& budget, const std::string& text, const std::string& from,
                     const std::string& to, int64_t most);
 

@@ -13,9 +13,10 @@
 // (data/text/jinja/methods.h). Not supported: block, extends, include, import, autoescape,
 // recursive loops, integers beyond 64 bits.
 //
-// Errors have the form `name:LINE: message`: INVALID_ARGUMENT for errors in Jinja2 or Python, with
-// their messages, and for exceptions that the template raises; UNIMPLEMENTED for unsupported
-// features; RESOURCE_EXHAUSTED if a rendering exceeds its limits. Thread-safe: Render is const.
+// Errors have the form `name:LINE: message`: INVALID_ARGUMENT for errors that Jinja2 or Python
+// would raise, with their messages, and for exceptions that the template raises; UNIMPLEMENTED for
+// unsupported features; RESOURCE_EXHAUSTED if a rendering exceeds its limits. Thread-safe: Render
+// is const.
 #ifndef MOONRING_DATA_TEXT_JINJA_TEMPLATE_H_
 #define MOONRING_DATA_TEXT_JINJA_TEMPLATE_H_
 

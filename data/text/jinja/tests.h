@@ -1,4 +1,4 @@
-// Jinja2's tests: value is name(arguments).
+// Jinja2's tests, written as `value is name(arguments)`.
 #ifndef MOONRING_DATA_TEXT_JINJA_TESTS_H_
 #define MOONRING_DATA_TEXT_JINJA_TESTS_H_
 

@@ -17,7 +17,7 @@
 namespace moonring::data::jinja {
 namespace {
 
-// The value's text, charged as scanned.
+// Returns the value's text, and charges the budget for scanning it.
 std::string Read(Machine& machine, const Value& value) {
   std::string text = TextOf(machine.budget, value);
   machine.budget.Scan(static_cast<int64_t>(text.size()));

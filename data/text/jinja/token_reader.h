@@ -59,7 +59,7 @@ class TokenReader {
     return Next().text;
   }
 
-  // Increases the nesting depth by one during its lifetime.
+  // Increases the nesting depth by one during this object's lifetime.
   class Deeper {
    public:
     explicit Deeper(TokenReader& reader) : reader_(reader) {

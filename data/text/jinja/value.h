@@ -1,4 +1,4 @@
-// A Python value, as far as templates use them.
+// A Python value of one of the types that templates use.
 //
 // Strings, lists and dictionaries are immutable (Transformers' sandbox does not let templates
 // change them), so copies share them. Mutable values, namespaces and loops, are Objects owned by
@@ -26,8 +26,8 @@ namespace moonring::data::jinja {
 class Value;
 class Object;
 
-// Lists and other iterables. An iterator returns each value once: `next` is the number returned so
-// far.
+// Lists and other iterables. An iterator returns each value once: `next` is the number of values
+// returned so far.
 struct Sequence {
   enum class Kind { kList, kTuple, kRange, kKeys, kValues, kItems, kIterator };
   Kind kind = Kind::kList;

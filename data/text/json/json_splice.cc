@@ -41,7 +41,7 @@ size_t EndOfValue(absl::string_view text, size_t at) {
 std::string WithField(absl::string_view object, absl::string_view key, absl::string_view value) {
   const size_t begin = object.find('{') + 1;
   size_t at = object.find_first_not_of(kSpace, begin);
-  // of duplicate keys the last one, as parsers choose
+  // position of the value; the last one of duplicate keys, which JSON parsers use
   std::optional<std::pair<size_t, size_t>> last;
   while (object[at] == '"') {
     const size_t key_end = EndOfString(object, at);

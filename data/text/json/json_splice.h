@@ -9,9 +9,9 @@
 
 namespace moonring::data {
 
-// `object`, a well-formed JSON object, with its field `key` set to `value` (JSON text): replaced if
-// the key exists, otherwise inserted as the first field. All other bytes are unchanged. Cost:
-// linear.
+// Returns `object`, a well-formed JSON object, with its field `key` set to `value` (JSON text). The
+// field's value is replaced if the key exists; otherwise the field is inserted as the first one.
+// All other bytes are unchanged. Cost: linear.
 std::string WithField(absl::string_view object, absl::string_view key, absl::string_view value);
 
 }  // namespace moonring::data

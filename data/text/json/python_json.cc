@@ -31,7 +31,7 @@ std::string FloatText(double number) {
   const std::string text(buffer, written.ptr);  // -d.ddde[+-]dd
   const size_t e = text.find('e');
   const int exponent = std::atoi(text.c_str() + e + 1);
-  // Python's format is the same: a sign and at least two digits
+  // `text` is already Python's: its exponent has a sign and at least two digits
   if (exponent < -4 || exponent >= 16) return text;
   const std::string sign = text[0] == '-' ? "-" : "";
   std::string digits;

@@ -135,8 +135,8 @@ class Rewriter {
                                                                      "<=", "<!", "i:", "-i:"};
       const auto found = std::find_if(kOpenings.begin(), kOpenings.end(),
                                       [&](absl::string_view o) { return Sees(o); });
-      // Only at the beginning of a group: elsewhere, Oniguruma applies the option to the following
-      // alternatives as well.
+      // The option is supported only at the beginning of a group: elsewhere, Oniguruma applies it
+      // to the following alternatives as well.
       switches = found == kOpenings.end() && Sees("i)") && begins_group;
       if (found == kOpenings.end() && !switches) return Unsupported(in_.substr(begin, 4));
       at_ += switches ? 2 : found->size();
@@ -150,7 +150,7 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // {n}, {n,}, {n,m}, {,m}; a brace in any other form is a literal.
+  // Rewrites a repetition {n}, {n,}, {n,m} or {,m}; a brace in any other form is a literal.
   void Interval() {
     size_t end = at_ + 1;
     const auto digits = [&] {
@@ -180,7 +180,7 @@ class Rewriter {
     }
   }
 
-  // A nested class adds its members to the outer one.
+  // Rewrites a character class. A nested class adds its members to the outer one.
   absl::Status Class(int depth) {
     constexpr int kMostDepth = 100;  // each level uses stack
     if (depth > kMostDepth)
@@ -210,7 +210,7 @@ class Rewriter {
     return Unfinished("a class");
   }
 
-  // Appends `members` to the current class, or as a class of its own outside of one.
+  // Appends `members` to the current character class or, outside of a class, as a separate class.
   void Members(bool in_class, absl::string_view members, bool negated = false) {
     in_class ? absl::StrAppend(&out_, members)
              : absl::StrAppend(&out_, negated ? "[^" : "[", members, "]");

@@ -55,7 +55,8 @@ struct Regex::Program {
   bool jit = false;
   base::Pcre2MatchContext context;
 
-  // A match context with a higher limit for a long text; null for other texts, which use `context`.
+  // Returns a match context with a higher step limit for a long text; null for other texts, for
+  // which `context` is used.
   base::Pcre2MatchContext ContextFor(absl::string_view text) const {
     if (text.size() <= kLongText) return nullptr;
     base::Pcre2MatchContext made(pcre2_match_context_copy(context.get()));

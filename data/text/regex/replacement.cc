@@ -20,7 +20,8 @@ absl::StatusOr<Replacement> Replacement::FromJson(const nlohmann::json& descript
   ASSIGN_OR_RETURN(made.content, StringField(description, "content", where));
   const nlohmann::json& pattern = description["pattern"];
   const auto size = static_cast<double>(made.content.size());
-  // A regular expression may match between any two characters.
+  // A regular expression may have an empty match between any two characters, so the content may be
+  // inserted at each of them.
   made.growth = pattern.contains("String")
                     ? size / static_cast<double>(std::max<size_t>(
                                  1, pattern["String"].get_ref<const std::string&>().size()))

@@ -7,12 +7,12 @@
 //
 //   kBytes        symbols are bytes; vocabulary and merges are in GPT-2's alphabet
 //                 (data/text/tokenizer/byte_alphabet.h), words are plain text
-//   kCharacters   symbols are code points; with byte_fallback, one without a token becomes the
-//                 tokens <0x00> to <0xFF> of its UTF-8 bytes if the vocabulary has all of these
-//                 (sentencepiece's BPE)
+//   kCharacters   symbols are code points (sentencepiece's BPE); with byte_fallback, a symbol
+//                 without a token becomes the tokens <0x00> to <0xFF> of its UTF-8 bytes if the
+//                 vocabulary has all of these
 //
 // A symbol without a token becomes `unknown` (with fuse_unknown, adjacent ones become one token),
-// or is dropped if there is no unknown token, as in the tokenizers library. Also as there, an
+// or is dropped if there is no unknown token, as in the tokenizers library. As in that library, an
 // unknown token is placed after the byte tokens of the characters that directly follow it.
 //
 // Cost: O(n log n) for a word of n symbols; repeated words are looked up in a cache
@@ -89,7 +89,7 @@ class Bpe final : public TokenModel {
 
   BpeAlphabet alphabet_ = BpeAlphabet::kBytes;
   std::array<int32_t, 256>
-      byte_ids_{};  // token of a byte's letter, for kCharacters of <0x..>; -1: none
+      byte_ids_{};  // token of each byte (kCharacters: the token <0x..>); -1: there is none
   absl::flat_hash_map<char32_t, int32_t> characters_;  // kCharacters: tokens of one code point
   absl::flat_hash_map<uint64_t, Merge> merges_;        // key: left id << 32 | right id
   absl::flat_hash_map<std::string, int32_t>

@@ -56,7 +56,7 @@ class RewritingStage : public Decoder::Stage {
   }
 };
 
-// ByteLevel is this stage followed by JoinStage.
+// The decoder type ByteLevel consists of this stage, followed by JoinStage.
 class BytesOfLettersStage final : public RewritingStage {
  public:
   std::string Rewrite(absl::string_view piece, bool) const override {
@@ -137,7 +137,7 @@ class WordPieceStage final : public RewritingStage {
       text = absl::StrCat(" ", piece);
     }
     if (!cleanup_) return text;
-    // One after another, as in the tokenizers library.
+    // The replacements are made one after another, as in the tokenizers library.
     static constexpr std::pair<absl::string_view, absl::string_view> kJoined[] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
         {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},

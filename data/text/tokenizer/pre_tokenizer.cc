@@ -18,7 +18,7 @@ namespace moonring::data {
 
 class PreTokenizer::Stage {
  public:
-  // Receives a part, and whether it is at the beginning of the piece.
+  // Receives a part of a piece, and whether this part is at the beginning of the piece.
   using VisitPart = absl::FunctionRef<void(absl::string_view part, bool first)>;
   virtual ~Stage() = default;
   virtual void Split(absl::string_view piece, bool begins_text,

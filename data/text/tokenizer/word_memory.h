@@ -1,7 +1,7 @@
 // A cache of the tokens of words: words of a text repeat, and a lookup is faster than any model.
 //
-// It keeps at most 65,536 words of at most 128 bytes; when full, it is cleared. Not thread-safe;
-// belongs to one model.
+// The cache keeps at most 65,536 words of at most 128 bytes; when it is full, it is cleared. Not
+// thread-safe. A cache belongs to one model.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_WORD_MEMORY_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_WORD_MEMORY_H_
 
@@ -17,8 +17,8 @@ namespace moonring::data {
 
 class WordMemory {
  public:
-  // Appends the tokens of `word` from the cache; if it is not there, calls encode(ids), which
-  // appends them, and stores them.
+  // Appends the tokens of `word` from the cache. If the word is not in the cache, calls
+  // encode(ids), which appends the tokens, and stores them.
   template <typename Encode>
   void Tokens(absl::string_view word, std::vector<int32_t>& ids, Encode encode) {
     if (word.size() > kLongest) return encode(ids);

@@ -1,8 +1,8 @@
 // The data that tiktoken's rank files lack: the pattern that splits texts into words, and the
 // special tokens.
 //
-// Known for the rank files in use, which are identified by their number of tokens. For any other
-// number: UNIMPLEMENTED, with a list of the known ones.
+// The data of the rank files in use are known here; a file is identified by its number of tokens.
+// UNIMPLEMENTED, with a list of the known files, for any other number.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
 #define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
 

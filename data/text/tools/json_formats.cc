@@ -135,7 +135,7 @@ absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls) {
     RETURN_IF_ERROR(CheckArguments(call));
     std::vector<std::string> arguments;
     for (const auto& item : call.arguments.items()) {
-      // Strings are not escaped, even if they contain quotes.
+      // Strings are put in quotes without escaping the quotes inside them.
       const char* quote = item.value().is_string() ? "\"" : "";
       arguments.push_back(absl::StrCat(item.key(), "=", quote, TextOrJson(item.value()), quote));
     }

@@ -16,7 +16,7 @@ absl::StatusOr<std::string> DescribeForGlm4(const OrderedJson& tools, const std:
 absl::StatusOr<std::string> CallForGlm4(const std::vector<ToolCall>& calls);
 absl::StatusOr<std::string> DescribeForLfm2(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls);
-// Calls are written as in Qwen's format.
+// The format of Ling writes calls like Qwen's format, so it needs no function for calls.
 absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> DescribeForLlama3(const OrderedJson& tools, const std::string& date);
 absl::StatusOr<std::string> CallForLlama3(const std::vector<ToolCall>& calls);

@@ -22,10 +22,11 @@ struct ToolCall {
 // parsed (LLaMA-Factory writes the quoted string); an empty string and null are {}.
 absl::StatusOr<std::vector<ToolCall>> ParseToolCalls(absl::string_view text);
 
-// The tool as {"type": "function", "function": {...}}, from either of the two forms.
+// Returns the tool as {"type": "function", "function": {...}}. `tool` has that form, or is the
+// function object itself.
 OrderedJson WrappedTool(const OrderedJson& tool);
 
-// The function object, which has a name, from either form.
+// Returns the function object of a tool in either form. The object must have a name.
 absl::StatusOr<const OrderedJson*> BareTool(const OrderedJson& tool);
 
 absl::Status CheckObject(const OrderedJson& value, const std::string& tool, const char* what);

@@ -11,9 +11,10 @@
 namespace moonring::data {
 namespace {
 
-// `before` and `after` follow the models' own templates. Llama 3's and Mistral's write the calls
-// without text, Gemma 4's writes the text after the tools' results, GLM-4's as a separate answer.
-// Formats that are not specific to one model write it as Qwen's does.
+// `before` and `after` follow the models' own templates. Llama 3's and Mistral's templates omit
+// text next to calls, Gemma 4's writes the text after the tools' results, GLM-4's writes it as a
+// separate answer. Formats that are not specific to one model write the text as Qwen's template
+// does.
 constexpr ToolFormat kFormats[] = {
     {"default", &DescribeInWords, &CallInWords, "", "\n"},
     {"gemma4", &DescribeForGemma4, &CallForGemma4, nullptr, nullptr},

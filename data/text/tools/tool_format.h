@@ -5,9 +5,10 @@
 //              text. A tool is {"name", "description", "parameters"}, or that under "function" next
 //              to "type": "function". `date` is today's: "26 Jul 2024"
 //   call       formats the calls of one message as the assistant's text
-//   before, after   what the model's own template writes around text next to calls, which precedes
-//              the calls; if `after` is null, the text is omitted. (LLaMA-Factory always omits it.)
-//   trims      whether white space at the ends of that text is removed
+//   before, after   the strings that the model's own template writes around text next to calls,
+//              which it writes before the calls; if `after` is null, the text is omitted.
+//              (LLaMA-Factory always omits it.)
+//   trims      whether white space at the ends of the text next to calls is removed
 //
 // Both functions fail with INVALID_ARGUMENT if a tool or call lacks a field that the format writes;
 // the caller adds the position.
