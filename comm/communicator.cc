@@ -159,7 +159,7 @@ class InCall {
   ~InCall() {
     group_.waited += absl::Now() - start_;
     if (group_.liveness != nullptr && group_.broken.ok())
-      group_.liveness->WaitIn("");  // after a failure it stays: this rank did enter the call
+      group_.liveness->WaitIn("");  // not after a failure: the entry shows that this rank did enter
   }
 
  private:
@@ -339,7 +339,8 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
     }
     const std::vector<at::Tensor> parts =
         gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
-    // Each rank starts with the next rank, so that not all send to the same one at the same time.
+    // Each rank first sends to the next rank, so that the ranks do not all send to the same rank at
+    // the same time.
     for (int step = 1; step < size(); ++step) {
       const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
       send.push_back({parts[rank()], to});
@@ -568,7 +569,7 @@ Communicator::Transfer& Communicator::Transfer::operator=(Transfer&& other) noex
   }
   return *this;
 }
-// An error from Wait() is kept in the group.
+// Waits; the group keeps an error from Wait(), and its next call returns the error.
 Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
 
 absl::Status Communicator::Transfer::Wait() {
@@ -617,7 +618,7 @@ absl::Status Communicator::Agree(const absl::Status& mine) {
   const int failed = static_cast<int>(
       std::find_if(codes, codes + size(), [](int64_t code) { return code != 0; }) - codes);
   if (failed == size()) return absl::OkStatus();
-  // The message of the first failed rank, so that every rank can report it.
+  // Broadcasts the message of the first failed rank, so that every rank can report it.
   constexpr int64_t kMost = 1024;
   at::Tensor words = at::zeros({kMost}, at::kByte);
   const std::string text(mine.message().substr(0, kMost));
