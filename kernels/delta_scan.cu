@@ -25,13 +25,14 @@ constexpr int kPiece = kPieceKeys * kTokens;  // floats
 constexpr int kStride = kRows + 4;            // of M in shared memory; + 4 avoids bank conflicts
 static_assert(kPiece == kPieceTokens * kPass);
 
-// The position of M's channel k in shared memory: channel i of all lanes' four is contiguous.
+// The position of M's channel k in shared memory. Each lane has four channels; the i-th channels of
+// all lanes are contiguous.
 template <int kPasses>
 __device__ __forceinline__ int PlaceOf(int k) {
   return (k % 4) * (kPasses * kPass / 4) + k / 4;
 }
 
-// The number of rounds of the document at `place`: it has a chunk in the first rounds only.
+// The number of rounds in which document number `place` has a chunk; these are the first rounds.
 __device__ __forceinline__ int64_t RoundsOf(const DeltaScanCall& call, int64_t place) {
   int64_t low = 0, high = call.rounds;
   while (low < high) {

@@ -21,7 +21,8 @@ struct Part {
         first(static_cast<int>(threadIdx.x) / kTokens * kRows) {}
 };
 
-// Calls each(row, exp(D)) down a thread's section, with 0 above the diagonal.
+// Calls each(row, exp(D)) for each row of a thread's section, from the top down; above the diagonal
+// it passes 0 for exp(D).
 template <typename Each>
 __device__ __forceinline__ void ForPairs(const Part& part, const float* decay, const Each& each) {
   float sum = 0;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) Scores(const DeltaScoresCall call) {
 }
 
 __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBackwardCall call) {
-  KERNEL_SHARED(float, exponent, kTokens* kStride);  // D's gradient
+  KERNEL_SHARED(float, exponent, kTokens* kStride);  // the gradient of D
   KERNEL_SHARED(float, of_key, kTokens* kStride);    // K
   KERNEL_SHARED(float, decay, kTokens);
   KERNEL_SHARED(float, beta, kTokens);

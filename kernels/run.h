@@ -44,7 +44,8 @@ inline Type TypeOf(at::ScalarType dtype) {
 inline Type TypeOf(const at::Tensor& tensor) { return TypeOf(tensor.scalar_type()); }
 
 // The current stream of `tensor`'s device; null on the CPU. While this object lives, that device is
-// the thread's current one, as a CUDA launch requires. To be passed to the launch as a temporary.
+// the thread's current one, as a CUDA launch requires. Pass it to the launch function as a
+// temporary object.
 class StreamOf {
  public:
   explicit StreamOf(const at::Tensor& tensor) {

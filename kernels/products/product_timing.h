@@ -7,7 +7,8 @@
 // Each form is computed by both libraries in turn, in one thread, on the run's shapes limited to
 // kTimedRows rows and kTimedSide per side. It measures CPU time and takes the minimum of several:
 // wall-clock time depends on the load of the machine, which would make the choice vary from day to
-// day. The time with several threads is estimated, in MKL's favour:
+// day. The time with several threads is estimated from the seconds s of one thread, in MKL's
+// favour:
 //
 //   MKL  s / threads        oneDNN  s ceil(pieces / threads) / pieces
 //

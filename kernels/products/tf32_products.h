@@ -17,13 +17,13 @@ namespace moonring::kernels {
 
 class Tf32Products {
  public:
-  // Does nothing if not `wanted`.
+  // Does nothing if `wanted` is false.
   explicit Tf32Products(bool wanted);
   ~Tf32Products();
   Tf32Products(const Tf32Products&) = delete;
   Tf32Products& operator=(const Tf32Products&) = delete;
 
-  // Whether matmuls currently use TF32, by a scope or otherwise.
+  // Whether matmuls currently use TF32, because of a scope or for another reason.
   static bool AreOn();
 
  private:
