@@ -77,7 +77,7 @@ class World {
   std::shared_ptr<RankNotes> notes() const { return notes_; }
 
   // Total time that this rank has spent in calls on all groups; the rest of its time is its own
-  // work. On a GPU it counts only the time that the host waited.
+  // work. For tensors on a GPU only the time that the host waited counts.
   absl::Duration waited();
 
   // Announces that this rank has failed and will make no more calls: every other rank's pending and

@@ -121,7 +121,8 @@ struct Piece {
                                            : own.narrow(0, places->first, places->rows));
     });
   }
-  // Writes `packed` to the rows, or adds it if `adds`. `packed` may have a narrower dtype.
+  // Overwrites the piece's rows and columns with `packed`, or adds `packed` to them if `adds`.
+  // `packed` may have a narrower dtype.
   void TakeFrom(const at::Tensor& packed, bool adds) const {
     ForEachRange(packed, [&](const at::Tensor& own, const at::Tensor& part) {
       if (!places->index_R.defined()) {

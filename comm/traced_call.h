@@ -48,7 +48,8 @@ class TracedTransfer {
   static void Receives(TracedTransfer* traced, Group& group, int peer, int64_t bytes);
   static void Calls(TracedTransfer* traced, Group& group, const CallKinds& kinds, int64_t bytes);
 
-  // Records the host's wait, from construction to the end of the scope, when the transfer is done.
+  // Records how long the host waits for a transfer: from construction to the end of the scope,
+  // where the transfer must be done.
   class Wait {
    public:
     explicit Wait(std::unique_ptr<TracedTransfer> traced);

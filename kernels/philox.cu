@@ -12,7 +12,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-// The random numbers of columns [column, column + 4) of a row.
+// Computes the random numbers of columns [column, column + 4) of a row.
 __device__ __forceinline__ void Draw(const PhiloxCall& call, int64_t row, int64_t column,
                                      float (&numbers)[kWords]) {
   uint32_t words[kWords];

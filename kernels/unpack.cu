@@ -32,7 +32,8 @@ __device__ __forceinline__ float ScaleOf(const UnpackFourBitsCall& call, const f
          *call.mean;
 }
 
-// `aligned`: whether out and the codes of every piece are aligned for vector access.
+// Unpacks four-bit weights. `aligned`: whether out and the codes of every piece are aligned for
+// vector access.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) FourBits(const UnpackFourBitsCall call, bool aligned) {
   KERNEL_SHARED(float, steps, kUnpackSteps);

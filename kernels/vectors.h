@@ -32,7 +32,7 @@ __device__ __forceinline__ Vector<T, N>& WordAt(T* to) {
   return *reinterpret_cast<Vector<T, N>*>(to);
 }
 
-// The number of elements of the widest of these types that fill 16 bytes.
+// How many elements of the widest of these types fill 16 bytes.
 template <typename... Ts>
 constexpr int kAtOnce =
     16 / static_cast<int>(sizeof(

@@ -114,8 +114,8 @@ class ConfinedScope {
 absl::Status CheckReading(const std::string& path);
 absl::Status CheckWriting(const std::string& path);
 
-// The number of links in a chain that are followed, as in the kernel: a longer chain counts as a
-// cycle.
+// The maximum number of symbolic links that are followed one after another, as in Linux; a longer
+// chain counts as a cycle.
 inline constexpr int kMostLinks = 40;
 
 // The absolute path with every link resolved, whether or not the file exists; "" if the links form

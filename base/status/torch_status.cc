@@ -69,7 +69,8 @@ absl::Status StatusOfException(const std::exception& exception) {
         SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
   }
   if (IsOutOfMemory(exception)) return absl::ResourceExhaustedError(kOutOfMemory);
-  // Thrown by std::thread, in Moonring's code and LibTorch's.
+  // std::thread throws this exception, in Moonring's code and in LibTorch's, if it cannot start a
+  // thread.
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
       error != nullptr && error->code() == std::errc::resource_unavailable_try_again) {
     return absl::ResourceExhaustedError(

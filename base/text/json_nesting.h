@@ -16,7 +16,7 @@ namespace moonring::base {
 
 inline constexpr int kMostJsonNesting = 500;
 
-// A parsed text takes about ten times its bytes.
+// The maximum length of a text. When parsed, it takes about ten times as many bytes of memory.
 inline constexpr int64_t kMostJsonBytes = int64_t{256} << 20;
 
 // INVALID_ARGUMENT if lists and objects are nested more deeply than kMostJsonNesting, or the text

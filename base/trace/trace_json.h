@@ -4,10 +4,11 @@
 // Converts a recorder's events to Chrome's trace-event format, which Perfetto and chrome://tracing
 // can open.
 //
-// Each rank is a process. Its rows are its own thread ("compute"), the threads that work for it,
-// transfers (one row for each concurrent transfer: "sends 1", "sends 2", ...), and the GPU. Every
-// span is a complete event ("X") with its numbers and text as args; spans of one row are nested or
-// disjoint. Arrows ("s", "f") connect a send on one rank to the receive on another.
+// In the trace each rank is a process. The rows of a process show the rank's own thread
+// ("compute"), the threads that work for this thread, transfers (one row for each concurrent
+// transfer: "sends 1", "sends 2", ...), and the GPU. Every span is a complete event ("X") with its
+// numbers and text as args; spans of one row are nested or disjoint. Arrows ("s", "f") connect a
+// send on one rank to the receive on another.
 
 #include <cstdint>
 #include <functional>

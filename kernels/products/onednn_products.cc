@@ -61,7 +61,7 @@ at::Tensor ColumnsOfB(const at::Tensor& b, int64_t begin, int64_t count) {
   return IsTransposed(b) ? columns : columns.contiguous();
 }
 
-// Computes a product of great depth in sections of K, which are added up in order.
+// Computes a product with a large K in sections of K, whose results are added up in order.
 void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                  double alpha) {
   const int64_t rows = a.size(0), depth = a.size(1), part = EvenPart(depth, kDepthBlock),
