@@ -57,7 +57,8 @@ class PackedHome : public base::WeightHome {
 };
 
 // Returns a frozen parameter whose weight is stored packed; its Lease unpacks the weight on the
-// device of the packed tensors. `dtype`: the dtype that it would have if it were not packed.
+// device of the packed tensors. `dtype`: the dtype that the parameter reports as its own, that of
+// the unpacked weight.
 std::shared_ptr<base::Parameter> PackedParameter(std::string name,
                                                  std::shared_ptr<const kernels::WeightCode> code,
                                                  kernels::PackedWeight packed,

@@ -392,8 +392,8 @@ absl::Status World::Meet(std::function<void()> connect) {
     return absl::UnavailableError(cause);
   }
   thread.join();
-  // Returns success, and the errors that concern this rank itself, at once. For other errors it
-  // finds out which rank is to blame.
+  // Success, and errors that concern this rank itself, are returned at once. For other errors the
+  // code below finds out which rank is to blame.
   if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status) ||
       absl::IsResourceExhausted(meeting->status)) {
     return meeting->status;

@@ -52,8 +52,8 @@ struct Group;
 class World {
  public:
   static absl::StatusOr<std::shared_ptr<World>> Connect(const RendezvousOptions& options);
-  // One rank of a world of threads. Each thread calls it with the same store, and with the same
-  // token if any.
+  // Connects one rank of a world whose ranks are threads. Each thread calls this function with the
+  // same store, and with the same token if any.
   static absl::StatusOr<std::shared_ptr<World>> ConnectThreads(
       c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline,
       const std::string& token = "");

@@ -81,9 +81,9 @@ std::vector<int64_t> PromptLengths(const Sequence& sequence);
 // derived from the shifted targets.
 uint32_t Checksum(const Sequence& sequence, uint32_t before = 0, int64_t labels = 0);
 
-// INVALID_ARGUMENT if a length is negative; if a tensor is not int64 [sum of lengths] on the host
-// (identity may be undefined); if there is not one parent per document; if a parent does not exist,
-// has too few tokens, is in a cycle, or has targets.
+// Returns INVALID_ARGUMENT in these cases: a length is negative; a tensor is not int64 [sum of
+// lengths] on the host (identity may be undefined); `parents` is neither empty nor one per
+// document; a parent does not exist, has too few tokens, is in a cycle, or has targets.
 absl::Status Validate(const Sequence& sequence);
 
 }  // namespace moonring::comm

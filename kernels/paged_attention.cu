@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(kThreads, Resident(kQueries))
 
 constexpr int kMergeWarps = 8, kMergeNext = 4;
 
-// Merges the parts of one head of a row per block of threads; its warps process the row's parts in
-// turn.
+// Merges the partial results of the tasks: one block of threads for each row and head, whose warps
+// process the row's parts in turn.
 __global__ void Merge(const PagedAttentionCall call, const bool aligned) {
   constexpr int N = kMergeNext;
   KERNEL_SHARED(float, out_of_warp, kMergeWarps* kPagedWidth);

@@ -32,8 +32,8 @@ struct Lanes {
   static constexpr int kSharing = kWarp / kSplit;  // lanes that share a query
 };
 
-// The running softmax of a lane's own queries over the warp's blocks: their maximum score, and its
-// share of the sum of e^(s - max).
+// The running softmax of a lane's own queries over the warp's blocks: the maximum score of each
+// query, and the lane's share of the sum of e^(s - max).
 template <int kOwn>
 struct Running {
   float max[kOwn], sum[kOwn];

@@ -60,7 +60,7 @@ class StreamOf {
   void* stream_ = nullptr;
 };
 
-// The tensor with its last dim contiguous, as kernels expect it; rows may have any stride.
+// Returns the tensor with its last dim contiguous, as kernels expect it; rows may have any stride.
 inline at::Tensor WithWholeRows(const at::Tensor& tensor) {
   return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
 }

@@ -20,9 +20,9 @@ absl::Status CheckInputFile(const std::string& path);
 // when it is read.
 inline constexpr int64_t kMostWholeFile = int64_t{1} << 30, kMostWrittenFile = int64_t{64} << 20;
 
-// INVALID_ARGUMENT, with the size, if the file has more than `most` bytes.
+// Returns INVALID_ARGUMENT, with the size in the message, if the file has more than `most` bytes.
 absl::Status CheckFileSize(const std::string& path, int64_t most);
-// CheckInputFile, then CheckFileSize.
+// Calls CheckInputFile, then CheckFileSize; returns the first error.
 absl::Status CheckWholeFile(const std::string& path, int64_t most = kMostWholeFile);
 
 }  // namespace moonring::base

@@ -68,7 +68,7 @@ struct MemoryByPart {
 
 // Replaces LibTorch's CPU allocator, permanently. A second call does nothing. Memory allocated
 // before this call is not counted. Without this call the other functions work but count nothing.
-// While it runs, no other thread may create tensors.
+// During this call no other thread may create tensors.
 void InstallMemoryAccount();
 
 MemoryByPart LiveMemory();

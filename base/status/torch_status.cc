@@ -36,8 +36,8 @@ bool SaysOutOfMemory(absl::string_view message) {
   return false;
 }
 
-// oneDNN's message only names the call ("could not create a primitive"); the cause is in its
-// status.
+// Whether the exception means that memory has run out. The message of oneDNN's exception only names
+// the call ("could not create a primitive"); the cause is in the exception's status.
 bool IsOutOfMemory(const std::exception& exception) {
   const auto* of_onednn = dynamic_cast<const dnnl::error*>(&exception);
   return of_onednn != nullptr ? of_onednn->status == dnnl_out_of_memory

@@ -13,8 +13,9 @@
 // are in fp32 and rounded once to that dtype, even if they are later added to a wider one. Not
 // differentiable.
 //
-// If TakesGroups returns true it is one kernel, without a host synchronization. Otherwise LibTorch
-// copies the ends to the host in each call and multiplies group by group: slower than products.h.
+// If TakesGroups returns true, each call is one kernel and does not synchronize with the host.
+// Otherwise LibTorch copies the ends to the host in each call and multiplies group by group: slower
+// than products.h.
 
 #include <ATen/core/Tensor.h>
 

@@ -13,7 +13,8 @@
 #include "base/threads/small_work.h"
 #include "kernels/products/add_scaled.h"
 
-// Exported by LibTorch, but not declared in a header: result <- beta result + alpha a b.
+// result <- beta result + alpha a b. LibTorch exports this function, but declares it in no public
+// header.
 namespace at::native {
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);

@@ -10,11 +10,11 @@
 // with 16 threads oneDNN cuts K.) So oneDNN gets pieces that depend on neither number: each is
 // computed in one thread, several in parallel on the intra-op threads. If a is not transposed, a
 // piece has kRowBlock rows, the last one padded with zeros, so a row's result does not depend on
-// the number of other rows (design.md, rule 5). If K also exceeds kDepthBlock (a head's input
-// gradient: K is the vocabulary) and b is not transposed, K is cut into even sections too, whose
-// products are added up in order; otherwise kRowBlock rows of a head would use only one thread. If
-// a is transposed (a weight's gradient), the pieces have equal sizes of at most kRowBlock rows,
-// which depend only on W's shape.
+// the number of other rows. If K also exceeds kDepthBlock (a head's input gradient: K is the
+// vocabulary) and b is not transposed, K is cut into even sections too, whose products are added up
+// in order; otherwise kRowBlock rows of a head would use only one thread. If a is transposed (a
+// weight's gradient), the pieces have equal sizes of at most kRowBlock rows, which depend only on
+// W's shape.
 //
 // Exact fp32: LibTorch's settings for TF32 and bf16 in oneDNN are off unless somebody sets them.
 // Cost: 2 M N K operations, with M rounded up to kRowBlock; a copy of a piece's operand if its rows

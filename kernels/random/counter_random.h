@@ -9,10 +9,9 @@
 //                                                                         values
 //
 // identity[t] is a number per token that does not depend on where the token is packed
-// (comm/sequence.h).
-// So a token draws the same numbers on any rank, in any order and in any micro-batch, and also when
-// its block is recomputed in the backward: dropout and noise are exactly reproduced under sequence
-// parallelism, packing, recompute and resume.
+// (comm/sequence.h). So a token draws the same numbers on any rank, in any order and in any
+// micro-batch, and also when its block is recomputed in the backward: dropout and noise are exactly
+// reproduced under sequence parallelism, packing, recompute and resume.
 //
 // U is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011): a bijection of a 128-bit counter under a 64-bit key, which passes BigCrush. One call
