@@ -40,8 +40,8 @@ const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at
   return backend;
 }
 
-// The data of `t` as its backend expects it: contiguous, without a copy if `t` is. In a staged
-// group it is a copy in host memory, and the host waits for that copy.
+// The data of `t` as its backend expects it: contiguous (a copy only if `t` is not contiguous). In
+// a staged group the result is a copy in host memory, and the host waits for that copy.
 at::Tensor ToSend(const Group& group, const at::Tensor& t) {
   if (!Staged(group, t)) return t.detach().contiguous();
   at::Tensor host = base::HostTensorFor(t.device(), t.sizes(), t.scalar_type());
@@ -117,7 +117,8 @@ at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
   return at::empty(shape, like.options());
 }
 
-// The message for a call that ran out of time: the ranks that have not entered it.
+// Returns the message for a call that ran out of time, with the ranks that have not entered the
+// call.
 std::string LateOnes(Group& group) {
   const std::vector<int> late =
       group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
@@ -579,8 +580,8 @@ absl::Status Communicator::Transfer::Wait() {
   const TracedTransfer::Wait waiting(std::move(pending->traced));
   const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
-  // Waits for all works, also after a failure, because memory must not be freed during a transfer.
-  // On a broken group each wait ends at once.
+  // Waits for all work objects, also after a failure, because memory must not be freed during a
+  // transfer. On a broken group each wait ends at once.
   for (const auto& work : pending->works) {
     try {
       work->wait();

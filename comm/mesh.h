@@ -53,8 +53,8 @@ class Mesh {
   };
   absl::StatusOr<Cut> CutWorld(int size) const;
 
-  // Creates another group of the ranks of dp(), for transfers for which the calls on dp() must not
-  // have to wait. Every rank must call it.
+  // Creates another group of the ranks of dp(), so that transfers on this group do not delay calls
+  // on dp(). Every rank must call it.
   absl::StatusOr<std::shared_ptr<Communicator>> AnotherDpGroup(const std::string& name) const;
 
   // Returns the layout of a stream of documents over this mesh's sp group. INVALID_ARGUMENT if the

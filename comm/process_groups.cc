@@ -103,8 +103,8 @@ absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options
   return devices;
 }
 
-// `listening` receives the sockets on which the devices listen, if this is Moonring's own process;
-// the sockets of another program are not inspected.
+// Stores in `listening` the sockets on which the devices listen, if this is a process of Moonring
+// itself; if Moonring is embedded in another program, that program's sockets are not inspected.
 absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options,
                                                 std::string* address, std::set<int>* listening) {
   static std::mutex one_at_a_time;  // ranks may be threads: only this rank's sockets are new

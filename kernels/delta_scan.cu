@@ -5,8 +5,8 @@
 //   X [64, 16] = A M^T
 //   M [16, K] += X^T B
 //
-// In fp32 a thread has, of M, four channels k (those of its lane) by four rows in each pass of 128
-// channels, and of X, four tokens by two rows. A is loaded in pieces of 64 channels, B in pieces of
+// In fp32 a thread has four channels k of M (those of its lane) by four rows in each pass of 128
+// channels, and four tokens by two rows of X. A is loaded in pieces of 64 channels, B in pieces of
 // 32 tokens. For TF32 on tensor cores, delta_scan_tf32.h describes which thread has what.
 
 #include "kernels/delta_scan_launch.h"

@@ -14,8 +14,8 @@
 //
 // Shared arrays are aligned exactly as on the GPU, not more. Shared memory is filled with NaN when
 // a block begins, so if a barrier is missing and a read may come before the write, the read yields
-// NaN in some order. Cost: about 20 ns per thread and wait. Each thread of the program runs one
-// launch at a time.
+// NaN in some of the orders that OrderScope can choose. Cost: about 20 ns per thread and wait. Each
+// thread of the program runs one launch at a time.
 
 #include <array>
 #include <cstdint>

@@ -40,7 +40,7 @@ struct CustomFunction {
   // Computes a gradient for each input, in their order. An undefined tensor, or one omitted at the
   // end of the list, means no gradient. The function runs after Apply has returned, so it must
   // capture by value. It must get inputs and outputs through `saved` only, which detects writes to
-  // them between forward and backward. Second derivatives exist only if it consists of
+  // them between forward and backward. Second derivatives exist only if the function consists of
   // differentiable operators (differentiable_backward).
   std::function<Tensors(BackwardCall& call)> backward;
 

@@ -55,7 +55,8 @@ class HeldFiles {
   bool Takes(absl::string_view path) const;
   // Returns false if there is no room; `file` is then unchanged.
   bool Append(HeldBytes& file, absl::string_view bytes);
-  // Adds a complete file; it replaces one with the same name. `path` is in the folder.
+  // Adds a complete file, which replaces an existing file with the same name. `path` must be in the
+  // folder.
   void Add(const std::string& path, HeldBytes file);
 
   const std::string& folder() const { return folder_; }

@@ -124,7 +124,8 @@ class CountingAllocator final : public c10::Allocator {
   }
 };
 
-// A mapping of a file whose pages are being written: its previous DataPtr and its category.
+// A mapped file whose pages are being written (CountWritten): the storage's previous DataPtr, its
+// size and its category.
 struct Written {
   c10::DataPtr memory;
   int64_t bytes;

@@ -25,7 +25,7 @@ void WaitForStream(const c10::Stream& first, const c10::Stream& second);
 
 class SideStream {
  public:
-  // `device` is not the CPU. Without an index it is the current device of that type.
+  // `device` must not be the CPU. A device without an index means the current device of its type.
   explicit SideStream(c10::Device device);
 
   const c10::Device& device() const { return device_; }

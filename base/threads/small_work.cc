@@ -2,8 +2,8 @@
 
 #include <omp.h>
 
-// MKL, which is contained in LibTorch, has its own number of threads. The function is missing in a
-// LibTorch built without MKL.
+// MKL, which is contained in LibTorch, has its own number of threads. This function sets it; it is
+// missing in a LibTorch built without MKL.
 extern "C" int MKL_Set_Num_Threads_Local(int threads) __attribute__((weak));
 
 namespace moonring::base {

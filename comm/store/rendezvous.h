@@ -90,8 +90,8 @@ struct RendezvousOptions {
   bool staged = false;      // tensors on GPUs use host memory instead of NCCL
   // A store that is already open, used instead of opening one. Null: open one.
   c10::intrusive_ptr<c10d::Store> store;
-  // Called while waiting for ranks, with those that are missing: returns the reason to cancel the
-  // wait, or "" to continue. May be empty.
+  // Called with the missing ranks while this rank waits for them. Returns the reason to cancel the
+  // wait, or "" to continue. The function may be empty.
   std::function<std::string(const std::vector<int>& missing)> called_off;
 };
 

@@ -85,7 +85,7 @@ std::vector<uint8_t> SignedStore::compareSet(const std::string& key,
     return now == mine ? desired : BytesOf(Opened(key, TextOf(now)));
   }
   // The signature of the current value is unknown, so the value is read first, and replaced only if
-  // it is still there.
+  // nobody has changed it meanwhile.
   while (store_->check({key})) {
     const std::vector<uint8_t> sealed = store_->get(key),
                                value = BytesOf(Opened(key, TextOf(sealed)));

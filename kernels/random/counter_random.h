@@ -25,9 +25,9 @@
 //                                  one identity, 0
 //
 // A value is a multiple of 2^-24 in [0, 1), exact in fp32, with the same bits on every device. On
-// the CPU it is a loop (4 ns per number and thread with AVX2, 8 without); on a GPU a kernel
-// (kernels/philox.h) or, without one, integer tensor operations: about 55 operators for each
-// 2^24 numbers, 4 of them per Philox round.
+// the CPU a loop computes it (4 ns per number and thread with AVX2, 8 without); on a GPU a kernel
+// (kernels/philox.h) or, in a program without the kernel, integer tensor operations: about 55
+// operators for each 2^24 numbers, 4 of them per Philox round.
 
 #include <cstdint>
 
