@@ -49,7 +49,7 @@ struct DeltaUnpackCall {
   TokensAndHeads<void> rows;
 };
 
-// The launch functions must not be called with nothing to do.
+// Each call must have something to process: an empty grid cannot be launched.
 void LaunchDeltaPack(const DeltaPackCall& call, void* stream);
 void LaunchDeltaPackRows(const DeltaPackRowsCall& call, void* stream);
 void LaunchDeltaUnpack(const DeltaUnpackCall& call, void* stream);

@@ -101,8 +101,8 @@ class Parameter {
   // Returns the gradient if matrix products may be added to it in place: it must exist, be stored
   // here, be whole and be on the weight's device. Otherwise returns an undefined tensor.
   at::Tensor GradientToAddTo() const;
-  // Returns the whole gradient, wherever it is stored; zeros if there is none. A collective in the
-  // same cases as LeaseWhole.
+  // Returns the whole gradient, wherever it is stored; zeros if there is none. May be a collective
+  // of several ranks, like LeaseWhole.
   at::Tensor WholeGradient();
   void ClearGradient() { gradient_.reset(); }
 
