@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBack
     beta[part.column] = call.beta[column + part.column];
   }
   __syncthreads();
-  // First the row sums of R key, using the buffer that K fills later.
+  // First computes the row sums of R key, in the buffer that K fills later.
   for (int row = part.first; row < part.first + kRows; ++row) {
     const int64_t at = matrix + row * kTokens + part.column;
     of_key[row * kStride + part.column] = row <= part.column ? 0.0f : call.r[at] * call.key[at];
