@@ -46,9 +46,10 @@ class Liveness {
   // counts; the function returns that first one.
   std::string Announce(absl::string_view cause);
 
-  // The cause of a failed call: the announced cause; otherwise the ranks that are silent or have
-  // left, which this call announces; otherwise "" (all others live). `late`: the call ran out of
-  // time with its connections open, so a silent rank is not necessarily dead.
+  // Returns the cause of a failed call: the announced cause, if there is one; otherwise a text that
+  // names the ranks that are silent or have left, which is also announced; otherwise "" (all other
+  // ranks live). `late`: the call ran out of time with its connections open, so a silent rank is
+  // not necessarily dead.
   std::string Blame(bool late);
 
   // The announced cause as far as this rank knows it, or "".

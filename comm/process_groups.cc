@@ -117,11 +117,11 @@ absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options
   return devices;
 }
 
-// Each rank of a new group proves to each other rank that it has the run's key. Over the connection
-// itself it sends a signature of its own rank and the receiver's, so an impostor is detected. (An
-// impostor cannot forward the real rank's signature: that signature is sent over another
-// connection.) `connections`: the number of connections between two ranks, one per device. Gloo's
-// calls use them in turn, so there is one round for each.
+// Each rank of a new group proves to each other rank that it has the run's key: over their
+// connection it sends a signature of both ranks' numbers. This detects an impostor, who connects in
+// place of a rank. (An impostor cannot forward the real rank's signature: that signature is sent
+// over another connection.) `connections`: the number of connections between two ranks, one per
+// device. Gloo's calls use them in turn, so there is one round for each.
 void Prove(const Group& group, const Secret& key, size_t connections) {
   for (size_t connection = 0; connection < connections; ++connection) {
     const auto proof = [&](int from, int to) {
@@ -358,9 +358,10 @@ std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing)
   return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
 }
 
-// Runs `connect`, which makes connections. This is quick if all ranks live, and they have all
-// arrived. But if a rank dies or stops meanwhile, Gloo waits for it until the deadline, and nothing
-// can end that wait. So `connect` runs on a separate thread, which is abandoned in that case.
+// Runs `connect`, which connects this rank to the others. That is quick, because all ranks have
+// reached this point before. But if a rank dies or stops meanwhile, Gloo waits for it until the
+// deadline, and nothing can end that wait. So `connect` runs on a separate thread, which is
+// abandoned in that case.
 absl::Status World::Meet(std::function<void()> connect) {
   struct Meeting {
     std::mutex mutex;
