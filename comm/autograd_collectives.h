@@ -26,8 +26,8 @@ at::Tensor AllToAllRows(const at::Tensor& rows, std::vector<int64_t> send_rows,
 // Communicator::AllReduceSum into a new tensor, with the identity as its backward (no
 // communication). Correct where every rank then computes the same loss from the sum and that loss
 // is counted once per group, as for the log-prob of a sequence: each rank's share of the sum gets
-// the gradient of that one loss. No parameter may be used after it: its gradient would be P times
-// too large.
+// the gradient of that one loss. No parameter may be used after this sum: in a group of P ranks its
+// gradient would be P times too large.
 at::Tensor AllReduceSumIdentityBackward(const at::Tensor& t, std::shared_ptr<Communicator> group);
 
 }  // namespace moonring::comm

@@ -71,7 +71,7 @@ BinExchange::Meeting BinExchange::Meet(const std::vector<int64_t>& begin,
   const at::Tensor came =
       base::ValueOrThrow(group_->AllToAll(mine_E, bins_of, std::vector<int64_t>(ranks, count())));
   const int64_t* rows_of = came.const_data_ptr<int64_t>();  // [P, bins of this rank]
-  std::vector<int64_t> next;  // per rank, its first received row that is not yet placed
+  std::vector<int64_t> next;  // for each rank, the first row received from it that has no index yet
   int64_t total = 0;
   for (int r = 0; r < ranks; ++r) {
     next.push_back(total);

@@ -51,9 +51,10 @@ class BinExchange {
   // The routing of one set of rows between the ranks.
   struct Meeting {
     std::vector<int64_t> begin;                    // offsets of this rank's bins in the M rows
-    std::vector<int64_t> send_rows, receive_rows;  // by rank
-    at::Tensor arrived_M;  // int64: index among the received rows of the m-th row by bin
-    at::Tensor leaving_M;  // the inverse permutation
+    std::vector<int64_t> send_rows, receive_rows;  // for each rank
+    // int64 [M]: for the m-th row in the order of bins, its index among the received rows.
+    at::Tensor arrived_M;
+    at::Tensor leaving_M;  // the inverse permutation of arrived_M
     std::shared_ptr<Communicator> group;
   };
 

@@ -40,8 +40,8 @@ const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at
   return backend;
 }
 
-// The data of `t` as its backend expects it: contiguous, without a copy if `t` is. In a staged
-// group it is a copy in host memory, and the host waits for that copy.
+// The data of `t` as its backend expects it: contiguous (a copy only if `t` is not contiguous). In
+// a staged group the result is a copy in host memory, and the host waits for that copy.
 at::Tensor ToSend(const Group& group, const at::Tensor& t) {
   if (!Staged(group, t)) return t.detach().contiguous();
   at::Tensor host = base::HostTensorFor(t.device(), t.sizes(), t.scalar_type());
@@ -117,7 +117,8 @@ at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
   return at::empty(shape, like.options());
 }
 
-// The message for a call that ran out of time: the ranks that have not entered it.
+// Returns the message for a call that ran out of time, with the ranks that have not entered the
+// call.
 std::string LateOnes(Group& group) {
   const std::vector<int> late =
       group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
@@ -159,7 +160,7 @@ class InCall {
   ~InCall() {
     group_.waited += absl::Now() - start_;
     if (group_.liveness != nullptr && group_.broken.ok())
-      group_.liveness->WaitIn("");  // after a failure it stays: this rank did enter the call
+      group_.liveness->WaitIn("");  // not after a failure: the entry shows that this rank did enter
   }
 
  private:
@@ -339,7 +340,8 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
     }
     const std::vector<at::Tensor> parts =
         gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
-    // Each rank starts with the next rank, so that not all send to the same one at the same time.
+    // Each rank first sends to the next rank, so that the ranks do not all send to the same rank at
+    // the same time.
     for (int step = 1; step < size(); ++step) {
       const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
       send.push_back({parts[rank()], to});
@@ -568,7 +570,7 @@ Communicator::Transfer& Communicator::Transfer::operator=(Transfer&& other) noex
   }
   return *this;
 }
-// An error from Wait() is kept in the group.
+// Waits; the group keeps an error from Wait(), and its next call returns the error.
 Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
 
 absl::Status Communicator::Transfer::Wait() {
@@ -578,8 +580,8 @@ absl::Status Communicator::Transfer::Wait() {
   const TracedTransfer::Wait waiting(std::move(pending->traced));
   const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
-  // Waits for all works, also after a failure, because memory must not be freed during a transfer.
-  // On a broken group each wait ends at once.
+  // Waits for all work objects, also after a failure, because memory must not be freed during a
+  // transfer. On a broken group each wait ends at once.
   for (const auto& work : pending->works) {
     try {
       work->wait();
@@ -617,7 +619,7 @@ absl::Status Communicator::Agree(const absl::Status& mine) {
   const int failed = static_cast<int>(
       std::find_if(codes, codes + size(), [](int64_t code) { return code != 0; }) - codes);
   if (failed == size()) return absl::OkStatus();
-  // The message of the first failed rank, so that every rank can report it.
+  // Broadcasts the message of the first failed rank, so that every rank can report it.
   constexpr int64_t kMost = 1024;
   at::Tensor words = at::zeros({kMost}, at::kByte);
   const std::string text(mine.message().substr(0, kMost));

@@ -60,8 +60,8 @@ class Communicator {
   int rank() const;
   int size() const;
 
-  // In place; the tensor has the same shape on every rank. Dtypes: fp32, fp64, bf16, fp16 (added in
-  // that dtype), int64, int32, uint8. The result is bit-equal on all ranks.
+  // These three calls overwrite `t`, which has the same shape on every rank. Dtypes: fp32, fp64,
+  // bf16, fp16 (added in that dtype), int64, int32, uint8. The result is bit-equal on all ranks.
   absl::Status AllReduceSum(at::Tensor& t);
   absl::Status AllReduceMax(at::Tensor& t);
   absl::Status Broadcast(at::Tensor& t, int root);
@@ -82,8 +82,8 @@ class Communicator {
   absl::StatusOr<at::Tensor> ReduceScatterSum(const at::Tensor& rows,
                                               absl::Span<const int64_t> rows_of_rank);
 
-  // A transfer in progress. It keeps its tensors alive. Wait() completes it; so does the
-  // destructor, which leaves an error to the group's next call.
+  // A transfer in progress. It keeps its tensors alive. Wait() completes it. The destructor also
+  // completes it; then the group's next call returns the error, if any.
   class Transfer {
    public:
     Transfer(Transfer&&) noexcept;
@@ -128,10 +128,11 @@ class Communicator {
                                                   absl::Span<const int64_t> rows_of_rank);
 
   // Starts an AllReduceSum of a contiguous tensor; it is done after the transfer's Wait(). Until
-  // then the tensor must not be read or written. With Gloo the group's later calls wait behind it.
+  // then the tensor must not be read or written. With Gloo the group's later calls run after this
+  // one is done.
   absl::StatusOr<Transfer> StartAllReduceSum(at::Tensor& t);
 
-  // Whether shards of equal size on that device use the backend's own collectives. If so, gathering
+  // Whether shards of equal size on `device` use the backend's own collectives. If so, gathering
   // everything from all ranks is better than fetching only what each rank needs.
   bool HasCollectives(const at::Device& device) const;
 
@@ -148,7 +149,7 @@ class Communicator {
   Counters counters() const { return counters_; }
 
  private:
-  // OK, or the error of a broken group.
+  // Returns OK, or the group's error if the group is broken.
   absl::Status Ready(absl::string_view operation) const;
   // Runs `call`; an exception from it breaks the group.
   absl::Status Run(absl::string_view operation, const std::function<void()>& call);

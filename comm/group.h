@@ -28,15 +28,15 @@ struct Group {
   // If true, `cuda` is null, and tensors on a GPU use `cpu` through host memory.
   bool staged = false;
   std::shared_ptr<Liveness> liveness;
-  // Why no later call can succeed: the first failure, or that the group was closed. Only the rank's
-  // own thread reads and writes it.
+  // OK while the group works. Otherwise why no later call can succeed: the first failure, or that
+  // the group was closed. Only the rank's own thread reads and writes it.
   absl::Status broken;
-  // Total time in calls, including the wait for transfers and for late peers. Used by the same
-  // thread only.
+  // Total time in calls, including the wait for transfers and for late peers. Only the rank's own
+  // thread uses it.
   absl::Duration waited = absl::ZeroDuration();
   // The number of collectives so far, and of messages to and from each rank of the group. A call
-  // has the same number on all its ranks, and traces match calls by it. Used by the same thread
-  // only.
+  // has the same number on all its ranks, and traces use it to match the calls of different ranks.
+  // Only the rank's own thread uses these numbers.
   int64_t calls = 0;
   std::vector<int64_t> sent, received;
 };

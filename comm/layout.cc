@@ -57,7 +57,7 @@ std::vector<int64_t> ByCost(const std::vector<Grid>& grids) {
   return order;
 }
 
-// The spans and the load of each rank while documents are being dealt out.
+// The spans and the load of each rank while documents are distributed.
 struct Deal {
   explicit Deal(int ranks) : spans(ranks), load(ranks, 0.0) {}
 
@@ -76,12 +76,13 @@ struct Deal {
   std::vector<double> load;
 };
 
-// Cuts one document for zigzag ownership. A border of the front and a border of the back move
-// towards the middle; position c takes the chunks between borders c and c + 1 on both sides. The
-// cost outside a pair of borders should equal the total share of the positions so far. Each pair is
-// chosen independently, within a block of the even border, so errors do not add up. But a block
-// near the end is a large part of a position's share. So the first `fill` blocks, the cheapest
-// ones, are held back and are dealt out last, to the least loaded positions.
+// Cuts one document for zigzag ownership. A border at the front and a border at the back of the
+// document move towards the middle: position c gets the blocks that both borders pass in its turn.
+// After each turn the total cost of the blocks passed so far should equal the total share of the
+// positions so far. Both borders are rounded to a block near the exact solution, independently of
+// the earlier turns, so that rounding errors do not add up. A block near the document's end may
+// still be a large part of a position's share. So the first `fill` blocks, which are the cheapest,
+// are dealt out last, one by one, each to the least loaded position.
 void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   constexpr std::array<std::pair<int, int>, 9> kShifts = {
       {{0, 0}, {1, 1}, {-1, -1}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, -1}, {-1, 1}}};
@@ -96,7 +97,7 @@ void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   double wanted = 0;
   for (int64_t c = 0; c < places; ++c) {
     int64_t next_front = (front + back) / 2,
-            next_back = next_front;  // the innermost position takes the rest
+            next_back = next_front;  // the last position gets the rest
     if (c + 1 < places) {
       wanted += std::max(0.0, share - deal.load[c]);
       const auto mirrored = [&](int64_t border) { return blocks - (border - fill); };
@@ -117,8 +118,8 @@ void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   for (int64_t b = fill; b-- > 0;) deal.Give(deal.LeastLoaded(), grid, b, b + 1);
 }
 
-// Deals out a document of fewer than 2P blocks. Blocks c and n-1-c form a pair; the costliest pair
-// goes to the least loaded rank, and each rank takes at most one pair.
+// Deals out a document of n < 2P blocks over P ranks. Blocks c and n-1-c form a pair. The costliest
+// pair goes to the least loaded rank, and so on; each rank gets at most one pair.
 void DealSpread(const Grid& grid, Deal& deal) {
   const int64_t blocks = grid.blocks(), pairs = (blocks + 1) / 2;
   const auto cost = [&](int64_t c) {
@@ -154,8 +155,9 @@ RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
       short_ones.push_back(d);
     }
   }
-  // How many short documents to spread: the fewest that reach the lowest peak, or nearly. After the
-  // first 4P, each is too small a part of the whole to matter.
+  // Chooses how many short documents to spread: the smallest number that lowers the largest load as
+  // far as possible, or nearly so. At most the 4P costliest ones are considered (P ranks), because
+  // each other one is too small a part of the whole to matter.
   const auto deal_with = [&](size_t spread) {
     Deal deal = cut;
     for (size_t i = 0; i < short_ones.size(); ++i) {
@@ -179,8 +181,8 @@ RankSpans WholeDocuments(const std::vector<Grid>& grids, int ranks) {
   return std::move(deal.spans);
 }
 
-// The token nearest to `wanted` at which the span may be cut: a block border of its document, or
-// the span's begin or end.
+// Returns the token nearest to `wanted` at which the span may be cut: at a block border of its
+// document, or at the span's begin or end.
 int64_t NearestBorder(int64_t wanted, const Span& span, int64_t length) {
   const int64_t block = BlockSize(length);
   const int64_t below = std::max(span.begin, wanted / block * block),

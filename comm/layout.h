@@ -12,14 +12,15 @@
 // The ranks form a grid, context x heads. The stream is cut over the P positions of the context
 // axis, in one of these ways:
 //
-//   contiguous       position c owns one run of the stream, T / P tokens up to half a block at each
-//                    of its borders. The cost is not considered.
+//   contiguous       position c owns one contiguous run of about T / P of the stream's T tokens
+//                    (each border is moved by up to half a block). The cost is not considered.
 //   zigzag           a document of 2P blocks or more is cut into 2P chunks of whole blocks, and
-//                    position c owns chunks c and 2P-1-c: equal causal work. Imbalance is filled
-//                    with single blocks from the document's front: within 2% of the mean from 64
-//                    blocks on, for up to 8 positions. Of the shorter documents the costliest are
-//                    spread in the same way (blocks c and n-1-c together) as long as this lowers
-//                    the peak load; each other document goes whole to the least loaded position.
+//                    position c owns chunks c and 2P-1-c: equal causal work. Single blocks from
+//                    the document's front even out the load: it is within 2% of the mean for
+//                    documents of 64 blocks or more on up to 8 positions. The costliest of the
+//                    shorter documents are spread in the same way (blocks c and n-1-c of n blocks
+//                    go to one position) as long as this lowers the largest load; each other
+//                    document goes whole to the least loaded position.
 //   whole documents  no document is cut; the costliest first, each goes to the least loaded
 //                    position.
 //
@@ -71,9 +72,10 @@ struct Division {
   friend bool operator==(const Division&, const Division&) = default;
 };
 
-// The block size of a document's grid: length / 64 rounded down to a power of two, at least 64 (up
-// to 8191 tokens) and at most 256 (from 16384 tokens on). It depends on the document's length only,
-// so the blocks do not depend on the number of ranks.
+// The size of the blocks of a document, at whose borders the document may be cut: length / 64
+// rounded down to a power of two, at least 64 (up to 8191 tokens) and at most 256 (from 16384
+// tokens on). It depends on the document's length only, so the blocks do not depend on the number
+// of ranks.
 int64_t BlockSize(int64_t document_length);
 
 // Tokens [begin, end) of one document, counted from the document's start.
@@ -95,10 +97,10 @@ class Layout {
                                                               Division division,
                                                               SpanCost cost = nullptr);
 
-  // The same rows on the same ranks, described as rows of other documents with the same total
-  // length: for attention whose documents differ from those by which the stream was divided.
-  // Borders between ranks need not be on the new documents' grids. INVALID_ARGUMENT for a negative
-  // length or another total. Cost: O(spans + documents).
+  // Returns a layout with the same rows on the same ranks, but with other borders between
+  // documents; the new `lengths` have the same sum. For attention within other documents than those
+  // by which the stream was divided. Borders between ranks need not be at block borders of the new
+  // documents. INVALID_ARGUMENT for a negative length or another total. Cost: O(spans + documents).
   absl::StatusOr<std::shared_ptr<const Layout>> WithDocuments(std::vector<int64_t> lengths) const;
 
   const Division& division() const { return division_; }
@@ -113,12 +115,12 @@ class Layout {
   const std::vector<Span>& spans(int rank) const { return spans_.at(rank); }
   int64_t local_tokens(int rank) const { return local_tokens_.at(rank); }
 
-  // The same for a position on the context axis: its ranks' rows one after another, in the order of
-  // the heads axis.
+  // The spans of a position on the context axis: the rows of its ranks one after another, in the
+  // order of the heads axis.
   const std::vector<Span>& context_spans(int context) const { return context_spans_.at(context); }
   int64_t context_tokens(int context) const;
 
-  // int64 [T_local] on the host: the row of the stream for each local row.
+  // Returns int64 [T_local] on the host: for each local row of the rank, its row in the stream.
   at::Tensor Index(int rank) const;
 
   // Selects the rank's rows of dim 0, for any dtype and device: [T, ...] -> [T_local, ...]. Returns
@@ -134,7 +136,7 @@ class Layout {
          std::vector<std::vector<Span>> context_spans, std::vector<std::vector<Span>> spans);
 
   std::vector<int64_t> lengths_;
-  std::vector<int64_t> offsets_;  // one more than documents
+  std::vector<int64_t> offsets_;  // one number more than documents
   Division division_;
   std::vector<std::vector<Span>> context_spans_, spans_;  // per context position; per rank
   std::vector<int64_t> local_tokens_;

@@ -4,9 +4,9 @@
 // Blocks new connections to a listening socket, while connections that it has accepted continue.
 //
 // Gloo listens as long as its device exists, although it needs to do so only while a group's ranks
-// connect. A peer that keeps a thousand connections open to it ends the process, which has no
-// descriptor left for the next connection. So the socket is open to connections only during that
-// time.
+// connect. Otherwise a peer that keeps a thousand connections open could end the process, which
+// would have no descriptor left for the next connection. So the socket accepts connections only
+// while a group's ranks connect.
 
 #include <set>
 

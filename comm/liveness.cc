@@ -13,7 +13,8 @@ namespace moonring::comm {
 namespace {
 
 constexpr char kFailed[] = "failed";
-// Heartbeats without a sign of life after which a rank is dead rather than slow.
+// A rank counts as dead, and not only as slow, if it gives no sign of life for this many heartbeat
+// periods.
 constexpr int kPatienceBeats = 8;
 
 std::string AliveKey(int rank) { return absl::StrCat("alive/", rank); }
@@ -111,7 +112,7 @@ std::string Liveness::SilentRanks(bool late) {
     silent.push_back(r);
   }
   // A new process's first heartbeat may still be on its way, so a rank counts as alive once its
-  // counter changes. A rank that has left is not silent.
+  // counter changes. A rank that has left does not count as silent.
   for (int waited = 0; waited < kPatienceBeats && !silent.empty(); ++waited) {
     absl::SleepFor(beat_);
     if (Told(kFailed)) return "";

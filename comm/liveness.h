@@ -43,12 +43,13 @@ class Liveness {
   ~Liveness();
 
   // Announces that this run fails because of `cause`. Only the first announcement of all ranks
-  // counts; it is returned.
+  // counts; the function returns that first one.
   std::string Announce(absl::string_view cause);
 
-  // The cause of a failed call: the announced cause; otherwise the ranks that are silent or have
-  // left, which this call announces; otherwise "" (all others live). `late`: the call ran out of
-  // time with its connections open, so a silent rank is not necessarily dead.
+  // Returns the cause of a failed call: the announced cause, if there is one; otherwise a text that
+  // names the ranks that are silent or have left, which is also announced; otherwise "" (all other
+  // ranks live). `late`: the call ran out of time with its connections open, so a silent rank is
+  // not necessarily dead.
   std::string Blame(bool late);
 
   // The announced cause as far as this rank knows it, or "".
@@ -61,21 +62,20 @@ class Liveness {
   // The group in whose call `rank` is known to wait; "" if it is in no call or this is unknown.
   std::string WaitsIn(int rank);
 
-  // Those of `ranks`, except this one, that are not known to wait in a call of the group. It does
-  // not check whether they live: call Blame() first.
+  // Returns those of `ranks`, except this rank, that are not known to wait in a call of the group.
+  // Does not check whether these ranks live: call Blame() first.
   std::vector<int> NotIn(const std::string& group, const std::vector<int>& ranks);
 
   // Publishes that this rank needs no other rank any more, and ends the thread. With `linger` it
-  // first waits until the others have left too, or no longer live, because the rank that serves the
-  // store must leave last. After a failure it waits only until each of them can have read the
-  // cause.
+  // first waits until every other rank has left or is dead: the rank that serves the store must
+  // leave last. After a failure it waits only until each other rank can have read the cause.
   void Leave(bool linger);
 
  private:
   void Watch();
   void Beat();
-  // The value that a rank of this run has stored at `key`; nullopt if there is none, or if it was
-  // written by another program.
+  // Returns the value that a rank of this run has stored at `key`; nullopt if there is none, or if
+  // another program has written the value.
   std::optional<std::string> Told(const std::string& key);
   std::string Beats(int rank);  // the heartbeat count of another rank
   std::string SilentRanks(bool late);
@@ -85,7 +85,7 @@ class Liveness {
   const int rank_, size_;
   const absl::Duration beat_;
   const c10::intrusive_ptr<c10d::Store>
-      store_;  // a separate connection, on which nothing waits for a key
+      store_;  // a separate connection; no call on it waits for a key
   const std::function<void()> hang_up_;
 
   mutable std::mutex mutex_;

@@ -16,8 +16,8 @@ Mesh::Mesh(std::shared_ptr<World> world, std::shared_ptr<Communicator> dp,
 
 namespace {
 
-// Each rank is in one group of each kind. Every rank goes through all groups, so that all create
-// them in the same order.
+// Each rank is in one group of neighbours and one group of peers. Every rank goes through all
+// groups, so that all ranks create them in the same order.
 absl::StatusOr<Mesh::Cut> MakeGroups(World& world, int size, absl::string_view neighbours,
                                      absl::string_view peers) {
   const int count = world.size() / size;

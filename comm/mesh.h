@@ -44,21 +44,21 @@ class Mesh {
   // The channel for notes between all ranks (rank_notes.h); null with one rank.
   std::shared_ptr<RankNotes> notes() const { return world_->notes(); }
 
-  // Cuts the world into groups of `size` neighbouring ranks, and into groups of the ranks with the
-  // same position in theirs: rank = peer * size + position. Returns this rank's group of each kind;
-  // groups that the mesh already has are reused. INVALID_ARGUMENT if size does not divide the world
-  // size. Every rank must call it.
+  // Cuts the world into groups of `size` neighbouring ranks, and also into groups of peers, the
+  // ranks that have the same position in their groups of neighbours: rank = peer * size + position.
+  // Returns this rank's two groups; groups that the mesh already has are reused. INVALID_ARGUMENT
+  // if size does not divide the world size. Every rank must call it.
   struct Cut {
     std::shared_ptr<Communicator> neighbours, peers;
   };
   absl::StatusOr<Cut> CutWorld(int size) const;
 
-  // Creates another group of the ranks of dp(), for transfers that dp()'s calls must not wait
-  // behind. Every rank must call it.
+  // Creates another group of the ranks of dp(), so that transfers on this group do not delay calls
+  // on dp(). Every rank must call it.
   absl::StatusOr<std::shared_ptr<Communicator>> AnotherDpGroup(const std::string& name) const;
 
-  // The layout of a stream of documents over this mesh's sp group, whose axes are context x heads.
-  // INVALID_ARGUMENT if these do not multiply to the group's size.
+  // Returns the layout of a stream of documents over this mesh's sp group. INVALID_ARGUMENT if the
+  // sizes of the division's two axes, contexts and heads, do not multiply to the group's size.
   absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths,
                                                            Division division,
                                                            SpanCost cost = nullptr) const;

@@ -13,7 +13,8 @@
 namespace moonring::comm {
 namespace {
 
-// Shard sizes that are even: all but the last ones have the same size.
+// Even shard sizes for `ranks` ranks: all have the same size, except that the last ones may be
+// smaller or empty.
 std::vector<int64_t> PiecesOf(int64_t size, int ranks) {
   const int64_t most = (size + ranks - 1) / ranks;
   std::vector<int64_t> pieces;

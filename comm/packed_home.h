@@ -1,16 +1,18 @@
 #ifndef MOONRING_COMM_PACKED_HOME_H_
 #define MOONRING_COMM_PACKED_HOME_H_
 
-// The home of a frozen weight that is stored packed, i.e. quantized (packed/weight_code.h). Each
-// lease unpacks it into a new tensor, which lives as long as it is referenced.
+// Stores a frozen weight packed, i.e. quantized (kernels/packed/weight_code.h). When a caller
+// borrows the weight (Parameter::Lease), it is unpacked into a new tensor, which is freed with its
+// last reference.
 //
-//   whole      this rank has all packed tensors: a lease costs one pass over them
-//   sharded    each rank of a group has an even shard of each packed tensor. Fetch starts to gather
-//              them; Lease waits, unpacks, and frees the gathered tensors. P-1 steps, and
-//              (P-1)/P of the packed bytes to each rank: 4 bits a number are sent, not 16
+//   whole      this rank has all packed tensors: a Lease costs one pass over them
+//   sharded    each of the P ranks of a group has an even shard of each packed tensor. Fetch starts
+//              to gather the shards; Lease waits, unpacks, and frees the gathered tensors. Cost:
+//              P-1 steps, and (P-1)/P of the packed bytes are sent to each rank: 4 bits for each
+//              number, not 16
 //
-// Every lease of a dtype has the same values, on every rank. For a sharded weight Fetch and Lease
-// are collectives: all ranks of the group call them.
+// Every Lease in a dtype returns the same values, on every rank. For a sharded weight Fetch and
+// Lease are collectives: all ranks of the group call them.
 
 #include <cstdint>
 #include <memory>
@@ -39,7 +41,7 @@ class PackedHome : public base::WeightHome {
   void Shard(std::shared_ptr<Communicator> group);
 
   const kernels::WeightCode& code() const { return *code_; }
-  int64_t bytes() const;  // kept here between leases
+  int64_t bytes() const;  // of the packed tensors on this rank
 
  private:
   struct Flight {
@@ -48,14 +50,15 @@ class PackedHome : public base::WeightHome {
   };
 
   std::shared_ptr<const kernels::WeightCode> code_;
-  kernels::PackedWeight packed_;              // the whole, or a shard of each packed tensor
-  std::vector<std::vector<int64_t>> pieces_;  // [packed tensor][rank]: sizes, if sharded
+  kernels::PackedWeight packed_;              // each whole, or this rank's shard of each
+  std::vector<std::vector<int64_t>> pieces_;  // [packed tensor][rank]: shard sizes
   std::shared_ptr<Communicator> group_;       // null: whole
   std::optional<Flight> flight_;
 };
 
-// A frozen parameter whose weight is stored packed, and is leased on the device of the packed
-// tensors. `dtype`: the dtype that it would have if it were not packed.
+// Returns a frozen parameter whose weight is stored packed; its Lease unpacks the weight on the
+// device of the packed tensors. `dtype`: the dtype that the parameter reports as its own, that of
+// the unpacked weight.
 std::shared_ptr<base::Parameter> PackedParameter(std::string name,
                                                  std::shared_ptr<const kernels::WeightCode> code,
                                                  kernels::PackedWeight packed,

@@ -103,11 +103,11 @@ absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options
   return devices;
 }
 
-// `listening` receives the sockets on which the devices listen, if this is Moonring's own process;
-// the sockets of another program are not inspected.
+// Stores in `listening` the sockets on which the devices listen, if this is a process of Moonring
+// itself; if Moonring is embedded in another program, that program's sockets are not inspected.
 absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options,
                                                 std::string* address, std::set<int>* listening) {
-  static std::mutex one_at_a_time;  // with ranks as threads: the new sockets are this rank's
+  static std::mutex one_at_a_time;  // ranks may be threads: only this rank's sockets are new
   const std::lock_guard<std::mutex> lock(one_at_a_time);
   std::set<int> before;
   if (options.own_process) before = ListeningSockets();
@@ -117,11 +117,11 @@ absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options
   return devices;
 }
 
-// Each rank of a new group proves to each other rank that it has the run's key. Over the connection
-// itself it sends a signature of its own rank and the receiver's, so an impostor is detected. (An
-// impostor cannot forward the real rank's signature, which is sent over a connection that the
-// impostor is not on.) `connections`: the number of connections between two ranks, one per device.
-// Gloo's calls use them in turn, so there is one round for each.
+// Each rank of a new group proves to each other rank that it has the run's key: over their
+// connection it sends a signature of both ranks' numbers. This detects an impostor, who connects in
+// place of a rank. (An impostor cannot forward the real rank's signature: that signature is sent
+// over another connection.) `connections`: the number of connections between two ranks, one per
+// device. Gloo's calls use them in turn, so there is one round for each.
 void Prove(const Group& group, const Secret& key, size_t connections) {
   for (size_t connection = 0; connection < connections; ++connection) {
     const auto proof = [&](int from, int to) {
@@ -183,8 +183,8 @@ absl::Status WithAdvice(const absl::Status& status) {
 
 // Installs an empty SIGPIPE handler. Gloo and the store write to connections whose other end may be
 // gone and check the returned error, but by default the signal ends the process first. (Python, for
-// which they were written, ignores the signal.) A handler, because SIG_IGN would be inherited by
-// child processes.
+// which they were written, ignores the signal.) This is a handler instead of SIG_IGN, because child
+// processes would inherit SIG_IGN.
 void OutliveBrokenPipes() {
   struct sigaction standing {};
   if (sigaction(SIGPIPE, nullptr, &standing) != 0 || standing.sa_handler != SIG_DFL) return;
@@ -300,7 +300,8 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   return absl::OkStatus();
 }
 
-// Joins, or announces why it cannot: otherwise this rank and the others would wait for each other.
+// Joins the world. If this fails, announces why: otherwise this rank and the others would wait for
+// each other.
 absl::Status World::JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices,
                                 const std::string& address) {
   absl::Status joined;
@@ -357,9 +358,10 @@ std::string World::WhatIsWrong(absl::Time asks, const std::vector<int>& missing)
   return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
 }
 
-// Runs `connect`, which makes connections. This is quick if all ranks live, and they have all
-// arrived. If one dies or stops meanwhile, Gloo waits for it until the deadline, and nothing can
-// end that wait. So `connect` runs on a thread, which is then left behind.
+// Runs `connect`, which connects this rank to the others. That is quick, because all ranks have
+// reached this point before. But if a rank dies or stops meanwhile, Gloo waits for it until the
+// deadline, and nothing can end that wait. So `connect` runs on a separate thread, which is
+// abandoned in that case.
 absl::Status World::Meet(std::function<void()> connect) {
   struct Meeting {
     std::mutex mutex;
@@ -391,8 +393,8 @@ absl::Status World::Meet(std::function<void()> connect) {
     return absl::UnavailableError(cause);
   }
   thread.join();
-  // Returns success, and the errors that concern this rank itself, at once. For other errors it
-  // finds out which rank is to blame.
+  // Success, and errors that concern this rank itself, are returned at once. For other errors the
+  // code below finds out which rank is to blame.
   if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status) ||
       absl::IsResourceExhausted(meeting->status)) {
     return meeting->status;
@@ -426,7 +428,7 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     absl::Status met;
     {
       for (const int socket : listening_) OpenDoor(socket);
-      // In every case, because Meet() throws if no thread can be started.
+      // Shuts the sockets in every case, also if Meet() throws because no thread can be started.
       const auto shut = absl::MakeCleanup([this] {
         for (const int socket : listening_) ShutDoor(socket);
       });
@@ -522,7 +524,8 @@ void World::AwaitDevice() {
 void World::Close() {
   if (std::exchange(closed_, true)) return;
   AwaitDevice();
-  // The heartbeat continues while the groups close, and the store is destroyed last.
+  // First this rank publishes that it leaves; if it serves the store, it also waits for the other
+  // ranks. The store is destroyed last.
   if (liveness_ != nullptr) liveness_->Leave(/*linger=*/rank() == 0 && options_.serves_store);
   std::vector<std::shared_ptr<Group>> groups;
   {

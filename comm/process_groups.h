@@ -52,8 +52,8 @@ struct Group;
 class World {
  public:
   static absl::StatusOr<std::shared_ptr<World>> Connect(const RendezvousOptions& options);
-  // One rank of a world of threads. Each thread calls it with the same store, and with the same
-  // token if any.
+  // Connects one rank of a world whose ranks are threads. Each thread calls this function with the
+  // same store, and with the same token if any.
   static absl::StatusOr<std::shared_ptr<World>> ConnectThreads(
       c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline,
       const std::string& token = "");
@@ -72,12 +72,12 @@ class World {
   absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks,
                                                       const std::string& name);
 
-  // Text messages from rank to rank outside of any collective; null in a world of one rank and
-  // after Close().
+  // The channel for text messages from rank to rank outside of any collective (rank_notes.h); null
+  // in a world of one rank and after Close().
   std::shared_ptr<RankNotes> notes() const { return notes_; }
 
   // Total time that this rank has spent in calls on all groups; the rest of its time is its own
-  // work. On a GPU it counts only the time that the host waited.
+  // work. For tensors on a GPU only the time that the host waited counts.
   absl::Duration waited();
 
   // Announces that this rank has failed and will make no more calls: every other rank's pending and
@@ -124,12 +124,12 @@ class World {
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<std::shared_ptr<gloo::transport::Device>> devices_;
   std::set<int> listening_;    // Gloo's sockets, which accept only while a group connects
-  std::optional<Secret> key_;  // of this run; none if anybody may join
+  std::optional<Secret> key_;  // the run's key; none if anybody may join
   std::shared_ptr<Liveness> liveness_;
   std::shared_ptr<RankNotes> notes_;
   std::shared_ptr<Communicator> communicator_;
   int groups_made_ = 0;
-  bool joined_ = false;  // every rank has connected once
+  bool joined_ = false;  // whether all ranks have joined the world
   bool closed_ = false;
 
   std::mutex mutex_;  // guards groups_ and hung_up_, which liveness's thread uses too

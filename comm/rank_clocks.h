@@ -20,14 +20,15 @@
 
 namespace moonring::comm {
 
-// Nanoseconds.
+// All numbers are nanoseconds.
 struct ClockOffset {
   int64_t at = 0;           // when it was measured, by this rank's clock
   int64_t to_first = 0;     // rank 0's clock minus this rank's
   int64_t uncertainty = 0;  // the largest possible error of to_first
 };
 
-// An id that is equal on ranks that read the same steady clock; 0 if unknown.
+// Returns an id that is equal on ranks that read the same steady clock; 0 if it cannot be
+// determined.
 int64_t SteadyClockId();
 
 // Collective over the group. Sends 2 messages of 8 bytes per round trip with each rank, one rank

@@ -18,8 +18,8 @@ class RankNotes {
  public:
   explicit RankNotes(const c10::intrusive_ptr<c10d::Store>& store);
 
-  // Stores `text` under `key`. Fails as the store does: UNAVAILABLE if the rank that serves it has
-  // ended.
+  // Stores `text` under `key`. Returns the store's error, for example UNAVAILABLE if the rank that
+  // serves the store has ended.
   absl::Status Leave(const std::string& key, const std::string& text);
 
   // Returns and deletes the text under `key`; nullopt if there is none or the store cannot be

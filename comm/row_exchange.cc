@@ -85,8 +85,8 @@ struct Runs {
 
 // --- The contents of one message.
 
-// Columns of a tensor of `width` columns that are exchanged with `rank`: in the target all, in the
-// source those that `rank` has.
+// Returns which columns of a tensor of `width` columns are exchanged with `rank`: all columns of a
+// target tensor, and those columns of a source tensor that `rank` has in the target.
 std::vector<ColumnRange> ColumnsOf(const MovedRows& moved, int rank, bool in_source,
                                    int64_t width) {
   if (moved.columns == nullptr || !in_source) return {{0, width}};
@@ -121,7 +121,8 @@ struct Piece {
                                            : own.narrow(0, places->first, places->rows));
     });
   }
-  // Writes `packed` to the rows, or adds it if `adds`. `packed` may have a narrower dtype.
+  // Overwrites the piece's rows and columns with `packed`, or adds `packed` to them if `adds`.
+  // `packed` may have a narrower dtype.
   void TakeFrom(const at::Tensor& packed, bool adds) const {
     ForEachRange(packed, [&](const at::Tensor& own, const at::Tensor& part) {
       if (!places->index_R.defined()) {
@@ -160,7 +161,8 @@ class Letter {
   void Fill() const {
     ForEach([](const Piece& piece, const at::Tensor& part) { piece.CopyTo(part); });
   }
-  // Unpacks the message into `sums` instead of the pieces' own tensors. `adds`: whether to add.
+  // Unpacks the message into `sums`, one tensor for each piece, instead of the pieces' own tensors.
+  // adds[i] states whether piece i is added to sums[i] or overwrites it.
   void Empty(const std::vector<at::Tensor>& sums, const std::vector<bool>& adds) const {
     size_t at = 0;
     ForEach([&](const Piece& piece, const at::Tensor& part) {
@@ -185,7 +187,8 @@ class Letter {
   at::Tensor bytes_;
 };
 
-// Whether several copies of one number of the source may come back.
+// Whether MoveRowsBack may receive several copies of one number of the source, so that it must add
+// them up.
 bool ComesBackTwice(const MovedRows& moved) {
   if (!moved.map->repeats()) return false;
   if (moved.columns == nullptr) return true;
@@ -214,7 +217,7 @@ void Check(const MovedRows& moved, bool back) {
               width, " columns");
 }
 
-// The move without autograd. Results are in the order of `moved`.
+// MoveRows, or MoveRowsBack if `back`, without autograd. Results are in the order of `moved`.
 base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator& group) {
   std::vector<size_t> order(moved.size());  // the widest numbers first
   std::iota(order.begin(), order.end(), 0);
@@ -264,7 +267,8 @@ base::Tensors Move(const std::vector<MovedRows>& moved, bool back, Communicator&
   own_received.bytes().copy_(own_sent.bytes());
   own_received.Empty(sums, adds);
   base::ThrowIfError(transfer.Wait());
-  // Always added in the order of ranks from this one on, so that every run gives the same bits.
+  // The order of the additions is fixed (this rank, the rank before it, and so on), so that every
+  // run gives the same bits.
   for (const Letter& one : received) one.Empty(sums, adds);
   for (size_t at = 0; at < order.size(); ++at)
     if (!sums[at].is_same(results[order[at]])) results[order[at]].copy_(sums[at]);

@@ -36,7 +36,7 @@ namespace moonring::comm {
 using SpansOfRanks = std::vector<std::vector<Span>>;
 
 SpansOfRanks SpansOf(const Layout& layout);
-// Every whole document on every rank.
+// The spans of a cut in which every rank has every whole document.
 SpansOfRanks WholeStream(const Layout& layout);
 int64_t RowsOf(const std::vector<Span>& spans);
 
@@ -57,13 +57,13 @@ class RowMap {
   int ranks() const { return static_cast<int>(sent_.size()); }
   int64_t source_rows() const { return source_rows_; }
   int64_t target_rows() const { return target_rows_; }
-  // sent: those of this rank's source rows that `rank` has in its target. received: those of this
-  // rank's target rows that come from `rank`. `rank` may be this rank.
+  // sent(rank) selects those of this rank's source rows that `rank` has in its target;
+  // received(rank) those of this rank's target rows that come from `rank`. `rank` may be this rank.
   const Places& sent(int rank) const { return sent_.at(rank); }
   const Places& received(int rank) const { return received_.at(rank); }
   // Whether all rows of this rank stay where they are, and no others arrive.
   bool stays() const { return stays_; }
-  // Whether a source row of this rank is in the target more than once.
+  // Whether the target contains a source row of this rank more than once.
   bool repeats() const { return repeats_; }
 
  private:

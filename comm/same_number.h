@@ -1,8 +1,8 @@
 #ifndef MOONRING_COMM_SAME_NUMBER_H_
 #define MOONRING_COMM_SAME_NUMBER_H_
 
-// Whether all ranks of a group have the same number, for example a checksum. Costs one all-reduce
-// of 16 bytes. Every rank must call it. Fails as the communicator does.
+// Checks whether all ranks of a group have the same number, for example a checksum. Every rank must
+// call it. Costs one all-reduce of 16 bytes; fails if the all-reduce fails.
 
 #include <cstdint>
 

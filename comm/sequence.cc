@@ -17,8 +17,8 @@
 namespace moonring::comm {
 namespace {
 
-// Includes the size first: otherwise numbers could move between arrays without a change of the
-// checksum, and zlib would restart at a null pointer.
+// Adds the size of the array to the checksum first: otherwise a number could move to the next array
+// without a change of the checksum, and zlib would restart at the null pointer of an empty array.
 uint32_t ChecksumOfNumbers(absl::Span<const int64_t> numbers, uint32_t before) {
   const auto add = [&](const int64_t* data, size_t count) {
     const auto* bytes = reinterpret_cast<const Bytef*>(data);

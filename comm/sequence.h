@@ -55,34 +55,35 @@ struct Sequence {
   bool shares_prefixes() const { return !parents.empty(); }
 };
 
-// targets[t] = labels[t + 1] within a document, kIgnore at each document's end. For the whole
-// stream, before any cut.
+// targets[t] = labels[t + 1] within a document, kIgnore at each document's end. Expects the whole
+// stream, before it is cut over ranks.
 at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> lengths);
 
 // The usual positions: 0, 1, .. L_d - 1 for each document.
 at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 
-// For each token the length of its document including the tokens inherited from its parents, int64
-// [T]. It does not depend on positions, which may restart within a document.
+// Returns int64 [T]: for each token the length of its document, including the tokens of parents
+// that the document continues after. The result does not depend on positions, which may restart
+// within a document.
 at::Tensor LengthsOfTokens(const Sequence& sequence);
 
-// Documents that are not a parent, ascending.
+// The numbers of the documents that are no other document's parent, ascending.
 std::vector<int64_t> OwnDocuments(const Sequence& sequence);
 
 // For each document, its number of tokens up to and including the first token with a target; all
-// its tokens if none has a target. These tokens are not predicted by a token with a target, so even
+// its tokens if none has a target. No token with a target predicts one of these tokens, so even
 // bidirectional attention among them does not reveal a target.
 std::vector<int64_t> PromptLengths(const Sequence& sequence);
 
 // CRC-32 of lengths, ids, positions, targets, parents and `labels`, each with its size, continuing
 // from the checksum `before` of other sequences. Ranks compare it to check that they have the same
-// data. `labels`: the number of labels that count, which cannot be derived from the targets because
-// it is counted before the shift.
+// data. `labels`: the number of labels that are not kIgnore before the shift, which cannot be
+// derived from the shifted targets.
 uint32_t Checksum(const Sequence& sequence, uint32_t before = 0, int64_t labels = 0);
 
-// INVALID_ARGUMENT if a length is negative; if a tensor is not int64 [sum of lengths] on the host
-// (identity may be undefined); if there is not one parent per document; if a parent does not exist,
-// has too few tokens, is in a cycle, or has targets.
+// Returns INVALID_ARGUMENT in these cases: a length is negative; a tensor is not int64 [sum of
+// lengths] on the host (identity may be undefined); `parents` is neither empty nor one per
+// document; a parent does not exist, has too few tokens, is in a cycle, or has targets.
 absl::Status Validate(const Sequence& sequence);
 
 }  // namespace moonring::comm

@@ -31,7 +31,7 @@ absl::Status SendText(Communicator& group, const std::string& text) {
   return absl::OkStatus();
 }
 
-// Calls `take` with each piece of the text.
+// Receives a text from `peer` and calls `take` with each piece of it.
 template <typename Take>
 absl::Status ReceiveText(Communicator& group, int peer, const Take& take) {
   at::Tensor size = at::empty({1}, at::kLong);
@@ -102,7 +102,7 @@ absl::StatusOr<TraceFacts> WriteTrace(const base::TraceRecorder& recorder, Commu
     RETURN_IF_ERROR(ReceiveText(group, peer, [&](absl::string_view piece) { file.Append(piece); }),
                     "trace");
   }
-  // One last event without a comma after it.
+  // The last event of the file has no comma after it.
   file.Append(absl::StrCat(
       "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,",
       "\"args\":{\"labels\":\"Moonring\"}}\n],\n", "\"otherData\":{\"ranks\":", group.size(),

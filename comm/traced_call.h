@@ -42,13 +42,14 @@ class TracedTransfer {
  public:
   // Null if nothing is recorded. The transfer begins here.
   static std::unique_ptr<TracedTransfer> Start(Group& group);
-  // Each also counts on the group, recorded or not. `traced` may be null. `peer` is a rank of the
-  // group.
+  // Each of these also updates the group's counters, whether or not a trace is recorded. `traced`
+  // may be null. `peer` is a rank of the group.
   static void Sends(TracedTransfer* traced, Group& group, int peer, int64_t bytes);
   static void Receives(TracedTransfer* traced, Group& group, int peer, int64_t bytes);
   static void Calls(TracedTransfer* traced, Group& group, const CallKinds& kinds, int64_t bytes);
 
-  // Records the host's wait, from construction to the end of the scope, when the transfer is done.
+  // Records how long the host waits for a transfer: from construction to the end of the scope,
+  // where the transfer must be done.
   class Wait {
    public:
     explicit Wait(std::unique_ptr<TracedTransfer> traced);

@@ -39,7 +39,7 @@ Factors<W> FactorsOf(const AdamWNumbers& numbers) {
 }
 
 // Stochastic rounding to bf16, in place: adds 16 random bits below the mantissa, then truncates
-// them, so the result is right on average. `place`: index of the first number in the whole weight.
+// them, so the result is right on average. `place`: the index of numbers[0] in the whole weight.
 __device__ __forceinline__ void RoundOnAverage(uint64_t key, int64_t place,
                                                float (&numbers)[kTogether]) {
   constexpr int64_t kRow = 64;

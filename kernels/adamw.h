@@ -15,7 +15,8 @@
 // which is less than half a unit in the last place of bf16, so with rounding to nearest it would
 // never decrease. Instead it is rounded up with the probability that makes the result right on
 // average. Element i of a tensor uses u[(place + i) / 64, (place + i) % 64] of CounterUniform(key,
-// .., 64) in kernels/random. The other tensors are rounded to nearest.
+// .., 64) in kernels/random, where `place` is the index of the tensor's first element in the whole
+// weight. w and m are rounded to nearest.
 //
 // Bytes per fp32 element: 16 read, 12 written; with a bf16 weight 14 and 10.
 
@@ -29,7 +30,7 @@ inline constexpr char kAdamW[] = "moonring::adamw";
 
 struct AdamWTensors {
   std::vector<at::Tensor> weights, gradients, means, squares, steps;
-  std::vector<int64_t> keys, places;  // one per tensor if squares are bf16; else empty
+  std::vector<int64_t> keys, places;  // one per tensor if v is bf16; else empty
 };
 
 struct AdamWFactors {

@@ -26,14 +26,15 @@ struct AdamWTensor {
   int64_t count;
   uint64_t key;  // key of the random numbers for rounding squares to bf16 (adamw.h)
   int64_t place;
-  bool aligned = false;  // set by the launch
+  bool aligned = false;  // set by LaunchAdamW
 };
 
 struct AdamWNumbers {
   double lr, beta1, beta2, weight_decay, epsilon;
 };
 
-// weight and state are each fp32 or bf16, or both are fp64.
+// Whether the kernel supports these dtypes: weight and state are each fp32 or bf16, or both are
+// fp64.
 bool AdamWTakes(Type weight, Type state);
 void LaunchAdamW(Type weight, Type state, std::vector<AdamWTensor> tensors,
                  const AdamWNumbers& numbers, void* stream);

@@ -9,7 +9,7 @@
 
 namespace moonring::kernels::KERNEL_SIDE {
 
-// Calls `launch` with a value of that type.
+// Calls `launch` with a value of the C++ type that `type` names.
 template <typename F>
 void ByType(Type type, const F& launch) {
   switch (type) {

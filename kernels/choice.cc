@@ -23,7 +23,8 @@ bool UseKernel(const at::Tensor& tensor, const char* op) {
   TORCH_CHECK(fused.ok(), std::string(fused.status().message()));
   if (!*fused) return false;
   const auto handle = c10::Dispatcher::singleton().findSchema({op, ""});
-  // A simulated GPU uses the CPU's kernels (tests/testing/pretend_device).
+  // A simulated GPU (tests/testing/pretend_device) uses the kernels that are registered for the
+  // CPU.
   return handle.has_value() && (handle->hasKernelForDispatchKey(c10::DispatchKey::CUDA) ||
                                 handle->hasKernelForDispatchKey(c10::DispatchKey::CPU));
 }

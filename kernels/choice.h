@@ -1,11 +1,11 @@
 #ifndef MOONRING_KERNELS_CHOICE_H_
 #define MOONRING_KERNELS_CHOICE_H_
 
-// Chooses whether an operator of this folder computes a result, or several LibTorch operators do.
-// The environment variable MOONRING_KERNELS decides:
+// Chooses whether a result is computed by one operator of this folder or by several LibTorch
+// operators. The environment variable MOONRING_KERNELS decides:
 //
 //   fused       (the default) tensors on a GPU use the operators of this folder, if the program has
-//               them: a program built with --config=cuda, or a test's
+//               them: a program built with --config=cuda, or the program of a test
 //   composed    LibTorch's operators only: slower, and a second implementation to compare with
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles a kernel's source for every GPU that LibTorch 2.11 for CUDA 13 serves, and as PTX for
-# later ones: compile.sh NVCC SOURCE OBJECT REPORT [OPTION...], at the repository's root. REPORT
-# gets what ptxas says: registers and spills of each kernel on each architecture.
+# Compiles a kernel's source for every GPU that LibTorch 2.11 for CUDA 13 supports, and as PTX for
+# later GPUs: compile.sh NVCC SOURCE OBJECT REPORT [OPTION...], in the repository's root. Writes
+# ptxas's output to REPORT: registers and spills of each kernel on each architecture.
 nvcc=$1 source=$2 object=$3 report=$4
 shift 4
 "$nvcc" -c -std=c++20 -O3 -I. --threads 2 -Xcompiler -fPIC,-O2 -Xptxas -v \

@@ -16,7 +16,8 @@ constexpr W kLowest = std::numeric_limits<W>::lowest();
 template <typename W>
 constexpr W kInfinity = std::numeric_limits<W>::infinity();
 
-// Running statistics of a row's z: of a thread, then of a warp, then of the block.
+// Running statistics of the part of a row's z that a thread has read; they are joined for a warp,
+// then for the block.
 template <typename W>
 struct RowState {
   W max, sum;  // of z; of exp(z - max)
@@ -24,7 +25,8 @@ struct RowState {
   int best;    // the lowest id whose z is max
 };
 
-// The base for the exponents, finite even if max is -inf: -inf - -inf would be NaN.
+// The number that is subtracted before exp: max, or a finite number if max is -inf, because -inf -
+// -inf is NaN.
 template <typename W>
 __device__ __forceinline__ W Base(W max) {
   return max > kLowest<W> ? max : kLowest<W>;
@@ -131,7 +133,8 @@ bool AreAligned(const ScoreRows& rows) {
   return has_room && IsAligned<kAtOnce<T>>(static_cast<const T*>(rows.scores_RV), rows.stride, 0);
 }
 
-// Two vectors per thread, and at most kMostWarps warps, so that short rows have no idle warps.
+// The launch: two vectors per thread, so that short rows have no idle warps, and at most kMostWarps
+// warps.
 template <typename T>
 Shape ShapeOf(const ScoreRows& rows, void* stream) {
   int threads = kWarp;

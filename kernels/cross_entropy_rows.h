@@ -15,9 +15,9 @@
 // Results are [R], in fp32 (fp64 if s is). Ties of greedy go to the lowest id. A NaN or +inf makes
 // its row's lse NaN. R may be zero. Sums have a fixed order.
 //
-// Memory traffic: the forward reads s once, the backward reads and writes it. Fast if rows begin at
-// multiples of 16 bytes and end at one or are followed by a gap: if the stride leaves room, the
-// backward may overwrite what follows a row, up to the next multiple of 16 bytes.
+// Memory traffic: the forward reads s once, the backward reads and writes it. It is fast if rows
+// begin at multiples of 16 bytes, and also end there or are followed by a gap. If the stride leaves
+// such a gap after a row, the backward may overwrite it, up to the next multiple of 16 bytes.
 
 #include <ATen/core/Tensor.h>
 
@@ -25,12 +25,12 @@ namespace moonring::kernels {
 
 inline constexpr char kCrossEntropyRows[] = "moonring::cross_entropy_rows";
 
-// Output tensors; mean and greedy (int64) may be undefined.
+// Output tensors; mean and greedy (int64) may be undefined, and are then not computed.
 struct TargetRows {
   at::Tensor picked_R, logsumexp_R, mean_R, greedy_R;
 };
 
-// Does not change the scores.
+// Writes the results for each row; does not change the scores.
 void CrossEntropyRows(const at::Tensor& scores_RV, double softcap, const at::Tensor& targets_R,
                       const TargetRows& results);
 

@@ -14,9 +14,9 @@
 //
 // Shapes: s [R, V] with contiguous rows; targets int64 [R], each in 0 .. V - 1; the others [R], in
 // fp32 (fp64 if s is). Ties of greedy go to the lowest id. A NaN or +inf makes its row's lse NaN.
-// Cost: the forward reads R V numbers, the backward reads and writes them. Rows that do not begin
-// at multiples of 16 bytes, or whose last word may not be written, are read one number at a time.
-// With no rows nothing is launched.
+// Cost: the forward reads R V numbers, the backward reads and writes them. A row is read one number
+// at a time if it does not begin at a multiple of 16 bytes, or if the gap after it (up to the next
+// multiple) must not be written. With no rows nothing is launched.
 
 #include <cstdint>
 
@@ -28,7 +28,7 @@ struct ScoreRows {
   Type type;
   void* scores_RV;  // not changed by the forward
   int64_t rows, vocabulary, stride;
-  bool may_write_gaps;  // the gap after a row, up to a multiple of 16 bytes
+  bool may_write_gaps;  // after each row, up to a multiple of 16 bytes
   double softcap;       // 0: none
   const int64_t* targets_R;
 };

@@ -20,11 +20,11 @@ struct DeltaPackCall {
   Type type;  // of q, k and v
   int64_t chunks, heads, key_heads, keys, width;
   const int64_t* token_of_slot;
-  TokensAndHeads<const void> q, k, v;  // q's data null: none
+  TokensAndHeads<const void> q, k, v;  // q.data is null if there is no q
   TokensAndHeads<const void> g, beta;  // fp32 [T, H]
   float scale, eps;
   bool normalize;
-  float *packed_q, *start_q;  // null if q is
+  float *packed_q, *start_q;  // null if there is no q
   float *packed_k, *start_k, *end_k, *packed_v, *packed_g, *packed_beta, *from_start, *to_end;
 };
 
@@ -49,7 +49,7 @@ struct DeltaUnpackCall {
   TokensAndHeads<void> rows;
 };
 
-// The launch functions must not be called with nothing to do.
+// Each call must have something to process: an empty grid cannot be launched.
 void LaunchDeltaPack(const DeltaPackCall& call, void* stream);
 void LaunchDeltaPackRows(const DeltaPackRowsCall& call, void* stream);
 void LaunchDeltaUnpack(const DeltaUnpackCall& call, void* stream);

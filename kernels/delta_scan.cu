@@ -5,8 +5,8 @@
 //   X [64, 16] = A M^T
 //   M [16, K] += X^T B
 //
-// In fp32 a thread has, of M, four channels k (those of its lane) by four rows in each pass of 128
-// channels, and of X, four tokens by two rows. A is loaded in pieces of 64 channels, B in pieces of
+// In fp32 a thread has four channels k of M (those of its lane) by four rows in each pass of 128
+// channels, and four tokens by two rows of X. A is loaded in pieces of 64 channels, B in pieces of
 // 32 tokens. For TF32 on tensor cores, delta_scan_tf32.h describes which thread has what.
 
 #include "kernels/delta_scan_launch.h"
@@ -25,13 +25,14 @@ constexpr int kPiece = kPieceKeys * kTokens;  // floats
 constexpr int kStride = kRows + 4;            // of M in shared memory; + 4 avoids bank conflicts
 static_assert(kPiece == kPieceTokens * kPass);
 
-// The position of M's channel k in shared memory: channel i of all lanes' four is contiguous.
+// The position of M's channel k in shared memory. Each lane has four channels; the i-th channels of
+// all lanes are contiguous.
 template <int kPasses>
 __device__ __forceinline__ int PlaceOf(int k) {
   return (k % 4) * (kPasses * kPass / 4) + k / 4;
 }
 
-// The number of rounds of the document at `place`: it has a chunk in the first rounds only.
+// The number of rounds in which document number `place` has a chunk; these are the first rounds.
 __device__ __forceinline__ int64_t RoundsOf(const DeltaScanCall& call, int64_t place) {
   int64_t low = 0, high = call.rounds;
   while (low < high) {

@@ -2,8 +2,9 @@
 #define MOONRING_KERNELS_DELTA_SCAN_H_
 
 // The gated delta rule's scan over a document's chunks (mixers/rule/delta_chunks.h), forward or
-// backward, in one launch for all documents and heads (operator moonring::delta_scan). For each
-// chunk, from the first to the last (backward: from the last to the first):
+// backward, in one launch for all documents and heads (operator moonring::delta_scan). W, K*, Y and
+// U are defined there. For each chunk, from the first to the last (backward: from the last to the
+// first):
 //
 //   states <- M                                    the state before the chunk
 //   X = written - A M^T, also stored in `written`  X = -A M^T if `written` is undefined
@@ -13,18 +14,18 @@
 //   backward   A = K*, B = W, added = the contribution of the chunk's outputs to dM
 //
 // A, B [N, H, C, K]; written [N, H, C, V]; added, states [N, H, V, K]; decay [N, H, 1, K or 1],
-// with any strides over chunks and heads; M [D, H, V, K]: first states in, last states out.
-// Documents are sorted from the longest to the shortest and advance in rounds, one chunk each per
-// round: document d's chunk in round r is round_begin[r] + d, if that is below round_begin[r + 1]
-// (int64 [rounds + 1]). All tensors are fp32, and contiguous except for the decay; C is 64, K at
-// most 256.
+// with any strides over chunks and heads; M [D, H, V, K] for D documents: first states in, last
+// states out. Documents are sorted from the longest to the shortest and advance in rounds, one
+// chunk each per round: document d's chunk in round r is round_begin[r] + d, if that is below
+// round_begin[r + 1] (int64 [rounds + 1]). All tensors are fp32, and contiguous except for the
+// decay; C is 64, K at most 256.
 //
-// A block has 16 rows of a head's M in registers, and in shared memory where the whole block reads
-// it. Cost: 4 N H C V K flop; A and B are read V / 16 times, mostly from the L2 cache, and
-// everything else once. Sums have a fixed order. `tf32`: the operands of both products are rounded
-// to TF32 and multiplied on tensor cores (kernels/tensor_cores.h); M, X and all sums stay in
-// fp32. This changes X and M by a relative error of about 3e-4. It applies to K of 64 and 128, V a
-// multiple of 4 and data aligned to 16 bytes; other sizes are computed in fp32.
+// A block of threads has 16 rows of a head's M in registers, and also in shared memory, from which
+// the whole block reads them. Cost: 4 N H C V K flop; A and B are read V / 16 times, mostly from
+// the L2 cache, and everything else once. Sums have a fixed order. `tf32`: the operands of both
+// products are rounded to TF32 and multiplied on tensor cores (kernels/tensor_cores.h); M, X and
+// all sums stay in fp32. This changes X and M by a relative error of about 3e-4. It applies to K of
+// 64 and 128, V a multiple of 4 and data aligned to 16 bytes; other sizes are computed in fp32.
 
 #include <ATen/core/Tensor.h>
 

@@ -2,18 +2,18 @@
 #define MOONRING_KERNELS_DELTA_SCAN_TF32_H_
 
 // Device functions of delta_scan.cu's scan on tensor cores, for d_k of 64 and 128. A warp computes
-// X of 16 tokens, and M of 32 channels. Each number of A and of B is read by one thread, from
-// memory into its registers. Tokens, rows and channels are assigned to a fragment's rows and
-// columns so that a thread's numbers are four neighbours, read at once. With group = lane / 4 and
-// of_group = lane % 4 (g and t in tensor_cores.h) a lane has
+// the rows of X of 16 tokens, and 32 channels (columns) of M. Each number of A and of B is read by
+// one thread, from memory into its registers. Tokens, rows and channels are assigned to a
+// fragment's rows and columns so that a thread's numbers are four neighbours, read at once. With
+// group = lane / 4 and of_group = lane % 4 (g and t in tensor_cores.h) a lane has
 //
-//   A       tokens group and group + 8 of the warp's 16; of each 16 channels the four from
-//           4 of_group
-//   B       tokens of_group and of_group + 4 of each 8; of the warp's 32 channels the four from
-//           16 (group % 2) + 4 (group / 2)
-//   X       the same tokens as of A; the four rows v from 4 of_group
-//   M       rows v 2 group and 2 group + 1; of each half of the warp's 32 channels the four from
-//           4 of_group
+//   A       tokens group and group + 8 of the warp's 16; of each 16 channels the four that begin at
+//           channel 4 of_group
+//   B       tokens of_group and of_group + 4 of each 8; of the warp's 32 channels the four that
+//           begin at channel 16 (group % 2) + 4 (group / 2)
+//   X       the same tokens as A; the four rows v that begin at row 4 of_group
+//   M       rows v = 2 group and v = 2 group + 1; of each half of the warp's 32 channels the four
+//           that begin at channel 4 of_group
 
 #include "kernels/language.h"
 #include "kernels/tensor_cores.h"
@@ -62,15 +62,16 @@ __device__ __forceinline__ void StoreFour(float* to, bool are_there, const float
 // groups of four channels.
 using PartOfM = float[4][4];
 
-// Calls each(2 r + half, row v, number of the group of 16 channels, first of the four channels in
-// it).
+// Calls each(2 r + half, row v, number of the group of 16 channels, index in that group of the
+// first of the four channels).
 template <int kKeys, typename Each>
 __device__ __forceinline__ void ForFours(const Tf32Place<kKeys>& place, const Each& each) {
   KERNEL_UNROLL for (int i = 0; i < 4; ++i)
       each(i, 2 * place.group + i / 2, place.warp * 2 + i % 2, place.of_group * 4);
 }
 
-// `rows`: the block's rows of M, or of a tensor of the same shape.
+// Loads a thread's section of M from `rows`: the block's rows of M, or of a tensor of the same
+// shape.
 template <int kKeys>
 __device__ __forceinline__ void LoadM(const Tf32Place<kKeys>& place, const float* rows,
                                       PartOfM& into) {

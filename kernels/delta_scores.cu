@@ -21,7 +21,8 @@ struct Part {
         first(static_cast<int>(threadIdx.x) / kTokens * kRows) {}
 };
 
-// Calls each(row, exp(D)) down a thread's section, with 0 above the diagonal.
+// Calls each(row, exp(D)) for each row of a thread's section, from the top down; above the diagonal
+// it passes 0 for exp(D).
 template <typename Each>
 __device__ __forceinline__ void ForPairs(const Part& part, const float* decay, const Each& each) {
   float sum = 0;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) Scores(const DeltaScoresCall call) {
 }
 
 __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBackwardCall call) {
-  KERNEL_SHARED(float, exponent, kTokens* kStride);  // D's gradient
+  KERNEL_SHARED(float, exponent, kTokens* kStride);  // the gradient of D
   KERNEL_SHARED(float, of_key, kTokens* kStride);    // K
   KERNEL_SHARED(float, decay, kTokens);
   KERNEL_SHARED(float, beta, kTokens);
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) ScoresBackward(const DeltaScoresBack
     beta[part.column] = call.beta[column + part.column];
   }
   __syncthreads();
-  // First the row sums of R key, using the buffer that K fills later.
+  // First computes the row sums of R key, in the buffer that K fills later.
   for (int row = part.first; row < part.first + kRows; ++row) {
     const int64_t at = matrix + row * kTokens + part.column;
     of_key[row * kStride + part.column] = row <= part.column ? 0.0f : call.r[at] * call.key[at];

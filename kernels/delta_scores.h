@@ -1,10 +1,11 @@
 #ifndef MOONRING_KERNELS_DELTA_SCORES_H_
 #define MOONRING_KERNELS_DELTA_SCORES_H_
 
-// The computations within chunks of the gated delta rule (mixers/rule/delta_chunks.h) that come
-// between LibTorch's matmuls, with one decay per head. Each is one pass over its tensors (operators
-// moonring::delta_scores, moonring::delta_scores_backward and moonring::delta_gradients). D_ij =
-// g_{j+1} + ... + g_i, summed separately for each pair.
+// The computations within chunks of the gated delta rule (mixers/rule/delta_chunks.h) that come between
+// LibTorch's matmuls, with one decay per token and head; that file defines the names used here.
+// Each computation is one pass over its tensors (operators moonring::delta_scores,
+// moonring::delta_scores_backward and moonring::delta_gradients). D_ij = g_{j+1} + ... + g_i,
+// summed separately for each pair of tokens i and j of a chunk.
 //
 //   scores     query <- tril(q k^T) exp(D);  key <- tril(k k^T, -1) exp(D)
 //              inverse = (I + Diag(beta) key)^-1;  scaled = inverse Diag(beta)
@@ -22,8 +23,8 @@
 //              d_start_q = dO M;  d_start_k = dr M;  d_end_k = U dM
 //
 // All tensors are fp32 and contiguous: matrices [N, H, C, C], rows [N, H, C, d], columns [N, H, C,
-// 1], states [N, H, V, K]; C is 64. One block per chunk of a head. Memory traffic: each named
-// tensor once. Sums have a fixed order.
+// 1], states [N, H, V, K]; C is 64. One block of threads per chunk of a head. Memory traffic: each
+// tensor named above once. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 

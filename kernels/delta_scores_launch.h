@@ -31,7 +31,7 @@ struct DeltaGradientsCall {
       *from_start, *to_end;
 };
 
-// `blocks` is at least 1.
+// In each call `blocks` is at least 1.
 void LaunchDeltaScores(const DeltaScoresCall& call, void* stream);
 void LaunchDeltaScoresBackward(const DeltaScoresBackwardCall& call, void* stream);
 void LaunchDeltaGradients(const DeltaGradientsCall& call, void* stream);

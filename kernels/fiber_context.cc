@@ -17,8 +17,8 @@
 #endif
 
 #ifndef KERNEL_FIBERS_UCONTEXT
-// (void** save, void* load): pushes the callee-saved registers, stores the stack pointer in *save,
-// and switches to the stack `load`.
+// MoonringSwitchFiber pushes the callee-saved registers, stores the stack pointer in *save, and
+// switches to the stack `load`.
 extern "C" void MoonringSwitchFiber(void** save, void* load);
 asm(R"(
 .text

@@ -12,7 +12,8 @@ namespace moonring::kernels::fibers {
 
 class Context {
  public:
-  // Allocates a stack of `stack_bytes`; 0 represents the stack that is running.
+  // Allocates a stack of `stack_bytes` bytes. With 0 it allocates nothing, and the object
+  // represents the stack that is running.
   explicit Context(size_t stack_bytes);
   ~Context();
   Context(const Context&) = delete;

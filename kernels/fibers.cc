@@ -177,7 +177,8 @@ class Launcher {
     return true;
   }
 
-  // If all of these threads wait at the same place, lets them continue and returns true.
+  // If the `count` threads from `begin` on all wait at the same line of the kernel, lets them
+  // continue and returns true.
   bool Release(size_t begin, size_t count, Wait wait) {
     const Place place = fibers_[begin]->place;
     if (!All(begin, count, [&](const Fiber& fiber) {
@@ -241,7 +242,7 @@ Launcher& launcher() {
 
 void RunFiber() { launcher().RunKernel(); }
 
-// Whether kernels are counted but not run: tests/testing/pretend_device/left_out.h.
+// Whether kernels are counted but not run (tests/testing/pretend_device/left_out.h explains when).
 bool LeftOut() {
   static const bool left_out = [] {
     const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
@@ -388,8 +389,8 @@ uint16_t HalfOfFloat(float x) {
   if (size >= 65520.0f) return sign | 0x7C00;
   int exponent = 0;
   std::frexp(size, &exponent);  // size in [2^(exponent - 1), 2^exponent)
-  // In units of the last place, which is 2^-24 for a number below 2^-14. A fraction that rounds up
-  // to 2048 carries into the exponent.
+  // The number in units of its last place; the unit is 2^-24 for a number below 2^-14. A fraction
+  // that rounds up to 2048 carries into the exponent.
   const int unit = std::max(exponent - 11, -24);
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, -unit)));
   return sign | static_cast<uint16_t>(units + ((unit + 24) << 10));

@@ -3,8 +3,8 @@
 
 // Runs kernels on the CPU, for tests. The threads of a block are fibers of the calling thread,
 // which switch where they wait for one another (at barriers and warp operations). OrderScope
-// chooses the order in which blocks and threads run. What a GPU would refuse, hang on or not notice
-// is an error, thrown as std::runtime_error from Run:
+// chooses the order in which blocks and threads run. Mistakes that a GPU would refuse, hang on or
+// not notice make Run throw std::runtime_error:
 //
 //   threads of a block (or warp) that wait at different lines, or some of which have ended
 //   a warp operation of less than a whole warp; a block size that is not a multiple of 32
@@ -13,9 +13,9 @@
 //   a grid or a block that is empty or too large
 //
 // Shared arrays are aligned exactly as on the GPU, not more. Shared memory is filled with NaN when
-// a block begins, so a read that a missing barrier allows before the write yields NaN in some
-// order. Cost: about 20 ns per thread and wait. Each thread of the program runs one launch at a
-// time.
+// a block begins, so if a barrier is missing and a read may come before the write, the read yields
+// NaN in some of the orders that OrderScope can choose. Cost: about 20 ns per thread and wait. Each
+// thread of the program runs one launch at a time.
 
 #include <array>
 #include <cstdint>
@@ -44,9 +44,9 @@ struct Place {
 // Runs `kernel` once for each thread of the grid.
 void Run(const Shape& shape, absl::FunctionRef<void()> kernel);
 
-// While it is alive, launches of this thread run their blocks and threads in the order of `seed`: 0
-// ascending, as without it; 1 descending; other values blocks descending and threads shuffled, with
-// a new order after each wait.
+// While an OrderScope is alive, launches of this thread run their blocks and threads in an order
+// that `seed` selects. 0: ascending, which is the default; 1: descending; other values: blocks
+// descending and threads shuffled, with a new order after each wait.
 class OrderScope {
  public:
   explicit OrderScope(uint64_t seed);
@@ -62,7 +62,8 @@ class OrderScope {
 
 const Position& Here();
 unsigned Lane();
-// The lane `lanes` after this one, or this one if there is no such lane.
+// The number of the lane that is `lanes` after this lane, or this lane's number if there is no such
+// lane.
 unsigned LaneDown(unsigned lanes);
 void WaitForBlock(Place place);
 uint64_t ShuffleBits(Place place, unsigned mask, uint64_t bits, unsigned lane);
@@ -71,7 +72,7 @@ unsigned Ballot(Place place, unsigned mask, bool value);
 // all have arrived and before any continues.
 using OfLanes = std::array<void*, 32>;
 void AsWarp(Place place, void* of_lane, void (*run)(const OfLanes& lanes));
-// Shared memory of the block: the same memory for the same `id` and `bytes`.
+// Returns shared memory of the block: calls with the same `id` and `bytes` return the same memory.
 void* Shared(int id, size_t bytes);
 void* DynamicShared();
 void CheckWord(const void* address, size_t bytes);  // throws if misaligned

@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(kMatrixThreads)
   });
 }
 
-// d = the product's gradient: dup = d act(gate), dgate = d up act'(gate).
+// With d, the gradient of the product: computes dup = d act(gate) and dgate = d up act'(gate), the
+// gradients of up and gate.
 template <typename T>
 __global__ void __launch_bounds__(kMatrixThreads)
     Backward(const GatedCall call, const Aligned aligned) {

@@ -14,8 +14,8 @@ struct GatedCall {
   int activation;  // gated.h's Gate
   int64_t rows, width;
   ConstRows gate, up;
-  void* product;  // contiguous. Backward: its gradient, then the gate's
-  void* dup;      // backward only; contiguous
+  void* product;  // contiguous; backward: overwrites the product's gradient by the gate's
+  void* dup;      // up's gradient, backward only; contiguous
 };
 
 void LaunchGated(const GatedCall& call, void* stream);

@@ -62,8 +62,8 @@ def kernel_library(name, deps = []):
         testonly = True,
         srcs = ["on_cpu/%s.cc" % name],
         hdrs = [name + "_launch.h"],
-        # -O2 lets GCC fuse a product and a sum into one instruction, as nvcc does. (GCC's warnings
-        # about uninitialized variables are false here.)
+        # -O2 lets GCC fuse a product and a sum into one instruction, as nvcc does. (GCC's
+        # warnings about uninitialized variables are wrong for this code.)
         copts = ["-O2", "-Wno-maybe-uninitialized"],
         textual_hdrs = [name + ".cu"],
         visibility = ["//visibility:private"],

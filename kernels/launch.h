@@ -7,7 +7,7 @@
 #include <cstdint>
 
 // A .cu file and its operator are compiled twice, for a GPU and for the CPU. A program may contain
-// both, so each version has its own namespace.
+// both versions, so each has its own namespace.
 #if defined(__CUDACC__) || defined(MOONRING_KERNELS_ON_CUDA)
 #define KERNEL_SIDE on_cuda
 #else

@@ -5,7 +5,7 @@
 // block covers a section of a row, or several rows if they are short.
 //
 //   Launch(ShapeOfMatrix<kN>(rows, width, stream), &Kernel, ..., rows, width)
-//   in it:  ForPieces<kN>(rows, width, [&](int64_t row, int64_t column) {...});
+//   in Kernel:  ForPieces<kN>(rows, width, [&](int64_t row, int64_t column) {...});
 
 #include "kernels/language.h"
 

@@ -14,12 +14,12 @@ constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 static_assert(kTokensOfBlock == kPagedTokens);
 constexpr int kPadded = 32;  // channels of q in shared memory are padded to a multiple
 
-// How a warp's lanes divide a block's values: `side` lanes are next to each other along a row.
+// How a warp's lanes divide a block's values: `side` lanes share a row, next to each other.
 struct ValueLanes {
   int side, column, row, rows_at_once;
 };
 
-// weighted[piece][query * kNext + j] <- weighted * keep + the lane's rows of P V.
+// Adds the lane's rows of P V: weighted[piece][query * kNext + j] <- weighted * keep + P V.
 template <bool kAligned, typename T, int kQueries, int kPieces>
 __device__ __forceinline__ void AddValues(const T* values, int value_dim, const ValueLanes& at,
                                           const float* p, const float* keep, int begin, int end,
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(kThreads, Resident(kQueries))
 
 constexpr int kMergeWarps = 8, kMergeNext = 4;
 
-// Merges the parts of one head of a row per block of threads; its warps process the row's parts in
-// turn.
+// Merges the partial results of the tasks: one block of threads for each row and head, whose warps
+// process the row's parts in turn.
 __global__ void Merge(const PagedAttentionCall call, const bool aligned) {
   constexpr int N = kMergeNext;
   KERNEL_SHARED(float, out_of_warp, kMergeWarps* kPagedWidth);

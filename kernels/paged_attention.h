@@ -2,10 +2,10 @@
 #define MOONRING_KERNELS_PAGED_ATTENTION_H_
 
 // Paged attention: attention of some rows of q over keys and values that are stored in blocks,
-// without copying them (operator moonring::paged_attention). attention/paged/paged_keys.h describes
-// the storage, attention/paged/paged_tasks.h which row attends to which keys. Long sequences are
-// cut and each piece is a separate task, so that even one row uses the whole GPU ("flash decoding",
-// Dao et al. 2023; merged as in Milakov and Gimelshein 2018, arXiv:1805.02867):
+// without copying them (operator moonring::paged_attention). attention/paged/paged_keys.h describes the
+// storage; attention/paged/paged_tasks.h determines which row attends to which keys. Long sequences are
+// cut into pieces and each piece is a separate task, so that even one row uses the whole GPU
+// ("flash decoding", Dao et al. 2023; merged as in Milakov and Gimelshein 2018, arXiv:1805.02867):
 //
 //   a task    m_p = max_s s_ts;  l_p = sum_s e^(s_ts - m_p);  A_p = sum_s e^(s_ts - m_p) v_s
 //             for each of its rows t, over the tokens s of its blocks, where
@@ -18,10 +18,10 @@
 // Sums are in fp32 and in a fixed order: a row's result depends on the row itself, the keys that it
 // attends to and how they are cut, but not on the other rows.
 //
-// A block of threads processes, of one task, one kv head and up to 8 of the queries: it reads keys
-// and values once for all of them. Cost: the bytes of a task's keys and values once, and once more
-// for each further 8 queries of a kv head; 2 (D + Dv) flop per query and key; and for each part
-// (one row of a task) 2 x 4 H (Dv + 2) bytes.
+// A block of threads processes up to 8 queries of one task that share a kv head, and reads this
+// head's keys and values once for all of them. Cost: the bytes of a task's keys and values once,
+// and once more for each further 8 queries of a kv head; 2 (D + Dv) flop per query and key; and for
+// each part (one row of one task) 2 x 4 H (Dv + 2) bytes of partial results.
 
 #include <cstdint>
 #include <vector>
@@ -53,8 +53,8 @@ struct PagedTable {
   int64_t most_rows = 0;                               // maximum per task
 };
 
-// `rows`: the rows that get a result, each once; a row without tasks gets out 0 and lse -inf. A
-// row's parts are merged in the order of the tasks.
+// `rows`: the rows that get a result, each once; a row without tasks gets out 0 and lse -inf. The
+// partial results of a row are merged in the order of its tasks.
 PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> rows);
 
 // The maximum number of rows of a task if `queries` query heads share a kv head.

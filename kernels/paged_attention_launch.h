@@ -1,8 +1,8 @@
 #ifndef MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_
 #define MOONRING_KERNELS_PAGED_ATTENTION_LAUNCH_H_
 
-// Arguments of the kernels in paged_attention.cu: the tensors of paged_attention.h, and the
-// sections of its table.
+// Arguments of the kernels in paged_attention.cu: the tensors of paged_attention.h, and pointers to
+// the sections of its PagedTable (of_tasks to of_links).
 
 #include <cstdint>
 
@@ -25,11 +25,12 @@ struct PagedAttentionCall {
   int64_t tasks, rows, most_rows;  // most_rows: maximum per task
   const int32_t *of_tasks, *of_blocks, *of_parts, *of_rows, *of_links;
   float* weighted;   // [parts, H, Dv]: per part the sum of e^(s - max) v
-  float* sums;       // [parts, H, 2]: its max and the sum of e^(s - max)
+  float* sums;       // [parts, H, 2]: per part the max of s and the sum of e^(s - max)
   float *out, *lse;  // [T, H, Dv], [T, H]
 };
 
-// Two launches; none if there are no rows, only the second if there are no tasks.
+// Launches two kernels, one for the tasks and one that merges their results; only the second if
+// there are no tasks, none if there are no rows.
 void LaunchPagedAttention(const PagedAttentionCall& call, void* stream);
 
 }  // namespace moonring::kernels::KERNEL_SIDE

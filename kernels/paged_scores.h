@@ -32,8 +32,8 @@ struct Lanes {
   static constexpr int kSharing = kWarp / kSplit;  // lanes that share a query
 };
 
-// The running softmax of a lane's own queries over the warp's blocks: their maximum score, and its
-// share of the sum of e^(s - max).
+// The running softmax of a lane's own queries over the warp's blocks: the maximum score of each
+// query, and the lane's share of the sum of e^(s - max).
 template <int kOwn>
 struct Running {
   float max[kOwn], sum[kOwn];
@@ -42,8 +42,8 @@ struct Running {
 __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ __forceinline__ int Warp() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// Loads N neighbouring numbers from each of kAhead rows at a distance of `stride`. `left`: how many
-// numbers are in range. Rows outside [begin, end) are zeros.
+// Loads N neighbouring numbers from each of kAhead rows, which are `stride` apart. `left`: how many
+// numbers of a row are in range. Rows outside [begin, end) are zeros.
 template <bool kAligned, typename T, int N>
 __device__ __forceinline__ void LoadRows(const T* from, int64_t stride, int begin, int end,
                                          int left, Vector<T, N> (&rows)[kAhead]) {
@@ -63,7 +63,8 @@ __device__ __forceinline__ void LoadRows(const T* from, int64_t stride, int begi
   }
 }
 
-// sums[query * kNext + j]: over the lane's channels, for its token j. q: [channel, query].
+// Computes q . k over the lane's channels: sums[query * kNext + j] for the lane's token j. q is
+// [channel, query].
 template <bool kAligned, typename T, int kQueries>
 __device__ __forceinline__ void Multiply(const T* keys, const float* q, int key_dim,
                                          float (&sums)[Lanes<T, kQueries>::kAll]) {
@@ -107,8 +108,8 @@ __device__ __forceinline__ void AddUp(float (&sums)[kAll]) {
   }
 }
 
-// Converts the lane's sums to scores and to e^(s - max), stored in p [query, token]. Stores in keep
-// [query] the factor by which earlier sums must be scaled, because max may have risen.
+// Converts the lane's sums to scores s, and stores e^(s - max) in p [query, token]. Stores in keep
+// [query] the factor by which earlier sums must be multiplied, because max may have risen.
 template <typename T, int kQueries>
 __device__ __forceinline__ void Weigh(const float (&sums)[Lanes<T, kQueries>::kAll], float softcap,
                                       int begin, int end, float* p, float* keep,
@@ -138,7 +139,8 @@ __device__ __forceinline__ void Weigh(const float (&sums)[Lanes<T, kQueries>::kA
       WordAt<kWord>(p + (query + own) * kTokensOfBlock + token + j) = word;
     }
     if (Lane() % L::kSharing == 0) keep[query + own] = shrink;
-    // A tree sum over the neighbouring tokens, the same however many lanes share them.
+    // A sum over neighbouring tokens in a tree, whose order is the same however many lanes share
+    // the tokens.
     KERNEL_UNROLL for (int width = 1; width < L::kKeys; width *= 2) {
       KERNEL_UNROLL for (int j = 0; j + width < L::kKeys; j += 2 * width) e[j] += e[j + width];
     }

@@ -12,7 +12,7 @@
 namespace moonring::kernels::KERNEL_SIDE {
 namespace {
 
-// The random numbers of columns [column, column + 4) of a row.
+// Computes the random numbers of columns [column, column + 4) of a row.
 __device__ __forceinline__ void Draw(const PhiloxCall& call, int64_t row, int64_t column,
                                      float (&numbers)[kWords]) {
   uint32_t words[kWords];
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kMatrixThreads)
     Load<kWords>(static_cast<const T*>(call.x.data) + row * call.x.stride + column, width - column,
                  aligned, values);
     KERNEL_UNROLL for (int i = 0; i < kWords; ++i) {
-      // A multiplication, so that non-finite values propagate.
+      // Dropped elements are multiplied by 0, so that non-finite values propagate.
       values[i] *= numbers[i] >= call.rate ? static_cast<WideOf<T>>(call.scale) : WideOf<T>(0);
     }
     Store<kWords>(static_cast<T*>(call.out.data) + row * call.out.stride + column, width - column,

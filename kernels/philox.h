@@ -3,7 +3,7 @@
 
 // Generates the random numbers of kernels/random/counter_random.h on the device where they are used
 // (operators moonring::counter_uniform and moonring::dropout_). With u_tj = CounterUniform(key,
-// identity, width)[t, j], bit for bit:
+// identity, width)[t, j], bit for bit, where identity_t is a number per token (comm/sequence.h):
 //
 //   u                                            4 T W bytes written
 //   out_tj = u_tj >= rate ? x_tj / (1 - rate) : 0   2 T W elements read and written; u not stored

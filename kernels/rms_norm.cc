@@ -44,7 +44,7 @@ RmsNormGradients RmsNormBackward(const at::Tensor& dy_TD, const at::Tensor& s_TD
                              .typed<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                           const at::Tensor&, const std::optional<at::Tensor>&,
                                           double, bool, bool, std::optional<at::ScalarType>)>();
-  // dx and dadded share one tensor if they are equal.
+  // If dx and dadded are equal, both are one tensor.
   const bool shared = wanted.added && scale == 1.0 && wanted.added_dtype == s_TD.scalar_type();
   auto [dx, dadded, dweight] = op.call(
       dy_TD, s_TD, weight_D, rstd_T1, IfDefined(dsum_TD), scale, wanted.x || shared, wanted.weight,

@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kWarpWidth = 1024;
 constexpr int kThreads = 256;
 constexpr int64_t kPartials = 512;  // maximum number of blocks of the backward
-// The default limit is 48 KiB per block, of which RowSum uses one number per warp.
+// Shared memory that is available for sums: the default limit is 48 KiB per block, of which RowSum
+// uses one number per warp.
 constexpr int64_t kSharedBytes = (int64_t{48} << 10) - kWarp * int64_t{sizeof(double)};
 constexpr int kColumns = 32, kParts = 16;  // threads of a block that adds partial sums
 
@@ -31,7 +32,7 @@ Shape ShapeOf(int64_t width, void* stream) {
   return shape;
 }
 
-// How the threads that share a row divide it: each takes kN elements at a time.
+// How threads divide the row that they share: each processes kN elements at a time.
 template <typename X, typename Y>
 struct Row {
   static constexpr int kN = kAtOnce<X, Y>;
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
         Load<kN>(static_cast<const X*>(call.added.data) + at, width - i, aligned.added, more);
       }
       KERNEL_UNROLL for (int j = 0; j < kN; ++j) {
-        // Rounded as stored, so that the norm is of the stored sum.
+        // The sum is rounded as it is stored, so that the norm is computed from the stored sum.
         values[j] = Wide(Narrow<X>(values[j] + static_cast<W>(call.added_scale) * more[j]));
       }
       Store<kN>(sum + i, width - i, aligned.y, values);
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   const W rstd = Rsqrt(RowSum(squares) / static_cast<W>(width) + static_cast<W>(call.eps));
   if (threadIdx.x == 0) static_cast<W*>(call.rstd)[row] = rstd;
-  // Each thread rereads only what it wrote itself.
+  // Each thread rereads only the elements that it wrote itself, so no barrier is needed.
   const X* const normed = adds ? sum : x;
   const bool normed_aligned = adds ? aligned.y : aligned.x;
   Y* const y = static_cast<Y*>(call.y) + row * width;

@@ -8,6 +8,9 @@
 //   r = 1/sqrt(mean_D(s^2) + eps),  y = w s r
 //   ds = r (dy w - s r mean_D(dy w s r)) + dsum,  dw = sum_T dy s r,  dadded = scale ds
 //
+// d.. are gradients: dy that of y, ds (also x's gradient), dw and dadded those of s, w and added;
+// dsum is the gradient that s gets from its other uses.
+//
 // x_TD and y are both in one of fp32, bf16, fp16 and fp64, or one is in fp32 and the other in bf16
 // or fp16. Arithmetic, w and r are in fp32, or fp64 for fp64. `added` has the dtype of x or of y. T
 // and D may be zero; rows may have any stride. Memory traffic: each tensor above once (a row is
@@ -25,7 +28,7 @@ struct RmsNormed {
   at::Tensor sum_TD;  // s; undefined if nothing was added
 };
 
-// `added_TD` may be undefined.
+// `added_TD` may be undefined: then nothing is added.
 RmsNormed RmsNorm(const at::Tensor& x_TD, const at::Tensor& added_TD, double scale,
                   const at::Tensor& weight_D, double eps, at::ScalarType result_dtype);
 

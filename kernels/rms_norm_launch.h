@@ -16,7 +16,7 @@ struct RmsNormForwardCall {
   int64_t rows, width;
   ConstRows x;
   ConstRows added;         // data null: nothing is added
-  bool added_is_y = true;  // `added` has y's type, otherwise x's
+  bool added_is_y = true;  // whether `added` has y's type; otherwise it has x's
   double added_scale = 1;
   double eps;
   const void* weight;

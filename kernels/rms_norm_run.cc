@@ -22,7 +22,8 @@ void CheckSame(const char* what, const at::Tensor& rows, const at::Tensor& x) {
               " for rows of shape ", x.sizes());
 }
 
-// Whether the added tensor has y's dtype; otherwise it has x's. Throws if it has neither.
+// Returns whether the added tensor has y's dtype; otherwise it has x's. Throws if it has neither
+// dtype.
 bool AddedIsY(at::ScalarType added, at::ScalarType x, at::ScalarType y) {
   TORCH_CHECK(added == x || added == y, "rms_norm: ", added, " is added to rows in ", x,
               " for a result in ", y);

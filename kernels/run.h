@@ -44,7 +44,8 @@ inline Type TypeOf(at::ScalarType dtype) {
 inline Type TypeOf(const at::Tensor& tensor) { return TypeOf(tensor.scalar_type()); }
 
 // The current stream of `tensor`'s device; null on the CPU. While this object lives, that device is
-// the thread's current one, as a CUDA launch requires. To be passed to the launch as a temporary.
+// the thread's current one, as a CUDA launch requires. Pass it to the launch function as a
+// temporary object.
 class StreamOf {
  public:
   explicit StreamOf(const at::Tensor& tensor) {
@@ -59,7 +60,7 @@ class StreamOf {
   void* stream_ = nullptr;
 };
 
-// The tensor with its last dim contiguous, as kernels expect it; rows may have any stride.
+// Returns the tensor with its last dim contiguous, as kernels expect it; rows may have any stride.
 inline at::Tensor WithWholeRows(const at::Tensor& tensor) {
   return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
 }

@@ -19,7 +19,7 @@ using Numbers = float[kTogether];
 struct SeenKeys {
   int first, end;
 
-  // Whether any of `count` keys from `key` on is among them.
+  // Whether the row attends to any of the `count` keys that begin with `key`.
   __device__ bool HasSome(int key, int count) const { return key < end && key + count > first; }
 };
 
@@ -63,7 +63,7 @@ class Curve {
   float softcap_, scale_;
 };
 
-// z of the keys from `key` on; -inf for keys that the row does not attend to.
+// Loads z of the keys that begin with `key`; -inf for keys that the row does not attend to.
 __device__ __forceinline__ void LoadScores(const float* x_row, int key, int keys, bool aligned,
                                            const SeenKeys& seen, const Curve& curve, Numbers& z) {
   Load<kTogether>(x_row + key, keys - key, aligned, z);
@@ -173,7 +173,8 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Two vectors per thread, up to kMostThreads per row; a block processes several short rows.
+// The launch: two vectors per thread, up to kMostThreads threads per row; a block processes several
+// short rows.
 Shape ShapeOf(const ScoreRowsCall& call, void* stream) {
   Shape shape{.block_x = kWarp, .stream = stream};
   while (shape.block_x < kMostThreads && shape.block_x * 2 * kTogether < call.keys)

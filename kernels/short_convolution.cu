@@ -50,7 +50,7 @@ class Documents {
 template <typename T, int kTaps>
 struct Channels {
   using W = WideOf<T>;
-  W weight[kTaps][kN];  // [s]: for the row s before
+  W weight[kTaps][kN];  // [s]: multiplies the row s rows before
   W bias[kN];
 
   __device__ Channels(const ConvolutionCall& call, int64_t channel) {
@@ -73,8 +73,8 @@ __device__ __forceinline__ void LoadRow(const ConstRows& rows, int64_t row, int6
   Load<kN>(static_cast<const T*>(rows.data) + row * rows.stride + channel, left, aligned, into);
 }
 
-// x of the row s before the row that has index `offset` in its document: `before` if that row is in
-// the document too, otherwise the halo's row or zeros.
+// Returns in `reached` x of the row that is s rows before the row with index `offset` in its
+// document: `before` if that earlier row is in the document too, otherwise the halo's row or zeros.
 template <typename T>
 __device__ __forceinline__ void Reach(const ConvolutionCall& call, const Documents& documents,
                                       int64_t offset, int s, int64_t channel, bool aligned,
@@ -86,7 +86,7 @@ __device__ __forceinline__ void Reach(const ConvolutionCall& call, const Documen
   LoadRow<T>({call.halo, call.channels}, row, channel, call.channels - channel, aligned, reached);
 }
 
-// The last rows of x, the latest first.
+// The rows of x that a thread has read last, the latest first.
 template <typename T, int kTaps>
 struct History {
   WideOf<T> rows[kTaps][kN];
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kThreads)
             dz[i] *= sigmoid * (W(1) + z * (W(1) - sigmoid));
           }
         }
-        const bool is_own = row < end;  // otherwise dz belongs to the next tile's dweight
+        const bool is_own = row < end;  // if not, the next tile adds the row to dweight
         KERNEL_UNROLL for (int i = 0; i < kN; ++i) {
           if (is_own) dbias[i] += dz[i];
           KERNEL_UNROLL for (int s = 0; s < kTaps; ++s) {
@@ -204,7 +204,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The gradient of the halo's rows, from the first rows of their documents, whose dz is recomputed.
+// Computes the gradient of the halo's rows. It comes from the first rows of each document, whose dz
+// is recomputed here.
 template <typename T, int kTaps>
 __global__ void __launch_bounds__(kThreads)
     HaloBackward(const ConvolutionCall call, const ConvolutionGradientCall gradients,

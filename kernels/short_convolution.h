@@ -9,9 +9,10 @@
 //   dz = dy or dy y'(z);  dx_t = sum_s weight_{W-1-s} dz_{t+s}
 //   dweight_{W-1-s} = sum_t dz_t x_{t-s}
 //
-// An x_{t-s} before its document's first token is a row of the halo, or zero; a dz_{t+s} after its
-// document's last token is omitted. documents int64 [D + 1, 2]: for each document its first token
-// and its first halo row; then T and R. A document's halo rows are those that directly precede it.
+// An x_{t-s} before the first token of t's document is a row of the halo, or zero; the halo has the
+// rows that precede a document's tokens here (on another rank, or from an earlier decoding call). A
+// dz_{t+s} after the document's last token is omitted. documents int64 [D + 1, 2]: for each
+// document its first token and its first halo row; then T and R.
 //
 // x, y, dy [T, C] and halo [R, C] have the same dtype: fp32, bf16, fp16 or fp64. weight [C, W],
 // bias [C], arithmetic and sums are in fp32 (fp64 for fp64). W is 2, 3 or 4. Rows of x may have any

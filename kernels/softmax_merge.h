@@ -5,6 +5,10 @@
 // pass over A (operators moonring::softmax_merge and moonring::softmax_finish);
 // attention/kernels/softmax_merge.h describes its use and the special cases.
 //
+// out and lse are the output and the log-sum-exp of attention over some keys. The state of a row
+// and head is m, the maximum so far, l, the sum of e^(s - m) over the scores s, and A, the same sum
+// weighted by the values.
+//
 //   merge    m' = max(m, lse);  A <- A e^(m - m') + out e^(lse - m');
 //            l <- l e^(m - m') + e^(lse - m')
 //   finish   A <- A / l;  m <- m + log l        (an l of 0 divides as 1)

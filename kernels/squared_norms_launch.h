@@ -19,7 +19,7 @@ constexpr int64_t kNormPiece = 1 << 16;
 struct NormTensor {
   const void* data;
   int64_t count;
-  bool aligned = false;  // set by the launch
+  bool aligned = false;  // set by LaunchSquaredNorms
 };
 
 // All tensors have one dtype. sums: fp64 [tensors]; pieces: fp64 scratch, one number per piece.

@@ -2,7 +2,7 @@
 #define MOONRING_KERNELS_SUMS_H_
 
 // Sums over threads, for .cu files, in an order that depends only on the number of threads. Every
-// thread of the block must call them.
+// thread of the block must call these functions.
 
 #include "kernels/language.h"
 

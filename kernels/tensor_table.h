@@ -43,8 +43,8 @@ struct TensorTable {
   }
 };
 
-// Calls launch(table, pieces, first) for each table; the table begins with row `first`. `pieces`
-// may be 0.
+// Calls launch(table, pieces, first) for each table, which begins with rows[first] and has `pieces`
+// pieces, possibly 0.
 template <typename Row, class LaunchOne>
 void ForEachTable(const std::vector<Row>& rows, int64_t piece, const LaunchOne& launch) {
   TensorTable<Row> table;

@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256, kPiece = 8;  // numbers per thread: within one block, 4 bytes of codes
 static_assert(kThreads >= kUnpackScaleSteps && kUnpackBlock % kPiece == 0);
 
-// Stores the first 8 of `left` numbers.
+// Stores 8 numbers, or only the first `left` of them if fewer than 8 are left.
 template <typename T>
 __device__ __forceinline__ void StorePiece(T* to, int64_t left, bool aligned,
                                            const float (&numbers)[kPiece]) {
@@ -32,7 +32,8 @@ __device__ __forceinline__ float ScaleOf(const UnpackFourBitsCall& call, const f
          *call.mean;
 }
 
-// `aligned`: whether out and the codes of every piece are aligned for vector access.
+// Unpacks four-bit weights. `aligned`: whether out and the codes of every piece are aligned for
+// vector access.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) FourBits(const UnpackFourBitsCall call, bool aligned) {
   KERNEL_SHARED(float, steps, kUnpackSteps);

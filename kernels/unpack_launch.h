@@ -16,8 +16,8 @@ struct UnpackFourBitsCall {
   Type type;
   int64_t count;
   const uint8_t* codes;
-  // Block b's scale is scales[b]; with scale_codes, scale_steps[scale_codes[b]] scales[b / 256] +
-  // *mean.
+  // The scale of block b is scales[b]. If scale_codes is not null (double quantization), it is
+  // scale_steps[scale_codes[b]] scales[b / 256] + *mean.
   const float* scales;
   const uint8_t* scale_codes;  // or null
   const float* mean;

@@ -1,9 +1,10 @@
 #ifndef MOONRING_KERNELS_VECTORS_H_
 #define MOONRING_KERNELS_VECTORS_H_
 
-// Loads and stores of N elements of a row at a time, for .cu files. Of the threads that share a
-// row, thread t processes elements [N t, N t + N), then those one stride further, whether or not
-// the alignment permits vector access. So the order of a row's sums does not depend on its address.
+// Loads and stores of N elements of a row at a time, for .cu files. If n threads share a row,
+// thread t processes elements [N t, N t + N), then the elements N n further on, and so on, whether
+// or not the alignment permits vector access. So the order of a row's sums does not depend on its
+// address.
 
 #include "kernels/language.h"
 
@@ -31,7 +32,7 @@ __device__ __forceinline__ Vector<T, N>& WordAt(T* to) {
   return *reinterpret_cast<Vector<T, N>*>(to);
 }
 
-// The number of elements of the widest of the types that fill 16 bytes.
+// How many elements of the widest of these types fill 16 bytes.
 template <typename... Ts>
 constexpr int kAtOnce =
     16 / static_cast<int>(sizeof(
@@ -45,7 +46,7 @@ bool IsAligned(const T* data, int64_t stride, int64_t row) {
          row % N == 0;
 }
 
-// Loads the first N of `left` elements; beyond the end, zeros.
+// Loads N elements as WideOf<T>; if fewer than N are `left` in the row, the others are zeros.
 template <int N, typename T>
 __device__ __forceinline__ void Load(const T* from, int64_t left, bool aligned,
                                      WideOf<T> (&into)[N]) {

@@ -21,7 +21,8 @@ using Tensors = std::vector<at::Tensor>;
 struct BackwardCall {
   Tensors gradients;  // one for each output
   // The tensors that forward saved. Unless a further backward is possible, the node keeps no other
-  // reference to them, so a tensor that is released here is freed (base/memory/unshared.h).
+  // reference to these tensors, so backward can free one by releasing it here
+  // (base/memory/unshared.h).
   Tensors saved;
   // For each input, whether its gradient is needed.
   std::vector<bool> wanted;
@@ -36,14 +37,15 @@ struct CustomFunction {
   // with autograd off. Outputs of an integer dtype have no gradient.
   absl::FunctionRef<Tensors(Tensors* saved)> forward;
 
-  // Computes a gradient for each input, in their order; an undefined one, or one omitted at the
-  // end, means no gradient. It runs later, so it captures by value. Inputs and outputs must reach
-  // it through `saved` only, which detects writes to them between forward and backward. There are
-  // no second derivatives, unless it consists of differentiable operators
-  // (differentiable_backward).
+  // Computes a gradient for each input, in their order. An undefined tensor, or one omitted at the
+  // end of the list, means no gradient. The function runs after Apply has returned, so it must
+  // capture by value. It must get inputs and outputs through `saved` only, which detects writes to
+  // them between forward and backward. Second derivatives exist only if the function consists of
+  // differentiable operators (differentiable_backward).
   std::function<Tensors(BackwardCall& call)> backward;
 
-  // The gradient of an output that got none: false gives zeros, true an undefined tensor.
+  // How backward receives the gradient of an output that has none: as zeros if false, as an
+  // undefined tensor if true.
   bool undefined_gradients = false;
 
   // Whether backward may run while autograd records it (create_graph), for a second derivative.
@@ -55,13 +57,14 @@ struct CustomFunction {
 // is freed after its backward.
 Tensors Apply(const CustomFunction& function, const Tensors& inputs);
 
-// The same for a function with one output.
+// Like Apply, for a function with one output.
 at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs);
 
-// Both of these run every node on the calling thread, whatever its device. LibTorch would run the
-// nodes of a GPU on a separate thread, which has other thread-local state (a Lua state, the current
-// category of the memory account, the number of intra-op threads). Nodes use the CUDA streams of
-// their forward, and the caller's stream waits for these at the end.
+// Options of Differentiate and Backpropagate. Both run every node on the calling thread, whatever
+// the node's device. LibTorch itself would run the nodes of a GPU on a separate thread, which has
+// other thread-local state (a Lua state, the current category of the memory account, the number of
+// intra-op threads). Each node uses the CUDA stream of its forward, and at the end the caller's
+// stream waits for all of these streams.
 
 struct BackwardOptions {
   bool retain_graph = false;  // for another backward through the same graph
@@ -73,7 +76,8 @@ struct BackwardOptions {
 Tensors Differentiate(const Tensors& roots, const Tensors& leaves, const Tensors& root_gradients,
                       const BackwardOptions& options = {});
 
-// torch.autograd.backward: adds to the gradient of every leaf, given the gradients of `roots`.
+// torch.autograd.backward: adds to the gradient of every leaf that `roots` depend on, given the
+// gradients of `roots`.
 void Backpropagate(const Tensors& roots, const Tensors& root_gradients,
                    const BackwardOptions& options = {});
 

@@ -107,7 +107,7 @@ at::Tensor Parameter::WholeGradient() {
 void Parameter::CheckGradient(const at::Tensor& gradient) const {
   TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
   const at::IntArrayRef wanted =
-      weight_.defined() ? weight_.sizes() : shape();  // with kept rows: those
+      weight_.defined() ? weight_.sizes() : shape();  // after KeepRows: the kept rows
   TORCH_CHECK(gradient.sizes() == wanted, name_, ": gradient of shape ", gradient.sizes(),
               ", weight of shape ", wanted);
 }

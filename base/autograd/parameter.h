@@ -1,18 +1,20 @@
 #ifndef MOONRING_BASE_AUTOGRAD_PARAMETER_H_
 #define MOONRING_BASE_AUTOGRAD_PARAMETER_H_
 
-// A named parameter. Its weight is read through leases: Lease() returns the weight as a detached
-// tensor, in the dtype of the matmul. Its gradient is added with AddGradient() and the like.
+// A named parameter: a weight and its gradient. Code that uses the weight borrows it with Lease(),
+// which returns it as a detached tensor in the dtype of the matmul (a lease), and adds the weight's
+// gradient with AddGradient() or a similar method.
 //
 // Model, objectives and trainer pass weights to one another only in this form. The weight is never
-// part of an autograd graph: its user leases it, computes the gradient and adds it here. A tied
-// embedding is one Parameter with two users, whose gradients are summed. Gradients are stored in
-// fp32 (fp64 for an fp64 weight) whatever the weight's dtype, so that accumulation over
-// micro-batches loses no precision.
+// part of an autograd graph: the code that borrowed it computes the gradient and adds it here. A
+// tied embedding is one Parameter that is used in two layers, whose gradients are summed. Gradients
+// are stored in fp32 (fp64 for an fp64 weight) whatever the weight's dtype, so that accumulation
+// over micro-batches loses no precision.
 //
-// Weight and gradient are stored here unless they were moved to a home (parameter_home.h). Then
-// weight() and gradient() are not available, and leases and gradients are collectives of all ranks
-// that share the home. Users of weights make the same calls in both cases.
+// Weight and gradient are stored in this object unless MoveWeight() or MoveGradient() has moved
+// them elsewhere, for example to shards on several ranks (parameter_home.h). Then weight() and
+// gradient() are not available, and borrowing the weight and adding a gradient are collectives of
+// all ranks that share the weight. Code that uses weights makes the same calls in both cases.
 
 #include <memory>
 #include <string>
@@ -33,7 +35,7 @@ class Parameter {
   Parameter(std::string name, at::Tensor part, at::IntArrayRef whole, int64_t begin = 0);
 
   const std::string& name() const { return name_; }
-  // Only before the parameter is used by its name.
+  // Must be called before anything refers to the parameter by its name.
   void Rename(std::string name) { name_ = std::move(name); }
   bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
@@ -41,63 +43,66 @@ class Parameter {
   // Shape of the whole weight, wherever it is stored.
   at::IntArrayRef shape() const { return shape_; }
   at::ScalarType dtype() const { return options_.dtype().toScalarType(); }  // of the stored weight
-  at::Device device() const { return options_.device(); }                   // of leases
+  at::Device device() const { return options_.device(); }                   // of tensors from Lease
   int64_t numel() const { return c10::multiply_integers(shape_); }
   int64_t begin() const { return begin_; }  // index of weight()'s first element in the whole weight
 
-  // The stored weight, for the optimizer. Throws if it was moved.
+  // The stored weight, for the optimizer. Throws after MoveWeight.
   at::Tensor& weight();
   const at::Tensor& weight() const { return const_cast<Parameter*>(this)->weight(); }
 
-  // Keeps only rows [first, first + count) of dim 0 and frees the others, for users that need no
-  // others: afterwards weight(), leases and gradients contain these rows, while shape() is still
-  // that of the whole weight. Other ranks have the other rows, and `all` joins them. To be called
-  // before the weight is moved or has a gradient.
+  // Keeps only rows [first, first + count) of dim 0 and frees the others, for code that needs these
+  // rows only. Afterwards weight(), Lease and gradients contain these rows, while shape() is still
+  // that of the whole weight. Other ranks have the other rows, and `all` joins the rows of all
+  // ranks. Must be called before the weight is moved or has a gradient.
   void KeepRows(int64_t first, int64_t count, std::shared_ptr<RowsOfAll> all);
   // Whether KeepRows was called, even for all rows.
   bool keeps_rows() const { return rows_of_all_ != nullptr; }
   const std::shared_ptr<RowsOfAll>& rows_of_all() const { return rows_of_all_; }
 
-  // The whole weight in `dtype`, detached: the stored tensor itself if it has that dtype, otherwise
-  // a copy.
+  // Returns the whole weight in `dtype`, detached, for the caller to read (a lease): the stored
+  // tensor itself if it has that dtype, otherwise a copy.
   at::Tensor Lease(at::ScalarType dtype) const;
-  // The same for a user of a few elements, who casts them itself: returns the stored tensor, in its
-  // own dtype, if it is stored here.
+  // Like Lease, for a caller that reads only a few elements and casts them itself: if the weight is
+  // stored here, returns it in the dtype in which it is stored.
   at::Tensor LeaseForPart(at::ScalarType dtype) const;
-  // Whether a lease in another dtype than the stored one is kept for further leases, for many
-  // forwards without an update. With false the copy is freed. Not used for a weight that was moved.
-  // A kept copy does not reflect later writes to the weight.
+  // With true, the copy that Lease makes for a dtype other than the stored one is kept, and later
+  // calls of Lease return it: for many forwards without an update. The kept copy does not reflect
+  // later writes to the weight. With false, the copy is freed. Has no effect after MoveWeight.
   void KeepCast(bool keep);
-  // The whole weight, detached, wherever it is stored. If rows are kept (KeepRows) it is a
-  // collective of all ranks that have them.
+  // Returns the whole weight, detached, wherever it is stored. After KeepRows this is a collective
+  // of all ranks that have rows of the weight.
   at::Tensor LeaseWhole(at::ScalarType dtype) const;
   // Whether LeaseWhole may be a collective of several ranks.
   bool is_spread() const { return away() || keeps_rows(); }
   // Starts the communication that the next Lease in `dtype` would wait for.
   void Fetch(at::ScalarType dtype) const;
-  // Whether the weight was moved to a home, so that a lease may have to wait.
+  // Whether MoveWeight has moved the weight, so that Lease may have to wait for communication.
   bool away() const { return home_ != nullptr; }
 
   // Adds to the gradient. Throws if the shape is not the weight's, or if the parameter is frozen.
   void AddGradient(const at::Tensor& gradient);
 
-  // The same for a tensor that the caller gives up: the first one is kept without a copy if dtype
-  // and layout allow it. Undefined: this user has no gradient.
+  // Like AddGradient, for a tensor that the caller does not use afterwards: the first gradient is
+  // stored without a copy if its dtype and layout allow it. An undefined tensor means that there is
+  // no gradient to add.
   void TakeGradient(at::Tensor gradient);
 
-  // The same for some rows: adds rows_RD to the rows index_R (int64).
+  // Adds rows_RD to the rows of the gradient that index_R (int64) names.
   void AddGradientRows(const at::Tensor& index_R, const at::Tensor& rows_RD);
 
-  // Undefined if nothing was added since the last ClearGradient, or if the gradient was moved.
+  // The stored gradient. Undefined if nothing was added since the last ClearGradient, or after
+  // MoveGradient.
   const at::Tensor& gradient() const { return gradient_; }
   at::Tensor& mutable_gradient() { return gradient_; }
   // The gradient to add to; if there is none yet, zeros in gradient_dtype with the weight's shape.
-  // Throws if the gradient was moved.
+  // Throws after MoveGradient.
   at::Tensor& GradientOrZeros();
-  // The gradient if matrix products may be added to it in place, i.e. it is stored here, whole and
-  // on the weight's device; otherwise undefined.
+  // Returns the gradient if matrix products may be added to it in place: it must exist, be stored
+  // here, be whole and be on the weight's device. Otherwise returns an undefined tensor.
   at::Tensor GradientToAddTo() const;
-  // The whole gradient, wherever it is stored, like LeaseWhole; zeros if there is none.
+  // Returns the whole gradient, wherever it is stored; zeros if there is none. May be a collective
+  // of several ranks, like LeaseWhole.
   at::Tensor WholeGradient();
   void ClearGradient() { gradient_.reset(); }
 
@@ -106,27 +111,27 @@ class Parameter {
     return dtype() == at::kDouble ? at::kDouble : at::kFloat;
   }
 
-  // Leases come from `home` from here on; the weight stored here is freed.
+  // Frees the weight stored here. From this call on Lease returns tensors of `home`.
   void MoveWeight(std::shared_ptr<WeightHome> home);
   const std::shared_ptr<WeightHome>& home() const { return home_; }
-  // Gradients go to `sink` from here on; the gradient stored here is freed.
+  // Frees the gradient stored here. From this call on gradients are passed to `sink`.
   void MoveGradient(std::shared_ptr<GradientSink> sink);
 
  private:
   void CheckGradient(const at::Tensor& gradient) const;
 
   std::string name_;
-  at::Tensor weight_;  // undefined if moved
+  at::Tensor weight_;  // undefined after MoveWeight
   at::Tensor gradient_;
-  mutable at::Tensor cast_;  // the lease in another dtype, if kept
+  mutable at::Tensor cast_;  // the copy in another dtype, if kept (KeepCast)
   bool keeps_cast_ = false;
   std::vector<int64_t> shape_;
   int64_t begin_ = 0;
   at::TensorOptions options_;
   bool trainable_;
-  std::shared_ptr<RowsOfAll> rows_of_all_;  // null: all rows are kept
-  std::shared_ptr<WeightHome> home_;        // null: here
-  std::shared_ptr<GradientSink> sink_;      // null: here
+  std::shared_ptr<RowsOfAll> rows_of_all_;  // null: KeepRows was not called
+  std::shared_ptr<WeightHome> home_;        // null: the weight is stored here
+  std::shared_ptr<GradientSink> sink_;      // null: the gradient is stored here
 };
 
 using Parameters = std::vector<std::shared_ptr<Parameter>>;

@@ -80,7 +80,8 @@ absl::StatusOr<std::shared_ptr<Confinement>> Confinement::Create(ConfinementOpti
 
 absl::Status Confinement::Check(const std::string& path, bool writes) const {
   if (options_.any_file) return absl::OkStatus();
-  // The check would include what follows a NUL, but the system would not.
+  // A path with a NUL is refused: this check would read all of it, but the system would stop at the
+  // NUL.
   const std::string real =
       path.empty() || path.find('\0') != std::string::npos ? "" : WithoutLinks(path);
   if (!real.empty() &&
@@ -105,7 +106,7 @@ bool Confinement::Charge(int64_t bytes) {
   if (options_.memory == 0 || bytes <= 0 || charged() <= options_.memory) return true;
   Release(bytes);
   if (beside_.load(std::memory_order_relaxed) == 0) return false;
-  CountHeap();  // some of the heap may have been freed since
+  CountHeap();  // some of the heap may have been freed since the last call
   charged_.fetch_add(bytes, std::memory_order_relaxed);
   if (charged() <= options_.memory) return true;
   Release(bytes);

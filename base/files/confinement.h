@@ -4,8 +4,8 @@
 // Confines an untrusted script: which files it may access (those below given roots), and how many
 // bytes of memory it may use.
 //
-// A confinement is thread-local, like MemoryScope's category: a ConfinedScope applies one to its
-// thread until the scope ends. Code that starts a thread that opens files or creates tensors must
+// A confinement applies to one thread: a ConfinedScope applies it to the thread that creates the
+// scope, until the scope ends. Code that starts a thread that opens files or creates tensors must
 // pass the confinement on. Without a scope everything is allowed.
 //
 //   files    CheckReading and CheckWriting are called wherever C++ code opens, lists, creates,
@@ -14,8 +14,9 @@
 //            index, a link. Links are followed, even dangling ones; what counts is the file's real
 //            location. (There is no second check at the time of opening: another process that
 //            changes links meanwhile is not guarded against.)
-//   memory   the bytes of tensors created under it (while base/memory/memory_account counts them),
-//            and other bytes that are charged: a Lua heap, texts that are parsed or written
+//   memory   counts the bytes of tensors created while the confinement applies (if
+//            base/memory/memory_account counts them), and other bytes that are charged: a Lua
+//            heap, texts that are parsed or written
 //
 // Fails with PERMISSION_DENIED: "--sandbox: /etc/passwd is outside of the roots (/data)".
 
@@ -58,9 +59,9 @@ class Confinement {
   }
   int64_t memory() const { return options_.memory; }
 
-  // Charges the heap's growth since the first call, minus what Charge has counted already. Does
-  // nothing if the options have no `heap`. Only this function updates that number, and Charge calls
-  // it before it refuses.
+  // Charges the heap's growth since the first call of this function, except the bytes that Charge
+  // has counted already. Does nothing if the options have no `heap`. The heap's growth is measured
+  // only here; Charge calls this function before it refuses.
   void CountHeap();
 
   const std::vector<std::string>& roots() const { return options_.roots; }
@@ -72,9 +73,9 @@ class Confinement {
 
   ConfinementOptions options_;        // paths with links resolved
   std::atomic<int64_t> charged_ = 0;  // by Charge
-  std::atomic<int64_t> beside_ = 0;   // the heap's growth without charged_
+  std::atomic<int64_t> beside_ = 0;   // the heap's growth, without the bytes in charged_
   std::once_flag heap_begins_;
-  int64_t heap_at_start_ = 0;  // without what Charge had counted by then
+  int64_t heap_at_start_ = 0;  // without the bytes that Charge had counted by then
 };
 
 // The calling thread's confinement; null if there is none.
@@ -113,8 +114,8 @@ class ConfinedScope {
 absl::Status CheckReading(const std::string& path);
 absl::Status CheckWriting(const std::string& path);
 
-// The number of links in a chain that are followed, as in the kernel: a longer chain counts as a
-// cycle.
+// The maximum number of symbolic links that are followed one after another, as in Linux; a longer
+// chain counts as a cycle.
 inline constexpr int kMostLinks = 40;
 
 // The absolute path with every link resolved, whether or not the file exists; "" if the links form

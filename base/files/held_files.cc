@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
-// Global like base/memory/memory_account.h, because memory belongs to the process.
+// The count is global, because memory belongs to the process.
 std::atomic<int64_t> held_memory = 0;
 
 void Unmap(char* piece) {

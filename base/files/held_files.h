@@ -3,8 +3,8 @@
 
 // Buffers files in memory, so that one thread writes them without waiting for the disk and another
 // thread later writes them to the disk. While a HeldFilesScope is alive on a thread, StagedFiles
-// (flushed later) and WriteWhole write files in its folder to memory; a file that does not fit goes
-// to the disk as usual.
+// (model/files/staged_files.h, if its files are to be flushed later) and WriteWhole write the files
+// of the scope's folder to memory; a file that does not fit goes to the disk as usual.
 //
 // Memory: anonymous pages, at most `budget` bytes, freed piece by piece as they are written to the
 // disk. If the process ends before that, these files are lost.
@@ -55,7 +55,8 @@ class HeldFiles {
   bool Takes(absl::string_view path) const;
   // Returns false if there is no room; `file` is then unchanged.
   bool Append(HeldBytes& file, absl::string_view bytes);
-  // Adds a complete file; it replaces one with the same name. `path` is in the folder.
+  // Adds a complete file, which replaces an existing file with the same name. `path` must be in the
+  // folder.
   void Add(const std::string& path, HeldBytes file);
 
   const std::string& folder() const { return folder_; }
@@ -63,8 +64,8 @@ class HeldFiles {
   int64_t bytes() const { return bytes_; }  // total of all Append calls
   bool was_full() const { return was_full_; }
 
-  // Writes a file to the disk and flushes it; `see` gets its bytes. Fails with "PATH: cannot be
-  // written: why".
+  // Writes a file to the disk and flushes it; `see` is called with the file's bytes, piece by
+  // piece. Fails with "PATH: cannot be written: why".
   absl::Status WriteOut(const std::string& name, const std::function<void(absl::string_view)>& see);
 
  private:
@@ -75,7 +76,7 @@ class HeldFiles {
   std::map<std::string, HeldBytes> files_;  // by name
 };
 
-// The files of the innermost HeldFilesScope on this thread; null where there is no scope.
+// The files of the innermost HeldFilesScope on this thread; null without a scope.
 const std::shared_ptr<HeldFiles>& CurrentHeldFiles();
 
 class HeldFilesScope {

@@ -8,9 +8,10 @@
 
 namespace moonring::base {
 
-// Checks a file that is about to be opened: as CheckReading (confinement.h), and INVALID_ARGUMENT
-// if it is a pipe, a socket or a device. Opening a pipe would block until somebody writes, and a
-// device may have no end. The caller reports a folder or a missing file.
+// Checks a file that is about to be opened. Returns the error of CheckReading (confinement.h) if
+// this thread may not read the file, and INVALID_ARGUMENT if it is a pipe, a socket or a device:
+// opening a pipe would block until somebody writes, and a device may have no end. A folder or a
+// missing file passes; the caller must report it.
 absl::Status CheckInputFile(const std::string& path);
 
 // Size limits in bytes for files that are read into memory whole. kMostWholeFile: tables,
@@ -19,9 +20,9 @@ absl::Status CheckInputFile(const std::string& path);
 // when it is read.
 inline constexpr int64_t kMostWholeFile = int64_t{1} << 30, kMostWrittenFile = int64_t{64} << 20;
 
-// INVALID_ARGUMENT, with the size, if the file has more than `most` bytes.
+// Returns INVALID_ARGUMENT, with the size in the message, if the file has more than `most` bytes.
 absl::Status CheckFileSize(const std::string& path, int64_t most);
-// CheckInputFile, then CheckFileSize.
+// Calls CheckInputFile, then CheckFileSize; returns the first error.
 absl::Status CheckWholeFile(const std::string& path, int64_t most = kMostWholeFile);
 
 }  // namespace moonring::base

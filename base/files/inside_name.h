@@ -2,7 +2,8 @@
 #define MOONRING_BASE_FILES_INSIDE_NAME_H_
 
 // Checks of file names from external sources: a hub's listing, an index of shards, a manifest, a
-// description of data. Joined to a folder's path, such a name must not leave that folder.
+// description of data. A path that is made from a folder and such a name must be inside that
+// folder.
 //
 // Fails with INVALID_ARGUMENT: "'../x' is no name inside a folder: it has the part '..'".
 

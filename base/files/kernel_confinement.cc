@@ -58,8 +58,9 @@ absl::Status Failure(const std::string& what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("--sandbox: Landlock: ", what));
 }
 
-// Whether the descriptor of a path below /proc/PID must stay open. The inode there is freed when it
-// is closed, and a new lookup creates another inode, which the rule would not match.
+// Whether the descriptor of a path below /proc/PID must stay open. The inode of such a path is
+// freed when the descriptor is closed, and a new lookup creates another inode, which the rule would
+// not match.
 bool IsKeptOpen(absl::string_view path) {
   return absl::ConsumePrefix(&path, "/proc/") && !path.empty() &&
          (absl::StartsWith(path, "self/") || absl::ascii_isdigit(path[0]));

@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_FILES_NEW_FOLDER_H_
 #define MOONRING_BASE_FILES_NEW_FOLDER_H_
 
-// Creates a folder together with its missing parents, with a check beforehand, and removes these
-// folders if they stayed empty.
+// Creates a folder together with its missing parents, checks beforehand whether this is possible,
+// and removes these folders if they stayed empty.
 
 #include <string>
 #include <vector>

@@ -2,13 +2,15 @@
 #define MOONRING_BASE_MEMORY_DEVICE_ACCOUNT_H_
 
 // Accounts for the live bytes of a GPU's tensors by category, as memory_account.h does on the host.
-// LibTorch's caching device allocator has no header before a block for the category, as blocks on
-// the host have. But it reports each allocated and freed block to an observer (c10's memory
-// reporting, which the profiler uses too, so only one of the two can be active).
+// On the host, a header before each block has the block's category; blocks of LibTorch's caching
+// device allocator have no such header. But this allocator reports each allocated and freed block
+// to an observer (c10's memory reporting, which the profiler uses too, so only one of the two can
+// be active).
 //
-// It observes the thread that calls WatchDevice, and the backward passes that it starts. A block
-// that another thread frees is noticed only when its address is allocated again. Blocks from before
-// are not counted. Cost: a lock and a look-up in a table of live blocks for each event.
+// The account observes the thread that calls WatchDevice, and the backward passes that this thread
+// starts. If another thread frees a block, the account notices it only when the block's address is
+// allocated again. Blocks allocated before WatchDevice are not counted. Cost: a lock and a look-up
+// in a table of live blocks for each event.
 
 #include <ATen/core/Tensor.h>
 

@@ -19,7 +19,8 @@ namespace {
 
 // Size of TCMalloc's internal tables, which its limit counts and heap_size does not.
 constexpr int64_t kTables = 16 << 20;
-// Time for 4 KiB pages that the kernel clears, on a server's core.
+// Time to fault in memory in pages of 4 KiB, which the kernel clears; measured on one core of a
+// server.
 constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
 
 int64_t Property(const char* name) {

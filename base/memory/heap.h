@@ -22,17 +22,18 @@ void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
 
 // Returns free memory to the kernel beyond kLeastHeld or 1 / kShareOfUsed of the used memory,
 // whichever is larger. The rest is kept, so that the layers of the model reuse the same pages.
-// Measured on SmolLM2 in bf16, 512 tokens, two cores: no page faults per step, 88,000 with half of
-// it, and the same peak. (The C library's malloc cannot keep a part.) For moments within a step
-// where sizes change: a backward frees blocks' inputs and allocates gradients, and freed pieces of
-// one size cannot be reused for the other.
+// Measured on SmolLM2 in bf16, 512 tokens, two cores: no page faults per step, where keeping half
+// as much causes 88,000; the peak memory is the same. (The C library's malloc can only return all
+// free memory.) Call it within a step when the sizes of allocations change: a backward frees
+// blocks' inputs and allocates gradients, and freed pieces of one size cannot be reused for the
+// other.
 inline constexpr int64_t kLeastHeld = int64_t{512} << 20, kShareOfUsed = 8;
 void TrimHeap();
 
-// From this call on malloc may obtain only `bytes` more from the kernel than it has, for all
-// callers: beyond that `new` throws std::bad_alloc and malloc returns NULL. Pages may be partly
-// free, so allow some room beyond the expected use. Returns false if nothing enforces the limit
-// (without TCMalloc).
+// Limits the memory of the whole process: from this call on malloc may obtain only `bytes` more
+// from the kernel than it has obtained so far; beyond that `new` throws std::bad_alloc and malloc
+// returns NULL. Pages may be partly free, so allow some room beyond the expected use. Returns false
+// if nothing enforces the limit (without TCMalloc).
 bool LimitHeap(int64_t bytes);
 
 }  // namespace moonring::base

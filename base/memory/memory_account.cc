@@ -20,20 +20,21 @@
 namespace moonring::base {
 namespace {
 
-// LibTorch replaces an allocator only by one of equal or higher priority; its own have 0. A test's
-// observer may have a higher one.
+// LibTorch replaces an allocator only by one of equal or higher priority; LibTorch's own allocators
+// have priority 0. An allocator in a test may have a higher priority than this one.
 constexpr uint8_t kPriority = 100;
 
 thread_local MemoryPart current_part = MemoryPart::kOther;
 
 std::atomic<DeviceCount> device_count = nullptr;
 
-// The counters. Zero-initialized, and never destroyed, because storages may be freed after main.
+// The counters. They are zero-initialized and never destroyed, because storages may be freed after
+// main has returned.
 struct Books {
   std::array<std::atomic<int64_t>, kMemoryParts> live;
   std::atomic<int64_t> mapped;
   std::atomic<int64_t> total;
-  std::atomic<int64_t> peak;  // the largest total; its categories are in at_peak
+  std::atomic<int64_t> peak;  // the largest total; at_peak has it by category
   std::mutex peak_mutex;
   MemoryByPart at_peak;
 };
@@ -73,8 +74,8 @@ void Subtract(MemoryPart part, int64_t bytes) {
   books.total.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// Stored before each block of memory. Its size is LibTorch's alignment, so that the memory after it
-// keeps that alignment.
+// Stored before each block of memory. The header's size is LibTorch's alignment, so that the block
+// after it has that alignment.
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   std::atomic<MemoryPart> part;
@@ -123,7 +124,8 @@ class CountingAllocator final : public c10::Allocator {
   }
 };
 
-// A mapping of a file whose pages are being written: its previous DataPtr and its category.
+// A mapped file whose pages are being written (CountWritten): the storage's previous DataPtr, its
+// size and its category.
 struct Written {
   c10::DataPtr memory;
   int64_t bytes;
@@ -176,7 +178,7 @@ int64_t MemoryByPart::total() const {
 
 void InstallMemoryAccount() {
   if (Installed().exchange(true)) return;
-  // Storages keep a pointer to their allocator and may grow by it, so it is never destroyed.
+  // The allocator is never destroyed, because storages keep a pointer to it and may use it to grow.
   static auto* const allocator = new CountingAllocator;
   c10::SetCPUAllocator(allocator, kPriority);
 }
@@ -217,12 +219,12 @@ void CountWritten(MemoryPart part, const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   const c10::Storage& storage = tensor.storage();
   const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
-  // Memory without a deleter is owned by somebody else; a mapping has one, and so has from_blob
-  // with an owner.
+  // Whether the storage owns memory that this account did not allocate: a mapped file, or from_blob
+  // with an owner. (Memory without a context belongs to somebody else.)
   const bool foreign = Installed() && tensor.is_cpu() &&
                        storage.data_ptr().get_context() != nullptr && deleter != &Free &&
                        deleter != &FreeWritten;
-  // Memory from LibTorch's own allocator, from before the account, is not counted.
+  // Memory that LibTorch's own allocator returned before InstallMemoryAccount is not counted.
   if (!foreign || deleter == c10::GetDefaultCPUAllocator()->raw_deleter())
     return CountAs(part, tensor);
   const auto bytes = static_cast<int64_t>(storage.nbytes());

@@ -10,10 +10,10 @@
 //   total = sum over parts of live(part),  live(part) = bytes of the storages of that part that are
 //       not freed yet
 //
-//   weights             Parameters' weights, and copies of them in another dtype while a block
-//                       leases them; mapped file pages are counted from when they are written
+//   weights             Parameters' weights, and copies of them in another dtype while a block of
+//                       the model uses the copies; mapped file pages count once they are written
 //   gradients           contents of Parameters' gradients
-//   optimizer           its states, and the temporaries of an optimizer step
+//   optimizer           the optimizer's states, and the temporaries of an optimizer step
 //   checkpoint inputs   the blocks' inputs, kept from forward to backward for recomputation
 //   activations         temporaries of blocks, embedding and norms; without recomputation, also
 //                       everything that they keep for the backward
@@ -22,8 +22,8 @@
 //   communication       send and receive buffers
 //   other               the rest: ids, labels, a script's own tensors
 //
-// A scope is thread-local. base::RunParallelTasks passes the caller's scope to its tasks; in the
-// body of another at::parallel_for that allocates, open the scope there. A backward on the CPU runs
+// A scope is thread-local. base::RunParallelTasks passes the caller's scope to its tasks; any other
+// at::parallel_for whose body allocates must open a scope in the body. A backward on the CPU runs
 // on the thread that called it.
 //
 // The account is global, because LibTorch has one CPU allocator per process. Cost: 64 bytes and
@@ -60,15 +60,15 @@ absl::string_view MemoryPartName(MemoryPart part);  // as in the list above
 
 struct MemoryByPart {
   std::array<int64_t, kMemoryParts> bytes{};
-  int64_t mapped = 0;  // of these, written pages of mapped files, not from malloc
+  int64_t mapped = 0;  // those of `bytes` in written pages of mapped files
 
   int64_t operator[](MemoryPart part) const { return bytes[static_cast<int>(part)]; }
   int64_t total() const;
 };
 
 // Replaces LibTorch's CPU allocator, permanently. A second call does nothing. Memory allocated
-// before is not counted. Without this call the other functions work but count nothing. Call it
-// while no other thread creates tensors.
+// before this call is not counted. Without this call the other functions work but count nothing.
+// During this call no other thread may create tensors.
 void InstallMemoryAccount();
 
 MemoryByPart LiveMemory();
@@ -90,8 +90,8 @@ class MemoryScope {
 };
 
 // Changes the category of the whole storage of `tensor`. Undefined tensors, and storages that the
-// account did not allocate (mapped files, memory from before), are ignored; storages on a device
-// are passed to the function given to TellOfDevices, if any.
+// account did not allocate (mapped files, memory allocated before InstallMemoryAccount), are
+// ignored. Storages on a device are passed to the function that TellOfDevices registered, if any.
 void CountAs(MemoryPart part, const at::Tensor& tensor);
 
 // Registers the function that CountAs calls for tensors on a device (device_account.h).
@@ -99,11 +99,12 @@ using DeviceCount = void (*)(MemoryPart part, const at::Tensor& tensor);
 void TellOfDevices(DeviceCount count);
 
 // CountAs for a tensor that is about to be written in place. If its storage is a private mapping of
-// a file, the kernel allocates new pages for it, so it is counted too, until it is freed.
+// a file, the operating system allocates new pages for the written data, so the whole storage is
+// counted until it is freed.
 void CountWritten(MemoryPart part, const at::Tensor& tensor);
 
-// The message for a failed allocation: "out of memory: 1.2 GiB for attention (...)". 0 bytes: the
-// number is unknown.
+// The message for a failed allocation: "out of memory: 1.2 GiB for attention (...)". `bytes` is 0
+// if the number is unknown.
 std::string OutOfMemory(absl::string_view what, int64_t bytes);
 
 }  // namespace moonring::base

@@ -58,8 +58,8 @@ at::Tensor PinnedChunks::Chunk() {
     chunk = std::move(free_.back());
     free_.pop_back();
   }
-  // A tensor over the same bytes that returns the chunk to the pool when it is destroyed, or frees
-  // it if the pool no longer exists.
+  // A tensor over the same bytes. When the tensor is destroyed, the chunk returns to the pool, or
+  // is freed if the pool no longer exists.
   void* const bytes = chunk.mutable_data_ptr();
   return at::from_blob(
       bytes, {chunk_bytes_},

@@ -5,7 +5,7 @@
 //
 //   PinnedTensor   separate memory (cudaHostAlloc) in whole pages, freed with the tensor: for
 //                  memory that is needed for a whole run. LibTorch's allocator rounds each size up
-//                  to a power of two (ATen/core/CachingHostAllocator.h), so that 2.1 GB use 4
+//                  to a power of two (ATen/core/CachingHostAllocator.h): 2.1 GB take 4 GB
 //   PinnedChunks   one tensor over pieces of kChunk bytes, which are reused for any sizes: for
 //                  temporary memory. Less than a chunk is wasted per tensor; memory smaller than a
 //                  chunk comes from LibTorch's allocator (which may double it)
@@ -37,7 +37,7 @@ class PinnedChunks : public std::enable_shared_from_this<PinnedChunks> {
   // on one stream.
   std::vector<at::Tensor> Take(int64_t numel, at::ScalarType dtype);
 
-  int64_t held_bytes() const { return held_bytes_; }  // of chunks, in use and free
+  int64_t held_bytes() const { return held_bytes_; }  // of all chunks, used and free
 
  private:
   at::Tensor Chunk();

@@ -1,13 +1,13 @@
 #ifndef MOONRING_BASE_MEMORY_SIDE_STREAM_H_
 #define MOONRING_BASE_MEMORY_SIDE_STREAM_H_
 
-// A second GPU stream for copies, alongside the one that computes, and the tensors that it still
-// reads.
+// A second GPU stream for copies, in addition to the stream that computes, and the tensors that the
+// second stream still reads.
 //
 // Memory is passed between streams by waiting for events, not by Tensor::record_stream. Memory
 // freed after record_stream is reusable only when the device has finished, but the host runs ahead
-// of the device by a whole pass and would find none of it free. The host does not wait for anything
-// here.
+// of the device by a whole pass and would find none of that memory free. Nothing in this file makes
+// the host wait.
 
 #include <cstdint>
 #include <deque>
@@ -25,7 +25,7 @@ void WaitForStream(const c10::Stream& first, const c10::Stream& second);
 
 class SideStream {
  public:
-  // `device` is not the CPU. Without an index it is the current device of that type.
+  // `device` must not be the CPU. A device without an index means the current device of its type.
   explicit SideStream(c10::Device device);
 
   const c10::Device& device() const { return device_; }

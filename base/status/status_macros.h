@@ -18,7 +18,8 @@
 
 namespace moonring::base {
 
-// The same code with "context: " before the message; without a context, the status unchanged.
+// Returns a status with the same code and with "context: " before the message; without a context,
+// returns the status unchanged.
 inline absl::Status WithContext(absl::Status status) { return status; }
 
 template <typename... Pieces>

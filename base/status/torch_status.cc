@@ -36,8 +36,8 @@ bool SaysOutOfMemory(absl::string_view message) {
   return false;
 }
 
-// oneDNN's message only names the call ("could not create a primitive"); the cause is in its
-// status.
+// Whether the exception means that memory has run out. The message of oneDNN's exception only names
+// the call ("could not create a primitive"); the cause is in the exception's status.
 bool IsOutOfMemory(const std::exception& exception) {
   const auto* of_onednn = dynamic_cast<const dnnl::error*>(&exception);
   return of_onednn != nullptr ? of_onednn->status == dnnl_out_of_memory
@@ -69,7 +69,8 @@ absl::Status StatusOfException(const std::exception& exception) {
         SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
   }
   if (IsOutOfMemory(exception)) return absl::ResourceExhaustedError(kOutOfMemory);
-  // Thrown by std::thread, in Moonring's code and LibTorch's.
+  // std::thread throws this exception, in Moonring's code and in LibTorch's, if it cannot start a
+  // thread.
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
       error != nullptr && error->code() == std::errc::resource_unavailable_try_again) {
     return absl::ResourceExhaustedError(

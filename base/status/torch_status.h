@@ -36,7 +36,8 @@ class StatusError : public std::runtime_error {
   absl::Status status_;
 };
 
-// The whole message if memory has run out and the exception does not state for what.
+// The whole message of a status for an exception which only states that memory has run out, not for
+// what.
 inline constexpr absl::string_view kOutOfMemory = "out of memory";
 
 absl::Status StatusOfException(const std::exception& exception);

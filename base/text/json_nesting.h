@@ -16,12 +16,12 @@ namespace moonring::base {
 
 inline constexpr int kMostJsonNesting = 500;
 
-// A parsed text takes about ten times its bytes.
+// The maximum length of a text. When parsed, it takes about ten times as many bytes of memory.
 inline constexpr int64_t kMostJsonBytes = int64_t{256} << 20;
 
 // INVALID_ARGUMENT if lists and objects are nested more deeply than kMostJsonNesting, or the text
-// is longer than kMostJsonBytes. `text` need not be well-formed: then the check covers as much of
-// it as a parser accepts.
+// is longer than kMostJsonBytes. If `text` is not well-formed, the check covers as much of it as a
+// parser accepts.
 absl::Status CheckJsonNesting(absl::string_view text);
 
 }  // namespace moonring::base

@@ -2,8 +2,8 @@
 //
 // nlohmann::ordered_json compares a new key with every earlier one, so reading an object of n keys
 // takes n squared steps: a minute for the index of a model's 90,000 weights, and as long for a
-// malicious file of 1 MB. It uses a tree instead of a hash table, because an attacker can choose
-// keys with the same hash.
+// malicious file of 1 MB. The type here uses a tree instead of a hash table, because an attacker
+// can choose keys with the same hash.
 #ifndef MOONRING_BASE_TEXT_ORDERED_JSON_H_
 #define MOONRING_BASE_TEXT_ORDERED_JSON_H_
 

@@ -1,8 +1,8 @@
 #ifndef MOONRING_BASE_THREADS_BATCH_THREADS_H_
 #define MOONRING_BASE_THREADS_BATCH_THREADS_H_
 
-// While it is alive, new threads use Linux's batch policy (SCHED_BATCH, sched(7)): such a thread
-// does not preempt a running thread when it wakes up.
+// While an object of BatchThreads is alive, new threads use Linux's batch policy (SCHED_BATCH,
+// sched(7)): such a thread does not preempt a running thread when it wakes up.
 //
 // Gloo's loop threads need this. A message wakes the receiver's loop thread, which under the
 // default policy may preempt the very thread that has locked the connection. The loop then finds

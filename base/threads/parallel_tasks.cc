@@ -31,8 +31,8 @@ void RunParallelTasks(const std::vector<double>& cost_of_task,
     at::AutoDispatchBelowADInplaceOrView below_autograd;  // a worker has its own grad mode
     for (size_t i = next++; i < order.size(); i = next++) body(order[i]);
   };
-  // At least two, because a range of one would run outside a parallel region, where a kernel would
-  // use several threads itself.
+  // The range has at least two elements: a range of one would run outside a parallel region, and
+  // there each operator of a task would use several threads.
   at::parallel_for(0, std::max<int64_t>(2, at::get_num_threads()), 1, work);
 }
 

@@ -2,15 +2,15 @@
 
 #include <omp.h>
 
-// MKL, which is contained in LibTorch, has its own number of threads. The function is missing in a
-// LibTorch built without MKL.
+// MKL, which is contained in LibTorch, has its own number of threads. This function sets it; it is
+// missing in a LibTorch built without MKL.
 extern "C" int MKL_Set_Num_Threads_Local(int threads) __attribute__((weak));
 
 namespace moonring::base {
 namespace {
 
-// Both limits must hold. Many rows are enough work for several threads, and so are large matrices
-// with few rows, because these take long to read.
+// Work is small if it is within both limits. Many rows are enough work for several threads, and so
+// are large matrices with few rows, because large matrices take long to read.
 constexpr int64_t kProducts = int64_t{1} << 25;  // multiplications: a millisecond on one core
 constexpr int64_t kElements = int64_t{1} << 19;  // 2 MB in fp32: the size of a core's own cache
 

@@ -12,9 +12,9 @@
 
 namespace moonring::base {
 
-// While it is alive, operators on the calling thread use only that thread, if multiplying `rows`
-// rows by matrices with `elements` elements in all is small work. The decision depends only on the
-// shapes, so that a run's results do not depend on the machine's load.
+// While an object of this class is alive, operators on the calling thread use only that thread, if
+// multiplying `rows` rows by matrices with `elements` elements in all is small work. The decision
+// depends only on the shapes, so that a run's results do not depend on the machine's load.
 class SmallWorkScope {
  public:
   SmallWorkScope(int64_t rows, int64_t elements);

@@ -23,10 +23,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPeriod = std::chrono::milliseconds(50);
-// Fractions of a thread's time, averaged over about half a second: a neighbour's short burst is no
-// reason to sleep, and this process's own threads wait for each other for about 3 %.
-constexpr double kBusy = 0.10;   // above it, cores are scarce
-constexpr double kCalm = 0.06;   // below it, they are not
+// Fractions of a thread's time that it waited for a core, averaged over about half a second, so
+// that a short burst of another program has no effect. The threads of this process alone make each
+// other wait for about 3 % of the time.
+constexpr double kBusy = 0.10;   // above this, cores are scarce
+constexpr double kCalm = 0.06;   // below this, they are not
 constexpr double kNewest = 0.1;  // weight of the newest period in the mean
 constexpr int kSpare = 8;        // threads that others may start meanwhile
 
@@ -114,7 +115,7 @@ SpinControl::~SpinControl() {
 void SpinControl::Watch() {
   Clock::time_point then = Clock::now();
   int64_t waited = waited_();
-  Clock::duration looking = {};  // the time of one measurement, which grows with the threads
+  Clock::duration looking = {};  // the time of one measurement; more threads take longer
   double mean = 0;
   for (std::unique_lock<std::mutex> lock(mutex_); !changed_.wait_for(
            lock, std::max<Clock::duration>(kPeriod, 500 * looking), [this] { return ends_; });) {
@@ -137,16 +138,18 @@ void SpinControl::Watch() {
 }
 
 void SpinControl::KeepTeam() {
-  // With this many, libgomp manages one thread more than there are cores.
+  // With a team of this size, libgomp manages one thread more than there are cores.
   const int team = std::max(2, omp_get_num_procs() - threads_ + 2);
   if (team_.joinable() || !CanMake(team + kSpare)) return;
   team_wanted_ = true;
   try {
     team_ = std::thread([this, team] {
-    // The region creates the team, which belongs to this thread, asleep, until the thread ends.
+    // The parallel region creates a team of threads, which belong to this thread. They sleep until
+    // this thread ends.
 #pragma omp parallel num_threads(team)
       {
-        // Not empty, because the compiler would remove an empty region.
+        // The compiler would remove an empty parallel region, so this one contains an empty
+        // instruction.
         asm volatile("");
       }
       std::unique_lock<std::mutex> lock(mutex_);

@@ -1,8 +1,9 @@
 #ifndef MOONRING_BASE_THREADS_WORK_COUNT_H_
 #define MOONRING_BASE_THREADS_WORK_COUNT_H_
 
-// Progress of a long piece of work (rows that are prepared, tensors that are written). The worker
-// counts, on any thread; the display reads. Neither waits for the other.
+// Progress of a long piece of work (rows that are prepared, tensors that are written). The worker,
+// on any thread, updates the numbers, and the progress display reads them. Neither waits for the
+// other.
 
 #include <atomic>
 #include <cstdint>

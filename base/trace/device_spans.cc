@@ -8,7 +8,7 @@
 namespace moonring::base {
 namespace {
 
-// Records an event that keeps its time.
+// Records an event on the current stream, with its time.
 c10::Event Record(const c10::Device& device) {
   c10::Event event(device.type(), c10::EventFlag::BACKEND_DEFAULT);
   event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));

@@ -1,12 +1,12 @@
 #ifndef MOONRING_BASE_TRACE_DEVICE_SPANS_H_
 #define MOONRING_BASE_TRACE_DEVICE_SPANS_H_
 
-// Spans of a GPU: what its stream did between two events, in the time of the host's clock. Not
-// tested on a GPU yet.
+// Records spans (timed intervals) of a GPU for a trace: what its stream did between two events,
+// with times converted to the host's clock. Not tested on a GPU yet.
 //
-// The first span of a trace waits for the device once, to relate an event to the host's clock; from
-// there on the device's own clock is used. A span is two events, which are read when the trace
-// ends.
+// The first span of a trace waits for the device once, to relate an event to the host's clock. All
+// later times come from the device's own clock. Each span consists of two events, which are read
+// when the trace ends.
 
 #include <cstdint>
 #include <functional>

@@ -15,7 +15,8 @@
 namespace moonring::base {
 namespace {
 
-// Operators in the order of their calls, the oldest overwritten first.
+// A ring buffer of the last operators, in the order of their calls; a new one overwrites the
+// oldest.
 class OperatorRing {
  public:
   void Resize(size_t size) {

@@ -9,8 +9,8 @@
 
 namespace moonring::base {
 
-// Keeps the last `count` operators of all threads from here on. Costs about 0.3 us per operator;
-// without this call nothing is kept and there is no cost.
+// From this call on, keeps the last `count` operators of all threads. Costs about 0.3 us per
+// operator. Before this call nothing is kept and there is no cost.
 void KeepLastOperators(int count);
 
 // The kept operators, oldest first, with their tensors' sizes: "aten::mm [4096, 64] [64, 64]".

@@ -20,8 +20,7 @@ int64_t SteadyNanoseconds() {
       .count();
 }
 
-// The lock protects against a reader of the events while another thread than the recorder's adds
-// one.
+// The lock is needed because a worker thread may add an event while the events are read.
 void TracedThread::Add(const SpanEvent& event) {
   if (!recorder->MakeRoom(event.kind->is_fine)) return;
   const std::lock_guard<std::mutex> lock(mutex);

@@ -8,12 +8,12 @@
 //
 // A recorder records the thread that started it, and the work that base::RunParallelTasks does for
 // that thread. Without a recorder a span costs one comparison of a thread-local pointer with null,
-// and does not read the clock. With one, it costs two clock readings and 88 bytes. At most `most`
-// spans are recorded: fine ones (tiles) are omitted after half of that, all after `most`;
-// left_out() counts the omitted ones.
+// and does not read the clock. With a recorder, a span costs two clock readings and 88 bytes. At
+// most Options::most spans are recorded. From half of that number on, fine spans
+// (SpanKind::is_fine, such as tiles) are omitted. left_out() counts the omitted spans.
 //
-// On a GPU a host span only covers the time to enqueue; OnDevice adds a span of the device itself
-// (device_spans.h).
+// For work on a GPU, a span of the host only covers the time to enqueue the work; OnDevice adds a
+// span of the device itself (device_spans.h).
 
 #include <atomic>
 #include <cstdint>
@@ -72,19 +72,19 @@ class TraceRecorder : public std::enable_shared_from_this<TraceRecorder> {
 
   int64_t Now() const { return options_.clock(); }
 
-  // A number for a text, for SpanEvent::text.
+  // Returns a number that represents `text` in SpanEvent::text; equal texts get the same number.
   int32_t Text(absl::string_view text);
   std::string text(int32_t number) const;
-  // A kind whose names come from a script; equal names return the same kind. `number`: the name of
-  // its number; "" if it has none.
+  // Returns a kind of spans whose names come from a script; equal names return the same kind.
+  // `number` names the number that each span of the kind has; "" if spans have no number.
   const SpanKind& Named(const std::string& name, const std::string& category,
                         const std::string& number = "");
 
-  // Whether there is room for one more event; if so, counts the event.
+  // Returns whether one more event may be recorded. Counts the event as recorded or as omitted.
   bool MakeRoom(bool is_fine);
   int64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
 
-  // The calling thread's record, created if it has none yet.
+  // Returns the calling thread's record, which is created at the first call.
   TracedThread* Thread();
   // The events of each thread, by its number; the device's events last, with number -1.
   std::vector<std::pair<int, std::vector<SpanEvent>>> Events() const;
@@ -115,7 +115,8 @@ inline TraceRecorder* CurrentTrace() {
   return traced_thread == nullptr ? nullptr : traced_thread->recorder;
 }
 
-// While it is alive, the calling thread is recorded too: for a thread that works for another one.
+// While an object of this class is alive, `recorder` records the calling thread too. For a thread
+// that works on behalf of a recorded thread.
 class TraceOnThread {
  public:
   explicit TraceOnThread(TraceRecorder* recorder);

@@ -1,19 +1,20 @@
 #ifndef MOONRING_BASE_TRACE_SPAN_H_
 #define MOONRING_BASE_TRACE_SPAN_H_
 
-// A span of a trace: what was done from when to when, with numbers that describe it.
+// A span is an interval of time in a trace: what was done, when it began and ended, and numbers
+// that describe it.
 
 #include <array>
 #include <cstdint>
 
 namespace moonring::base {
 
-// The names of spans of one kind. Must outlive the recorder.
+// A kind of spans: the names that all spans of the kind share. Must outlive the recorder.
 struct SpanKind {
   const char* name = "";
   const char* category = "";
-  const char* text = nullptr;               // the name of its text, if it has one
-  std::array<const char*, 6> numbers = {};  // the names of its numbers
+  const char* text = nullptr;               // the name of a span's text, if it has one
+  std::array<const char*, 6> numbers = {};  // the names of a span's numbers
   // Null: the span belongs to the thread that records it, nested in the surrounding spans.
   // Otherwise the span is concurrent with the threads (e.g. a transfer), and is shown on rows with
   // this name.

@@ -14,8 +14,9 @@
 namespace moonring::base {
 namespace {
 
-// Row numbers: a thread's row is its own number; concurrent transfers and the device start at
-// these.
+// Row numbers in the trace. A thread's row has the thread's number. The rows of concurrent
+// transfers begin at kBeside, at a distance of kOfOneName for each row name, and those of the
+// device at kDevice.
 constexpr int kBeside = 1000, kOfOneName = 1000, kDevice = 9000;
 
 // Nanoseconds as microseconds, with three decimals.

@@ -63,7 +63,8 @@ struct BoundedStore::State {
     store.reset();
   }
 
-  // DEADLINE_EXCEEDED if the task is not done in time.
+  // Runs the task on the thread and waits for it. DEADLINE_EXCEEDED if the task is not done in
+  // time.
   absl::Status Do(const std::shared_ptr<Task>& task, const std::string& server) {
     std::unique_lock<std::mutex> lock(mutex);
     if (tasks.empty()) began = Clock::now();

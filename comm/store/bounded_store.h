@@ -8,8 +8,8 @@
 // Each call is made on the store's own thread, one after another, and the caller waits at most
 // getTimeout() (for get and wait, which may wait for a key that long, one second more). After that
 // the call fails with DEADLINE_EXCEEDED, and calls queued behind it fail at once; when the server
-// answers again, the store works again. At worst the thread is left behind, until the connection or
-// the process ends.
+// answers again, the store works again. At worst the thread keeps waiting after the store is
+// destroyed, until the connection or the process ends.
 
 #include <chrono>
 #include <functional>
@@ -27,7 +27,7 @@ class BoundedStore : public c10d::Store {
   using Connect = std::function<c10::intrusive_ptr<c10d::Store>()>;
 
   // `server` names the server in error messages. Throws what `connect` throws; `connect` too runs
-  // on the thread, and may take `timeout` plus one second.
+  // on the store's thread, and may take `timeout` plus one second.
   BoundedStore(std::string server, std::chrono::milliseconds timeout, const Connect& connect);
   ~BoundedStore() override;
 
@@ -59,7 +59,7 @@ class BoundedStore : public c10d::Store {
 
   void End();
 
-  // Runs `call` on the thread and returns its result.
+  // Runs `call` on the store's thread and returns its result.
   template <typename Call>
   auto Ask(std::chrono::milliseconds limit, Call call);
 

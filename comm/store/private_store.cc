@@ -296,7 +296,8 @@ bool SocketStore::check(const std::vector<std::string>& keys) {
 
 int64_t SocketStore::getNumKeys() { return Number(Ask({kCount})); }
 
-// Polls, because a server that kept pending questions would have to drop them when their rank dies.
+// Polls, so that the server need not keep pending waits, which it would have to drop when their
+// rank dies.
 void SocketStore::wait(const std::vector<std::string>& keys,
                        const std::chrono::milliseconds& timeout) {
   const absl::Time end = absl::Now() + absl::FromChrono(timeout);

@@ -25,7 +25,7 @@ namespace moonring::comm {
 // Creates two connected sockets that child processes do not inherit. Throws if none can be created.
 void MakeSocketPair(int (&ends)[2]);
 
-// The store of rank 0. Its own calls go directly to the HashStore. Owns the sockets.
+// The store of rank 0. Rank 0's own calls go directly to the HashStore. Owns the sockets.
 class ServedStore : public c10d::HashStore {
  public:
   explicit ServedStore(std::vector<int> sockets);
@@ -43,7 +43,8 @@ class ServedStore : public c10d::HashStore {
   std::thread thread_;
 };
 
-// The store of another rank: each call is a message and its answer. Owns the socket.
+// The store of a rank other than rank 0: each call sends a message to rank 0 and waits for the
+// answer. Owns the socket.
 class SocketStore : public c10d::Store {
  public:
   explicit SocketStore(int socket);

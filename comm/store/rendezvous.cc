@@ -134,7 +134,7 @@ absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   return options;
 }
 
-// nullopt if this is not one of several tasks started by srun.
+// Reads Slurm's variables. nullopt if this process is not one of several tasks started by srun.
 absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup) {
   if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr)
     return std::nullopt;
@@ -187,8 +187,8 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// A name may become resolvable a little after its machine starts (Kubernetes), but not minutes
-// later.
+// Resolves the address, with retries for up to 30 seconds: a name may become resolvable a little
+// after its machine starts (Kubernetes).
 absl::StatusOr<Addresses> Resolve(const RendezvousOptions& options) {
   const absl::Time end = absl::Now() + std::min(options.deadline, absl::Seconds(30));
   addrinfo hints{};
@@ -271,7 +271,7 @@ std::optional<Place> OnePlace(const addrinfo* addresses, const RendezvousOptions
   return Place(first->ai_addr, first->ai_addrlen);
 }
 
-// A socket that listens there, or a negative errno.
+// Returns a socket that listens at `place`, or a negative errno.
 int ListenAt(const Place& place) {
   const int family = place.get()->sa_family;
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -286,8 +286,8 @@ int ListenAt(const Place& place) {
 }
 
 // Creates the listening socket here instead of leaving it to TCPStore, so that a port in use is
-// reported as such, and only the chosen interface is used. `everywhere`: set to whether it listens
-// on all interfaces.
+// reported as such, and only the chosen interface is used. Sets `everywhere` to whether the socket
+// listens on all interfaces.
 absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& options,
                            bool* everywhere) {
   int socket = -EADDRNOTAVAIL;
@@ -309,7 +309,8 @@ absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& o
       absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
 }
 
-// Opens the store over the launcher's sockets; a process has one set of them.
+// Opens the store over the launcher's sockets. A process has one set of sockets, so it can do this
+// once.
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
     const RendezvousOptions& options, std::chrono::milliseconds timeout) {
   static std::atomic<bool> taken = false;

@@ -77,20 +77,21 @@ struct RendezvousOptions {
   // seconds in any case; the deadline bounds how long a living rank is waited for.
   absl::Duration deadline = absl::Minutes(10);
   int local_rank = 0;        // among the ranks of this machine: selects the GPU
-  bool one_machine = false;  // all ranks are on it, says the launcher; false: unknown
+  bool one_machine = false;  // the launcher has all ranks on this machine; false: unknown
   bool serves_store = true;  // false: another process serves it, rank 0 is a client
   std::string attempt;       // separates the keys of restarts if the store outlives the ranks
   std::string token;         // signs the store's values and the connections; "": no signatures
-  // Used instead of address and port: for rank 0 its ends of the other ranks' sockets, for another
-  // rank its own socket (private_store.h).
+  // If not empty, these sockets are used instead of address and port (private_store.h): rank 0 has
+  // one end of each other rank's socket pair, and each other rank has the other end of its own
+  // pair.
   std::vector<int> store_sockets;
   bool own_process = true;  // false: the embedding program handles signals, including SIGPIPE
   bool cuda = false;        // also create NCCL groups for tensors on GPUs; needs --config=cuda
   bool staged = false;      // tensors on GPUs use host memory instead of NCCL
   // A store that is already open, used instead of opening one. Null: open one.
   c10::intrusive_ptr<c10d::Store> store;
-  // Called while waiting for ranks, with those that are missing: returns the reason to cancel the
-  // wait, or "" to continue. May be empty.
+  // Called with the missing ranks while this rank waits for them. Returns the reason to cancel the
+  // wait, or "" to continue. The function may be empty.
   std::function<std::string(const std::vector<int>& missing)> called_off;
 };
 
@@ -98,7 +99,8 @@ struct RendezvousOptions {
 // inconsistent.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment();
 
-// The same with any lookup function, which returns nullptr for a variable that is not set.
+// Like RendezvousFromEnvironment, but with any function that looks up a variable; it returns
+// nullptr if the variable is not set.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(
     const std::function<const char*(const char*)>& lookup);
 

@@ -18,7 +18,8 @@ constexpr size_t kSalt = 16;  // digits
 constexpr absl::string_view kMark = " [signed ";
 constexpr size_t kSeal = kMark.size() + kSalt + 1 + 2 * Secret::kBytes + 1;
 
-// No two triples give the same text: the key's length comes first, and the salt's is fixed.
+// The text to sign for a key, a salt and a value. Different triples give different texts: the
+// length of the key comes first, and all salts have the same length.
 std::string Signable(const std::string& key, absl::string_view salt, absl::string_view value) {
   return absl::StrCat(key.size(), " ", key, salt, value);
 }
@@ -84,7 +85,7 @@ std::vector<uint8_t> SignedStore::compareSet(const std::string& key,
     return now == mine ? desired : BytesOf(Opened(key, TextOf(now)));
   }
   // The signature of the current value is unknown, so the value is read first, and replaced only if
-  // it is still there.
+  // nobody has changed it meanwhile.
   while (store_->check({key})) {
     const std::vector<uint8_t> sealed = store_->get(key),
                                value = BytesOf(Opened(key, TextOf(sealed)));

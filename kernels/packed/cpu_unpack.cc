@@ -65,7 +65,7 @@ HWY_INLINE V RoundUpperHalves(D words, V bits) {
 
 #if HWY_TARGET == HWY_AVX3
 
-// The numbers of the 16 codes, in one register.
+// A table of the numbers that the 16 codes represent, in one register.
 template <typename T>
 class Table {
  public:
@@ -105,7 +105,8 @@ class Table {
 
 #else
 
-// The numbers of the 16 codes, split into bytes: plane p has byte p of each number.
+// A table of the numbers that the 16 codes represent, split into bytes: plane p has byte p of each
+// number.
 template <typename T>
 class Table {
  public:
@@ -183,7 +184,7 @@ class Table {
 
 #endif  // HWY_TARGET == HWY_AVX3
 
-// `scale` must be finite.
+// Unpacks a block of 64 codes; `scale` must be finite.
 template <typename T>
 HWY_INLINE void WholeBlock(const float* steps, float scale, const uint8_t* codes, T* out) {
   const Bytes bytes;

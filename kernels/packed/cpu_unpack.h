@@ -19,8 +19,8 @@ struct FourBitParts {
   const uint8_t* codes;
   int64_t count;       // number of elements of the weight
   const float* steps;  // 16
-  // Block b's scale is absmax[b]; with absmax_codes, scale_steps[absmax_codes[b]] absmax[b / 256] +
-  // mean.
+  // The scale of block b is absmax[b]. If absmax_codes is not null (double quantization), it is
+  // scale_steps[absmax_codes[b]] absmax[b / 256] + mean.
   const float* absmax;
   const uint8_t* absmax_codes;  // or null
   const float* scale_steps;     // 256
@@ -43,7 +43,7 @@ struct EightBitParts {
 
 void UnpackEightBits(const EightBitParts& parts, int64_t begin, int64_t end);  // range of elements
 
-// Converts `count` numbers to a dtype of fp32, fp64, bf16 and fp16, rounding to nearest, ties to
+// Converts `count` numbers to `dtype` (fp32, fp64, bf16 or fp16), rounding to nearest, ties to
 // even.
 void Narrow(const float* numbers, int64_t count, at::ScalarType dtype, void* out);
 

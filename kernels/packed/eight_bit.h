@@ -2,7 +2,8 @@
 #define MOONRING_KERNELS_PACKED_EIGHT_BIT_H_
 
 // Eight-bit quantization with one scale per row, as in LLM.int8() (Dettmers et al. 2022, arXiv
-// 2208.07339), byte for byte bitsandbytes 0.50.2's CB and SCB. A row is a slice along the last dim:
+// 2208.07339), byte for byte equal to the tensors CB and SCB of bitsandbytes 0.50.2. A row is a
+// slice along the last dim:
 //
 //   x  = the weight in fp16, whatever its dtype, as in bitsandbytes; a number that is infinite or
 //        NaN in fp16 is INVALID_ARGUMENT

@@ -47,8 +47,9 @@ std::vector<PartShape> FourBitPartShapes(int64_t numel, bool double_quantised) {
 
 // --- packing ----------------------------------------------------------------
 
-// Codes of a block's fractions within [-1, 1]: the code is the number of bounds below the fraction.
-// Fractions after the first `count` must be 0.
+// Computes the codes of a block's numbers as fractions within [-1, 1]. If the steps are sorted in
+// ascending order, the index of the step nearest to a fraction is the number of bounds below the
+// fraction. Fractions after the first `count` must be 0.
 void Encode(const FourBitSteps& steps, const float (&fractions)[kFourBitBlock], int64_t count,
             uint8_t* codes) {
   int32_t below[kFourBitBlock] = {};
@@ -106,14 +107,16 @@ bool PackNumbers(const FourBitSteps& steps, const at::Tensor& weight, uint8_t* c
   return finite;
 }
 
-// LibTorch's mean, in one thread, because its last bits depend on the number of threads.
+// The mean by LibTorch, computed in one thread, because the last bits of LibTorch's mean depend on
+// the number of threads.
 at::Tensor MeanOf(const at::Tensor& absmax) {
   at::Tensor mean;
   base::RunParallelTasks({1.0}, [&](int64_t) { mean = absmax.mean().view({1}); });
   return mean;
 }
 
-// Packs the scales minus their mean (`given`): their codes, and the scales of these.
+// Packs the blocks' scales minus their mean (`given`) into codes, and writes the largest absolute
+// value of each block of them to `scales`.
 void PackScales(const at::Tensor& given, at::Tensor codes, at::Tensor scales) {
   const auto places = std::make_unique<DynamicPlaces>();
   const float* x = given.const_data_ptr<float>();

@@ -6,15 +6,15 @@
 // distribution; FP4 has a sign, two exponent bits and one mantissa bit. The flattened weight is cut
 // into blocks of 64 numbers; the last block may be short. For block b with numbers x:
 //
-//   a_b = max |x|                                     fp32; of a short block at least 1e-38
-//   y   = x (1 / max(a_b, 1e-38)), of a short block x / a_b, within [-1, 1]
+//   a_b = max |x|                                     fp32; for a short block at least 1e-38
+//   y   = x (1 / max(a_b, 1e-38)), within [-1, 1]; for a short block x / a_b
 //   c   = the step nearest to y; ties to the lower one
 //   x'  = step[c] a_b                                 the unpacked number: rounded to fp32, then to
 //                                                     out's dtype
 //
 // Double quantization packs the scales too, in blocks of 256, by the dynamic 8-bit code (arXiv
-// 2110.02861). With m the mean of all a_b of the weight (LibTorch's in one thread, because its last
-// bits depend on the number of threads) and A the largest |a_b - m| of a block,
+// 2110.02861). Let m be the mean of all a_b of the weight (as LibTorch computes it in one thread,
+// because its last bits depend on the number of threads), and A the largest |a_b - m| of a block:
 //
 //   d   = the code at (a_b - m) / A, looked up on a grid of 65536 points over [-1, 1]; code 0 if A
 //         is 0

@@ -27,11 +27,11 @@ int64_t BytesOf(const std::vector<PartShape>& parts);
 void CheckParts(const std::string& code, const std::vector<PartShape>& wanted,
                 const PackedWeight& packed, const at::Tensor& out);
 
-// The weight on the CPU and contiguous, ready to be packed; INVALID_ARGUMENT for a dtype that the
-// codes do not pack.
+// Returns the weight on the CPU and contiguous, ready to be packed; INVALID_ARGUMENT for a dtype
+// that the codes cannot pack.
 absl::StatusOr<at::Tensor> ToPack(const std::string& code, const at::Tensor& weight);
 
-// "nf4: a weight of shape [2, 3] has numbers that are not finite"
+// The error "nf4: a weight of shape [2, 3] has numbers that are not finite".
 absl::Status NotFinite(const std::string& code, const at::Tensor& weight);
 
 }  // namespace moonring::kernels

@@ -40,8 +40,8 @@ const std::array<float, 256>& DynamicSteps() {
   static const std::array<float, 256> made = [] {
     std::vector<float> steps = {0.0f, 1.0f};
     for (int e = 0; e < 7; ++e) {
-      // Like LibTorch's linspace on a CPU with AVX2: multiples of an fp32 step from both ends,
-      // rounded once.
+      // The same points as LibTorch's linspace on a CPU with AVX2: multiples of an fp32 step,
+      // counted from the nearer end and rounded once.
       const int parts = 1 << e, points = parts + 1;
       const float step = (1.0f - 0.1f) / static_cast<float>(parts);
       const auto point = [&](int i) {

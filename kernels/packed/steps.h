@@ -26,7 +26,8 @@ const FourBitSteps& Fp4Steps();
 const std::array<float, 256>& DynamicSteps();
 
 // Finds the nearest of DynamicSteps in the same way as bitsandbytes on a CPU: a table of 65536
-// points over [-1, 1], each with the first code whose upper bound is not lower.
+// points over [-1, 1], where each point has the first code whose upper bound is at or above the
+// point.
 class DynamicPlaces {
  public:
   DynamicPlaces();

@@ -7,8 +7,8 @@
 //   out = decode(W')      in fp32, rounded once to out's dtype, to nearest, ties to even
 //
 // so every matmul uses the same numbers. A code is stateless: one object serves all weights, from
-// any thread. four_bit.h and eight_bit.h have the codes that Moonring packs weights into;
-// model/gguf/gguf_code.h has those of GGUF files.
+// any thread. Moonring packs weights into the codes of four_bit.h and eight_bit.h;
+// model/gguf/gguf_code.h reads the codes of GGUF files.
 //
 // Cost of Unpack: one pass that reads PackedBytes and writes out's bytes, without a temporary of
 // out's size.
@@ -43,9 +43,9 @@ class WeightCode {
   // numbers, or for a dtype or shape that the code does not support.
   virtual absl::StatusOr<PackedWeight> Pack(const at::Tensor& weight) const = 0;
 
-  // `out`: contiguous, of the weight's shape, in fp32, fp64, bf16 or fp16, on the device of the
-  // packed tensors. In fp64 it gets the fp32 values. Throws if the packed tensors do not fit the
-  // shape.
+  // Unpacks into `out`, which is contiguous, has the weight's shape, is in fp32, fp64, bf16 or
+  // fp16, and is on the device of the packed tensors. In fp64 `out` gets the fp32 values. Throws if
+  // the packed tensors do not fit the shape.
   virtual void Unpack(const PackedWeight& packed, at::Tensor& out) const = 0;
 
   // Total bytes of the packed tensors for a weight of that shape, in closed form.

@@ -11,7 +11,7 @@ namespace moonring::kernels {
 // result[r * stride + c] = sum_k x[r * depth + k] w[c * depth + k], for r < rows and c < columns.
 void DotTiles(const float* x, int64_t rows, const float* w, int64_t columns, int64_t depth,
               float* result, int64_t stride);
-// The same with bf16 numbers in w, given as the upper halves of floats.
+// Like the function above, with bf16 numbers in w, given as the upper halves of floats.
 void DotTiles(const float* x, int64_t rows, const uint16_t* w, int64_t columns, int64_t depth,
               float* result, int64_t stride);
 

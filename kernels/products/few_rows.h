@@ -25,7 +25,8 @@ inline constexpr int64_t kFewRows = 64;
 // is 0.
 bool IsOfFewRows(const at::Tensor& a, const at::Tensor& b);
 
-// out <- beta out + alpha a b, for such a and b, in their dtype; if beta is 0, `out` is not read.
+// out <- beta out + alpha a b, for a and b that IsOfFewRows accepts, with `out` in the same dtype;
+// if beta is 0, `out` is not read.
 void FewRowsProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                     double alpha);
 

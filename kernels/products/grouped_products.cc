@@ -27,7 +27,8 @@ bool HasKernel([[maybe_unused]] const c10::Device& device) {
 #endif
 }
 
-// For a single row any stride would do, but the operator requires the stride of many rows.
+// The stride of a single row has no meaning, but the operator requires the same stride as for many
+// rows.
 at::Tensor Rows(const at::Tensor& x) {
   return x.contiguous().as_strided(x.sizes(), {x.size(1), 1});
 }
@@ -52,7 +53,7 @@ at::Tensor GroupedGradient(const at::Tensor& a_NK, const at::Tensor& b_NM,
                            const at::Tensor& end_G) {
   if (a_NK.size(0) == 0)
     return at::zeros({end_G.size(0), a_NK.size(1), b_NM.size(1)}, a_NK.options());
-  // The only pair of layouts for which the kernel supports groups of any size, including 0.
+  // This is the only pair of layouts for which the kernel supports groups of any size, including 0.
   return at::_grouped_mm(Rows(a_NK).t(), Rows(b_NM), end_G);
 }
 

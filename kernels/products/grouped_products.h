@@ -13,16 +13,18 @@
 // are in fp32 and rounded once to that dtype, even if they are later added to a wider one. Not
 // differentiable.
 //
-// If TakesGroups returns true it is one kernel, without a host synchronization. Otherwise LibTorch
-// copies the ends to the host in each call and multiplies group by group: slower than products.h.
+// If TakesGroups returns true, each call is one kernel and does not synchronize with the host.
+// Otherwise LibTorch copies the ends to the host in each call and multiplies group by group: slower
+// than products.h.
 
 #include <ATen/core/Tensor.h>
 
 namespace moonring::kernels {
 
-// Whether LibTorch's kernel supports this stack, its transposed view, rows that fit these, and a
-// stack of its shape as the result. Required: bf16 on a GPU of compute capability 9, fewer than
-// 1024 contiguous matrices, whose sizes are multiples of 8 (rows begin at multiples of 16 bytes).
+// Whether LibTorch's kernel supports products of rows with this stack of matrices or its transposed
+// view, and a stack of the same shape as a gradient. It requires bf16 on a GPU of compute
+// capability 9, and fewer than 1024 contiguous matrices whose sizes are multiples of 8 (so that
+// rows begin at multiples of 16 bytes).
 bool TakesGroups(const at::Tensor& stack_GKM);
 
 at::Tensor GroupedProduct(const at::Tensor& a_NK, const at::Tensor& stack_GKM,

@@ -13,7 +13,8 @@
 #include "base/threads/small_work.h"
 #include "kernels/products/add_scaled.h"
 
-// Exported by LibTorch, but not declared in a header: result <- beta result + alpha a b.
+// result <- beta result + alpha a b. LibTorch exports this function, but declares it in no public
+// header.
 namespace at::native {
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);
@@ -61,7 +62,7 @@ at::Tensor ColumnsOfB(const at::Tensor& b, int64_t begin, int64_t count) {
   return IsTransposed(b) ? columns : columns.contiguous();
 }
 
-// Computes a product of great depth in sections of K, which are added up in order.
+// Computes a product with a large K in sections of K, whose results are added up in order.
 void DeepProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, double beta,
                  double alpha) {
   const int64_t rows = a.size(0), depth = a.size(1), part = EvenPart(depth, kDepthBlock),

@@ -10,7 +10,7 @@
 // the model and of the head. By default everything uses MKL, as in LibTorch.
 //
 // A product has one of three forms, for a linear layer with rows x, weight W and output gradient
-// dy; one that has neither the first nor the last layout counts as the second:
+// dy; a product with any other layout counts as an input_gradient:
 //
 //   forward           a b^T    x W^T
 //   input_gradient    a b      dy W
@@ -51,8 +51,9 @@ struct ProductChoice {
   friend bool operator==(const ProductChoice&, const ProductChoice&) = default;
 };
 
-// "mkl", "onednn", or the forms computed by oneDNN: "onednn:forward+narrow_forward", in the order
-// above. The two functions are inverses. The message of INVALID_ARGUMENT lists the valid values.
+// A choice as text: "mkl", "onednn", or the forms that oneDNN computes, in the order of
+// ProductForm: "onednn:forward+narrow_forward". The two functions are inverses. The message of
+// INVALID_ARGUMENT lists the valid values.
 std::string ToString(const ProductChoice& choice);
 absl::StatusOr<ProductChoice> ParseProductChoice(absl::string_view text);
 

@@ -5,8 +5,8 @@
 //
 // The choice is a value in the options of the code that runs a forward and its backward: the block
 // runner and the head open a scope around their calls, so that layers need not pass it on. Scopes
-// nest like MemoryScopes. Outside any scope the default is MKL. Code that starts a thread that
-// computes matmuls must pass the choice on.
+// may be nested: the innermost one applies. Outside any scope the library is MKL. Code that starts
+// a thread that computes matmuls must pass the choice on.
 
 #include "kernels/products/product_choice.h"
 

@@ -20,8 +20,8 @@ namespace {
 constexpr int kTimes = 3;           // the first run initializes the library
 constexpr double kRounding = 1e-5;  // relative to the product's norm
 
-// Numbers of both signs without a power-of-two period. A random generator would change the run's
-// state.
+// Numbers to multiply: of both signs, with a period that is not a power of two. Random numbers
+// would change the state of the run's generator.
 at::Tensor Numbers(int64_t rows, int64_t columns) {
   return at::arange(rows * columns)
       .remainder_(251)

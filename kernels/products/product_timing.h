@@ -4,15 +4,16 @@
 // Measures both libraries on this machine for the fp32 matmuls of a run, as input for
 // ChooseProducts.
 //
-// Each form is computed by both libraries in turn, in one thread, on the run's shapes limited to
-// kTimedRows rows and kTimedSide per side. It measures CPU time and takes the minimum of several:
-// wall-clock time depends on the load of the machine, which would make the choice vary from day to
-// day. The time with several threads is estimated, in MKL's favour:
+// Both libraries compute each form of product (product_choice.h) in turn, in one thread, on the
+// run's shapes limited to kTimedRows rows and kTimedSide per side. The result is the smallest CPU
+// time of several runs: wall-clock time depends on the load of the machine and would make the
+// choice vary from day to day. The time with several threads is estimated from the seconds s of one
+// thread, in MKL's favour:
 //
 //   MKL  s / threads        oneDNN  s ceil(pieces / threads) / pieces
 //
-// Cost: 100 to 200 ms on one core. oneDNN gets no time if its numbers differ from MKL's by more
-// than rounding.
+// Cost: 100 to 200 ms on one core. A form has no time for oneDNN if oneDNN's numbers differ from
+// MKL's by more than rounding.
 
 #include <cstdint>
 #include <vector>

@@ -25,8 +25,8 @@ void ProductInto(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b
 void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
                 double alpha = 1.0);
 
-// The same for each matrix of a batch B: sum [B, M, N], a [B, M, K], b [B, K, N]. The sum has the
-// dtype of a and b, or fp32 if they are 16-bit: then a CPU converts them to fp32 first.
+// Like AddProduct, for each matrix of a batch B: sum [B, M, N], a [B, M, K], b [B, K, N]. The sum
+// has the dtype of a and b, or fp32 if they are 16-bit: then a CPU converts them to fp32 first.
 void AddProducts(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, double beta = 1.0,
                  double alpha = 1.0);
 

@@ -2,11 +2,12 @@
 #define MOONRING_KERNELS_PRODUCTS_TF32_PRODUCTS_H_
 
 // While a scope is alive, LibTorch's fp32 matmuls on a GPU may use TF32: operands with 10 explicit
-// mantissa bits, sums in fp32 (495 TFLOP/s on an H100 instead of 67). It is meant for matmuls
-// inside a function whose inputs and outputs are 16-bit: everywhere else fp32 means fp32
+// mantissa bits, sums in fp32 (495 TFLOP/s on an H100 instead of 67). The scope is meant for
+// matmuls inside a function whose inputs and outputs are 16-bit: everywhere else fp32 means fp32
 // (trainer/optimizer/device_settings.h).
 //
-// cuBLAS rounds or truncates operands to TF32: a relative error of at most 2^-11 or 2^-10.
+// cuBLAS rounds or truncates operands to TF32: a relative error of at most 2^-11 if rounded, 2^-10
+// if truncated.
 //
 // LibTorch has one setting for the whole process. Scopes may nest and overlap on several threads:
 // the first one turns it on, the last one off. Meanwhile fp32 matmuls of other threads use TF32
@@ -17,13 +18,13 @@ namespace moonring::kernels {
 
 class Tf32Products {
  public:
-  // Does nothing if not `wanted`.
+  // Does nothing if `wanted` is false.
   explicit Tf32Products(bool wanted);
   ~Tf32Products();
   Tf32Products(const Tf32Products&) = delete;
   Tf32Products& operator=(const Tf32Products&) = delete;
 
-  // Whether matmuls currently use TF32, by a scope or otherwise.
+  // Whether matmuls currently use TF32, because of a scope or for another reason.
   static bool AreOn();
 
  private:

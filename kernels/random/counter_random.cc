@@ -131,8 +131,8 @@ void FillByTensors(const at::Tensor& keys, const at::Tensor& multipliers,
   low[0].copy_(at::arange(blocks, identity_T.options()));
   const at::Tensor identity = identity_T.contiguous().view(at::kInt).view({rows, 2, 1});
   low[1].copy_(identity.select(1, 0));
-  // Takes the place of the products before the first round: c1 (= high identity word) and c3 are
-  // stored where the low halves of p1 and p0 will be.
+  // Stands in for the products of a previous round in the first round: c1 (the high word of the
+  // identity) and c3 are stored where the low halves of p1 and p0 will be.
   at::Tensor before = at::zeros_like(x), product = at::empty_like(x);
   LowHalf(before)[0].copy_(identity.select(1, 1));
   for (int round = 0; round < kRounds; ++round) {
