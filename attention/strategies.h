@@ -5,12 +5,13 @@
 //
 //   dense         one rank
 //   ulysses       heads are split over the ranks           head_exchange.h
-//   ring          keys are sent in steps; later ranks do more work ring_plan.h, contiguous
-//   ownership
-//   zigzag-ring   keys are sent in steps; balanced work ring_plan.h
-//   double-ring   zigzag-ring in windows of ranks ring_plan.h
-//   all-gather    keys are gathered, then used; "llama3"   gather_plan.h
-//   usp           heads x context                          hybrid_attention.h
+//   ring          keys are sent step by step; contiguous   ring_plan.h
+//                 runs of tokens, later ranks work more
+//   zigzag-ring   keys are sent step by step; balanced     ring_plan.h
+//   double-ring   zigzag-ring in windows of ranks          ring_plan.h
+//   all-gather    all keys are gathered before the         gather_plan.h
+//                 computation; alias "llama3"
+//   usp           ulysses and zigzag-ring combined         hybrid_attention.h
 //   auto          one of these for each micro-batch        auto_attention.h
 //
 // All except "ring" divide the stream over the context axis in zigzag (comm/layout.h). With one

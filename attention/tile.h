@@ -13,7 +13,8 @@
 //   window edge   j >= i, also square: key 0 is the farthest key within the window of query 0
 //   band          N keys are consecutive tokens, and the M queries are the last M of these tokens.
 //                 Each query attends to the keys up to its own token or, with a window W, to the
-//                 last W of these: i + N - M - W < j <= i + N - M
+//                 last W of these:
+//                 i + N - M - W < j <= i + N - M
 //
 // The keys of a sliding window are composed of the first three kinds, or are a band where the
 // kernel supports bands (TileGrid::kBands). There are no other kinds, so it matters only for bands

@@ -6,8 +6,8 @@
 //   Add                 sum + a b, word by word
 //   Words               a row of numbers -> words along it, the last one padded with 0
 //   Interleave          kPerWord rows of the depth -> one word per column
-//   Narrow, Pair        Narrow does the same as Words, Pair the same as Interleave, for rows of
-//   computed fp32 numbers
+//   Narrow              the same as Words, for a row of computed fp32 numbers
+//   Pair                the same as Interleave, for rows of computed fp32 numbers
 //
 // Bf16Product uses AVX-512 BF16 and is compiled with Highway's AVX3 (MOONRING_BF16_WORDS). Code
 // that another file adds to that namespace, until HWY_AFTER_NAMESPACE, has the same target.
