@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_MIXING_STRATEGY_H_
 #define MOONRING_MIXERS_MIXING_STRATEGY_H_
 
-// How a micro-batch's tokens are mixed over a group of ranks in layers that are not softmax
-// attention (linear attention and short convolutions).
+// Strategies for layers that are not softmax attention (linear attention and short convolutions),
+// where a micro-batch's tokens are distributed over a group of ranks.
 //
 //   heads  rows travel; each rank has some heads of all rows          heads_mixing.h
 //   spans  maps of states travel at once; each rank keeps its rows    spans_mixing.h
