@@ -29,8 +29,9 @@ bool CudnnTakes(at::ScalarType type, int64_t head_dim, TileKind kind, int64_t wi
   if (queries < 2 || keys < 2 || at::globalContext().deterministicAlgorithms()) return false;
   switch (kind) {
     case TileKind::kFull:
-      // On Hopper the backward of cuDNN 9.19 leaves a half tile of keys unmasked, and rows whose
-      // logits are all far below zero become NaN (pytorch#196678).
+      // On Hopper, if half a tile of keys remains (keys % 128 = 64), the backward of cuDNN 9.19
+      // does not mask the missing half, and rows whose logits are all far below zero become NaN
+      // (pytorch#196678).
       return keys % 128 != 64;
     case TileKind::kCausal:
       return true;
