@@ -47,11 +47,12 @@ class HeadExchange {
   // Sends this rank's rows of q, k and v to the ranks of their heads. Returns all ranks' rows for
   // this rank's heads, packed (Unpacked): [T, E].
   at::Tensor ToHeads(const QueryKeyValue& local, const std::vector<RankHeads>& split) const;
-  // The same for query heads only: [T_local, H, D] -> [T, query heads, D].
+  // As above, for q or a tensor of its shape only: [T_local, H, D] -> [T, query heads of this rank,
+  // D].
   at::Tensor ToHeads(const at::Tensor& local_THD, const std::vector<RankHeads>& split) const;
 
-  // The inverse for this rank's query heads: [T, query heads, D] -> the local rows of all heads
-  // [T_local, H, D].
+  // The inverse exchange: from all rows of this rank's query heads, [T, query heads of this rank,
+  // D], to this rank's rows of all heads, [T_local, H, D].
   at::Tensor ToTokens(const at::Tensor& rows_THD, const std::vector<RankHeads>& split) const;
   // Gradients in the packed form of ToHeads -> gradients of the local rows, summed over the ranks
   // that share a kv head.
@@ -59,11 +60,12 @@ class HeadExchange {
                                const HeadDims& dims) const;
 
  private:
-  // parts[p]: tensors for head rank p, each [T_local, heads, D]; together they have elements_of[p]
-  // elements per row.
+  // parts[p]: tensors to send to rank p of the heads axis, each [T_local, heads, D]; together they
+  // have elements_of[p] elements per row.
   at::Tensor Gather(const std::vector<std::vector<at::Tensor>>& parts,
                     const std::vector<int64_t>& elements_of) const;
-  // The inverse of Gather: returns for each head rank a tensor [T_local, elements_of[p]].
+  // The inverse of Gather. Returns for each rank p of the heads axis a tensor [T_local,
+  // elements_of[p]].
   std::vector<at::Tensor> Scatter(const at::Tensor& rows_TE,
                                   const std::vector<int64_t>& elements_of) const;
 

@@ -192,7 +192,7 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
         continue;
       }
     }
-    // The documents that the span attends to and that have keys here.
+    // The documents that the span attends to and that have keys among `segments`.
     absl::InlinedVector<std::pair<Reach, const std::vector<KeySegment>*>, 1> seen;
     for (const Reach& reach : ReachesOf(span.document, lengths[span.document], options.mask)) {
       const auto found = segments.find(reach.document);

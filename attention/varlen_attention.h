@@ -10,7 +10,7 @@
 // empty on either side, so every row of the results is written.
 //
 // Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H],
-// natural logarithm. Any strides. q, k, v are in the inputs' dtype; out, dq, dk, dv are returned in
+// natural logarithm. Strides are arbitrary. q, k, v have one dtype; out, dq, dk, dv are returned in
 // the dtype that the kernel writes, either the inputs' or AccumulateType; lse is in AccumulateType.
 // Cost: that of the tiles.
 

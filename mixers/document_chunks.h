@@ -27,7 +27,8 @@ class DocumentChunks {
   // `lengths`: tokens of each document; an empty document has no chunk. `chunk`: C.
   DocumentChunks(const std::vector<int64_t>& lengths, int64_t chunk, at::Device device);
 
-  // The number of documents; in a part, those of its first round.
+  // The number of documents. In a part (see Part), only documents that have a chunk in the part are
+  // counted.
   int64_t documents() const { return documents_; }
   int64_t chunks() const { return chunks_; }
   // The number of documents in each round.

@@ -66,9 +66,7 @@ at::Tensor JoinRows(const std::vector<SpanRows>& sets, const std::vector<at::Ten
     for (; i < runs.size() && runs[i].set == run.set; ++i) run.count += runs[i].count;
     parts.push_back(rows[run.set].narrow(0, run.begin, run.count));
   }
-  if (parts.empty())
-    return rows.at(0);  // no spans: an empty tensor that is part of the autograd
-                        // graph
+  if (parts.empty()) return rows.at(0);  // no rows, but part of the autograd graph
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 

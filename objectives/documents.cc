@@ -17,9 +17,7 @@ at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int
   std::vector<int64_t> sizes = values_T.sizes().vec();
   sizes[0] = static_cast<int64_t>(layout.lengths().size());
   const at::Tensor zeros = at::zeros(sizes, exact_T.options());
-  if (exact_T.numel() == 0)
-    return zeros + exact_T.sum();  // zeros that are part of the autograd
-                                   // graph
+  if (exact_T.numel() == 0) return zeros + exact_T.sum();  // zeros, but in the autograd graph
   std::vector<int64_t> document_of, tokens;
   for (const comm::Span& span : layout.spans(rank)) {
     document_of.push_back(span.document);

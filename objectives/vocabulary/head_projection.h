@@ -82,7 +82,7 @@ class HeadProjection {
   // Bytes per row of the scores and of the matmul's result. `as_made`: whether the caller uses
   // ScoresAsMade.
   int64_t row_bytes(bool as_made = false) const;
-  // Bytes of a chunk according to the options, for ChunkRows; row_bytes there must include
+  // The chunk_bytes argument for ChunkRows, from the options. The row_bytes argument must include
   // everything that a row needs.
   int64_t chunk_bytes(bool as_made = false) const;
   int64_t vocabulary() const { return weight_VD_.size(0); }

@@ -31,9 +31,9 @@ namespace moonring::objectives {
 enum class Rest { kBucket, kRenormalize, kZero };
 
 // Log-probs of the reference, to which the caller has already applied the loss's temperature.
-// Except for kBucket, a row's log-probs may all be shifted by a constant (so log-probs at
-// temperature 1, divided by the temperature, are sufficient). -inf means that q is 0 there; not for
-// reverse. Rows without a target may have any values.
+// Except for kBucket, a constant may be added to all log-probs of a row (so log-probs at
+// temperature 1, divided by the temperature, are sufficient). -inf means that q is 0 for this id,
+// and is not allowed for reverse. Rows without a target may have any values.
 struct ReferenceTop {
   at::Tensor ids_TK;        // int64, distinct in a row
   at::Tensor log_probs_TK;  // fp32, bf16 or fp64
