@@ -39,7 +39,8 @@ class TrafficCounter {
     from_.clear();
   }
 
-  // The peer at an index along one axis, with this rank's index along the other axis.
+  // The rank at index `context` (or `head`) along one axis of the grid, with this rank's index
+  // along the other axis.
   int AtContext(int context) const { return division_.Rank(context, division_.HeadOf(rank_)); }
   int AtHead(int head) const { return division_.Rank(division_.ContextOf(rank_), head); }
 

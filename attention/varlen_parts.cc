@@ -16,7 +16,8 @@ namespace {
 // CUDA grid, at most kMostTiles.
 constexpr int64_t kBlockRows = 128, kFewBlocks = 1 << 15, kMostOfRows = 4, kMostTiles = 65535;
 
-// Whether a tile with this number of queries may join a part, in a grid for this number of heads.
+// Whether a tile with `queries` queries may be added to the kernel call of `part`. `heads`: number
+// of query heads, a dimension of the CUDA grid.
 bool Takes(const VarlenPart& part, int64_t queries, int64_t heads) {
   const auto tiles = static_cast<int64_t>(part.last - part.first) + 1;
   const int64_t length = std::max(part.longest, queries);

@@ -46,7 +46,7 @@ Inside InsideOf(const DeltaInputs& inputs, const HeadSlice& heads, const Documen
   return inside;
 }
 
-// The scan, in TF32 if the products are in TF32.
+// Runs the scan's kernel, in TF32 if matrix products are in TF32.
 void Scan(const kernels::DeltaScanTensors& tensors, bool backward) {
   kernels::DeltaScan(tensors, backward, kernels::Tf32Products::AreOn());
 }

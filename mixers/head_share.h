@@ -27,7 +27,8 @@ struct HeadShare {
 // Throws where the number of value heads is not a multiple of the key heads.
 HeadShare HeadShareOf(const DeltaCall& call, int rank, int ranks);
 
-// The channels [q | k | v] of each rank's heads, and its value heads.
+// ChannelsOfHeads: for each rank the channels [q | k | v] of its heads. ValueHeads: for each rank
+// its value heads.
 std::shared_ptr<const comm::ColumnSplit> ChannelsOfHeads(const DeltaCall& call, int ranks);
 std::shared_ptr<const comm::ColumnSplit> ValueHeads(const DeltaCall& call, int ranks);
 

@@ -21,7 +21,7 @@ enum class MixingStrategy { kAuto, kHeads, kSpans, kRelay };
 inline constexpr MixingStrategy kMixingStrategies[] = {
     MixingStrategy::kHeads, MixingStrategy::kSpans, MixingStrategy::kRelay};
 
-// The value of the key linear_attention_mode.
+// The strategy's name, which is its value of the configuration key linear_attention_mode.
 inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
   switch (strategy) {
     case MixingStrategy::kAuto:

@@ -86,7 +86,8 @@ class Preference {
   absl::Status LoadState(absl::string_view text);
 
  private:
-  // Numbers per group of the last survey; empty where the loss does not use them.
+  // The numbers of each group, as computed by the last Survey (definitions: top of this file).
+  // Vectors are empty if the loss does not use them.
   struct Shared {
     std::vector<double> baseline;                                // m
     std::vector<double> chosen_divergence, rejected_divergence;  // K, K'

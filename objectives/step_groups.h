@@ -24,9 +24,9 @@ class StepGroups {
   int64_t begin(int64_t group) const { return group * size_; }
   int64_t examples(int64_t group) const { return std::min(size_, examples_ - begin(group)); }
 
-  // Returns for each example the number of its group: fp64 [places], on `like`'s device. `numbers`:
-  // one per group. `places`: the examples' indices in the step. Throws on an index outside the
-  // step.
+  // Gives each example the value of its group. `numbers`: one value per group. Returns fp64
+  // [places], on `like`'s device. `places`: the examples' indices in the step. Throws on an index
+  // outside the step.
   at::Tensor Spread(const std::vector<double>& numbers, const std::vector<int64_t>& places,
                     const at::Tensor& like) const;
 

@@ -33,8 +33,7 @@ class TopPass : public RowPass {
     const int64_t rows = z_RV.size(0);
     const at::Tensor ids_RK = ids_NK_.narrow(0, begin_ + begin, rows);
     at::Tensor a_RM = z_RV.div_(divergence_.temperature).gather(1, ids_RK);
-    at::Tensor total_R1;  // the sum of z_RV after it is overwritten by exp(z - maximum) of the
-                          // other ids
+    at::Tensor total_R1;  // sum over the other ids of exp(z - maximum of these z)
     if (rest_) {
       z_RV.scatter_(1, ids_RK, -std::numeric_limits<double>::infinity());
       const at::Tensor peak_R1 = z_RV.amax(1, /*keepdim=*/true);
