@@ -275,7 +275,8 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
                (casts && shape.upcasts ? query_rows * d * a : 0) + context.Backward());
   int64_t done = sums + (casts ? gradients : 0);
   if (exchanges) {
-    // The sums are freed if a copy in the inputs' dtype is sent instead.
+    // Gradient sums are sent in AccumulateType, or are freed after a cast to the inputs' dtype,
+    // which is then sent.
     const int64_t cast = casts && !shares ? tokens * own.packed(dims) * e : 0,
                   travelling = cast > 0 ? cast : sums;
     const int64_t wide =
@@ -303,8 +304,8 @@ Traffic RankCost::backward() const { return Traffic(exchange_backward) += contex
 
 namespace {
 
-// An exchange between the head ranks of one context rank: each rank r sends mine[r] x theirs[p]
-// rows and elements of `unit` bytes to rank p.
+// An exchange between the ranks of the heads axis: rank r sends to rank p mine[r] x theirs[p]
+// elements of `unit` bytes. One factor is a number of rows, the other a number of elements per row.
 struct Trade {
   std::vector<int64_t> mine, theirs;
   int64_t unit = 0;

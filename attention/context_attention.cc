@@ -63,7 +63,8 @@ at::Tensor JoinHeads(const std::vector<at::Tensor>& of_slices) {
   return of_slices.size() == 1 ? of_slices[0] : at::cat(of_slices, 1);
 }
 
-// Query and kv heads of a slice, as indices into the call's heads.
+// A slice: some heads that are processed together. `queries` and `kv` are indices into the heads of
+// the call.
 struct HeadSlice {
   HeadRange queries, kv;
   RunHeads heads;  // indices count from the slice's first head

@@ -63,8 +63,9 @@ class ContextAttention {
         group_(std::move(group)),
         runner_(std::move(runner)) {}
 
-  // The rows of this context rank, q [T, H, D], k and v [T, Hk, D] in the input's dtype -> out [T,
-  // H, D] and lse [T, H]; out is in AccumulateType, or in the kernel's dtype where IsOneCall.
+  // `rows`: this context rank's q [T, H, D], k and v [T, Hk, D] in the inputs' dtype. Returns out
+  // [T, H, D] and lse [T, H]. out is in AccumulateType, or in the kernel's dtype if IsOneCall
+  // returns true.
   PartialAttention Forward(const RunHeads& heads, const QueryKeyValue& rows) const;
 
   // Adds the gradients of the rows to `sums`, which have the rows' shapes and are in

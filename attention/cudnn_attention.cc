@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostHeadDim = 256;  // on Hopper; other GPUs refuse head dims beyond 128
 
-// [rows, heads, D] <-> [1, heads, rows, D], a view.
+// Views: BatchOfRows converts [rows, heads, D] to [1, heads, rows, D], RowsOfBatch converts back.
 at::Tensor BatchOfRows(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
 at::Tensor RowsOfBatch(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
 

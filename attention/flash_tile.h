@@ -10,7 +10,7 @@
 // factors of each product are bf16 and its sums are fp32; P and dS, which are factors of products,
 // are rounded to bf16, and so is dout. Softmax, delta and all results are fp32 in both cases.
 //
-// Masked pairs are not computed, except for about 64 keys per query. Each element of a result is
+// Masked query-key pairs are skipped, except for about 64 per query. Each element of a result is
 // one sum, in an order that depends only on the row's position in the tile and on the key rows, not
 // on other heads, strides or threads. NaN in the inputs of a row becomes NaN in its results. Throws
 // std::bad_alloc. Memory beyond the results, for the N keys of one kv head: in the forward N (D +

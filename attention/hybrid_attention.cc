@@ -177,7 +177,8 @@ class HybridOperator final : public AttentionOperator {
   std::optional<HeadExchange> exchange_;  // nullopt where the heads axis has one rank
 };
 
-// Caches one operator for each combination of window, mask, device and grid that layers use.
+// The plan of a micro-batch. It caches one operator for each combination of window, mask, device
+// and tile grid that layers use.
 class PlannedHybrid final : public PlannedAttention {
  public:
   PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, LayerMasks masks,

@@ -50,8 +50,9 @@ struct Strategy {
                         // equal to that number: a single ring
 };
 
-// The plan of a context rank in a layer with the window and mask in `options`. `has_collectives`:
-// whether the group has native collectives on the device.
+// The plan (context_plan.h) of the rank with index `context` on the context axis, for layers with
+// the window and mask in `options`. `has_collectives`: whether the group has native collectives on
+// the device.
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
                         const TileOptions& options, bool has_collectives = false);
 

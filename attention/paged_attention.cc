@@ -304,8 +304,8 @@ namespace internal {
 
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule) {
-  // Each run becomes a document. The rows of its blocks are concatenated, with adjacent tokens in
-  // one segment.
+  // Each run (one sequence's new rows) becomes a document. The rows of the sequence's blocks are
+  // concatenated; adjacent tokens form one key segment.
   std::vector<int64_t> blocks, rows, lengths;
   std::vector<comm::Span> queries;
   std::vector<KeySegment> segments;

@@ -46,10 +46,10 @@ class PagedKeys {
   // they differ from those of an earlier call.
   void Fit(const at::Tensor& k_TKD, const at::Tensor& v_TKD);
 
-  // Allocates room for that many blocks. Call Fit before.
+  // Enlarges the cache to at least `blocks` blocks. Call Fit before.
   void Reserve(int64_t blocks);
 
-  // Writes row t to places[t].
+  // Writes row t of k and v to the block and row places[t].
   void Write(absl::Span<const KeyPlace> places, const at::Tensor& k_TKD, const at::Tensor& v_TKD);
 
   // Copies all rows of block `from` to block `to`. Write must have been called before.

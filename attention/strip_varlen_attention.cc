@@ -118,7 +118,8 @@ Weighted WeightedOf(const QueryRows& queries, const at::Tensor& q, const KeyRows
 
 at::Tensor HeadsLast(const at::Tensor& one_BHM1) { return one_BHM1.transpose(1, 2); }
 
-// Writes values / sum to the strip's rows of `all`, in one pass where these are a view.
+// Writes values / sum to the strip's rows of `all`. If these rows are contiguous, this is one pass
+// without a temporary.
 void PutWhole(const QueryRows& queries, const Weighted& weighted, const PartialAttention& all) {
   const at::Tensor values = queries.InOrder(weighted.values), sum = HeadsLast(weighted.sum_BHM1);
   if (queries.rows().is_run()) {

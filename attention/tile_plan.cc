@@ -111,7 +111,7 @@ class BlockTiles {
     const int64_t edge_begin = std::max(first, seen_by_first),
                   edge_end = std::min({end, seen_by_all, begin_});
     if (edge_begin < edge_end) {
-      // Key s is outside the window from query s + W on.
+      // Query s + W and later queries cannot attend to key s, which is outside their window.
       const int64_t last_of_first_key = edge_begin + window_ - 1;
       if (begin_ < last_of_first_key) {
         Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull},
@@ -158,7 +158,8 @@ class BlockTiles {
   std::vector<TileRows> tiles_;
 };
 
-// The keys that a span attends to, if they are one range of rows.
+// Returns the rows of the keys that a span attends to, if these are one range of rows; else
+// nullopt.
 std::optional<RowRange> RunSeen(const comm::Span& span, const std::vector<KeySegment>& segments,
                                 int64_t window) {
   const int64_t first = window > 0 ? std::max<int64_t>(0, span.begin - window + 1) : 0;

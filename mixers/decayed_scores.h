@@ -48,7 +48,8 @@ ScoreGradients DecayedScoresBackward(const Scores& gradients, const Scores& made
                                      const at::Tensor& q_NHCK, const at::Tensor& k_NHCK,
                                      const at::Tensor& g_NHCX);
 
-// Exclusive sums of x [..., C, X] along C: of all earlier terms, and of all later terms.
+// Exclusive running sums of x [..., C, X] along C. SumBefore: the sum of all earlier elements;
+// SumAfter: of all later elements.
 at::Tensor SumBefore(const at::Tensor& x);
 at::Tensor SumAfter(const at::Tensor& x);
 

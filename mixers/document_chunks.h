@@ -60,7 +60,7 @@ class DocumentChunks {
 
  private:
   DocumentChunks(const DocumentChunks& whole, int64_t first, int64_t count);
-  // Computes the positions of the grid's tokens from the rounds.
+  // Computes from the rounds which token is in which row of which chunk (token_T_, slot_T_).
   void Place(int64_t first_round);
 
   std::vector<int64_t> lengths_, restore_;  // for each document: number of tokens, index in the

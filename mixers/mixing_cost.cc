@@ -209,7 +209,8 @@ class Estimate {
                    {1, halos * (sizes_.taps - 1) * sizes_.channels() * sizes_.element_bytes});
   }
 
-  // Time of the rank that finishes last, where each rank works as early as it can.
+  // Time until the last rank of the relay (relay_schedule.h) has finished, if each rank starts each
+  // round as early as it can.
   double RelaySeconds(ScanOrder order, double passes) const {
     const SpanChains chains(spans_, 0);
     const std::vector<int64_t> groups = RelayGroups(chains, sizes_.key_heads);

@@ -8,7 +8,8 @@
 // This is a pipeline over heads, as GPipe's is over micro-batches.
 //
 //   forward   the convolution by halos (halo_convolution.h); in each round a span receives a state,
-//             runs the rule on its rows for one group of heads, and sends its final state on
+//             runs the rule on its rows for one group of heads, and sends its final state to the
+//             next span
 //   backward  in reverse, with gradients of states
 //
 // Works for any layout: with zigzag a rank has several spans of a document, so the state passes

@@ -46,7 +46,7 @@ std::vector<at::Tensor> OfSpans(const std::vector<at::Tensor>& all, const SpanRo
   return chosen;
 }
 
-// Calls call(span, number of its rows, its first row in `rows`).
+// Calls call(span, number of the span's rows, index of its first row among all rows of `rows`).
 template <typename Call>
 void ForEachSpan(const SpanRows& rows, const Call& call) {
   int64_t row = 0;

@@ -42,7 +42,7 @@ struct KtoOptions {
   double ftx = 0.0;
 };
 
-// A batch of k examples, one document each.
+// A micro-batch of k examples; each is one document with a prompt and an answer.
 struct KtoBatch {
   at::Tensor policy;     // [k] sums of log-probs over each document; differentiable
   at::Tensor reference;  // [k]

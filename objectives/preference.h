@@ -81,7 +81,8 @@ class Preference {
   // that Survey got.
   Sums Loss(const PreferenceBatch& batch) const;
 
-  // The state for checkpoints, as JSON. LoadState discards the last survey.
+  // The state for checkpoints, as JSON. LoadState restores it and discards the results of the last
+  // Survey.
   std::string State() const;
   absl::Status LoadState(absl::string_view text);
 

@@ -135,8 +135,8 @@ class HeadGradients {
   // Adds a chunk of rows from `begin` on: their hidden states and G, in either dtype of scores.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
-  // Adds the gradients of head and bias to their Parameters; returns that of the hidden states,
-  // undefined where it is not needed.
+  // Adds the gradients of head and bias to their Parameters. Returns the gradient of the hidden
+  // states, or an undefined tensor if it is not needed.
   at::Tensor Finish();
 
  private:

@@ -22,12 +22,13 @@ namespace moonring::objectives {
 // How the ids that are not among a token's top K are treated:
 //   kBucket       they are one more outcome, with the remaining mass: K + 1 outcomes in both
 //                 distributions. The reference's remaining mass is 1 - sum_k q_k, at least 2^-23
-//                 (2^-52 for fp64 log-probs), the limit of rounding; the policy's is exact. A lower
-//                 bound of the divergence over the whole vocabulary.
+//                 (2^-52 for fp64 log-probs), the limit of rounding; the policy's is exact. The
+//                 result is a lower bound of the divergence over the whole vocabulary.
 //   kRenormalize  they are ignored: both distributions are renormalized over the K ids, and no
 //                 gradient goes to any other.
 //   kZero         the reference gives them no mass: q is renormalized over the K ids, p is over the
-//                 whole vocabulary. Not for reverse, which is infinite.
+//                 whole vocabulary. Not allowed for the reverse divergence, which would be
+//                 infinite.
 enum class Rest { kBucket, kRenormalize, kZero };
 
 // Log-probs of the reference, to which the caller has already applied the loss's temperature.
