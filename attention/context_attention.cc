@@ -297,7 +297,8 @@ class ContextRun {
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
   }
 
-  // The number of rows of each context rank: with native collectives all have equally many.
+  // The number of rows of each context rank. Used only with native collectives, where all context
+  // ranks have equally many.
   std::vector<int64_t> RowsOfPlaces() const {
     return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
   }

@@ -68,7 +68,7 @@ void MergePart(const PartialAttention& part, const Rows& rows, const SoftmaxStat
   Merge(part, views);
 }
 
-// The kernel call of a round for a run of heads.
+// The kernel call for one round (varlen_rounds.h) and one run of heads.
 VarlenTiles CallOfRound(const Round& round, const HeadRun& run, const ScoreFunction& score,
                         const QueryKeyValue& inputs) {
   VarlenTiles call = round.tiles;

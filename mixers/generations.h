@@ -53,7 +53,7 @@ class Generations {
   size_t size() const { return all_.size(); }  // at least 1
   // All ranks' spans of a generation's documents.
   const comm::SpansOfRanks& spans(size_t generation) const { return all_[generation].spans; }
-  // This rank's rows of these spans.
+  // This rank's spans of a generation's documents, and their rows.
   const SpanRows& rows(size_t generation) const { return all_[generation].rows; }
 
   // Calls `rule` for each generation and joins the outputs: [T_local, H, d_v]. `rule` gets this

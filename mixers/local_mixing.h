@@ -18,7 +18,7 @@ namespace moonring::mixers {
 // and v are views.
 DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC);
 
-// The convolution before the rule, for a call with taps.
+// The call of the convolution that precedes the delta rule. `call.taps_CW` must be defined.
 ConvolutionCall ConvolutionOf(const DeltaCall& call);
 
 // Returns out + skip v, with one number of skip per head, rounded once; `out_THV` itself if

@@ -10,11 +10,11 @@
 //   flops / flops per second + steps of scans over chunks x seconds per step
 //       + bytes / bytes per second + steps of exchanges x seconds per step
 //
-//   heads all tokens, for the heads of the rank with the most heads; rows are sent
-//   spans a rank's tokens, for all heads; the same again to compute the map (span.h) of each span
+//   heads  all tokens, for the heads of the rank with the most heads; rows are sent
+//   spans  a rank's tokens, for all heads; the same again to compute the map (span.h) of each span
 //          that has neighbours on both sides; 2 d_k^2 (d_k + d_v) flops per head to compose two
 //          maps; maps are sent
-//   relay a rank's tokens, for all heads, after the state before them has arrived. Ranks work in
+//   relay  a rank's tokens, for all heads, after the state before them has arrived. Ranks work in
 //          rounds (relay_schedule.h), each rank as early as possible
 //
 // The rule is assumed to have 2 (64 (3 d_k + 2 d_v) + 3 d_k d_v + 64^2 / 3) flops per token and
@@ -51,12 +51,12 @@ struct MixingTraffic {
   comm::RowTraffic forward, backward;
 };
 
-// What `rank` sends for one PlannedMixing::Delta; `strategy` must not be kAuto.
+// The bytes and steps of `rank` for one PlannedMixing::Delta; `strategy` must not be kAuto.
 MixingTraffic TrafficOfDelta(MixingStrategy strategy, const comm::Layout& layout,
                              const MixingSizes& sizes, int rank);
 
-// What `rank` sends for one PlannedMixing::Convolve with `channels` channels; the same for all
-// strategies.
+// The bytes and steps of `rank` for one PlannedMixing::Convolve with `channels` channels; the same
+// for all strategies.
 MixingTraffic TrafficOfConvolution(const comm::Layout& layout, int64_t channels, int64_t taps,
                                    int64_t element_bytes, int rank);
 

@@ -39,7 +39,7 @@ int64_t RelayRounds(const SpanChains& chains, int64_t groups);
 std::vector<RelayHop> HopsAfter(const SpanChains& chains, ScanOrder order, int64_t groups,
                                 int64_t round);
 
-// The bytes and steps that this rank sends in all rounds, as the Communicator counts them.
+// The bytes and steps of this rank's sends in all rounds, as the Communicator counts them.
 // `key_bytes`: bytes of the states of one key head's value heads.
 comm::RowTraffic CountRelay(const SpanChains& chains, ScanOrder order, int64_t key_heads,
                             int64_t key_bytes);

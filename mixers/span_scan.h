@@ -61,7 +61,7 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                                   const std::vector<SpanMap>& maps, at::IntArrayRef state_shape,
                                   const at::TensorOptions& options, comm::Communicator& group);
 
-// The bytes and steps that this rank sends in the scan, as the Communicator counts them. `a_bytes`,
+// The bytes and steps of this rank's sends in the scan, as the Communicator counts them. `a_bytes`,
 // `b_bytes`: bytes of a map's A and B.
 comm::RowTraffic CountScan(const SpanChains& chains, ScanOrder order, int64_t a_bytes,
                            int64_t b_bytes);

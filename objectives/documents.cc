@@ -11,7 +11,7 @@
 namespace moonring::objectives {
 namespace {
 
-// This rank's share of each document's sum.
+// For each document, the sum of the values of this rank's tokens.
 at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int rank) {
   const at::Tensor exact_T = values_T.to(at::kDouble);
   std::vector<int64_t> sizes = values_T.sizes().vec();
