@@ -138,7 +138,7 @@ class HybridOperator final : public AttentionOperator {
     return of_all_H.narrow(0, own.queries.begin, own.queries.heads());
   }
 
-  // The sink's gradient: nonzero only for this rank's heads.
+  // The gradient of the attention sink (sink.h); nonzero only for this rank's heads.
   static at::Tensor OfSink(const AttentionCall& call, const RankHeads& own,
                            const QueryResults& results) {
     if (!call.sink_H.defined()) return {};

@@ -85,7 +85,8 @@ class HybridAttention final : public Attention {
   TileRunners runners_;
 };
 
-// The strategy's name and, where they matter, its axes: "usp of 2 contexts x 4 heads, head first".
+// The strategy's name and, where they matter, the sizes of its axes, for example "usp of 2 contexts
+// x 4 heads, head first".
 std::string DescribeStrategy(const Strategy& strategy);
 
 }  // namespace moonring::attention

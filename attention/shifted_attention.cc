@@ -189,7 +189,7 @@ absl::StatusOr<AttentionCost> CostOfShifted(const Strategy& strategy, const comm
                                             const AttentionShape& shape, int ranks_per_machine) {
   const HeadDims dims = shape.dims();
   const int64_t e = shape.element_bytes;
-  // Whether a half saves another tensor for the backward than its result.
+  // Whether the out that a half saves for the backward is another tensor than its result.
   const bool keeps_another = layout.division().heads > 1 || e != shape.accumulate_bytes;
   AttentionCost cost(layout.ranks());
   // Bytes, by half and rank.

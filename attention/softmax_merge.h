@@ -10,10 +10,10 @@
 //   finish  out = A / l;  lse = m + log l
 //
 // The empty part is out = 0, lse = -inf; merging it changes nothing. To avoid NaN, exponents are
-// relative to max(m', lowest finite number), and the division by l = 0 is replaced by one by 1.
-// Exponents are never above 0, so nothing overflows. Error over 64 parts in fp32: 2e-7 in out, 2e-6
-// in lse (absolute, for lse near 10); the other common formula, which merges two parts by a sigmoid
-// of the difference of their lse, has twice and four times these errors.
+// relative to max(m', lowest finite number), and where l = 0 the divisor is 1. Exponents are never
+// above 0, so nothing overflows. Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute,
+// for lse near 10); the other common formula, which merges two parts by a sigmoid of the difference
+// of their lse, has twice and four times these errors.
 //
 // Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (a part's out may be in 16 bits where
 // the rest is fp32). Merging is in place: on the CPU in one pass over A, on a GPU by a kernel

@@ -64,7 +64,8 @@ struct AttentionOptions {
   MachineModel machine = {};               // the speeds that "auto" assumes
 };
 
-// Errors as in ResolveStrategy; also an error without a group, or for "auto" with unknown heads.
+// Creates the strategy that the options name. Returns the errors of ResolveStrategy, and an error
+// if the group is null or if "auto" does not know the numbers of heads.
 absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options);
 
 }  // namespace moonring::attention

@@ -25,7 +25,7 @@
 
 namespace moonring::attention {
 
-// A selection of rows of a buffer, range after range.
+// A selection of rows of a buffer: the rows of several ranges, one range after another.
 class Rows {
  public:
   Rows(const std::vector<RowRange>& ranges, const at::Device& device);

@@ -132,7 +132,8 @@ class HeadGradients {
                 std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
                 bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
 
-  // Adds a chunk of rows from `begin` on: their hidden states and G, in either dtype of scores.
+  // Adds the contribution of a chunk, whose rows are rows_N from index `begin` on. gradient_RV: G,
+  // in the dtype of Scores or of ScoresAsMade.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
   // Adds the gradients of head and bias to their Parameters. Returns the gradient of the hidden
