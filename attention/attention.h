@@ -10,10 +10,10 @@
 //
 // The softmax may also have an attention sink (sink.h).
 //
-// `Attention` is the strategy. Its Divide says how a micro-batch is to be divided over the ranks,
-// and its Plan prepares attention for a layout with that division. All layers share the plan. Calls
-// are collective: every rank of the group makes the same calls in the same order, also a rank
-// without tokens.
+// `Attention` is the strategy. Its method Divide returns how a micro-batch must be divided over the
+// ranks. Its method Plan prepares attention for a layout (which rank has which tokens) with that
+// division. All layers share one plan. Calls are collective: every rank of the group, even one
+// without tokens, makes the same calls in the same order.
 
 #include <memory>
 #include <optional>
@@ -42,11 +42,12 @@ struct ScoreRule {
                          // its own rows and heads. Undefined: no sink
 };
 
-// Results of a forward that a later forward on the same inputs reuses, so that it neither
-// recomputes attention nor repeats the communication along the context axis: selective recompute of
-// DISTFLASHATTN (arXiv:2310.03294) and LoongTrain ("++"). An object belongs to one call of one
-// layer: it is empty before the first forward, which fills it; later forwards read it. Memory: T H
-// (4 Dv + 4) bytes, and T H Dv e more where heads were exchanged (e: bytes of an element).
+// Results of attention's forward, kept for activation recompute: when the layer's forward runs
+// again on the same inputs, it reads these results. It then neither recomputes attention nor
+// repeats the communication along the context axis (selective recompute of DISTFLASHATTN,
+// arXiv:2310.03294, and "++" of LoongTrain). One object belongs to one call of one layer: the first
+// forward fills it, later forwards read it. Memory for T tokens: T H (4 Dv + 4) bytes, and T H Dv e
+// more where heads were exchanged (e: bytes of an element).
 class KeptAttention {
  public:
   bool empty() const { return tensors_.empty(); }
@@ -65,7 +66,7 @@ class PlannedAttention {
   // [T_local, Hk, Dv], where Dv = D in most models and differs in multi-head latent attention;
   // fp32, bf16, fp16 or fp64. Returns [T_local, H, Dv] in q's dtype, differentiable. Autograd's
   // graph keeps alive what it needs, so the plan may be destroyed before the backward. `kept` may
-  // be null. Throws.
+  // be null. Throws on invalid inputs, and where a peer fails.
   virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
                              const at::Tensor& v_TKD, const ScoreRule& rule,
                              KeptAttention* kept) = 0;
@@ -77,11 +78,12 @@ class Attention {
 
   virtual absl::string_view name() const = 0;
 
-  // How a stream of documents is to be divided over the ranks.
+  // How a stream of documents of these lengths must be divided over the ranks.
   virtual comm::Division Divide(absl::Span<const int64_t> lengths) const = 0;
 
-  // INVALID_ARGUMENT where the layout does not have the division that Divide returns, or the masks
-  // are for other documents. Every strategy supports every mask.
+  // Prepares attention for a layout. INVALID_ARGUMENT where the layout's division differs from the
+  // one that Divide returns, or the masks are for documents of other lengths. Every strategy
+  // supports every mask.
   virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
       std::shared_ptr<const comm::Layout> layout, LayerMasks masks = {}) const = 0;
 
@@ -89,7 +91,8 @@ class Attention {
   // the strategy that it chose.
   virtual const Attention& For(absl::Span<const int64_t> lengths) const { return *this; }
 
-  // A description of what runs for a stream of documents; "auto" adds what it chose and why.
+  // Describes the strategy that runs for a stream of documents; "auto" adds its choice and the
+  // reason.
   virtual std::string Describe(absl::Span<const int64_t> lengths) const = 0;
 
   // The name (by DescribeStrategy) of the strategy that was chosen for these documents; nullopt for

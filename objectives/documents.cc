@@ -11,19 +11,19 @@
 namespace moonring::objectives {
 namespace {
 
-// This rank's share of each document's sum.
+// For each document, the sum of the values of this rank's tokens.
 at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int rank) {
   const at::Tensor exact_T = values_T.to(at::kDouble);
   std::vector<int64_t> sizes = values_T.sizes().vec();
   sizes[0] = static_cast<int64_t>(layout.lengths().size());
   const at::Tensor zeros = at::zeros(sizes, exact_T.options());
-  if (exact_T.numel() == 0) return zeros + exact_T.sum();  // zeros, but part of the graph
+  if (exact_T.numel() == 0) return zeros + exact_T.sum();  // zeros, but in the autograd graph
   std::vector<int64_t> document_of, tokens;
   for (const comm::Span& span : layout.spans(rank)) {
     document_of.push_back(span.document);
     tokens.push_back(span.tokens());
   }
-  // First sums per span: the order of additions is then the same on every device.
+  // Values are summed per span first, so that the order of additions is the same on every device.
   const at::Tensor of_spans = at::segment_reduce(
       exact_T, "sum", base::ToDevice(tokens, values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
   return zeros.index_add(0, base::ToDevice(document_of, values_T.device()), of_spans);

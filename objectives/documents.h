@@ -5,9 +5,9 @@
 //
 //   sum_d = sum over the tokens t of document d, on any rank of the sp group, of values_t
 //
-// The sum over ranks has the identity as its backward: every rank of the group then computes the
-// same loss, which counts once, and its local tokens get that loss's gradient. No parameter may be
-// used after this sum.
+// The backward of the sum over ranks is the identity. Every rank of the group computes the same
+// loss from the sums, and back-propagates it to its own tokens only, so the loss counts once. No
+// parameter may be used after this sum.
 
 #include <memory>
 
@@ -20,15 +20,15 @@
 namespace moonring::objectives {
 
 // values_T [T_local, ...]: a number or a vector per token of this rank, in the layout's order, of
-// any floating type -> fp64 [documents, ...], the same on each rank of the group. Differentiable.
-// Collective, also for a rank without tokens. Cost: one all-reduce of 8 bytes per document and
-// number, in the forward only. Throws on a wrong number of values or of ranks; StatusError where
-// the group fails.
+// any floating type. Returns fp64 [documents, ...], the same on each rank of the group.
+// Differentiable. Collective: a rank without tokens must call it too. Cost: one all-reduce of 8
+// bytes per document and number, in the forward only. Throws on a wrong number of values or of
+// ranks; StatusError where the group fails.
 at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
                         const std::shared_ptr<comm::Communicator>& group);
 
-// The number of predictions in each document of the stream: fp64 [documents] on the host. Computed
-// from the whole stream without communication.
+// The number of predictions (tokens that have a target) in each document of the stream: fp64
+// [documents] on the host. Computed from the whole stream without communication.
 at::Tensor DocumentTargets(const comm::Sequence& sequence);
 
 // Token weights that reduce the effect of the length difference between a pair's two answers
@@ -36,8 +36,8 @@ at::Tensor DocumentTargets(const comm::Sequence& sequence);
 // ... Let n be the smaller number of predictions of a pair's two documents:
 //   w_t = 1 for the first n predictions of each, alpha for later ones; 1 where nothing is predicted
 // Returns fp64 [T] for the whole stream, on the host, to be cut like the targets. Documents that
-// are shared prefixes are not counted, and have 1. Throws on an odd number of documents, and on
-// alpha outside [0, 1].
+// are shared prefixes (comm/sequence.h) are not members of pairs; their tokens have the weight 1.
+// Throws on an odd number of documents, and on alpha outside [0, 1].
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha);
 
 }  // namespace moonring::objectives

@@ -49,7 +49,7 @@ Metrics Kto::Survey(const at::Tensor& policy, const at::Tensor& reference, int64
   CheckSize("reference", reference, policy);
   const auto here = [](const at::Tensor& values) {
     return values.detach().to(at::kCPU, at::kDouble);
-  };  // copied at once, not one mean at a time
+  };  // all means are copied to the host at once
   const at::Tensor ratio = here(policy) - here(reference);
   groups_ = StepGroups(policy.size(0), group);
   divergence_.clear();

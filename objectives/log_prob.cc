@@ -20,7 +20,7 @@
 namespace moonring::objectives {
 namespace {
 
-// Trace spans of the head and of the log-probs from its logits.
+// Kinds of spans in a trace, for the forward and the backward of the head and the log-probs.
 constexpr base::SpanKind kForward = {
     .name = "head forward", .category = "head", .numbers = {"rows", "vocabulary"}};
 constexpr base::SpanKind kBackward = {
@@ -36,13 +36,14 @@ ProjectionOptions ProjectionOf(const LogProbOptions& options) {
           .chunk_rows = options.chunk_rows};
 }
 
-// A call's chunks of rows. Scores are in the form that the kernel or the operators need.
+// A call's chunks of rows, with the scores of a chunk in the dtype that the kernel or the operators
+// need.
 class Chunks {
  public:
   Chunks(const base::Parameter& head, const LogProbOptions& options, const at::Tensor& hidden_TD,
          int64_t rows)
       : fused_(RowsAreFused(hidden_TD)),
-        // Not in fp16, where the gradients of unlikely ids would underflow to 0.
+        // fp16 is excluded, since the gradients of unlikely ids would underflow to 0.
         as_made_(fused_ && options.matmul_dtype != at::kHalf),
         projection_(head, ProjectionOf(options), hidden_TD),
         rows_(ChunkRows(rows, projection_.row_bytes(as_made_), projection_.chunk_bytes(as_made_))) {
@@ -68,14 +69,14 @@ struct Call {
   const Statistics wanted;
   const bool backward_follows;
   TokenStatistics statistics;  // second result of the forward
-  // Saved where all rows are one chunk, so that the backward need not recompute it: exp(z - peak)
-  // and its row sums, or, where total_N is undefined, the scores. The first backward consumes it; a
-  // further one (retain_graph) recomputes it.
+  // Saved for the backward if all rows are one chunk: exp(z - peak) and its row sums; or the
+  // scores, if total_N is undefined. The first backward consumes these tensors; a further one
+  // (retain_graph) recomputes the scores.
   at::Tensor kept_NV, total_N;
 };
 
-// The indices of rows that have a target, and their targets. Determined on the host: on a device
-// their number would require a synchronization.
+// The indices of rows that have a target, and their targets. They are determined on the host, since
+// reading their number from a device would require a synchronization.
 struct Targets {
   at::Tensor rows_N, targets_N;  // on the device of the hidden states
 
@@ -153,7 +154,7 @@ base::Tensors Backward(Call& call, const base::BackwardCall& backward) {
 
   Chunks chunks(*call.head, call.options, hidden_TD, rows);
   HeadProjection& projection = chunks.projection();
-  // Negative, since the chunks' gradients are those of -log p.
+  // The factor is negative, since the chunks' gradients are those of -log p.
   at::Tensor factor_N = backward.gradients[0]
                             .to(projection.dtype())
                             .index_select(0, rows_N)

@@ -14,26 +14,26 @@
 // Face's LabelSmoother, without its divisor):
 //   log p_t = (1 - e) z_t[y_t] + e mean(z_t) - logsumexp(z_t)
 //
-// W is the head [V, D] (lm_head, or the embedding where tied), leased from a Parameter. Its
-// gradient, and the bias's, are added to their Parameters, not returned to autograd. Only rows with
-// a target are projected: prompts cost nothing. The matmuls run in `matmul_dtype`: logits of a bf16
-// matmul are rounded to bf16, as under autocast, and so are the factors of the two products of a
-// backward. All else from the logits on, and the sum over tokens in W's gradient, is in fp32, or in
-// fp64 for an fp64 matmul.
+// W is the head [V, D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for
+// the call (a lease, base/autograd/parameter.h). The gradients of W and b are added to their
+// Parameters, not returned to autograd. Only rows with a target are projected: prompts cost
+// nothing. The matmuls run in `matmul_dtype`: logits of a bf16 matmul are rounded to bf16, as under
+// autocast, and so are the factors of the two products of a backward. Everything after the logits,
+// and the sum over tokens in W's gradient, is in fp32, or in fp64 for an fp64 matmul.
 //
 // The backward recomputes each chunk's logits. With P = exp(z - lse) - onehot(y) (smoothed alike)
 // and g the incoming gradient,
 //   dh = -scale * g * (P W)          dW = P^T (-scale * g * h)
-// so that g and scale multiply [rows, D] and never [rows, V]. On a GPU with the kernel
+// so that g and scale multiply tensors [rows, D] and never [rows, V]. On a GPU with the kernel
 // (vocabulary/target_rows.h) the logits of a bf16 product stay in bf16, and P overwrites them in
-// bf16: both products of P read it so, with the sum over tokens in fp32.
+// bf16. Both products with P read it in bf16; the sum over tokens is in fp32.
 //
 // Cost for N rows with a target: 2NVD flops forward, 6NVD backward (4NVD for a frozen head), of
 // which 2NVD are the recomputed logits. Where all rows are one chunk, and there is no softcap or
-// the kernel is used, the chunk is saved for the backward instead. Memory beyond the results:
-// chunk_bytes of logits; in the backward one [V, D] buffer for W's gradient; and W in matmul_dtype
-// where it is stored in another dtype. Throws (TORCH_CHECK) on wrong shapes, on a target outside
-// the vocabulary, and on a second derivative.
+// the kernel is used, the chunk is saved for the backward instead of recomputed. Memory beyond the
+// results: chunk_bytes of logits; in the backward one [V, D] buffer for W's gradient; and W in
+// matmul_dtype where it is stored in another dtype. Throws (TORCH_CHECK) on wrong shapes, on a
+// target outside the vocabulary, and on a second derivative.
 
 #include <cstdint>
 #include <memory>
@@ -77,8 +77,8 @@ at::Tensor TokenLogProb(const at::Tensor& hidden_TD,
                         const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, const LogProbOptions& options = {});
 
-// The same with statistics. On the CPU mean_logit adds 3% to the time of forward and backward,
-// greedy and top_entropy add 12% (tests/objectives/log_prob_benchmark.cc).
+// The result of TokenLogProb together with statistics. On the CPU mean_logit adds 3% to the time of
+// forward and backward, greedy and top_entropy add 12% (tests/objectives/log_prob_benchmark.cc).
 struct LogProbs {
   at::Tensor log_prob_T;
   TokenStatistics statistics;

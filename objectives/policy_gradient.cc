@@ -98,14 +98,14 @@ void CheckBatch(const PolicyBatch& batch, int64_t documents) {
   CheckCounted(batch.counted, documents);
 }
 
-// fp64 [documents]: 1, or 0 for a masked answer.
+// Returns fp64 [documents]: 0 for a masked answer, 1 for all others.
 at::Tensor Counted(const std::vector<bool>& counted, int64_t documents, c10::Device device) {
   if (counted.empty())
     return at::ones({documents}, at::TensorOptions().dtype(at::kDouble).device(device));
   return base::ToDevice(std::vector<double>(counted.begin(), counted.end()), device);
 }
 
-// int64 [T_local]: the document of each token.
+// Returns int64 [T_local]: the index of each token's document.
 at::Tensor DocumentOfTokens(const comm::Layout& layout, int rank, c10::Device device) {
   std::vector<int64_t> document_of;
   document_of.reserve(layout.local_tokens(rank));
@@ -114,7 +114,7 @@ at::Tensor DocumentOfTokens(const comm::Layout& layout, int rank, c10::Device de
   return base::ToDevice(document_of, device);
 }
 
-// Sums of every column over documents, by one all-reduce.
+// The sums of every column over each document's tokens, by one all-reduce.
 std::map<std::string, at::Tensor> SumsOf(const std::map<std::string, at::Tensor>& columns_T,
                                          const comm::Layout& layout,
                                          const std::shared_ptr<comm::Communicator>& group) {
@@ -127,7 +127,7 @@ std::map<std::string, at::Tensor> SumsOf(const std::map<std::string, at::Tensor>
   return sums;
 }
 
-// The greatest of all ranks' values, which are not negative; 0 where there are none.
+// The greatest of all ranks' values, which must not be negative; 0 if there are no values.
 at::Tensor GreatestOf(const at::Tensor& values_T, comm::Communicator& group) {
   at::Tensor most = at::cat({values_T, at::zeros({1}, values_T.options())}).amax(0, true);
   base::ThrowIfError(group.AllReduceMax(most));

@@ -1,13 +1,13 @@
 #ifndef MOONRING_OBJECTIVES_POLICY_GRADIENT_H_
 #define MOONRING_OBJECTIVES_POLICY_GRADIENT_H_
 
-// Reinforcement learning from rewards: GRPO and related losses. Sequence level; the runtime divides
-// by the sum of Count over the whole step.
+// Reinforcement learning from rewards: GRPO and related losses. The loss is a sum over answers
+// (level `sequence`, sums.h); the caller divides it by the sum of Count() over the whole step.
 //
-// A document is a prompt and an answer. Its n counted tokens are those with a target, or none where
-// the whole answer is masked (for example, since it was cut short). With its advantage A and the
-// token log-probs p of the policy, q of the policy that sampled it (p itself, detached, where it is
-// the same policy) and r of a reference:
+// A document is a prompt and an answer. Its n counted tokens are those with a target; n = 0 if the
+// whole answer is masked (for example because it was cut short). A is the answer's advantage. For
+// each token, p is its log-prob under the policy, q that under the policy that sampled the answer
+// (p, detached, if it is the same policy), and r that under a reference model:
 //
 //   log s_t  = p_t - q_t                       importance_sampling_level token
 //   log s    = sum_t (p_t - q_t) / n           ... sequence: GSPO (arXiv 2507.18071)
@@ -17,8 +17,9 @@
 //   L        = sum_t (h_t l(s_t) + beta k_t)
 //
 // The clip is PPO's, its upper bound DAPO's, and delta bounds the effect of a negative advantage
-// (INTELLECT-2, arXiv 2505.07291). k is the KL estimate that is never negative. h is 1, or 1 only
-// for the tokens of high entropy (arXiv 2506.01939; high_entropy.h computes their threshold).
+// (INTELLECT-2, arXiv 2505.07291). k is the KL estimate that is never negative. h_t is 1; or 1 for
+// the tokens of high entropy and 0 for the others (arXiv 2506.01939; high_entropy.h computes their
+// threshold).
 //
 //   loss_type   sum over answers of   divided by the step's
 //   grpo        L / max(n, 1)         answers
@@ -30,9 +31,10 @@
 // Sources: GRPO arXiv 2402.03300, DAPO 2503.14476, Dr. GRPO 2503.20783. The formulas are those of
 // TRL 0.24 (GRPOTrainer, RLOOTrainer), but the divisors are those of the whole step: in TRL bnpo
 // divides each micro-batch of each process by its own tokens and takes the mean of these. The
-// divisor of dapo omits masked answers, as TRL's does since PR 6439 (2026-07; 0.24 counted them);
-// grpo and dr_grpo divide by all answers, as TRL still does. The KL term of rloo is in its rewards.
-// A document without targets (a prompt that others continue) is not an answer and is not counted.
+// divisor of dapo excludes the tokens of masked answers, as in TRL since PR 6439 (2026-07; TRL 0.24
+// included them). grpo and dr_grpo divide by all answers, with the masked ones, as in TRL. The KL
+// term of rloo is in its rewards. A document without targets (a shared prompt that other documents
+// continue) is not an answer and is not counted.
 //
 // Metrics, (sum, count) under TRL's names:
 //   kl, entropy           means over the counted tokens
@@ -66,7 +68,7 @@
 
 namespace moonring::objectives {
 
-// A row of the table of loss_type above.
+// One row of the table of loss types above.
 struct PolicyLoss {
   enum class Divisor { kAnswers, kCountedTokens, kLongestAnswers };
 
@@ -111,12 +113,12 @@ class PolicyGradient {
 
   bool needs_reference() const { return options_.beta > 0.0; }
 
-  // The contribution of these documents to the divisor. targets [D]: the number of predictions of
-  // each (DocumentTargets); `counted` as in PolicyBatch. No communication.
+  // The contribution of a batch's documents to the divisor. targets [D]: the number of predictions
+  // in each document (DocumentTargets); `counted` as in PolicyBatch. No communication.
   int64_t Count(const at::Tensor& targets, const std::vector<bool>& counted) const;
 
-  // The sum over the answers; 0 without documents. Collective over the group; every rank must
-  // define the same inputs. Throws on wrong shapes.
+  // The sum over the batch's answers; 0 without documents. Collective over the group: the same
+  // optional tensors must be defined on every rank. Throws on wrong shapes.
   Sums Loss(const PolicyBatch& batch, const comm::Layout& layout,
             const std::shared_ptr<comm::Communicator>& group) const;
 
@@ -134,7 +136,8 @@ class PolicyGradient {
   using Columns = std::map<std::string, at::Tensor>;
   Columns ColumnsOf(const PolicyBatch& batch, const comm::Layout& layout, int rank) const;
 
-  // For advantages of the same shape: l(s), and whether s is clipped from below and from above.
+  // l(s) for log-ratios and advantages of the same shape, and whether s is clipped from below (low)
+  // or from above (high).
   struct Clipped {
     at::Tensor losses, low, high;
   };

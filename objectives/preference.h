@@ -1,8 +1,8 @@
 #ifndef MOONRING_OBJECTIVES_PREFERENCE_H_
 #define MOONRING_OBJECTIVES_PREFERENCE_H_
 
-// DPO and related losses on preference pairs. Sequence level; the runtime divides by the step's
-// pairs.
+// DPO and related losses on preference pairs. The loss is a sum over pairs (level `sequence`,
+// sums.h); the caller divides it by the number of the step's pairs.
 //
 //   loss of a pair = (L + w B) / (1 + w) + ftx * nll
 //   L    one of PreferenceLosses (preference_losses.h defines c, c', r, r' and b)
@@ -11,18 +11,18 @@
 //   nll  -c / predictions of the chosen answer
 //
 // Groups. Some losses depend on other pairs too, through one number per *group*: group k of a step
-// is its pairs [k G, (k+1) G) in the step's order. Survey gets the log-probs of the whole step
-// before its first backward, so that these numbers do not depend on how the step is split over
-// micro-batches and ranks:
+// is its pairs [k G, (k+1) G) in the step's order. Before the step's first backward the caller
+// passes the log-probs of the whole step to Survey(), so that these numbers do not depend on how
+// the step is split over micro-batches and ranks:
 //   m       the mean over all groups so far, with equal weights, of the group's mean reward; a
-//           group is included before its own loss is computed. This is the objective's state, and
-//           belongs in checkpoints. No gradient flows through it.
+//           group is included before its own loss is computed. The mean is this object's state and
+//           must be saved in checkpoints. No gradient flows through it.
 //   K, K'   for losses that use them: max(0, mean of c - c' over the group), and of r - r'. Their
-//           gradient is exact: with S the loss of a group of n pairs, each pair's loss gets the
-//           additional term (dS/dK / n) (c - sg(c)) where the mean is >= 0 (sg: stop-gradient, so
-//           that the term is zero); likewise for r.
-// On the first step c = c', and the mean is 0 up to rounding; the sign of the rounding error then
-// decides whether the gradient flows, as it does in TRL.
+//           gradient is exact: with S the loss of a group of n pairs, the term (dS/dK / n) (c -
+//           sg(c)) is added to each pair's loss where the mean is >= 0. sg is stop-gradient, so the
+//           term's value is zero, but its gradient is not. K' has the same term with r.
+// On the first step c = c', so the mean is 0 up to rounding. The sign of the rounding error then
+// decides whether this gradient is used, as in TRL.
 //
 // Metrics, (sum, count) under LLaMA-Factory's names: rewards/chosen and rewards/rejected (b (c -
 // c'), or b c without a reference), rewards/accuracies (chosen > rejected), rewards/margins,
@@ -57,7 +57,8 @@ struct PreferenceBatch {
   at::Tensor targets;      // [2P] number of predictions of each document
   at::Tensor mean_logits;  // [2P] sums over the predictions of the mean logit; undefined: no logits
                            // metrics
-  std::vector<int64_t> places;  // indices of the P pairs in the step; used only with groups
+  std::vector<int64_t> places;  // indices of the P pairs in the step; used only by losses with
+                                // groups
 };
 
 class Preference {
@@ -70,21 +71,24 @@ class Preference {
   bool needs_reference() const { return loss_->needs_reference; }
   bool needs_survey() const { return loss_->uses_divergence || options_.bco_weight > 0.0; }
 
-  // policy, reference, targets [2k] of the step's k pairs in the step's order, the same on every
-  // rank; group: G >= 1.
+  // Computes the numbers of each group. policy, reference, targets: [2k], as in PreferenceBatch,
+  // for all k pairs of the step in the step's order, the same on every rank. group: G >= 1.
   void Survey(const at::Tensor& policy, const at::Tensor& reference, const at::Tensor& targets,
               int64_t group);
 
-  // The sum over the pairs; 0 without pairs. An answer without predictions has log-prob 0 (orpo:
-  // odds of one). Throws where needs_survey() and an index is outside the step that Survey got.
+  // The sum over the batch's pairs; 0 without pairs. An answer without predictions has log-prob 0
+  // (orpo: odds of one). If needs_survey(), throws where an index in `places` is outside the step
+  // that Survey got.
   Sums Loss(const PreferenceBatch& batch) const;
 
-  // The state for checkpoints, as JSON. LoadState discards the last survey.
+  // The state for checkpoints, as JSON. LoadState restores it and discards the results of the last
+  // Survey.
   std::string State() const;
   absl::Status LoadState(absl::string_view text);
 
  private:
-  // Numbers per group of the last survey; empty where the loss does not use them.
+  // The numbers of each group, as computed by the last Survey (definitions: top of this file).
+  // Vectors are empty if the loss does not use them.
   struct Shared {
     std::vector<double> baseline;                                // m
     std::vector<double> chosen_divergence, rejected_divergence;  // K, K'

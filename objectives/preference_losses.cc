@@ -11,8 +11,8 @@ at::Tensor Nll(const at::Tensor& logits) { return at::log_sigmoid(logits).neg();
 
 at::Tensor Margin(const Pairs& pairs) { return pairs.chosen_ratio - pairs.rejected_ratio; }
 
-// log(p / (1 - p)) for p = exp(mean). An answer without predictions has odds of one. p = 1, which
-// rounding may cause, is avoided by the clamp.
+// log(p / (1 - p)) for p = exp(mean). An answer without predictions has odds of one. The clamp
+// avoids p = 1, which rounding may cause.
 at::Tensor LogOdds(const at::Tensor& mean, const at::Tensor& known) {
   const at::Tensor log_p =
       at::where(known, mean, at::full_like(mean, -std::log(2.0))).clamp_max(-0x1p-40);

@@ -2,7 +2,7 @@
 #define MOONRING_OBJECTIVES_PREFERENCE_LOSSES_H_
 
 // The table of losses on preference pairs. To add a loss, add one entry in preference_losses.cc; no
-// other code names them.
+// other code has the names of losses.
 //
 // In the entries' formulas, for one pair:
 //   c, r      log-probs of the chosen and the rejected answer under the policy: sums over their
@@ -26,7 +26,8 @@ namespace moonring::objectives {
 struct PreferenceOptions {
   std::string loss = "sigmoid";
   double beta = 0.1;
-  double ftx = 0.0;              // weight of the chosen answer's nll per token, which is added
+  double ftx = 0.0;              // weight of the chosen answer's nll per token, which is added to
+                                 // the loss
   double simpo_gamma = 0.5;      // SimPO's target margin
   double label_smoothing = 0.0;  // assumed share of pairs with the wrong order
   double bco_weight = 0.0;       // weight of the BCO loss, in addition to this one
@@ -52,8 +53,8 @@ struct PreferenceLoss {
   const char* source;
   bool needs_reference;
   bool mean_log_probs;
-  // The maximum of label_smoothing; 0: not supported. With smoothing_below_most it must be less,
-  // since the formula divides by 1 - 2e.
+  // most_smoothing: the maximum of label_smoothing e; 0: not supported. With smoothing_below_most,
+  // e must be below this maximum, since the formula divides by 1 - 2e.
   double most_smoothing;
   bool smoothing_below_most;
   bool uses_divergence;  // K and K'

@@ -13,11 +13,12 @@
 namespace moonring::objectives {
 namespace {
 
-// rows_ND fp64 -> v . row + b [N]; the head's gradient is added to its Parameters.
+// Returns v . row + b for each row of rows_ND (fp64): [N]. The gradients of v and b are added to
+// their Parameters.
 at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<base::Parameter>& weight,
                   const std::shared_ptr<base::Parameter>& bias) {
-  // Requires a gradient if the head is trainable, so that the node is recorded even if the rows
-  // need no gradient.
+  // An additional input of the node. It requires a gradient if the head is trainable, so that the
+  // node is recorded even if the rows need no gradient.
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable()))
     anchor.requires_grad_();

@@ -1,17 +1,16 @@
 #ifndef MOONRING_OBJECTIVES_SFT_H_
 #define MOONRING_OBJECTIVES_SFT_H_
 
-// Supervised fine-tuning (and pre-training): the negated sum of the targets' log-probs, which the
-// runtime divides by the step's count.
+// Supervised fine-tuning (and pre-training): the negated sum of the targets' log-probs. The caller
+// divides it by the step's count, that is the sum of Count() over the step's examples:
 //
 //   step loss = sum over the step's targets of -log p  /  sum over the step's examples of Count
 //
 // Count depends only on labels and lengths, so it is known before the first forward; it is
-// all-reduced over dp as int64.
-//   kLabels   labels that are not -100 before the shift, as LLaMA-Factory divides: where a
-//             document's first token is a label (train_on_prompt, pre-training), this is one more
-//             per document than there are predictions
-//   kTargets  predictions, i.e. labels that are not -100 except at the start of a document
+// all-reduced over the data-parallel ranks as int64. There are two ways to count:
+//   kLabels   all labels that are not -100, as in LLaMA-Factory. A label at a document's first
+//             token (train_on_prompt, pre-training) is counted although no token predicts it
+//   kTargets  predictions: labels that are not -100, except at the start of a document
 //
 // A token's term may be weighted, without a gradient through the weight:
 //   kDft   p                              dynamic fine-tuning (Wu et al. 2025, arXiv 2508.05629)
@@ -44,8 +43,8 @@ class Sft {
   // documents, summing to T.
   int64_t Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) const;
 
-  // Token level: from log_prob_T of this rank's rows and their targets, the sum of -log p (times
-  // the weights), in fp64, and the metrics
+  // From log_prob_T of this rank's rows and their targets, returns the sum of -log p (times the
+  // weights) in fp64, of the level `token` (sums.h), and these metrics:
   //   nll             the sum of -log p, without the weights, over the number of targets
   //   token_accuracy  if greedy_T is given: the share of targets that are the most likely id
   // kEaft requires top_entropy_T.

@@ -1,16 +1,16 @@
 #ifndef MOONRING_OBJECTIVES_SUMS_H_
 #define MOONRING_OBJECTIVES_SUMS_H_
 
-// The result of an objective for one micro-batch: sums, never means. Only the runtime divides,
-// once.
+// The result of an objective for one micro-batch: sums, never means. Only the training loop divides
+// them, once per step.
 //
-// An objective's level states of which kind all its sums are; sums of the two kinds are never
-// added:
-//   token      made from this rank's tokens: sharded, the total is the sum over dp x sp
-//   sequence   made after an all-reduce over sp with the identity as backward, so equal on each
-//              rank of an sp group: replicated, the total is the sum over dp
-// In both cases the loss is back-propagated unchanged; gradients are summed over dp x sp. An empty
-// micro-batch gives zeros, and a loss that can be back-propagated.
+// An objective's sums are of one of two kinds, which the objective states as its level. Sums of
+// different kinds are never added:
+//   token      computed from this rank's tokens; the total is the sum over all ranks (dp x sp)
+//   sequence   computed after an all-reduce over the sp group (whose backward is the identity), so
+//              equal on each rank of an sp group; the total is the sum over the sp groups (dp)
+// In both cases the loss is back-propagated unchanged, and gradients are summed over all ranks (dp
+// x sp). For an empty micro-batch all sums are zero, and the loss can still be back-propagated.
 
 #include <map>
 #include <string>
@@ -30,8 +30,8 @@ enum class MetricKind {
 struct Metric {
   double sum = 0.0;
   double count = 0.0;  // number of terms of the mean; or the sum of the weights of a weighted mean
-  // If the numbers are still on a device, to avoid a synchronization: fp64 [2], sum and count.
-  // `sum` and `count` are then NaN.
+  // Defined if the numbers were left on a device, to avoid a synchronization: fp64 [2], sum and
+  // count. The members `sum` and `count` are then NaN.
   at::Tensor unread;
   MetricKind kind = MetricKind::kMean;
 };
@@ -51,7 +51,7 @@ class MetricSums {
            MetricKind kind = MetricKind::kMean);  // scalars
   // Adds the sum of weights * values, with the sum of the weights as count.
   void AddMean(std::string name, const at::Tensor& values, const at::Tensor& weights);
-  // Adds the least or greatest of the values for which `known` (bool) is true; kMin or kMax.
+  // Adds the least (kMin) or greatest (kMax) of the values for which `known` (bool) is true.
   void AddExtreme(std::string name, MetricKind kind, const at::Tensor& values,
                   const at::Tensor& known);
   Metrics Fetch() const;

@@ -1,7 +1,8 @@
 #ifndef MOONRING_ATTENTION_KERNELS_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_KERNELS_BLOCK_ATTENTION_H_
 
-// One tile of attention: the interface that each family of kernels implements.
+// Attention of one tile: a range of queries against a range of keys (tile.h). This is the interface
+// that each family of kernels implements.
 //
 //   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap;
 //              then the mask of the tile's kind
@@ -10,7 +11,8 @@
 //              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
 //              dZ = dS, or dS (1 - (S / softcap)^2);
 //              dv = P^T dout;  dq = scale dZ K;  dk = scale dZ^T Q
-//              The sums over the tiles are then the exact gradients, and no tile's own lse is kept.
+//              With the global out and lse, the sums over the tiles are the exact gradients. The
+//              lse of single tiles is not kept.
 //
 // Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H]. Dv
 // may differ from D but equals it in most models; comments that mention only D assume Dv = D.
@@ -21,10 +23,10 @@
 // implementation may use bf16 directly (ComputeType): then both factors of each product are bf16, P
 // and dS included, and all sums, the softmax and the results are fp32.
 //
-// Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are; the
-// kernels' conventions for empty rows (0, +inf) never appear in results. M or N of 0 is refused,
-// since some kernels crash the process on it. Safe to call from several threads at once. Cost: M N
-// H (2 D + 2 Dv) flops forward, M N H (6 D + 4 Dv) backward, half of that for masked tiles.
+// Rows: every query of a tile attends to at least one key (tile.h), so lse is finite wherever the
+// inputs are. M = 0 or N = 0 is refused, since some kernels crash the process on it. Safe to call
+// from several threads at once. Cost: M N H (2 D + 2 Dv) flops forward, M N H (6 D + 4 Dv)
+// backward, half of that for masked tiles.
 
 #include <vector>
 
@@ -46,15 +48,15 @@ inline at::Tensor RowsOfRange(const at::Tensor& rows, const RowRange& range) {
   return rows.narrow(0, range.begin, range.rows());
 }
 
-// Query rows [T, H, D] and the keys and values that they attend to, [S, K, D] and [S, K, Dv]; or
-// the gradients of these.
+// Queries [T, H, D], and the keys and values that they attend to, [S, K, D] and [S, K, Dv]; or the
+// gradients of these.
 struct QueryKeyValue {
   at::Tensor q_THD;
   at::Tensor k_SKD;
   at::Tensor v_SKD;
 };
 
-// Converts to AccumulateType with a last stride of 1; does not copy what already fits.
+// Converts to AccumulateType with a last stride of 1. Tensors that already are so are not copied.
 QueryKeyValue ToAccumulateType(const QueryKeyValue& rows);
 
 // How the dot product of a query and a key becomes their score.
@@ -94,15 +96,15 @@ class BlockAttention {
   // The dtype in which the kernel computes for inputs of dtype `input`.
   virtual at::ScalarType ComputeType(at::ScalarType input) const { return AccumulateType(input); }
 
-  // Throw on an empty tile, mismatched shapes or dtypes, H that is not a multiple of K, or a masked
-  // tile that is not square.
+  // Compute the tile. They throw on an empty tile, mismatched shapes or dtypes, H that is not a
+  // multiple of K, or a masked tile that is not square.
   PartialAttention Forward(const Tile& tile) const;
   TileGradients Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                          const at::Tensor& lse_MH) const;
 
  private:
-  // The inputs have been checked and have a last stride of 1. The tile is in ComputeType, all other
-  // tensors are in AccumulateType.
+  // The implementations. Inputs have been checked and have a last stride of 1. The tile's tensors
+  // are in ComputeType, all others in AccumulateType.
   virtual PartialAttention RunForward(const Tile& tile) const = 0;
   virtual TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD,
                                     const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;

@@ -9,10 +9,10 @@
 namespace moonring::attention {
 namespace {
 
-// For each context rank: 2 x rows sent + rows received, that is its traffic in forward and backward
-// if each row were sent directly to every reader. If `ends` has the last tokens that the readers of
-// a document attend to, the rows sent from its tokens [b, e) are the sum over readers of min(end,
-// e) - min(end, b).
+// For each context rank: 2 x rows sent + rows received, its traffic in forward and backward if each
+// row is sent directly to every reader. A reader is a context rank that attends to a document up to
+// the token `end`. The rows that are sent from the document's tokens [b, e) are the sum over
+// readers of min(end, e) - min(end, b).
 std::vector<double> RowsThatTravel(const comm::Layout& layout) {
   const int contexts = layout.division().contexts;
   struct Readers {

@@ -13,9 +13,10 @@ namespace moonring::attention {
 
 inline constexpr int kCountedPlaces = 32;
 
-// At most kCountedPlaces context ranks: a third evenly spaced (the first and the last included), a
-// third with the greatest areas, and the rest whose rows travel most. All of them where there are
-// no more than that. Cost: O(spans log context ranks).
+// Selects at most kCountedPlaces context ranks: a third evenly spaced (with the first and the
+// last), a third with the greatest `areas` (query-key pairs), and a third that send and receive the
+// most rows. Returns all context ranks where there are no more than kCountedPlaces. Cost: O(spans
+// log context ranks).
 std::set<int> CountedPlaces(const comm::Layout& layout, const std::vector<double>& areas);
 
 }  // namespace moonring::attention

@@ -8,7 +8,8 @@
 // fp32. Relative errors of one tile against fp64, for outputs and gradients: 2e-3 with kBf16, 1e-6
 // with kFp32.
 //
-// The forward pass is bit-exact under any split by heads, for any head dim (checked by tests).
+// The forward's results are bit-equal however the heads are split over calls, for any head dim
+// (checked by tests).
 
 #include "attention/kernels/block_attention.h"
 #include "attention/kernels/explicit_block_attention.h"

@@ -46,7 +46,7 @@ int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Whether the kernels can load rows in vectors of 16 bytes.
+// Whether the kernels can load rows in vectors of 16 bytes (8 elements).
 bool IsAligned(const at::Tensor& rows) {
   return rows.stride(2) == 1 && rows.stride(0) % kAlignment == 0 &&
          rows.stride(1) % kAlignment == 0 && rows.storage_offset() % kAlignment == 0;
@@ -77,7 +77,8 @@ int64_t Longest(const std::vector<int64_t>& offsets) {
   return longest;
 }
 
-// A call's offsets for the kernels, int32 on the device; made once for calls that share them.
+// A call's offsets as int32 tensors on the device. They are made once and shared by calls with the
+// same `on_device`.
 std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
   const std::shared_ptr<DeviceOffsets> made =
       tiles.on_device != nullptr ? tiles.on_device : std::make_shared<DeviceOffsets>();
@@ -93,8 +94,9 @@ std::shared_ptr<DeviceOffsets> OffsetsOf(const VarlenTiles& tiles) {
   return made;
 }
 
-// ---- Flash attention: [rows, heads, D], lse [H, rows]. q, k and v have one head dim: zero padding
-// adds nothing to a score, and padded columns of the output are 0.
+// ---- Flash attention. Tensors are [rows, heads, D], lse is [H, rows]. q, k and v are padded with
+// zeros to one head dim: this does not change the scores, and the padded columns of the output are
+// 0.
 
 struct FlashCall {
   explicit FlashCall(const VarlenTiles& tiles)
@@ -103,8 +105,9 @@ struct FlashCall {
         k(PadHeadDim(tiles.k_NKD, head_dim)),
         v(PadHeadDim(tiles.v_NKD, head_dim)),
         offsets(OffsetsOf(tiles)),
-        // With at most one query per tile the kernel would take its decoding path, which has
-        // another shape of lse. The longest length is used only for the grid's size.
+        // If the longest tile had one query, the kernel would take its decoding path, whose lse has
+        // another shape. The kernel uses this length only for the size of its grid, so a greater
+        // one is harmless.
         longest_queries(std::max<int64_t>(2, offsets->longest_queries)),
         is_causal(tiles.kind == TileKind::kCausal || tiles.kind == TileKind::kBand),
         window_left(tiles.kind == TileKind::kWindowEdge ? 0
@@ -116,7 +119,8 @@ struct FlashCall {
   std::shared_ptr<const DeviceOffsets> offsets;
   int64_t longest_queries;
   bool is_causal;
-  int64_t window_left;  // keys before the diagonal; -1: unbounded, as the right side always is
+  int64_t window_left;  // keys before the diagonal; -1: unbounded. The right side is always
+                        // unbounded
 };
 
 PartialAttention VarlenFlashForward(const VarlenTiles& tiles) {
@@ -146,9 +150,9 @@ TileGradients VarlenFlashBackward(const VarlenTiles& tiles, const at::Tensor& do
   return CutGradients({dq, dk, dv}, tiles);
 }
 
-// ---- cuDNN for long tiles, flash attention for the sequences of other tiles between them
+// ---- cuDNN for long tiles, and flash attention for each run of other tiles between these
 
-// The tile for cuDNN, with one head dim as for flash attention.
+// The tile of a cuDNN call. q, k and v are padded to one head dim, as for flash attention.
 Tile CudnnTileOf(const VarlenTiles& call) {
   const int64_t head_dim = GreaterDim(call);
   return {PadHeadDim(call.q_MHD, head_dim), PadHeadDim(call.k_NKD, head_dim),
@@ -174,8 +178,8 @@ at::Tensor JoinedParts(const std::vector<at::Tensor>& of_parts) {
   return of_parts.size() == 1 ? of_parts[0] : at::cat(of_parts);
 }
 
-// cuDNN's result, or flash attention's where cuDNN has no kernel for the call. Only the library
-// knows which calls these are.
+// cuDNN's result, or flash attention's if cuDNN throws because it has no kernel for the call. Only
+// the cuDNN library knows which calls it supports.
 template <typename Cudnn, typename Flash>
 auto CudnnOrFlash(const VarlenTiles& call, bool falls_back, const Cudnn& cudnn,
                   const Flash& flash) {
@@ -260,7 +264,8 @@ struct EfficientCall {
     return RowsOf(batch, dim).unflatten(1, {kv_heads, heads / kv_heads}).sum(2);
   }
 
-  // The kernel reads groups of 32 rows: +inf makes the probabilities of padding rows 0.
+  // The kernel reads lse in groups of 32 rows. An lse of +inf makes the probabilities of padding
+  // rows 0.
   at::Tensor PadLse(const at::Tensor& lse_MH) const {
     at::Tensor padded = at::full({tiles() * lse_rows, heads},
                                  std::numeric_limits<double>::infinity(), lse_MH.options());
@@ -273,7 +278,7 @@ struct EfficientCall {
                       .index_select(0, offsets->lse_places));
   }
 
-  // Index that reverses the rows of each tile; it is its own inverse.
+  // An index tensor that reverses the rows of each tile. Applied twice it restores them.
   static at::Tensor Reversal(const VarlenTiles& tiles) {
     const std::vector<int64_t>& offsets = tiles.query_offsets;
     std::vector<int64_t> index(offsets.back());

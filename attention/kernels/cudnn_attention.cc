@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostHeadDim = 256;  // on Hopper; other GPUs refuse head dims beyond 128
 
-// [rows, heads, D] <-> [1, heads, rows, D], a view.
+// Views: BatchOfRows converts [rows, heads, D] to [1, heads, rows, D], RowsOfBatch converts back.
 at::Tensor BatchOfRows(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
 at::Tensor RowsOfBatch(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
 
@@ -29,8 +29,9 @@ bool CudnnTakes(at::ScalarType type, int64_t head_dim, TileKind kind, int64_t wi
   if (queries < 2 || keys < 2 || at::globalContext().deterministicAlgorithms()) return false;
   switch (kind) {
     case TileKind::kFull:
-      // On Hopper the backward of cuDNN 9.19 leaves a half tile of keys unmasked, and rows whose
-      // logits are all far below zero become NaN (pytorch#196678).
+      // On Hopper, if half a tile of keys remains (keys % 128 = 64), the backward of cuDNN 9.19
+      // does not mask the missing half, and rows whose logits are all far below zero become NaN
+      // (pytorch#196678).
       return keys % 128 != 64;
     case TileKind::kCausal:
       return true;

@@ -12,8 +12,9 @@
 
 namespace moonring::attention {
 
-// CPU: a fused kernel, tile by tile over threads. CUDA: ragged (varlen) calls of fused kernels
-// (cuda_varlen_attention.h). Other devices: the reference, with materialized scores in fp64.
+// Returns the runner for a device. CPU: a fused kernel computes tile after tile, in several
+// threads. CUDA: ragged (varlen) calls of fused kernels (cuda_varlen_attention.h). Other devices:
+// the reference implementation, with materialized scores in fp64.
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
 
 // The same, with a given choice between the CUDA kernels.

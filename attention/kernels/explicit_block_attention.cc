@@ -19,8 +19,8 @@
 namespace moonring::attention {
 namespace {
 
-// The scores of a piece fit a core's cache. The size is the same for all heads, since it determines
-// the rounding in the forward.
+// Queries and keys of a piece, such that its scores fit a core's cache. The size does not depend on
+// the number of heads, since it affects the rounding in the forward.
 constexpr int64_t kPiece = 512;
 
 std::vector<TileRows> PiecesOf(const Tile& tile) {
@@ -39,8 +39,8 @@ std::vector<TileRows> PiecesOf(const Tile& tile) {
   return pieces;
 }
 
-// Turns products into Y (ScoreFunction::cap) in place. The factor cap is applied later, together
-// with a subtraction, which saves a pass over the scores.
+// Converts products to Y in place (score = cap Y, see ScoreFunction::cap). The factor cap is
+// applied later, together with a subtraction, which saves a pass over the scores.
 void Bend(const at::Tensor& products, const ScoreFunction& score) {
   if (score.softcap != 0.0) products.tanh_();
 }

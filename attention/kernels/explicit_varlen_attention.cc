@@ -20,15 +20,15 @@
 namespace moonring::attention {
 namespace {
 
-constexpr int64_t kRound = 64;  // the side of a large tile's piece is a multiple of it
+constexpr int64_t kRound = 64;  // the side of a large tile's pieces is a multiple of this number
 
-// Tiles, or pieces of one, that are computed at once; all of one kind.
+// Tiles, or pieces of one tile, that are computed at once. All have the same kind.
 struct Batch {
   std::vector<RowRange> queries, keys;
   TileKind kind = TileKind::kFull;
 };
 
-// Batches of a call: small tiles are batched together, a large one is cut into pieces.
+// The batches of a call: several small tiles are one batch, a large tile is cut into pieces.
 struct BatchPlan {
   std::vector<Batch> small;
   struct Large {
@@ -170,9 +170,9 @@ class Work {
     return y;
   }
 
-  // Sets masked scores to -inf. A padding query is treated like a real one, so that all its numbers
-  // are finite; with `absent_queries` all its scores are masked, so that it adds nothing to the
-  // keys' gradients.
+  // Sets masked scores to -inf. The forward treats a padding query like a real one, so that its
+  // results are finite. The backward sets `absent_queries`: all scores of padding queries are
+  // masked, so that these add nothing to the keys' gradients.
   void Hide(const at::Tensor& scores, bool absent_queries) const {
     const int64_t m = queries_.longest(), n = keys_.longest();
     const auto either = [](const at::Tensor& a, const at::Tensor& b) {

@@ -1,10 +1,9 @@
 #ifndef MOONRING_ATTENTION_KERNELS_EXPLICIT_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_KERNELS_EXPLICIT_VARLEN_ATTENTION_H_
 
-// VarlenAttention with materialized scores for GPUs: for what no fused kernel supports in fp32 and
-// fp64, that is fp64 and a softcap (16-bit inputs use strip_varlen_attention.h). It computes in
-// AccumulateType, by few and large operators: a batch of pairs of row ranges is one matrix product
-// for all heads.
+// VarlenAttention with materialized scores for GPUs, for fp64 inputs and for fp32 inputs with a
+// softcap, which no fused kernel supports (16-bit inputs: strip_varlen_attention.h). It computes in
+// AccumulateType with a few large operators: a batch of tiles is one matrix product for all heads.
 //
 //   small tiles   are batched, padded to the longest tile of the batch. Lengths within a batch
 //                 differ by a factor of 2 at most, so that padding is a bounded share of the
@@ -16,7 +15,7 @@
 // Memory beyond the results: a batch's scores (three times in the backward), whose limit
 // score_bytes bounds the size of a batch; the inputs in AccumulateType; a batch's gathered rows.
 // Operators per batch: about 25 forward and 35 backward, for any number of heads and tiles.
-// explicit_block_attention.h does the same for one tile on a CPU, in pieces that fit a core's
+// explicit_block_attention.h is the counterpart for one tile on a CPU, in pieces that fit a core's
 // cache.
 
 #include "attention/kernels/varlen_attention.h"

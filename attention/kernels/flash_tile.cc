@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kQueries = 64, kKeys = 512;  // size of the block of scores
 constexpr int64_t kScoreStride =
-    kKeys + 16;  // otherwise a column's elements would share two sets of the first-level cache
+    kKeys + 16;  // without the 16, a column would use only two sets of the first-level cache
 
 // The properties of a tile that determine its mask, independent of the rows' dtype.
 struct Shape {
@@ -36,7 +36,7 @@ Range SeenKeys(const Shape& tile, int64_t begin, int64_t end) {
   return {0, tile.keys};
 }
 
-// Some queries of one head and the keys that any of them attends to, in pieces on a grid of kKeys.
+// Some queries of one head, and at most kKeys of the keys that any of these queries attends to.
 struct Piece {
   int64_t query, queries;  // the first query, and their number
   int64_t key, end;        // the first key, which begins a panel, and the one after the last
@@ -64,7 +64,7 @@ Shape ShapeOf(const FlashTile<Element>& tile) {
   return {tile.queries, tile.keys, tile.kind};
 }
 
-// Some query rows as the left factor of products: words along the row.
+// Some query rows as the left factor of products, stored as words (words-inl.h) along the row.
 template <typename Product>
 class Rows {
  public:
@@ -81,7 +81,7 @@ class Rows {
   }
   Left left() const { return {data_.get(), words_, 1, queries_}; }
 
-  // The same rows as a right factor whose depth is the queries.
+  // Packs the same rows as the right factor of a product whose inner dim is the queries.
   void PackInto(Panels<Product>& panels) const {
     panels.PackRows(reinterpret_cast<const typename Product::Element*>(data_.get()),
                     words_ * Product::kPerWord, queries_, dim_);
@@ -138,8 +138,8 @@ void Forward(const FlashTile<typename Product::Element>& tile, float* out_MHD, f
   }
 }
 
-// P and dZ of some queries and a piece of keys, as left factors: along a query's keys (dZ), and
-// along a key's queries (both).
+// P and dZ of some queries and a piece of keys, as left factors of products. The inner dim is the
+// keys for dq (dZ only), and the queries for dk and dv (P and dZ).
 template <typename Product>
 struct Weights {
   static constexpr int64_t kNarrowStride = kKeys / 2 + 16;
@@ -252,7 +252,8 @@ void BackwardFp32(const FlashTile<float>& tile, const StridedRows<float>& dout,
   Backward<Fp32Product>(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
 }
 
-// Only one kind of CPU has bf16 words. The version for other CPUs is never called.
+// bf16 products exist for one kind of CPU only. The versions of this function for other CPUs are
+// never called.
 void ForwardBf16(const FlashTile<Bf16>& tile, float* out_MHD, float* lse_MH) {
 #if MOONRING_BF16_WORDS
   Forward<Bf16Product>(tile, out_MHD, lse_MH);

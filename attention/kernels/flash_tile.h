@@ -10,12 +10,12 @@
 // factors of each product are bf16 and its sums are fp32; P and dS, which are factors of products,
 // are rounded to bf16, and so is dout. Softmax, delta and all results are fp32 in both cases.
 //
-// Masked pairs are not computed, except for about 64 keys per query. Each element of a result is
+// Masked query-key pairs are skipped, except for about 64 per query. Each element of a result is
 // one sum, in an order that depends only on the row's position in the tile and on the key rows, not
 // on other heads, strides or threads. NaN in the inputs of a row becomes NaN in its results. Throws
-// std::bad_alloc. Memory beyond the results, for the keys of one kv head: N (D + Dv) numbers of the
-// rows' type in the forward; N (2 D + Dv) of these and N (D + Dv) floats in the backward; and about
-// 200 KB (forward) or 500 KB (backward) for the scores.
+// std::bad_alloc. Memory beyond the results, for the N keys of one kv head: in the forward N (D +
+// Dv) numbers of the rows' type and about 200 KB for the scores; in the backward N (2 D + Dv)
+// numbers of the rows' type, N (D + Dv) floats and about 500 KB for the scores.
 
 #include <cstdint>
 
@@ -24,8 +24,8 @@
 
 namespace moonring::attention {
 
-// Rows of heads: the D or Dv elements of (row, head) are contiguous from data + row * row_stride +
-// head * head_stride. Strides are in elements.
+// A view [rows, heads, D or Dv]: the last dim of (row, head) is contiguous and begins at data + row
+// * row_stride + head * head_stride. Strides are in elements.
 template <typename T>
 struct StridedRows {
   const T* data = nullptr;
@@ -36,7 +36,8 @@ struct StridedRows {
   }
 };
 
-// Shapes and meanings are those of Tile in block_attention.h, which also checks them.
+// The tile's tensors; shapes and meanings are those of Tile in block_attention.h. They are not
+// checked here.
 template <typename T>
 struct FlashTile {
   StridedRows<T> q, k, v;
@@ -50,7 +51,7 @@ struct FlashTile {
 // Whether this CPU has AVX-512 BF16. Without it the functions for Bf16 must not be called.
 bool HasBf16Tiles();
 
-// Results are contiguous and are overwritten.
+// Compute the tile. Results must be contiguous tensors; their contents are overwritten.
 void FlashForward(const FlashTile<float>& tile, float* out_MHD, float* lse_MH);
 void FlashForward(const FlashTile<Bf16>& tile, float* out_MHD, float* lse_MH);
 void FlashBackward(const FlashTile<float>& tile, const StridedRows<float>& dout,

@@ -3,13 +3,13 @@
 
 // How heads are split over P ranks, and which query heads read which kv head.
 //
-//   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P; some ranks
-//       may have none;
+//   rank p computes the query heads [p H / P, (p + 1) H / P), both bounds rounded down, for any H
+//       and P; some ranks may have no head;
 //   query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its query heads
 //       and no others.
 //
-// Where a boundary falls inside a group of query heads, both ranks get its kv head; for P > Hk each
-// kv head goes to about P / Hk ranks.
+// Where a boundary between ranks falls inside the group of query heads of one kv head, both ranks
+// get this kv head. For P > Hk each kv head goes to about P / Hk ranks.
 
 #include <cstdint>
 #include <vector>

@@ -15,7 +15,7 @@
 namespace moonring::attention {
 namespace {
 
-constexpr double kWorthIt = 0.98;  // of flash attention's time
+constexpr double kWorthIt = 0.98;  // cuDNN's time must be below this share of flash attention's
 
 }  // namespace
 
@@ -53,7 +53,7 @@ KernelChoice ChooseKernels(absl::Span<const KernelTiming> timings, const KernelU
             [](const KernelTiming& a, const KernelTiming& b) { return a.length > b.length; });
   KernelChoice choice;
   int64_t faster_from = KernelChoice::kNever;
-  bool pays = true;  // also at all greater lengths
+  bool pays = true;  // whether cuDNN saves time at all greater lengths
   for (const KernelTiming& timing : sorted) {
     if (!timing.cudnn_seconds.has_value()) break;
     if (*timing.cudnn_seconds >= kWorthIt * timing.flash_seconds) break;

@@ -18,8 +18,9 @@ namespace moonring::attention {
 namespace {
 
 constexpr int64_t kLengths[] = {2048, 8192, 32768}, kWarmUp = 192;
-// Relative difference. Both kernels round out, p and ds to 16 bits, about 5e-3 each. A wrong mask
-// or scale would differ by more than 0.1.
+// The greatest accepted relative difference between the two kernels' results. Both kernels round
+// out, p and ds to 16 bits, which differs by about 5e-3. A wrong mask or scale would differ by more
+// than 0.1.
 constexpr double kMostDifference = 3e-2;
 
 struct Example {
@@ -116,7 +117,7 @@ std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const
       } catch (const c10::OutOfMemoryError&) {
         throw;
       } catch (const c10::Error&) {
-        takes = false;  // a GPU or a cuDNN without such a kernel
+        takes = false;  // this GPU or this version of cuDNN has no such kernel
       }
     } catch (const c10::OutOfMemoryError&) {
       break;

@@ -7,8 +7,8 @@
 // cuDNN's results are compared with flash attention's at each length. Where they differ by more
 // than rounding, or cuDNN refuses, cuDNN gets no time at this or any longer length and is not
 // chosen for them. Synchronizes with the device. Memory: one layer's attention at the longest
-// length; a length for which memory is not sufficient is skipped, with all longer ones. Takes 1.5 s
-// on an H100 for 32 heads of dim 128.
+// length. If the memory is not sufficient for a length, this and all longer lengths are skipped.
+// Takes 1.5 s on an H100 for 32 heads of dim 128.
 
 #include <cstdint>
 #include <functional>
@@ -26,10 +26,11 @@ struct KernelShape {
   at::ScalarType dtype = at::kBFloat16;
 };
 
-// Whether cuDNN supports the shape at all, so that there is a choice.
+// Whether cuDNN supports the shape at all. If not, flash attention is used without timing.
 bool CudnnTakes(const KernelShape& shape);
 
-// Times of some work on a device, in seconds: of the first run, and the least of further runs.
+// Times of some work on a device, in seconds: that of the first run, and the least of the later
+// runs.
 struct Laps {
   double first = 0, least = 0;
 };
@@ -41,8 +42,8 @@ Stopwatch DeviceStopwatch(const at::Device& device);
 std::vector<KernelTiming> TimeKernels(const KernelShape& shape, absl::Span<const int64_t> lengths,
                                       const at::Device& device, const Stopwatch& stopwatch);
 
-// 2k, 8k and 32k, as far as they do not exceed `longest`. Empty where all documents are shorter:
-// they use flash attention.
+// The lengths 2k, 8k and 32k that do not exceed `longest`, the length of the longest document.
+// Empty where `longest` is below 2k; flash attention is then used for all documents.
 std::vector<int64_t> LengthsToTime(int64_t longest);
 
 }  // namespace moonring::attention

@@ -4,23 +4,25 @@
 // Which tokens may attend to which beyond the causal rule: custom masks, described per document.
 //
 //   prefix    all tokens of a document attend to its first p tokens, which thus attend to each
-//             other in both directions (prefix LM: Raffel et al., arXiv:1910.10683); under a window
-//             also tokens farther away than the window, as with attention sinks (arXiv:2309.17453)
+//             other in both directions (prefix LM: Raffel et al., arXiv:1910.10683); under a
+//             sliding window, tokens beyond the window also attend to this prefix, as with
+//             attention sinks (arXiv:2309.17453)
 //   parent    a document continues after the first n tokens of another document, its parent: it
 //             attends to these as if they were its own preceding tokens. Several documents may have
-//             one parent, for example answers that share a prompt. A parent may have a parent; then
-//             the document attends to what those tokens attend to
+//             one parent, for example answers that share a prompt. A parent may itself have a
+//             parent; then the document also attends to the tokens of its grandparent that precede
+//             the parent
 //   window    replaces the model's sliding window; 0: no window
 //
-// Formally: the tokens that precede a document (those of its ancestors, from the first on) and its
-// own tokens have consecutive places 0, 1, 2, ... The token at place x attends to the one at place
-// y where y <= x and, under a window W, x - W < y; and always where y is in the prefix of its own
-// document.
+// Formally: number the tokens that a document shares with its ancestors (the first ancestor's
+// first), and then its own tokens, 0, 1, 2, ... This number is a token's place. The token at place
+// x attends to the token at place y if y <= x and, under a window W, x - W < y; or if the latter
+// token is in the prefix of its document.
 //
 // Lengths, targets and positions do not depend on the mask. A target inside a prefix is visible to
-// the token that predicts it: data should not have targets there. A document with a parent usually
-// has positions that begin at n, where the shared tokens end. Positions are part of the data and
-// are not changed here.
+// the token that predicts it: data should not have targets there. The positions (for the rotary
+// embedding) of a document with a parent usually begin at n, the number of shared tokens. Positions
+// are part of the data and are not changed here.
 //
 // A mask is for one micro-batch and the same on all ranks. tile_plan.h makes tiles from it.
 
@@ -42,15 +44,15 @@ struct DocumentMask {
 
 class Mask {
  public:
-  // `documents`: one entry per document, or empty where only the window differs. INVALID_ARGUMENT
-  // for another number of entries, a prefix or parent_tokens longer than the document, a parent
-  // that does not exist, a cycle of parents, or a negative window.
+  // `documents`: one entry per document, or empty where the mask only replaces the window.
+  // INVALID_ARGUMENT for another number of entries, a prefix or parent_tokens longer than the
+  // document, a parent that does not exist, a cycle of parents, or a negative window.
   static absl::StatusOr<std::shared_ptr<const Mask>> Create(std::vector<int64_t> lengths,
                                                             std::vector<DocumentMask> documents,
                                                             std::optional<int64_t> window = {});
 
-  // The first `tokens` tokens of an ancestor, which precede another document, from place `place`
-  // on.
+  // The first `tokens` tokens of an ancestor `document`, which a document attends to as preceding
+  // tokens. `place` is the place (see above) of the first of them.
   struct Before {
     int64_t document = 0, tokens = 0, place = 0;
   };
@@ -60,20 +62,22 @@ class Mask {
     return before_[d].empty() ? 0 : before_[d].back().place + before_[d].back().tokens;
   }
   int64_t prefix(int64_t d) const { return documents_[d].prefix; }
-  // The first of a document's ancestors, or the document itself if it has none. Documents that
-  // share keys have the same one.
+  // The family of document d: the index of its first ancestor, or d itself without a parent.
+  // Documents that attend to common keys are in one family.
   int64_t family(int64_t d) const { return before_[d].empty() ? d : before_[d].front().document; }
 
   const std::vector<int64_t>& lengths() const { return lengths_; }
-  // The window of a layer whose configured window is `own`.
+  // The effective window of a layer: the mask's window if it has one, else `own`, the layer's
+  // configured window.
   int64_t WindowOf(int64_t own) const { return window_.value_or(own); }
   // Whether all documents are causal and independent of each other.
   bool is_plain() const { return is_plain_; }
 
-  // Query-key pairs of the tokens [begin, end) of a document, without a window.
+  // The number of query-key pairs of the queries [begin, end) of document d; windows are ignored.
   double Area(int64_t d, int64_t begin, int64_t end) const;
 
-  // A CRC-32 that continues from `before`. Ranks compare it to check that they have the same mask.
+  // A CRC-32 of the mask, continued from the checksum `before`. Ranks compare checksums to verify
+  // that they have the same mask.
   uint32_t Checksum(uint32_t before = 0) const;
 
  private:
@@ -87,10 +91,11 @@ class Mask {
   bool is_plain_ = true;
 };
 
-// Masks by layer: layer l uses mask l mod n of n. Empty: every layer is causal.
+// The masks of a model's layers: with n masks, layer l uses mask l mod n. Empty: every layer is
+// causal.
 using LayerMasks = std::vector<std::shared_ptr<const Mask>>;
 
-// The mask of a layer; null where its documents are plain or there are no masks.
+// The mask of a layer; null where there are no masks, or where the mask is plain (Mask::is_plain).
 const Mask* MaskOf(const LayerMasks& masks, int64_t layer);
 int64_t WindowOf(const LayerMasks& masks, int64_t layer, int64_t own);
 

@@ -4,8 +4,9 @@
 // Ranges of rows as one batch of matrices, padded to the longest range: [rows, ...] -> [B, m, ...].
 //
 // Padding repeats the first row of its range, so that everything computed from it is finite. The
-// batch is a view where the ranges are adjacent and have one length; else rows are gathered by
-// indices that are made once. Cost: one operator per tensor, and a copy unless the batch is a view.
+// batch is a view where the ranges are adjacent and have one length; else rows are gathered by an
+// index tensor that is made once. Cost: one operator per tensor, and a copy unless the batch is a
+// view.
 
 #include <vector>
 
@@ -41,8 +42,8 @@ class PaddedRows {
   int64_t longest_ = 0;
   c10::Device device_;
   bool is_padded_ = false, is_run_ = false;
-  // int64, undefined where is_run(): the rows that Of gathers; the ranges' rows without padding,
-  // and the indices of these in the batch.
+  // All int64, and undefined where is_run(). source_: the rows that Of gathers, with padding.
+  // rows_: the ranges' rows without padding. places_: the index in the batch of each row of rows_.
   at::Tensor source_, rows_, places_;
 };
 

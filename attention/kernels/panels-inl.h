@@ -1,5 +1,5 @@
-// Products of small matrices that stay in a core's caches: register tiles of 8 x 2 vectors (4 x 2
-// on CPUs with 16 vector registers), with the right factor packed in panels (Goto and van de Geijn
+// Products of small matrices that stay in a core's caches. A register tile has 8 x 2 vectors (4 x 2
+// on CPUs with 16 vector registers); the right factor is packed in panels (Goto and van de Geijn
 // 2008, "Anatomy of high-performance matrix multiplication"). Each element of a result is one fp32
 // sum over the depth (the inner dim), in order, independent of other rows and columns. The depth is
 // measured in words (words-inl.h).
@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 
 constexpr int64_t kPanel = 2 * kLanes;  // columns
 constexpr int kRegisterRows =
-    kLanes >= 16 ? 8 : 4;  // rows of a register tile: what 32, or 16, vector registers can store
+    kLanes >= 16 ? 8 : 4;  // rows of a register tile, limited by 32 or 16 vector registers
 
 using Scratch = hwy::AlignedFreeUniquePtr<float[]>;
 
@@ -74,7 +74,7 @@ class Panels {
     }
   }
 
-  // Packs the transpose of a matrix [columns, depth], which has `numbers` numbers per row.
+  // Packs the transpose of a matrix [columns, numbers]: its rows become columns of this factor.
   void PackColumns(const Element* from, int64_t stride, int64_t columns, int64_t numbers) {
     const Scratch row = MakeScratch(depth_);
     for (int64_t c = 0; c < width(); ++c) {
@@ -127,7 +127,8 @@ void MultiplyTile(const float* a, const Left& left, const float* b, int64_t dept
   }
 }
 
-// The remaining rows, fewer than a register tile has: selects the instantiation by their number.
+// Multiplies the remaining rows, which are fewer than a register tile's. Recursively selects the
+// instantiation whose kRows equals `rows`.
 template <typename Product, int kRows>
 void MultiplyLast(int64_t rows, const float* a, const Left& left, const float* b, int64_t depth,
                   float* c, int64_t stride, bool add) {
@@ -152,9 +153,9 @@ void MultiplyRows(const Left& left, int64_t first, int64_t rows, const float* a,
 }
 
 // C = A B or C += A B for the words [word, word + depth) of the depth and the panels [first, end)
-// of B. C is aligned like a panel; its column 0 is that of panel `first`. Loops are blocked for the
-// first-level cache: it keeps one panel's block of the depth together with all of A's rows, or,
-// where the blocks of all panels fit, with the rows of one register tile.
+// of B. C is aligned like a panel; its column 0 is the first column of panel `first`. Loops are
+// blocked by depth so that data stay in the first-level cache: one panel's block together with all
+// rows of A, or, if they fit, the blocks of all panels together with the rows of one register tile.
 template <typename Product>
 void Multiply(const Left& left, const Panels<Product>& right, int64_t word, int64_t depth,
               int64_t first, int64_t end, float* c, int64_t stride, bool add) {

@@ -1,8 +1,9 @@
 #ifndef MOONRING_ATTENTION_KERNELS_REFERENCE_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_KERNELS_REFERENCE_BLOCK_ATTENTION_H_
 
-// BlockAttention with materialized scores in fp64 for all inputs, rounded once to fp32 (fp64 for
-// fp64) at the end. For tests, and to distinguish a kernel's error from a strategy's.
+// BlockAttention with materialized scores in fp64 for inputs of any dtype. Results are rounded once
+// to fp32 at the end (fp64 inputs: they stay in fp64). It is used in tests, and to tell an error of
+// a kernel from an error of a strategy.
 
 #include "attention/kernels/block_attention.h"
 #include "attention/kernels/explicit_block_attention.h"

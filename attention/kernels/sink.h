@@ -23,10 +23,11 @@
 
 namespace moonring::attention {
 
-// Applies the sink in place; rows without keys get out 0 and lse' = s.
+// Applies the sink to the merged result `whole` in place. Rows without keys get out 0 and lse' = s.
 void AddSink(const at::Tensor& sink_H, const PartialAttention& whole);
 
-// ds [H] in fp32 (fp64 for fp64), from `results` with the out and lse that AddSink made.
+// Returns ds [H] in fp32 (fp64 for fp64). `results` must have out and lse with the sink applied
+// (AddSink).
 at::Tensor SinkGradient(const at::Tensor& sink_H, const QueryResults& results);
 
 }  // namespace moonring::attention

@@ -16,7 +16,7 @@
 namespace moonring::attention {
 namespace {
 
-// The maximum, clamped to a finite number: -inf - -inf would be NaN.
+// The maximum, clamped to a finite number, since the difference of two -inf would be NaN.
 at::Tensor Finite(const at::Tensor& max_TH) {
   const double lowest = max_TH.scalar_type() == at::kDouble ? std::numeric_limits<double>::lowest()
                                                             : std::numeric_limits<float>::lowest();
@@ -31,7 +31,8 @@ kernels::SoftmaxSums SumsOf(const SoftmaxState& state) {
   return {state.max_TH, state.sum_TH, state.weighted_THD};
 }
 
-// One pass over the rows, since separate operators would be slow for small tiles.
+// Merges in one pass over the rows, since separate LibTorch operators would be slow for small
+// tiles.
 template <typename T>
 void MergeRows(const PartialAttention& part, const SoftmaxState& state) {
   const at::Tensor &lse = part.lse_MH, &out = part.out_MHD, &max = state.max_TH,

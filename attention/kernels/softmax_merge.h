@@ -1,21 +1,24 @@
 #ifndef MOONRING_ATTENTION_KERNELS_SOFTMAX_MERGE_H_
 #define MOONRING_ATTENTION_KERNELS_SOFTMAX_MERGE_H_
 
-// Merges attention over disjoint sets of keys, exact up to rounding, as a running (online) softmax:
+// Merges partial results of attention over disjoint sets of keys, exact up to rounding, as a
+// running (online) softmax. A part is such a partial result (out_i, lse_i):
 //
 //   state   m = max of the parts' lse;  l = sum e^(lse_i - m);  A = sum e^(lse_i - m) out_i
 //   merge   m' = max(m, lse);  A = A e^(m - m') + out e^(lse - m');
 //           l = l e^(m - m') + e^(lse - m')
 //   finish  out = A / l;  lse = m + log l
 //
-// The empty part is (0, -inf) and is the identity on either side: exponents are relative to max(m',
-// lowest finite number), and l = 0 divides as 1, so that no NaN arises. Exponents are never above
-// 0, so nothing overflows. Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse
-// near 10); the sigmoid form of merging has twice and four times that.
+// The empty part is out = 0, lse = -inf; merging it changes nothing. To avoid NaN, exponents are
+// relative to max(m', lowest finite number), and where l = 0 the divisor is 1. Exponents are never
+// above 0, so nothing overflows. Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute,
+// for lse near 10); the other common formula, which merges two parts by a sigmoid of the difference
+// of their lse, has twice and four times these errors.
 //
 // Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64 (a part's out may be in 16 bits where
-// the rest is fp32). In place: on the CPU in one pass over A, on a GPU by a kernel (kernels);
-// without these, a merge allocates one temporary of A's rows.
+// the rest is fp32). Merging is in place: on the CPU in one pass over A, on a GPU by a kernel
+// (kernels). Where the kernel is not available, a merge allocates one temporary of the size of A's
+// rows.
 
 #include <ATen/core/Tensor.h>
 
@@ -28,7 +31,7 @@ struct SoftmaxState {
   at::Tensor sum_TH;
   at::Tensor weighted_THD;
 
-  // The state before anything was merged.
+  // The initial state, before any part was merged.
   static SoftmaxState Empty(int64_t tokens, int64_t heads, int64_t head_dim,
                             const at::TensorOptions& options);
 

@@ -1,9 +1,9 @@
-// Converts rows of products to rows of softmax weights, and their gradients (equations:
-// block_attention.h), in fp32.
+// Converts rows of products Q K^T to rows of softmax weights, and rows of dout V^T to gradients of
+// the products (equations: block_attention.h), in fp32.
 //
-// Powers are of 2: a weight is 2^t, where t = log2(e) (score - maximum) is rounded once. 2^t is 2^n
-// times a polynomial on [-1/2, 1/2] (minimax in the relative error, 1.9e-9), and exactly 0 below
-// 2^-126.
+// Powers of 2 replace powers of e: a weight is 2^t, where t = log2(e) (score - maximum) is rounded
+// once. 2^t is 2^n times a polynomial on [-1/2, 1/2] (minimax in the relative error, 1.9e-9), and
+// exactly 0 below 2^-126.
 //
 // Compiled once for each kind of CPU: files include it between Highway's own headers.
 
@@ -62,8 +62,8 @@ class Scores {
 
   bool bent() const { return softcap_ != 0.0f; }
 
-  // Transforms a row of products in place, keeping its order, so that log2(e) times the scores is
-  // unit() times the row.
+  // Transforms a row of products in place, such that log2(e) times the scores is unit() times the
+  // row, with unit() > 0.
   void Bend(float* row, int64_t width) const {
     const Floats f;
     if (bent()) {
@@ -86,15 +86,17 @@ class Scores {
   float scale() const { return scale_; }
 
  private:
-  // Whether Bend may leave the scale to unit(). With another scale the greatest product might not
-  // have the greatest score, or kHidden might not be far below all others.
+  // Whether the scale may be a factor of unit() instead of being applied by Bend. With a negative
+  // or tiny scale the greatest product might not have the greatest score, or kHidden might not be
+  // far below all others.
   bool in_unit() const { return scale_ > 1e-6f; }
 
   float scale_, softcap_;
 };
 
-// Converts one row of products to exp(score - maximum), 0 where masked. `maximum` is a log2(e)
-// multiple of the score. Returns the factor by which the row's earlier sums are rescaled.
+// Converts one row of products to exp(score - maximum), with 0 where masked, and updates the
+// running `maximum` (log2(e) times the greatest score) and `sum`. Returns the factor by which the
+// row's earlier sums must be rescaled.
 inline float Soften(const Scores& scores, float* row, int64_t width, Range seen, float& maximum,
                     float& sum) {
   if (seen.begin == seen.end) {
@@ -127,7 +129,8 @@ inline float Soften(const Scores& scores, float* row, int64_t width, Range seen,
   return shrink;
 }
 
-// Converts one row of products Q K^T to the weights P, and one of dout V^T to dZ scale.
+// Converts one row of products Q K^T to the weights P, and one row `gradient` of dout V^T to scale
+// dZ.
 inline void SoftenBack(const Scores& scores, float* row, float* gradient, int64_t width, Range seen,
                        float lse, float delta) {
   const Floats f;

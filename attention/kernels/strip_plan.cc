@@ -64,7 +64,7 @@ Strip StripOf(const TileOfCall& tile, int64_t begin, int64_t end) {
 }
 
 void CutTile(const TileOfCall& tile, int64_t pairs, std::vector<Strip>& plan) {
-  // A strip of s queries of a band W keys wide attends to s + W keys.
+  // In a band that is W keys wide, a strip of s queries attends to s + W keys.
   const int64_t width = std::max<int64_t>(1, tile.seen.high - tile.seen.low);
   const auto fits = [&](int64_t rows) {
     const int64_t keys = std::min({kMostKeys, tile.keys.rows(), rows + width});

@@ -27,7 +27,8 @@ at::Tensor HiddenPairs(const at::Tensor& x, const at::Tensor& seen_B4) {
       .logical_or(j.gt(i + column(3)));
 }
 
-// y in the memory of x, where z = cap() y: tanh(scale x / softcap) with a softcap, else scale x.
+// Overwrites x with y and returns it. y = tanh(scale x / softcap), or scale x without a softcap;
+// the score is cap() y.
 at::Tensor BendInPlace(const at::Tensor& x, const ScoreFunction& score) {
   x.mul_(score.scale / score.cap());
   return score.softcap != 0.0 ? x.tanh_() : x;

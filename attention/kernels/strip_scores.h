@@ -1,14 +1,15 @@
 #ifndef MOONRING_ATTENTION_KERNELS_STRIP_SCORES_H_
 #define MOONRING_ATTENTION_KERNELS_STRIP_SCORES_H_
 
-// The steps between the 16-bit products of attention with materialized scores: softmax
-// probabilities from query-key products, and the gradients of these. On a GPU the kernel score_rows
-// (kernels) does this in place; elsewhere LibTorch's operators do, by the same equations with
-// the same rounding.
+// Attention with materialized scores in 16 bits (strip_varlen_attention.h) has steps between its
+// matrix products: softmax probabilities from query-key products, and the gradients of these
+// products. On a GPU the kernel score_rows (kernels) computes them in place; elsewhere LibTorch's
+// operators compute them, with the same equations and rounding.
 //
-// Shapes: x, y [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse, delta [B, H, M] in fp32;
-// seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes per score in the forward and 12 in the
-// backward; with operators, about ten of them each way, and three times the scores' memory.
+// Shapes: x = q k^T and y = dout v^T [B, H, M, N] in fp32; p, ds the same in 16 bits; sum, lse,
+// delta [B, H, M] in fp32; seen int64 [B, 4] (score_rows.h). Cost: fused, 6 bytes per score in the
+// forward and 12 in the backward; with operators, about ten of them each way, and three times the
+// scores' memory.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,7 +22,7 @@ struct StripSoftmax {
   at::Tensor sum_BHM1, lse_BHM1;  // fp32
 };
 
-// x is overwritten. `type`: the dtype of p.
+// Softmax of the masked scores from x = q k^T, which is overwritten. `type`: the dtype of p.
 StripSoftmax SoftmaxOfStrip(const at::Tensor& x_BHMN, const at::Tensor& seen_B4,
                             const ScoreFunction& score, at::ScalarType type);
 
@@ -29,7 +30,7 @@ struct StripGradients {
   at::Tensor p_BHMN, ds_BHMN;
 };
 
-// x and y are overwritten.
+// Gradients from x = q k^T and y = dout v^T, which are overwritten.
 StripGradients GradientsOfStrip(const at::Tensor& x_BHMN, const at::Tensor& y_BHMN,
                                 const at::Tensor& lse_BHM1, const at::Tensor& delta_BHM1,
                                 const at::Tensor& seen_B4, const ScoreFunction& score,

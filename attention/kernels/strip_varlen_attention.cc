@@ -33,7 +33,8 @@ class QueryRows {
     return all.permute({0, 2, 3, 1, 4})
         .reshape({rows_.batch() * kv_heads_, group_ * rows_.longest(), rows_MHD.size(2)});
   }
-  // The result of Of, or a product of it, as [B, K, G, m, .]; InOrder: the same as [B, m, H, .].
+  // Views of the result of Of(), or of a product with it: ByHead as [B, K, G, m, .], InOrder as [B,
+  // m, H, .].
   at::Tensor ByHead(const at::Tensor& rows) const {
     return rows.unflatten(0, {rows_.batch(), kv_heads_}).unflatten(2, {group_, rows_.longest()});
   }
@@ -70,9 +71,9 @@ class KeyRows {
         {rows_.batch() * kv_heads_, rows_.longest(), rows_NKD.size(2)});
   }
 
-  // Adds alpha a b of each kv head to these rows of `sums`. A batch of one range is a view, to
-  // which the product is added directly. Rows of several ranges belong to no other strip, so they
-  // are overwritten.
+  // Adds alpha a b of each kv head to these rows of `sums`. If the keys are one range, its rows are
+  // a view, to which the product is added directly. If they are several ranges, no other strip has
+  // these keys, so the rows of `sums` are overwritten.
   void AddProduct(const at::Tensor& a, const at::Tensor& b, double alpha,
                   const at::Tensor& sums_NKD) const {
     if (rows_.batch() == 1) return kernels::AddProducts(Of(sums_NKD), a, b, /*beta=*/1.0, alpha);
@@ -90,7 +91,7 @@ class KeyRows {
   at::Tensor seen_B4_;
 };
 
-// a b^T of each kv head, by query head.
+// The product a b^T of each kv head, arranged by query head.
 at::Tensor StripScores(const QueryRows& queries, const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor made =
       kernels::ScoreMemory({a.size(0), a.size(1), b.size(1)}, a.options().dtype(at::kFloat));
@@ -98,7 +99,7 @@ at::Tensor StripScores(const QueryRows& queries, const at::Tensor& a, const at::
   return queries.ScoresByHead(made);
 }
 
-// p v [B K, G m, Dv] in fp32, and the sum and lse of its softmax.
+// The product p v [B K, G m, Dv] in fp32, and the softmax's sum and lse.
 struct Weighted {
   at::Tensor values, sum_BHM1, lse_BHM1;
 };
@@ -117,7 +118,8 @@ Weighted WeightedOf(const QueryRows& queries, const at::Tensor& q, const KeyRows
 
 at::Tensor HeadsLast(const at::Tensor& one_BHM1) { return one_BHM1.transpose(1, 2); }
 
-// Writes values / sum to the strip's rows of `all`, in one pass where these are a view.
+// Writes values / sum to the strip's rows of `all`. If these rows are contiguous, this is one pass
+// without a temporary.
 void PutWhole(const QueryRows& queries, const Weighted& weighted, const PartialAttention& all) {
   const at::Tensor values = queries.InOrder(weighted.values), sum = HeadsLast(weighted.sum_BHM1);
   if (queries.rows().is_run()) {

@@ -1,9 +1,9 @@
 #ifndef MOONRING_ATTENTION_KERNELS_STRIP_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_KERNELS_STRIP_VARLEN_ATTENTION_H_
 
-// VarlenAttention with materialized scores in 16 bits, for what flash attention does not support on
-// GPUs: softcaps and head dims above 256. A strip of queries is multiplied by all keys that it
-// attends to (strip_plan.h), so that products are few, large and on tensor cores:
+// VarlenAttention for 16-bit inputs with materialized scores, for inputs that flash attention does
+// not support on GPUs: softcaps and head dims above 256. A strip of queries is multiplied by all
+// keys that it attends to (strip_plan.h), so that products are few, large and on tensor cores:
 //
 //   forward    x = q k^T;  p, sum, lse = softmax of the strip (strip_scores.h);  out = p v / sum
 //   backward   x = q k^T, y = dout v^T;  p, ds;  dv += p^T dout, dq = scale ds k,
@@ -12,14 +12,14 @@
 // Products have 16-bit factors (p and ds are rounded to 16 bits as in flash attention) and fp32
 // sums; scores, softmax, lse, sums, out and gradients are fp32. The query heads of a kv head are
 // rows of one product with its keys, which are not repeated. All kinds of tiles are supported,
-// including bands. NaN or infinity in a key or value also affects rows that do not attend to it but
-// are in the same product: 0 times NaN is NaN.
+// including bands. A key or value with NaN or infinity also affects queries that do not attend to
+// it but are in the same product, since 0 times NaN is NaN.
 //
 // Memory beyond the results, for one strip: the scores, 4 bytes each in the forward and 8 in the
-// backward, whose limit score_bytes bounds the length of a strip; its rows of q and dout where
-// heads share keys; its out or dq in fp32. Bytes moved per score by the kernel: 12 forward, 22
-// backward. Operators per strip: about 10 forward and 15 backward, for any number of heads and
-// tiles.
+// backward (their limit score_bytes bounds the length of a strip); copies of the strip's rows of q
+// and dout where query heads share a kv head; the strip's out or dq in fp32. Bytes moved per score
+// by the kernel: 12 forward, 22 backward. Operators per strip: about 10 forward and 15 backward,
+// for any number of heads and tiles.
 
 #include "attention/kernels/varlen_attention.h"
 

@@ -15,7 +15,8 @@
 namespace moonring::attention {
 namespace {
 
-// Trace span of a tile: rows of the queries and columns of the keys are rows of the plan's buffers.
+// The kind of a tile's span in a trace: its query rows (row, row_end) and key rows (column,
+// column_end) within the plan's buffers, and its heads.
 constexpr base::SpanKind TileSpan(const char* name) {
   return {.name = name,
           .category = "tile",
@@ -30,8 +31,8 @@ at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_
   return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
 }
 
-// The query blocks of a document (or of documents that share keys) with one head group: all tasks
-// that add to the same rows of dk and dv.
+// All query blocks of a document (or of documents that share keys), for the query heads of one kv
+// head. They add to the same rows of dk and dv.
 struct Chain {
   const HeadGroup* group = nullptr;
   std::vector<const QueryBlock*> blocks;
@@ -72,13 +73,15 @@ struct Lane {
       dv_SD;  // [rows of chain.keys, 1, D or Dv]; lane 0 adds directly to the results
 };
 
-// The lane of block i: 0 1 .. n-1 n-1 .. 1 0, since blocks cost more towards a document's end.
+// The lane of block i, in the order 0 1 .. n-1 n-1 .. 1 0, since later blocks of a document cost
+// more.
 int LaneOfBlock(size_t i, int lanes) {
   const int turn = static_cast<int>(i % (2 * lanes));
   return turn < lanes ? turn : 2 * lanes - 1 - turn;
 }
 
-// Lanes such that none has much more than half of a thread's share of all work.
+// Divides chains into lanes such that no lane has much more than half of a thread's share of all
+// work.
 std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue& gradients,
                           int threads) {
   const double total =

@@ -1,7 +1,8 @@
 #ifndef MOONRING_ATTENTION_KERNELS_TILE_H_
 #define MOONRING_ATTENTION_KERNELS_TILE_H_
 
-// Tiles: the pieces of attention over a packed stream, as ranges of rows, determined on the host.
+// Tiles: attention over a packed stream is divided into tiles, which are described by ranges of
+// rows and determined on the host.
 //
 // A tile is a range of query rows of one document against a range of key rows of the same document,
 // or of another one that a mask allows. Its kind says which keys query row i of the tile attends
@@ -10,15 +11,16 @@
 //   full          all
 //   causal        j <= i: the same tokens on both sides, so the tile is square
 //   window edge   j >= i, also square: key 0 is the farthest key within the window of query 0
-//   band          the queries are the last of the keys' tokens, and each attends to the keys up to
-//                 its own token, with a window W to the last W of them:
+//   band          N keys are consecutive tokens, and the M queries are the last M of these tokens.
+//                 Each query attends to the keys up to its own token or, with a window W, to the
+//                 last W of these:
 //                 i + N - M - W < j <= i + N - M
 //
 // The keys of a sliding window are composed of the first three kinds, or are a band where the
-// kernel supports bands (TileGrid::kBands). There are no other kinds, so kernels that align the
-// mask of a non-square tile differently agree on all but bands. Emptiness is determined here and
-// never from values: no tile has zero rows, and in every tile each query attends to at least one
-// key.
+// kernel supports bands (TileGrid::kBands). There are no other kinds, so it matters only for bands
+// how a kernel aligns the mask of a non-square tile. Empty tiles are avoided here, so kernels do
+// not examine values for that: no tile has zero rows, and in every tile each query attends to at
+// least one key.
 
 #include <algorithm>
 #include <cstdint>
@@ -54,10 +56,10 @@ struct TileRows {
   friend bool operator==(const TileRows&, const TileRows&) = default;
 };
 
-// One block of queries and the tiles of its rows, in the order in which they are merged.
+// One block of queries and its tiles, in the order in which their results are merged.
 struct QueryBlock {
-  int64_t document = 0;  // the queries' document; under a mask Mask::family. Blocks with different
-                         // ones share no key
+  int64_t document = 0;  // the queries' document; under a mask, the document's family
+                         // (Mask::family). Blocks with different numbers share no key
   RowRange queries;
   std::vector<TileRows> tiles;
 
@@ -68,8 +70,9 @@ struct QueryBlock {
   }
 };
 
-// Data that a runner derives from a plan at its first use and stores with it, for example indices
-// and offsets on a device: made and copied once for all layers, forward and backward.
+// Base class of the data that a runner derives from a plan at the plan's first use and stores in
+// it, for example indices and offsets on a device. They are made once for all layers, forward and
+// backward.
 class PlanNotes {
  public:
   virtual ~PlanNotes() = default;
@@ -81,7 +84,7 @@ struct TilePlan {
   int64_t query_rows = 0;
   int64_t key_rows = 0;
   std::vector<QueryBlock> blocks;
-  mutable std::shared_ptr<const PlanNotes> notes;  // not thread-safe: each rank uses its own
+  mutable std::shared_ptr<const PlanNotes> notes;  // not thread-safe: each rank uses its own plan
 
   double area() const {
     double pairs = 0;

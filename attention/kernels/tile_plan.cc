@@ -65,8 +65,8 @@ struct Reach {
   int64_t document = 0;
   int64_t tokens = 0;  // only the first `tokens` tokens may be attended to
   int64_t prefix = 0;  // all queries attend to the first `prefix` of these
-  int64_t shift = 0;  // place of a token relative to the queries' document's first token, minus its
-                      // index
+  int64_t shift = 0;   // added to a token's index, gives its place (mask.h) relative to the first
+                       // token of the queries' document
 };
 
 // The documents that a query block attends to, in the order in which their tiles are made.
@@ -89,7 +89,8 @@ class BlockTiles {
       : begin_(begin), end_(end), row_(row), window_(window) {}
 
   void Meet(const KeySegment& segment, const Reach& reach) {
-    // Places (mask.h) from here on.
+    // From here on, tokens are numbered by place (mask.h), relative to the first token of the
+    // queries' document.
     int64_t first = segment.tokens.begin + reach.shift;
     const int64_t end = std::min(segment.tokens.end, reach.tokens) + reach.shift;
     if (first >= end) return;
@@ -100,17 +101,17 @@ class BlockTiles {
     if (const int64_t prefix_end = std::min(end, reach.prefix + reach.shift); first < prefix_end) {
       Add({Queries(begin_, end_), rows_of(first, prefix_end), TileKind::kFull}, reach.document);
       first = prefix_end;
-      // Prevents joining with a later tile: the keys between prefix and window are not in every
-      // buffer, and the kernel calls must not depend on that.
+      // The tile of the prefix is not joined with a later tile: some buffers lack the keys between
+      // prefix and window, and the kernel calls must not depend on that.
       if (window_ > 0) document_ = -1;
     }
-    // The first keys that all queries, and that the first query, attend to.
+    // The first key that all queries attend to, and the first key that the first query attends to.
     const int64_t seen_by_all = window_ > 0 ? end_ - window_ : first,
                   seen_by_first = window_ > 0 ? begin_ - window_ + 1 : first;
     const int64_t edge_begin = std::max(first, seen_by_first),
                   edge_end = std::min({end, seen_by_all, begin_});
     if (edge_begin < edge_end) {
-      // Key s is outside the window from query s + W on.
+      // Query s + W and later queries cannot attend to key s, which is outside their window.
       const int64_t last_of_first_key = edge_begin + window_ - 1;
       if (begin_ < last_of_first_key) {
         Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull},
@@ -138,8 +139,9 @@ class BlockTiles {
     return {row_ + from - begin_, row_ + to - begin_};
   }
 
-  // Joins a full tile to the previous one where their keys are adjacent: one call instead of two.
-  // Only within a document, since the order of documents in a buffer depends on the strategy.
+  // Adds a tile. A full tile is joined to the previous full tile if their keys are adjacent, for
+  // one kernel call instead of two. Tiles with keys of different documents are not joined, since
+  // the order of documents in a buffer depends on the strategy.
   void Add(const TileRows& tile, int64_t document) {
     const bool joins = std::exchange(document_, document) == document;
     TileRows* last = tiles_.empty() ? nullptr : &tiles_.back();
@@ -152,11 +154,12 @@ class BlockTiles {
   }
 
   int64_t begin_, end_, row_, window_;
-  int64_t document_ = -1;  // of the last tile's keys, to which the next tile's may be joined
+  int64_t document_ = -1;  // document of the last tile's keys; -1: the next tile is not joined
   std::vector<TileRows> tiles_;
 };
 
-// The keys that a span attends to, if they are one range of rows.
+// Returns the rows of the keys that a span attends to, if these are one range of rows; else
+// nullopt.
 std::optional<RowRange> RunSeen(const comm::Span& span, const std::vector<KeySegment>& segments,
                                 int64_t window) {
   const int64_t first = window > 0 ? std::max<int64_t>(0, span.begin - window + 1) : 0;
@@ -190,7 +193,7 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
         continue;
       }
     }
-    // The documents that the span attends to and that have keys here.
+    // The documents that the span attends to and that have keys among `segments`.
     absl::InlinedVector<std::pair<Reach, const std::vector<KeySegment>*>, 1> seen;
     for (const Reach& reach : ReachesOf(span.document, lengths[span.document], options.mask)) {
       const auto found = segments.find(reach.document);
@@ -236,7 +239,7 @@ std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
       see({reach.document, std::max<int64_t>(0, first), reach.tokens});
     }
   }
-  // Without a mask they are already in order, as `queries` are.
+  // Without a mask the ranges are already in order, since `queries` are.
   if (options.mask != nullptr) {
     for (auto& [document, runs] : seen) Unite(runs);
   }

@@ -1,36 +1,40 @@
 #ifndef MOONRING_ATTENTION_KERNELS_TILE_PLAN_H_
 #define MOONRING_ATTENTION_KERNELS_TILE_PLAN_H_
 
-// Makes tiles from documents. Host only. All rules of which token may attend to which are here.
+// Makes tiles (tile.h) from documents, on the host. This file has all rules of which token may
+// attend to which.
 //
-// A query t of a document attends to its keys s with s <= t and, under a window W, t - W < s: at
-// most W keys, itself included, as `sliding_window` counts in Hugging Face configurations.
-// Positions play no part: a window counts tokens in a document. A mask (mask.h) allows more: the
-// tokens that precede its document, under the same window, and prefixes.
+// The query at token t of a document attends to the document's keys s with s <= t and, under a
+// window W, t - W < s: at most W keys, with t itself, as `sliding_window` counts in Hugging Face
+// configurations. Positions play no part: a window counts tokens in a document. A mask (mask.h)
+// allows more keys: those of tokens of ancestor documents, under the same window, and prefixes.
 //
-// Queries are cut in blocks. On the grid of blocks their size is comm::BlockSize(the document's
-// length), a function of the length alone, so that any number of ranks makes the same calls. On the
-// grid of spans blocks are whole spans, for kernels that accept ragged lists of sequences. Under a
-// window blocks are no longer than W and have a boundary at token W, so that a block [a, b) either
-// attends to its document from the start, or has these tiles:
+// Queries are cut into blocks. TileGrid::kBlocks: a block has comm::BlockSize(the document's
+// length) tokens, which depends on this length alone, so that any number of ranks makes the same
+// kernel calls. TileGrid::kSpans: a block is a whole span, that is a contiguous run of a document's
+// tokens on one rank; for kernels that accept ragged (varlen) lists of sequences. Under a window
+// blocks are no longer than W and have a boundary at token W, so that a block [a, b) either attends
+// to its document from the start, or has these tiles:
 //
 //   [a - W + 1, b - W)   the window's edge, for the queries [a, b - 1)
 //   [b - W, a)           full
 //   [a, b)               causal
 //
-// Where some of these keys are on another rank or have not arrived yet, the tiles are cut; all
-// pieces together cover the same pairs.
+// Where some of these keys are on another rank or have not arrived yet, the tiles are cut into
+// pieces, which together cover the same query-key pairs.
 //
-// On the grid of bands, for kernels that support these, a whole span is one tile (tile.h) where all
-// keys that it attends to are one range of rows: those of its document up to the span's end, under
-// a window from W - 1 tokens before its first. A plan of bands only is one call of the kernel.
-// Where some keys are elsewhere, and under a mask, the grid of spans is used.
+// TileGrid::kBands, for kernels that support bands (tile.h): a whole span is one tile of the kind
+// band, if all keys that it attends to are one range of rows. These are the keys of its document up
+// to the span's end; under a window, from W - 1 tokens before the span on. A plan that has only
+// bands is one kernel call. Where some of the keys are elsewhere, and under a mask, the span is cut
+// as for kSpans.
 //
-// Under a mask a block ends where a document's prefix ends. Each block attends to the documents
-// before its own, in their order, and then to its own: of each to the prefix in full, and to the
-// rest as above.
+// Under a mask a block ends where a document's prefix ends. Each block has tiles for its document's
+// ancestors, in their order, and then for its own document. In each of these documents, it attends
+// to the whole prefix, and to the other tokens as above.
 //
-// Cost: O(blocks x the segments of keys of the documents that the block attends to).
+// Cost: O(blocks x segments), where segments are the KeySegments of the documents that a block
+// attends to.
 
 #include <cstdint>
 #include <vector>
@@ -57,18 +61,19 @@ struct KeySegment {
   int64_t row = 0;
 };
 
-// The tiles of queries, stored span after span, against keys. A query block must not overlap a
-// segment partially.
+// Makes the tiles of the query spans, whose rows are stored span after span, against the key
+// segments. A query block must not overlap a segment partially.
 TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries,
                    const std::vector<KeySegment>& keys, const TileOptions& options);
 
-// The tokens of `owned` that some query of `queries` attends to, in the order of `owned`, with
-// their rows there.
+// The tokens of the spans `owned` that some query of `queries` attends to, in the order of `owned`,
+// each with its row index among the rows of `owned`.
 std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
                                    const std::vector<comm::Span>& queries,
                                    const TileOptions& options);
 
-// Query-key pairs of the tokens [begin, end) of a document: the cost by which layouts are balanced.
+// The number of causal query-key pairs of the tokens [begin, end) of a document. Layouts balance
+// this number over ranks.
 double CausalTileArea(int64_t document, int64_t begin, int64_t end);
 
 }  // namespace moonring::attention

@@ -22,7 +22,8 @@ struct RunHeads {
   ScoreFunction score;
 };
 
-// The backward's inputs for the query rows, after all their plans were merged.
+// The backward's inputs for the query rows. out and lse are the final ones, after the results of
+// all plans were merged.
 struct QueryResults {
   at::Tensor dout_THD;
   at::Tensor out_THD;
@@ -33,20 +34,20 @@ class TileRunner {
  public:
   virtual ~TileRunner() = default;
 
-  // The grid on which plans for this runner must be made. GridFor may return another one for inputs
-  // of a dtype and head dim (the greater of the keys' and the values').
+  // The grid (tile_plan.h) that plans for this runner must use. GridFor may return another grid for
+  // certain dtypes and head dims. `head_dim`: the greater of the keys' and the values' head dims.
   virtual TileGrid grid() const = 0;
   virtual TileGrid GridFor(at::ScalarType input, int64_t head_dim,
                            const ScoreFunction& score) const {
     return grid();
   }
 
-  // The dtype in which it computes and expects its inputs, for rows of dtype `input`. Results are
-  // in AccumulateType.
+  // The dtype to which inputs of dtype `input` must be converted before Forward and Backward.
+  // Results are in AccumulateType.
   virtual at::ScalarType ComputeType(at::ScalarType input) const = 0;
 
-  // Merges every tile into the state of its query rows. In the shapes, T = plan.query_rows and S =
-  // plan.key_rows.
+  // Computes every tile and merges its result into `state`, which has a row for each query. In the
+  // shapes, T = plan.query_rows and S = plan.key_rows.
   virtual void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
                        const SoftmaxState& state) const = 0;
 
@@ -54,11 +55,12 @@ class TileRunner {
   virtual void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
                         const QueryResults& results, const QueryKeyValue& gradients) const = 0;
 
-  // Whether one kernel call computes the results of all the plan's queries, so that nothing has to
-  // be merged. Then ForwardAtOnce and BackwardAtOnce may replace Forward and Backward, if the
-  // queries attend to no other keys. They return the kernel's own tensors: out, dq, dk and dv in
-  // the inputs' dtype or in AccumulateType. `freed`: the memory of inputs (with all their heads)
-  // that their gradients may overwrite; each may be undefined.
+  // Whether one kernel call computes the results of all the plan's queries, so that no partial
+  // results are merged. If so, and if the queries attend to no keys outside the plan, ForwardAtOnce
+  // and BackwardAtOnce may be called instead of Forward and Backward. They return the kernel's
+  // tensors: out, dq, dk and dv are in the inputs' dtype or in AccumulateType. `freed`: tensors of
+  // the inputs' shapes (with all heads) in whose memory the gradients may be stored; each may be
+  // undefined.
   virtual bool IsOneCall(const TilePlan& plan, const at::Device& device) const { return false; }
   virtual PartialAttention ForwardAtOnce(const RunHeads& heads, const TilePlan& plan,
                                          const QueryKeyValue& inputs) const {

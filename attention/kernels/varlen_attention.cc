@@ -9,7 +9,8 @@
 namespace moonring::attention {
 namespace {
 
-// Trace span of a kernel call over tiles of one kind: rows of all queries, columns of all keys.
+// The kind of a kernel call's span in a trace: numbers of query rows, key rows (columns), tiles and
+// heads.
 constexpr base::SpanKind CallSpan(const char* name) {
   return {.name = name,
           .category = "tile",
@@ -41,8 +42,8 @@ void CheckInputs(const VarlenTiles& tiles) {
               ", v ", v.scalar_type());
 }
 
-// Kernels do not check offsets: rows that no tile covers would be undefined, and rows beyond the
-// last would be out of bounds.
+// Kernels do not check offsets. Results of rows that no tile has would be undefined, and offsets
+// beyond the last row would access memory out of bounds.
 void CheckOffsets(const VarlenTiles& tiles) {
   const auto &queries = tiles.query_offsets, &keys = tiles.key_offsets;
   TORCH_CHECK(queries.size() == keys.size() && queries.size() > 1,

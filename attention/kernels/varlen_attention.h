@@ -4,13 +4,13 @@
 // Many tiles of one kind in one call: the interface for kernels that accept ragged lists of
 // sequences (varlen).
 //
-// Tile i is query rows [query_offsets[i], query_offsets[i + 1]) against key rows [key_offsets[i],
-// key_offsets[i + 1]); kinds, forward and backward of each tile are those of block_attention.h.
-// Tiles follow one another without a gap from row 0 to the last row, and none is empty on either
-// side, so every row of the results is written.
+// Tile i consists of query rows [query_offsets[i], query_offsets[i + 1]) against key rows
+// [key_offsets[i], key_offsets[i + 1]); kinds of tiles are those of tile.h, and equations those of
+// block_attention.h. Tiles follow one another without a gap from row 0 to the last row, and none is
+// empty on either side, so every row of the results is written.
 //
 // Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H],
-// natural logarithm. Any strides. q, k, v are in the inputs' dtype; out, dq, dk, dv are returned in
+// natural logarithm. Strides are arbitrary. q, k, v have one dtype; out, dq, dk, dv are returned in
 // the dtype that the kernel writes, either the inputs' or AccumulateType; lse is in AccumulateType.
 // Cost: that of the tiles.
 
@@ -26,14 +26,14 @@
 
 namespace moonring::attention {
 
-// A call's offsets in the form that a kernel needs on its device. Calls with the same offsets share
-// them.
+// A call's offsets as tensors on the kernel's device. Calls with the same offsets share one object.
 struct DeviceOffsets {
   at::Tensor queries, keys;  // int32 [tiles + 1]
   int64_t longest_queries = 0, longest_keys = 0;
   at::Tensor reversal, lse_places;  // for memory-efficient attention (cuda_varlen_attention.cc)
-  std::vector<std::shared_ptr<DeviceOffsets>> of_parts;  // one per sub-call, where several kernels
-                                                         // share a call
+  std::vector<std::shared_ptr<DeviceOffsets>> of_parts;  // one object per kernel call, where
+                                                         // several kernels compute the tiles
+                                                         // (varlen_parts.h)
 };
 
 struct VarlenTiles {
@@ -44,7 +44,8 @@ struct VarlenTiles {
   TileKind kind = TileKind::kFull;
   ScoreFunction score;
   int64_t window = 0;  // of bands; 0: none
-  // Filled by the first call that needs it. Null: each call makes its own.
+  // The offsets on the device, filled by the first call that needs them. Null: each call makes new
+  // ones.
   std::shared_ptr<DeviceOffsets> on_device;
 };
 
@@ -54,13 +55,14 @@ class VarlenAttention {
 
   virtual absl::string_view name() const = 0;
 
-  // Whether tiles may be bands. `head_dim`: the greater of the keys' and the values'.
+  // Whether tiles may be bands (tile.h). `head_dim`: the greater of the keys' and the values' head
+  // dims.
   virtual bool TakesBands(at::ScalarType type, int64_t head_dim, const ScoreFunction& score) const {
     return false;
   }
 
-  // Throw where shapes, dtypes or offsets do not match, on an empty tile, on a masked tile that is
-  // not square, on a band with fewer keys than queries.
+  // Compute all tiles. They throw where shapes, dtypes or offsets do not match, on an empty tile,
+  // on a masked tile that is not square (except bands), and on a band with fewer keys than queries.
   PartialAttention Forward(const VarlenTiles& tiles) const;
   TileGradients Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
                          const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;

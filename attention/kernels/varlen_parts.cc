@@ -11,11 +11,13 @@ namespace {
 
 // Flash attention launches as many thread blocks for each tile of a call as the longest tile needs.
 // Empty ones take about 5 ns each: 10,000 documents of 100 tokens together with one of 32k would
-// waste 0.2 s. A call of more than kFewBlocks blocks is divided where more than three quarters of
-// its rows would be empty. The tiles of a call are the grid's second dimension (kMostTiles).
+// waste 0.2 s. So a call of more than kFewBlocks thread blocks is divided where more than three
+// quarters of its rows would be empty. The number of tiles of a call is the second dimension of the
+// CUDA grid, at most kMostTiles.
 constexpr int64_t kBlockRows = 128, kFewBlocks = 1 << 15, kMostOfRows = 4, kMostTiles = 65535;
 
-// Whether a tile with this number of queries may join a part, in a grid for this number of heads.
+// Whether a tile with `queries` queries may be added to the kernel call of `part`. `heads`: number
+// of query heads, a dimension of the CUDA grid.
 bool Takes(const VarlenPart& part, int64_t queries, int64_t heads) {
   const auto tiles = static_cast<int64_t>(part.last - part.first) + 1;
   const int64_t length = std::max(part.longest, queries);

@@ -58,7 +58,7 @@ std::vector<GatheredTile> TilesOf(const TilePlan& plan, TileKind kind) {
   std::vector<GatheredTile> tiles;
   for (const QueryBlock& block : plan.blocks) {
     const auto first = static_cast<std::ptrdiff_t>(
-        tiles.size());  // blocks do not overlap: equal ranges are of one block
+        tiles.size());  // query blocks do not overlap, so equal ranges are of one block
     for (const TileRows& tile : block.tiles) {
       if (tile.kind != kind) continue;
       const auto same =

@@ -1,19 +1,19 @@
 #ifndef MOONRING_ATTENTION_KERNELS_VARLEN_ROUNDS_H_
 #define MOONRING_ATTENTION_KERNELS_VARLEN_ROUNDS_H_
 
-// Turns a plan's tiles into ragged calls: which rows each call reads, and where its results go.
+// Converts a plan's tiles (tile.h) into ragged (varlen) kernel calls, called rounds: which rows
+// each call reads, and where its results are stored. Rules:
 //
-//   full     the full tiles of one query range become one tile of a call: its keys are gathered
-//            from all their ranges, in any order
-//   again    query ranges that overlap without being equal (keys in pieces cause this at a window's
-//            edge) go to further calls: no query row occurs twice in one call, so that its results
-//            are merged at once
-//   waves    keys may occur in several tiles of a call. Their gradients are added in waves without
-//            a repeated row, in a fixed order, so that no nondeterminism is added to that of the
-//            kernels
+//   full     all full tiles of one query range become one tile of a call, whose keys are gathered
+//            from all key ranges, in any order
+//   again    no query row occurs twice in one call, so that all results of a call are merged at
+//            once. Query ranges that overlap without being equal are computed in further calls
+//            (they occur at a window's edge where keys arrive in pieces)
+//   waves    a key may occur in several tiles of a call. The gradients of keys are added in waves,
+//            in a fixed order. In a wave each row occurs once, so the additions are deterministic
 //
-// Made once for a plan and a device and stored with the plan (PlanNotes). Host: O(rows) for the
-// indices of rows that are not contiguous; device: 8 bytes for each of these.
+// Rounds are made once for a plan and a device, and stored in the plan (PlanNotes). Host: O(rows)
+// for the indices of rows that are not contiguous; device: 8 bytes for each of these.
 
 #include <cstdint>
 #include <vector>
@@ -25,7 +25,7 @@
 
 namespace moonring::attention {
 
-// A selection of rows of a buffer, range after range.
+// A selection of rows of a buffer: the rows of several ranges, one range after another.
 class Rows {
  public:
   Rows(const std::vector<RowRange>& ranges, const at::Device& device);
@@ -46,19 +46,20 @@ class Rows {
   at::Tensor index_;
 };
 
-// Adds the gradients of a round's keys: rows `from` of the round to rows `to` of the buffer.
+// One wave: the gradients of the round's key rows `from` are added to the rows `to` of the gradient
+// buffer.
 struct KeyWave {
   Rows from, to;
 };
 
-// One kernel call for each run of heads.
+// One kernel call (or one for each run of heads, varlen_tile_runner.h).
 struct Round {
   Rows queries, keys;
   std::vector<KeyWave> waves;
   VarlenTiles tiles;  // without tensors and score
 };
 
-// The rounds of a plan on a device, in the order in which they are merged.
+// The rounds of a plan on a device, in the order in which their results are merged.
 const std::vector<Round>& RoundsOf(const TilePlan& plan, const at::Device& device);
 
 }  // namespace moonring::attention

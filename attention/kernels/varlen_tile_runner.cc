@@ -41,7 +41,8 @@ std::vector<HeadRun> HeadRunsOf(const std::vector<HeadGroup>& groups) {
   return runs;
 }
 
-// The same, cut so that the workspace of a backward (varlen_tile_runner.h) is within `bytes`.
+// The runs of heads, cut into slices such that the workspace of a backward (varlen_tile_runner.h)
+// is at most `bytes`.
 std::vector<HeadRun> RunSlicesOf(const std::vector<HeadRun>& runs, const QueryKeyValue& inputs,
                                  int64_t bytes) {
   if (inputs.q_THD.element_size() != 2) return runs;
@@ -67,7 +68,7 @@ void MergePart(const PartialAttention& part, const Rows& rows, const SoftmaxStat
   Merge(part, views);
 }
 
-// The kernel call of a round for a run of heads.
+// The kernel call for one round (varlen_rounds.h) and one run of heads.
 VarlenTiles CallOfRound(const Round& round, const HeadRun& run, const ScoreFunction& score,
                         const QueryKeyValue& inputs) {
   VarlenTiles call = round.tiles;
@@ -89,11 +90,12 @@ TileGradients GradientsOf(const VarlenAttention& varlen, const Round& round, con
                          of_queries(results.out_THD), of_queries(results.lse_TH));
 }
 
-// Collects the results of consecutive runs of heads in one tensor; with one run, its tensor itself.
+// Collects the results of consecutive runs of heads in one tensor. If there is one run, its tensor
+// is returned without a copy.
 class Joined {
  public:
-  // `freed`: memory for the results; each run's heads in it must be free when the run is added. May
-  // be undefined.
+  // `freed`: a tensor in whose memory the results are stored; when a run is added, the run's heads
+  // of `freed` must not be needed any more. May be undefined.
   Joined(int64_t heads, size_t runs, at::Tensor freed = {})
       : heads_(heads), runs_(runs), freed_(std::move(freed)) {}
 

@@ -1,27 +1,28 @@
 #ifndef MOONRING_ATTENTION_KERNELS_VARLEN_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_KERNELS_VARLEN_TILE_RUNNER_H_
 
-// TileRunner by ragged calls: all full tiles of a plan in one kernel call, all causal ones in
-// another, all window-edge ones in another, or all bands in one (varlen_rounds.h).
+// TileRunner by ragged (varlen) kernel calls: one call for all full tiles of a plan, one for all
+// causal tiles, one for all window-edge tiles; or one call for all bands (kinds: tile.h, calls:
+// varlen_rounds.h).
 //
-// A plan whose queries are all covered by one call has nothing to merge: the kernel's results and
-// gradients are final, in the kernel's dtype. This is so for whole documents on one rank, for
-// Ulysses and, with bands, for all-gather. Only gradients of keys that several tiles of a call
-// share are added (in zigzag, the two ranges of a document).
+// Where one call computes a whole plan, no partial results are merged: the kernel's results and
+// gradients are final, in the kernel's dtype. This is the case for whole documents on one rank, for
+// ulysses and, with bands, for all-gather. Gradients are summed only for keys that several tiles of
+// a call share (in zigzag, a rank has two ranges of a document).
 //
-// All heads are in one call too, unless kv heads have different numbers of query heads
-// (head_exchange.h, where heads do not divide evenly): then there is a call for each run of kv
-// heads with the same number.
+// A call computes all heads, unless kv heads have different numbers of query heads, which occurs
+// where the heads do not divide evenly over the ranks (head_exchange.h). Then there is one call for
+// each run of adjacent kv heads with the same number of query heads.
 //
-// The backward of a 16-bit kernel needs 8 D bytes (the greater of D and Dv) beyond its results for
-// each row of a query head: sums of dq in fp32; dk and dv of each query head in its dtype. Where
-// that is more than `workspace_bytes`, kv heads are processed in slices that are small enough, or
-// one at a time. No slice reads another's heads, so that the gradients of a slice may overwrite its
-// inputs when it is done.
+// The backward of a 16-bit kernel needs 8 D bytes (D: the greater of the two head dims) beyond its
+// results for each row of each query head: the sums of dq in fp32, and dk and dv for each query
+// head in 16 bits. Where that is more than `workspace_bytes`, kv heads are processed in slices that
+// are small enough, or one at a time. A slice does not read the heads of other slices, so the
+// gradients of a slice may overwrite its inputs when the slice is done.
 //
 // The rows of a call are a view where they are contiguous and in order, as for the causal tiles of
 // whole spans; else they are gathered by index. Memory beyond inputs and results, for one call: its
-// gathered rows and its results, where keys count once for each query range that attends to them.
+// gathered rows and its results; a key's row exists once for each query range that attends to it.
 
 #include <memory>
 #include <utility>

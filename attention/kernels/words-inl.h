@@ -1,16 +1,17 @@
-// Storage of the depth (the inner dim) of matrix products in words of 32 bits: each is one fp32
-// number, or two bf16 numbers that are adjacent in the depth. A Product class defines one of these,
-// with fp32 sums:
+// Matrices of CPU matrix products are stored in words of 32 bits. A word is one fp32 number, or two
+// bf16 numbers that are adjacent along the depth (the inner dim of the product). A Product class
+// implements one of the two, with fp32 sums. Its members:
 //
 //   Element, kPerWord   the number type, and how many fit in a word
 //   Add                 sum + a b, word by word
 //   Words               a row of numbers -> words along it, the last one padded with 0
 //   Interleave          kPerWord rows of the depth -> one word per column
-//   Narrow, Pair        the same two for fp32 rows that were computed
+//   Narrow              the same as Words, for a row of computed fp32 numbers
+//   Pair                the same as Interleave, for rows of computed fp32 numbers
 //
 // Bf16Product uses AVX-512 BF16 and is compiled with Highway's AVX3 (MOONRING_BF16_WORDS). Code
-// that another file adds to that namespace, until HWY_AFTER_NAMESPACE, has the same target. It
-// rounds to nearest even and treats numbers below 2^-126 as 0, as the instructions do.
+// that another file adds to that namespace, until HWY_AFTER_NAMESPACE, has the same target.
+// Bf16Product rounds to nearest even and treats numbers below 2^-126 as 0, as the instructions do.
 //
 // Compiled once for each kind of CPU: files include it between Highway's own headers.
 
@@ -27,7 +28,7 @@
 #include "attention/kernels/bf16.h"
 #include "hwy/highway.h"
 
-// GCC's pragma adds to the target of HWY_BEFORE_NAMESPACE.
+// GCC's pragma adds instruction sets to those that HWY_BEFORE_NAMESPACE enables.
 #undef MOONRING_BF16_WORDS
 #undef MOONRING_BF16_TARGET
 #if HWY_TARGET == HWY_AVX3

@@ -25,8 +25,8 @@
 namespace moonring::attention {
 namespace {
 
-// Rows per task, counting query heads: their q, scores and sums fit a core's cache together with a
-// block.
+// Rows per task, where each query head of a token counts as a row. Their q, scores and sums fit a
+// core's cache together with one block of keys and values.
 constexpr int64_t kTaskRows = 64;
 
 PagedNumbers NumbersOf(at::ScalarType type) {
@@ -45,14 +45,15 @@ PagedNumbers NumbersOf(at::ScalarType type) {
   }
 }
 
-// Rows of a run that one task computes: row `row` of q is token `position`.
+// Rows of a run that one task computes. The first is row `row` of q and token `position` of the
+// sequence.
 struct RunPart {
   int64_t row = 0, rows = 0, position = 0;
   absl::Span<const KeyBlock> blocks;
 };
 
-// The number of leading blocks that two sequences have in common; a block counts only if its tokens
-// are the same in both.
+// The number of leading blocks that two sequences have in common. A block counts only if both
+// sequences have the same tokens of it.
 int64_t Common(absl::Span<const KeyBlock> a, absl::Span<const KeyBlock> b) {
   const size_t most = std::min(a.size(), b.size());
   size_t common = 0;
@@ -71,7 +72,8 @@ struct Group {
   }
 };
 
-// `wanted`: the desired minimal number of groups, as far as the runs can be split.
+// Divides the runs into groups. `wanted`: the minimal number of groups, unless the runs are too few
+// to be divided.
 std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, int64_t wanted) {
   const int64_t most = std::max<int64_t>(1, kTaskRows / heads);
   std::vector<Group> groups;
@@ -93,7 +95,8 @@ std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, in
     }
     row += run.rows;
   }
-  // Halves the largest group until every thread has one; common blocks are then read once per half.
+  // Divides the largest group in two until there are `wanted` groups. Blocks that the two halves
+  // have in common are then read twice.
   while (static_cast<int64_t>(groups.size()) < wanted) {
     const auto largest = std::max_element(
         groups.begin(), groups.end(),
@@ -107,8 +110,8 @@ std::vector<Group> GroupsOf(const std::vector<PagedRun>& runs, int64_t heads, in
   return groups;
 }
 
-// The blocks [begin, end) that some row of the parts attends to, for rows of the task from `first`
-// on.
+// The sweep over the blocks [begin, end) of a task, for the rows of `parts`. These are rows of the
+// task from `first` on.
 PagedSweep SweepOf(absl::Span<const RunPart> parts, int64_t first, int64_t heads, int64_t begin,
                    int64_t end, int64_t window) {
   PagedSweep sweep{first, first, {}, {}};
@@ -258,7 +261,8 @@ KeptTasks::Table TableOf(const std::vector<PagedRun>& runs, int64_t queries, int
   return made;
 }
 
-// Runs for which IsDecoded is true are computed by the kernel, all others together by the tiles.
+// The kernel computes the runs for which IsDecoded is true; GatheredAttention computes all other
+// runs together.
 PartialAttention FusedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                 const std::vector<PagedRun>& runs, const PagedRule& rule,
                                 KeptTasks& kept) {
@@ -300,8 +304,8 @@ namespace internal {
 
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule) {
-  // Each run becomes a document. The rows of its blocks are concatenated, with adjacent tokens in
-  // one segment.
+  // Each run (one sequence's new rows) becomes a document. The rows of the sequence's blocks are
+  // concatenated; adjacent tokens form one key segment.
   std::vector<int64_t> blocks, rows, lengths;
   std::vector<comm::Span> queries;
   std::vector<KeySegment> segments;

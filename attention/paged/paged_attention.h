@@ -1,24 +1,24 @@
 #ifndef MOONRING_ATTENTION_PAGED_PAGED_ATTENTION_H_
 #define MOONRING_ATTENTION_PAGED_PAGED_ATTENTION_H_
 
-// Attention for decoding, without gradients: new query rows of several sequences attend to keys
-// that are stored in blocks (paged_keys.h).
+// Attention for decoding, without gradients: new query rows of several sequences attend to the keys
+// of a cache, which are stored in blocks (paged_keys.h).
 //
 //   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s of t's sequence that are in
 //                                                   its blocks, s <= t and, under a window,
 //                                                   s > t - window
 //
-// On a CPU blocks are read in place (paged_rows.h). A task is one kv head and some rows, about 64
-// including its query heads. Rows of adjacent sequences that begin with the same blocks share a
-// task, which reads these blocks once: this is the case for several answers to one prompt. On a GPU
-// a kernel reads blocks in place, for runs of few rows or few keys (paged_tasks.h), without a
-// synchronization of the host. In all other cases (other runs, other devices, fp64, head dims
-// beyond 256) keys are gathered and attention is computed in the device's tiles
-// (device_tile_runner.h).
+// On a CPU blocks are read in place (paged_rows.h). A CPU task computes one kv head for about 64
+// query rows, where each query head that reads the kv head counts as a row. Rows of adjacent
+// sequences that begin with the same blocks share a task, which reads these blocks once: this is
+// the case for several answers to one prompt. On a GPU a kernel reads blocks in place, for
+// sequences with few new rows or few keys (paged_tasks.h); the host does not synchronize with the
+// device. In all other cases (more rows and keys, other devices, fp64, head dims beyond 256) keys
+// are gathered and attention is computed by the kernels that training uses (device_tile_runner.h).
 //
 // Each element of a result depends only on its own row and the keys that the row attends to, in the
-// order of the blocks: not on other rows of the call or the number of threads (with tiles: as the
-// tiles' results do).
+// order of the blocks. It does not depend on other rows of the call or on the number of threads.
+// (Exception: with gathered keys, the training kernels decide this.)
 //
 // Cost: 2 (D + Dv) flops for each query-key pair, and one read of each task's blocks. Gathered keys
 // and values are copied three times.
@@ -42,8 +42,8 @@ struct PagedRule {
   int64_t window = 0;  // 0: none
 };
 
-// The task tables that were copied to the device, by (query heads per kv head, window). They are
-// made once and shared by all layers, and are valid for one set of runs on one device.
+// A cache of the kernel's task tables on the device, by (query heads per kv head, window). Tables
+// are made once and shared by all layers. A cache is valid for one set of runs on one device.
 struct KeptTasks {
   struct Table {
     kernels::PagedTable table;
@@ -52,17 +52,18 @@ struct KeptTasks {
   std::map<std::pair<int64_t, int64_t>, Table> tables;
 };
 
-// q_THD: the rows of all runs, one run after another, in the dtype of the keys. Results are [T, H,
-// Dv] and [T, H] in AccumulateType; rows without keys get out 0 and lse -inf. `kept` may be null.
-// Throws.
+// Attention of new rows to the keys of the cache. q_THD: the rows of all runs (a run is one
+// sequence's new rows, paged_tasks.h), one run after another, in the dtype of the keys. Results are
+// [T, H, Dv] and [T, H] in AccumulateType; rows without keys get out 0 and lse -inf. `kept` may be
+// null. Throws c10::Error on invalid inputs.
 PartialAttention PagedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                 const std::vector<PagedRun>& runs, const PagedRule& rule,
                                 KeptTasks* kept = nullptr);
 
 namespace internal {
 
-// Attention over gathered copies of keys and values, by the tiles that training uses: for what
-// neither the CPU's code nor the GPU kernel supports. Works on any device.
+// As PagedAttention, but on gathered copies of keys and values, by the kernels that training uses:
+// for inputs that neither the CPU's code nor the GPU kernel supports. Works on any device.
 PartialAttention GatheredAttention(const at::Tensor& q_THD, const PagedKeys& keys,
                                    const std::vector<PagedRun>& runs, const PagedRule& rule);
 

@@ -14,7 +14,8 @@
 namespace moonring::attention {
 namespace {
 
-// Allocates a quarter more than needed: full copies are rare, and little memory is unused.
+// A larger copy of `held`, with a quarter more blocks than requested, so that the cache is seldom
+// copied and little memory is unused.
 at::Tensor Grown(const at::Tensor& held, int64_t blocks) {
   std::vector<int64_t> sizes = held.sizes().vec();
   sizes[0] = blocks + blocks / 4;
@@ -23,7 +24,8 @@ at::Tensor Grown(const at::Tensor& held, int64_t blocks) {
   return grown;
 }
 
-// Copies numbers without conversion: rows [T, Hk, D] to their places.
+// Copies rows [T, Hk, D] to the blocks and rows in `places`. Numbers are copied as words, without
+// conversion.
 template <typename Word>
 void WriteOnHost(absl::Span<const KeyPlace> places, const at::Tensor& rows_TKD, bool by_column,
                  const at::Tensor& blocks) {

@@ -2,18 +2,18 @@
 #define MOONRING_ATTENTION_PAGED_PAGED_KEYS_H_
 
 // The key-value cache of one layer in blocks of kKeyBlock tokens, for decoding sequences that grow
-// (Kwon et al. 2023, "PagedAttention", arXiv:2309.06180). A sequence is a list of blocks at any
-// indices, so no block is moved as the sequence grows, and sequences with a common beginning share
-// blocks. The caller manages which sequence has which block.
+// (Kwon et al. 2023, "PagedAttention", arXiv:2309.06180). A sequence is a list of block indices in
+// any order. So no block is moved when the sequence grows, and sequences with a common beginning
+// can share blocks. The caller decides which sequence has which blocks.
 //
-//   keys    [N, Hk, D, B]    a block's keys are stored by column: the scores of a query against all
-//                            of them are one pass over contiguous numbers, without sums across a
-//                            vector
+//   keys    [N, Hk, D, B]    a block's keys are stored transposed, so that the scores of a query
+//                            against all of them are one pass over contiguous numbers, without sums
+//                            across a SIMD vector
 //   values  [N, Hk, B, Dv]
 //
-// in the dtype of k and v, B = kKeyBlock. Memory: N B Hk (D + Dv) numbers; twice that while it is
-// enlarged, for this layer only. Rows of a block that were never written are undefined and must not
-// be attended to.
+// Both are in the dtype of k and v; B = kKeyBlock. Memory: N B Hk (D + Dv) numbers, and twice that
+// while this layer's cache is being enlarged. Rows of a block that were never written are undefined
+// and must not be attended to.
 
 #include <cstdint>
 
@@ -42,17 +42,17 @@ struct KeyPlace {
 
 class PagedKeys {
  public:
-  // Adopts the heads, head dims, dtype and device of these rows. Throws where they differ from
-  // earlier ones.
+  // Sets the numbers of heads, head dims, dtype and device to those of these rows. Throws where
+  // they differ from those of an earlier call.
   void Fit(const at::Tensor& k_TKD, const at::Tensor& v_TKD);
 
-  // Allocates room for that many blocks. Call Fit before.
+  // Enlarges the cache to at least `blocks` blocks. Call Fit before.
   void Reserve(int64_t blocks);
 
-  // Writes row t to places[t].
+  // Writes row t of k and v to the block and row places[t].
   void Write(absl::Span<const KeyPlace> places, const at::Tensor& k_TKD, const at::Tensor& v_TKD);
 
-  // Copies all rows of block `from` to block `to`. The layer must have been written to.
+  // Copies all rows of block `from` to block `to`. Write must have been called before.
   void Copy(int64_t from, int64_t to);
 
   const at::Tensor& keys_NKDB() const { return keys_NKDB_; }

@@ -55,8 +55,8 @@ class Scratch {
   hwy::AlignedFreeUniquePtr<Computed[]> data_;
 };
 
-// C = A B or C += A B for kRows rows and two vectors of columns. A row's sums are in the order of
-// the depth.
+// C = A B or C += A B for kRows rows and two vectors of columns. The sums of each element are in
+// the order of the inner dim (depth).
 template <typename Read, int kRows>
 HWY_INLINE void MultiplyTile(const typename Read::Computed* a, int64_t a_stride,
                              const typename Read::Stored* b, int64_t b_stride, int64_t depth,
@@ -99,8 +99,8 @@ void MultiplyLast(int64_t rows, const typename Read::Computed* a, int64_t a_stri
   }
 }
 
-// C = A B or C += A B. Columns beyond whole pairs of vectors use a padded copy, with the same fused
-// multiply-adds.
+// C = A B or C += A B. The last columns, which do not fill two vectors, use a padded copy with the
+// same fused multiply-adds.
 template <typename Read>
 void Multiply(int64_t rows, const typename Read::Computed* a, int64_t a_stride,
               const typename Read::Stored* b, int64_t b_stride, int64_t depth, int64_t columns,
@@ -136,8 +136,8 @@ void Multiply(int64_t rows, const typename Read::Computed* a, int64_t a_stride,
   }
 }
 
-// Converts a row's scores of a block to weights, 0 where masked. Returns the factor by which the
-// row's earlier sums are rescaled.
+// Converts one row's scores of a block to softmax weights, 0 where masked, and updates the running
+// `maximum` and `sum`. Returns the factor by which the row's earlier sums must be rescaled.
 template <typename Tag, typename Computed = hn::TFromD<Tag>>
 Computed Soften(const Tag tag, Computed* row, SeenRows seen, Computed softcap, Computed& maximum,
                 Computed& sum) {
@@ -190,8 +190,8 @@ void Run(const PagedTask& task, int64_t rows, const void* queries_of_rows, void*
     const Computed* some = queries + sweep.first * dim;
     for (size_t b = 0; b < sweep.blocks.size(); ++b) {
       const SeenRows* seen = sweep.seen.data() + b * count;
-      // Skips rows at either end that attend to nothing in the block, such as a prompt's first
-      // ones.
+      // Skips the first and the last rows that attend to nothing in the block, for example the
+      // first rows of a prompt.
       int64_t first = 0, end = count;
       while (first < end && seen[first].begin == seen[first].end) ++first;
       while (end > first && seen[end - 1].begin == seen[end - 1].end) --end;

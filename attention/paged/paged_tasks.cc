@@ -6,14 +6,16 @@
 namespace moonring::attention {
 namespace {
 
-constexpr int64_t kMostTasks = 64;  // per row: its merge reads them sequentially
+constexpr int64_t kMostTasks = 64;  // tasks per row; the merge of a row reads their results one
+                                    // after another
 
-// The largest runs that the kernel computes. At these sizes it is about as fast as gathering keys
-// and values, according to the kernel's flops and the gathered bytes on an H100 (estimated, not
-// measured).
+// The largest runs that the kernel computes. At these sizes the kernel should be about as fast as
+// gathering keys and values (an estimate from the kernel's flops and the gathered bytes on an H100,
+// not a measurement).
 constexpr int64_t kFewRows = 16, kFewKeys = 2 * kKeyBlock;
 
-// Blocks of a sequence from block number * (blocks per task) on, as some rows attend to them.
+// One task, for some rows and the blocks of a sequence from the index number * (blocks per task)
+// on.
 struct Piece {
   int64_t number = 0;
   kernels::PagedTask task;

@@ -1,16 +1,16 @@
 #ifndef MOONRING_ATTENTION_PAGED_PAGED_TASKS_H_
 #define MOONRING_ATTENTION_PAGED_PAGED_TASKS_H_
 
-// Cuts decoding into tasks for a GPU (kernels/paged_attention.h): which tokens of their blocks
-// (paged_keys.h) the rows of several sequences attend to.
+// Divides attention in decoding into tasks for a GPU kernel (kernels/paged_attention.h). A task is
+// some query rows of several sequences and the blocks of keys (paged_keys.h) that they read.
 //
-// A sequence's blocks are cut into tasks of n blocks. For each row n is the least power of two, at
-// least 4, such that n x 64 blocks cover what it attends to: at most 64 tasks, and one more where a
-// window begins inside a task. So a task has enough blocks to be worth its merge, a long sequence
-// alone fills a GPU, and the cuts (and thus the last bit of a row's result) depend neither on other
-// rows nor on the GPU. Rows that attend to the same tokens of the same blocks, for example answers
-// to one prompt, share tasks, up to RowsOfPagedTask rows: such blocks are read once for all of
-// them.
+// A sequence's blocks are divided into tasks of n blocks each. For each row, n is the least power
+// of two, at least 4, such that 64 tasks cover all blocks that the row attends to (one more task
+// where a window begins inside a task). So a task has enough blocks to be worth the merge of its
+// result, and a single long sequence can occupy a whole GPU. The division depends neither on other
+// rows nor on the GPU, and so do the last bits of a row's result. Rows that attend to the same
+// tokens of the same blocks, for example rows of several answers to one prompt, share a task, at
+// most RowsOfPagedTask rows each: the task reads these blocks once.
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +22,8 @@
 
 namespace moonring::attention {
 
-// Rows of q that are the tokens [position, position + rows) of one sequence, and the blocks of its
-// keys in ascending order of tokens.
+// One sequence's new query rows: its tokens [position, position + rows). `blocks`: all blocks of
+// the sequence's keys, in ascending order of tokens.
 struct PagedRun {
   int64_t rows = 0;
   int64_t position = 0;
@@ -37,12 +37,14 @@ SeenRows Seen(const KeyBlock& block, int64_t position, int64_t window);
 // at least 4, so that each warp of a CUDA thread block has one.
 int64_t BlocksOfPagedTask(int64_t seen_blocks);
 
-// Whether the GPU kernel should compute a run: runs of few rows, as in decoding, or of few keys.
-// Long pieces of a prompt are bound by matrix products, which tiles do on tensor cores.
+// Whether the GPU kernel should compute a run: true for runs of few rows, as in decoding, or of few
+// keys. Long pieces of a prompt are bound by matrix products, which the training kernels compute on
+// tensor cores.
 bool IsDecoded(const PagedRun& run);
 
-// The tasks of the runs for which IsDecoded is true; rows are numbered as in q. `queries`: query
-// heads per kv head. Tasks are in the order of their positions in the sequences.
+// The tasks of the runs for which IsDecoded is true. Tasks refer to rows by their index among the
+// rows of all runs. `queries`: query heads per kv head. Tasks are sorted by their position in the
+// sequences.
 std::vector<kernels::PagedTask> PagedTasks(const std::vector<PagedRun>& runs, int64_t queries,
                                            int64_t window);
 

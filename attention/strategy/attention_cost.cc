@@ -39,7 +39,8 @@ class TrafficCounter {
     from_.clear();
   }
 
-  // The peer at an index along one axis, with this rank's index along the other axis.
+  // The rank at index `context` (or `head`) along one axis of the grid, with this rank's index
+  // along the other axis.
   int AtContext(int context) const { return division_.Rank(context, division_.HeadOf(rank_)); }
   int AtHead(int head) const { return division_.Rank(division_.ContextOf(rank_), head); }
 
@@ -82,15 +83,15 @@ int64_t RowsIn(const std::vector<KeyMove>& moves) {
   return rows;
 }
 
-// Rows that are copied for a transfer: those in several ranges, or all rows if the buffer itself is
-// strided.
+// The number of rows that must be copied before a transfer: those of moves with several ranges, or
+// all rows if the buffer itself is strided.
 int64_t CopiedRowsIn(const std::vector<KeyMove>& moves, bool strided) {
   int64_t rows = 0;
   for (const KeyMove& move : moves) rows += strided || move.rows.size() > 1 ? move.count() : 0;
   return rows;
 }
 
-// Elements of one head's key and value.
+// Elements of one head's key and value together, per row.
 int64_t KeyRow(const AttentionShape& shape) { return shape.dims().key + shape.dims().value; }
 
 struct ContextTraffic {
@@ -126,7 +127,7 @@ ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, co
 // transfer, and the current tile.
 class ContextMemory {
  public:
-  // `packed`: the local keys are some heads of a wider buffer.
+  // `packed`: whether the local keys are some heads of a wider buffer, and so strided.
   ContextMemory(const ContextPlan& plan, const RankHeads& own, const AttentionShape& shape,
                 int64_t tokens, bool packed)
       : shape_(shape), tokens_(tokens) {
@@ -189,14 +190,15 @@ class ContextMemory {
     const ContextStep* step = nullptr;
     int64_t kv = 0, queries = 0;              // heads of its slice
     int source = 0, start = 0, last_use = 0;  // as in ContextAttention
-    int leaves = 0;  // the turn after which the gradients of its keys are sent to their owner
+    int leaves = 0;  // the turn after which the gradients of this turn's keys are sent to the keys'
+                     // owner
   };
 
   // Elements of a row of keys and values.
   int64_t KeyRow(const Turn& turn) const { return turn.kv * attention::KeyRow(shape_); }
 
-  // During turn `now`: the buffers of keys that have arrived or are arriving, and the copies from
-  // which and into which keys in transfer are sent and received.
+  // Bytes of keys during turn `now`: the buffers of keys that have arrived or are arriving, and the
+  // contiguous copies that transfers read and write.
   int64_t Keys(int now) const {
     int64_t elements = 0;
     for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
@@ -235,7 +237,8 @@ class ContextMemory {
   std::vector<Turn> turns_;
 };
 
-// Memory beyond the inputs over the phases of HybridAttention's forward and backward.
+// Bytes beyond the inputs in HybridAttention: saved from forward to backward, and the peak over all
+// phases.
 struct RankMemory {
   int64_t saved = 0, peak = 0;
 };
@@ -252,8 +255,8 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
   const int64_t out = local * shape.heads * d * e, gradients = local * all.packed(dims) * e;
   const int64_t query_rows = tokens * own.queries.heads(),
                 packed = exchanges ? tokens * own.packed(dims) * e : 0;
-  // lse, and out in the dtype of sums unless that is the result itself; the local heads of q, k, v
-  // unless these are the inputs.
+  // Saved: lse; out in the dtype of sums, unless it is the result itself; the local heads of q, k
+  // and v, unless they are the inputs.
   const int64_t lse = query_rows * a, out_sum = query_rows * d * a;
   const int64_t saved = packed + lse + (exchanges || casts ? out_sum : 0);
   const int64_t others_out = local * (shape.heads - own.queries.heads()) * d * e;
@@ -272,11 +275,13 @@ RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads
                (casts && shape.upcasts ? query_rows * d * a : 0) + context.Backward());
   int64_t done = sums + (casts ? gradients : 0);
   if (exchanges) {
-    // The sums are freed where a cast copy is sent instead.
+    // Gradient sums are sent in AccumulateType, or are freed after a cast to the inputs' dtype,
+    // which is then sent.
     const int64_t cast = casts && !shares ? tokens * own.packed(dims) * e : 0,
                   travelling = cast > 0 ? cast : sums;
     const int64_t wide =
-        casts && shares ? local * all.packed(dims) * a : 0;  // complete sums, before they are cast
+        casts && shares ? local * all.packed(dims) * a : 0;  // the complete sums before the cast to
+                                                             // the inputs' dtype
     done = std::max(sums + cast,
                     travelling + local * packed_of_others * (shares ? a : e) + wide + gradients);
   }
@@ -299,15 +304,15 @@ Traffic RankCost::backward() const { return Traffic(exchange_backward) += contex
 
 namespace {
 
-// An exchange between the head ranks of one context rank: each rank r sends mine[r] x theirs[p]
-// rows and elements of `unit` bytes to rank p.
+// An exchange between the ranks of the heads axis: rank r sends to rank p mine[r] x theirs[p]
+// elements of `unit` bytes. One factor is a number of rows, the other a number of elements per row.
 struct Trade {
   std::vector<int64_t> mine, theirs;
   int64_t unit = 0;
 };
 
-// The traffic of every head rank, computed from sums over all of them and over those of each
-// machine.
+// The traffic of every rank of the heads axis, computed from sums over all of them and over those
+// of each machine.
 std::vector<Traffic> TradeTraffic(const Trade& trade, const std::vector<int>& machine_of) {
   absl::flat_hash_map<int, int64_t> on_machine;
   int64_t all_mine = 0, all_theirs = 0;
@@ -327,7 +332,7 @@ std::vector<Traffic> TradeTraffic(const Trade& trade, const std::vector<int>& ma
   return traffic;
 }
 
-// Data that all ranks of a strategy share.
+// Counts the cost of each rank; has the data that the counts of all ranks share.
 class RankCounter {
  public:
   RankCounter(const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine)
@@ -376,7 +381,7 @@ class RankCounter {
     rank.saved_bytes = memory.saved;
   }
 
-  // CountHeads for all head ranks of a context rank at once, without the steps. O(heads).
+  // As CountHeads, for all ranks of a context rank at once; steps are not counted. O(heads).
   void EstimateHeads(int context, AttentionCost& cost) const {
     const comm::Division& division = layout_.division();
     if (division.heads == 1) return;

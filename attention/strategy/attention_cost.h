@@ -1,11 +1,11 @@
 #ifndef MOONRING_ATTENTION_STRATEGY_ATTENTION_COST_H_
 #define MOONRING_ATTENTION_STRATEGY_ATTENTION_COST_H_
 
-// Predicted cost of one layer's attention for each rank under a strategy and a layout. It is
-// counted from the plan, without running it.
+// Predicted cost of one layer's attention for each rank under a strategy and a layout. The cost is
+// counted from the plan; attention does not run.
 //
-// Steps are counted as comm/communicator.h counts an exchange: one per peer. Bytes are exactly
-// those sent to other ranks.
+// An exchange with n peers counts as n steps, as in comm/communicator.h. Bytes are exactly those
+// sent to other ranks.
 
 #include <cstdint>
 #include <vector>
@@ -24,9 +24,8 @@ struct AttentionShape {
   int64_t window = 0;
   int64_t element_bytes = 2;     // bytes of an element of q, k, v
   int64_t accumulate_bytes = 4;  // bytes of an element of partial results and sums
-  bool upcasts = true;           // narrower q, k, v, dout are converted to the dtype of sums before
-                                 // use
-  int64_t value_dim = 0;         // head dim of v and of the output; 0: head_dim
+  bool upcasts = true;  // q, k, v and dout in 16 bits are converted to the dtype of sums before use
+  int64_t value_dim = 0;  // head dim of v and of the output; 0: head_dim
 
   HeadDims dims() const { return {head_dim, value_dim > 0 ? value_dim : head_dim}; }
 };
@@ -42,9 +41,9 @@ struct Traffic {
 
 struct RankCost {
   double tile_area = 0;  // query-key pairs, times the query heads that the rank computes
-  Traffic exchange_forward, exchange_backward;  // exchange of heads: attention waits for it
-  Traffic context_forward, context_backward;    // transfers of keys: they overlap with the tiles'
-                                                // work
+  Traffic exchange_forward, exchange_backward;  // exchanges of heads, for which attention waits
+  Traffic context_forward, context_backward;    // transfers of keys, which overlap with the
+                                                // computation of tiles
   // The peak of memory beyond the inputs (q, k, v, dout), the outputs (out, or the gradients of q,
   // k and v, counted as allocated from the start) and what is saved between forward and backward.
   // It assumes one tile at a time and a runner that computes in the dtype of sums, as the CPU's
@@ -58,17 +57,17 @@ struct RankCost {
 
 using AttentionCost = std::vector<RankCost>;  // indexed by rank
 
-// `ranks_per_machine`: consecutive ranks that share a machine; 0: all do. The layout must have the
-// strategy's division. `mask`: the mask of the layout's documents; null: they are causal and
-// independent of each other.
+// `ranks_per_machine`: number of consecutive ranks that share a machine; 0: all ranks share one.
+// The layout must have the strategy's division. `mask`: the mask of the layout's documents; null:
+// they are causal and independent of each other.
 AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout,
                               const AttentionShape& shape, int ranks_per_machine = 0,
                               const Mask* mask = nullptr);
 
 // An approximate version for choosing between strategies, in O(ranks log ranks) where
 // CostOfAttention needs O(ranks^2) or more. It does not compute memory and steps. Areas and the
-// exchange of heads are computed for all ranks; transfers along the context axis for at most 32
-// context ranks (counted_places.h).
+// exchange of heads are computed for all ranks; transfers along the context axis are computed for a
+// sample of at most 32 context ranks (counted_places.h).
 AttentionCost EstimateCost(const Strategy& strategy, const comm::Layout& layout,
                            const AttentionShape& shape, int ranks_per_machine = 0);
 

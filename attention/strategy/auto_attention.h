@@ -4,29 +4,32 @@
 // auto: chooses for each micro-batch the strategy with the lowest predicted time, from the heads,
 // the ranks, the documents' lengths and the links' bandwidths.
 //
-// For each candidate the layout of the micro-batch's documents is made and its cost is counted by
-// EstimateCost (attention_cost.h), exactly for up to 32 context ranks that have keys; of more, 32
-// are examined. The predicted time of a rank for one layer, forward and backward, is
+// For each candidate strategy, the layout of the micro-batch's documents is made, and EstimateCost
+// (attention_cost.h) counts its cost. Transfers are counted exactly for up to 32 context ranks, and
+// for a sample of 32 where there are more. The predicted time of a rank for one layer, forward and
+// backward, is
 //
 //   t = exchanged bytes / bandwidth + max(14 D area / flops, travelling bytes / bandwidth) +
 //       exchanges x latency
 //
-// (8 D + 6 Dv in place of 14 D where values have another head dim than keys). Heads are exchanged
-// while attention waits; keys travel while tiles are computed (except the first slice in
-// all-gather). Bytes to other machines have a bandwidth of their own. Strategies that merge partial
-// results have smaller tiles, which run at 0.87 of the speed (ring-flash-attention's figure). The
-// micro-batch takes as long as its slowest rank. Among the candidates within 5% of the least time,
-// the one with the shortest transfer time is chosen, since the overlap of transfers with work is
-// the uncertain part of the estimate; of equal ones the first. Candidates: ulysses, zigzag-ring,
-// all-gather, usp with every number of heads, double-ring over machines (strategies.cc lists them).
-// The choice depends only on what every rank knows, so all ranks make the same one without
-// communication. Choices are cached by lengths.
+// where D is the head dim and area the number of query-key pairs times query heads (8 D + 6 Dv
+// replaces 14 D where values have the head dim Dv). Exchanged bytes are those of the exchange of
+// heads, for which attention waits. Travelling bytes are those of keys, which are sent while tiles
+// are computed (except the first slice in all-gather). Bytes to other machines have a lower
+// bandwidth. Strategies that merge partial results have smaller tiles, which run at 0.87 of the
+// speed (ring-flash-attention's figure). A micro-batch takes as long as its slowest rank. Among the
+// candidates within 5% of the least time, the one with the shortest transfer time is chosen, since
+// the overlap of transfers with computation is the uncertain part of the estimate. Among equal
+// candidates the first is chosen. The candidates are ulysses, zigzag-ring, all-gather, usp with
+// every possible size of the heads axis, and double-ring over machines (listed in strategies.cc).
+// The choice depends only on data that every rank has, so all ranks make the same choice without
+// communication. Choices are cached by the documents' lengths.
 //
-// Cost of a choice: O(ranks log ranks) for each candidate; there is one candidate for every divisor
-// of the number of ranks.
+// Cost of a choice: O(ranks log ranks) for each candidate; about one candidate exists for every
+// divisor of the number of ranks.
 //
-// The machine is described by constants and not measured: only ratios matter, and the choice must
-// be the same on every rank and in every run.
+// The machine's speeds are constants (MachineModel), not measurements: only their ratios matter,
+// and the choice must be the same on every rank and in every run.
 
 #include <memory>
 #include <optional>

@@ -38,7 +38,8 @@ KeyValue NewKeyValue(int64_t rows, int64_t heads, const KeyValue& like, at::Scal
           both.narrow(0, keys, values).view({rows, heads, value})};
 }
 
-// Some rows as one contiguous tensor for a transfer; a view where they already are contiguous.
+// The rows of the ranges as one contiguous tensor for a transfer; a view if they already are
+// contiguous.
 at::Tensor Gather(const at::Tensor& rows_SKD, const std::vector<RowRange>& ranges) {
   if (ranges.size() == 1) return rows_SKD.narrow(0, ranges[0].begin, ranges[0].rows()).contiguous();
   std::vector<at::Tensor> pieces;
@@ -62,7 +63,8 @@ at::Tensor JoinHeads(const std::vector<at::Tensor>& of_slices) {
   return of_slices.size() == 1 ? of_slices[0] : at::cat(of_slices, 1);
 }
 
-// Query and kv heads of a slice, as indices into the call's heads.
+// A slice: some heads that are processed together. `queries` and `kv` are indices into the heads of
+// the call.
 struct HeadSlice {
   HeadRange queries, kv;
   RunHeads heads;  // indices count from the slice's first head
@@ -95,11 +97,11 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
 
 // An all-gather of rows in progress, or a reduce-scatter of their gradients.
 struct Gathered {
-  KeyValue all;  // or this rank's sums
+  KeyValue all;  // the gathered rows, or this rank's sums of gradients
   std::vector<Communicator::Transfer> transfers;
 };
 
-// Rows in transfer, and where they are copied to when they have arrived.
+// Rows that are being received, and where they are copied to when they have arrived.
 struct Incoming {
   struct Piece {
     KeyValue received;
@@ -113,14 +115,14 @@ struct Turn {
   const HeadSlice* slice = nullptr;
   const ContextStep* step = nullptr;
   int source = 0;        // index of the turn whose keys are sent
-  int start = 0;         // index of the turn before whose work the transfer is started
+  int start = 0;         // the transfer starts before the computation of the turn with this index
   int last_use = 0;      // the last turn that starts a transfer of these keys; at least this turn
-  int open_returns = 0;  // number of turns that send these keys on and whose gradients are still
-                         // missing
+  int open_returns = 0;  // number of turns that forward these keys and whose gradients have not
+                         // arrived yet
   KeyValue keys;         // allocated from the start of the transfer to the last use
-  KeyValue gradients;    // backward; for keys that are not local
+  KeyValue gradients;    // only in the backward, for keys that are not local
   std::optional<Incoming> incoming;  // transfer of the keys
-  std::optional<Gathered> gathered;  // the same, by an all-gather
+  std::optional<Gathered> gathered;  // transfer of the keys, if by an all-gather
 };
 
 // One forward or backward call.
@@ -196,7 +198,8 @@ class ContextRun {
                           /*zero=*/true);
     std::vector<at::Tensor> dq, dk, dv;
     GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
-      // With a single turn, its inputs are all rows, and its gradients are those of all rows.
+      // With a single turn, the turn's inputs are all rows, and its gradients are the gradients of
+      // all rows.
       QueryKeyValue part = runner_.BackwardAtOnce(
           turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
           travels || turns_.size() > 1 ? QueryKeyValue() : freed);
@@ -213,8 +216,9 @@ class ContextRun {
   }
 
  private:
-  // Gradients of a turn's keys that are being sent to where the keys came from, and at the same
-  // time the gradients that other ranks send for the keys that they got from this rank.
+  // A transfer of gradients in the backward. The gradients of a turn's keys are sent to the rank
+  // that sent these keys; at the same time, gradients are received for the keys that this rank sent
+  // to others.
   struct Return {
     Turn* turn = nullptr;
     Incoming incoming;
@@ -229,11 +233,11 @@ class ContextRun {
             QueriesOf(slice, results.lse_TH)};
   }
 
-  // The backward: `work` computes the gradients of a turn. Those of received keys are sent back
-  // while the next turn works.
+  // The backward. `work` computes the gradients of a turn. Gradients of received keys are sent back
+  // while the next turn is computed.
   template <typename Work>
   void GoBack(const Work& work) {
-    std::deque<Return> homes;  // in transfer, in the order in which they were started
+    std::deque<Return> homes;  // returns in transfer, in the order in which they were started
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
       work(turn, inputs);
       for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
@@ -257,8 +261,8 @@ class ContextRun {
     }
   }
 
-  // Starts the transfers that should run while turn `now` works. now = -1: the first turn's own
-  // transfer.
+  // Starts the transfers that should run while turn `now` is computed. now = -1: starts the
+  // transfer of the first turn's keys.
   void StartAll(int now) {
     for (size_t t = 0; t < turns_.size(); ++t) {
       Turn& turn = turns_[t];
@@ -267,7 +271,7 @@ class ContextRun {
     }
   }
 
-  // The local keys and values, all heads.
+  // The local keys and values of all heads.
   KeyValue Own() const { return {rows_.k_SKD, rows_.v_SKD}; }
 
   KeyValue KeysOf(const Turn& turn) const {
@@ -276,7 +280,7 @@ class ContextRun {
     return {own.k_SKD, own.v_SKD};
   }
 
-  // The keys that a turn sends rows of: those of its source turn, or the local ones if the turn is
+  // The keys whose rows a turn sends: those of its source turn, or the local keys if the turn is
   // its own source.
   KeyValue SourceOf(const Turn& turn) const {
     const Turn& source = turns_[turn.source];
@@ -293,11 +297,12 @@ class ContextRun {
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
   }
 
-  // Every context rank has as many rows as this one.
+  // The number of rows of each context rank. Used only with native collectives, where all context
+  // ranks have equally many.
   std::vector<int64_t> RowsOfPlaces() const {
     return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
   }
-  // The rows of this step's keys among the gathered rows.
+  // The indices of this step's keys among the gathered rows.
   const Rows& OfAll(const Turn& turn) const {
     if (!of_all_.has_value()) of_all_.emplace(turn.step->of_all, rows_.k_SKD.device());
     return *of_all_;
@@ -403,8 +408,8 @@ class ContextRun {
   Return SendHome(Turn& turn) {
     const base::MemoryScope memory(base::MemoryPart::kCommunication);
     if (!turn.step->of_all.empty()) return SendHomeTogether(turn);
-    // The reverse of the keys' transfer. Received gradients get a separate buffer, since they are
-    // added to sums.
+    // Gradients are sent from the receivers of keys to their senders. Received gradients get a
+    // separate buffer, since they are then added to sums.
     Return home{&turn, {}};
     std::vector<Communicator::Message> sent, received;
     for (const KeyMove& move : turn.step->receive) {
@@ -424,8 +429,8 @@ class ContextRun {
     return home;
   }
 
-  // Waits for the oldest return and adds what arrived. If this completes the gradients of a source
-  // turn, starts to send these.
+  // Waits for the oldest return and adds the gradients that arrived. If the gradients of a source
+  // turn are then complete, starts to send them.
   void TakeHome(std::deque<Return>& homes) {
     Return done = std::move(homes.front());
     homes.pop_front();
@@ -452,7 +457,7 @@ class ContextRun {
   const std::vector<int>& ranks_;
   Communicator& group_;
   const TileRunner& runner_;
-  std::optional<Rows>& of_all_;  // the plan's; made at the first use
+  std::optional<Rows>& of_all_;  // belongs to the plan; made at the first use
   QueryKeyValue rows_;
   KeyValue sums_;  // gradients of the local keys
   std::vector<HeadSlice> slices_;

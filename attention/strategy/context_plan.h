@@ -1,14 +1,14 @@
 #ifndef MOONRING_ATTENTION_STRATEGY_CONTEXT_PLAN_H_
 #define MOONRING_ATTENTION_STRATEGY_CONTEXT_PLAN_H_
 
-// A rank's plan for one layer's attention along the context axis: its queries stay, and step by
-// step they meet the keys of all context ranks. A context rank (`place` in the code) is a rank's
-// index along the context axis.
+// A rank's plan for one layer's attention along the context axis. A context rank (`place` in the
+// code) is a rank's index along that axis. A rank keeps its queries and, step by step, computes
+// their attention to the keys of all context ranks.
 //
-// Each step has a buffer of keys, which are either received from other context ranks or local, and
-// the tiles of the queries against these keys. Later steps may send the buffer's keys on. The
-// backward repeats the same steps: the keys travel again, and the gradients of a step's keys go
-// back along the way that the keys came, summed where keys were sent to several ranks.
+// Each step has a buffer of keys, either local or received from other context ranks, and the tiles
+// of the queries against these keys. Later steps may forward the buffer's keys to further ranks.
+// The backward repeats the same steps: the keys are sent once more, and their gradients return
+// along the path of the keys, summed where keys were sent to several ranks.
 //
 // A plan is a function of (layout, context rank, options). Every rank makes its own plan without
 // communication, and the plans match, since all context ranks have the same steps in the same
@@ -33,10 +33,11 @@ struct KeyMove {
 
 struct ContextStep {
   bool own = false;  // the keys are local rows: nothing is transferred
-  int source = 0;    // index of an earlier step whose keys are sent, or of this step: local rows
-  int lead = 1;      // the transfer starts this many steps earlier, or at the beginning
-  std::vector<KeyMove> send;     // rows of the source step's keys
-  std::vector<KeyMove> receive;  // all rows of this step's keys
+  int source = 0;    // index of the earlier step whose keys are sent; this step's own index: local
+                     // rows are sent
+  int lead = 1;      // the transfer starts this many steps before this one, or at the beginning
+  std::vector<KeyMove> send;     // rows to send, of the keys of step `source`
+  std::vector<KeyMove> receive;  // the rows of this step's keys, by sender
   // If not empty, all context ranks gather all rows in one all-gather, instead of `send` and
   // `receive`. These are the rows of this step's keys, in order, within the concatenation of all
   // context ranks' rows. The gradients of all rows go back by one reduce-scatter.
@@ -46,7 +47,8 @@ struct ContextStep {
 
 struct ContextPlan {
   std::vector<ContextStep> steps;
-  bool sliced = false;  // process a few heads at a time; the next heads' keys travel meanwhile
+  bool sliced = false;  // process a few heads at a time, while the next heads' keys are being
+                        // transferred
 
   double area() const;
 };

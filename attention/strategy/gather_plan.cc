@@ -9,7 +9,8 @@ namespace {
 
 using Segments = std::vector<KeySegment>;
 
-// For each owner, the keys that context rank `place` attends to, with their rows at the owner.
+// For each context rank that owns keys, the keys that context rank `place` attends to, with their
+// row indices at the owner.
 std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place,
                                    const TileOptions& options) {
   const std::vector<comm::Span>& queries = layout.context_spans(place);
@@ -20,8 +21,8 @@ std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place,
   return of_owner;
 }
 
-// The sends and receives of the plan's only step: first with itself, then rotated, so that not all
-// ranks send to the same one at a time.
+// The sends and receives of the plan's only step. The order of peers begins at this rank itself and
+// is different on each rank, so that not all ranks send to the same rank at a time.
 ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Segments>& of_owner,
                      const TileOptions& options) {
   const int places = layout.division().contexts;
@@ -38,7 +39,7 @@ ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Se
 
 constexpr double kLeastSeen = 0.75;
 
-// Whether to gather all rows with an all-gather.
+// Whether to gather all rows with an all-gather (conditions: gather_plan.h).
 bool GathersAll(const comm::Layout& layout, const TileOptions& options) {
   const int places = layout.division().contexts;
   if (places == 1 || options.window > 0 || options.mask != nullptr) return false;
@@ -59,8 +60,8 @@ bool GathersAll(const comm::Layout& layout, const TileOptions& options) {
   return all > 0 && seen >= kLeastSeen * all;
 }
 
-// The rows of the segments within the concatenation of all context ranks' rows, in the order of the
-// buffer's rows.
+// The rows of the keys within the concatenation of all context ranks' rows, in the order in which
+// the buffer stores these keys.
 std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
                                 const std::vector<Segments>& of_owner_there,
                                 const std::vector<Segments>& of_owner_here) {
@@ -82,8 +83,8 @@ std::vector<RowRange> RowsOfAll(const comm::Layout& layout,
 
 ContextPlan GatherPlanOf(const comm::Layout& layout, int place, const TileOptions& options,
                          bool has_collectives) {
-  // The needed keys of each owner: first with their rows at the owner, then with their rows in the
-  // buffer, which is in the order of the stream.
+  // The keys of each owner that this rank needs: `there` has their rows at the owner, `of_owner`
+  // will have their rows in the buffer, which is in the order of the stream.
   std::vector<Segments> of_owner = SeenOfOwners(layout, place, options);
   const std::vector<Segments> there = of_owner;
   std::vector<KeySegment*> in_order;
@@ -99,7 +100,7 @@ ContextPlan GatherPlanOf(const comm::Layout& layout, int place, const TileOption
   for (KeySegment* segment : in_order) {
     segment->row = row;
     row += segment->tokens.tokens();
-    // Adjacent segments are joined, since tiles do not end where owners change.
+    // Adjacent segments are joined, since a tile may have keys of several owners.
     if (!keys.empty() && keys.back().tokens.document == segment->tokens.document &&
         keys.back().tokens.end == segment->tokens.begin) {
       keys.back().tokens.end = segment->tokens.end;

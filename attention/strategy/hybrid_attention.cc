@@ -33,7 +33,8 @@ QueryKeyValue To(at::ScalarType type, const QueryKeyValue& rows) {
   return {rows.q_THD.to(type), rows.k_SKD.to(type), rows.v_SKD.to(type)};
 }
 
-// The saved tensor's memory if nothing else shares it, else an undefined tensor.
+// The saved tensor, for reuse of its memory, if no other tensor shares this memory; else an
+// undefined tensor.
 at::Tensor Freed(const at::Tensor& saved) {
   return base::IsUnshared(saved) ? saved.detach() : at::Tensor();
 }
@@ -90,8 +91,8 @@ class HybridOperator final : public AttentionOperator {
     }
     const at::Tensor& packed = saved[0];
     const at::ScalarType type = packed.scalar_type();
-    // Incomplete sums (of kv heads that several ranks share) are sent in AccumulateType, complete
-    // ones in the gradients' dtype.
+    // If several ranks share a kv head, each has an incomplete sum of its gradient, which is sent
+    // in AccumulateType. Complete sums are sent in the gradients' dtype.
     const at::ScalarType sum_type = AccumulateType(type),
                          travelling = SharesKvHeads(split) ? sum_type : type;
     at::Tensor sink_H, gradients;
@@ -104,7 +105,7 @@ class HybridOperator final : public AttentionOperator {
   }
 
  private:
-  // The local heads, packed in one buffer.
+  // q, k and v of this rank's heads, packed in one buffer (Unpacked in head_exchange.h).
   struct Packed {
     const at::Tensor& rows_TE;
     const RankHeads& own;
@@ -112,7 +113,7 @@ class HybridOperator final : public AttentionOperator {
     QueryKeyValue Of(const at::Tensor& buffer_TE) const { return Unpacked(buffer_TE, own, dims); }
   };
 
-  // Gradients of the local heads, in the same packed form. Frees its inputs as early as possible.
+  // Gradients of this rank's heads, in the packed form. Inputs are freed as early as possible.
   at::Tensor PackedGradients(const RunHeads& heads, const Packed& packed,
                              const QueryResults& results, at::ScalarType travelling) const {
     const at::Tensor& rows_TE = packed.rows_TE;
@@ -137,7 +138,7 @@ class HybridOperator final : public AttentionOperator {
     return of_all_H.narrow(0, own.queries.begin, own.queries.heads());
   }
 
-  // The sink's gradient: nonzero only for this rank's heads.
+  // The gradient of the attention sink (sink.h); nonzero only for this rank's heads.
   static at::Tensor OfSink(const AttentionCall& call, const RankHeads& own,
                            const QueryResults& results) {
     if (!call.sink_H.defined()) return {};
@@ -160,7 +161,8 @@ class HybridOperator final : public AttentionOperator {
     return {inputs.q_THD, inputs.k_SKD, inputs.v_SKD, whole.out_MHD, whole.lse_MH};
   }
 
-  // Computed at each call, since models with different heads may share a plan.
+  // The heads of each rank. Computed at each call, since layers with different numbers of heads may
+  // share a plan.
   std::vector<RankHeads> Split(const AttentionCall& call) const {
     return SplitHeads(call.heads, call.kv_heads, exchange_ ? exchange_->ranks() : 1);
   }
@@ -175,7 +177,8 @@ class HybridOperator final : public AttentionOperator {
   std::optional<HeadExchange> exchange_;  // nullopt where the heads axis has one rank
 };
 
-// Caches one operator for each combination of window, mask, device and grid that layers use.
+// The plan of a micro-batch. It caches one operator for each combination of window, mask, device
+// and tile grid that layers use.
 class PlannedHybrid final : public PlannedAttention {
  public:
   PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, LayerMasks masks,
@@ -233,7 +236,8 @@ class PlannedHybrid final : public PlannedAttention {
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
                         const TileOptions& options, bool has_collectives) {
   if (strategy.keys == KeyTransport::kGather) {
-    // A collective involves all ranks of the group, in the order of the context ranks.
+    // Native collectives are used only if the group's ranks are the context ranks, in the same
+    // order.
     const bool together = has_collectives && strategy.division.heads == 1;
     return together ? PlanGatherTogether(layout, context, options)
                     : PlanGather(layout, context, options);

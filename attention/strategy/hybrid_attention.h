@@ -1,16 +1,17 @@
 #ifndef MOONRING_ATTENTION_STRATEGY_HYBRID_ATTENTION_H_
 #define MOONRING_ATTENTION_STRATEGY_HYBRID_ATTENTION_H_
 
-// Attention over ranks = context x heads: one implementation for all strategies.
+// Attention over ranks that form a grid, context axis x heads axis: one implementation for all
+// strategies. `contexts` and `heads` below are the sizes of the two axes.
 //
-//   forward    the exchange of heads (head_exchange.h), attention along the context axis by a plan
-//              (context_plan.h) on the local heads, the inverse exchange. An axis of one rank is
-//              skipped
+//   forward    first the exchange of heads (head_exchange.h), then attention of the local heads
+//              along the context axis by a plan (context_plan.h), then the inverse exchange. An
+//              axis of one rank is skipped
 //   backward   the same with gradients
 //
 //   contexts   heads   keys      strategy
-//   1          1       -         dense: one rank owns the whole stream. The reference: all others
-//                                compute the same result from the same tiles
+//   1          1       -         dense: one rank owns the whole stream. It is the reference, whose
+//                                results all other strategies reproduce from the same tiles
 //   1          P       -         ulysses
 //   P          1       ring      ring, zigzag-ring, double-ring
 //   P          1       gather    all-gather
@@ -45,17 +46,18 @@ struct Strategy {
   std::string name;
   comm::Division division;
   KeyTransport keys = KeyTransport::kRing;
-  int ring_window = 1;  // ranks of a window of the double ring, a divisor of the contexts; equal to
-                        // them: a single ring
+  int ring_window = 1;  // ranks per window of a double ring, a divisor of the number of contexts;
+                        // equal to that number: a single ring
 };
 
-// The plan of a context rank in a layer with the window and mask in `options`. `has_collectives`:
-// whether the group has native collectives on the device.
+// The plan (context_plan.h) of the rank with index `context` on the context axis, for layers with
+// the window and mask in `options`. `has_collectives`: whether the group has native collectives on
+// the device.
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
                         const TileOptions& options, bool has_collectives = false);
 
-// Only the transfers to and from the context rank, for counting their cost; without tiles.
-// O(contexts).
+// As PlanContext, but the plan has only the transfers to and from the context rank and no tiles:
+// for counting the cost of transfers. O(contexts).
 ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
                                int64_t window);
 
@@ -83,7 +85,8 @@ class HybridAttention final : public Attention {
   TileRunners runners_;
 };
 
-// The strategy's name and, where they matter, its axes: "usp of 2 contexts x 4 heads, head first".
+// The strategy's name and, where they matter, the sizes of its axes, for example "usp of 2 contexts
+// x 4 heads, head first".
 std::string DescribeStrategy(const Strategy& strategy);
 
 }  // namespace moonring::attention

@@ -1,14 +1,15 @@
 #ifndef MOONRING_ATTENTION_STRATEGY_MICRO_BATCH_SHARE_H_
 #define MOONRING_ATTENTION_STRATEGY_MICRO_BATCH_SHARE_H_
 
-// A rank's share of a micro-batch: its rows of every per-token tensor, cut by the layout that the
-// strategy asks for, and the plan of its attention.
+// A rank's share of a micro-batch: this rank's rows of every per-token tensor, and the plan of
+// attention. The strategy determines the layout, that is which rank has which rows.
 //
-// Labels have been shifted on the whole stream (comm/sequence.h), so targets are cut like ids. A
-// share may be empty. No communication. Cost: that of the layout and of the plan, and a copy of the
-// rank's rows.
+// Targets are cut like ids: they are the labels, shifted before the stream was cut
+// (comm/sequence.h). A share may be empty. No communication. Cost: that of the layout and of the
+// plan, and a copy of the rank's rows.
 //
-// Where documents share prefixes (comm/sequence.h), their parents become the mask of all layers.
+// Where documents share a prefix (comm/sequence.h: the prefix is a separate document, their
+// parent), the mask of all layers is made from these parents.
 
 #include <memory>
 
@@ -31,9 +32,9 @@ struct MicroBatchShare {
   std::shared_ptr<const comm::Layout> layout;
 };
 
-// How the documents are divided over the mesh's sp group, balanced by the work of one layer, or of
-// as many layers as there are masks; windows are ignored. `shifted`: whether attention is shifted
-// (shifted_attention.h).
+// Returns which rank of the mesh's sp group has which tokens. The division balances the query-key
+// pairs of one layer or, with masks, the sum over one layer for each mask; windows are ignored.
+// `shifted`: whether attention is shifted (shifted_attention.h).
 absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
                                                              const comm::Mesh& mesh,
                                                              const comm::Sequence& sequence,

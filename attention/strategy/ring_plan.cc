@@ -76,27 +76,28 @@ class RingPlanner {
   }
 
  private:
-  // The context rank `outer` windows and `inner` indices after `place`, both modulo their rings.
+  // The context rank that is `outer` windows after that of `place` (modulo the number of windows),
+  // at the index `inner` after that of `place` within its window (modulo the window's size).
   int Shifted(int place, int outer, int inner) const {
     const int windows = places_ / window_;
     return (place / window_ + outer + windows) % windows * window_ +
            (place % window_ + inner + window_) % window_;
   }
 
-  // The local rows of a context rank.
+  // All rows that a context rank owns.
   std::vector<KeySegment> All(int place) const {
     std::vector<KeySegment> segments;
     for (const comm::Span& span : layout_.context_spans(place)) segments.push_back({span});
     return Packed(std::move(segments));
   }
 
-  // The keys that a context rank sends within its window: its own, or those that it received from
-  // `outer` windows before.
+  // The keys that context rank `holder` sends within its window: its own (outer = 0), or those that
+  // it received from the window `outer` windows before.
   std::vector<KeySegment> Kept(int holder, int outer) const {
     return outer == 0 ? All(holder) : Packed(HeldBy(holder, outer));
   }
 
-  // Assigns consecutive rows of a buffer.
+  // Assigns consecutive rows of a buffer to the segments.
   static std::vector<KeySegment> Packed(std::vector<KeySegment> segments) {
     int64_t row = 0;
     for (KeySegment& segment : segments) {
@@ -106,13 +107,13 @@ class RingPlanner {
     return segments;
   }
 
-  // Those of the keys, packed in a buffer, that `reader` attends to, with their rows there.
+  // Those of `keys` that context rank `reader` attends to, with their rows in the buffer of `keys`.
   std::vector<KeySegment> Seen(const std::vector<KeySegment>& keys, int reader) const {
     return SeenTokens(SpansOf(keys), layout_.context_spans(reader), options_);
   }
 
-  // The keys that `holder` receives from `outer` windows before: the owner's rows that any rank of
-  // holder's window attends to.
+  // The keys that `holder` receives from the window `outer` windows before its own: the rows of the
+  // owner that any rank of holder's window attends to.
   std::vector<KeySegment> HeldBy(int holder, int outer) const {
     std::vector<comm::Span> readers;
     for (int number = 0; number < window_; ++number) {

@@ -26,7 +26,8 @@ double AreaInGroups(int64_t tokens, int64_t group) {
   return static_cast<double>(tokens / group) * causal(group) + causal(tokens % group);
 }
 
-// The same for the shifted half: the first G / 2 tokens also attend to the last ones.
+// As AreaInGroups, for the half of the heads whose groups are shifted: the first G / 2 tokens of
+// the document also attend to its last tokens.
 double AreaInShifted(int64_t tokens, int64_t length, int64_t group) {
   const int64_t half = group / 2, first = std::min(tokens, half),
                 last = std::max<int64_t>(0, length - (kGroups * group - half));
@@ -41,8 +42,8 @@ at::Tensor KvHeads(const at::Tensor& rows_TKD, const std::vector<int64_t>& kv) {
   return at::index_select(rows_TKD, 1, at::tensor(kv, rows_TKD.options().dtype(at::kLong)));
 }
 
-// The kv heads of both halves. Where the halves share no head this is a split, whose gradient is
-// one concatenation.
+// The kv heads that each half reads. If the halves share no kv head, the tensor is split, and its
+// gradient is one concatenation.
 std::array<at::Tensor, 2> KvOfHalves(const at::Tensor& rows_TKD,
                                      const std::array<ShiftedHeads, 2>& split) {
   const std::vector<int64_t>&one = split[0].kv, &other = split[1].kv;
@@ -88,7 +89,7 @@ class PlannedShifted final : public PlannedAttention {
   }
 
  private:
-  // The tensors that both halves keep, concatenated: equally many of each.
+  // The kept tensors of the first half, then those of the second half; both have equally many.
   static std::vector<at::Tensor> Together(const std::array<KeptAttention, 2>& kept_of) {
     std::vector<at::Tensor> tensors;
     for (const KeptAttention& half : kept_of)
@@ -188,7 +189,7 @@ absl::StatusOr<AttentionCost> CostOfShifted(const Strategy& strategy, const comm
                                             const AttentionShape& shape, int ranks_per_machine) {
   const HeadDims dims = shape.dims();
   const int64_t e = shape.element_bytes;
-  // Whether a half's result is a different tensor than the one that it saves.
+  // Whether the out that a half saves for the backward is another tensor than its result.
   const bool keeps_another = layout.division().heads > 1 || e != shape.accumulate_bytes;
   AttentionCost cost(layout.ranks());
   // Bytes, by half and rank.
@@ -221,7 +222,8 @@ absl::StatusOr<AttentionCost> CostOfShifted(const Strategy& strategy, const comm
     }
   }
   for (int rank = 0; rank < layout.ranks(); ++rank) {
-    // In the backward the second half runs first. The joined output is allocated all the time.
+    // The backward computes the second half first. The joined output is allocated during the whole
+    // backward.
     const Memory &first = memory[0][rank], &second = memory[1][rank];
     cost[rank].saved_bytes = first.saved + second.saved;
     const int64_t queries = layout.local_tokens(rank) * shape.heads * dims.key * e;

@@ -12,19 +12,22 @@
 //                       ..., and one that wraps around the document's end: its last G / 2 tokens,
 //                       then its first G / 2, which attend to the last ones
 //
-// H / 2 is rounded down. Positions are the tokens' own. The last group is shorter where the length
-// is not a multiple of 8; padding has no tokens.
+// H / 2 is rounded down. Positions (for the rotary embedding) are not shifted. The last group is
+// shorter where the length is not a multiple of 8; no padding tokens are added.
 //
-// No tensor is rolled. A group is treated as a separate document, and where a group wraps, the
-// first G / 2 tokens are a document whose parent has the last ones (mask.h). So each half of the
-// heads is attention over documents under a mask, on the rows that ranks have anyway, and every
-// strategy supports it. Rows travel only between ranks that share a group.
+// No tensor is rolled. A group is treated as a separate document. The group that wraps around is
+// two documents: the last G / 2 tokens are the parent of the first G / 2 tokens, which attend to
+// them (mask.h). So each half of the heads computes attention over documents under a mask, every
+// rank keeps its rows, and every strategy supports it. Only ranks that share a group send rows to
+// each other.
 //
-// A kv head that both halves read is given to both. Where a half's query heads do not share its kv
-// heads evenly, kv heads are repeated until they do.
+// A kv head that query heads of both halves read belongs to both halves. Where kv heads of a half
+// have different numbers of query heads in this half, kv heads are repeated until the numbers are
+// equal.
 //
-// Cost: a quarter of causal attention's pairs, and the transfers of two attentions over groups with
-// half of the heads each. Memory beyond that: the output and its gradients once more (per half).
+// Cost: a quarter of causal attention's query-key pairs, and the transfers of two attention calls
+// over groups, each with half of the heads. Additional memory: the output and its gradients exist
+// twice, per half and joined.
 
 #include <array>
 #include <cstdint>
@@ -53,8 +56,7 @@ struct ShiftedHeads {
 };
 std::array<ShiftedHeads, 2> SplitHalves(int64_t heads, int64_t kv_heads);
 
-// The documents (groups) that one half of the heads attends within, for a stream of documents of
-// these lengths.
+// The groups of one half of the heads, as documents: their lengths and their mask.
 struct ShiftedDocuments {
   std::vector<int64_t> lengths;
   std::shared_ptr<const Mask> mask;  // null: the documents are independent of each other

@@ -94,7 +94,7 @@ struct Row {
   absl::StatusOr<Strategy> (*resolve)(const StrategyOptions& options, int ranks);
 };
 
-// In the order in which help lists them; several names may have one strategy.
+// Strategies in the order in which help lists them. Several names may select the same strategy.
 constexpr Row kRows[] = {
     {"zigzag-ring", &ResolveZigzagRing},
     {"ring", &ResolveRing},

@@ -5,15 +5,17 @@
 //
 //   dense         one rank
 //   ulysses       heads are split over the ranks           head_exchange.h
-//   ring          keys travel; later ranks do more work    ring_plan.h, contiguous ownership
-//   zigzag-ring   keys travel; balanced work               ring_plan.h
-//   double-ring   the same in windows of ranks             ring_plan.h
-//   all-gather    keys are gathered, then used; "llama3"   gather_plan.h
-//   usp           heads x context                          hybrid_attention.h
+//   ring          keys are sent step by step; contiguous   ring_plan.h
+//                 runs of tokens, later ranks work more
+//   zigzag-ring   keys are sent step by step; balanced     ring_plan.h
+//   double-ring   zigzag-ring in windows of ranks          ring_plan.h
+//   all-gather    all keys are gathered before the         gather_plan.h
+//                 computation; alias "llama3"
+//   usp           ulysses and zigzag-ring combined         hybrid_attention.h
 //   auto          one of these for each micro-batch        auto_attention.h
 //
-// All except "ring" divide the context axis in zigzag. A group of one rank runs the dense plan
-// under any name.
+// All except "ring" divide the stream over the context axis in zigzag (comm/layout.h). With one
+// rank, every name selects the dense strategy.
 
 #include <memory>
 #include <string>
@@ -30,7 +32,7 @@
 
 namespace moonring::attention {
 
-// Options of a strategy. 0: it chooses.
+// Options of a strategy. 0 in a degree or window: the strategy chooses the value.
 struct StrategyOptions {
   std::string name;
   // usp: numbers of ranks on the heads axis and on the context axis; their product is the number of
@@ -38,19 +40,21 @@ struct StrategyOptions {
   // divisor of the ranks up to their square root, or a greater one that divides the kv heads.
   int ulysses_degree = 0, ring_degree = 0;
   comm::Placement placement = comm::Placement::kHeadFirst;
-  // double-ring: ranks per window, a divisor of the number of ranks. By default, those of a machine
-  // where there are several machines; else the largest divisor up to the square root.
+  // double-ring: ranks per window, a divisor of the number of ranks. By default, the ranks of a
+  // machine where there are several machines; else the largest divisor of the number of ranks up to
+  // its square root.
   int double_ring_window = 0;
   int ranks_per_machine = 0;  // consecutive ranks that share a machine; 0: all do
-  AttentionShape shape;       // the shape by which "auto" and usp choose; 0 heads: unknown
+  AttentionShape shape;       // heads and head dims by which "auto" and usp choose; 0 heads:
+                              // unknown
 };
 
 // All names, including "auto" and "dense".
 std::vector<std::string> StrategyNames();
 
 // INVALID_ARGUMENT for an unknown name (the message lists the known ones), for "dense" on several
-// ranks, for degrees and windows that do not divide the ranks, and for "auto", which represents
-// many strategies.
+// ranks, for degrees and windows that do not divide the ranks, and for "auto", which is not a
+// single strategy.
 absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks);
 
 struct AttentionOptions {
@@ -60,7 +64,8 @@ struct AttentionOptions {
   MachineModel machine = {};               // the speeds that "auto" assumes
 };
 
-// Errors as in ResolveStrategy; also an error without a group, or for "auto" with unknown heads.
+// Creates the strategy that the options name. Returns the errors of ResolveStrategy, and an error
+// if the group is null or if "auto" does not know the numbers of heads.
 absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options);
 
 }  // namespace moonring::attention

@@ -26,7 +26,7 @@ at::Tensor MixingCache::Convolved(const ConvolutionCall& call, Layer& layer) con
       {x.size(0)}, {.silu = call.silu, .halo_lengths = {before}});
   const at::Tensor rows = before == 0 ? x : at::cat({layer.last_RC, x});
   const int64_t kept = std::min(rows.size(0), call.taps_CW.size(1) - 1);
-  // A copy, so that the call's rows can be freed.
+  // The last rows are copied, so that the memory of all of the call's rows can be freed.
   layer.last_RC = rows.narrow(0, rows.size(0) - kept, kept).clone();
   return out;
 }

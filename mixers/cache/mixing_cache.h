@@ -1,15 +1,16 @@
 #ifndef MOONRING_MIXERS_CACHE_MIXING_CACHE_H_
 #define MOONRING_MIXERS_CACHE_MIXING_CACHE_H_
 
-// PlannedMixing of one growing document on one rank: the states for decoding in layers that are not
-// softmax attention, as the key-value cache is for attention layers. A call's rows follow those of
-// the previous calls. A document in pieces of any lengths has the same result as in one piece, up
-// to rounding.
+// PlannedMixing (planned_mixing.h) for decoding one growing document on one rank. It stores the
+// states of layers that are not softmax attention, as a key-value cache stores keys and values of
+// attention layers. The rows of a call follow the rows of the previous calls. Results do not depend
+// on how the document is divided into calls, up to rounding.
 //
-// Stored for each layer (DeltaCall::layer, ConvolutionCall::layer): the last W - 1 rows before the
-// convolution and the rule's state, (W - 1) C + H d_v d_k numbers for any length. A state cannot be
-// truncated to an earlier token; Save() and Restore() return to a saved state. Records no autograd
-// graph. A call with one token uses the recurrence's step, others the chunked rule.
+// Stored for each layer (DeltaCall::layer, ConvolutionCall::layer): the last W - 1 input rows of
+// the convolution and the state of the delta rule, (W - 1) C + H d_v d_k numbers for any length. A
+// state cannot be truncated to an earlier token, but Restore() returns to a state that Save()
+// returned. No autograd graph is recorded. A call with one token computes one step of the
+// recurrence (delta_recurrence.h), other calls use chunks (delta_rule.h).
 //
 // Throws (TORCH_CHECK) where a layer's calls are inconsistent with earlier ones.
 
@@ -29,10 +30,10 @@ class MixingCache : public PlannedMixing {
 
   struct Layer {
     int64_t tokens = 0;
-    at::Tensor last_RC;     // rows before the convolution; undefined: none
+    at::Tensor last_RC;     // last input rows of the convolution; undefined: none
     at::Tensor state_1HVK;  // undefined: zeros
   };
-  // Shares the tensors, which are never written in place.
+  // A copy of the map shares its tensors, which are never written in place.
   using Kept = std::map<int64_t, Layer>;
 
   // The number of tokens so far, the same for all layers. Throws between the layers of a forward.

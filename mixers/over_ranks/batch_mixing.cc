@@ -18,7 +18,7 @@
 namespace moonring::mixers {
 namespace {
 
-// The convolution of one row per sequence: its taps read only the rows before it, [D, W - 1, C],
+// The convolution of one new row for each of D sequences. The taps read the W - 1 rows before it
 // and the row itself.
 at::Tensor ConvolveSingles(const ConvolutionCall& call, const at::Tensor& seen_DWC) {
   const at::ScalarType dtype = call.x_TC.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;

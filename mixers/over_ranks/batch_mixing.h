@@ -1,18 +1,19 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_BATCH_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_BATCH_MIXING_H_
 
-// PlannedMixing for decoding several sequences together on one rank: the states of layers that are
-// not softmax attention, as the key-value cache is for attention layers. For each sequence it
-// follows the rules of mixing_cache.h.
+// PlannedMixing (planned_mixing.h) for decoding several sequences together on one rank. It stores
+// the states of layers that are not softmax attention, as a key-value cache stores keys and values
+// of attention layers. The rules for each sequence are those of mixing_cache.h.
 //
 // Each forward has some new rows of each of several sequences; Begin must be called before every
-// forward to describe them. A sequence may start from another one's state, which is copied (an
-// answer starts from its prompt's end).
+// forward to describe them. A new sequence may start from a copy of another sequence's state (for
+// example an answer, from the state at its prompt's end).
 //
-// Stored per sequence and layer: the last W - 1 rows before the convolution, zeros where there were
-// none, and the rule's state, that is (W - 1) C + H d_v d_k numbers. Slots of closed sequences are
-// reused. Sequences with one row in a forward go through the recurrence's step together, the others
-// through the chunked rule together. Records no autograd graph.
+// Stored per sequence and layer: the last W - 1 input rows of the convolution, with zeros before
+// the first token, and the state of the delta rule; together (W - 1) C + H d_v d_k numbers. Slots
+// of closed sequences are reused. Sequences with one new row are computed together by one step of
+// the recurrence (delta_recurrence.h), the others together in chunks (delta_rule.h). No autograd
+// graph is recorded.
 //
 // Throws (TORCH_CHECK) where calls are inconsistent with earlier ones.
 
@@ -33,8 +34,8 @@ class BatchMixing : public PlannedMixing {
   // Opens a sequence that continues from the state of `sequence`.
   int64_t Fork(int64_t sequence);
   void Close(int64_t sequence);
-  // Sets the states of sequences in a layer, as other code has computed them: [D, ...] each; either
-  // may be undefined.
+  // Stores states that other code has computed for D sequences in a layer: the last input rows of
+  // the convolution, and the states of the delta rule. Either may be undefined.
   void Put(int64_t layer, const std::vector<int64_t>& sequences, const at::Tensor& last_DRC,
            const at::Tensor& state_DHVK);
 
@@ -57,7 +58,7 @@ class BatchMixing : public PlannedMixing {
   };
 
   int64_t Take();
-  // Allocates room for every sequence in a tensor [N, ...], which is created where it is undefined.
+  // Enlarges `held` [N, ...] so that every sequence has a row; creates it if it is undefined.
   void Reserve(at::Tensor& held, at::IntArrayRef of_sequence, const at::TensorOptions& options);
   at::Tensor Convolved(const ConvolutionCall& call, Layer& layer);
   DeltaResult Rule(const DeltaInputs& inputs, const DeltaOptions& options) const;
@@ -65,8 +66,8 @@ class BatchMixing : public PlannedMixing {
   int64_t places_ = 0;
   std::vector<int64_t> free_;
   std::map<int64_t, Layer> layers_;
-  // The current forward: the number of sequences with one row, the lengths of the others, all
-  // rows.
+  // The current forward. singles_: number of sequences with one row; lengths_: rows of each other
+  // sequence; rows_: all rows together.
   int64_t singles_ = 0, rows_ = 0;
   std::vector<int64_t> lengths_;
   std::vector<int64_t> sequences_;

@@ -45,7 +45,8 @@ at::Tensor EndStates::LastStates(const DeltaCall& call) const {
   const DeltaInputs all = InputsOf(call, qkv_TC);
   const int64_t heads = call.value_heads, keys = call.key_dim, values = call.value_dim;
   const at::TensorOptions options = qkv_TC.options().dtype(StateDtype(all));
-  // [spans, H, d_k + d_v, d_k] of each rank: the rows of A, then those of B.
+  // The maps of this rank's spans (span.h), each as one tensor [H, d_k + d_v, d_k]: the rows of A,
+  // then those of B.
   std::vector<at::Tensor> maps;
   int64_t row = 0;
   for (const comm::Span& span : layout_->spans(group_->rank())) {

@@ -1,17 +1,19 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_END_STATES_H_
 #define MOONRING_MIXERS_OVER_RANKS_END_STATES_H_
 
-// PlannedMixing over ranks that also gives every rank the state at each document's end: the last W
-// - 1 rows before the convolution and the rule's state. Decoding continues from these
-// (batch_mixing.h).
+// PlannedMixing (planned_mixing.h) over ranks that also gives every rank the state at each
+// document's end: the last W - 1 input rows of the convolution, and the state of the delta rule.
+// Decoding continues from these states (batch_mixing.h).
 //
-// Outputs are those of the wrapped mixing. In addition, each rank computes the maps of its own
-// spans (span.h), all ranks gather all maps and compose them in the documents' order; W - 1 rows of
-// each document are sent to all ranks. This is independent of the wrapped mixing's strategy.
+// Outputs are those of the wrapped mixing object. In addition, each rank computes for each of its
+// spans (contiguous runs of a document's tokens) the map from the state before the span to the
+// state after it (span.h). All ranks gather all maps and compose them in the documents' order. The
+// last W - 1 rows of each document are sent to all ranks. All this is independent of the wrapped
+// object's strategy.
 //
-// Extra cost: the convolution of this rank's rows once more, the maps (that of a scan for d_v + d_k
-// value channels), and an AllGather of H d_k (d_k + d_v) numbers per span. Used once per prompt.
-// Records no autograd graph.
+// Extra cost: the convolution of this rank's rows once more, the maps (each costs as much as a scan
+// for d_v + d_k value channels), and an AllGather of H d_k (d_k + d_v) numbers per span. It is used
+// once per prompt and records no autograd graph.
 
 #include <functional>
 #include <memory>
@@ -27,8 +29,8 @@ namespace moonring::mixers {
 
 // States at the ends of all documents of the stream, the same on every rank.
 struct DocumentEnds {
-  at::Tensor last_DRC;    // R = W - 1, zeros before a document's first token; undefined: no
-                          // convolution
+  at::Tensor last_DRC;    // last R = W - 1 input rows of the convolution, zeros before a document's
+                          // first token; undefined: no convolution
   at::Tensor state_DHVK;  // undefined: no delta rule
 };
 

@@ -1,15 +1,16 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_HALO_CONVOLUTION_H_
 #define MOONRING_MIXERS_OVER_RANKS_HALO_CONVOLUTION_H_
 
-// The short convolution over ranks. Rows stay on their rank. Before each of its spans a rank
-// receives the preceding W - 1 rows of the same document (the halo) from the ranks that have them;
-// these may be several, where spans are shorter. In the backward their gradients are sent back.
+// The short convolution (short_convolution.h) over ranks. Each rank computes the rows that it has.
+// For each of its spans (contiguous runs of a document's tokens) it receives the preceding W - 1
+// rows of the same document, called the halo, from the rank or ranks that have them. In the
+// backward the gradients of these rows are sent back.
 //
-// If a document continues another one (generations.h), its halo has its parent's last rows.
+// If a document continues a parent (generations.h), its halo has the parent's last rows.
 //
-// Works for any layout: span boundaries are at least 64 tokens apart, so a halo of a few rows is
-// always fewer bytes than an exchange of all rows by channels. Cost: one exchange each way, at most
-// (W - 1) C numbers for each span.
+// Works for any layout: a document is cut only at multiples of at least 64 tokens, so halos of a
+// few rows are always fewer bytes than an exchange of all rows by channels. Cost: one exchange each
+// way, at most (W - 1) C numbers for each span.
 
 #include <memory>
 #include <utility>
@@ -28,7 +29,7 @@ class HaloConvolution {
                   std::vector<comm::Parent> parents = {})
       : spans_(std::move(spans)), group_(std::move(group)), parents_(std::move(parents)) {}
 
-  // [T_local, C]; differentiable and collective, as PlannedMixing::Convolve.
+  // Returns [T_local, C]; differentiable and collective, as PlannedMixing::Convolve.
   at::Tensor operator()(const ConvolutionCall& call) const;
 
  private:

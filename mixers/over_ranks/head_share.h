@@ -4,12 +4,12 @@
 // Which heads of a gated delta rule a rank computes when they are spread over P ranks, and which
 // channels of q, k and v it needs for them.
 //
-//   rank p computes value heads [p H / P, (p + 1) H / P), rounded down: any H and P; some ranks may
-//       have none; and needs the key heads that these read.
+//   rank p computes value heads [p H / P, (p + 1) H / P), both bounds rounded down, for any H and P
+//       (some ranks may have no head), and needs the key heads that these value heads read.
 //
 // Where P divides the key heads, each rank has key heads with all their value heads. Where a
-// boundary falls inside a group, both ranks get its key head; for P > Hk each key head goes to
-// about P / Hk ranks.
+// boundary between ranks falls inside the group of value heads of one key head, both ranks get this
+// key head. For P > Hk each key head goes to about P / Hk ranks.
 
 #include <memory>
 
@@ -27,13 +27,15 @@ struct HeadShare {
 // Throws where the number of value heads is not a multiple of the key heads.
 HeadShare HeadShareOf(const DeltaCall& call, int rank, int ranks);
 
-// The channels [q | k | v] of each rank's heads, and its value heads.
+// ChannelsOfHeads: for each rank the channels [q | k | v] of its heads. ValueHeads: for each rank
+// its value heads.
 std::shared_ptr<const comm::ColumnSplit> ChannelsOfHeads(const DeltaCall& call, int ranks);
 std::shared_ptr<const comm::ColumnSplit> ValueHeads(const DeltaCall& call, int ranks);
 
-// The rank's key head that each key head of its local rule copies, [key heads of the rule]. The
-// rule needs equally many value heads for each key head, so a key head whose group is cut by a
-// boundary may occur several times. Undefined: the rank's key heads are used unchanged.
+// The delta rule needs equally many value heads for each key head. Where a rank's key heads have
+// different numbers of value heads, key heads are repeated. Returns, for each key head of the rule
+// on this rank, the index of the rank's key head to copy. Undefined: the rank's key heads are used
+// unchanged.
 at::Tensor RepeatedKeys(const DeltaCall& call, const HeadShare& share);
 
 }  // namespace moonring::mixers

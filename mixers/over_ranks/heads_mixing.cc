@@ -52,7 +52,8 @@ at::Tensor HeadsMixing::Delta(const DeltaCall& call) {
                               .silu = true});
   at::Tensor out_THV;
   if (share.values() == 0) {
-    // Must still be part of the graph, since its backward is collective.
+    // The output is empty, but must be part of the autograd graph, since the exchange's backward is
+    // collective.
     out_THV = qkv_TC.view({qkv_TC.size(0), 0, call.value_dim});
   } else {
     DeltaInputs inputs = InputsOf(own, qkv_TC);

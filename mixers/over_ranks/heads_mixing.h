@@ -1,13 +1,15 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_HEADS_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_HEADS_MIXING_H_
 
-// PlannedMixing over ranks by heads: an exchange gives each rank all rows of the stream for its
-// heads' channels (head_share.h; x, g and beta in one message), where it mixes as on a single rank,
-// and the inverse exchange returns the outputs (DeepSpeed Ulysses, arXiv:2309.14509).
+// PlannedMixing (planned_mixing.h) over ranks, by heads. An exchange gives each rank all rows of
+// the stream for the channels of its heads (head_share.h; x, g and beta in one message). The rank
+// computes these as a single rank would, and the inverse exchange returns the outputs (DeepSpeed
+// Ulysses, arXiv:2309.14509).
 //
-// Taps, their bias and the skip are per channel or head: a rank uses those of its own heads, and
-// its gradient of them is zero elsewhere. The ranks' gradients add up to the whole, also where a
-// key head is on several ranks. A convolution alone uses halos (halo_convolution.h).
+// The convolution's taps and bias are per channel, and the skip is per head: a rank uses those of
+// its own heads, and its gradients of the others are zero. The sum of the ranks' gradients is the
+// whole gradient, even where a key head is on several ranks. Convolve, a convolution without a
+// delta rule, sends halos instead (halo_convolution.h).
 //
 // Cost for P ranks and T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) /
 // P^2 T (C e + H (4 + 4) + H d_v e) bytes (e: bytes of an element) forward and as many backward,

@@ -14,7 +14,8 @@ DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC) {
                 values = call.value_heads * call.value_dim;
   TORCH_CHECK(qkv_TC.size(1) == 2 * keys + values, "delta rule: ", qkv_TC.size(1),
               " channels of q, k and v, wanted ", 2 * keys + values);
-  // One operator, so that the gradients are concatenated in one pass.
+  // One split operator for q, k and v, so that its backward concatenates their gradients in one
+  // pass.
   const std::vector<at::Tensor> qkv = qkv_TC.split_with_sizes({keys, keys, values}, 1);
   return {.q_THK = qkv[0].view({rows, call.key_heads, call.key_dim}),
           .k_THK = qkv[1].view({rows, call.key_heads, call.key_dim}),

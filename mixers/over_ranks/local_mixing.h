@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_LOCAL_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_LOCAL_MIXING_H_
 
-// PlannedMixing on one rank that has whole documents, some of which may continue others
-// (generations.h). No communication.
+// PlannedMixing (planned_mixing.h) on one rank that has whole documents, without communication.
+// Documents may continue a parent (generations.h).
 
 #include <optional>
 #include <vector>
@@ -14,14 +14,15 @@
 
 namespace moonring::mixers {
 
-// The rule's inputs for a call whose rows have been convolved: views of `qkv_TC` as q, k, v.
+// The delta rule's inputs, from a call and the result `qkv_TC` of its convolution, of which q, k
+// and v are views.
 DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC);
 
-// The convolution before the rule, for a call with taps.
+// The call of the convolution that precedes the delta rule. `call.taps_CW` must be defined.
 ConvolutionCall ConvolutionOf(const DeltaCall& call);
 
-// out + skip v, head by head, rounded once; returns `out_THV` itself without a skip.
-// Differentiable; saves only v and skip.
+// Returns out + skip v, with one number of skip per head, rounded once; `out_THV` itself if
+// `skip_H` is undefined. Differentiable; saves only v and skip.
 at::Tensor WithSkip(const at::Tensor& out_THV, const at::Tensor& v_THV, const at::Tensor& skip_H);
 
 class LocalMixing : public PlannedMixing {
@@ -32,7 +33,7 @@ class LocalMixing : public PlannedMixing {
 
   at::Tensor Delta(const DeltaCall& call) override;
   at::Tensor Convolve(const ConvolutionCall& call) override;
-  // Only the rule: [T, H, d_v].
+  // Computes only the delta rule, without convolution and skip: [T, H, d_v].
   at::Tensor Rule(const DeltaInputs& inputs, const DeltaOptions& options) const;
 
  private:

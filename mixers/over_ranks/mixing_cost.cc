@@ -82,7 +82,7 @@ MixingTraffic TrafficOfConvolution(const comm::Layout& layout, int64_t channels,
 
 namespace {
 
-// The rows of a call of the rule.
+// Sizes of one call of the delta rule.
 struct RuleRows {
   int64_t tokens = 0, documents = 0, steps = 0;
   void Add(int64_t length) {
@@ -106,7 +106,7 @@ class Estimate {
     RuleRows rows;
     for (const int64_t length : layout_.lengths()) rows.Add(length);
     std::vector<HeadShare> shares;
-    std::vector<double> row_bytes;  // bytes of a row for a rank's heads: to the rank and back
+    std::vector<double> row_bytes;  // bytes of one row for each rank's heads, to the rank and back
     double all = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
       shares.push_back(HeadShareOf(CallOf(sizes_), rank, ranks_));
@@ -118,8 +118,8 @@ class Estimate {
     }
     double slowest = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
-      // Forward: local rows are sent to the ranks of other heads, and others' outputs are returned.
-      // Backward: their gradients.
+      // In the forward this rank sends its rows to the ranks of other heads, and the outputs of its
+      // heads to the ranks that have the rows. In the backward it sends as many gradients.
       const auto own = static_cast<double>(layout_.local_tokens(rank)),
                  others = static_cast<double>(layout_.tokens()) - own;
       const double bytes = own * (all - row_bytes[rank]) + others * row_bytes[rank];
@@ -142,7 +142,7 @@ class Estimate {
         if (!chains.continues(span)) continue;
         RuleRows one;
         one.Add(tokens);
-        // The contribution to the initial state's gradient, and the map.
+        // Time of the contribution to the initial state's gradient, and of the map.
         seconds +=
             RuleSeconds(one, sizes_.key_heads, sizes_.value_heads, chains.goes_on(span) ? 2 : 1);
       }
@@ -153,7 +153,8 @@ class Estimate {
         const comm::RowTraffic traffic =
             CountScan(chains, order, column * sizes_.key_dim, column * sizes_.value_dim);
         seconds += TrafficSeconds(traffic);
-        // About as many maps are received and composed as are sent.
+        // The number of maps that are received and composed is estimated by the number of maps that
+        // are sent.
         const auto maps = static_cast<double>(traffic.bytes) /
                           static_cast<double>(column * (sizes_.key_dim + sizes_.value_dim));
         seconds += maps * 2 *
@@ -177,7 +178,7 @@ class Estimate {
  private:
   static constexpr double kBoth = 4;  // cost of forward and backward, in units of a forward
 
-  // `passes`: in units of a forward.
+  // Time of the delta rule. `passes`: its cost in units of a forward.
   double RuleSeconds(const RuleRows& rows, int64_t keys, int64_t values, double passes) const {
     if (rows.tokens == 0 || values == 0) return 0;
     const auto key_dim = static_cast<double>(sizes_.key_dim),
@@ -196,7 +197,8 @@ class Estimate {
            static_cast<double>(traffic.steps) * machine_.step_seconds;
   }
 
-  // Time of the convolution's halos, forward and backward, as if all came from one rank.
+  // Time of the convolution's halos in forward and backward, if each rank receives all its halos
+  // from one rank.
   double HaloSeconds(const SpanChains& chains, int rank) const {
     if (sizes_.taps == 0) return 0;
     int64_t halos = 0;
@@ -207,7 +209,8 @@ class Estimate {
                    {1, halos * (sizes_.taps - 1) * sizes_.channels() * sizes_.element_bytes});
   }
 
-  // Time of the rank that finishes last, where each rank works as early as it can.
+  // Time until the last rank of the relay (relay_schedule.h) has finished, if each rank starts each
+  // round as early as it can.
   double RelaySeconds(ScanOrder order, double passes) const {
     const SpanChains chains(spans_, 0);
     const std::vector<int64_t> groups = RelayGroups(chains, sizes_.key_heads);

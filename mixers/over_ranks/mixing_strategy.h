@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_MIXING_STRATEGY_H_
 #define MOONRING_MIXERS_OVER_RANKS_MIXING_STRATEGY_H_
 
-// How a micro-batch's tokens are mixed over a group of ranks in layers that are not softmax
-// attention (linear attention and short convolutions).
+// Strategies for layers that are not softmax attention (linear attention and short convolutions),
+// where a micro-batch's tokens are distributed over a group of ranks.
 //
 //   heads  rows travel; each rank has some heads of all rows          heads_mixing.h
 //   spans  maps of states travel at once; each rank keeps its rows    spans_mixing.h
@@ -21,7 +21,7 @@ enum class MixingStrategy { kAuto, kHeads, kSpans, kRelay };
 inline constexpr MixingStrategy kMixingStrategies[] = {
     MixingStrategy::kHeads, MixingStrategy::kSpans, MixingStrategy::kRelay};
 
-// The value of the key linear_attention_mode.
+// The strategy's name, which is its value of the configuration key linear_attention_mode.
 inline constexpr const char* MixingStrategyName(MixingStrategy strategy) {
   switch (strategy) {
     case MixingStrategy::kAuto:

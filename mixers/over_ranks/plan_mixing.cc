@@ -24,7 +24,7 @@ std::shared_ptr<PlannedMixing> Create(MixingStrategy strategy,
   return std::make_shared<HeadsMixing>(std::move(layout), std::move(group), parents);
 }
 
-// Chooses by the sizes of each call: layers of the same sizes share a choice.
+// Chooses a strategy by the sizes of each call. Layers of the same sizes share a choice.
 class AutoMixing : public PlannedMixing {
  public:
   AutoMixing(std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group,

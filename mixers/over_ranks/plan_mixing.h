@@ -1,8 +1,10 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_PLAN_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_PLAN_MIXING_H_
 
-// Plans the mixing of a micro-batch on a group of ranks, by a strategy (mixing_strategy.h). `auto`
-// chooses for each layer's sizes at their first call, by the kind of device of its tensors.
+// Creates the PlannedMixing of a micro-batch on a group of ranks, for a strategy
+// (mixing_strategy.h). With `auto` the strategy is chosen at a layer's first call, by its sizes
+// (numbers of heads, head dims) and the kind of device of its tensors. Layers of equal sizes share
+// the choice.
 
 #include <memory>
 #include <vector>
@@ -20,8 +22,8 @@ struct MixingOptions {
 };
 
 // The plan for this rank; never null. `parents`: the parent of each document (shared prefixes,
-// comm/sequence.h), or empty. Every strategy supports parents, where documents continue from their
-// parents' ends (generations.h); the choice of `auto` does not depend on them.
+// comm/sequence.h), or empty. Every strategy supports documents that continue from their parent's
+// end (generations.h). The choice of `auto` does not depend on parents.
 std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> layout,
                                           std::shared_ptr<comm::Communicator> group,
                                           const MixingOptions& options = {},

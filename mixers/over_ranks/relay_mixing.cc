@@ -35,8 +35,8 @@ DeltaInputs InputsFrom(const base::Tensors& saved) {
 
 }  // namespace
 
-// A rank's spans of the documents of one generation, and their computation; the same in every
-// layer.
+// Computes a rank's spans of the documents of one generation (generations.h). One object is shared
+// by all layers.
 class RelayMixing::Relay {
  public:
   Relay(const comm::SpansOfRanks& spans_of_ranks, std::shared_ptr<comm::Communicator> group)
@@ -46,8 +46,8 @@ class RelayMixing::Relay {
       first_.push_back(chains_.continues(span) ? -1 : begins_++);
       last_.push_back(chains_.goes_on(span) ? -1 : ends_++);
     }
-    std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> spans;  // by index in the chain,
-                                                                        // and the chain's length
+    std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> spans;  // by (index in the chain,
+                                                                        // length of the chain)
     for (const auto& chain : chains_.chains())
       for (size_t i = 0; i < chain.size(); ++i)
         if (chain[i].rank == group_->rank())
@@ -66,9 +66,9 @@ class RelayMixing::Relay {
 
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // Returns the outputs, and the final state of each span that ends its document. `saved`: tensors
-  // that Backward needs. The initial states of `inputs` are those of the spans that begin a
-  // document.
+  // Returns the outputs, and the final state of each span that ends its document. `inputs` must
+  // have the initial state of each span that begins a document. `saved` receives the tensors that
+  // Backward needs.
   DeltaResult Forward(const DeltaInputs& inputs, const DeltaOptions& options,
                       base::Tensors* saved) const {
     const std::vector<HeadSlice> groups = GroupsOf(inputs);
@@ -89,8 +89,8 @@ class RelayMixing::Relay {
     return {out, last};
   }
 
-  // From the gradients of the outputs and of the final states, either of which may be undefined,
-  // computes those of the inputs, including the initial states.
+  // Computes the gradients of all inputs, with the initial states, from the gradients of the
+  // outputs and of the final states. Either of these may be undefined.
   base::Tensors Backward(const base::Tensors& saved, const DeltaOptions& options,
                          const at::Tensor& d_out_or_none, const at::Tensor& d_last) const {
     const DeltaInputs inputs = InputsFrom(saved);
@@ -124,20 +124,21 @@ class RelayMixing::Relay {
   }
 
  private:
-  // In the order of a run: the states that enter the first spans, undefined where there are none,
-  // and the states that leave the last ones.
+  // States at the ends of chains, in the direction of the run (forward or backward). come_DHVK:
+  // states that enter the first spans; may be undefined. leave_DHVK: states that leave the last
+  // spans.
   struct Ends {
     at::Tensor come_DHVK, leave_DHVK;
   };
 
-  // Spans with the same index in equally long chains: they are processed together in both
-  // directions.
+  // This rank's spans that have the same index in equally long chains. They are processed together,
+  // in the forward and in the backward.
   struct Team {
     int64_t place, places;
     SpanRows rows;
   };
-  // A team's index and a group of heads. Documents that are whole on this rank are the team after
-  // the others, with all heads as group 0.
+  // One unit of work: a team's index and a group of heads. Documents that are whole on this rank
+  // are one more team, the last one; all heads are its group 0.
   using Turn = std::pair<size_t, int64_t>;
 
   std::vector<HeadSlice> GroupsOf(const DeltaInputs& inputs) const {
@@ -156,7 +157,8 @@ class RelayMixing::Relay {
                      inputs.v_THV.options().dtype(StateDtype(inputs)));
   }
 
-  // The rows of a team's spans among the states of spans that begin, or end, documents.
+  // The indices of a team's spans among the spans that begin (or end) documents, which index the
+  // rows of state tensors.
   static at::Tensor RowsOf(const Team& team, const std::vector<int64_t>& row_of_span,
                            at::Device device) {
     std::vector<int64_t> rows;
@@ -174,8 +176,8 @@ class RelayMixing::Relay {
     if (!whole_.empty()) call({teams_.size(), 0});
   }
 
-  // `work` takes the states that enter a team's spans (undefined: none) and returns those to pass
-  // on: [D, heads, d_v, d_k].
+  // Runs the rounds. `work` gets the states that enter a team's spans (undefined: zeros) and
+  // returns the states that leave them: [D, heads, d_v, d_k].
   using Work =
       std::function<at::Tensor(const Turn&, const Team&, const HeadSlice&, const at::Tensor& came)>;
   void Run(ScanOrder order, const DeltaInputs& inputs, const std::vector<HeadSlice>& groups,
@@ -254,11 +256,12 @@ class RelayMixing::Relay {
   std::shared_ptr<comm::Communicator> group_;
   SpanChains chains_;
   std::vector<int64_t> lengths_;  // tokens of this rank's spans
-  // The row of each span among those that begin, or end, their document; -1: it does not.
+  // For each span: its index among the spans that begin their document (first_), or end it (last_);
+  // -1: the span does not.
   std::vector<int64_t> first_, last_;
   int64_t begins_ = 0, ends_ = 0;
   std::vector<Team> teams_;
-  std::vector<Team> whole_;  // one, or empty
+  std::vector<Team> whole_;  // the team of whole documents; empty if there are none
 };
 
 RelayMixing::RelayMixing(std::shared_ptr<const comm::Layout> layout,

@@ -1,27 +1,29 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_RELAY_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_RELAY_MIXING_H_
 
-// PlannedMixing over ranks by relay: rows stay where the layout has them, and the state of a
-// document that is cut over ranks is passed from span to span sequentially. Heads are processed in
-// groups, one after another, so that a rank works on a group while the next rank works on the
-// previous group (relay_schedule.h): pipelining over heads, as GPipe does over micro-batches.
+// PlannedMixing (planned_mixing.h) over ranks by relay: each rank computes its own rows. A document
+// that is cut over ranks consists of spans, and its recurrent state is passed sequentially from the
+// rank of one span to the rank of the next. Heads are processed in groups, one after another: while
+// a rank computes one group of heads, the next rank computes the previous group (relay_schedule.h).
+// This is a pipeline over heads, as GPipe's is over micro-batches.
 //
 //   forward   the convolution by halos (halo_convolution.h); in each round a span receives a state,
-//             runs the rule on its rows for one group of heads, and sends its final state on
+//             runs the rule on its rows for one group of heads, and sends its final state to the
+//             next span
 //   backward  in reverse, with gradients of states
 //
-// Works for any layout: with zigzag a rank has several spans of a document, and the chain passes it
-// several times. Where documents continue others (generations.h), this is done for one generation
-// after another.
+// Works for any layout: with zigzag a rank has several spans of a document, so the state passes
+// through this rank several times. Where documents continue a parent (generations.h), parents are
+// computed before the documents that continue them, one generation after another.
 //
-// Documents that are whole on a rank run there at once, while a rank that is not the first of a
-// chain waits for its first state. Where no document is cut nothing is communicated.
+// Documents that are whole on one rank are computed there at any time, for example while the rank
+// waits for the first state of a cut document. If no document is cut, nothing is communicated.
 //
-// Cost: the arithmetic of one rank divided by P, extended by the rounds in which the pipeline
-// fills: (groups + places - 1) / groups times as long, where places is the number of spans of a
-// document. Sent: H d_k d_v numbers for each span except a document's last one, each way, for any
-// number of tokens: the fewest bytes of all strategies, in the most steps. Saved for the backward:
-// as in delta_rule.h.
+// Cost: 1 / P of the arithmetic of one rank; the time is (groups + spans - 1) / groups times as
+// long, since the pipeline must fill (groups: number of head groups, spans: number of a document's
+// spans). Each span except a document's last one sends H d_k d_v numbers, each way, for any number
+// of tokens: the fewest bytes of all strategies, in the most steps. Saved for the backward: as in
+// delta_rule.h.
 
 #include <memory>
 #include <vector>
@@ -47,7 +49,8 @@ class RelayMixing : public PlannedMixing {
   class Relay;
   std::shared_ptr<comm::Communicator> group_;
   Generations generations_;
-  std::vector<std::shared_ptr<const Relay>> relays_;  // by generation
+  std::vector<std::shared_ptr<const Relay>> relays_;  // one object per generation of documents
+                                                      // (generations.h)
   HaloConvolution convolution_;
 };
 

@@ -1,17 +1,18 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_RELAY_SCHEDULE_H_
 #define MOONRING_MIXERS_OVER_RANKS_RELAY_SCHEDULE_H_
 
-// The schedule of relay mixing (relay_mixing.h): which span of a cut document works on which heads
-// in which round, and what is sent after it.
+// The schedule of relay mixing (relay_mixing.h): which span of a cut document is computed for which
+// heads in which round, and what is sent after each round.
 //
-//   in round t the span at index i of its document works on group t - i of the heads, if that
-//   exists; after the round it sends their state to the span at index i + 1
+//   in round t the span at index i of its document is computed for group t - i of the heads, if
+//   such a group exists; after the round the state of these heads is sent to the span at index i +
+//   1
 //
 // With G groups and n spans of the longest document there are G + n - 1 rounds. In the backward
 // indices count from a document's last span, and gradients of states are sent.
 //
-// Sent: d_k d_v numbers for each value head, each way, from each span but the last; one exchange
-// per round.
+// Each span except a document's last one sends d_k d_v numbers for each value head, each way. There
+// is one exchange per round.
 
 #include <cstdint>
 #include <vector>
@@ -21,9 +22,10 @@
 
 namespace moonring::mixers {
 
-// Sizes of the groups of key heads (with their value heads): about equal, and as many groups as
-// there are key heads but at most four per span of the longest document, so that the pipeline's
-// filling is a quarter of the other rounds or less. One group where no document is cut.
+// Divides the key heads (with their value heads) into groups of about equal size, and returns the
+// sizes. There is one group per key head, but at most four groups per span of the longest document,
+// which is enough to keep the rounds in which the pipeline fills below a quarter of the others. One
+// group where no document is cut.
 std::vector<int64_t> RelayGroups(const SpanChains& chains, int64_t key_heads);
 
 struct RelayHop {
@@ -33,12 +35,12 @@ struct RelayHop {
 
 int64_t RelayRounds(const SpanChains& chains, int64_t groups);
 
-// The sends after a round, in the same order on every rank.
+// The states that are sent after a round, in the same order on every rank.
 std::vector<RelayHop> HopsAfter(const SpanChains& chains, ScanOrder order, int64_t groups,
                                 int64_t round);
 
-// The traffic of this rank in all rounds, as the Communicator counts it. `key_bytes`: bytes of the
-// states of one key head's value heads.
+// The bytes and steps of this rank's sends in all rounds, as the Communicator counts them.
+// `key_bytes`: bytes of the states of one key head's value heads.
 comm::RowTraffic CountRelay(const SpanChains& chains, ScanOrder order, int64_t key_heads,
                             int64_t key_bytes);
 

@@ -22,7 +22,7 @@ DeltaInputs RowsOfSpan(const DeltaInputs& inputs, int64_t begin, int64_t rows) {
           of(inputs.g),     of(inputs.beta_TH), {}};
 }
 
-// One state for each span; undefined ones become zeros.
+// Stacks one state for each span into a tensor. Undefined states become zeros.
 at::Tensor StatesOf(const std::vector<at::Tensor>& states, at::IntArrayRef shape,
                     const at::TensorOptions& options) {
   std::vector<int64_t> sizes = {static_cast<int64_t>(states.size())};
@@ -46,7 +46,7 @@ std::vector<at::Tensor> OfSpans(const std::vector<at::Tensor>& all, const SpanRo
   return chosen;
 }
 
-// Calls call(span, number of its rows, its first row in `rows`).
+// Calls call(span, number of the span's rows, index of its first row among all rows of `rows`).
 template <typename Call>
 void ForEachSpan(const SpanRows& rows, const Call& call) {
   int64_t row = 0;
@@ -122,8 +122,8 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
   }
   const DeltaResult gone_on = GatedDeltaRule(later, spans.go_on.lengths(), options);
   const at::Tensor ends = spans.ends.to(v.device());
-  // The identity. Its backward computes the gradients of the final states, from later spans and
-  // from documents that continue these.
+  // A node whose forward returns the states unchanged. Its backward computes the gradients of the
+  // spans' final states, from later spans and from documents that continue these documents.
   const base::Tensors out = base::Apply(
       {.name = "states of spans",
        .forward = [&](base::Tensors* saved) -> base::Tensors {
@@ -141,8 +141,8 @@ DeltaResult SpansMixing::Rule(const Spans& spans, const DeltaInputs& inputs,
          };
          const at::Tensor d_begun = or_zeros(call.gradients[0], begin.rows()),
                           d_later = or_zeros(call.gradients[1], go_on.rows());
-         // Gradients of the final states: first of the spans that begin a document, then of the
-         // others.
+         // The gradients of the final states: first those of the spans that begin a document, then
+         // those of the other spans.
          const auto begins = static_cast<int64_t>(begin.spans().size()),
                     others = static_cast<int64_t>(go_on.spans().size());
          const at::Tensor d_last =

@@ -1,30 +1,32 @@
 #ifndef MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_
 #define MOONRING_MIXERS_OVER_RANKS_SPANS_MIXING_H_
 
-// PlannedMixing over ranks by spans: rows stay where the layout has them, and only states and maps
-// of states are communicated.
+// PlannedMixing (planned_mixing.h) over ranks by spans: each rank computes its own rows. Only
+// recurrent states, and the maps by which spans change the state (span.h), are communicated.
 //
-//   forward   the convolution by halos (halo_convolution.h); spans that begin their document run at
-//             once, which gives their final states; each other span that is not its document's last
-//             computes its map (A, B); a scan over the spans (span_scan.h) gives each its initial
-//             state; then the other spans run together (delta_rule.h)
+//   forward   1. the convolution by halos (halo_convolution.h); 2. spans that begin their document
+//             are computed, with their final states; 3. the map (A, B) of each other span is
+//             computed, unless the span is its document's last; 4. a scan over the maps
+//             (span_scan.h) gives each other span its initial state; 5. the other spans are
+//             computed together (delta_rule.h)
 //   backward  each span computes its contribution to the gradient of its initial state from its own
 //             outputs; the scan from the last span to the first gives each the gradient of its
 //             final state; then the rule's backward runs once. No gradient goes through A: the
 //             rule's own backward computes the inputs' gradient by way of the span's final state
 //
-// Where documents continue others (generations.h), this is done for one generation after another; a
-// document that is a parent has a gradient of its final state, from which the scan of the backward
-// begins.
+// Where documents continue a parent (generations.h), parents are computed before the documents that
+// continue them, one generation after another. In the backward a parent's final state has a
+// gradient, with which the scan over the parent's spans begins.
 //
-// Works for any layout: with zigzag a rank has several spans of a document. Where no document is
-// cut nothing is communicated, and it is equivalent to local_mixing.h.
+// Works for any layout: with zigzag a rank has several spans of a document. If no document is cut,
+// nothing is communicated, and the computation is that of local_mixing.h.
 //
 // Cost: up to about twice the arithmetic of one rank, divided by P. A map costs as much as a
 // forward, the contribution to the initial state's gradient a third of a backward; spans that begin
-// a document need neither, last ones no map. Sent: the maps of span_scan.h, for any number of
-// tokens. Saved for the backward in addition to the rule's tensors: A of each span that is neither
-// first nor last, and references to q, k, v, g and beta of all but the first spans.
+// a document need neither of the two, and spans that end one need no map. The bytes sent are those
+// of the maps (span_scan.h), for any number of tokens. Saved for the backward in addition to the
+// rule's tensors: A of each span that is neither first nor last, and references to q, k, v, g and
+// beta of all but the first spans.
 
 #include <memory>
 #include <vector>
@@ -54,7 +56,7 @@ class SpansMixing : public PlannedMixing {
     std::vector<int64_t> lengths;
     std::shared_ptr<const SpanChains> chains;
     SpanRows begin, go_on;  // spans that begin their document, and the others
-    // Spans that end their document: indices into the concatenation of `begin` and `go_on`.
+    // The spans that end their document, as indices into the concatenation of `begin` and `go_on`.
     at::Tensor ends;
   };
   Spans SpansOf(size_t generation) const;
@@ -63,7 +65,7 @@ class SpansMixing : public PlannedMixing {
 
   std::shared_ptr<comm::Communicator> group_;
   Generations generations_;
-  std::vector<Spans> spans_;  // by generation
+  std::vector<Spans> spans_;  // one entry per generation of documents (generations.h)
   HaloConvolution convolution_;
 };
 

@@ -22,7 +22,8 @@ ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, con
                                 const at::Tensor& k) {
   const at::Tensor query = gradients.query_NHCC * made.decay_NHCC;
   ScoreGradients result{at::matmul(query, k), at::matmul(query.mT(), q), {}};
-  // g_m is in D_ij for j < m <= i: from one m to the next, column m is added and row m is removed.
+  // The gradient of g_m is the sum of D's gradients with j < m <= i. From m to m + 1, column m is
+  // added to this sum and row m is removed.
   const at::Tensor exponent = gradients.query_NHCC * made.query_NHCC;
   if (gradients.key_NHCC.defined()) {
     const at::Tensor key = (gradients.key_NHCC * made.decay_NHCC).tril_(-1);
@@ -34,7 +35,7 @@ ScoreGradients OneDecayBackward(const Scores& gradients, const Scores& made, con
   return result;
 }
 
-// Each group of 2 h rows as two halves: [N, H, blocks, 2, h, X].
+// Divides the rows into blocks of 2 h rows, each as two halves: [N, H, blocks, 2, h, X].
 at::Tensor Halves(const at::Tensor& x_NHCX, int64_t half) {
   return x_NHCX.reshape(
       {x_NHCX.size(0), x_NHCX.size(1), x_NHCX.size(2) / (2 * half), 2, half, x_NHCX.size(3)});
@@ -50,15 +51,16 @@ at::Tensor Squares(const at::Tensor& scores, int64_t half) {
       .narrow(4, 0, half);
 }
 
-// The two factors of the squares: q and k of second halves, decayed from the boundary and stacked;
-// k of first halves, decayed to the boundary.
+// The factors of the squares of one side (decayed_scores.h). `rows` has q and k of the second
+// halves, decayed from the boundary and concatenated; `columns` has k of the first halves, decayed
+// to the boundary.
 struct Level {
   at::Tensor q, k, earlier_k;         // [N, H, blocks, h, d_k]
   at::Tensor from_border, to_border;  // exp(D)
   at::Tensor rows, columns;           // [N, H, blocks, 2 h, d_k] and [N, H, blocks, h, d_k]
 };
 
-// Without products of keys, `rows` has only those of q.
+// Computes a Level. If `of_keys` is false, `rows` has only the rows of q.
 Level LevelOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& g, int64_t half,
               bool of_keys) {
   const at::Tensor keys = Halves(k, half), decays = Halves(g, half);

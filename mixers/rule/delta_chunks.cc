@@ -19,13 +19,14 @@
 namespace moonring::mixers {
 namespace {
 
-// The terms of a chunk's equations.
+// The terms of a chunk's equations (delta_chunks.h).
 struct Terms {
   at::Tensor from_start, to_end, whole;  // exp(G), exp(G_C - G), exp(G_C)
-  at::Tensor start_k, end_k;             // K' (only with the delta), K*
-  Scores scores;                         // query is undefined without q, key without the delta
-  at::Tensor inverse;                    // inverse of I + Diag(beta) key; undefined without the
-                                         // delta
+  at::Tensor start_k, end_k;             // K' (only if DeltaOptions::delta is on), K*
+  Scores scores;                         // query is undefined without q; key if DeltaOptions::delta
+                                         // is off
+  at::Tensor inverse;                    // inverse of I + Diag(beta) key; undefined if
+                                         // DeltaOptions::delta is off
 };
 
 Terms TermsOf(const DeltaChunks& chunks) {
@@ -38,7 +39,7 @@ Terms TermsOf(const DeltaChunks& chunks) {
       DecayedScores(chunks.q.defined() ? chunks.q : chunks.k, chunks.k, chunks.g, chunks.delta);
   if (!chunks.delta) return terms;
   terms.start_k = chunks.k * terms.from_start;
-  // One 64 x 64 inverse is used for all right-hand sides, of which there are hundreds, in the
+  // The inverse (64 x 64) is computed since it is applied to hundreds of right-hand sides, in the
   // forward and the backward.
   terms.inverse = at::linalg_solve_triangular(terms.scores.key_NHCC * chunks.beta,
                                               at::eye(rows, chunks.k.options()), /*upper=*/false,
@@ -46,7 +47,7 @@ Terms TermsOf(const DeltaChunks& chunks) {
   return terms;
 }
 
-// Sums over channels if there is one decay for all of them.
+// Sums over the channels if all channels share one decay.
 at::Tensor OfDecay(const at::Tensor& x, const at::Tensor& g) {
   return g.size(3) == 1 ? x.sum(-1, /*keepdim=*/true) : x;
 }
@@ -57,13 +58,14 @@ bool UseScanKernel(const at::Tensor& k_NHCK) {
          kernels::UseKernel(k_NHCK, kernels::kDeltaScan);
 }
 
-// The scan's kernel always needs a W: 0 without the delta.
+// The scan's kernel always needs a W. It is 0 if DeltaOptions::delta is off.
 at::Tensor OrZeros(const at::Tensor& w, const at::Tensor& k_NHCK) {
   return w.defined() ? w : at::zeros_like(k_NHCK);
 }
 
-// The gradients of the chunks' final states [N, H, V, K]. On entry `first_DHVK` is the gradient of
-// the documents' final states; on return that of their initial ones. `w` undefined: no delta.
+// Returns the gradients of the chunks' final states [N, H, V, K]. On entry `first_DHVK` is the
+// gradient of the documents' final states; on return it is the gradient of their initial states.
+// `w` is undefined if DeltaOptions::delta is off.
 at::Tensor StateGradients(const Terms& terms, const DocumentChunks& grid, const at::Tensor& w,
                           const at::Tensor& from_out_NHVK, at::Tensor& first_DHVK) {
   at::Tensor gradients = at::empty_like(from_out_NHVK);
@@ -94,8 +96,8 @@ at::Tensor StateGradients(const Terms& terms, const DocumentChunks& grid, const 
   return gradients;
 }
 
-// The gradient of g: from the scores, and by way of exp(G), of exp(G_C - G) and of the states'
-// decay.
+// The gradient of g. The four contributions come from the scores, from exp(G), from exp(G_C - G)
+// and from the decay of states.
 at::Tensor DecayGradient(const at::Tensor& in_scores, const at::Tensor& by_start,
                          const at::Tensor& by_end, const at::Tensor& by_states, const Terms& terms,
                          const at::Tensor& g) {
@@ -196,7 +198,8 @@ DeltaChunkGradients ScanChunksBackward(const DeltaChunks& chunks, const Document
   const at::Tensor written = solved.narrow(3, 0, chunks.v.size(3));  // U
   const at::Tensor w = solved.narrow(3, chunks.v.size(3), chunks.k.size(3)).contiguous();
 
-  // The backward scan. L^-T (query^T dO) is the right-hand side's gradient from O only.
+  // The backward scan. With L the triangular system, L^-T (query^T dO) is the contribution of O to
+  // the gradient of the right-hand side.
   at::Tensor d_right =
       at::matmul(terms.inverse.mT(), at::matmul(terms.scores.query_NHCC.mT(), out));
   const at::Tensor from_out =

@@ -13,9 +13,9 @@
 // key head, as in Qwen3-Next. g is [T, H] (Qwen3-Next, Qwen3.5) or [T, H, d_k] (per channel: Kimi
 // Linear), g <= 0; -infinity erases the state.
 //
-// Without the delta the update writes v without subtracting what the state stores for k: S = S' +
-// beta_t v_t k_t^T. With k = B, v = x, q = C, beta the step size and g the step size times -exp(A)
-// this is Mamba-2's state space model (Dao and Gu, arXiv:2405.21060).
+// With DeltaOptions::delta off, S' k_t is not subtracted from v_t: S = S' + beta_t v_t k_t^T. With
+// k = B, v = x, q = C, beta the step size and g the step size times -exp(A) this is Mamba-2's state
+// space model (Dao and Gu, arXiv:2405.21060).
 //
 // Arithmetic and states are in fp32, or in fp64 where v is fp64; out has the dtype of v. On a GPU
 // some products of 16-bit inputs are in TF32 (fused_delta.h). Source: Yang et al., arXiv:2412.06464
@@ -37,18 +37,18 @@ struct DeltaInputs {
 
 struct DeltaOptions {
   double scale = 1.0;  // factor of o; models use 1 / sqrt(d_k)
-  // Normalizes each row of q and of k first: x / sqrt(sum x^2 + eps). Off: the caller has done so.
+  // Normalizes each row of q and of k first: x / sqrt(sum x^2 + eps). False: the rows are used
+  // unchanged.
   bool normalize = false;
   double eps = 1e-6;
-  bool delta = true;  // off: S = S' + beta v k^T
-  // Numbers per working tensor, which bounds working memory (packed_heads.h); 0: the device's
-  // default.
+  bool delta = true;  // false: S = S' + beta v k^T
+  // Maximal size of one working tensor, in numbers (packed_heads.h); 0: the device's default.
   int64_t working_numbers = 0;
 };
 
 struct DeltaResult {
   at::Tensor out_THV;
-  at::Tensor final_DHVK;  // final state of each document; of an empty one its initial state
+  at::Tensor final_DHVK;  // final state of each document; an empty document's is its initial state
 };
 
 // The dtype of states: fp64 for an fp64 v, else fp32.

@@ -25,7 +25,7 @@ DeltaPass DeltaForward(const DeltaInputs& inputs, const DocumentChunks& grid,
   const auto fused = FusedDelta::Of(inputs, options);
   const DeltaTiles tiles = TilesOf(inputs, grid, options);
   for (const HeadSlice& slice : tiles.slices) {
-    // After each part: the states of the documents in it.
+    // After each part, `states` has the states of the part's documents at the part's end.
     const at::Tensor states = slice.OfValues(first);
     for (const DocumentChunks& part : tiles.parts) {
       const at::Tensor of_part = states.narrow(0, 0, part.documents());

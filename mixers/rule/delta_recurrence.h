@@ -18,12 +18,12 @@ struct DeltaStepResult {
   at::Tensor out_DHV, state_DHVK;
 };
 
-// One token of each of D documents: inputs with T = D rows, whose `initial_DHVK` (undefined: zeros)
-// is the state before the token.
+// Computes one token of each of D documents: row d of `inputs` is the token of document d.
+// `initial_DHVK` (undefined: zeros) has the states before these tokens.
 DeltaStepResult DeltaStep(const DeltaInputs& inputs, const DeltaOptions& options);
 
-// A whole packed stream. Makes one autograd node for each operator of each token: for tests and
-// short texts.
+// Computes a whole packed stream. It records autograd nodes for every token, so it is meant for
+// tests and short texts.
 DeltaResult DeltaRecurrence(const DeltaInputs& inputs, const std::vector<int64_t>& lengths,
                             const DeltaOptions& options);
 

@@ -6,15 +6,14 @@
 //
 // Documents are independent: each starts from zeros or from its row of `initial_DHVK`, and its
 // chunks are counted from its first token. Outputs and final states are differentiable with respect
-// to all inputs. For a rank that has the middle of a document, the initial state comes from the
-// previous rank and the final state goes to the next: the result is that of the whole document, up
-// to rounding.
+// to all inputs. A document may be cut over ranks: if the final state of one piece is the initial
+// state of the next, the result is that of the whole document, up to rounding.
 //
 // Saved for the backward: the inputs and one state per chunk, ceil(T / 64) H d_v d_k numbers in
 // fp32. Everything inside chunks is recomputed. A limited number of heads and chunks is processed
-// at a time, so that working memory is bounded for any length (TilesOf, packed_heads.h): in the
-// backward about thirty tensors of its maximal size. Runs on any device that LibTorch supports; on
-// a GPU by kernels (fused_delta.h).
+// at a time, so that working memory is bounded for any length (TilesOf, packed_heads.h): the
+// backward needs about thirty tensors of the maximal size set there. Runs on any device that
+// LibTorch supports; a GPU uses kernels (fused_delta.h).
 //
 // Throws (TORCH_CHECK) where shapes, dtypes or devices do not match. Source: Yang et al.,
 // arXiv:2406.06484, arXiv:2412.06464.

@@ -24,7 +24,7 @@ void AddProduct(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b,
   batch(sum).baddbmm_(batch(a), batch(b), 1.0, factor);
 }
 
-// The packed chunks, their scores and the inverse.
+// The inputs in chunks, their scores and the inverse (fused_delta.h).
 struct Inside {
   kernels::PackedDelta packed;
   at::Tensor query, key;  // query is undefined without q
@@ -46,12 +46,12 @@ Inside InsideOf(const DeltaInputs& inputs, const HeadSlice& heads, const Documen
   return inside;
 }
 
-// The scan, in TF32 if products are.
+// Runs the scan's kernel, in TF32 if matrix products are in TF32.
 void Scan(const kernels::DeltaScanTensors& tensors, bool backward) {
   kernels::DeltaScan(tensors, backward, kernels::Tf32Products::AreOn());
 }
 
-// A copy that the scan may change.
+// A contiguous copy that the scan may overwrite.
 at::Tensor Copy(const at::Tensor& state) { return state.clone(at::MemoryFormat::Contiguous); }
 
 }  // namespace
@@ -114,7 +114,7 @@ at::Tensor FusedDelta::Backward(const HeadSlice& heads, const DocumentChunks& gr
   AddProduct(unscaled, packed.start_k, states.mT(), -1.0);
   const at::Tensor written = at::matmul(inside.inverse.scaled_NHCC, unscaled);  // U
 
-  // The backward scan. The outputs alone add dO^T Q' to dM, minus the contribution of U.
+  // The backward scan. The outputs add dO^T Q' to dM, and the contribution of U is subtracted.
   const at::Tensor d_written = at::matmul(inside.query.mT(), d_out);
   const at::Tensor first = Copy(d_last_DHVK);
   const at::Tensor d_states = at::empty_like(states);

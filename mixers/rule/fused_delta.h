@@ -1,11 +1,11 @@
 #ifndef MOONRING_MIXERS_RULE_FUSED_DELTA_H_
 #define MOONRING_MIXERS_RULE_FUSED_DELTA_H_
 
-// delta_chunks.h, and span.h's computations with it, on a GPU: products over all chunks and heads
-// by LibTorch's operators, and kernels for the other steps: packing with norms and decays, scores
+// The computations of delta_chunks.h and span.h on a GPU. LibTorch's operators compute products
+// over all chunks and heads. Kernels compute the other steps: packing with norms and decays, scores
 // and their inverse, the scan, gradients and unpacking (kernels/delta_pack.h, delta_scores.h,
-// delta_scan.h). All numbers are in fp32. The equations are the same, with beta in the inverse
-// instead of in the right-hand sides:
+// delta_scan.h). All numbers are in fp32. The equations are those of delta_chunks.h, but the system
+// is solved by a matrix inverse that also includes beta:
 //
 //   inverse = (I + Diag(beta) key)^-1;  U = inverse Diag(beta) (V - K' M^T);
 //   W = inverse Diag(beta) K'
@@ -15,10 +15,11 @@
 // to 2e-3, are at most those that rounding q, k and v to bf16 causes, 2e-3 to 4e-3
 // (delta_tf32_test). The inverse and decays stay in fp32, and so does everything in an fp32 run.
 //
-// For q, k and v in fp32, bf16 or fp16 with one decay per head and d_k up to 256. Other inputs,
-// fp64, and the rule without the delta use delta_chunks.h, whose scan is the same kernel. Cost:
+// Supported: q, k and v in fp32, bf16 or fp16, with one decay per head, d_k up to 256 and
+// DeltaOptions::delta on. Other inputs use delta_chunks.h, whose scan is the same kernel. Cost:
 // about 20 operators forward and 40 backward for each group of heads and chunks that is processed
-// at once (TilesOf, packed_heads.h); the backward has about 25 tensors of their maximal size.
+// at once (TilesOf, packed_heads.h); the backward has about 25 tensors of the maximal size set
+// there.
 
 #include <optional>
 #include <utility>
@@ -29,8 +30,8 @@
 
 namespace moonring::mixers {
 
-// Each call processes some heads and the whole grid or a part of it. States are in the grid's
-// order; returned states are new tensors.
+// Each call processes some heads, and a grid of chunks or a part of one (document_chunks.h). States
+// are in the grid's order of documents; returned states are new tensors.
 class FusedDelta {
  public:
   // nullopt where the kernels do not support the inputs, or are disabled.
@@ -49,11 +50,11 @@ class FusedDelta {
                       const at::Tensor& states_NHVK, const at::Tensor& d_out_THV,
                       const at::Tensor& d_last_DHVK, const DeltaInputs& gradients) const;
 
-  // Only the final states, for inputs without q.
+  // Computes only the final states; q may be undefined.
   at::Tensor LastStates(const HeadSlice& heads, const DocumentChunks& grid,
                         const at::Tensor& first_DHVK) const;
 
-  // Only the gradient of the initial states. Does not read the inputs' v.
+  // Computes only the gradient of the initial states. Does not read the inputs' v.
   at::Tensor FirstStatesBackward(const HeadSlice& heads, const DocumentChunks& grid,
                                  const at::Tensor& d_out_THV, const at::Tensor& d_last_DHVK) const;
 

@@ -39,7 +39,7 @@ std::vector<int64_t> GenerationsOf(const std::vector<int64_t>& lengths,
 
 std::vector<comm::Span> RowsBefore(const comm::Span& span, int64_t taps,
                                    const std::vector<comm::Parent>& parents) {
-  std::vector<comm::Span> rows;  // from the last one backwards
+  std::vector<comm::Span> rows;  // collected from the last row backwards
   int64_t wanted = taps - 1;
   comm::Parent at{span.document, span.begin};
   while (wanted > 0 && at.document >= 0) {
@@ -85,7 +85,7 @@ void Generations::Divide(const std::vector<int64_t>& lengths, const comm::SpansO
   const int64_t last = of.empty() ? 0 : *std::max_element(of.begin(), of.end());
   std::vector<int64_t> local;
   for (const comm::Span& span : spans[rank]) local.push_back(span.tokens());
-  // States are treated as rows: a document's final state is its row 0.
+  // States are moved as if they were rows: a document's final state is row 0 of the document.
   const auto state = [](int64_t document) { return comm::Span{document, 0, 1}; };
   comm::SpansOfRanks ends_before;
   for (int64_t generation = 0; generation <= last; ++generation) {
@@ -138,8 +138,8 @@ at::Tensor Generations::Run(const DeltaInputs& inputs,
     outs.push_back(made.out_THV);
     if (made.out_THV.size(0) == 0) nothing.push_back(made.out_THV);
   }
-  // A generation without rows on this rank must still be part of the graph, since its backward is
-  // collective.
+  // The outputs of a generation without rows on this rank are empty, but must be part of the
+  // autograd graph, since the generation's backward is collective.
   nothing.insert(nothing.begin(), JoinRows(rows, outs));
   return nothing.size() == 1 ? nothing[0] : at::cat(nothing);
 }

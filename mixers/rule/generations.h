@@ -1,16 +1,17 @@
 #ifndef MOONRING_MIXERS_RULE_GENERATIONS_H_
 #define MOONRING_MIXERS_RULE_GENERATIONS_H_
 
-// Documents that continue others (shared prefixes, comm/sequence.h) in layers that are not softmax
-// attention. Such a document starts from its parent's final state, and the first taps of its
-// convolution read its parent's last rows. In the backward the parent's state and rows get the sum
-// of the gradients of all documents that continue it.
+// Documents that continue another document, their parent (shared prefixes, comm/sequence.h), in
+// layers that are not softmax attention. Such a document starts from its parent's final state, and
+// its first convolution outputs read its parent's last rows. In the backward the parent's final
+// state and last rows get the sum of the gradients from all documents that continue it.
 //
-// Generation 0 has no parents; the parents of generation g + 1 are in generation g. A generation
-// runs when the states of the previous one are known, and its documents run in parallel: a shared
-// prompt and its answers take two consecutive runs of the rule. Where documents are spread over
-// ranks, final states are sent from where parents end to where documents begin: H d_k d_v numbers
-// for each document that begins on another rank.
+// Documents of generation 0 have no parent; parents of generation g + 1 are in generation g. A
+// generation is computed after the previous one, whose final states it needs; its documents are
+// computed in parallel. So a shared prompt and its answers take two consecutive runs of the delta
+// rule. Where documents are distributed over ranks, a parent's final state is sent from the rank
+// that has its end to the ranks where its children begin: H d_k d_v numbers for each child that
+// begins on another rank.
 
 #include <cstdint>
 #include <functional>
@@ -32,17 +33,17 @@ namespace moonring::mixers {
 std::vector<int64_t> GenerationsOf(const std::vector<int64_t>& lengths,
                                    const std::vector<comm::Parent>& parents);
 
-// The rows before a span that a convolution with `taps` taps reads, from the first on: rows of its
-// document and, where these are too few, of its ancestors.
+// The `taps` - 1 rows before a span that a convolution reads, in order: rows of the span's document
+// and, where these are too few, of its ancestors.
 std::vector<comm::Span> RowsBefore(const comm::Span& span, int64_t taps,
                                    const std::vector<comm::Parent>& parents);
 
-// The halo rows of each rank: those of each of its spans, concatenated.
+// The halo rows of each rank: the rows before each of its spans (RowsBefore), span after span.
 comm::SpansOfRanks HalosOf(const comm::SpansOfRanks& spans, int64_t taps,
                            const std::vector<comm::Parent>& parents = {});
 
-// The generations of a stream whose documents are distributed over ranks in spans, from the view of
-// one rank.
+// The generations of a stream, as one rank needs them. Documents are distributed over ranks in
+// spans (contiguous runs of a document's tokens).
 class Generations {
  public:
   // For a single rank: every document is whole, in the stream's order.
@@ -52,15 +53,15 @@ class Generations {
   size_t size() const { return all_.size(); }  // at least 1
   // All ranks' spans of a generation's documents.
   const comm::SpansOfRanks& spans(size_t generation) const { return all_[generation].spans; }
-  // This rank's rows of these spans.
+  // This rank's spans of a generation's documents, and their rows.
   const SpanRows& rows(size_t generation) const { return all_[generation].rows; }
 
-  // Calls the rule for each generation and joins the outputs: [T_local, H, d_v]. The rule gets this
-  // rank's rows of the generation, and an initial state for each of its spans that begins a
-  // document (undefined in the first generation). It returns the final state of each span that ends
-  // a document. Both are in the order of spans. Collective over a group of several ranks; `group`
-  // may be null for one rank. Throws where a document continues from a token before its parent's
-  // end, since that state is not stored.
+  // Calls `rule` for each generation and joins the outputs: [T_local, H, d_v]. `rule` gets this
+  // rank's rows of the generation, and an initial state for each of this rank's spans that begins a
+  // document (undefined in the first generation). It must return the outputs, and the final state
+  // of each span that ends a document. States are in the order of spans. Collective over a group of
+  // several ranks; `group` may be null for one rank. Throws where a document continues from a token
+  // before its parent's end, since the state at that token is not stored.
   using Rule = std::function<DeltaResult(size_t generation, const DeltaInputs& inputs)>;
   at::Tensor Run(const DeltaInputs& inputs, const std::shared_ptr<comm::Communicator>& group,
                  const Rule& rule) const;
@@ -69,8 +70,8 @@ class Generations {
   struct Generation {
     comm::SpansOfRanks spans;
     SpanRows rows;
-    // Moves the final states of the previous generation to this one's initial states, as rows; null
-    // in the first.
+    // Which final state of the previous generation becomes which initial state of this generation,
+    // on which ranks; a state is treated as a row. Null in the first generation.
     std::shared_ptr<const comm::RowMap> states;
   };
   void Divide(const std::vector<int64_t>& lengths, const comm::SpansOfRanks& spans, int rank);
@@ -78,7 +79,8 @@ class Generations {
                          const std::shared_ptr<comm::Communicator>& group) const;
 
   std::vector<comm::Parent> parents_;
-  int64_t cut_parent_ = -1;  // a document that continues from before its parent's end, or -1
+  int64_t cut_parent_ = -1;  // index of a document that continues from a token before its parent's
+                             // end; -1: none
   std::vector<Generation> all_;
 };
 

@@ -23,7 +23,7 @@ at::Tensor PackKeys(const at::Tensor& x_THK, const HeadSlice& heads, const Docum
   return Repeat(x, heads.groups);
 }
 
-// Writes the gradient of rows of q or k, from the gradient of PackKeys' result.
+// Writes the gradient of q or k. `packed`: the gradient of PackKeys' result.
 void PutKeyGradient(const at::Tensor& packed, const at::Tensor& x_THK, const HeadSlice& heads,
                     const DocumentChunks& grid, const DeltaOptions& options,
                     const at::Tensor& gradient_THK) {

@@ -18,8 +18,8 @@
 namespace moonring::mixers {
 namespace {
 
-// The stream with W - 1 additional rows before each document, from its halo or zeros: each tap then
-// reads one slice.
+// The stream with W - 1 additional rows before each document, which are its halo or zeros. In this
+// extended stream the rows that a tap reads are one slice.
 struct Extended {
   int64_t rows = 0, taps = 0;
   at::Tensor own_T, halo_R;  // row indices of x and of the halo in the extended stream
@@ -53,7 +53,7 @@ at::Tensor Tap(const Extended& extended, const at::Tensor& filled, int64_t tap) 
   return filled.narrow(0, tap, extended.rows - extended.taps + 1);
 }
 
-// z of the documents' own rows.
+// z (short_convolution.h) of the documents' rows, without the rows of the halo.
 at::Tensor Convolve(const Extended& extended, const at::Tensor& filled, const at::Tensor& weight_CW,
                     const at::Tensor& bias_C) {
   const at::Tensor last = Tap(extended, filled, extended.taps - 1);
@@ -90,14 +90,14 @@ base::Tensors Backward(const Extended& extended, bool silu, const ShortConvoluti
   return gradients;
 }
 
-// ---- by one kernel
+// ---- The convolution by one GPU kernel
 
 bool UseConvolutionKernel(const ShortConvolutionInputs& inputs) {
   return kernels::ShortConvolutionTakes(inputs.weight_CW.size(1)) &&
          kernels::UseKernel(inputs.x_TC, kernels::kShortConvolution);
 }
 
-// The first row of each document, and of its halo: [D + 1, 2].
+// The first row of each document in x, and of its halo in the halo tensor: [D + 1, 2].
 at::Tensor BoundsOf(const std::vector<int64_t>& lengths, const std::vector<int64_t>& halo_lengths,
                     at::Device device) {
   std::vector<int64_t> bounds = {0, 0};

@@ -6,9 +6,9 @@
 //
 //   z_tc = bias_c + sum_{s=0}^{W-1} weight_{c, W-1-s} x_{t-s, c},   y = z or SiLU(z) = z sigmoid(z)
 //
-// Before the first token of a document here, x_{t-s} is zero or a row of the halo: the preceding
-// rows, which another rank has or an earlier decoding call computed. The weight is that of Conv1d
-// [C, 1, W]; its last tap multiplies the token itself.
+// Before a document's first token in this call, x_{t-s} is zero or a row of the halo: preceding
+// rows of the document, which another rank has or an earlier decoding call computed. The weight is
+// that of Conv1d [C, 1, W]; its last tap multiplies the token itself.
 //
 // Shapes: x, y [T, C]; weight [C, W]; bias [C]; halo [R, C], at most W - 1 rows for each document,
 // concatenated in the order of documents. Arithmetic in fp32 (fp64 for fp64); y has the dtype of x.
@@ -35,7 +35,8 @@ struct ShortConvolutionOptions {
   std::vector<int64_t> halo_lengths;
 };
 
-// All inputs have gradients. That of the halo must be sent to the rank that has these rows.
+// Differentiable in all inputs. The caller must send the halo's gradient to the rank that has these
+// rows.
 at::Tensor ShortConvolution(const ShortConvolutionInputs& inputs,
                             const std::vector<int64_t>& lengths,
                             const ShortConvolutionOptions& options = {});

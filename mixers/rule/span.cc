@@ -34,7 +34,8 @@ SpanMap MapOfSpan(const DeltaInputs& inputs, const std::vector<int64_t>& lengths
     first = at::cat({first, identity}, 2);
   }
   const DocumentChunks grid({rows}, kDeltaChunk, v.device());
-  at::Tensor made = first.contiguous();  // one document: the grid's order is its own
+  at::Tensor made = first.contiguous();  // there is one document, so the grid's order is that of
+                                         // the stream
   const auto fused = FusedDelta::Of(document, options);
   const DeltaTiles tiles = TilesOf(document, grid, options);
   for (const HeadSlice& slice : tiles.slices) {

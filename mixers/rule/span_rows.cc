@@ -61,12 +61,12 @@ at::Tensor JoinRows(const std::vector<SpanRows>& sets, const std::vector<at::Ten
   }
   std::vector<at::Tensor> parts;
   for (size_t i = 0; i < runs.size();) {
-    // Consecutive spans of one set are contiguous in its rows too.
+    // Consecutive spans of one selection are contiguous in the rows of this selection too.
     Run run = runs[i++];
     for (; i < runs.size() && runs[i].set == run.set; ++i) run.count += runs[i].count;
     parts.push_back(rows[run.set].narrow(0, run.begin, run.count));
   }
-  if (parts.empty()) return rows.at(0);  // no spans, but still part of the graph
+  if (parts.empty()) return rows.at(0);  // no rows, but part of the autograd graph
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MIXERS_RULE_SPAN_ROWS_H_
 #define MOONRING_MIXERS_RULE_SPAN_ROWS_H_
 
-// Some of a rank's spans, and their rows among the rank's rows: a view where these are contiguous,
-// else a copy.
+// A selection of a rank's spans (contiguous runs of a document's tokens), and their rows among all
+// rows of the rank. Selected rows are a view where they are contiguous, else a copy.
 
 #include <cstdint>
 #include <vector>
@@ -35,8 +35,8 @@ class SpanRows {
   at::Tensor index_R_;  // undefined where the rows are contiguous
 };
 
-// Joins rows that were computed for several sets, which together have each span once, in the rank's
-// order. Differentiable.
+// Joins rows that were computed for several selections of spans into all rows of the rank, in the
+// rank's order. Each span must be in exactly one selection. Differentiable.
 at::Tensor JoinRows(const std::vector<SpanRows>& sets, const std::vector<at::Tensor>& rows);
 
 }  // namespace moonring::mixers

@@ -17,8 +17,8 @@ at::Tensor Packed(const SpanMap& map, bool state_only) {
   return state_only ? map.b_HVK.contiguous() : at::cat({map.a_HKK, map.b_HVK}, 1);
 }
 
-// One exchange of a scan: each span from index `first` of its document on sends its product to the
-// span `offset` further. Products of spans up to index `reach` are states.
+// One exchange of a scan. Each span from index `first` of its document on sends its product of maps
+// to the span `offset` further. The products of spans up to index `reach` are states.
 struct Stage {
   size_t offset, first, reach;
 };
@@ -82,7 +82,7 @@ std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
   const int64_t heads = state_shape[0], width = state_shape[1], keys = state_shape[2];
   std::vector<SpanMap> windows(maps.size());  // for each span: the product of the maps of spans
                                               // before it
-  // First the maps are sent to the next span, then products of d maps.
+  // First each map is sent to the next span, then products of d maps are sent.
   struct Arrival {
     int64_t span;
     bool state_only;

@@ -2,17 +2,17 @@
 #define MOONRING_MIXERS_RULE_SPAN_SCAN_H_
 
 // Computes the initial state of each span of a document whose spans are on several ranks: an
-// exclusive prefix scan over the spans' maps (span.h), in the order of the document, or for
-// gradients from its last span to its first.
+// exclusive prefix scan over the spans' maps (span.h). The order is that of the document or, for
+// gradients, from its last span to its first.
 //
 //   1. span i sends its map to span i + 1;
 //   2. then, for d = 1, 2, 4, ...: span i, which has the product of the maps of [i - d, i), sends
 //      it to span i + d.
 //
-// A product that begins at the first span is a state: only its B is sent. A document of n spans
-// takes 1 + ceil(log2(n - 1)) exchanges; about n (log2(n) - 1) whole maps and n states are sent.
-// For n <= 4 these are as many bytes as if each span sent its map to all later ones, and fewer for
-// larger n.
+// A product that begins at the first span is the state itself, so only its B is sent. A document of
+// n spans takes 1 + ceil(log2(n - 1)) exchanges; about n (log2(n) - 1) whole maps and n states are
+// sent. For n <= 4 these are as many bytes as if each span sent its map to all later ones, and
+// fewer for larger n.
 //
 // Numbers: H d_k (d_k + d_v) in a map, H d_k d_v in a state, in fp32 (fp64 for fp64). All documents
 // share the same exchanges; ranks without a span of a cut document make none.
@@ -26,7 +26,8 @@
 
 namespace moonring::mixers {
 
-// The documents that have several spans.
+// The documents that are cut into several spans. A chain is the list of a document's spans, which
+// may be on several ranks.
 class SpanChains {
  public:
   SpanChains(const comm::SpansOfRanks& spans, int rank);
@@ -35,12 +36,12 @@ class SpanChains {
     int rank = 0;
     int64_t span = 0;  // index among the rank's spans
   };
-  // For each document, its spans from the first to the last.
+  // For each such document, its spans from the first to the last.
   const std::vector<std::vector<Link>>& chains() const { return chains_; }
 
   int rank() const { return rank_; }
-  // Whether the rank's span has a preceding span in its document, and whether it has a following
-  // one.
+  // Whether this rank's span has a preceding span in its document (continues), and whether it has a
+  // following one (goes_on).
   bool continues(int64_t span) const { return continues_.at(span); }
   bool goes_on(int64_t span) const { return goes_on_.at(span); }
 
@@ -52,16 +53,16 @@ class SpanChains {
 
 enum class ScanOrder { kForward, kBackward };
 
-// Takes this rank's `maps`, one per span: needed for spans that have a successor in the scan's
-// order; `a_HKK` of the first in that order is not read. Returns the state that enters each span;
-// undefined for the first in the order. The backward also computes dS -> dS A + B: pass A^T and the
-// span's own contribution. Throws StatusError.
+// Runs the scan. `maps`: one per span of this rank; needed only for spans that have a successor in
+// the scan's order, and without `a_HKK` for the first span in that order. Returns the state that
+// enters each span; undefined for the first span in the order. For gradients (kBackward), pass A^T
+// as A and the span's own contribution as B (span.h). Throws StatusError where a peer fails.
 std::vector<at::Tensor> ScanSpans(const SpanChains& chains, ScanOrder order,
                                   const std::vector<SpanMap>& maps, at::IntArrayRef state_shape,
                                   const at::TensorOptions& options, comm::Communicator& group);
 
-// The traffic of this rank in the scan, as the Communicator counts it. `a_bytes`, `b_bytes`: bytes
-// of a map's A and B.
+// The bytes and steps of this rank's sends in the scan, as the Communicator counts them. `a_bytes`,
+// `b_bytes`: bytes of a map's A and B.
 comm::RowTraffic CountScan(const SpanChains& chains, ScanOrder order, int64_t a_bytes,
                            int64_t b_bytes);
 

@@ -10,7 +10,8 @@
 namespace moonring::objectives {
 namespace {
 
-// Computes the divergence from logits that are computed together with the policy's.
+// Computes the divergence. The reference's logits are computed chunk by chunk, together with the
+// policy's.
 class HeadPass : public RowPass {
  public:
   HeadPass(const ReferenceHead& reference, const Divergence& divergence, const at::Tensor& rows_N)

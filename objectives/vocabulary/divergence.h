@@ -3,13 +3,13 @@
 
 // Divergence of the policy's next-token distribution from a reference's over the whole vocabulary,
 // for each token (formulas: row_divergence.h): the loss of distillation. The reference's logits y
-// are computed a chunk at a time together with the policy's logits z, from its own hidden states
-// and head:
+// are computed from the reference's hidden states and head, a chunk of rows at a time, together
+// with the policy's logits z:
 //
 //   p_t = softmax(z_t / temperature)        q_t = softmax(y_t / temperature)
 //
-// No gradient goes to the reference's hidden states or head. If only the top ids of the reference
-// are known: top_divergence.h.
+// No gradient goes to the reference's hidden states or head. If only the reference's most likely
+// ids are known, use top_divergence.h.
 
 #include <memory>
 
@@ -21,20 +21,20 @@
 
 namespace moonring::objectives {
 
-// A reference's hidden states for the same rows, of any width, and its head. Bias, scale, softcap
-// and matmul_dtype of `projection` apply to the reference; its chunk_bytes and vocabulary are
-// ignored.
+// A reference model's hidden states for the same rows, of any width, and its head. Bias, scale,
+// softcap and matmul_dtype of `projection` apply to the reference; its chunk_bytes and vocabulary
+// are ignored.
 struct ReferenceHead {
   at::Tensor hidden_TD;
   std::shared_ptr<base::Parameter> head_VD;
   ProjectionOptions projection;
 };
 
-// hidden_TD, targets_T -> [T] with the conventions and errors of LossOfRows (row_loss.h); rows
-// without a target are ignored, also the reference's. options.vocabulary restricts the ids of both
-// models, for example where one of them has padding rows beyond the tokenizer's ids. Throws where
-// it is not set and the vocabularies differ. Cost: that of LossOfRows, and 2NVD' flops in the
-// forward and in the backward (D': the reference's width). Logits of both models count in
+// Returns one divergence per row, [T], with the conventions and errors of LossOfRows (row_loss.h).
+// Rows without a target are ignored in both models. options.vocabulary restricts the ids of both
+// models, for example where one of them has padding rows beyond the tokenizer's ids. If this option
+// is 0 and the vocabularies' sizes differ, it throws. Cost: that of LossOfRows, and 2NVD' flops in
+// the forward and in the backward (D': the reference's width). Logits of both models count in
 // chunk_bytes.
 at::Tensor TokenDivergence(const at::Tensor& hidden_TD,
                            const std::shared_ptr<base::Parameter>& head_VD,

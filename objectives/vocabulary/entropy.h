@@ -17,7 +17,8 @@
 
 namespace moonring::objectives {
 
-// [T], with the conventions and errors of LossOfRows (row_loss.h). temperature > 0.
+// Returns one entropy per row, [T], with the conventions and errors of LossOfRows (row_loss.h).
+// temperature > 0.
 at::Tensor TokenEntropy(const at::Tensor& hidden_TD,
                         const std::shared_ptr<base::Parameter>& head_VD,
                         const at::Tensor& targets_T, double temperature = 1.0,

@@ -132,9 +132,10 @@ at::Tensor HeadProjection::TimesWeight(const at::Tensor& gradient_RV) const {
 
 at::Tensor HeadProjection::FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype,
                                      int64_t rows) const {
-  constexpr int64_t kNumbers = 8;  // at least 16 bytes
+  constexpr int64_t kNumbers = 8;  // 8 numbers: at least 16 bytes
   if (!buffer_RV.defined() || buffer_RV.size(0) < rows) {
-    // On a GPU rows that are aligned to 16 bytes are read and written faster.
+    // On a GPU, rows are padded to a multiple of 16 bytes, since aligned rows are read and written
+    // faster.
     const int64_t width =
         weight_VD_.is_cpu() ? vocabulary() : (vocabulary() + kNumbers - 1) / kNumbers * kNumbers;
     buffer_RV =
@@ -153,13 +154,14 @@ HeadGradients::HeadGradients(HeadProjection& projection, base::Parameter& head,
       factor_N_(std::move(factor_N)) {
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   if (hidden_wanted) hidden_TD_ = at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous);
-  // On a CPU, products without rounding are added after they are complete (reason: block_runner.h).
+  // Products are added to the Parameter's gradient directly, except on a CPU if G is not rounded:
+  // these are added when they are complete (reason: block_runner.h).
   if (projection.rounded() || !hidden_TD.is_cpu()) head_VD_ = head.GradientToAddTo();
   into_parameter_ = head_VD_.defined();
   if (head.trainable() && !into_parameter_) {
     head_VD_ = at::empty(head.shape(), like);
-    // The first chunk writes its rows. Rows that no chunk writes are zeroed: all of them without a
-    // chunk, and those of ids that are not used.
+    // The first chunk overwrites the rows of all used ids, so only the other rows are zeroed; if
+    // there is no chunk, all rows are.
     const int64_t written = rows_N_.size(0) == 0 ? 0 : projection.vocabulary();
     head_VD_.narrow(0, written, head_VD_.size(0) - written).zero_();
   }

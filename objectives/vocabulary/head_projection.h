@@ -6,18 +6,19 @@
 //
 //   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
 //
-// W is the head [V, D] (lm_head, or the embedding where tied), leased from a Parameter. Its
-// gradient, and the bias's, are added to their Parameters, not returned to autograd. All three
-// matmuls run in matmul_dtype: logits of a bf16 matmul are rounded to bf16, as under autocast, and
-// so are G and f h before they are multiplied. Scores, and the sum over tokens in W's gradient, are
-// in fp32, or in fp64 for an fp64 matmul. Callers that can process bf16 may read scores as the
-// matmul left them, and pass G in bf16.
+// W is the head [V, D] (lm_head, or the embedding where tied), borrowed from a base::Parameter for
+// the call (a lease, base/autograd/parameter.h). The gradients of W and b are added to their
+// Parameters, not returned to autograd. All three matmuls run in matmul_dtype: logits of a bf16
+// matmul are rounded to bf16, as under autocast, and so are G and f h before they are multiplied.
+// Scores, and the sum over tokens in W's gradient, are in fp32, or in fp64 for an fp64 matmul.
+// Callers that can process bf16 may read the bf16 result of the matmul itself (ScoresAsMade), and
+// pass G in bf16.
 //
 // With G = dL/ds [rows, V] and a factor f_t per row,
 //   dh_t = f_t (G_t W)          dW = sum_t G_t^T (f_t h_t)          db = sum_t f_t G_t
-// so that scale and the incoming gradient (both in f) multiply [rows, D] and never [rows, V]. In
-// fp16, however, f G is rounded instead: a loss scale, which is in f, then keeps small numbers of G
-// from becoming 0, and large ones of f h from becoming infinite.
+// f contains scale and the incoming gradient, so these multiply tensors [rows, D] and never [rows,
+// V]. In fp16, however, the products read f G in place of G: the loss scale, which is a factor of
+// f, then keeps small numbers of G from becoming 0, and f h, which could overflow, is not needed.
 
 #include <cstdint>
 #include <memory>
@@ -50,19 +51,19 @@ struct ProjectionOptions {
 void CheckProjection(const char* caller, const at::Tensor& hidden_TD, const base::Parameter& head,
                      const ProjectionOptions& options);
 
-// Makes autograd record a node for a loss of a head. The anchor requires a gradient where the head
-// or its bias is trainable, so that the node is recorded even if the hidden states need no
-// gradient.
+// Makes autograd record a node for a loss of a head. The anchor is an additional input of the node.
+// It requires a gradient if the head or its bias is trainable, so that the node is recorded even if
+// the hidden states need no gradient.
 struct HeadRecording {
   at::Tensor anchor;      // an input of the node, in addition to the hidden states
-  bool backward_follows;  // whether anything of the node is differentiated
+  bool backward_follows;  // whether the node will have a backward
 };
 HeadRecording RecordHead(const at::Tensor& hidden_TD, const base::Parameter& head,
                          const HeadOptions& options);
 
-// The number of rows of a chunk where each row takes row_bytes. Chunks have equal sizes except the
+// The number of rows of a chunk, if each row needs row_bytes. Chunks have equal sizes except the
 // last, since a much shorter one would take another path through the matmul and be rounded
-// differently. Where they are large enough, they are whole blocks of rows
+// differently. Large chunks have a whole number of blocks of rows
 // (kernels/products/onednn_products.h).
 int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 
@@ -70,16 +71,18 @@ int64_t ChunkRows(int64_t rows, int64_t row_bytes, int64_t chunk_bytes);
 at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
                       int64_t count);
 
-// The head in one call: the leased weight, and the two buffers that every chunk reuses.
+// The head during one call: the borrowed weight, and the two buffers that every chunk reuses.
 class HeadProjection {
  public:
-  // Leases the weight. If it is sharded, this is a collective call of all ranks that share it.
+  // Borrows the weight. If the weight is sharded, this is a collective call of all ranks that share
+  // it.
   HeadProjection(const base::Parameter& head, const ProjectionOptions& options,
                  const at::Tensor& hidden);
 
-  // Bytes of a row's scores and of the matmul's result; `as_made`: for ScoresAsMade.
+  // Bytes per row of the scores and of the matmul's result. `as_made`: whether the caller uses
+  // ScoresAsMade.
   int64_t row_bytes(bool as_made = false) const;
-  // Bytes of a chunk according to the options, for ChunkRows; row_bytes there must include
+  // The chunk_bytes argument for ChunkRows, from the options. The row_bytes argument must include
   // everything that a row needs.
   int64_t chunk_bytes(bool as_made = false) const;
   int64_t vocabulary() const { return weight_VD_.size(0); }
@@ -92,18 +95,18 @@ class HeadProjection {
   bool rounded() const { return matmul_dtype_ != dtype_; }
   const kernels::ProductChoice& products() const { return products_; }
 
-  // s of some rows, before the softcap, in a buffer that the next call overwrites. The first call
-  // must have the most rows.
+  // Returns s of some rows, before the softcap, in a buffer that the next call overwrites. The
+  // first call must have the most rows.
   at::Tensor Scores(const at::Tensor& hidden_RD);
 
-  // The same numbers in matmul_dtype, as the matmul left them, for callers that can process this
-  // dtype. Where a bias is added to them, those of Scores.
+  // As Scores, but in matmul_dtype, without the conversion to fp32. With a bias it returns the same
+  // as Scores.
   at::Tensor ScoresAsMade(const at::Tensor& hidden_RD);
 
   // Converts G, in either dtype of scores, to the dtype of the matmuls. Returns G itself, or a
   // buffer that the next call of Scores or ForProducts overwrites.
   at::Tensor ForProducts(const at::Tensor& gradient_RV);
-  // The same for f G.
+  // Converts f G to the dtype of the matmuls, as above.
   at::Tensor ForProducts(const at::Tensor& gradient_RV, const at::Tensor& factor_R);
 
   // G, as returned by ForProducts, times W.
@@ -120,19 +123,21 @@ class HeadProjection {
   at::Tensor weight_VD_, bias_V_, logits_RV_, rounded_RV_;
 };
 
-// The sums of a backward over chunks: the gradients of hidden states, head and bias.
+// Computes the gradients of hidden states, head and bias in a backward, which adds them up chunk by
+// chunk.
 class HeadGradients {
  public:
-  // factor_N: f above, for the rows rows_N of hidden_TD.
+  // factor_N: the factors f (above) of the rows rows_N of hidden_TD.
   HeadGradients(HeadProjection& projection, base::Parameter& head,
                 std::shared_ptr<base::Parameter> bias, const at::Tensor& hidden_TD,
                 bool hidden_wanted, at::Tensor rows_N, at::Tensor factor_N);
 
-  // Adds a chunk of rows from `begin` on: their hidden states and G, in either dtype of scores.
+  // Adds the contribution of a chunk, whose rows are rows_N from index `begin` on. gradient_RV: G,
+  // in the dtype of Scores or of ScoresAsMade.
   void Add(int64_t begin, const at::Tensor& hidden_RD, const at::Tensor& gradient_RV);
 
-  // Adds the gradients of head and bias to their Parameters; returns that of the hidden states,
-  // undefined where it is not needed.
+  // Adds the gradients of head and bias to their Parameters. Returns the gradient of the hidden
+  // states, or an undefined tensor if it is not needed.
   at::Tensor Finish();
 
  private:

@@ -19,7 +19,8 @@ namespace moonring::objectives {
 inline constexpr int64_t kBlockBytes = 256 << 10;
 
 // Calls fn(begin, end) over blocks of rows, in parallel on the CPU, in one block elsewhere. fn runs
-// without gradients, and its tensors are counted in the caller's memory part.
+// without gradients, and its tensors are accounted under the caller's MemoryPart
+// (base/memory/memory_account.h).
 template <class F>
 void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   const int64_t rows = rows_RV.size(0);

@@ -1,8 +1,8 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_ROW_DIVERGENCE_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_ROW_DIVERGENCE_H_
 
-// Divergence of a distribution p from a distribution q over M outcomes, row by row. Outcomes are
-// ids, or ids and all others together. With a the logits of p = softmax(a):
+// Divergence of a distribution p from a distribution q over M outcomes, row by row. An outcome is a
+// token id, or all ids that are not listed together. a denotes the logits, p = softmax(a):
 //
 //   forward  KL(q || p) = sum_v q_v (log q_v - log p_v)      d/da_v = p_v - q_v
 //   reverse  KL(p || q) = sum_v p_v (log p_v - log q_v)      d/da_v = p_v (log p_v - log q_v - KL)
@@ -29,7 +29,7 @@ struct Divergence {
   double temperature = 1.0;
 };
 
-// The beginning of error messages of losses that use it.
+// The name that error messages of divergence losses begin with.
 inline constexpr char kDivergenceName[] = "objectives.divergence";
 
 // Throws (TORCH_CHECK_VALUE), naming `caller`, where a number is out of range.

@@ -21,8 +21,8 @@ struct Call {
   const std::shared_ptr<base::Parameter> head;
   const ProjectionOptions options;
   const bool backward_follows;
-  // dL/ds of all rows, where they are one chunk. The first backward consumes it; a further one
-  // (retain_graph) recomputes it.
+  // dL/ds of all rows, saved for the backward if all rows are one chunk. The first backward
+  // consumes this tensor; a further one (retain_graph) recomputes it.
   at::Tensor kept_NV;
 };
 
@@ -36,8 +36,8 @@ int64_t RowsOfChunk(const Call& call, const RowPass& pass, const HeadProjection&
   return ChunkRows(rows, row_bytes, projection.chunk_bytes());
 }
 
-// A chunk's scores s -> one number per row; with `differentiate`, the numbers' gradient with
-// respect to s, in place.
+// Computes one number per row from a chunk's scores s. With `differentiate`, the scores are
+// overwritten by the gradient of these numbers with respect to s.
 void Evaluate(const RowPass& pass, at::Tensor scores_RV, double softcap, bool differentiate,
               at::Tensor values_R) {
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {

@@ -1,13 +1,13 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_ROW_LOSS_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_ROW_LOSS_H_
 
-// Any function that gives one number for each row of logits, in chunks of rows: a tensor [tokens,
-// vocabulary] never exists, in the forward or the backward. divergence.h, entropy.h and z_loss.h
-// are such functions; to add one, implement RowPass.
+// Computes functions that map each row of logits to one number, in chunks of rows: a tensor
+// [tokens, vocabulary] never exists, in the forward or the backward. divergence.h, entropy.h and
+// z_loss.h are such functions; to add one, implement RowPass.
 //
-// Only rows with a target are projected; the others give 0, with a gradient of 0. Numbers belong to
-// this rank's own rows and nothing is communicated, so under sequence parallelism the ranks'
-// results together are those of a single rank.
+// Only rows with a target are projected to logits; for the others the result and its gradient are
+// 0. Each rank computes its own rows without communication, so under sequence parallelism the
+// ranks' results together are those of a single rank.
 //
 // Cost for N rows: 2NVD flops forward, 6NVD backward (4NVD for a frozen head), of which 2NVD are
 // the recomputed logits. Where all rows are one chunk, the forward computes the gradient of its
@@ -28,7 +28,8 @@
 
 namespace moonring::objectives {
 
-// One pass over the rows, forward or backward. Frees its leases when it is destroyed.
+// One pass over the rows, forward or backward. Weights that a pass has borrowed (leases) are freed
+// when the pass is destroyed.
 class RowPass {
  public:
   virtual ~RowPass() = default;
@@ -39,22 +40,23 @@ class RowPass {
   // Number of temporary tensors of a chunk's size in Block.
   virtual int64_t intermediates() const { return 2; }
 
-  // Announces the rows [begin, begin + count) of those with a target. Chunks come in order.
+  // Called before each chunk, in order. The chunk has the rows [begin, begin + count) of rows_N,
+  // the rows that have a target.
   virtual void BeginChunk(int64_t begin, int64_t count) {}
 
-  // Logits z of the chunk's rows from `begin` on -> one number each, in their dtype. Overwrites z;
-  // with `differentiate`, by the gradient of the numbers with respect to z. Called by several
-  // threads at a time.
+  // From the logits z of the chunk's rows from `begin` on, returns one number per row, in the dtype
+  // of z. May overwrite z; with `differentiate`, z must be overwritten by the gradient of the
+  // numbers with respect to z. Called by several threads at a time.
   virtual at::Tensor Block(at::Tensor z_RV, int64_t begin, bool differentiate) const = 0;
 };
 
 struct RowLoss {
   const char* name;  // for messages: "objectives.entropy"
-  // Further tensors that a pass reads; autograd reports an error if one listed here is modified
-  // before the backward.
+  // Further tensors that a pass reads. Autograd reports an error if one of them is modified before
+  // the backward.
   base::Tensors tensors;
-  // rows_N: the rows that have a target. dtype: of the logits. Called in the forward and in the
-  // backward, by each rank, after the head is leased.
+  // Creates a pass. rows_N: the rows that have a target. dtype: that of the logits. Each rank calls
+  // it in the forward and in the backward, after it has borrowed the head's weight.
   std::function<std::unique_ptr<RowPass>(const at::Tensor& rows_N, at::ScalarType dtype)> begin;
 };
 

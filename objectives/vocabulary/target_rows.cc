@@ -14,7 +14,8 @@ namespace moonring::objectives {
 namespace {
 
 constexpr int64_t kTopLogits = 20;
-constexpr int64_t kEntropyNumbers = int64_t{8} << 20;  // logits at a time, after a kernel
+constexpr int64_t kEntropyNumbers = int64_t{8} << 20;  // logits that are processed at a time, where
+                                                       // the kernel is used
 
 // The softcap preserves the order of scores, so the top ones are determined before it.
 at::Tensor TopEntropy(const at::Tensor& scores_RV, double softcap) {
@@ -27,7 +28,8 @@ at::Tensor TopEntropy(const at::Tensor& scores_RV, double softcap) {
   return (log_p.exp() * log_p).sum(1).neg();
 }
 
-// Entropies of whole rows whose scores the kernel left unchanged, a few rows at a time.
+// Entropies over the whole vocabulary, from scores s, a few rows at a time. Used after the kernel,
+// which does not overwrite s.
 void EntropyOfRows(const at::Tensor& scores_RV, double softcap, const at::Tensor& logsumexp_R,
                    at::Tensor entropy_R) {
   const int64_t rows = scores_RV.size(0);
@@ -58,7 +60,7 @@ void ReduceComposed(at::Tensor scores_RV, double softcap, const at::Tensor& ids_
     z.sub_(peak);
     const at::Tensor below_peak = sums.entropy_R.defined() ? z.clone() : at::Tensor();
     const at::Tensor total = z.exp_().sum(1);
-    if (below_peak.defined()) {  // a sum of two nonnegative terms
+    if (below_peak.defined()) {  // the entropy as a sum of two nonnegative terms
       const at::Tensor mean = at::mul(below_peak, z).sum(1).div_(total);
       sums.entropy_R.slice(0, begin, end).copy_(total.log().sub_(mean));
     }

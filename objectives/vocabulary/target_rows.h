@@ -1,10 +1,10 @@
 #ifndef MOONRING_OBJECTIVES_VOCABULARY_TARGET_ROWS_H_
 #define MOONRING_OBJECTIVES_VOCABULARY_TARGET_ROWS_H_
 
-// Computes from a chunk's scores s [R, V] what the loss of tokens needs for each row, and the
-// scores' gradient (equations: log_prob.h). Either with LibTorch's operators, a few rows at a time
-// and in place; or, on a GPU with the kernel (kernels), in one pass each way, also for scores
-// in bf16.
+// Computes from a chunk's scores s [R, V] the sums that the log-prob of each row needs, and the
+// scores' gradient (equations: log_prob.h). This is done by LibTorch's operators, a few rows at a
+// time and in place; or, on a GPU, by a kernel (kernels) in one pass each for forward and backward,
+// which also accepts scores in bf16.
 
 #include <cstdint>
 
@@ -30,11 +30,12 @@ bool RowsAreFused(const at::Tensor& tensor);
 void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
                 const RowSums& sums);
 
-// exp(z - peak), as ReduceRows left it, -> d(-log p)/ds in place, for no softcap.
+// Converts exp(z - peak), the result of ReduceRows, to d(-log p)/ds in place. Only without a
+// softcap.
 void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,
                   const at::Tensor& total_R);
 
-// s -> d(-log p)/ds in place: exp(z - lse) - target, times dz/ds = 1 - (z / softcap)^2.
+// Converts s to d(-log p)/ds in place: exp(z - lse) - target, times dz/ds = 1 - (z / softcap)^2.
 void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
                    const at::Tensor& targets_R, const at::Tensor& logsumexp_R);
 

@@ -11,14 +11,16 @@
 namespace moonring::objectives {
 namespace {
 
-// A log-prob for zero mass: exp of it is 0, and 0 times it is 0.
+// The log-prob that represents a probability of 0. It is finite, so that 0 times it is 0 and not
+// NaN.
 constexpr double kNoMass = -1e30;
 // The greatest accepted sum of probabilities; log-probs in bf16 may sum to more than 1.
 constexpr double kMostSum = 1.01;
 
 class TopPass : public RowPass {
  public:
-  // log_q_NM: normalized; M = K, or K + 1 with the rest last.
+  // log_q_NM: normalized log-probs of the reference. M = K, or K + 1 where the last outcome is all
+  // other ids.
   TopPass(const Divergence& divergence, at::Tensor ids_NK, at::Tensor log_q_NM)
       : divergence_(divergence),
         ids_NK_(std::move(ids_NK)),
@@ -31,7 +33,7 @@ class TopPass : public RowPass {
     const int64_t rows = z_RV.size(0);
     const at::Tensor ids_RK = ids_NK_.narrow(0, begin_ + begin, rows);
     at::Tensor a_RM = z_RV.div_(divergence_.temperature).gather(1, ids_RK);
-    at::Tensor total_R1;  // sum of z_RV as it is then: exp of the rest, relative to its maximum
+    at::Tensor total_R1;  // sum over the other ids of exp(z - maximum of these z)
     if (rest_) {
       z_RV.scatter_(1, ids_RK, -std::numeric_limits<double>::infinity());
       const at::Tensor peak_R1 = z_RV.amax(1, /*keepdim=*/true);
@@ -107,7 +109,7 @@ void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest
                     "whole vocabulary");
 }
 
-// Normalized log-probs of the outcomes, in fp64.
+// The reference's normalized log-probs of the outcomes, in fp64.
 at::Tensor Outcomes(const at::Tensor& log_probs_NK, Rest rest, bool stored_in_fp64) {
   const at::Tensor top_NK = at::log_softmax(log_probs_NK, 1);
   const auto none = [&] { return at::full({log_probs_NK.size(0), 1}, kNoMass, top_NK.options()); };

@@ -31,7 +31,8 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter&
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const at::Tensor ids_NK = at::empty({rows, top}, like.dtype(at::kLong)),
                    log_probs_NK = at::empty({rows, top}, like);
-  // On a GPU the log-probs of a chunk, and what topk needs, exist in addition to its logits.
+  // On a GPU the log-probs of a chunk and the working memory of topk are needed in addition to the
+  // chunk's logits.
   const int64_t row_bytes = projection.row_bytes() * (hidden_TD.is_cpu() ? 1 : 4);
   const int64_t chunk_rows = ChunkRows(rows, row_bytes, projection.chunk_bytes());
   for (int64_t first = 0; first < rows; first += chunk_rows) {

@@ -2,7 +2,7 @@
 #define MOONRING_OBJECTIVES_VOCABULARY_TOP_LOG_PROBS_H_
 
 // The most likely next tokens and their log-probs over the whole vocabulary, in chunks of rows:
-// stored for a reference and used later as ReferenceTop (top_divergence.h).
+// they are stored for a reference model and used later as ReferenceTop (top_divergence.h).
 
 #include <ATen/core/Tensor.h>
 

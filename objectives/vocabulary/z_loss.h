@@ -15,7 +15,7 @@
 
 namespace moonring::objectives {
 
-// [T], with the conventions and errors of LossOfRows (row_loss.h).
+// Returns Z for each row, [T], with the conventions and errors of LossOfRows (row_loss.h).
 at::Tensor TokenZLoss(const at::Tensor& hidden_TD, const std::shared_ptr<base::Parameter>& head_VD,
                       const at::Tensor& targets_T, const ProjectionOptions& options = {});
 
