@@ -40,7 +40,7 @@ Decomposition Exact(const at::Tensor& w_OI, int64_t rank) {
 
 at::Tensor Orthogonal(const at::Tensor& x) { return std::get<0>(at::linalg_qr(x)); }
 
-// For a matrix with at least as many rows as columns.
+// The randomised decomposition of a matrix with at least as many rows as columns.
 Decomposition RandomisedOfTall(const at::Tensor& w, int64_t rank, int64_t iterations, uint64_t seed,
                                absl::string_view module) {
   at::Tensor q = Orthogonal(at::matmul(w, Normal(seed, module, w.size(1), rank, w.options())));

@@ -20,7 +20,7 @@
 //
 //   weight_dtype  matmul_dtype
 //   kFloat        kFloat         fp32
-//   kFloat        kBFloat16      bf16: true       matrices and biases are cast as they are leased
+//   kFloat        kBFloat16      bf16: true       matrices and biases are cast for each use
 //   kFloat        kHalf          fp16: true       the same; gradients need a loss scale
 //   kBFloat16     kBFloat16      pure_bf16: true
 //   kDouble       kDouble        fp64, for tests

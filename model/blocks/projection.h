@@ -14,8 +14,8 @@
 //                    PEFT 0.18 defines it)
 //   OFT              y = x R W^T + b,  R block diagonal (block_rotation.h)
 //
-// Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
-// stream's (fp32, or fp64).
+// Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in fp32
+// (or fp64).
 //
 // Which features of a token are dropped depends only on (key, global index of the token), not on
 // rank, order or run (kernels/random/counter_random.h). The backward recomputes the mask instead of

@@ -45,7 +45,7 @@ using ExpertOffsets = std::vector<int64_t>;
 // The experts chosen for each token. Each (token, chosen expert) is a row, and rows are ordered by
 // expert.
 struct Routing {
-  at::Tensor probability_TE;  // in the stream's dtype; each row sums to 1
+  at::Tensor probability_TE;  // in fp32 (fp64 for fp64); each row sums to 1
   at::Tensor chosen_TK;       // int64
   at::Tensor weight_TK;       // in the stream's dtype
   at::Tensor token_N;         // int64: the token of each row; rows are ordered by expert

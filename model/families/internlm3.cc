@@ -1,4 +1,4 @@
-// InternLM3: a Llama with biases, which have their own config keys.
+// InternLM3: a Llama with biases. Their config keys are not those of Llama.
 
 #include "model/families/families.h"
 

@@ -59,7 +59,7 @@ std::vector<double> SentencePieceScores(
     joined.push_back(merges[rank].first + merges[rank].second);
     ranks.try_emplace(joined.back(), rank, rank).first->second.second = rank;
   }
-  // A new score begins where no piece has merges both before and after.
+  // A lower score begins at each rank before which all merges of all earlier pieces end.
   absl::flat_hash_map<std::string, double> scores;
   double score = -1;
   size_t end = 0;
