@@ -116,8 +116,7 @@ std::string AdapterFile::BaseModule(const std::string& module) const {
 }
 
 absl::Status AdapterFile::Add(const std::string& stored, std::vector<int64_t> shape) {
-  if (absl::StrContains(stored, ".original_module."))
-    return absl::OkStatus();  // a weight of the base model
+  if (absl::StrContains(stored, ".original_module.")) return absl::OkStatus();  // the base's weight
   auto [module, part] = Split(WithoutWrappers(stored));
   module = BaseModule(module);
   const std::string name = AdapterName(module, part);

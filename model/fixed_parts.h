@@ -9,8 +9,8 @@
 //   LoRA of an embedding          W' = W + s (B A)^T,  A [R, V], B [D, R]; a tied head stays the
 //                                 base's
 //   LoRA or DoRA of a head        W' = W + s B A,  g W'
-//   trainable_token_indices       rows of the embedding (and of a tied head) are replaced by rows
-//   of the file lora_bias                     b' = b + s b_B; b is 0 where the base has no bias
+//   trainable_token_indices       rows of W' come from the file, also in a tied head
+//   lora_bias                     b' = b + s b_B; b is 0 where the base has no bias
 //
 // Sums are computed in fp64 and rounded once.
 

@@ -536,8 +536,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   Hidden result{pass.After(0, config_.family->names.embedding, Embed(ids_T, noise)), {}, {}};
   const AdapterRun adapter = RunOfAdapter(noise);
   const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
-  std::vector<std::vector<at::Tensor>> keys(
-      blocks);  // keys and values of each block that later blocks use
+  // For each block: the keys and values that later blocks use.
+  std::vector<std::vector<at::Tensor>> keys(blocks);
   RunnerOptions runner = Runner();
   runner.products = options.products.value_or(runner.products);
   for (size_t layer = 0; layer < blocks; ++layer) {

@@ -106,8 +106,9 @@ struct Call {
     return weights;
   }
 
-  // Reduces the number of threads if the block is small. The estimate of its work counts a product
-  // of all rows with all weights, and attention of every row to every row.
+  // While the result exists, operators use only one thread if the block is small work. The estimate
+  // of its work counts a product of all rows with all weights, and attention of every row to every
+  // row.
   base::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
     int64_t elements = hidden_TD.numel();
     for (const Loan& loan : loans)

@@ -56,9 +56,8 @@ absl::StatusOr<Numbers> ReadNumbers(const JsonFields& fields, const FreshRule& r
         fields.where(), ": ", rule.least_rate.key, ", ", rule.most_rate.key, ": rates from ",
         numbers.least_rate, " to ", numbers.most_rate, ", wanted 0 or more to more than that"));
   }
-  const auto is_step = [](double x) {
-    return x > 0.0 && std::isfinite(x);
-  };  // the bounds may be in either order
+  // The bounds of a step may be in either order.
+  const auto is_step = [](double x) { return x > 0.0 && std::isfinite(x); };
   if (!is_step(numbers.least_step) || !is_step(numbers.most_step) || !is_step(numbers.step_floor)) {
     return absl::InvalidArgumentError(absl::StrCat(
         fields.where(), ": ", rule.least_step.key, ", ", rule.most_step.key, ", ",

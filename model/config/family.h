@@ -24,8 +24,8 @@ enum class QkvRows {
   kGrouped,  // for each kv head in turn: its queries, its key, its value
 };
 
-// Modules by their published (Hugging Face) names; a weight's name adds ".weight" or ".bias". An
-// empty name: the family does not have the module.
+// Hugging Face names of the modules; a weight's name adds ".weight" or ".bias". An empty name: the
+// family does not have the module.
 struct WeightNames {
   std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
   std::string layer = "model.layers.%d.";  // prefix of the names below

@@ -38,8 +38,8 @@ absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind m
 }
 
 // Reads the mixers of all layers: from layer_types, which Transformers 5 writes, or else from the
-// two lists in linear_attn_config. If the file has neither, every fourth layer has softmax
-// attention.
+// two lists in linear_attn_config. If the file has neither, layers 4, 8, 12 and so on (counted from
+// 0) have softmax attention.
 absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& linear,
                                     ModelConfig& config) {
   const bool lists =

@@ -40,9 +40,7 @@ class StagedFiles {
   absl::Status End();
   absl::Status Write(const std::string& name, absl::string_view contents);  // Begin, Append and End
 
-  const std::vector<std::string>& names() const {
-    return names_;
-  }  // of the files that Commit will rename
+  const std::vector<std::string>& names() const { return names_; }  // staged, not yet committed
 
   absl::Status Commit();
 

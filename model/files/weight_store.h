@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_FILES_WEIGHT_STORE_H_
 #define MOONRING_MODEL_FILES_WEIGHT_STORE_H_
 
-// A source of weights in any file format: named tensors that are read one at a time. A store knows
-// nothing about models; the checkpoint checks names and shapes.
+// A source of weights in any file format: named tensors that are read one at a time. A WeightStore
+// does not check whether its weights fit a model; Checkpoint does.
 
 #include <cstdint>
 #include <map>

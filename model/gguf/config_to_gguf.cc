@@ -193,8 +193,7 @@ void WriteFamilyKeys(const ModelConfig& config, Keys& keys) {
     keys.Number(gguf_key::kAttentionScale, config.score_scale);
     keys.Number(gguf_key::kEmbeddingScale, config.embedding_scale);
     keys.Number(gguf_key::kResidualScale, config.residual_scale);
-    keys.Number(gguf_key::kLogitScale,
-                1.0 / config.logit_scale);  // in GGUF logits are divided by it
+    keys.Number(gguf_key::kLogitScale, 1.0 / config.logit_scale);  // GGUF divides logits by it
   }
   if (keys.Is({"lfm2"})) keys.Int(gguf_key::kShortconvLCache, config.convolution.taps);
   if (keys.Is({"qwen3next", "qwen35", "qwen35moe"})) WriteDelta(config, keys);

@@ -54,8 +54,8 @@ int Q3Scale(const uint8_t* in, int run) {
   return (low | (in[8 + run % 4] >> 2 * (run / 4) & 3) << 4) - 32;
 }
 
-// Converts 128 numbers in runs of 16, each with its own scale. (GCC vectorises a short loop only if
-// it does not fully unroll it first.)
+// Converts 128 codes to numbers, in runs of 16 that have separate scales. (The pragma: GCC
+// vectorises a short loop only if it does not fully unroll it first.)
 template <typename Code, typename Value>
 void Scaled(const Code (&codes)[4 * kRun], float* out, const Value& value_of_run) {
   for (int run = 0; run < 8; ++run) {

@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 #define MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 
-// A GGUF file as a Hugging Face model: its weights under their published names, with their rows in
-// the published order (gguf_layout.h lists the differences).
+// Presents a GGUF file as a Hugging Face model: the weights have their Hugging Face names and the
+// order of rows of the Hugging Face model (gguf_layout.h lists the differences).
 //
-// Multi-token prediction layers after the model's own layers are skipped.
+// Multi-token prediction layers, which follow the ordinary layers, are skipped.
 //
 // A weight can stay quantised in memory (CodeOf) if it consists of whole rows of tensors of one
 // quantised type; this includes reordered heads, fused maps and experts. A weight that is

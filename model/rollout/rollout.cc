@@ -219,8 +219,8 @@ class Scheduler {
     }
   }
 
-  // Admits prompts in order, as long as there is room for more answers than those that admitted
-  // prompts have still to start.
+  // Admits prompts in order. Stops when the admitted prompts have enough answers that have not
+  // started yet to fill the room.
   void AdmitPrompts() {
     int64_t owed = 0;
     for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;
