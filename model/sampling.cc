@@ -38,8 +38,8 @@ void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> i
   }
 }
 
-// Ids in order of falling logit. Equal logits are ordered by id, so the order does not depend on
-// the sort algorithm. If keep > 0, only the first `keep` ids.
+// Returns token ids in order of falling logit. Equal logits are ordered by id, so the order does
+// not depend on the sort algorithm. If keep > 0, only the first `keep` ids.
 std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});

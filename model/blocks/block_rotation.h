@@ -38,16 +38,16 @@ struct BlockRotation {
 // Returns the block size B for which B (B - 1) / 2 equals `numbers`. Throws if no integer B does.
 int64_t RotatedBlockSize(int64_t numbers);
 
-// Computes D_NBB.
+// Computes D from the skew entries.
 at::Tensor RotationOf(const BlockRotation& rotation);
 // Returns the gradient of `rotation`'s skew entries, given the gradient of D.
 at::Tensor RotationBackward(const BlockRotation& rotation, const at::Tensor& gradient_NBB);
 
-// x + x D, in x's dtype.
+// Returns x R = x + x D, in x's dtype.
 at::Tensor Rotate(const at::Tensor& x_TI, const at::Tensor& rotation_NBB);
-// dx = dy + dy D^T.
+// Returns the gradient of x: dx = dy + dy D^T.
 at::Tensor RotateBackward(const at::Tensor& dy_TI, const at::Tensor& rotation_NBB);
-// dD_n = x_n^T dy_n, in `rotation_NBB`'s dtype.
+// Returns the gradient of D, dD_n = x_n^T dy_n, in the dtype of rotation_NBB.
 at::Tensor RotateBackwardOfRotation(const at::Tensor& x_TI, const at::Tensor& dy_TI,
                                     const at::Tensor& rotation_NBB);
 

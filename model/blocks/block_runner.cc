@@ -179,8 +179,8 @@ struct Call {
     return run;
   }
 
-  // Differentiates `run`, passes the weights' gradients to their Parameters and returns those of
-  // the inputs (undefined if not needed).
+  // Differentiates `run`, passes the weights' gradients to their Parameters, and returns the
+  // gradients of the inputs (undefined if not needed).
   Tensors Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const base::SmallWorkScope small = Small(run.inputs.hidden);
     const kernels::ProductScope products(options.products);

@@ -4,9 +4,8 @@
 // Stores a GPU's activations in pinned host memory:
 //
 //   Put     copies on the store's own CUDA stream, after all work queued on the caller's stream.
-//   The
-//           caller's stream does not wait, unless three tensors are already being copied out: then
-//           it waits for the first of them, whose memory is free after that
+//           The caller's stream does not wait, unless three tensors are already being copied out:
+//           then it waits for the first of them, whose memory is free after that
 //   Get     returns the tensor if it was prefetched, or fetches it; then starts to prefetch the
 //           tensor stored before it, because a backward uses activations in reverse order. The
 //           caller's stream waits for the copy

@@ -45,8 +45,8 @@ at::ScalarType WideDtype(at::ScalarType matmul_dtype);
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
 
-// x + scale y, in x's dtype. Reuses the memory of y if y is an unshared tensor of that dtype: no
-// backward needs y.
+// Returns x + scale y, in x's dtype. Overwrites y if y has that dtype and no other tensor shares
+// its memory; this is safe because no backward needs y.
 at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale);
 
 // AddRows, then RmsNorm of the sum, in one kernel if the GPU has it; that kernel does not overwrite

@@ -38,8 +38,8 @@
 
 namespace moonring::model {
 
-// Rows are ordered by expert: expert e has the rows [begin[e], begin[e + 1]), where `begin` is an
-// ExpertOffsets.
+// Offsets of the experts' rows, which are ordered by expert: with ExpertOffsets begin, expert e has
+// the rows [begin[e], begin[e + 1]).
 using ExpertOffsets = std::vector<int64_t>;
 
 // The experts chosen for each token. Each (token, chosen expert) is a row, and rows are ordered by

@@ -34,7 +34,7 @@ struct Plan {
   std::vector<std::string> notes;
 };
 
-// The value of the key general.file_type, if most tensors have this type.
+// The value of the key general.file_type for a file most of whose tensors have this type.
 int64_t FileType(const GgufType& type) {
   constexpr std::pair<absl::string_view, int64_t> kNumbers[] = {
       {"F32", 0}, {"F16", 1}, {"Q8_0", 7}, {"BF16", 32}};

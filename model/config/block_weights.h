@@ -157,8 +157,7 @@ const PlaceFacts& FactsOf(int place);
 
 inline bool IsNorm(int place) { return FactsOf(place).kind == WeightKind::kNorm; }
 inline bool IsBias(int place) { return FactsOf(place).kind == WeightKind::kBias; }
-// Whether the weight is used in the wide dtype (fp32, or fp64 for fp64), whatever the matmul dtype
-// is.
+// Whether the weight is used in fp32 (fp64 for fp64), whatever the matmul dtype is.
 inline bool IsWide(int place) {
   const WeightKind kind = FactsOf(place).kind;
   return kind == WeightKind::kNorm || kind == WeightKind::kNumbers || kind == WeightKind::kBuffer;

@@ -79,7 +79,7 @@ absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
                              int64_t intermediate, ModelConfig& config);
 
-// A family's defaults for keys that config.json lacks.
+// A family's default numbers of experts and groups, used for keys that config.json lacks.
 struct GroupedExperts {
   int64_t count, chosen, intermediate, groups, chosen_groups;
   double scale;

@@ -109,7 +109,7 @@ struct Family {
   // its length is the number of layers. Empty: num_hidden_layers is the number of layers.
   std::vector<const char*> layer_keys;
   ExpertKeys expert_keys;
-  // Transformers 4 does not have the family: config.json is in the form of Transformers 5.
+  // true: only Transformers 5 has the family, so config.json is in the form of Transformers 5.
   bool newer = false;
 
   bool scales_rope = true;  // Transformers' config has rope_scaling

@@ -89,8 +89,8 @@ Family Qwen3Vision() {
   return family;
 }
 
-// Experts are stacked in two tensors per layer, transposed in the published files. A token's
-// weights sum to 1, whatever norm_topk_prob says.
+// Reads Qwen3-VL-MoE's keys. Experts are stacked in two tensors per layer, which are transposed in
+// the published files. The weights of a token's experts sum to 1, whatever norm_topk_prob says.
 absl::Status ReadQwen3MoeVision(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadQwen3Vision(fields, config));
   RETURN_IF_ERROR(ReadQwenExperts(fields, 60, 4, 1408, config));

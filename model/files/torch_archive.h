@@ -25,7 +25,7 @@ class TorchArchive {
   };
 
   // INVALID_ARGUMENT, naming the file, if the file is truncated or another kind of zip, or was
-  // saved by torch before 1.6 or on a machine of another byte order.
+  // saved by torch before 1.6 or on a machine with another byte order.
   static absl::StatusOr<std::unique_ptr<TorchArchive>> Open(std::shared_ptr<const MappedFile> file);
 
   const std::string& path() const { return file_->path(); }

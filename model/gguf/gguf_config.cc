@@ -98,8 +98,8 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
                    absl::StrJoin(known, ", "), base::DidYouMean(std::string(name), known)));
 }
 
-// The number of the embedding's rows in the file. The metadata's counts must agree with it; a
-// tokenizer may have fewer tokens (padding).
+// The number of the embedding's rows in the file. The counts in the metadata must agree with this
+// number, except that a tokenizer may have fewer tokens (padding).
 absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   const GgufFile& file = metadata.file();
   const auto embedding = file.tensors().find("token_embd.weight");
