@@ -125,8 +125,8 @@ struct AdapterPlan {
 // if a target is the embedding or the head, or if nothing would be trained.
 absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const AdapterOptions& options);
 
-// The size of OFT's blocks for a linear map with `in` input features. If the size in the options
-// does not divide `in`, returns the nearest size that does, as PEFT chooses it.
+// The size of OFT's blocks for a linear map with `in` input features. If the number or size of
+// blocks in the options does not divide `in`, uses the nearest one that does, as PEFT does.
 int64_t BlockSizeOf(const RotationOptions& rotation, int64_t in);
 
 std::string AdapterName(const std::string& module,

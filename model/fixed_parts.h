@@ -45,7 +45,7 @@ class FixedParts {
   std::vector<std::string> words;              // a description of each change, for messages
 
   bool Changes(const std::string& weight) const { return changes.contains(weight); }
-  // Whether a tied embedding and head differ after the changes.
+  // Whether the changes make a tied embedding and head different.
   bool Parts(const std::string& embedding, const std::string& head) const;
   // Returns a weight of the base with its change applied.
   at::Tensor Applied(const std::string& name, const at::Tensor& weight) const;

@@ -13,8 +13,8 @@
 
 namespace moonring::model {
 
-// INVALID_ARGUMENT if there are no ids, an id is outside the vocabulary, or there are more ids than
-// the model has positions.
+// Returns INVALID_ARGUMENT if `ids` is empty, has an id outside the vocabulary, or is longer than
+// the model's maximum number of positions.
 absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids);
 
 // Whether some layers have a mixer other than softmax attention (linear attention, a state space

@@ -17,7 +17,8 @@
 namespace moonring::model {
 namespace {
 
-// [rows, columns] normal numbers, by Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1].
+// A [rows, columns] matrix of normal random numbers by the Box-Muller transform, sqrt(-2 ln u)
+// cos(2 pi v) with u in (0, 1].
 at::Tensor Normal(uint64_t seed, absl::string_view module, int64_t rows, int64_t columns,
                   const at::TensorOptions& options) {
   const auto uniform = [&](absl::string_view which) {

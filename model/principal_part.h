@@ -27,7 +27,8 @@ struct PrincipalPart {
   at::Tensor a_RI, b_OR;  // in fp32 (fp64 for fp64)
 };
 
-// Throws if `rank` is above the smaller side of W. `iterations` as above.
+// Throws if `rank` is above the smaller side of W. `iterations` is described at the beginning of
+// this file.
 PrincipalPart PrincipalPartOf(const at::Tensor& weight_OI, int64_t rank, double scale,
                               int64_t iterations, uint64_t seed, absl::string_view module);
 

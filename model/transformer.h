@@ -42,7 +42,7 @@
 // Noise is applied only if ForwardOptions::noise is set, and is a function of (seed, step, token,
 // module) (kernels/random/counter_random.h). There are two kinds:
 //
-//   LoRA's dropout  of each adapted map's input, by the adapter's rate
+//   LoRA's dropout  on the input of each adapted map, with the adapter's rate
 //   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the number of tokens of the
 //                   token's document (Jain et al. 2023). Transformers' L is the length to which the
 //                   batch was padded or packed, so in Transformers a document's noise depends on

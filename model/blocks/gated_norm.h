@@ -7,8 +7,8 @@
 //   y = RmsNorm(x; w, eps) s(z),   s(z) = silu(z) or sigmoid(z)
 //   y = RmsNorm(x silu(z); w, eps), each of G groups of D / G features by its own mean square
 //
-// x, z, y [T, D] in one dtype, w [D] in the wide dtype (fp32, or fp64 for fp64), in which
-// everything is computed. Kept for the backward: x, z, w and one number per row (and group).
+// x, z, y [T, D] have one dtype; w [D] is in fp32, or fp64 for fp64, the dtype in which everything
+// is computed. Kept for the backward: x, z, w and one number per row (and group).
 
 #include <ATen/core/Tensor.h>
 

@@ -47,7 +47,7 @@ using ExpertOffsets = std::vector<int64_t>;
 struct Routing {
   at::Tensor probability_TE;  // in fp32 (fp64 for fp64); each row sums to 1
   at::Tensor chosen_TK;       // int64
-  at::Tensor weight_TK;       // in the stream's dtype
+  at::Tensor weight_TK;       // in fp32 (fp64 for fp64)
   at::Tensor token_N;         // int64: the token of each row; rows are ordered by expert
   at::Tensor row_N;           // int64: the row of the k-th choice of token t, at index t K + k
   at::Tensor count_E;         // int64: rows of each expert

@@ -65,8 +65,8 @@ class Checkpoint {
   std::vector<std::string> names() const;
 
   // Names of weights in the files that the config does not use and that will not be saved. The list
-  // is empty for a composite model, whose other tensors are saved. Rotary inv_freq buffers and a
-  // stored copy of a tied head are not listed.
+  // is empty for a composite (multimodal) model, because all of its tensors are saved. Rotary
+  // inv_freq buffers and a stored copy of a tied head are not listed.
   std::vector<std::string> extra_names() const;
 
   // Data to copy from these files into the saved ones (carried_weights.h). The result must not

@@ -19,7 +19,7 @@ using Companions = std::map<std::string, std::string>;  // file name -> contents
 // Whether a file or folder exists; false if that cannot be determined.
 bool PathExists(const std::string& path);
 
-// Whether a file with this name is a companion.
+// Whether a file with this name is a companion (a file of a model besides config.json and weights).
 bool IsCompanion(absl::string_view name);
 
 // The companions in a folder. Fails if the folder cannot be listed or a companion cannot be read.

@@ -125,7 +125,7 @@ struct ConvolutionRule {
 // Properties of selective state space layers (blocks/state_space_mixer.h).
 struct StateSpaceRule {
   int64_t heads = 0, head_dim = 0;  // of the input u
-  // B and C have `groups` groups of `states` features; each group serves H / G heads.
+  // B and C have `groups` groups of `states` features; each group is used by heads / groups heads.
   int64_t groups = 0, states = 0;
   int64_t taps = 0;          // of the convolution before the recurrence
   bool filter_bias = false;  // whether that convolution has a bias

@@ -76,7 +76,7 @@ Family Ministral3Vision() {
 absl::Status ReadQwen3Vision(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kEachHead;
   if (fields.Find("rope_theta") == nullptr && fields.Find("rope_parameters") == nullptr)
-    // The default is 5000000 in Transformers 4.57 and 500000 in 5.23.
+    // The key is required, because its default is 5000000 in Transformers 4.57 and 500000 in 5.23.
     return fields.Missing("rope_theta");
   return ReadAttentionBias(fields, config);
 }

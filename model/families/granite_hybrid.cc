@@ -15,7 +15,8 @@ namespace moonring::model {
 
 namespace {
 
-// Reads a bound of the step: a number, or Transformers 5's form of an infinite one.
+// Reads a bound of the state space model's step t: a number, or infinity as Transformers 5 writes
+// it.
 bool ReadBound(const nlohmann::json& json, double& bound) {
   if (json.is_number()) bound = json.get<double>();
   if (json.is_object() && json.size() == 1 && json.value("__float__", "") == "Infinity")

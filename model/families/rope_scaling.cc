@@ -39,8 +39,8 @@ int64_t ContextOf(const ModelConfig& config, const OrderedJson& json) {
   return config.max_position_embeddings;
 }
 
-// Whether a key belongs to a scaling and is removed with it. Any other key (such as mrope_section,
-// or an unknown one) describes the model and stays.
+// Whether a key of a rope scaling object describes the scaling, and is removed when the scaling is
+// replaced. Any other key (such as mrope_section, or an unknown key) describes the model and stays.
 bool IsOfScaling(const std::string& key) {
   static constexpr std::array kOfScaling = {
       "rope_type",        "type",        "factor",    "original_max_position_embeddings",
