@@ -32,12 +32,12 @@ constexpr absl::string_view kPrefix = "base_model.model.";
 constexpr int64_t kMergeElements = int64_t{1}
                                    << 22;  // elements of a weight that are in fp64 at a time
 
-// "model.norm" of "model.norm.weight".
+// The module of a weight: "model.norm" for "model.norm.weight".
 std::string ModuleOf(absl::string_view weight) {
   return std::string(weight.substr(0, weight.rfind('.')));
 }
 
-// All weights; the head is listed separately even if it is tied.
+// All weights of a model. The head is listed separately from the embedding even if they are tied.
 struct UntiedWeights {
   explicit UntiedWeights(ModelConfig config)
       : embedding(EmbeddingName(config)), head(HeadName(config)) {
@@ -58,7 +58,8 @@ bool Targets(absl::string_view name, absl::string_view module) {
 }
 
 // Returns the first of `names` (PEFT's modules_to_save) that selects `weight`, or null. A name
-// selects the weight if the name of the weight's module, or of a module around it, ends in it.
+// selects a weight if the name of the weight's module, or of an enclosing module, ends with that
+// name.
 const std::string* Saves(const std::vector<std::string>& names, const std::string& weight) {
   for (size_t end = weight.rfind('.'); end != std::string::npos && end > 0;
        end = weight.rfind('.', end - 1)) {
@@ -70,7 +71,7 @@ const std::string* Saves(const std::vector<std::string>& names, const std::strin
   return nullptr;
 }
 
-// The last components of the linear modules' names, in the order of a block.
+// The last components of the names of linear modules ("q_proj"), in the order of a block.
 std::vector<std::string> LinearNames(const UntiedWeights& weights) {
   std::vector<std::string> names;
   for (const WeightShape& weight : weights.all) {
@@ -311,7 +312,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
   for (const auto& parameter : base) weights[parameter->name()] = parameter;
   const at::TensorOptions placed = at::TensorOptions(base.front()->device()).dtype(weight_dtype);
   if (config.tie_word_embeddings) weights[HeadName(config)] = weights[EmbeddingName(config)];
-  std::string decomposed;  // the module whose decomposition `principal` caches
+  std::string decomposed;  // the module whose decomposition is cached in `principal`
   PrincipalPart principal;
   const auto principal_of = [&](const std::string& module) -> const PrincipalPart& {
     if (module == decomposed) return principal;

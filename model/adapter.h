@@ -19,7 +19,7 @@
 //       copy; the base keeps its own
 //
 // The low-rank weights are stored in the model's weight dtype (fp32; bf16 under pure_bf16; fp64)
-// and leased in the matmul dtype. OFT's weights are leased in the wide dtype.
+// and cast to the matmul dtype for use. OFT's weights are used in fp32 (fp64 in an fp64 model).
 //
 // PiSSA (Meng et al. 2024) is LoRA initialised with the R largest singular values of W. With W = U
 // S V^T and s B0 A0 = U_R S_R V_R^T, A and B start as A0 and B0, and the residual base is W - s B0
@@ -28,16 +28,17 @@
 //
 //   W + s [B, -B0] [A; A0]                 with the adapter off, the base is exactly W
 //
-// A tied embedding and head are untied if either is fully trained, as in PEFT: the other one stays
-// the base's.
+// If an adapter fully trains the embedding or the head of a model that ties them, they are untied,
+// as in PEFT: the trained one gets its own weight, and the other one keeps the base's.
 //
-// Cost compared with full fine-tuning under the same recompute: dW of a frozen matrix is not
-// computed, so the 8 T I O flops of a map's forward, recomputation and backward fall to 6 T I O,
-// plus 8 T R (I + O) for the adapter. Measured on SmolLM2-135M's shape, rank 8 on all maps,
-// recompute block, fp32 (tests/model/transformer_benchmark.cc): 247 MB above the weights at 2048
-// tokens, where full fine-tuning takes 637 MB (540 of them gradients); 91 MB at 512 tokens, where
-// it takes 555 MB. CPU time is 0.73 of full fine-tuning (DoRA 0.85 at 512 tokens, where its norms
-// cost relatively most).
+// Cost compared with full fine-tuning with the same activation recomputation, for T tokens and an
+// [O, I] matrix: dW of a frozen matrix is not computed, so the 8 T I O flops of forward,
+// recomputation and backward fall to 6 T I O, plus 8 T R (I + O) for the adapter. Measured on
+// SmolLM2-135M's shape in fp32, with rank 8 on all linear maps and every block recomputed
+// (tests/model/transformer_benchmark.cc): 247 MB above the weights at 2048 tokens, where full
+// fine-tuning takes 637 MB (540 of them gradients); 91 MB at 512 tokens, where full fine-tuning
+// takes 555 MB. LoRA takes 0.73 of the CPU time of full fine-tuning; DoRA takes 0.85 at 512 tokens,
+// where its norms cost relatively most.
 
 #include <cstdint>
 #include <functional>
@@ -60,7 +61,8 @@
 
 namespace moonring::model {
 
-// OFT's blocks: set either their number per map or their size; the other one is 0.
+// The block-diagonal rotation of OFT. Set either the number of blocks per linear map or the block
+// size, and leave the other one 0.
 struct RotationOptions {
   int64_t blocks = 0, block_size = 32;
   int64_t terms = 5;  // number of terms of the Cayley-Neumann series; 0: exact
@@ -68,7 +70,7 @@ struct RotationOptions {
 
 // How PiSSA computes the largest singular values (principal_part.h).
 struct PrincipalOptions {
-  int64_t iterations = 16;  // of the randomised decomposition; -1: exact SVD
+  int64_t iterations = 16;  // power iterations of the randomised SVD; -1: exact SVD
 };
 
 struct AdapterOptions {
@@ -83,7 +85,7 @@ struct AdapterOptions {
   // The exact set of adapted modules, if an adapter that was read restricts it
   // (layers_to_transform, exclude_modules, a pattern). Absent: `targets` alone decides.
   std::optional<std::set<std::string>> modules;
-  // Per-module overrides of `rank` and `alpha` (rank_pattern, alpha_pattern).
+  // Per-module overrides of `rank` and `alpha`: PEFT's rank_pattern and alpha_pattern.
   std::map<std::string, int64_t> ranks;
   std::map<std::string, double> alphas;
   // PEFT's ensure_weight_tying: a tied head keeps using the embedding when the embedding is fully
@@ -93,7 +95,7 @@ struct AdapterOptions {
   // PEFT's modules_to_save matches: "norm" matches every norm. Linear maps in them get no low-rank
   // weights.
   std::vector<std::string> saved;
-  // OFT: there are no low-rank weights, and the options about them are ignored.
+  // If set, the adapter is OFT: it has no low-rank weights, and the options for them are ignored.
   std::optional<RotationOptions> rotation;
   std::optional<PrincipalOptions> principal;  // PiSSA
 
@@ -102,28 +104,29 @@ struct AdapterOptions {
   double scale_of(const std::string& module) const;
 };
 
-// INVALID_ARGUMENT: rank, alpha, dropout or blocks are out of range, or options exclude each other.
+// Returns INVALID_ARGUMENT if rank, alpha, dropout or OFT's blocks are out of range, or if two
+// options exclude each other.
 absl::Status Validate(const AdapterOptions& options);
 
-// The maps and weights of an adapter with given options, over a model with a given config.
+// The linear maps that an adapter changes, and the weights that it trains fully.
 struct AdapterPlan {
   struct Map {
     std::string module;  // model.layers.0.self_attn.q_proj
     int64_t out, in;
     int64_t rank;        // of the low-rank weights
-    int64_t block_size;  // OFT's; 0: the map has low-rank weights
+    int64_t block_size;  // of OFT; 0: the map has low-rank weights
   };
   std::vector<Map> maps;             // in the order of the forward pass
   std::vector<WeightShape> saved;    // the fully trained weights: published names and shapes
   std::vector<std::string> targets;  // the options' targets, sorted; "all" is expanded to names
 };
 
-// INVALID_ARGUMENT: a target matches no linear map (the message lists the known names), a target is
-// the embedding or the head, or nothing would be trained.
+// Returns INVALID_ARGUMENT if a target matches no linear map (the message lists the known names),
+// if a target is the embedding or the head, or if nothing would be trained.
 absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const AdapterOptions& options);
 
-// The size of OFT's blocks over a map of `in` features: as the options state, or the nearest size
-// that divides `in`, as PEFT chooses it.
+// The size of OFT's blocks for a linear map with `in` input features. If the number or size of
+// blocks in the options does not divide `in`, uses the nearest one that does, as PEFT does.
 int64_t BlockSizeOf(const RotationOptions& rotation, int64_t in);
 
 std::string AdapterName(const std::string& module,
@@ -143,9 +146,9 @@ class Adapter {
   AdapterOptions options;
   std::map<std::string, MapWeights> maps;                         // by module
   std::map<std::string, std::shared_ptr<base::Parameter>> saved;  // by the weight's published name
-  base::Parameters parameters;  // all trainable ones of these, in the order of the plan
-  base::Parameters first;       // PiSSA's initial A and B, under A's and B's names, in that order
-  std::shared_ptr<const FixedParts> fixed;  // frozen components that were read; null: none
+  base::Parameters parameters;  // all trainable weights of the adapter, in AdapterPlan's order
+  base::Parameters first;       // PiSSA's initial A and B, named as A and B, in AdapterPlan's order
+  std::shared_ptr<const FixedParts> fixed;  // frozen changes read from the folder; null: none
 
   const MapWeights* Find(const std::string& module) const;
   std::shared_ptr<base::Parameter> FindSaved(const std::string& weight) const;
@@ -153,30 +156,33 @@ class Adapter {
   // Whether the adapter unties a tied embedding and head.
   bool Unties(const ModelConfig& config) const;
 
-  // Creates a new adapter over `base`: weights under their published names; only the embedding
-  // where the head is tied to it.
+  // Creates a new adapter with initial weights. `base` has the model's weights under their Hugging
+  // Face names; a head that is tied to the embedding is not among them.
   static absl::StatusOr<std::shared_ptr<Adapter>> Create(const ModelConfig& config,
                                                          AdapterOptions options,
                                                          const base::Parameters& base,
                                                          uint64_t seed,
                                                          at::ScalarType weight_dtype);
 
-  // PiSSA only: the same map as a plain LoRA adapter of twice the rank, without initial values.
-  // Fails with DoRA, whose magnitude PEFT does not convert.
+  // Converts a PiSSA adapter to a plain LoRA adapter of twice the rank that computes the same
+  // function; the result has no initial A and B. Fails for PiSSA with DoRA, because PEFT does not
+  // convert the magnitude.
   absl::StatusOr<std::shared_ptr<Adapter>> Converted(const ModelConfig& config) const;
 
-  // Builds an adapter from tensors by PEFT's names. `take(name, shape)` is called once per tensor,
-  // and `take_first` once per initial tensor of PiSSA; it is null where there are none.
+  // Builds an adapter from tensors. `take(name, shape)` returns the tensor of a PEFT name and is
+  // called once per tensor; `take_first` does the same for the initial A and B of PiSSA, and is
+  // null for other adapters.
   using Take = std::function<absl::StatusOr<at::Tensor>(const std::string& name,
                                                         const std::vector<int64_t>& shape)>;
   static absl::StatusOr<std::shared_ptr<Adapter>> Assemble(const ModelConfig& config,
                                                            AdapterOptions options, const Take& take,
                                                            const Take& take_first = nullptr);
 
-  // Merges this adapter into the base's weight `name` ([O, I] for an adapted map, in fp32 or fp64):
-  // W + s B A; DoRA's g (W + s B A); PiSSA's map; OFT's W R^T; the fully trained weight; or the
-  // change of a fixed part. Computed in fp64 and rounded once. A weight that the adapter does not
-  // change is returned unchanged.
+  // Merges this adapter into `base`, the model's weight of that name ([O, I] for an adapted map, in
+  // fp32 or fp64). Returns W + s B A for LoRA, g (W + s B A) for DoRA, W + s (B A - B0 A0) for
+  // PiSSA, W R^T for OFT, the adapter's own weight if it is fully trained, or W with the frozen
+  // changes of fixed_parts.h. The result is computed in fp64 and rounded once. A weight that the
+  // adapter does not change is returned unchanged.
   at::Tensor Merged(const std::string& name, const at::Tensor& base) const;
 };
 

@@ -24,11 +24,11 @@ namespace {
 
 using base::OrderedJson;
 
-constexpr char kPeftVersion[] = "0.18.1";  // the version whose format this is
+constexpr char kPeftVersion[] = "0.18.1";  // the version of PEFT whose format is written
 constexpr char kPrincipal[] = "pissa";
 
-// Unsupported options that change what an adapter computes. fan_in_fan_out is not among them: PEFT
-// itself resets it for a linear map.
+// Options that are refused because they change what an adapter computes. fan_in_fan_out is
+// accepted, because PEFT itself resets it for a linear map.
 constexpr const char* kUnsupported[] = {"coft",
                                         "block_share",
                                         "layer_replication",
@@ -43,7 +43,7 @@ bool AsksForNothing(const nlohmann::json& value) {
          ((value.is_object() || value.is_array() || value.is_string()) && value.empty());
 }
 
-// A list of names; with `alone`, a single string is accepted too.
+// Reads a list of names; with `alone`, a single string is accepted too.
 absl::StatusOr<std::vector<std::string>> Names(const JsonFields& fields, absl::string_view key,
                                                bool alone = false) {
   std::vector<std::string> names;
@@ -112,7 +112,7 @@ absl::Status ReadLowRank(const JsonFields& fields, AdapterOptions& options) {
   if (init == nullptr || !IsPrincipal(*init)) return absl::OkStatus();
   absl::string_view text = init->get_ref<const std::string&>();
   options.principal.emplace(PrincipalOptions{-1});
-  options.dropout = 0.0;  // dropout would act in training only, and training continues without it
+  options.dropout = 0.0;  // dropout only acts in training, and training continues without it
   if (text != kPrincipal && !(absl::ConsumePrefix(&text, "pissa_niter_") &&
                               absl::SimpleAtoi(text, &options.principal->iterations)))
     return fields.Wrong("init_lora_weights", "pissa or pissa_niter_N");
@@ -123,7 +123,7 @@ bool Ends(absl::string_view module, absl::string_view name) {
   return module == name || absl::EndsWith(module, absl::StrCat(".", name));
 }
 
-// The linear maps of the layers, in order.
+// Module names of all linear maps of the layers, in order.
 std::vector<std::string> LinearModules(const ModelConfig& config) {
   std::vector<std::string> modules;
   for (const WeightShape& weight : WantedWeights(config)) {
@@ -185,8 +185,9 @@ absl::StatusOr<Targeting> ReadTargeting(const JsonFields& fields) {
   return targeting;
 }
 
-// Sets options.modules where `targets` alone does not determine the modules. If target_modules or
-// exclude_modules is a pattern, the modules are those that the file contains.
+// Reads target_modules and the options that restrict it. Sets options.modules if `targets` alone
+// does not determine the modules. If target_modules or exclude_modules is a pattern, the modules
+// are those that the file contains.
 absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
                          const std::vector<std::string>& in_file, AdapterOptions& options) {
   const nlohmann::json* targets = fields.Find("target_modules");
@@ -227,7 +228,8 @@ absl::Status ReadTargets(const JsonFields& fields, const ModelConfig& config,
   return absl::OkStatus();
 }
 
-// Whether a key of rank_pattern or alpha_pattern matches a module: (.*\.)?KEY.
+// Whether a key of rank_pattern or alpha_pattern matches a module name: (.*\.)?KEY must match all
+// of the name.
 absl::StatusOr<bool> PatternTakes(const std::string& key, const std::string& module) {
   const bool literal = std::all_of(key.begin(), key.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
@@ -242,7 +244,7 @@ template <typename Set>
 absl::Status ReadPattern(const JsonFields& fields, const OrderedJson& ordered, const char* key,
                          const std::set<std::string>& modules, const Set& set) {
   const auto found = ordered.find(key);
-  // Lua writes an empty table as an empty list.
+  // An empty list is accepted too, because Lua code writes an empty table as an empty list.
   if (found == ordered.end() || found->is_null() || found->empty()) return absl::OkStatus();
   if (!found->is_object()) return fields.Wrong(key, "an object of numbers");
   for (const auto& [name, value] : found->items()) {
@@ -279,8 +281,9 @@ absl::Status ReadPatterns(const JsonFields& fields, absl::string_view text,
                      });
 }
 
-// `target_modules`: names of modules. For the text model of a composite model it is a pattern,
-// because PEFT would otherwise also select modules of the same names in the vision tower.
+// The value of `target_modules`: names of modules. For the text model of a composite (multimodal)
+// model it is a regular expression, because PEFT would otherwise also select modules of the same
+// names in the vision tower.
 OrderedJson TargetsOf(const Adapter& adapter) {
   constexpr absl::string_view kText = "model.language_model.";
   std::vector<std::string> targets = adapter.options.targets;

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_ADAPTER_CONFIG_H_
 #define MOONRING_MODEL_ADAPTER_CONFIG_H_
 
-// Converts between PEFT 0.18's adapter_config.json and AdapterOptions; adapter_folder.h lists what
-// is read and what is refused.
+// Converts between PEFT 0.18's adapter_config.json and AdapterOptions; adapter_folder.h lists which
+// options are read and which are refused.
 
 #include <string>
 #include <vector>
@@ -16,16 +16,17 @@ namespace moonring::model {
 
 inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
 
-// `where` is the prefix of error messages. `modules` are the modules of the base, including its
-// embedding and head, that have low-rank or rotation weights in the adapter's file. Modules that
-// are not linear maps of a layer become fixed parts (fixed_parts.h).
+// Parses `text`, an adapter_config.json. Error messages begin with `where`. `modules` are the
+// modules of the base model, including its embedding and head, that have LoRA or OFT weights in the
+// adapter's file. The weights of modules that are not linear maps of a layer are read but not
+// trained (fixed_parts.h).
 absl::StatusOr<AdapterOptions> ReadAdapterConfig(absl::string_view text, const std::string& where,
                                                  const ModelConfig& config,
                                                  const std::vector<std::string>& modules);
 
 std::string AdapterConfigText(const Adapter& adapter, const std::string& base_path);
 
-// `init_lora_weights` as it is saved, as JSON text.
+// The value of `init_lora_weights` to write into adapter_config.json, as JSON text.
 std::string InitText(const AdapterOptions& options);
 
 }  // namespace moonring::model

@@ -17,8 +17,8 @@
 namespace moonring::model {
 namespace {
 
-// Components of a name after which a file may have the adapter's name. `bare`: the tensor's name
-// does not end in .weight.
+// Name components of an adapter's tensors (lora_A and so on); the adapter's own name may follow in
+// a file. `bare`: the tensor's name does not end in ".weight".
 struct PartName {
   const char* name;
   bool bare;
@@ -29,7 +29,7 @@ constexpr PartName kParts[] = {
     {"token_adapter", true},
 };
 
-// Prefixes of the decoder in the versions of Transformers.
+// Prefixes of the decoder's module names in different versions of Transformers.
 constexpr absl::string_view kPlaces[] = {"",
                                          "model.",
                                          "language_model.",
@@ -78,7 +78,7 @@ std::string ModuleOfWeight(const std::string& weight) {
 }
 
 absl::string_view LastPart(absl::string_view module) {
-  return module.substr(module.rfind('.') + 1);  // npos + 1 is 0
+  return module.substr(module.rfind('.') + 1);  // without a dot: npos + 1 is 0
 }
 
 bool IsPlace(absl::string_view words) {
@@ -97,7 +97,8 @@ AdapterFile::AdapterFile(const ModelConfig& config, at::TensorOptions placed)
   layers_.pop_back();
 }
 
-// The base's name of a module; a module that the base does not have is returned unchanged.
+// The name of a module of the file in the base model. Returned unchanged if the base model has no
+// such module.
 std::string AdapterFile::BaseModule(const std::string& module) const {
   if (modules_.contains(module)) return module;
   const size_t layers = module.find("layers.");

@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_ADAPTER_FILE_H_
 #define MOONRING_MODEL_ADAPTER_FILE_H_
 
-// The tensors of an adapter's folder, each taken once: adapter_model.safetensors, or
+// Reads the tensors of an adapter's folder from adapter_model.safetensors, or from
 // adapter_model.bin as torch.save writes it (only tensors are read; no code in the pickle is run).
+// Each tensor can be taken once.
 //
 // Names are PEFT's over the base's modules: base_model.model.<module>.<part>. These variants are
 // read too: with the prefixes of wrappers that the model had when it was saved (module.,
@@ -46,13 +47,16 @@ class AdapterFile {
   // The modules that have a tensor `part`.
   std::vector<std::string> ModulesWith(absl::string_view part) const;
 
-  // NOT_FOUND where the tensor is missing; INVALID_ARGUMENT where its shape is another.
+  // Returns a tensor and marks it as taken. NOT_FOUND if the tensor is missing; INVALID_ARGUMENT if
+  // its shape is not `shape`.
   absl::StatusOr<at::Tensor> Take(const std::string& name, const std::vector<int64_t>& shape);
-  // Takes a tensor that exists, in the file's dtype, on the host.
+  // Returns a tensor that must exist, in the dtype of the file and on the CPU, and marks it as
+  // taken.
   absl::StatusOr<at::Tensor> TakeAsItIs(const std::string& name);
   bool IsTaken(const std::string& name) const { return taken_.contains(name); }
 
-  // Fails if a tensor was not taken (checked only with `all`) or if a taken one is not finite.
+  // Fails if a taken tensor contains a NaN or an infinity. With `all`, also fails if a tensor of
+  // the file was not taken.
   absl::Status Finish(bool all) const;
 
  private:

@@ -35,7 +35,8 @@ using Json = base::OrderedJson;
 
 constexpr char kWeightsFile[] = "adapter_model.safetensors", kPickledFile[] = "adapter_model.bin";
 
-// PiSSA's initial values: this project's file, or LLaMA-Factory's folder.
+// Files with PiSSA's initial A and B: the one that this project writes, and the one of
+// LLaMA-Factory.
 constexpr char kFirstFile[] = "pissa_init.safetensors",
                kFirstInFolder[] = "pissa_init/adapter_model.safetensors";
 
@@ -51,7 +52,8 @@ absl::string_view ShortName(absl::string_view module) {
   return module.substr(module.rfind('.') + 1);
 }
 
-// Reads the tensors of a file that belong neither to a linear map nor to a fully trained module.
+// Reads those tensors of an adapter's file that belong neither to a linear map nor to a fully
+// trained module.
 class FixedReader {
  public:
   FixedReader(const ModelConfig& config, const AdapterOptions& options, const Json& json,
@@ -64,7 +66,7 @@ class FixedReader {
       tables_.insert(weight.substr(0, weight.rfind('.')));
   }
 
-  // Null if there are none.
+  // Returns null if the file has no such tensors.
   absl::StatusOr<std::shared_ptr<const FixedParts>> Read() {
     const std::map<std::string, AdapterFile::Part> parts = file_.parts();
     for (const auto& [name, part] : parts) {
@@ -83,7 +85,7 @@ class FixedReader {
     if (table && part.part == kTokenRows) return ReadTokens(name, part);
     if (part.part == "lora_B.bias" && !options_.dora) return ReadBias(name, part);
     if (part.part == "weight" || part.part == "bias") return ReadWhole(name, part);
-    return absl::OkStatus();  // AdapterFile::Finish reports it
+    return absl::OkStatus();  // AdapterFile::Finish reports this tensor
   }
 
   absl::StatusOr<at::Tensor> Take(const std::string& name, const std::vector<int64_t>& shape) {
@@ -101,7 +103,7 @@ class FixedReader {
     return tensor;
   }
 
-  // [V, D] of the embedding or the head.
+  // The shape [V, D] of the embedding or the head.
   const std::vector<int64_t>& TableShape(const std::string& module) const {
     return shapes_.at(module + ".weight");
   }
@@ -233,7 +235,7 @@ absl::StatusOr<std::string> FirstPath(const std::string& dir, const AdapterOptio
       kFirstInFolder, " is there; wanted one of them, or the converted adapter"));
 }
 
-// Modules with low-rank or rotation weights, including embedding and head.
+// Modules with LoRA or OFT weights in the file, including embedding and head.
 std::vector<std::string> ModulesIn(const AdapterFile& file) {
   std::vector<std::string> modules;
   for (const char* part : {"lora_A.weight", "oft_R.weight", "lora_embedding_A"}) {

@@ -17,8 +17,8 @@ constexpr int64_t kPiece = int64_t{1} << 20;
 
 }  // namespace
 
-// Checks a piece of the weight at a time. A sum is finite only if all its terms are, so one pass
-// that writes nothing proves a piece finite. Only the other pieces are counted element by element.
+// Checks the weight piece by piece. A sum is finite only if all its terms are, so if the sum of a
+// piece is finite, the piece is. In the other pieces, non-finite elements are counted one by one.
 void BrokenWeights::Look(const std::string& name, const at::Tensor& weight) {
   int64_t count = 0;
   for (const at::Tensor& piece : weight.flatten().split(kPiece)) {

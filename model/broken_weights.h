@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BROKEN_WEIGHTS_H_
 #define MOONRING_MODEL_BROKEN_WEIGHTS_H_
 
-// Collects weights that contain NaN or infinities, as a diverged run leaves behind. A model with
-// such weights outputs NaN for every text.
+// Collects the names of weights that contain NaN or infinities, which a diverged training run may
+// have saved. A model with such weights outputs NaN for every text.
 
 #include <string>
 
@@ -14,11 +14,11 @@ namespace moonring::model {
 
 class BrokenWeights {
  public:
-  // Records the weight if it contains NaN or infinities. One pass over it, without a second copy.
+  // Records the weight if it contains NaN or infinities. Reads the weight once and makes no copy.
   void Look(const std::string& name, const at::Tensor& weight);
 
   // INVALID_ARGUMENT if a weight was recorded. The message begins with `where` and lists the first
-  // few.
+  // few names.
   absl::Status Refuse(const std::string& where) const;
 
  private:

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_DIGEST_H_
 #define MOONRING_MODEL_DIGEST_H_
 
-// A digest of a model's weights, forty hexadecimal characters: equal for models whose names,
-// shapes, dtypes and bytes are equal.
+// A digest of a model's weights, forty hexadecimal characters. It is equal for two models if the
+// names, shapes, dtypes and bytes of their weights are equal.
 //
 //   sha1 of the lines "<name> <dtype> [shape] <sha1 of each 16 MiB of its bytes>...", in the order
 //       of the parameters, then `besides`

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kOfAll = -1;
 
-// Calls body(name, layer, expert) for each weight of the experts; expert is kOfAll for a tensor
-// that stacks all of them.
+// Calls body(name, layer, expert) for each weight of the experts. `expert` is kOfAll for a tensor
+// that stacks all experts of a layer.
 template <typename Body>
 void ForExpertWeights(const ModelConfig& config, const Body& body) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {

@@ -8,8 +8,8 @@
 //
 // TransformerOptions::expert_ranks sets the assignment when a model is loaded; its forwards are
 // then collective over these ranks. The gradient of a shard already includes the tokens of all
-// ranks that share the experts; it still has to be summed over the other ranks that hold the same
-// shard.
+// ranks among which the experts are divided; it still has to be summed over the ranks that have a
+// replica of the same shard.
 
 #include <cstdint>
 #include <memory>
@@ -31,14 +31,14 @@ class ExpertParts {
  public:
   ExpertParts(const ModelConfig& config, const comm::BinExchange& ranks);
 
-  // Whether the weight of that name belongs to the experts.
+  // Whether the weight of that name belongs to the experts that are divided among ranks.
   bool Has(absl::string_view name) const { return parts_.contains(name); }
 
   // Frees the rows of other ranks' experts. Does nothing if the weight does not belong to the
   // experts. No communication.
   void Keep(base::Parameter& parameter) const;
 
-  // INVALID_ARGUMENT if the adapter is on an expert or fully trains one.
+  // INVALID_ARGUMENT if the adapter adapts or fully trains a weight of an expert.
   absl::Status Check(const AdapterPlan& adapter) const;
 
  private:
@@ -50,7 +50,7 @@ class ExpertParts {
   absl::flat_hash_map<std::string, Place> parts_;  // by published name
 };
 
-// Size of a model's experts: layers that have experts, and parameters in them.
+// Number of layers that have experts, and number of parameters of all experts.
 struct ExpertSize {
   int64_t layers = 0, parameters = 0;
 };

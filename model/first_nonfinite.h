@@ -15,9 +15,10 @@ struct NonFinite {
   std::string module;  // its published name
 };
 
-// Runs the model without a graph and returns the first module after which the hidden states of this
-// rank's rows contain a non-finite number. Where a hook (StreamHooks::after) replaces a module's
-// output, the replacement is checked. The arguments are those of Transformer::Forward.
+// Runs a forward without an autograd graph, and returns the first module after which the hidden
+// states of this rank's rows contain a NaN or an infinity. Where a hook (StreamHooks::after)
+// replaces a module's output, the replacement is checked. The arguments are those of
+// Transformer::Forward.
 NonFinite FirstNonFinite(Transformer& transformer, const at::Tensor& ids_T,
                          const at::Tensor& positions_T,
                          std::shared_ptr<attention::PlannedAttention> attention,

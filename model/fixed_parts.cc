@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kSumElements = int64_t{1}
                                  << 22;  // elements of a weight that are in fp64 at a time
 
-// W + s B A, or DoRA's g times that, a tile of rows at a time.
+// Returns W + s B A, or g (W + s B A) for DoRA, computed a tile of rows at a time.
 at::Tensor WithLowRank(const FixedChange& change, const at::Tensor& weight) {
   const auto wide = [&](const at::Tensor& tensor) {
     return tensor.to(weight.device()).to(at::kDouble);

@@ -1,14 +1,15 @@
 #ifndef MOONRING_MODEL_FIXED_PARTS_H_
 #define MOONRING_MODEL_FIXED_PARTS_H_
 
-// Frozen components of an adapter's folder that change the model: all except low-rank weights of
-// linear maps and fully trained modules. By PEFT's (0.18) options, for a weight W of the base:
+// Weights in an adapter's folder that change the model but are not trained here, that is all
+// weights except low-rank weights of linear maps and fully trained modules. They are listed by
+// PEFT's (0.18) options. W is a weight of the base model, W' the changed weight:
 //
 //   replaced weights              W' = w           (saved embeddings; bias: all, lora_only)
 //   LoRA of an embedding          W' = W + s (B A)^T,  A [R, V], B [D, R]; a tied head stays the
 //                                 base's
 //   LoRA or DoRA of a head        W' = W + s B A,  g W'
-//   trainable_token_indices       rows of W' are replaced by the file's, also in a tied head
+//   trainable_token_indices       rows of W' come from the file, also in a tied head
 //   lora_bias                     b' = b + s b_B; b is 0 where the base has no bias
 //
 // Sums are computed in fp64 and rounded once.
@@ -38,18 +39,18 @@ struct FixedChange {
 class FixedParts {
  public:
   std::map<std::string, FixedChange> changes;  // by the weight's published name
-  std::map<std::string, at::Tensor> tensors;   // as read, by PEFT's names; written back unchanged
-  std::string config;                // a JSON object: their options in adapter_config.json
-  std::vector<std::string> targets;  // modules with low-rank weights among these
-  std::vector<std::string> words;    // a description of each, for messages
+  std::map<std::string, at::Tensor> tensors;   // by PEFT's names, as read; saved unchanged
+  std::string config;                          // JSON object: the options in adapter_config.json
+  std::vector<std::string> targets;            // modules whose frozen weights are low-rank
+  std::vector<std::string> words;              // a description of each change, for messages
 
   bool Changes(const std::string& weight) const { return changes.contains(weight); }
-  // Whether a tied embedding and head differ after the changes.
+  // Whether the changes make a tied embedding and head different.
   bool Parts(const std::string& embedding, const std::string& head) const;
   // Returns a weight of the base with its change applied.
   at::Tensor Applied(const std::string& name, const at::Tensor& weight) const;
-  // Config of a base with these changes: it enables the biases (attention_bias, mlp_bias) that the
-  // changes add to a base without them. UNIMPLEMENTED: this architecture cannot have such biases.
+  // Returns the config of the changed model: the base's config, with attention_bias or mlp_bias
+  // enabled if the changes add such biases. UNIMPLEMENTED if the architecture cannot have them.
   absl::StatusOr<ModelConfig> ConfigOver(const ModelConfig& base) const;
 };
 

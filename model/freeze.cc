@@ -50,7 +50,7 @@ absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config
   const int64_t count =
       std::min(options.layers < 0 ? -options.layers : options.layers, config.layers);
   const int64_t first = options.layers > 0 ? config.layers - count : 0;
-  std::vector<std::string> parts;  // substrings of names
+  std::vector<std::string> parts;  // a weight is trainable if its name contains one of them
   for (const std::string& module : options.modules) {
     if (module != "all")
       RETURN_IF_ERROR(CheckKnown("freeze_trainable_modules", module, known.in_blocks));

@@ -44,8 +44,8 @@ at::Tensor HeadsFirst(const at::Tensor& x_THD) { return x_THD.transpose(0, 1).un
 at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), keys = k_SKD.size(0), held = keys - rows;
-  // The operator's causal mask aligns the first row with the first key, so it is right for an empty
-  // cache only.
+  // The operator's causal mask aligns the first row with the first key, so that mask is correct
+  // only if the cache is empty.
   const bool windowed = rule.window > 0 && keys > rule.window;
   std::optional<at::Tensor> mask;
   if ((held > 0 && rows > 1) || windowed) {
@@ -60,8 +60,8 @@ at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
 }
 
 // Attention by tiles. They support softcaps, return the log-sum-exp that a sink needs, and accept
-// values of another head size than keys. LibTorch's operator does not, or would materialise all
-// scores.
+// values whose head size differs from that of the keys. LibTorch's operator supports none of these,
+// or would have to store all scores.
 at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0),

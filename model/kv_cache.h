@@ -4,11 +4,11 @@
 // Attention of one growing document on one rank, for decoding. It caches the keys and values of
 // every layer.
 //
-// A model's forward calls Forward once per layer, in order; the given rows follow the cached
-// tokens. Memory: layers * tokens * kv_heads * (D + Dv) numbers in the dtype of k and v, and at
-// most twice that, since buffers grow by doubling. Not differentiable. With a softcap, a sink, or
-// values of another head size than keys, a forward runs this project's attention tiles
-// (attention/kernels/tile_plan.h) over the cached keys, in AccumulateType; otherwise it calls
+// A model's forward calls Forward once per layer, in order; the rows of q, k and v are the tokens
+// after the cached ones. Memory: layers * tokens * kv_heads * (D + Dv) numbers in the dtype of k
+// and v, and at most twice that, since buffers grow by doubling. Not differentiable. With a
+// softcap, a sink, or values whose head size differs from that of the keys, attention over the
+// cached keys is computed tile by tile (attention/kernels/tile_plan.h), in AccumulateType; otherwise by
 // at::scaled_dot_product_attention.
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class KvCache : public attention::PlannedAttention {
   // Number of cached tokens, the same for all layers.
   int64_t tokens() const { return tokens_; }
 
-  // Drops the cached tokens from index `tokens` on, and the state of a forward that was
-  // interrupted.
+  // Drops the cached tokens from index `tokens` on. Also drops what an interrupted forward has
+  // cached.
   void Truncate(int64_t tokens);
 
  private:

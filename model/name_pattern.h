@@ -14,9 +14,9 @@ namespace moonring::model {
 
 inline constexpr uint32_t kMatchLimit = 1'000'000;
 
-// Without `group`: whether `pattern` matches all of `name` (re.fullmatch). With `group`: whether it
-// matches at the beginning of `name` (re.match); `group` is set to its first group.
-// INVALID_ARGUMENT: an invalid pattern, or kMatchLimit exceeded.
+// Without `group`, returns whether `pattern` matches all of `name` (re.fullmatch). With `group`,
+// returns whether `pattern` matches at the beginning of `name` (re.match), and sets `*group` to the
+// pattern's first group. INVALID_ARGUMENT: an invalid pattern, or kMatchLimit exceeded.
 absl::StatusOr<bool> NameMatches(const std::string& pattern, const std::string& name,
                                  std::string* group = nullptr);
 

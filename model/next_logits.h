@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_NEXT_LOGITS_H_
 #define MOONRING_MODEL_NEXT_LOGITS_H_
 
-// The first and the last step of all decoding: checks of the prompt, and logits from hidden states.
+// Functions that sampler.h and rollout.h share: checks of a prompt, and logits from hidden states.
 
 #include <cstdint>
 
@@ -13,16 +13,17 @@
 
 namespace moonring::model {
 
-// INVALID_ARGUMENT if there are no ids, an id is outside the vocabulary, or there are more ids than
-// the model has positions.
+// Returns INVALID_ARGUMENT if `ids` is empty, has an id outside the vocabulary, or is longer than
+// the model's maximum number of positions.
 absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids);
 
-// Whether some layers have a mixer other than softmax attention, and thus a recurrent state.
+// Whether some layers have a mixer other than softmax attention (linear attention, a state space
+// model, a convolution), and thus a recurrent state.
 bool HasOtherMixers(const Transformer& model);
 
-// [B, D] of the residual stream after the final norm -> [B, V] in the wide dtype (fp32, or fp64 for
-// fp64), with the config's scale and softcap. Leases the head even if B is 0, because a lease may
-// be a collective of all ranks.
+// Applies the head to hidden_BD, rows of the residual stream after the final norm. Returns logits
+// [B, V] in fp32 (fp64 for fp64), with the config's scale and softcap. Fetches the head's weight
+// even if B is 0, because fetching a sharded weight is a collective of all ranks.
 at::Tensor NextLogits(const Transformer& model, const at::Tensor& hidden_BD);
 
 }  // namespace moonring::model

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_PRECISION_H_
 #define MOONRING_MODEL_PRECISION_H_
 
-// The dtypes of a model by the name of a precision:
+// The dtypes of a model for each precision name:
 //
 //              weights   matmuls
 //   fp32       fp32      fp32
@@ -17,7 +17,7 @@
 
 namespace moonring::model {
 
-// Options with the dtypes of `precision`. INVALID_ARGUMENT for an unknown name.
+// Returns TransformerOptions with the dtypes of `precision`. INVALID_ARGUMENT for an unknown name.
 absl::StatusOr<TransformerOptions> OptionsOfPrecision(const std::string& precision);
 
 }  // namespace moonring::model

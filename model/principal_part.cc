@@ -17,7 +17,8 @@
 namespace moonring::model {
 namespace {
 
-// [rows, columns] normal numbers, by Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1].
+// A [rows, columns] matrix of normal random numbers by the Box-Muller transform, sqrt(-2 ln u)
+// cos(2 pi v) with u in (0, 1].
 at::Tensor Normal(uint64_t seed, absl::string_view module, int64_t rows, int64_t columns,
                   const at::TensorOptions& options) {
   const auto uniform = [&](absl::string_view which) {
@@ -40,7 +41,7 @@ Decomposition Exact(const at::Tensor& w_OI, int64_t rank) {
 
 at::Tensor Orthogonal(const at::Tensor& x) { return std::get<0>(at::linalg_qr(x)); }
 
-// For a matrix with at least as many rows as columns.
+// The randomised decomposition of a matrix with at least as many rows as columns.
 Decomposition RandomisedOfTall(const at::Tensor& w, int64_t rank, int64_t iterations, uint64_t seed,
                                absl::string_view module) {
   at::Tensor q = Orthogonal(at::matmul(w, Normal(seed, module, w.size(1), rank, w.options())));

@@ -24,10 +24,11 @@
 namespace moonring::model {
 
 struct PrincipalPart {
-  at::Tensor a_RI, b_OR;  // in the wide dtype
+  at::Tensor a_RI, b_OR;  // in fp32 (fp64 for fp64)
 };
 
-// Throws if R is above the smaller side of W.
+// Throws if `rank` is above the smaller side of W. `iterations` is described at the beginning of
+// this file.
 PrincipalPart PrincipalPartOf(const at::Tensor& weight_OI, int64_t rank, double scale,
                               int64_t iterations, uint64_t seed, absl::string_view module);
 

@@ -18,14 +18,14 @@
 namespace moonring::model {
 namespace {
 
-// Rows of a prompt that go through the model at once: limits the memory of activations and of the
+// Maximum number of prompt rows per forward; it limits the memory of activations and of attention's
 // mask.
 constexpr int64_t kPromptRows = 512;
 
-// Number of prompts whose mixers' state is kept.
+// Number of prompts for which a copy of the mixers' recurrent state is kept.
 constexpr size_t kMarks = 2;
 
-// Replaces `id` by the first rank's choice.
+// Replaces `id` by the id that the first rank chose. Collective.
 absl::Status Agree(comm::Communicator& ranks, int64_t& id) {
   at::Tensor chosen = at::full({1}, id, at::kLong);
   RETURN_IF_ERROR(ranks.Broadcast(chosen, /*root=*/0));
@@ -81,8 +81,8 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   const absl::Status status = base::TryTorch([&] {
     at::NoGradGuard no_grad;
     const int64_t held = GoBack(same);
-    // A later call may go back to before this prompt's last token: the same prompt, or the next
-    // turn's.
+    // A copy of the state before the prompt's last token is kept, because a later call may go back
+    // to that point: with the same prompt, or with the next turn of the conversation.
     const bool marks = mixing_ != nullptr && count - held > 1;
     at::Tensor hidden_TD;
     for (int64_t begin = held, end = held; begin < count; begin = end) {

@@ -7,13 +7,13 @@
 // draw depends only on (seed, index of the new token) and the logits: the same call returns the
 // same answer, and no generator has state. Cost of a token: one forward of one row, and the head. A
 // prompt that continues what was last decoded (the next turn of a conversation) costs only its new
-// tokens: keys and values are truncated to the common prefix. The state of other mixers (linear
-// attention, short convolutions) cannot be truncated. Copies of it are kept from before the last
-// token of each of the last two prompts; such a model continues from one of these copies, or starts
-// from nothing.
+// tokens: keys and values are truncated to the common prefix. The recurrent state of other mixers
+// (linear attention, short convolutions) cannot be truncated. So the sampler keeps a copy of that
+// state as it was before the last token of each of the last two prompts. A model with such layers
+// continues from one of these copies, or computes the whole prompt.
 //
-// If several ranks share the experts, all of them decode the same sequence and use the first rank's
-// choices, because their own may differ in rounding.
+// If experts are divided among several ranks, all of these ranks decode the same sequence and use
+// the tokens that the first rank chose, because their own choices may differ by rounding.
 
 #include <cstdint>
 #include <deque>
@@ -35,13 +35,15 @@ namespace moonring::model {
 
 class Sampler {
  public:
-  // `model` must outlive the sampler. Call Forget after its weights change. `after` is called for
-  // all rows that are decoded: first a prompt's, some hundred rows per call, then each new token's.
-  // Cached keys and values already include its effect.
+  // `model` must outlive the sampler. Call Forget after its weights change. `after` is a hook on
+  // the residual stream (stream_hooks.h). It is called for the rows of the prompt, some hundred
+  // rows per call, then for the row of each new token. It is not called for cached tokens, whose
+  // keys and values already include its effect.
   explicit Sampler(Transformer& model, StreamHook after = nullptr);
 
-  // Logits [V] of the token after `ids`, in the stream's dtype. INVALID_ARGUMENT if there are no
-  // ids, an id is outside the vocabulary, or there are more ids than the model has positions.
+  // Returns the logits [V] of the token after `ids`, in fp32 (fp64 for fp64). INVALID_ARGUMENT if
+  // there are no ids, an id is outside the vocabulary, or there are more ids than the model has
+  // positions.
   absl::StatusOr<at::Tensor> NextLogits(absl::Span<const int64_t> ids);
 
   // Returns the new ids; the last one is a stop id if one ended the text. `on_token` is called for
@@ -55,14 +57,14 @@ class Sampler {
   void Forget();
 
  private:
-  // The mixers' state after `tokens` tokens.
+  // A copy of the mixers' recurrent state after the first `tokens` tokens.
   struct MarkedState {
     int64_t tokens = 0;
     mixers::MixingCache::Kept kept;
   };
 
-  // Truncates the caches to the first `tokens` tokens, or to fewer where a mixer's state requires
-  // it. Returns how many remain.
+  // Truncates the caches to the first `tokens` tokens, or to fewer if the model has a recurrent
+  // state and no copy of it is kept for that length. Returns the number of cached tokens.
   int64_t GoBack(int64_t tokens);
   void Mark();
 
@@ -70,7 +72,7 @@ class Sampler {
   const StreamHook after_;
   const int64_t attending_;  // number of softmax-attention layers
   std::shared_ptr<KvCache> cache_;
-  std::shared_ptr<mixers::MixingCache> mixing_;  // null where all layers attend
+  std::shared_ptr<mixers::MixingCache> mixing_;  // null if all layers have softmax attention
   std::deque<MarkedState> marks_;                // in increasing order of tokens
   std::vector<int64_t> cached_ids_;              // the ids of the cached tokens
 };

@@ -25,7 +25,7 @@ uint64_t Mixed(uint64_t seed, uint64_t count) {
   return z ^ (z >> 31);
 }
 
-// Uniform in [0, 1).
+// A pseudo-random number, uniform in [0, 1).
 double Uniform(uint64_t seed, uint64_t index) {
   return static_cast<double>(Mixed(seed, index) >> 11) * 0x1.0p-53;
 }
@@ -38,8 +38,8 @@ void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> i
   }
 }
 
-// Ids by falling logit, ties by id, so the order does not depend on the library's sort. Only the
-// first `keep` if keep > 0.
+// Returns token ids in order of falling logit. Equal logits are ordered by id, so the order does
+// not depend on the sort algorithm. If keep > 0, only the first `keep` ids.
 std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -55,8 +55,8 @@ std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
   return order;
 }
 
-// How many of the ranked weights are kept: the fewest whose sum reaches top_p of the total, and of
-// these the ones that are at least min_p times the first. At least one.
+// How many of `weights`, in falling order, are kept: the fewest whose sum reaches top_p of the
+// total, and of these only those that are at least min_p times the first. At least one is kept.
 size_t Nucleus(const std::vector<double>& weights, const SamplingOptions& options) {
   size_t kept = weights.size();
   if (options.top_p < 1.0) {
@@ -95,8 +95,8 @@ class Row {
   }
   int64_t Likeliest() const { return std::max_element(logits_, logits_ + size()) - logits_; }
 
-  // The id where the cumulative weight of the kept tokens, in order of id, exceeds the fraction `u`
-  // of their sum.
+  // Draws one of the kept tokens: the first id, in order of id, at which the cumulative weight
+  // exceeds the fraction `u` of the sum of weights.
   int64_t Draw(double u, const SamplingOptions& options) const {
     if ((options.top_k > 0 && options.top_k < size()) || options.top_p < 1.0) {
       std::vector<int64_t> kept = Ranked(options);
@@ -132,8 +132,8 @@ class Row {
     return id_of(last);
   }
 
-  // The ids that top_k, top_p and min_p keep, by falling logit, ties by id. Sorts only a small
-  // multiple of the kept ids, not the whole vocabulary.
+  // The ids that top_k, top_p and min_p keep, in order of falling logit (equal logits by id). Sorts
+  // only a small multiple of the number of kept ids, not the whole vocabulary.
   std::vector<int64_t> Ranked(const SamplingOptions& options) const {
     std::vector<int64_t> order(size());
     std::iota(order.begin(), order.end(), int64_t{0});

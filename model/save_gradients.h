@@ -10,8 +10,8 @@
 
 namespace moonring::model {
 
-// Collective over the ranks that shard the gradients: the rank with `writes` writes the file, the
-// others only take part in gathering. Fails if the file cannot be written.
+// Collective over the ranks that shard the gradients: the rank that sets `writes` writes the file;
+// the other ranks only take part in gathering the gradients. Fails if the file cannot be written.
 absl::Status SaveGradients(const base::Parameters& parameters, const std::string& path,
                            bool writes);
 

@@ -39,9 +39,9 @@ bool Learns(const WeightShape& weight, const TransformerOptions& options) {
          (!options.learning.has_value() || options.learning->contains(weight.name));
 }
 
-// The dtype that a weight is stored in. A frozen matrix can be stored in the matmul dtype without
-// loss; weights that are used in the wide dtype (fp32, or fp64 for fp64) stay wide. Those are
-// small.
+// The dtype that a weight is stored in. A frozen matrix is stored in the matmul dtype, which does
+// not change results. Weights that are used in fp32 (fp64 for fp64), such as norms, are small and
+// are stored in that dtype.
 at::ScalarType HeldDtype(const WeightShape& weight, const TransformerOptions& options) {
   if (!weight.learns) return WideDtype(options.matmul_dtype);
   return !Learns(weight, options) && !weight.wide ? options.matmul_dtype : options.weight_dtype;
@@ -64,8 +64,8 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
                    "Double/Double"));
 }
 
-// The given parameters in the order of the config's weights. Each weight must be given exactly
-// once, and nothing else.
+// Sorts the given parameters by the order of the config's weights. Fails unless each weight is
+// given exactly once, and no other parameter is given.
 absl::StatusOr<base::Parameters> InOrder(const ModelConfig& config, const base::Parameters& given) {
   absl::flat_hash_map<std::string, std::shared_ptr<base::Parameter>> by_name;
   for (const auto& parameter : given) {
@@ -92,7 +92,7 @@ absl::StatusOr<base::Parameters> InOrder(const ModelConfig& config, const base::
   return ordered;
 }
 
-// The same model with an untied head, also in its config.json.
+// The config of the same model with an untied head; its config.json is changed too.
 ModelConfig Untied(ModelConfig config) {
   base::OrderedJson json = base::OrderedJson::parse(config.json);
   json["tie_word_embeddings"] = false;
@@ -114,7 +114,7 @@ void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
               "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
 }
 
-// NEFTune's noise, uniform in +-alpha / sqrt(L D).
+// NEFTune's noise, uniform in +-alpha / sqrt(L D), with L the document's length and D features.
 at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   at::NoGradGuard no_grad;
   const int64_t width = hidden_TD.size(1);
@@ -136,7 +136,7 @@ double RoundedScale(double scale, at::ScalarType dtype) {
   return at::tensor(scale, at::kDouble).to(dtype).to(at::kDouble).item<double>();
 }
 
-// The loans whose weights must be fetched first.
+// Those of `loans` whose weights are offloaded or sharded and must be fetched before use.
 std::vector<Loan> Away(const std::vector<Loan>& loans) {
   std::vector<Loan> away;
   for (const Loan& loan : loans) {
@@ -145,9 +145,10 @@ std::vector<Loan> Away(const std::vector<Loan>& loans) {
   return away;
 }
 
-// A weight that was read for packing: `parameter` is packed; or, if packing only rounds, `rounded`
-// has the rounded numbers in the dtype that adapters are merged in. Both are empty if the weight's
-// file has no code for it.
+// The result of reading a weight that is to be quantised: `parameter` has the quantised weight; or,
+// if the packing only rounds (BasePacking::rounds_only), `rounded` has the rounded numbers in the
+// dtype in which adapters are merged. Both are empty if the packing is "file" and the file does not
+// store the weight quantised.
 struct PackedLoad {
   std::shared_ptr<base::Parameter> parameter;
   at::Tensor rounded;
@@ -280,9 +281,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
       new Transformer(std::move(config), base.parameters_, base.options_, std::move(adapter)));
 }
 
-// Makes the weights that fixed parts change, in the base's dtypes; a bias that the base does not
-// have starts as zeros. A tied head shares the embedding's parameter unless the fixed parts change
-// the two differently.
+// Creates the weights that the adapter's frozen changes (FixedParts) replace, in the base's dtypes.
+// A bias that the base does not have starts as zeros. A tied head shares the embedding's parameter
+// unless the changes make the two different.
 void Transformer::MakeFixed(const ParametersByName& by_name) {
   if (adapter_ == nullptr || adapter_->fixed == nullptr) return;
   const FixedParts& fixed = *adapter_->fixed;
@@ -437,12 +438,12 @@ std::vector<at::Tensor> Transformer::LayerInputs(const at::Tensor& ids_T,
     return ((normed_TLP + rows_TLP) * M_SQRT1_2).unbind(1);
   };
   RunnerOptions runner = Runner();
-  runner.store = nullptr;  // not stored separately: the first block stores the same rows
+  runner.store = nullptr;  // the first block already stores the same rows
   return RunBlock(join, std::move(loans), {hidden_TD, {rows}}, std::move(runner));
 }
 
-// If the scale belongs to the model and not to the embedding module, NEFTune's noise is added
-// before scaling, as in Transformers.
+// NEFTune's noise is added before the embedding is scaled, as in Transformers, unless the family
+// scales inside its embedding module (noise_after_scale).
 at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
   at::Tensor hidden_TD =
       LookUp(embedding_, ids_T, {options_.matmul_dtype, Stream(), config_.pad_token_id});
@@ -524,7 +525,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     if (layer < blocks) return Away(blocks_[layer]->loans);
     return pass.has_norm() ? Away(NormLoans()) : std::vector<Loan>();
   };
-  // The loans of the block whose backward follows that of `layer`, if it leases its weights again.
+  // The weights of the block whose backward runs after that of `layer`; none if that block kept its
+  // autograd graph, and so its weights.
   const auto before = [&](size_t layer) {
     return layer > 0 && RecomputeOf(static_cast<int64_t>(layer) - 1) != Recompute::kNone
                ? loans_of(layer - 1)
@@ -534,7 +536,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   Hidden result{pass.After(0, config_.family->names.embedding, Embed(ids_T, noise)), {}, {}};
   const AdapterRun adapter = RunOfAdapter(noise);
   const std::vector<at::Tensor> layer_inputs = LayerInputs(ids_T, result.hidden_TD, adapter);
-  std::vector<std::vector<at::Tensor>> keys(blocks);  // by block: k and v that later blocks use
+  // For each block: the keys and values that later blocks use.
+  std::vector<std::vector<at::Tensor>> keys(blocks);
   RunnerOptions runner = Runner();
   runner.products = options.products.value_or(runner.products);
   for (size_t layer = 0; layer < blocks; ++layer) {
@@ -589,7 +592,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                                   RunNorm(result.hidden_TD, std::move(runner)));
   }
   result.states_TD = pass.TakeStates();
-  base::TrimHeap();  // returns the blocks' work memory, since the logits' sizes differ
+  base::TrimHeap();  // frees the blocks' work memory, which logits cannot reuse
   return result;
 }
 

@@ -42,8 +42,8 @@ absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::st
   return file.Read(name);
 }
 
-// Where the configuration was read from, for messages: `dir` has none if it is an adapter's folder
-// or a .gguf file.
+// For messages: the path of config.json in `dir` if that file exists, which it does not for an
+// adapter's folder or a .gguf file.
 std::string PlaceOfConfig(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/config.json");
   std::error_code ignored;

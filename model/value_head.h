@@ -9,7 +9,8 @@
 //   initial values            both U(-1/sqrt(D), 1/sqrt(D)) by seed, as torch.nn.Linear
 //   dropout                   summary_dropout_prob of config.json, 0.1 if it is absent
 //
-// The head is two Parameters and a rate; objectives apply it.
+// A ValueHead only stores two Parameters and the dropout rate; the code in objectives/ computes the
+// values.
 
 #include <cstdint>
 #include <memory>
@@ -31,13 +32,13 @@ struct ValueHead {
   double dropout = 0.1;
   bool found = false;  // true: read from a file
 
-  // Reads `dir`'s file if it exists (INVALID_ARGUMENT if it does not fit this model); otherwise
-  // returns a new head.
+  // Reads value_head.safetensors in `dir` (INVALID_ARGUMENT if it does not fit this model). If
+  // there is no such file, returns a head with initial values.
   static absl::StatusOr<std::shared_ptr<ValueHead>> Open(const std::string& dir,
                                                          const ModelConfig& config, uint64_t seed,
                                                          at::ScalarType dtype, at::Device device);
 
-  // Errors are those of the disk.
+  // Writes value_head.safetensors into `dir`. Fails only if the disk fails.
   absl::Status Save(const std::string& dir, Flush flush = Flush::kNow) const;
 };
 

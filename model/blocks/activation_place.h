@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
 #define MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
 
-// Where activations are stored between forward and backward, depending on the key
-// activation_offload and the compute device. The run, the memory plan and the log all use this one
-// rule.
+// Where activations are stored between forward and backward. This depends on the configuration key
+// activation_offload and on the compute device. Training, the memory estimate and the log all use
+// this rule.
 //
 //   activation_offload   on the CPU                     on another device
 //   absent               kMemory                        kMemory
@@ -26,12 +26,14 @@ enum class ActivationPlace { kMemory, kHost, kDisk };  // kMemory: on the comput
 
 absl::string_view PlaceName(ActivationPlace place);  // "memory", "host", "disk"
 
-// INVALID_ARGUMENT for another word, and for disk if the device is not the CPU.
+// `offload` is the value of activation_offload. INVALID_ARGUMENT if it is neither "cpu" nor "disk",
+// or if it is "disk" and the device is not the CPU.
 absl::StatusOr<ActivationPlace> PlaceOfActivations(const std::optional<std::string>& offload,
                                                    c10::DeviceType device);
 
-// The store for the place; null for kMemory. `folder` is required for disk (INVALID_ARGUMENT
-// without it). Fails as DiskStore::Create does.
+// Creates the store for PlaceOfActivations(offload, device); null for kMemory. `folder` is where
+// "disk" stores activations (INVALID_ARGUMENT if "disk" has no folder). Returns the errors of
+// DiskStore::Create.
 absl::StatusOr<std::shared_ptr<ActivationStore>> OpenActivationStore(
     const std::optional<std::string>& offload, const std::optional<std::string>& folder,
     c10::Device device);

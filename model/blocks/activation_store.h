@@ -14,16 +14,17 @@ namespace moonring::model {
 
 class StoredActivation {
  public:
-  virtual ~StoredActivation() = default;  // frees the storage; tensors that Get returned stay valid
+  virtual ~StoredActivation() = default;  // frees it; tensors from Get stay valid
   virtual at::Tensor Get() = 0;           // read-only; may be called repeatedly. Throws StatusError
 };
 
 class ActivationStore {
  public:
   virtual ~ActivationStore() = default;
-  // The caller passes ownership of the tensor: it is freed once it is stored. Throws StatusError.
+  // Stores `activation`. The caller must not keep a reference to the tensor, so that its memory is
+  // freed once it is stored. Throws StatusError.
   virtual std::unique_ptr<StoredActivation> Put(at::Tensor activation) = 0;
-  virtual int64_t stored_bytes() const = 0;  // stored at the moment
+  virtual int64_t stored_bytes() const = 0;  // bytes that are stored at present
 };
 
 }  // namespace moonring::model

@@ -58,7 +58,7 @@ Heads QueryKeyValue(const BlockRule& rule, const BlockMaps& maps, const at::Tens
             all_THD.narrow(1, heads + kv_heads, kv_heads),
             {}};
   }
-  const int64_t queries = heads / kv_heads;  // per kv head
+  const int64_t queries = heads / kv_heads;  // query heads per kv head
   const at::Tensor all_TKGD = all.view({rows, kv_heads, queries + 2, width});
   return {all_TKGD.narrow(2, 0, queries).reshape({rows, heads, width}),
           all_TKGD.select(2, queries),

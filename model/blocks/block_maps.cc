@@ -63,7 +63,7 @@ void BlockMaps::ForEachTensor(Maps& maps, const F& fn) {
 BlockMaps BlockMaps::AfterMixer() const {
   BlockMaps after = *this;
   for (int place = 0; place < kBlockWeights; ++place) {
-    // A bias is stored with its map.
+    // The entry of a bias is empty: the bias is stored in its map's entry.
     if (FactsOf(place).feeds_mixer || IsBias(place)) after.maps_[place] = {};
   }
   return after;

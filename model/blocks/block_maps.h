@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_MAPS_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_MAPS_H_
 
-// The linear maps and norms of a block, as one run of the block uses them.
+// The linear maps and norms that one execution of a block uses.
 
 #include <cstdint>
 #include <vector>
@@ -16,11 +16,12 @@
 
 namespace moonring::model {
 
-// The maps of a block, indexed as in block_weights.h. A norm is stored as a map's weight; a missing
-// weight is undefined.
+// The linear maps and norms of a block, indexed by BlockWeight (block_weights.h). A norm is a
+// Projection that has only a weight. A weight that the block lacks is an undefined tensor.
 class BlockMaps {
  public:
-  // `weights` by index, without adapters; `sums` accumulate their gradients, or are empty.
+  // `weights` is indexed by BlockWeight; the maps get no adapters. `sums` (empty, or one per
+  // weight) accumulate the gradients of the weights.
   explicit BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const WeightSum> sums = {});
 
   bool Has(int place) const { return maps_[place].weight_OI.defined(); }
@@ -31,9 +32,11 @@ class BlockMaps {
 
   // Only the weights that are applied after the mixer.
   BlockMaps AfterMixer() const;
-  // The maps for a tile of the rows: dropout masks depend on the identities of the tile's tokens.
+  // The same maps for the rows [begin, begin + count). They differ only in the token indices that
+  // seed an adapter's dropout.
   BlockMaps OfRows(int64_t begin, int64_t count) const;
-  // All defined tensors in a fixed order; and the same maps built from other tensors in that order.
+  // Tensors returns all defined tensors in a fixed order. Of returns the same maps with these
+  // tensors replaced by `tensors`, in that order.
   std::vector<at::Tensor> Tensors() const;
   BlockMaps Of(absl::Span<const at::Tensor> tensors) const;
 
@@ -44,8 +47,8 @@ class BlockMaps {
   std::vector<Projection> maps_;
 };
 
-// The dtype in which the block uses a weight: the wide one for norms and for parameters that are
-// not matrices, otherwise the matmul dtype.
+// The dtype in which the block uses a weight: fp32 (fp64 if matmul_dtype is fp64) for norms and for
+// parameters that are not matrices, otherwise matmul_dtype.
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
 }  // namespace moonring::model

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_NORMS_H_
 
-// The norms of a block, by index (block_weights.h): RmsNorm (layers.h) with the stored weight w, or
-// with 1 + w if the rule says so.
+// The norms of a block: RmsNorm (layers.h) with the stored weight w, or with 1 + w in families
+// whose norms are defined so (BlockRule).
 
 #include <ATen/core/Tensor.h>
 
@@ -16,8 +16,8 @@ at::Tensor NormWeight(const BlockRule& rule, const BlockMaps& maps, int norm);
 at::Tensor Normed(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& x_TD, int norm,
                   at::ScalarType result);
 
-// The input of a linear map: the stream's rows, normalised if the block has the norm, in the matmul
-// dtype.
+// Returns the input of a linear map in the matmul dtype: rows of the residual stream, normalised if
+// the block has the norm with BlockWeight index `norm`.
 at::Tensor MapInput(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& stream_TD,
                     int norm);
 

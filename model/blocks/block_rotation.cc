@@ -30,7 +30,8 @@ at::Tensor SkewOf(const at::Tensor& skew_NE) {
   return above - above.transpose(1, 2);
 }
 
-// q_ij = s_ij above the diagonal and -s_ji below it.
+// Gradient of the skew entries s, given that of Q, where q_ij = s_ij above the diagonal and -s_ji
+// below it.
 at::Tensor SkewBackward(const at::Tensor& gradient_NBB) {
   const int64_t size = gradient_NBB.size(1);
   return (gradient_NBB - gradient_NBB.transpose(1, 2))
@@ -48,7 +49,8 @@ int64_t Power(int64_t terms) { return terms <= 2 ? terms - 1 : std::max<int64_t>
 // Coefficient c_k of Q^k in the series up to the power p.
 double Coefficient(int64_t k, int64_t p) { return k == p && p > 1 ? 1.0 : 2.0; }
 
-// H_k = c_k I + Q H_(k+1) for k = 1 .. p, from H_p = c_p I: the series is Q H_1.
+// The terms H_1 .. H_p of Horner's rule, with p = `power`: H_p = c_p I and H_k = c_k I + Q H_(k+1).
+// The series is Q H_1.
 std::vector<at::Tensor> Horner(const at::Tensor& q_NBB, int64_t power) {
   const at::Tensor identity = Identity(q_NBB);
   std::vector<at::Tensor> steps(power);
@@ -94,8 +96,9 @@ at::Tensor RotationOf(const BlockRotation& rotation) {
   return power == 0 ? at::zeros(q.sizes(), q.options()) : at::bmm(q, Horner(q, power)[0]);
 }
 
-// Exact: with M = (I + Q)^-1, dR = -2 M dQ M. Series: dQ += dD H_1^T and dH_1 = Q^T dD, then the
-// same for H_2 with dH_1 in place of dD, and so on.
+// For the exact form, with M = (I + Q)^-1, the differential of R is dR = -2 M dQ M. For the series,
+// with gradients written gD, gQ, gH: gQ += gD H_1^T and gH_1 = Q^T gD, then the same for H_2 with
+// gH_1 in place of gD, and so on.
 at::Tensor RotationBackward(const BlockRotation& rotation, const at::Tensor& gradient_NBB) {
   at::NoGradGuard no_grad;
   const at::Tensor q = SkewOf(rotation.skew_NE);

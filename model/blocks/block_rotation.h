@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_ROTATION_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_ROTATION_H_
 
-// The orthogonal matrix that OFT applies to a map's input (orthogonal fine-tuning: Qiu et al. 2023;
-// on the input's side: 2025), N blocks of B features each, as PEFT 0.18 defines it:
+// The orthogonal matrix that OFT applies to a map's input (orthogonal fine-tuning, Qiu et al. 2023;
+// applied to the input since Qiu et al. 2025). It has N blocks of B features each, as PEFT 0.18
+// defines it:
 //
 //   y = x R W^T,   R = diag(R_1 .. R_N),   R_n = I + D_n
 //
@@ -14,11 +15,12 @@
 //                            the series of (I + Q) (I - Q)^-1
 //   exact, terms 0           D = -2 Q (I + Q)^-1, so that R = (I - Q) (I + Q)^-1 (Cayley)
 //
-// The two rotate in opposite directions, as in PEFT. With Q = 0, R is the identity.
+// The series and the exact form rotate in opposite directions, as in PEFT. With Q = 0, R is the
+// identity.
 //
-// Shapes: skew_NE [N, B (B - 1) / 2], D_NBB, x_TI with I = N B. Q and D are in the wide dtype
-// (fp32, or fp64), x in the matmul dtype: D, not R, is rounded to it, and x R is x + x D. No graph
-// is recorded here: projection.h has the backward.
+// Shapes: skew_NE [N, B (B - 1) / 2], D_NBB, x_TI with I = N B. Q and D are in fp32 (or fp64), x in
+// the matmul dtype. x R is computed as x + x D, so that only D is rounded to the matmul dtype.
+// These functions record no autograd graph: projection.h has the backward.
 //
 // Cost: 2 T I B flops to rotate T rows, and (p - 1) 2 I B^2 to compute D.
 
@@ -33,19 +35,19 @@ struct BlockRotation {
   int64_t terms = 5;  // 0: exact
 };
 
-// The block size B for which B (B - 1) / 2 equals `numbers`. Throws if there is none.
+// Returns the block size B for which B (B - 1) / 2 equals `numbers`. Throws if no integer B does.
 int64_t RotatedBlockSize(int64_t numbers);
 
-// Computes D_NBB.
+// Computes D from the skew entries.
 at::Tensor RotationOf(const BlockRotation& rotation);
-// dD -> d skew, for the same skew.
+// Returns the gradient of `rotation`'s skew entries, given the gradient of D.
 at::Tensor RotationBackward(const BlockRotation& rotation, const at::Tensor& gradient_NBB);
 
-// x + x D, in x's dtype.
+// Returns x R = x + x D, in x's dtype.
 at::Tensor Rotate(const at::Tensor& x_TI, const at::Tensor& rotation_NBB);
-// dx = dy + dy D^T.
+// Returns the gradient of x: dx = dy + dy D^T.
 at::Tensor RotateBackward(const at::Tensor& dy_TI, const at::Tensor& rotation_NBB);
-// dD_n = x_n^T dy_n, in `rotation_NBB`'s dtype.
+// Returns the gradient of D, dD_n = x_n^T dy_n, in the dtype of rotation_NBB.
 at::Tensor RotateBackwardOfRotation(const at::Tensor& x_TI, const at::Tensor& dy_TI,
                                     const at::Tensor& rotation_NBB);
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_RULE_H_
 
-// The rules by which one block is computed: a layer's section of the model's config.
+// The properties of one block's computation, from the model's config.
 
 #include <cstdint>
 #include <optional>
@@ -17,11 +17,11 @@ namespace moonring::model {
 
 struct BlockRule {
   MixerKind mixer = MixerKind::kSoftmax;
-  bool mlp = true;  // false: the layer has no MLP, dense or of experts
+  bool mlp = true;  // false: the layer has neither a dense MLP nor experts
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
-  // Of the residual stream; absent: the wide dtype (fp32, or fp64 for fp64) of matmul_dtype.
+  // Dtype of the residual stream; absent: fp32, or fp64 if matmul_dtype is fp64.
   std::optional<at::ScalarType> stream_dtype;
   attention::ScoreRule scores;
   double residual_scale = 1.0;
@@ -29,7 +29,7 @@ struct BlockRule {
   HeadNorm head_norm = HeadNorm::kNone;
   bool gated_heads = false;
   bool value_norm = false, keys_are_values = false;
-  bool hands_on_keys = false;  // a later block uses its keys and values
+  bool hands_on_keys = false;  // a later block uses this block's keys and values
   QkvRows qkv_rows = QkvRows::kStacked;
   Activation activation = Activation::kSilu;
   ExpertRule experts;

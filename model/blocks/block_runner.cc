@@ -30,7 +30,8 @@ using base::BackwardCall;
 using base::Tensors;
 using Sums = std::vector<std::shared_ptr<kernels::GradientSum>>;
 
-// Spans are labelled with the module's name: "model.layers.3", "model.norm".
+// The kind of a trace span of one module's execution; spans are labelled with the module's name
+// ("model.layers.3", "model.norm").
 constexpr base::SpanKind LayerSpan(const char* name) {
   return {.name = name, .category = "layer", .text = "of", .numbers = {"rows"}};
 }
@@ -44,9 +45,10 @@ bool Trainable(const std::shared_ptr<base::Parameter>& parameter) {
   return parameter != nullptr && parameter->trainable();
 }
 
-// An autograd node exists only if an input requires a gradient. Ids never do, and hidden states do
-// not below the first trainable block, so a block with trainable weights also takes this empty
-// leaf. Its gradient is always undefined.
+// Autograd creates a node only if an input requires a gradient. Token ids never do, and hidden
+// states do not before the first trainable block, so a block with trainable weights gets this empty
+// tensor as an additional input that requires a gradient. The gradient of this tensor is always
+// undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
 void FetchAhead(const std::vector<Loan>& loans) {
@@ -55,7 +57,7 @@ void FetchAhead(const std::vector<Loan>& loans) {
   }
 }
 
-// Null if autograd is to return the gradient.
+// The accumulator of a weight's gradient; null if autograd is to return the gradient.
 std::shared_ptr<kernels::GradientSum> SumFor(const Loan& loan) {
   if (!Trainable(loan.parameter)) return nullptr;
   const at::ScalarType dtype = loan.parameter->gradient_dtype();
@@ -63,15 +65,15 @@ std::shared_ptr<kernels::GradientSum> SumFor(const Loan& loan) {
   return std::make_shared<kernels::GradientSum>(dtype);
 }
 
-// Before a backward: discards what a failed backward left, and starts from the Parameter's
-// gradient.
+// Prepares `sum` for a backward: discards values that a failed backward left in it, and starts from
+// the Parameter's gradient.
 void Begin(kernels::GradientSum& sum, const base::Parameter& parameter) {
   sum.Take();
   at::Tensor gradient = parameter.GradientToAddTo();
   if (gradient.defined()) sum.AddTo(std::move(gradient));
 }
 
-// One run of a block with its autograd graph: the leaves, the results, and the sums that accumulate
+// The autograd graph of one execution of a block: the leaves, the results, and the accumulators of
 // the weights' gradients.
 struct Graph {
   BlockInputs inputs;
@@ -80,7 +82,7 @@ struct Graph {
   Tensors results;
 };
 
-// State of a node besides its saved tensors.
+// The state of a block's autograd node, in addition to its saved tensors.
 struct Call {
   BlockFunction function;
   std::vector<Loan> loans;
@@ -88,10 +90,10 @@ struct Call {
   // From forward to backward:
   Graph graph;                               // with kNone
   std::unique_ptr<StoredActivation> hidden;  // with a store
-  c10::VariableVersion version;              // version counter of hidden at that time
+  c10::VariableVersion version;              // version counter of hidden when it was stored
   uint32_t stored_version = 0;
   attention::KeptAttention kept;                             // with kSelective
-  std::vector<std::unique_ptr<StoredActivation>> kept_away;  // the same, if there is a store
+  std::vector<std::unique_ptr<StoredActivation>> kept_away;  // `kept`, moved to the store
 
   std::vector<at::Tensor> Lease(bool as_leaves) const {
     std::vector<at::Tensor> weights;
@@ -104,8 +106,9 @@ struct Call {
     return weights;
   }
 
-  // Estimates the work of one pass over `hidden_TD`: through the weights, and in attention at most
-  // every row with every other row.
+  // While the result exists, operators use only one thread if the block is small work. The estimate
+  // of its work counts a product of all rows with all weights, and attention of every row to every
+  // row.
   base::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
     int64_t elements = hidden_TD.numel();
     for (const Loan& loan : loans)
@@ -139,7 +142,8 @@ struct Call {
     kept = {};
   }
 
-  // Fetches what the backward needs besides the block's input.
+  // Fetches the kept attention tensors from the store, after checking that the block's input was
+  // not overwritten.
   void Fetch() {
     TORCH_CHECK(!version.enabled() || version.current_version() == stored_version,
                 "block runner: a block's input was written to in place after the block had run, so "
@@ -156,8 +160,8 @@ struct Call {
     kept_away.clear();
   }
 
-  // `wanted`: which inputs need a gradient. `next`: the loans of the block that runs after this
-  // one.
+  // Runs the block with an autograd graph. `wanted`: which inputs need a gradient. `next`: the
+  // weights of the block that runs after this one, to be fetched meanwhile.
   Graph RunWithGraph(const BlockInputs& inputs, const std::vector<bool>& wanted,
                      const std::vector<Loan>& next, BlockRun how) {
     at::AutoGradMode enable(true);
@@ -175,8 +179,8 @@ struct Call {
     return run;
   }
 
-  // Differentiates `run`, passes the weights' gradients to their Parameters and returns those of
-  // the inputs (undefined if not needed).
+  // Differentiates `run`, passes the weights' gradients to their Parameters, and returns the
+  // gradients of the inputs (undefined if not needed).
   Tensors Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const base::SmallWorkScope small = Small(run.inputs.hidden);
     const kernels::ProductScope products(options.products);
@@ -226,8 +230,8 @@ struct Call {
   }
 };
 
-// The module of a parameter: its name up to the layer's number; without a number, without
-// ".weight".
+// The module of a parameter, for traces: its name up to the layer's number ("model.layers.3"), or
+// without ".weight" if it has no number ("model.norm").
 std::string ModuleOf(const std::string& name) {
   const std::vector<absl::string_view> words = absl::StrSplit(name, '.');
   const auto is_number = [](absl::string_view word) {
@@ -256,7 +260,7 @@ class CallSpan {
   base::TraceSpan span_;
 };
 
-// Recomputes the graph of a call whose forward kept none.
+// Recomputes the autograd graph of a call whose forward did not keep it.
 Graph Recomputed(Call& call, const BlockInputs& inputs, const std::vector<bool>& wanted,
                  const BlockRun& how) {
   const CallSpan span(kRecompute, call, inputs.hidden);
@@ -265,7 +269,8 @@ Graph Recomputed(Call& call, const BlockInputs& inputs, const std::vector<bool>&
                            goes_on ? call.options.neighbours.before : std::vector<Loan>(), how);
 }
 
-// Outputs of a block's node. Sets `saved` to the node's inputs, without hidden if a store has it.
+// Runs the forward of a block's autograd node and returns its outputs. Sets `saved` to the node's
+// inputs, except hidden if the store has it.
 Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
   const CallSpan span(kForward, call, inputs.hidden);
   if (!call.keeps_graph()) {
@@ -287,7 +292,7 @@ Tensors Forward(Call& call, const BlockInputs& inputs, Tensors* saved) {
   return results;
 }
 
-// Gradients of the block's inputs.
+// Runs the backward of a block's autograd node and returns the gradients of the block's inputs.
 Tensors Backward(Call& call, BackwardCall& backward) {
   const base::MemoryScope memory(base::MemoryPart::kActivations);
   const Tensors& gradients = backward.gradients;
@@ -348,7 +353,8 @@ at::Tensor LookUp(const std::shared_ptr<base::Parameter>& embedding_VD,
   TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong,
               "embedding: ids of shape ", given_ids_T.sizes(), " in ", given_ids_T.scalar_type(),
               ", wanted int64 [T]");
-  // Only on the CPU: on a device, reading the result would synchronise.
+  // The range of ids is checked only on the CPU: on a GPU, reading the result would wait for the
+  // GPU.
   if (given_ids_T.is_cpu() && given_ids_T.numel() > 0) {
     const int64_t largest = given_ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows,

@@ -1,42 +1,44 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_RUNNER_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_RUNNER_H_
 
-// Runs blocks, forward and backward. All blocks are run here. A block is a function f of (its
-// weights, hidden states).
+// Runs all blocks of a model, forward and backward. A block is a function f of (its weights, hidden
+// states). To lease a weight is to borrow its value for use, which may cast it, fetch it from the
+// CPU or gather it from other ranks.
 //
-//   forward    lease the weights, hidden' = f(weights, hidden, options), keep what the mode
+//   forward    lease the weights, hidden' = f(weights, hidden, options), keep what Recompute
 //              requires
 //   backward   lease the weights as leaves, recompute f if its graph was not kept,
 //              differentiate, pass each weight's gradient to its Parameter, return the gradient of
 //              hidden
 //
-// f may return more than hidden' (for example a router's statistics): all its results are the
-// Function's outputs, and all their gradients are used. It may also take further inputs (for
+// f may return more than hidden' (for example a router's statistics): all its results are outputs
+// of the autograd Function, and all their gradients are used. f may also take further inputs (for
 // example another block's keys): they receive gradients too, and stay in memory until the backward.
 //
-// The autograd Function has only these inputs; weights are never in the outer graph. Operations on
-// weights (recompute, offload, gathering from other ranks) are therefore done here, around a block,
-// and never inside one.
+// Hidden states and these further inputs are the autograd Function's only inputs; weights are never
+// in the outer graph. Operations on weights (recompute, offload, gathering from other ranks) are
+// therefore done here, around a block, and never inside one.
 //
-// kBlock keeps the block's input ([T, D]) and costs one more forward. kSelective also keeps
-// attention's saved tensors (attention/attention.h), so recomputation runs no attention and
-// exchanges no keys. kNone keeps the block's graph. All modes run the same operations, so outputs
-// are bit-equal. Gradients are bit-equal too if the rows fit in one tile (block_run.h); otherwise
-// kNone sums a weight's gradient over all rows at once and the other modes sum over tiles. What is
-// kept belongs to the call: any number of forwards may be live, of any micro-batches and models.
-// With a `store` it is kept there instead of in memory (activation_store.h), without any change of
-// bits. All ranks recompute f in the same order, so f may contain collectives; it is recomputed
-// even if a rank has no rows. Frozen parameters get no gradient. If neither hidden nor any
-// parameter requires a gradient, or grad mode is off, nothing is kept.
+// The modes of Recompute: kBlock keeps the block's input ([T, D]) and costs one more forward.
+// kSelective also keeps attention's saved tensors (attention/attention.h), so recomputation runs no
+// attention and exchanges no keys. kNone keeps the block's graph. All modes run the same
+// operations, so outputs are bit-equal. Gradients are bit-equal too if the rows fit in one tile
+// (block_run.h); otherwise kNone sums a weight's gradient over all rows at once and the other modes
+// sum over tiles. Kept tensors belong to the call, so forwards of several micro-batches and models
+// may wait for their backward at the same time. With a `store`, kept tensors are moved there
+// (activation_store.h), and come back with the same bits. All ranks recompute f in the same order,
+// so f may contain collectives; it is recomputed even if a rank has no rows. Frozen parameters get
+// no gradient. If neither hidden nor any parameter requires a gradient, or grad mode is off,
+// nothing is kept.
 //
-// A weight's gradient is accumulated directly by the matrix products, in the Parameter's dtype
-// instead of the dtype that f used (BlockRun::sums), and into the Parameter's existing gradient if
-// there is one. On a CPU this is done only if the two dtypes differ; otherwise the product is
-// computed first and then added, which keeps the bits of plain autograd.
+// The matrix products accumulate a weight's gradient directly (BlockRun::sums), in the Parameter's
+// dtype instead of the dtype that f used, and into the Parameter's existing gradient if there is
+// one. On a CPU this is done only if the two dtypes differ; otherwise the product is computed first
+// and then added, which gives the bits of plain autograd.
 //
-// Weights that are away (offloaded or sharded, base/autograd/parameter_home.h) are leased in this
-// order by all ranks that share them. Every trainable weight of a block that runs backward passes a
-// gradient to its Parameter, an undefined one if it got none.
+// Offloaded or sharded weights (base/autograd/parameter_home.h) are leased in the same order by all
+// ranks that share them. In a backward, every trainable weight of a block passes a gradient to its
+// Parameter; the gradient is an undefined tensor if f did not use the weight.
 //
 // f must be pure, and f and everything it refers to must outlive the backward. Its exceptions
 // propagate unchanged. A second backward through one forward works if the first retained the graph;
@@ -60,8 +62,8 @@ namespace moonring::model {
 
 enum class Recompute { kBlock, kSelective, kNone };
 
-// A parameter and the dtype in which the block uses it. A null parameter yields an undefined tensor
-// (a missing bias).
+// A parameter to lease, and the dtype in which the block uses it. Leasing a null parameter (a
+// missing bias) gives an undefined tensor.
 struct Loan {
   std::shared_ptr<base::Parameter> parameter;
   at::ScalarType dtype;
@@ -73,24 +75,27 @@ struct BlockInputs {
   std::vector<at::Tensor> besides = {};  // further inputs; all are defined
 };
 
-// Must return the same number of defined tensors at each call.
+// A block's function f. It must return the same number of tensors at each call, all of them
+// defined.
 using BlockFunction = std::function<std::vector<at::Tensor>(
     absl::Span<const at::Tensor> weights, const BlockInputs& inputs, const BlockRun& run)>;
 
-// The loans of the blocks that run after this one, in the forward and in the backward. If their
-// weights are away, they are fetched while this block runs. At most two blocks' weights are present
-// at a time; with kNone all are, because the graphs keep them.
+// The weights of the block that runs next in the forward (`after`) and of the one that runs next in
+// the backward (`before`). If these weights are offloaded or sharded, they are fetched while this
+// block runs. The weights of at most two blocks are present at a time; with Recompute::kNone those
+// of all blocks are, because the autograd graphs keep them.
 struct Neighbours {
   std::vector<Loan> after, before;
 };
 
 struct RunnerOptions {
   Recompute recompute = Recompute::kBlock;
-  // Memory limit of a tile of rows, in runs whose graph is not kept (block_run.h); 0: no tiles.
+  // Memory limit in bytes of a tile of rows (block_run.h), used when the autograd graph is not
+  // kept; 0: no tiles.
   int64_t tile_bytes = int64_t{64} << 20;
   int64_t tile_rows = 0;  // minimum rows of a tile; 0: by device (row_tiles.h)
-  // Storage of what is kept for the backward; null: in memory. With kNone the graph always stays in
-  // memory.
+  // Stores the tensors that are kept for the backward; null: they stay in memory. With
+  // Recompute::kNone the graph always stays in memory.
   std::shared_ptr<ActivationStore> store;
   Neighbours neighbours;
   kernels::ProductChoice products;  // the implementation of matrix products, forward and backward
@@ -100,7 +105,7 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
                                  const BlockInputs& inputs, RunnerOptions options);
 
 struct LookUpOptions {
-  at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it
+  at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to this dtype
   at::ScalarType result_dtype = at::kFloat;  // and returned in this dtype
   std::optional<int64_t> pad_id;             // lookups of this id get no gradient
 };

@@ -5,8 +5,8 @@
 //
 //   [b | c | u] = Wi n;   y = c convolution(b u)      causal, depthwise, without an activation
 //
-// All have D features. A token depends only on the few tokens before it that the taps reach, so
-// ranks exchange only these rows (mixers/rule/short_convolution.h).
+// b, c, u and y have D features each. A token depends only on the few tokens before it that the
+// convolution's taps reach, so ranks exchange only these rows (mixers/rule/short_convolution.h).
 
 #include <ATen/core/Tensor.h>
 
@@ -16,8 +16,8 @@
 
 namespace moonring::model {
 
-// Computes y_TD in the matmul dtype from the stream's rows hidden_TD. Collective; throws what
-// mixing throws.
+// Returns y_TD in the matmul dtype, computed from hidden_TD, rows of the residual stream.
+// Collective; exceptions of `mixing` propagate.
 at::Tensor MixByConvolution(const BlockRule& rule, const BlockMaps& maps,
                             const at::Tensor& hidden_TD, mixers::PlannedMixing& mixing);
 

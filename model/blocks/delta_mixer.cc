@@ -18,8 +18,8 @@
 namespace moonring::model {
 namespace {
 
-// Outputs of the input maps: the channels for the convolution, the gate, and the raw values of beta
-// and of the decay.
+// Outputs of the linear maps at the mixer's input: the channels for the convolution, the gate, and
+// the values from which beta and the decay are computed.
 struct Entrance {
   at::Tensor mixed_TC, gate_TV, beta_TH, decay;
 };
@@ -30,7 +30,7 @@ Entrance Grouped(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
                 values = shared * delta.value_dim;
   const std::vector<at::Tensor> made =
       ProjectInput(rule, maps, hidden_TD, {kDeltaQueryKeyValueGate, kDeltaBetaDecay});
-  // Uses split, because its backward allocates one tensor.
+  // Uses split instead of several slices, because the backward of split allocates only one tensor.
   const auto split = [&](const at::Tensor& result, std::vector<int64_t> widths) {
     int64_t width = 0;
     for (const int64_t each : widths) width += each;
@@ -71,7 +71,7 @@ at::Tensor Taps(const BlockMaps& maps) {
              : at::cat({of(kDeltaQueryFilter), of(kDeltaKeyFilter), of(kDeltaValueFilter)}, 0);
 }
 
-// g [T, H], or [T, H, d_k] by channel.
+// The decay's logarithm g: [T, H], or [T, H, d_k] with one decay per channel.
 at::Tensor DecayLog(const DeltaRule& delta, const BlockMaps& maps, const at::Tensor& decay) {
   const at::Tensor rate_H = -at::exp(maps.Norm(kDeltaDecayLog)).view({delta.value_heads});
   const at::Tensor step = at::softplus(decay + maps.Norm(kDeltaDecayShift));

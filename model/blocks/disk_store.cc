@@ -56,8 +56,8 @@ class DiskStore::File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Returns 0, or the errno. Asks the kernel to start writing at once, so that it does not block
-  // the program later to write everything.
+  // Writes `count` bytes; returns 0, or the errno. Asks the kernel to start writing to the disk
+  // immediately. Otherwise the kernel might block the program later, to write everything at once.
   int Write(const char* bytes, int64_t count) const {
     for (int64_t done = 0; done < count;) {
       const ssize_t wrote = pwrite(descriptor_, bytes + done,
@@ -82,21 +82,21 @@ class DiskStore::File {
 // The state of one stored tensor, shared by its owner and the writer thread.
 struct DiskStore::Entry {
   std::shared_ptr<File> file;
-  at::Tensor tensor;  // until it is written
+  at::Tensor tensor;  // undefined after it is written
   std::vector<int64_t> sizes;
   at::ScalarType dtype = at::kFloat;
   int64_t bytes = 0;
   bool written = false;
 };
 
-// The folder and the thread that writes to it.
+// The folder, and the thread that writes files into it.
 class DiskStore::Disk {
  public:
   explicit Disk(std::string folder)
       : folder_(std::move(folder)), writer_([this] {
           const absl::Status ended = base::TryTorch([this] { Write(); });
           if (ended.ok()) return;
-          // For example out of memory: whoever waits gets the error.
+          // An exception, for example out of memory: the callers that wait get the error.
           const std::lock_guard lock(mutex_);
           if (status_.ok()) status_ = ended;
           changed_.notify_all();

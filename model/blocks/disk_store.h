@@ -7,14 +7,15 @@
 //   Put     passes the tensor to a writer thread (write-behind) and returns; blocks only while
 //           kUnwritten tensors are already queued
 //   Get     waits until the tensor is written, and maps the file: its pages are the kernel's cache,
-//           not memory of the process. The tensor stored before it, if still there, is read ahead,
+//           not memory of the process. The tensor stored before this one, if any, is read ahead,
 //           because a backward uses activations in reverse order
 //
-// Memory: at most kUnwritten + 1 unwritten tensors, in addition to the caller's. Disk: the bytes
-// stored at the moment. Tensors below kLeastBytes stay in memory.
+// Memory: at most kUnwritten + 1 tensors that are not yet written, in addition to the caller's
+// tensors. Disk: the bytes of the activations that are stored at present. Tensors below kLeastBytes
+// stay in memory.
 //
-// Fails with the code of the errno (RESOURCE_EXHAUSTED: the disk is full), naming folder and sizes.
-// A write error is reported by the next Put or Get.
+// Errors have the status code of the errno (RESOURCE_EXHAUSTED if the disk is full), and name the
+// folder and the sizes. A write error is reported by the next Put or Get.
 
 #include <cstdint>
 #include <memory>
@@ -32,8 +33,8 @@ class DiskStore : public ActivationStore {
   static constexpr int kUnwritten = 1;
   static constexpr int64_t kLeastBytes = 1 << 16;
 
-  // INVALID_ARGUMENT if the folder itself is in memory (tmpfs); NOT_FOUND or PERMISSION_DENIED if
-  // no file can be created in it.
+  // INVALID_ARGUMENT if the folder is on a memory file system (tmpfs); NOT_FOUND or
+  // PERMISSION_DENIED if no file can be created in it.
   static absl::StatusOr<std::shared_ptr<DiskStore>> Create(const std::string& folder);
   ~DiskStore() override;
 

@@ -2,8 +2,9 @@
 #define MOONRING_MODEL_BLOCKS_EXPERT_STACKS_H_
 
 // The two tensors that stack all experts of a layer (ExpertStorage), oriented for matrix products,
-// and the activation between the two products. Shapes: N rows, D features, I inside an expert.
-// `both` has a row's gate and up in the order of the storage: [N, 2 I].
+// and the activation between the two products. Shapes: N rows, D features, I hidden features of an
+// expert. `both` [N, 2 I] is the result of the first product: each row's gate and up features, in
+// the order in which the stacked tensor stores them.
 
 #include <cstdint>
 
@@ -27,11 +28,11 @@ struct ExpertStacks {
     return transposed() ? stack.select(0, e) : stack.select(0, e).t();
   }
 
-  // Views of [N, I].
+  // The gate features or the up features of `both`, as a view [N, I].
   at::Tensor Gate(const at::Tensor& both) const { return Half(both, 0); }
   at::Tensor Up(const at::Tensor& both) const { return Half(both, 1); }
 
-  // [N, I]: act(gate) up, or the clamped product.
+  // Returns act(gate) * up, or gpt-oss's clamped product (gated_product.h): [N, I].
   at::Tensor Product(const at::Tensor& both, Activation activation) const;
   // Gradient of Product: [N, 2 I], contiguous. Overwrites `dproduct`.
   at::Tensor ProductBackward(at::Tensor dproduct, const at::Tensor& both,

@@ -15,7 +15,8 @@
 namespace moonring::model {
 namespace {
 
-// The map for some of the tokens: dropout masks depend on the tokens' identities.
+// The same linear map for a selection of the tokens: an adapter's dropout needs the global indices
+// of these tokens.
 Projection For(Projection map, const at::Tensor& tokens) {
   if (map.low_rank.has_value() && map.low_rank->dropout.identity_T.defined()) {
     map.low_rank->dropout.identity_T = map.low_rank->dropout.identity_T.index_select(0, tokens);
@@ -46,9 +47,10 @@ at::Tensor RunGrouped(const ExpertMaps& maps, const ExpertOffsets& begin, const 
   return GroupedMlp(x_ND, begin, activation, weights, sums);
 }
 
-// The same with expert parallelism: this rank's experts on the rows of all ranks. The other ranks'
-// experts are passed too, without rows, so that a rank without experts still has a leaf in the
-// graph and runs the exchange in the backward together with the others.
+// With expert parallelism: sends rows to the ranks of their experts, applies this rank's experts to
+// the rows of all ranks, and sends the results back. The other ranks' experts are passed with zero
+// rows, so that a rank without experts also has a leaf in its autograd graph, and runs the exchange
+// in the backward together with the other ranks.
 at::Tensor RunOnRanks(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation,
                       const comm::BinExchange& ranks) {
@@ -68,7 +70,7 @@ RowsOfExperts RowsOfRouting(const Routing& routing) {
           routing.count_E.cumsum(0, at::kInt)};
 }
 
-// Returns [N, D]: each expert applied to its rows.
+// Applies each expert to its rows. Returns [N, D].
 at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Routing& routing,
                       const at::Tensor& x_ND, Activation activation) {
   const bool stacked = rule.storage != ExpertStorage::kEach;
@@ -88,7 +90,7 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
   return results.empty() ? x_ND : at::cat(results);
 }
 
-// Throws if the local experts are not those assigned to this rank.
+// Throws if the experts that this rank has are not those assigned to it.
 void CheckPart(const ExpertRule& rule, const ExpertMaps& maps, const comm::BinExchange& ranks) {
   TORCH_CHECK(ranks.bins() == rule.count, "experts: ", ranks.bins(), " of ranks, wanted ",
               rule.count);

@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_BLOCKS_GATED_NORM_H_
 #define MOONRING_MODEL_BLOCKS_GATED_NORM_H_
 
-// A norm followed by a gate, as linear attention applies it to its output; and a gate followed by a
-// norm, as a state space model does:
+// A norm followed by a gate (applied to the output of linear attention), and a gate followed by a
+// norm (applied to the output of a state space model):
 //
 //   y = RmsNorm(x; w, eps) s(z),   s(z) = silu(z) or sigmoid(z)
 //   y = RmsNorm(x silu(z); w, eps), each of G groups of D / G features by its own mean square
 //
-// x, z, y [T, D] in one dtype, w [D] in the wide dtype (fp32, or fp64 for fp64), in which
-// everything is computed. Kept for the backward: x, z, w and one number per row (and group).
+// x, z, y [T, D] have one dtype; w [D] is in fp32, or fp64 for fp64, the dtype in which everything
+// is computed. Kept for the backward: x, z, w and one number per row (and group).
 
 #include <ATen/core/Tensor.h>
 

@@ -22,7 +22,7 @@ kernels::Gate GateOf(Activation activation) {
     case Activation::kGelu:
       return kernels::Gate::kGelu;
     case Activation::kGeluTanh:
-    case Activation::kReluSquared:  // has no kernel (Fuses)
+    case Activation::kReluSquared:  // has no fused kernel (see Fuses)
       break;
   }
   return kernels::Gate::kGeluTanh;
@@ -33,12 +33,12 @@ bool Fuses(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activa
          kernels::UseKernel(gate_TI, kernels::kGated);
 }
 
-// fp32, or fp64 for fp64.
+// x in fp32, or in fp64 if x is in fp64.
 at::Tensor Wide(const at::Tensor& x) {
   return x.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
-// Clamped inputs, in new tensors.
+// The clamped gate and up, and the sigmoid, in new tensors.
 struct Clamped {
   Clamped(const at::Tensor& gate_TI, const at::Tensor& up_TI, const ClampedGate& clamped)
       : gate(Wide(gate_TI).clamp_max(clamped.limit)),

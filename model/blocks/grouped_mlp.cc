@@ -18,8 +18,8 @@
 namespace moonring::model {
 namespace {
 
-// Runs body(expert) for each expert that has rows: in parallel on the CPU, unless one has so many
-// that the others would wait for it.
+// Runs body(expert) for each expert that has rows: in parallel on the CPU, unless one expert has so
+// many rows that the other threads would wait for it.
 template <typename Body>
 void ForExperts(const ExpertOffsets& begin, bool on_cpu, const Body& body) {
   std::vector<int64_t> busy;
@@ -42,14 +42,14 @@ void ForExperts(const ExpertOffsets& begin, bool on_cpu, const Body& body) {
   for (const int64_t e : busy) body(e);
 }
 
-// Returns a function that selects an expert's rows.
+// Returns a function that selects the rows of expert `e` of a tensor.
 auto RowsOf(const ExpertOffsets& begin, int64_t e) {
   return [first = begin[e], count = begin[e + 1] - begin[e]](const at::Tensor& all) {
     return all.narrow(0, first, count);
   };
 }
 
-// Adds the gradient of an expert's map y = x W to the gradient of the stack.
+// Adds x^T dy, the gradient of expert e's matrix in y = x W, to the gradient of the stacked tensor.
 void AddGradient(const ExpertStacks& stacks, const at::Tensor& stack, int64_t e,
                  const at::Tensor& x, const at::Tensor& dy, double beta) {
   const at::Tensor part = stack.select(0, e);
@@ -57,8 +57,8 @@ void AddGradient(const ExpertStacks& stacks, const at::Tensor& stack, int64_t e,
                       : kernels::AddProduct(part, dy.t(), x, beta);
 }
 
-// The tensor that accumulates a stack's gradient: its WeightSum, or a new tensor. Experts without
-// rows have zeros in it.
+// The tensor that accumulates the gradient of a stacked tensor: that of its WeightSum, or a new
+// one. The gradient of an expert without rows is zero.
 struct StackGradient {
   StackGradient(const at::Tensor& stack, const WeightSum& sum, bool wanted,
                 const ExpertOffsets& begin)

@@ -1,17 +1,20 @@
 #ifndef MOONRING_MODEL_BLOCKS_GROUPED_MLP_H_
 #define MOONRING_MODEL_BLOCKS_GROUPED_MLP_H_
 
-// All experts' MLPs, each on its own rows, as one operator:
+// The MLPs of all experts, each applied to the rows assigned to it, as one operator. With Wg, Wu,
+// Wd and bg, bu, bd an expert's gate, up and down matrices and biases:
 //
 //   y = (act(x Wg^T + bg) * (x Wu^T + bu)) Wd^T + bd,   or gated_product.h's clamped product
 //
-// Each expert has three matrices, or all experts are stacked in two tensors (ExpertStorage); then
-// the gradient is one tensor too, with zeros for experts without rows. On the CPU experts run in
-// parallel on threads, unless one has so many rows that the others would wait for it. This function
-// needs each expert's number of rows on the host (HostOffsets); grouped_stacks.h does not.
+// Either each expert has three matrices, or all experts are stacked in two tensors (ExpertStorage).
+// The gradient of a stacked tensor has zeros for experts without rows. On the CPU, experts run in
+// parallel on threads, unless one expert has so many rows that the other threads would wait for it.
+// The caller must know each expert's number of rows on the CPU (HostOffsets); grouped_stacks.h does
+// not need that.
 //
-// Shapes: N rows, D features, I inside an expert, E experts. Cost: 6 N D I flops forward, 12
-// backward; memory N (D + 2 I) kept for the backward, and as much again while it runs.
+// Shapes: N rows, D features, I hidden features of an expert, E experts. Cost: 6 N D I flops in the
+// forward and 12 N D I in the backward. N (D + 2 I) numbers are kept for the backward, which needs
+// as many more while it runs.
 
 #include <vector>
 
@@ -25,9 +28,9 @@
 
 namespace moonring::model {
 
-// Weights are Wg, Wu, Wd of expert 0, then of expert 1, ...; `sums` of their gradients in the same
-// order. Weights of an expert without rows may be empty. If all Wu are undefined the MLPs have no
-// gate: y = act(x Wg^T) Wd^T.
+// `weights` are Wg, Wu, Wd of expert 0, then of expert 1, and so on; `sums` accumulate their
+// gradients, in the same order. Weights of an expert without rows may be empty. If all Wu are
+// undefined the MLPs have no gate: y = act(x Wg^T) Wd^T.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const ExpertOffsets& begin, Activation activation,
                       const base::Tensors& weights, const std::vector<WeightSum>& sums);
 

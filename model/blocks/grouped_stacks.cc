@@ -18,7 +18,8 @@ at::Tensor Map(const at::Tensor& x, const at::Tensor& right, const at::Tensor& b
   return y;
 }
 
-// Gradient of a stack with maps y = x W: added to its sum, or returned.
+// Gradient of a stacked tensor of matrices in y = x W. It is added to `sum` if there is one (then
+// the result is undefined), otherwise returned.
 at::Tensor GradientOfStack(const ExpertStacks& stacks, const WeightSum& sum, const at::Tensor& x,
                            const at::Tensor& dy, const at::Tensor& end_E) {
   at::Tensor whole = stacks.transposed() ? kernels::GroupedGradient(x, dy, end_E)
@@ -60,7 +61,7 @@ at::Tensor GroupedStacks(const at::Tensor& x_ND, const RowsOfExperts& rows, cons
     const at::Tensor dboth_NF = stacks.ProductBackward(
         kernels::GroupedProduct(dy_ND, stacks.Right(down_weight).transpose(1, 2), end_E),
         call.saved[3], activation);
-    call.saved[3].reset();  // frees memory before the stack's gradient is allocated
+    call.saved[3].reset();  // frees memory before a gradient is allocated
     if (call.wanted[1]) result[1] = GradientOfStack(stacks, gate_up_sum, x_ND, dboth_NF, end_E);
     if (call.wanted[3]) result[3] = kernels::GroupedSum(dboth_NF, end_E);
     if (call.wanted[0]) {

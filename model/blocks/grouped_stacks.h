@@ -1,15 +1,16 @@
 #ifndef MOONRING_MODEL_BLOCKS_GROUPED_STACKS_H_
 #define MOONRING_MODEL_BLOCKS_GROUPED_STACKS_H_
 
-// StackedMlp of grouped_mlp.h for the case that only the device knows how many rows each expert
-// has: the same function with the same gradients, by grouped matrix products
+// The same function and gradients as StackedMlp of grouped_mlp.h, for the case that the number of
+// rows of each expert is known only on the GPU. Uses grouped matrix products
 // (kernels/products/grouped_products.h).
 //
-// Biases are gathered by each row's expert. Gradients of biases and stacks are rounded to the rows'
-// dtype before they are added to a sum in a wider one.
+// Each row uses the bias of its expert. Gradients of biases and of the stacked tensors are rounded
+// to the rows' dtype before they are added to an accumulator of a wider dtype.
 //
-// Shapes and flops as in grouped_mlp.h. Memory while it runs: that of all rows at once, N (2 D + 6
-// I), and one stack's gradient if it is added to a sum.
+// Shapes and flops are those of grouped_mlp.h. Memory while it runs: N (2 D + 6 I) numbers, because
+// all rows are processed at once, and the gradient of one stacked tensor if it is added to an
+// accumulator.
 
 #include <ATen/core/Tensor.h>
 
@@ -19,13 +20,14 @@
 
 namespace moonring::model {
 
-// Assignment of rows to experts. Rows are ordered by expert.
+// Which expert processes each row. Rows are ordered by expert.
 struct RowsOfExperts {
   at::Tensor expert_N;  // int64: the expert of each row
-  at::Tensor end_E;     // int32: the end of each expert's rows
+  at::Tensor end_E;     // int32: index after each expert's last row
 };
 
-// Whether GroupedStacks can be used. False with MOONRING_KERNELS=composed.
+// Whether GroupedStacks supports these weights on their device. False if the environment variable
+// MOONRING_KERNELS is "composed".
 bool CanGroup(const Projection& gate_up, const Projection& down);
 
 at::Tensor GroupedStacks(const at::Tensor& x_ND, const RowsOfExperts& rows, const ExpertRule& rule,

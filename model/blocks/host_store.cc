@@ -15,14 +15,15 @@
 namespace moonring::model {
 namespace {
 
-// Maximum number of tensors being copied out: what a block stores under Recompute::kSelective (its
-// input, attention's out and lse), so that the copies of one block overlap with the next block.
+// Maximum number of tensors that are being copied to the CPU at a time. A block under
+// Recompute::kSelective stores three tensors (its input, attention's output and log-sum-exp), so
+// the copies of one block overlap with the computation of the next block.
 constexpr size_t kLeaving = 3;
 
 }  // namespace
 
 struct HostStore::Entry {
-  std::vector<at::Tensor> host;  // in pieces
+  std::vector<at::Tensor> host;  // the copy in CPU memory, in pieces
   std::vector<int64_t> sizes;
   at::ScalarType dtype;
   at::Tensor device;   // prefetched and not returned yet
@@ -39,8 +40,8 @@ struct HostStore::Entry {
   }
 };
 
-// All copies are on one stream, so a piece of host memory can be reused as soon as its last copy is
-// queued.
+// The copies in both directions. All of them are on one stream, so a piece of CPU memory can be
+// reused as soon as its last copy is queued.
 struct HostStore::Copies {
   explicit Copies(c10::Device of) : side(of) {}
 
@@ -55,9 +56,9 @@ struct HostStore::Copies {
     while (leaving.size() > kLeaving) leaving.LetGo();
   }
 
-  // Copies on one stream are ordered, so a fetch sees what was put. The destination is allocated on
-  // the caller's stream, and the copy waits for all work queued there, which may still use this
-  // memory.
+  // Starts to copy a tensor back to the GPU. Copies on one stream are ordered, so this copy sees
+  // the data that Put has copied. The destination is allocated on the caller's stream, and the copy
+  // waits for all work queued on that stream, which may still use the memory.
   void Fetch(Entry& entry) const {
     if (entry.device.defined()) return;
     entry.stream = side.Current();
@@ -80,8 +81,8 @@ class HostStore::Stored : public StoredActivation {
   Stored(std::shared_ptr<Copies> copies, std::shared_ptr<Entry> entry)
       : copies_(std::move(copies)), entry_(std::move(entry)) {}
   ~Stored() override {
-    // Prefetched but never used: the memory returns to its stream once the copy into it is done. If
-    // waiting fails, the device has failed, and the error is ignored.
+    // The tensor was prefetched but never used: its memory may be reused once the copy into it is
+    // done. If waiting fails, the GPU has failed, and the error is ignored.
     try {
       if (entry_->device.defined()) entry_->fetched.block(entry_->stream);
     } catch (const std::exception&) {

@@ -3,17 +3,18 @@
 
 // Stores a GPU's activations in pinned host memory:
 //
-//   Put     copies on the store's own stream, after all work queued on the caller's stream. The
-//           caller's stream does not wait, unless three tensors are already being copied out: then
-//           it waits for the first of them, whose memory is free after that
+//   Put     copies on the store's own CUDA stream, after all work queued on the caller's stream.
+//           The caller's stream does not wait, unless three tensors are already being copied out:
+//           then it waits for the first of them, whose memory is free after that
 //   Get     returns the tensor if it was prefetched, or fetches it; then starts to prefetch the
 //           tensor stored before it, because a backward uses activations in reverse order. The
 //           caller's stream waits for the copy
 //
-// The host never waits. GPU memory: three tensors being copied out; or one in use and one
-// prefetched. It belongs to the stream that is current at Put and Get; a caller that uses it on
-// another stream must call record_stream. Host memory: the bytes stored, in chunks that are kept
-// for the next step (base/memory/pinned_memory.h).
+// The CPU never waits. GPU memory: in the forward, three tensors that are being copied out; in the
+// backward, one tensor in use and one prefetched. A tensor returned by Get belongs to the stream
+// that is current at Get; a caller that uses the tensor on another stream must call record_stream.
+// CPU memory: the bytes stored, in chunks that are reused in the next step
+// (base/memory/pinned_memory.h).
 
 #include <cstdint>
 #include <list>
@@ -29,8 +30,8 @@ namespace moonring::model {
 
 class HostStore : public ActivationStore {
  public:
-  // For tensors on `device`, which must have streams (not the CPU). Without an index: the current
-  // device.
+  // Stores tensors of `device`, which must be a GPU. If `device` has no index, it is the current
+  // GPU.
   explicit HostStore(c10::Device device);
 
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override;

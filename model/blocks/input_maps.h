@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_BLOCKS_INPUT_MAPS_H_
 #define MOONRING_MODEL_BLOCKS_INPUT_MAPS_H_
 
-// The linear maps at the input of any mixer: y_i = W_i n + b_i, n the stream's rows, normalised if
-// the block has that norm. n is not kept for the backward, unless an adapter needs it.
+// The linear maps at the input of any mixer: y_i = W_i n + b_i. n is the rows of the residual
+// stream, normalised if the block has an input norm. n is kept for the backward only if an adapter
+// needs it.
 
 #include <vector>
 
@@ -14,7 +15,7 @@
 
 namespace moonring::model {
 
-// One result for each of `places` (block_weights.h), in the matmul dtype.
+// Returns y_i for each of `places` (indices of BlockWeight), in the matmul dtype.
 std::vector<at::Tensor> ProjectInput(const BlockRule& rule, const BlockMaps& maps,
                                      const at::Tensor& hidden_TD, absl::Span<const int> places);
 

@@ -13,7 +13,8 @@
 namespace moonring::model {
 namespace {
 
-// W norm(c). The normalised latent is not kept for the backward, unless an adapter needs it.
+// Returns W norm(c) for a latent c. The normalised latent is kept for the backward only if an
+// adapter needs it.
 at::Tensor FromLatent(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& latent_TR,
                       int norm, int map) {
   const Projection& up = maps.Map(map);
@@ -38,7 +39,7 @@ at::Tensor MixByLatent(const BlockRule& rule, const BlockMaps& maps, const at::T
   if (query == kQueryDown) q_THD = FromLatent(rule, maps, q_THD, kQueryDownNorm, kQueryUp);
   q_THD = q_THD.view({rows, heads, plain + turning});
 
-  // Uses split, because its backward allocates one tensor.
+  // Uses split instead of several slices, because the backward of split allocates only one tensor.
   const std::vector<at::Tensor> latent_and_key =
       made[1].split_with_sizes({latent.key_value_rank, turning}, 1);
   at::Tensor shared_T1D = latent_and_key[1].unsqueeze(1);
@@ -54,7 +55,7 @@ at::Tensor MixByLatent(const BlockRule& rule, const BlockMaps& maps, const at::T
   }
   const at::Tensor k_THD =
       at::cat({keys_and_values[0], shared_T1D.expand({rows, heads, turning})}, 2);
-  // Contiguous: a view would keep the keys' half of the map's result alive too.
+  // Makes a copy: a view of the map's result would also keep the keys' half of it in memory.
   const at::Tensor v_THV = keys_and_values[1].contiguous();
   return attention.Forward(q_THD, k_THD, v_THV, rule.scores, kept).reshape({rows, heads * value});
 }

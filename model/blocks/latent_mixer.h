@@ -15,9 +15,9 @@
 // to the two halves. A permutation of features that q and k share does not change q k^T, so the
 // features are not reordered.
 //
-// Attention receives whole heads, H keys and values of Dp + Dr and Dv features, as in Transformers:
-// ranks exchange data of that size, not of the latent's. Attention's backward keeps q, k and v; the
-// two latents are kept in addition.
+// As in Transformers, attention receives the full keys and values of H heads (Dp + Dr and Dv
+// features), so ranks exchange these, not the smaller latent. The backward keeps q, k, v and the
+// two latents.
 
 #include <ATen/core/Tensor.h>
 
@@ -28,9 +28,10 @@
 
 namespace moonring::model {
 
-// Returns the heads' outputs, concatenated: [T, H Dv] in the matmul dtype, from the stream's rows
-// hidden_TD. `rotary` null: no rotary embedding; `kept` null: nothing is kept (block_run.h).
-// Collective; throws what attention throws.
+// Returns the heads' outputs, concatenated: [T, H Dv] in the matmul dtype, computed from hidden_TD,
+// rows of the residual stream. `rotary` null: no rotary embedding. `kept` receives attention's
+// result for reuse in recomputation; null: it is not kept. Collective; exceptions of `attention`
+// propagate.
 at::Tensor MixByLatent(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
                        const Rotary* rotary, attention::PlannedAttention& attention,
                        attention::KeptAttention* kept);

@@ -33,7 +33,7 @@ at::Tensor LinearValues(const at::Tensor& x, const at::Tensor& weight, const at:
   return y;
 }
 
-// sum <- sum + a b; a b where there is no sum yet.
+// Sets sum to sum + a b, or to a b if sum is undefined.
 void AddOrMake(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
   if (sum.defined()) {
     kernels::AddProduct(sum, a, b);
@@ -71,7 +71,8 @@ at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale) {
   return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
 }
 
-// s = x + c y, n = RmsNorm(s):  ds = ds' + the gradient through n,  dx = ds,  dy = c ds.
+// Forward: s = x + c y, n = RmsNorm(s). Backward: ds is the gradient of the result s plus the
+// gradient through n; dx = ds, dy = c ds.
 SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
                       const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
   if (!HasRmsNormKernel(x_TD)) {
@@ -104,7 +105,8 @@ SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
   return {std::move(made[0]), std::move(made[1])};
 }
 
-// n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n recomputed.
+// Forward: n = RmsNorm(x), y_i = n W_i^T + b_i. Backward: recomputes n; dn = sum_i dy_i W_i, dW_i =
+// dy_i^T n.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
                                      const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases,
@@ -114,7 +116,8 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
                   (sums.empty() || sums.size() == weights.size()),
               "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases, ", sums.size(),
               " sums");
-  // Inputs: x, the norm's weight, the maps' weights, their biases (undefined if absent).
+  // The inputs of the autograd function: x, the norm's weight, the weights of the linear maps, and
+  // their biases (undefined if absent).
   constexpr size_t kMaps = 2;
   const size_t maps = weights.size(), first_bias = kMaps + maps;
   Tensors inputs = {x_TD, norm_D};
@@ -164,7 +167,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
                      inputs);
 }
 
-// dx = dy W,  dW = dy^T x,  db = sum_T dy.
+// Forward: y = x W^T + b. Backward: dx = dy W, dW = dy^T x, db = sum_T dy.
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
                   const WeightSum& sum) {
   return base::ApplyToOne({.name = "Linear",
@@ -184,8 +187,8 @@ at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Te
                           {x_TD, weight, bias});
 }
 
-// p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up
-// act'(gate).
+// Forward: p = act(gate) up, y = p W^T + b. Backward: dp = dy W, dW = dy^T p, d up = dp act(gate),
+// d gate = dp up act'(gate).
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,
                      const WeightSum& sum) {

@@ -13,14 +13,15 @@
 //   act           silu(x) = x sigmoid(x); gelu(x) = x Phi(x); gelu_tanh(x) = x/2 (1 +
 //                 tanh(sqrt(2/pi) (x + 0.044715 x^3))); relu_squared(x) = max(x, 0)^2
 //
-// Shapes: T rows, D features, I intermediate features. T may be 0. Rows do not interact, so a
-// rank's rows give the same results as in the whole stream. Norms compute in fp32 (fp64 for fp64),
-// whatever the dtype of their inputs; the linear layers compute in the dtype of their inputs. Each
-// layer is differentiable once: a second derivative is refused. Throws c10::Error if shapes do not
-// fit.
+// Shapes: T rows, D features, I intermediate features. T may be 0. Rows do not interact, so a rank
+// that has only some of the rows computes the same results for them. Norms compute in fp32 (fp64
+// for fp64), whatever the dtype of their inputs; the linear layers compute in the dtype of their
+// inputs. Each layer is differentiable once: a second derivative is refused. Throws c10::Error if
+// shapes do not fit.
 //
-// If a linear map is given a WeightSum, its weight's gradient is added there (gradient_sum.h) and
-// autograd gets none. If it is null or absent, autograd gets the gradient.
+// If a linear map is given a WeightSum (gradient_sum.h), the gradient of its weight is added to
+// that WeightSum and not returned to autograd. If the WeightSum is null or absent, autograd gets
+// the gradient.
 
 #include <memory>
 #include <vector>
@@ -35,21 +36,21 @@ namespace moonring::model {
 
 using WeightSum = std::shared_ptr<kernels::GradientSum>;
 
-// The dtype that norms, rotary embedding and sums use if matmuls use `matmul_dtype`: fp32, or fp64
-// for fp64.
+// The dtype of norms, rotary embedding and sums ("wide dtype"): fp32, or fp64 if matmul_dtype is
+// fp64.
 at::ScalarType WideDtype(at::ScalarType matmul_dtype);
 
-// weight_D is in the wide dtype (fp32, or fp64 for fp64), x_TD in that or a narrower one; the
-// result is cast to `result_dtype` last.
+// weight_D is in fp32 or fp64; x_TD is in the same dtype or a narrower one. The result is cast to
+// `result_dtype` at the end.
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
 
-// x + scale y, in x's dtype. Reuses the memory of y if y is an unshared tensor of that dtype: no
-// backward needs y.
+// Returns x + scale y, in x's dtype. Overwrites y if y has that dtype and no other tensor shares
+// its memory; this is safe because no backward needs y.
 at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale);
 
-// AddRows, then RmsNorm of the sum. One kernel if a GPU has it; that kernel does not overwrite y. y
-// has the dtype of x or `result_dtype`.
+// AddRows, then RmsNorm of the sum, in one kernel if the GPU has it; that kernel does not overwrite
+// y. y has the dtype of x or `result_dtype`.
 struct SumAndNorm {
   at::Tensor sum_TD, normed_TD;
 };
@@ -60,15 +61,15 @@ SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias,
                   const WeightSum& sum = nullptr);
 
-// Applies several maps to the same normalised rows, in the dtype of the maps. `norm_D` as in
-// RmsNorm; `biases` has one entry per map, which may be undefined; `sums` has one per map, or is
-// empty.
+// Applies several linear maps to the same normalised rows, in the dtype of the weights. `norm_D` is
+// the norm's weight. `biases` has one entry per linear map, which may be undefined; `sums` has one
+// entry per linear map, or is empty.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
                                      const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases,
                                      const std::vector<WeightSum>& sums = {});
 
-// The second half of a gated MLP: gate_TI, up_TI, weight [D, I]. `up_TI` and `bias_D` may be
+// The second half of a gated MLP, (act(gate) * up) W^T + b: [T, D]. `up_TI` and `bias_D` may be
 // undefined.
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
                      const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation,

@@ -25,14 +25,13 @@ namespace {
 using base::BackwardCall;
 using base::Tensors;
 
-// Elements of W + s B A that are computed at a time: on a CPU what fits a core's cache; on a device
-// 64 MiB of fp32, to keep the number of operators low.
+// Number of elements of W + s B A that are computed at a time: on a CPU they fit in a core's cache;
+// on a GPU they are 64 MiB in fp32, so that few kernels are launched.
 int64_t NormElements(const c10::Device& device) {
   return device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 24;
 }
 
-// Applies a map's dropout to rows: x' in the forward, and the same mask to gradients in the
-// backward.
+// Applies a map's dropout to x in the forward, and the same mask to gradients in the backward.
 class Dropping {
  public:
   Dropping(const Dropout& dropout, const at::Tensor& x_TI) : dropout_(dropout) {
@@ -65,15 +64,15 @@ class Dropping {
  private:
   const Dropout& dropout_;
   bool on_ = false, fused_ = false;
-  at::Tensor kept_TI_;  // 0 or 1 / (1 - rate); used without the kernel
+  at::Tensor kept_TI_;  // 0 or 1 / (1 - rate); unused if the GPU has a kernel
 };
 
-// g y, computed in the dtype of g and rounded to y's.
+// g y, computed in the dtype of g and rounded to the dtype of y.
 at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) {
   return (y_TO * gain_O).to(y_TO.scalar_type());
 }
 
-// One run of an adapted map: forward and backward, both without autograd.
+// One execution of a linear map with LoRA or DoRA: forward and backward, both without autograd.
 struct Run {
   at::Tensor weight, a, b, magnitude, norm;  // magnitude and norm: DoRA only
   double scale = 1.0;
@@ -126,7 +125,8 @@ struct Run {
   void Save(Tensors* saved) const {
     saved->insert(saved->end(), {weight, a, b, magnitude, norm, u, z, dropout.identity_T});
   }
-  // Rebuilds the run of `map` from the tensors that Save stored from index `first` on.
+  // Rebuilds a Run from the tensors that Save has appended, which begin at index `first` of
+  // `saved`.
   static Run Saved(const LowRank& map, const Tensors& saved, size_t first) {
     const auto at = [&](size_t i) { return saved[first + i]; };
     const Dropout dropout{map.dropout.rate, map.dropout.key, at(7)};
@@ -139,7 +139,8 @@ Run MakeRun(const Projection& map) {
   return {map.weight_OI, low.a_RI, low.b_OR, low.magnitude_O, {}, low.scale, low.dropout, {}, {}};
 }
 
-// Only the scalars of `low`: a backward may capture these, while tensors must be saved.
+// A copy of `low` without its tensors. A backward function may capture this copy; tensors must be
+// saved in the autograd node instead.
 LowRank WithoutTensors(const LowRank& low) {
   LowRank numbers;
   numbers.scale = low.scale;
@@ -148,7 +149,7 @@ LowRank WithoutTensors(const LowRank& low) {
   return numbers;
 }
 
-// x R W^T + b.
+// OFT's map: x R W^T + b.
 at::Tensor RunRotated(const Projection& map, const at::Tensor& x_TI) {
   return Linear(Rotate(x_TI, RotationOf(*map.rotation)), map.weight_OI, map.bias_O);
 }
@@ -156,7 +157,7 @@ at::Tensor RunRotated(const Projection& map, const at::Tensor& x_TI) {
 struct RotatedGradients {
   at::Tensor x, skew;
 };
-// d(x R) = dy W,  dx = d(x R) R^T,  dD_n = x_n^T d(x R)_n.
+// Backward of RunRotated: d(x R) = dy W, dx = d(x R) R^T, dD_n = x_n^T d(x R)_n.
 RotatedGradients RotatedBackward(const BlockRotation& rotation, const at::Tensor& weight_OI,
                                  const at::Tensor& x_TI, const at::Tensor& dy_TO, bool needs_x,
                                  bool needs_skew) {

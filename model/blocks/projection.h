@@ -14,18 +14,18 @@
 //                    PEFT 0.18 defines it)
 //   OFT              y = x R W^T + b,  R block diagonal (block_rotation.h)
 //
-// Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
-// stream's (fp32, or fp64).
+// Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in fp32
+// (or fp64).
 //
-// The dropped features of a token depend only on (key, identity of the token)
-// (kernels/random/counter_random.h), not on rank, order or run. The backward recomputes the mask
-// instead of keeping it.
+// Which features of a token are dropped depends only on (key, global index of the token), not on
+// rank, order or run (kernels/random/counter_random.h). The backward recomputes the mask instead of
+// keeping it.
 //
-// In an adapted map W and b must be frozen, and the backward computes no [O, I] matrix: in addition
-// to y and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and
-// 4 T R (I + O) backward, where dW would cost 2 T I O. Kept for the backward: x and x' A^T [T, R];
-// with DoRA also z [T, O]. n costs 2 R I O flops per run, and no second [O, I] matrix. The cost of
-// OFT is in block_rotation.h; it keeps x.
+// In an adapted map W and b must be frozen, and the backward computes no [O, I] matrix. In addition
+// to y and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops in the
+// forward and 4 T R (I + O) in the backward; dW would cost 2 T I O. The backward keeps x and x' A^T
+// [T, R], and with DoRA also z [T, O]. Computing n costs 2 R I O flops per call, and allocates no
+// second [O, I] matrix. OFT keeps x for the backward; block_rotation.h states its cost.
 
 #include <cstdint>
 #include <optional>
@@ -39,7 +39,7 @@ namespace moonring::model {
 
 struct Dropout {
   double rate = 0.0;      // in [0, 1); 0: none
-  uint64_t key = 0;       // kernels::CounterKey of this map in this step
+  uint64_t key = 0;       // random key of this map and step (kernels::CounterKey)
   at::Tensor identity_T;  // int64: global indices of the rows' tokens; undefined: no dropout
 };
 
@@ -55,7 +55,7 @@ struct Projection {
   at::Tensor bias_O;  // may be undefined
   std::optional<LowRank> low_rank;
   WeightSum sum = nullptr;  // for W's gradient (layers.h); W is frozen if the map is adapted
-  std::optional<BlockRotation> rotation;  // excludes low_rank
+  std::optional<BlockRotation> rotation;  // OFT; then low_rank must be absent
 
   bool adapted() const { return low_rank.has_value() || rotation.has_value(); }
 };
@@ -76,7 +76,7 @@ struct GatedMaps {
 // Wdown (act(Wgate x) * Wup x), or Wdown act(Wgate x).
 at::Tensor RunMlp(const GatedMaps& maps, const at::Tensor& x_TD, Activation activation);
 
-// DoRA's row norms n_O, in fp32 (fp64 for fp64), computed a tile of rows at a time.
+// DoRA's row norms n_O, in fp32 (fp64 for fp64). Rows of W are processed a tile at a time.
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
                            const at::Tensor& b_OR, double scale);
 

@@ -20,7 +20,7 @@ struct NormedRows {
 NormedRows NormRows(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                     at::ScalarType result_dtype);
 
-// Recomputes y from r.
+// Recomputes NormedRows::y_TD from NormedRows::rstd_T1.
 at::Tensor NormRowsAgain(const at::Tensor& x_TD, const at::Tensor& weight_D,
                          const at::Tensor& rstd_T1, double eps, at::ScalarType result_dtype);
 
@@ -28,7 +28,8 @@ struct NormGradients {
   at::Tensor x_TD, weight_D;  // in the inputs' dtypes; undefined if not requested
 };
 
-// With n = x r:  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)).
+// Backward of the norm. With r = rstd and n = x r: dw = sum_T dy n, dx = r (dy w - n mean_D(dy w
+// n)).
 NormGradients NormRowsBackward(const at::Tensor& dy_TD, const at::Tensor& x_TD,
                                const at::Tensor& weight_D, const at::Tensor& rstd_T1, bool needs_x,
                                bool needs_weight);

@@ -23,8 +23,8 @@
 namespace moonring::model {
 namespace {
 
-// theta^(2f / dim). Inverted afterwards instead of raised to -2f / dim: this rounds as Transformers
-// does, so fp32 angles agree to the last bit.
+// theta^(2f / dim), whose inverses are the frequencies. Computing them as inverses instead of
+// theta^(-2f / dim) rounds as Transformers does, so fp32 angles agree to the last bit.
 at::Tensor Wavelengths(double theta, int64_t dim, at::ScalarType dtype) {
   return at::pow(theta, at::arange(0, dim, 2, at::kLong).to(dtype) / static_cast<double>(dim));
 }
@@ -37,7 +37,8 @@ at::Tensor Dynamic(const RotaryRule& rule, int64_t length, at::ScalarType dtype)
       .reciprocal_();
 }
 
-// The pair f whose wave makes `rotations` turns over the original length.
+// The (fractional) index f of the pair that makes `rotations` full turns over the original context
+// length.
 double YarnPair(const RotaryRule& rule, double rotations) {
   return static_cast<double>(rule.dim) * std::log(rule.original_length / (rotations * 2 * M_PI)) /
          (2 * std::log(rule.theta));
@@ -86,7 +87,8 @@ at::Tensor Proportional(const RotaryRule& rule, at::ScalarType dtype) {
   return frequencies_F;
 }
 
-// Each row's frequencies, [T, F], by its document's length. Lengths are read on the host.
+// The frequencies of each row, [T, F], which depend on the length of the row's document. Lengths
+// are copied to the CPU.
 at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T,
                              at::ScalarType dtype, const c10::Device& device) {
   std::map<int64_t, int64_t> row_of_length;
@@ -104,7 +106,8 @@ at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T
   return base::ToDevice(table_UF, device).index_select(0, base::ToDevice(rows_T, device));
 }
 
-// `sign` is 1 for the rotation and -1 for its inverse. The result is one new contiguous tensor.
+// Rotates pairs of features: `sign` is 1 for the rotation and -1 for its inverse. Returns a new
+// contiguous tensor.
 at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                      bool interleaved, double sign) {
   const at::Tensor wide = x.to(cos.scalar_type());
@@ -184,8 +187,8 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
   CheckHeads(x_THD, rotary);
-  // The adjoint of a rotation is the rotation by the opposite angle; the factor in cos and sin
-  // applies to both.
+  // The backward of a rotation is the rotation by the opposite angle. The attention factor, which
+  // is part of cos and sin, applies to forward and backward.
   return base::ApplyToOne(
       {.name = "Rotary",
        .forward = [&](base::Tensors* saved) -> base::Tensors {

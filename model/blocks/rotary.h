@@ -17,8 +17,8 @@
 //                                                      (Ding et al. 2024, arXiv:2402.13753)
 //   proportional w_f / factor for the first pairs, 0 for the rest                       (Gemma 4)
 //
-// `length` is that of the token's document, whatever its positions are: a document in a pack is
-// rotated as it would be alone.
+// `length` is the length of the document that contains the token, so a document that is packed with
+// others is rotated as it would be alone.
 //
 // Shapes: T rows, H heads, F = dim / 2 pairs. Frequencies and angles are in fp32 (fp64 on request).
 
@@ -30,7 +30,7 @@
 
 namespace moonring::model {
 
-// Returns w, [F], for a document of `length` tokens.
+// Returns the frequencies w_f, [F], for a document of `length` tokens.
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype);
 
 // Cosines and sines of a micro-batch's positions, computed once and shared by all layers with the
@@ -39,20 +39,22 @@ struct Rotary {
   at::Tensor cos_T1F;
   at::Tensor sin_T1F;
   bool interleaved = false;
-  // Scale of queries that depends on their position (RotaryRule); undefined: none. The caller of
-  // ApplyRotary multiplies queries by it.
+  // Position-dependent scale of queries (RotaryRule::query_growth); undefined: none. ApplyRotary
+  // does not apply it: its caller multiplies the queries.
   at::Tensor query_scale_T11;
 };
 
-// positions_T is int64; lengths_T, int64, is required if the rule depends on the length.
+// positions_T and lengths_T are int64. lengths_T, the document length of each row, is required only
+// if rule.depends_on_length().
 Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
                   const at::Tensor& lengths_T, at::ScalarType dtype);
 
-// Rotates the first 2 F features of x_THD in the rotary's dtype; the others pass unchanged. The
-// result is in x's dtype. Differentiable once.
+// Rotates the first 2 F features of each head of x_THD, in the dtype of `rotary`; the other
+// features are unchanged. The result is in x's dtype. Differentiable once.
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary);
 
-// The same for queries and keys: one kernel if a GPU has it (kernels/choice.h).
+// The result of ApplyRotary for queries and keys together, which is one kernel if the GPU has it
+// (kernels/choice.h).
 struct TurnedHeads {
   at::Tensor q_THD, k_TKD;
 };

@@ -16,17 +16,17 @@
 namespace moonring::model {
 namespace {
 
-// Added to the sum of a normalised sigmoid router to avoid division by zero, as in DeepSeek-V3's
+// Added to the sum of the chosen sigmoid scores, to avoid division by zero, as in DeepSeek-V3's
 // code.
 constexpr double kLeastSum = 1e-20;
 
-// How often each of [0, n) occurs. bincount on a GPU would synchronise to read the maximum, which
-// is known here.
+// How often each number of [0, n) occurs in `numbers`. at::bincount would wait for the GPU to read
+// the maximum, which is known here.
 at::Tensor Occurrences(const at::Tensor& numbers, int64_t n) {
   return at::zeros({n}, numbers.options()).scatter_add_(0, numbers, at::ones_like(numbers));
 }
 
-// The logits, in the stream's dtype.
+// The router's logits, in fp32 (fp64 for fp64).
 at::Tensor Logits(const ExpertRule& rule, Projection router, const at::Tensor& x_TD) {
   const at::ScalarType wide = WideDtype(x_TD.scalar_type());
   if (!rule.wide_router || router.adapted() || x_TD.scalar_type() == wide)

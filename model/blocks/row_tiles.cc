@@ -19,12 +19,12 @@ namespace {
 
 using base::Tensors;
 
-constexpr int64_t kRound = 64;  // rows of a tile are a multiple of it
+constexpr int64_t kRound = 64;  // the rows of a tile are a multiple of this
 
 struct TiledCall {
   RowFunction function;
   RowTiles tiles;
-  size_t inputs = 0;  // number of inputs that have rows; weights follow
+  size_t inputs = 0;  // number of inputs with rows; the weights follow them
 
   // Calls fn(first row, number of rows) for each tile.
   template <class F>
@@ -51,7 +51,7 @@ struct TiledCall {
                   " results, wanted ", tiles.shapes.size());
       return made;
     };
-    // With one tile its results are returned directly.
+    // If there is only one tile, its results are returned without a copy.
     if (OneTile(all[0].size(0))) return run(absl::MakeConstSpan(all).first(inputs), 0);
     Tensors results;
     for (const at::Tensor& like : tiles.shapes)
@@ -75,7 +75,8 @@ struct TiledCall {
   }
 };
 
-// The backward, tile by tile: the tensors to differentiate and the destination of their gradients.
+// The backward, tile by tile. It has the tensors to differentiate, and the tensors into which their
+// gradients are written.
 class TiledBackward {
  public:
   TiledBackward(const TiledCall& call, Tensors all, const std::vector<bool>& wanted,
@@ -87,7 +88,7 @@ class TiledBackward {
         results_(all_.size()) {}
 
   Tensors Run() {
-    // With one tile its gradients are returned directly.
+    // If there is only one tile, its gradients are returned without a copy.
     for (size_t i = 0; i < call_.inputs && !call_.OneTile(all_[0].size(0)); ++i) {
       if (wanted_[i])
         results_[i] = i == 0 && MayReuse() ? gradients_[0]
@@ -103,7 +104,9 @@ class TiledBackward {
   }
 
  private:
-  // Safe because a tile's rows of the gradient are read before its rows of the result are written.
+  // Whether the gradient of x may be written into the memory of the gradient of y. This is safe
+  // because the backward of a tile reads its rows of the latter before it writes its rows of the
+  // former.
   bool MayReuse() const {
     const at::Tensor &gradient = gradients_[0], &input = all_[0];
     return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() &&
@@ -167,7 +170,7 @@ int64_t RowsOfTile(const RowTiles& tiles, int64_t rows) {
       {tiles.least_rows, tiles.tile_bytes / std::max<int64_t>(1, tiles.row_bytes), kRound});
   const int64_t count = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + count - 1) / count;
-  // Rounded up, so that only the last tile can be short.
+  // Rounded up to a multiple of kRound, so that only the last tile can have fewer rows.
   return std::max<int64_t>(1, count == 1 ? rows : (even + kRound - 1) / kRound * kRound);
 }
 

@@ -20,7 +20,7 @@ namespace {
 at::Tensor AsOfTheRule(const StateSpaceRule& space, const at::Tensor& x, int64_t dim) {
   if (!x.defined()) return x;
   const int64_t shared = space.groups * space.states;
-  // Uses split, because its backward allocates one tensor.
+  // Uses split instead of several slices, because the backward of split allocates only one tensor.
   const std::vector<at::Tensor> parts = x.split_with_sizes({space.width(), shared, shared}, dim);
   return at::cat({parts[2], parts[1], parts[0]}, dim);
 }

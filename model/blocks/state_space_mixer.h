@@ -11,11 +11,11 @@
 //   y_i   = S_i C_i + D u_i                                     D [H]
 //   heads = RmsNorm(y silu(z); w)                               each group of features separately
 //
-// The recurrence is the gated delta rule without the delta (mixers/rule/delta_inputs.h): C, B, u, t
-// and -exp(A) t are its q, k, v, beta and g, so the code that spreads the delta rule over ranks is
-// used here too.
+// The recurrence is that of the gated delta rule (delta_mixer.h) except that the old value is not
+// subtracted (mixers/rule/delta_inputs.h): C, B, u, t and -exp(A) t take the roles of q, k, v, beta and
+// g. So the code that splits a sequence of the delta rule over ranks is used here too.
 //
-// t, the recurrence and the norm are in the wide dtype (fp32, or fp64 for fp64).
+// t, the recurrence and the norm are computed in fp32, or in fp64 if matmuls are in fp64.
 
 #include <ATen/core/Tensor.h>
 
@@ -25,8 +25,8 @@
 
 namespace moonring::model {
 
-// Returns the heads' outputs, concatenated: [T, H P] in the matmul dtype, from the stream's rows
-// hidden_TD. Collective; throws what mixing throws.
+// Returns the heads' outputs, concatenated: [T, H P] in the matmul dtype, computed from hidden_TD,
+// rows of the residual stream. Collective; exceptions of `mixing` propagate.
 at::Tensor MixByStateSpace(const BlockRule& rule, const BlockMaps& maps,
                            const at::Tensor& hidden_TD, mixers::PlannedMixing& mixing);
 

@@ -17,7 +17,8 @@
 namespace moonring::model {
 namespace {
 
-// Index of a mixer's output map. For kNone the layer has no weight at the returned index.
+// Index of the output map (Wo) of a mixer. For MixerKind::kNone any index is returned at which the
+// layer has no weight.
 BlockWeight OutputOf(MixerKind mixer) {
   switch (mixer) {
     case MixerKind::kDelta:
@@ -51,7 +52,7 @@ AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   return by(MixByConvolution);
 }
 
-// The steps of a block after the mixer, for a rule and its weights.
+// The steps of a block after the mixer.
 class Block {
  public:
   Block(const BlockRule& rule, const BlockMaps& maps)
@@ -77,7 +78,7 @@ class Block {
   }
 
  private:
-  // x + r y, with y normalised first if the block has the norm.
+  // Returns x + r y, where y is normalised first if the block has the norm with index `norm`.
   at::Tensor AddToStream(const at::Tensor& x_TD, at::Tensor y_TD, int norm) const {
     return AddRows(x_TD, Residual(std::move(y_TD), norm), rule_.residual_scale);
   }
@@ -86,7 +87,8 @@ class Block {
                            : std::move(y_TD);
   }
 
-  // The stream after adding the mixer's output, and the MLP's input if there is an MLP.
+  // Returns the residual stream after adding the mixer's output, and the MLP's input if there is an
+  // MLP.
   SumAndNorm Joined(const at::Tensor& x_TD, const at::Tensor& heads_TC) const {
     if (rule_.mixer == MixerKind::kNone) return {x_TD, MapInput(rule_, maps_, x_TD, kMlpInputNorm)};
     at::Tensor y_TD = Residual(Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC), kAttentionNorm);
@@ -99,7 +101,7 @@ class Block {
     return {stream_TD, stream_TD.to(rule_.matmul_dtype)};
   }
 
-  // The steps after the MLP.
+  // Returns the block's output, given the residual stream after the MLP.
   at::Tensor Finished(at::Tensor x_TD, const at::Tensor& layer_input_TP) const {
     if (layer_input_TP.defined()) {
       const at::Tensor gate_TP = Project(maps_.Map(kLayerInputGate), x_TD.to(rule_.matmul_dtype));
@@ -150,8 +152,9 @@ class Block {
   at::ScalarType stream_;
 };
 
-// Approximate memory of a row in a tile's backward: five times the MLP's features (gate, up, their
-// product, and the gradients) plus seven times the stream's.
+// The tiling of the steps after the mixer. The memory of a row in a tile's backward is estimated as
+// five times the MLP's features (gate, up, their product, and gradients) plus seven times the
+// features of the stream.
 RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
                  const RouterGroups& groups, const BlockRun& run) {
   const ExpertRule& experts = rule.experts;
@@ -166,8 +169,8 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
   tiles.row_bytes = (5 * inner + outer + given) * static_cast<int64_t>(hidden_TD.element_size());
   const int64_t asked = run.tile_rows == 0 ? LeastTileRows(hidden_TD.device()) : run.tile_rows;
-  // With experts, the minimum is scaled so that each expert has as many rows as a dense MLP on a
-  // CPU needs.
+  // With experts, the minimum number of rows is increased so that each expert gets on average as
+  // many rows as a dense MLP on a CPU needs.
   const int64_t each = mixture ? std::max<int64_t>(1, experts.count / experts.chosen) : 1;
   tiles.least_rows = std::max(asked, std::min(asked, LeastTileRows(at::kCPU)) * each);
   tiles.shapes = {StandIn(hidden_TD.sizes(), hidden_TD.options())};

@@ -10,32 +10,31 @@
 //            input is norm_4(h) (Gemma 4), or Wdown (act(Wgate m) * Wup m) + mixture(m) (Granite
 //            4). Without a gate it is Wdown act(Wgate m) (Nemotron-H)
 //
-// A layer may lack the mixer or the MLP, with its norms (BlockPart): h = x without a mixer, x' = h
-// without an MLP.
+// A layer may lack the mixer and its norms (then h = x), or the MLP and its norms (then x' = h).
 //
-// If the layer has an input of its own, p (transformer.h), and a scale s,
+// If the layer has a second input p (LayerInputRule, transformer.h) and a scale s, its output is
 //
 //   x'' = s (x' + norm_e(Wmap (act(Wsmall x') * p)))
 //
 // The mixer is the step in which tokens interact: softmax attention (attention_mixer.h;
-// latent_mixer.h if there are a latent's maps), a gated delta rule (delta_mixer.h), a state space
-// model (state_space_mixer.h) or a short convolution (convolution_mixer.h). Those headers have the
-// equations; each mixer has its own Wo. The weights that are present decide which norms exist and
-// whether Wgate and Wup are one map: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma
-// and GLM-4-0414 all four.
+// latent_mixer.h if keys and values come from a latent), a gated delta rule (delta_mixer.h), a
+// state space model (state_space_mixer.h) or a short convolution (convolution_mixer.h). Those
+// headers have the equations; each mixer has its own Wo. The weights that are present decide which
+// norms exist and whether Wgate and Wup are one map: Llama has norm_a and norm_c, OLMo 2 norm_b and
+// norm_d, Gemma and GLM-4-0414 all four.
 //
-// x, h, x' [T, D] are the residual stream, in the wide dtype (fp32; fp64 if matmuls are in fp64)
-// or, if the rule says so, in bf16: then each sum is rounded, and so is the gradient that flows
-// back along it. Linear layers and attention run in the matmul dtype; norms and rotary embedding
-// compute in the wide one. Differentiable in x and in each weight that requires a gradient.
+// x, h, x' [T, D] are the residual stream, in fp32 (fp64 if matmuls are in fp64), or in bf16 if
+// BlockRule::stream_dtype says so: then each sum is rounded to bf16, and so is the gradient of the
+// stream. Linear layers and attention run in the matmul dtype; norms and rotary embedding compute
+// in fp32 (fp64 for fp64). Differentiable in x and in each weight that requires a gradient.
 // Adapters on linear maps are handled by projection.h. T may be 0: the mixer is still called,
 // because its collectives need every rank.
 //
 // Everything but the mixer acts on each row independently. The MLP's intermediate features are most
-// of a block's memory, so everything after the mixer may run in tiles of rows (row_tiles.h): a run
-// under autograd then keeps x and the mixer's tensors, and recomputes the rest tile by tile in its
-// backward. Tiles are not used with expert parallelism, because ranks have different numbers of
-// rows and their exchanges would not match tile by tile.
+// of a block's memory, so everything after the mixer may run in tiles of rows (row_tiles.h):
+// autograd then keeps x and the mixer's tensors, and the backward recomputes the rest tile by tile.
+// Tiles are not used with expert parallelism, because ranks have different numbers of rows and
+// their exchanges would not match tile by tile.
 
 #include <vector>
 
@@ -61,14 +60,14 @@ struct BlockRows {
   mixers::PlannedMixing* mixing = nullptr;  // required for a mixer other than attention
   RouterGroups router_groups;
   at::Tensor layer_input_TP;       // undefined: this layer has none
-  const KeyValue* keys = nullptr;  // an earlier block's; null: this layer computes its own
+  const KeyValue* keys = nullptr;  // of an earlier block; null: this layer computes its own
   const comm::BinExchange* expert_ranks = nullptr;  // null: all experts are local
 };
 
 struct BlockResult {
   at::Tensor hidden_TD;
   KeyValue keys;      // undefined if no later block uses them
-  RouterTally tally;  // undefined tensors if there is no router or no tally is requested
+  RouterTally tally;  // undefined tensors if there is no router or no statistics are requested
 };
 
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,

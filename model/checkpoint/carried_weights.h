@@ -2,9 +2,9 @@
 #define MOONRING_MODEL_CHECKPOINT_CARRIED_WEIGHTS_H_
 
 // Data that is copied from the model's original files into the saved ones because training does not
-// change it: for a composite model the tensors besides the trained weights (for example a vision
-// tower), each copied byte for byte in its own dtype from the mapped file when it is written,
-// without a copy in memory; for any model the dtypes of its buffers.
+// change it. For a composite model (a multimodal model of which only the text model is trained)
+// these are the other tensors, for example a vision tower: each is copied byte for byte from the
+// mapped file when it is written. For any model these are the dtypes of its buffers.
 
 #include <functional>
 #include <map>
@@ -17,9 +17,9 @@ namespace moonring::model {
 
 struct CarriedWeights {
   std::vector<TensorToWrite> tensors;
-  // The name of a model's weight in the files; null: the model's own name.
+  // Returns the name that a weight of the model has in the files; null: the names are the same.
   std::function<std::string(const std::string& name)> stored_name;
-  // Dtype of each weight that is never trained (WeightShape::learns), by the model's name for it.
+  // Weight name -> dtype, for the weights that are never trained (WeightShape::learns).
   std::map<std::string, at::ScalarType> dtypes;
 };
 

@@ -41,26 +41,27 @@ std::string TextOf(const base::OrderedJson& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
-// Sets a field of a JSON object, given as text.
+// Sets a field of a JSON object that is given as text.
 void SetField(std::string& text, const char* key, const nlohmann::json& value) {
   base::OrderedJson json = base::OrderedJson::parse(text);
   json[key] = value;
   text = TextOf(json);
 }
 
-// Sets a field of a config.json: always in the section `first` (the whole file or its text_config),
-// and in the other one if it has the key.
+// Sets a field of a config.json: always in the section `first` (the top level or text_config), and
+// also in the other section if that has the key.
 enum class Part { kWhole, kText };
 void SetField(ModelConfig& config, Part first, const char* key, const nlohmann::json& value) {
   base::OrderedJson root = base::OrderedJson::parse(config.json);
   base::OrderedJson& text = TextConfigOf(*config.family, root);
   if (first == Part::kText || text.contains(key)) text[key] = value;
-  // Last, because it may invalidate the reference `text`.
+  // This must be the last change, because it may invalidate the reference `text`.
   if (first == Part::kWhole || root.contains(key)) root[key] = value;
   config.json = TextOf(root);
 }
 
-// Whether a config that was accepted is quantised. It is then MXFP4; others are refused earlier.
+// Whether a config that ParseConfig accepted is of a quantised model. The format is then MXFP4;
+// ParseConfig refuses all others.
 bool IsQuantized(const std::string& json) {
   return !nlohmann::json::parse(json).value("quantization_config", nlohmann::json()).is_null();
 }
@@ -74,7 +75,7 @@ absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir)
       ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
 }
 
-// Whether the stored ones of the weights that the config requires have the required shapes.
+// Whether all weights that the config requires and the files contain have the required shapes.
 bool ShapesFit(const ModelConfig& config, const WeightStore& store) {
   for (const WeightShape& wanted : WantedWeights(config)) {
     const auto found = store.weights().find(wanted.name);
@@ -88,7 +89,8 @@ bool ShapesFit(const ModelConfig& config, const WeightStore& store) {
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
-  // First, so that nothing about the path is revealed if reading it is not allowed.
+  // This check comes first, so that nothing about the path is revealed if reading it is not
+  // allowed.
   RETURN_IF_ERROR(base::CheckReading(path));
   std::error_code ignored;
   if (path.empty() || !PathExists(path))
@@ -162,7 +164,8 @@ absl::Status Checkpoint::OpenFolder() {
   return absl::OkStatus();
 }
 
-// Qwen3-VL-MoE is stored as published, or as Transformers 5 saves it.
+// Needed for Qwen3-VL-MoE, whose stacked experts are transposed in the published files but not in
+// those that Transformers 5 saves.
 void Checkpoint::FindExperts() {
   ModelConfig stacked = config_;
   stacked.experts.storage = ExpertStorage::kStacked;
@@ -184,9 +187,10 @@ absl::Status Checkpoint::Rename() {
   return absl::OkStatus();
 }
 
-// For a composite model: whether the head is tied. Transformers 4 reads this from text_config, 5
-// from the whole config (their defaults differ), and 5 never ties a head that is stored. If the two
-// sections disagree, the head is tied unless it is stored.
+// Finds whether the head of a composite model is tied. Transformers 4 reads this from text_config,
+// and Transformers 5 from the top level of the config; their defaults differ. Transformers 5 never
+// ties a head that the files contain. If the two sections disagree, the head is tied here unless
+// the files contain it.
 void Checkpoint::FindTie() {
   constexpr char kKey[] = "tie_word_embeddings";
   base::OrderedJson root = base::OrderedJson::parse(config_.json);
@@ -313,7 +317,7 @@ uint64_t Checkpoint::file_bytes() const {
 
 absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {
   ASSIGN_OR_RETURN(ScaledRope scaled, model::ScaleRope(config_, kind, length, path_));
-  // These come from the weight files, not from the config's text.
+  // These two fields come from the weight files, not from the text of config.json.
   scaled.config.experts.storage = config_.experts.storage;
   scaled.config.tie_word_embeddings = config_.tie_word_embeddings;
   config_ = std::move(scaled.config);
@@ -365,7 +369,7 @@ absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarT
   if (store_ == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
-  int64_t rows = 0;  // rows of a table that may have grown
+  int64_t rows = 0;  // rows of an embedding or head after growth
   if (name == EmbeddingName(config_) || name == HeadName(config_)) rows = config_.vocab_size;
   if (config_.layer_inputs.width > 0 && name == LayerTableName(config_))
     rows = config_.layer_inputs.vocab_size;

@@ -50,7 +50,7 @@ bool IsCompanion(absl::string_view name) {
                                           "vocab.json",         "vocab.txt"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
-  // For images, for video, for both.
+  // Files of processors for images, for video, or for both.
   if (absl::EndsWith(name, "processor_config.json")) return true;
   return absl::EndsWith(name, ".py") &&
          (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") ||
@@ -63,7 +63,7 @@ absl::StatusOr<Companions> CompanionsIn(const std::string& folder) {
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
-    // A pipe or a device is refused when it is opened.
+    // A folder is skipped. A pipe or a device causes an error when it is opened.
     if (!IsCompanion(name) || entry->is_directory(ignored)) continue;
     RETURN_IF_ERROR(base::CheckWholeFile(entry->path().native()));
     ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
@@ -91,7 +91,8 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& folder) {
 }
 
 absl::StatusOr<Companions> CompanionsOf(const std::string& path) {
-  // First, so that nothing about the path is revealed if reading it is not allowed.
+  // This check comes first, so that nothing about the path is revealed if reading it is not
+  // allowed.
   RETURN_IF_ERROR(base::CheckReading(path));
   if (path.empty() || !PathExists(path)) {
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));

@@ -3,8 +3,8 @@
 
 // The files of a model besides config.json and the weights: tokenizer files, chat template,
 // generation_config.json, image processor configs, and code of families that Transformers itself
-// does not have (never run here). They are kept by file name. A checkpoint writes them with a model
-// trained from it, and they are all that a tokenizer needs.
+// does not have (never run here). They are kept by file name, and are saved again with a model that
+// is trained from the checkpoint. They contain everything that a tokenizer needs.
 
 #include <map>
 #include <string>
@@ -19,20 +19,20 @@ using Companions = std::map<std::string, std::string>;  // file name -> contents
 // Whether a file or folder exists; false if that cannot be determined.
 bool PathExists(const std::string& path);
 
-// Whether a file with this name is a companion.
+// Whether a file with this name is a companion (a file of a model besides config.json and weights).
 bool IsCompanion(absl::string_view name);
 
 // The companions in a folder. Fails if the folder cannot be listed or a companion cannot be read.
 absl::StatusOr<Companions> CompanionsIn(const std::string& folder);
 
-// Path of the only .gguf file of a folder. If the file is split into several parts, the path of the
-// first, which fails with an explanation when it is opened. NOT_FOUND if there is none;
-// INVALID_ARGUMENT if there are several, or only an adapter.
+// Path of the only .gguf file in a folder. If the model is split into several .gguf files, returns
+// the path of the first; opening that file fails with an explanation. NOT_FOUND if the folder has
+// no .gguf file; INVALID_ARGUMENT if it has several unrelated .gguf files, or only an adapter.
 absl::StatusOr<std::string> TheGgufIn(const std::string& folder);
 
-// Companions of a model whose weights and config.json need not exist: of a folder, of a .gguf file,
-// or of the only .gguf file of a folder without other files of a model. NOT_FOUND:
-// "model_name_or_path: no folder or file 'x'".
+// Companions of a model; its weights and config.json need not exist. `path` is a folder, a .gguf
+// file, or a folder that contains only one .gguf file. NOT_FOUND ("model_name_or_path: no folder or
+// file 'x'") if `path` does not exist.
 absl::StatusOr<Companions> CompanionsOf(const std::string& path);
 
 }  // namespace moonring::model

@@ -33,7 +33,8 @@ absl::StatusOr<std::string> MarkOfFile(const std::string& path) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read"));
   const int64_t size = facts.st_size, take = size <= kWhole ? kStride : kSample;
   if (take == kSample) posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
-  // A digest of digests, so that only one piece is in memory.
+  // The fingerprint is a digest of the digests of all pieces, so only one piece is in memory at a
+  // time.
   std::string sums = absl::StrCat(size, "\n"), piece;
   for (int64_t begin = 0; begin < size; begin += kStride) {
     piece.resize(static_cast<size_t>(std::min(take, size - begin)));

@@ -7,8 +7,8 @@
 //   sha1 of its size and of its bytes; for a file above 64 MiB, of the first 4 KiB of each MiB
 //   instead: 1/256 of it
 //
-// Training or another model changes numbers everywhere, and so the fingerprint. A change of a few
-// numbers in a large file may go undetected.
+// If the file is replaced by a trained model or by another one, numbers change everywhere, and so
+// does the fingerprint. A change of a few numbers in a large file may go undetected.
 
 #include <string>
 
@@ -16,7 +16,8 @@
 
 namespace moonring::model {
 
-// Fails with NOT_FOUND and similar codes; the message contains the path.
+// Returns the fingerprint. Fails if the file cannot be read (NOT_FOUND and so on); the message
+// contains the path.
 absl::StatusOr<std::string> MarkOfFile(const std::string& path);
 
 }  // namespace moonring::model

@@ -56,7 +56,8 @@ absl::StatusOr<Numbers> ReadNumbers(const JsonFields& fields, const FreshRule& r
         fields.where(), ": ", rule.least_rate.key, ", ", rule.most_rate.key, ": rates from ",
         numbers.least_rate, " to ", numbers.most_rate, ", wanted 0 or more to more than that"));
   }
-  const auto is_step = [](double x) { return x > 0.0 && std::isfinite(x); };  // in either order
+  // The bounds of a step may be in either order.
+  const auto is_step = [](double x) { return x > 0.0 && std::isfinite(x); };
   if (!is_step(numbers.least_step) || !is_step(numbers.most_step) || !is_step(numbers.step_floor)) {
     return absl::InvalidArgumentError(absl::StrCat(
         fields.where(), ": ", rule.least_step.key, ", ", rule.most_step.key, ", ",
@@ -115,7 +116,7 @@ FirstValues OfBlock(const ModelConfig& config, const Numbers& numbers, int place
       return place == kRouterBias ? Normal(numbers) : Constant(0.0);
     case WeightKind::kStack:
       return stacked_bias ? Constant(0.0) : Normal(numbers);
-    case WeightKind::kNorm:  // the norm after a delta rule or state space never adds 1
+    case WeightKind::kNorm:  // norms after a delta rule or state space never use 1 + w
       return Constant(config.norm_adds_one && !of_result ? 0.0 : 1.0);
     case WeightKind::kBuffer:
       return Constant(place == kRouterCorrection ? 0.0 : 1.0);
@@ -148,7 +149,7 @@ std::map<std::string, FirstValues> FirstValuesOf(const ModelConfig& config,
   return first;
 }
 
-// Replaces pairs of uniform numbers in [0, 1) by pairs of normal ones.
+// Replaces pairs of uniform numbers in [0, 1) by pairs of normally distributed numbers.
 void MakeNormal(float* values, int64_t pairs, double deviation) {
   at::parallel_for(0, pairs, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -16,7 +16,7 @@
 //
 // A value is a function of (seed, the weight's name, its index in the weight) alone
 // (kernels/random): the same bits on every rank, with any sharding, in any order of reading. Normal
-// values are made in pairs,
+// values are computed in pairs from uniform u and v,
 //   sqrt(-2 log(1 - u)) (cos 2 pi v, sin 2 pi v)    of uniform u, v,
 // so |value| <= 5.8 s. Read computes the whole weight in fp32; nothing is cached.
 
@@ -35,16 +35,16 @@ namespace moonring::model {
 // Distribution of the initial values of a weight.
 struct FirstValues {
   enum class Kind {
-    kConstant,  // a
+    kConstant,  // equal to a
     kNormal,    // standard deviation a
     kUniform,   // between -a and a
     kLogRate,   // log of a uniform number between a and b
-    kLogCount,  // log of 1, 2, ..
+    kLogCount,  // log of 1, 2, .. per head
     kStep,      // inverse softplus of max(exp of a uniform number between log a and log b, floor)
   };
   Kind kind = Kind::kConstant;
   double a = 0.0, b = 0.0, floor = 0.0;
-  int64_t zero_row = -1;  // row of an embedding that is 0; -1: none
+  int64_t zero_row = -1;  // row of an embedding that is all zeros; -1: none
 };
 
 class FreshWeights : public WeightStore {

@@ -9,8 +9,9 @@
 namespace moonring::model {
 namespace {
 
-// `name` with its leading module renamed from one scheme to the other; unchanged if it is in
-// neither module.
+// Renames a weight from the naming scheme `from` to the scheme `to`, by replacing the module at the
+// beginning of its name. Returns `name` unchanged if it is neither in the text model nor in the
+// head of `from`.
 std::string Renamed(const std::string& name, const StoredNames& from, const StoredNames& to) {
   const auto within = [&](const std::string& module) {
     return absl::StartsWith(name, absl::StrCat(module, "."));

@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_RENAMED_WEIGHTS_H_
 
-// Weights of files with several possible naming schemes (StoredNames), renamed to the family's
-// names. Used for the text model of a composite model (its other tensors keep the files' names),
-// and for models that were published under other module names than Transformers uses. Only headers
-// are read.
+// Presents the weights of files under the family's names if the files use another naming scheme
+// (StoredNames). Used for the text model of a composite (multimodal) model, whose other tensors
+// keep the names that the files use, and for models that were published under other module names
+// than Transformers uses. Create reads only the files' headers.
 
 #include <map>
 #include <memory>
@@ -26,8 +26,8 @@ class RenamedWeights : public WeightStore {
   const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
 
-  // The name of a weight in the files; for a missing weight (a tied head) the name that it would
-  // have.
+  // Returns the name of a weight in the files. For a weight that the files lack (a tied head),
+  // returns the name that it would have.
   std::string StoredName(const std::string& name) const;
 
  private:

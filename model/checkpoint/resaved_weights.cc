@@ -88,7 +88,7 @@ class ResavedWeights : public WeightStore {
 
   std::unique_ptr<WeightStore> files_;
   std::map<std::string, StoredWeight> weights_;
-  std::map<std::string, std::string> modules_;  // by published module name: the files' name
+  std::map<std::string, std::string> modules_;  // published weight name -> name in the files
   std::map<std::string, Cut> cuts_;
 };
 

@@ -1,11 +1,11 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_RESAVED_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_RESAVED_WEIGHTS_H_
 
-// Reads files that Transformers 5.23 saved in another form than the published one, for families
-// that it reads in both forms: some modules have another name (Family::resaved_modules), and the
-// convolution filters of a delta rule's queries, keys and values, which it joins in memory, are
-// saved as three filters of equal length. They are presented, and later saved, in the published
-// form.
+// Reads models that Transformers 5.23 has saved in another form than the originally published one.
+// In these files some modules have another name (Family::resaved_modules), and the three
+// convolution filters over queries, keys and values of a gated delta rule, which Transformers joins
+// in memory, have been cut into three filters of equal length. The weights are presented, and later
+// saved, in the originally published form.
 
 #include <memory>
 
@@ -14,8 +14,8 @@
 
 namespace moonring::model {
 
-// Returns `files` itself if nothing in it is in the resaved form. Weights that exist in neither
-// form stay missing.
+// Wraps `files`; returns `files` itself if no weight in it has that other form. Weights that exist
+// in neither form stay missing.
 std::unique_ptr<WeightStore> AsPublished(std::unique_ptr<WeightStore> files,
                                          const ModelConfig& config);
 

@@ -40,8 +40,8 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
   }
 }
 
-// Copies the contents of rope_parameters to where Transformers 4 reads them; a second theta gets
-// Gemma 3's key.
+// Copies the contents of rope_parameters to the top level, where Transformers 4 reads them. The
+// theta of a second rotary embedding is written under Gemma 3's key.
 void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   json["rope_theta"] = config.rotaries[0].theta;
   if (config.rotaries.back().theta != config.rotaries[0].theta)
@@ -54,8 +54,8 @@ void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   if (json.contains("rope_scaling")) return;
   scaling.erase("rope_theta");
   scaling.erase("partial_rotary_factor");
-  // Even without a scaling there may be other keys, such as mrope_section, which Transformers 4
-  // reads too.
+  // Even if rope is not scaled there may be other keys, such as mrope_section, which Transformers 4
+  // reads in rope_scaling.
   const bool says_more = scaling.size() > (scaling.contains("rope_type") ? 1 : 0);
   if (config.rotaries[0].kind == RopeKind::kDefault && !says_more) {
     if (config.family->scaled_by_default) json["rope_scaling"] = nullptr;
@@ -73,8 +73,9 @@ void AddOlderRope(const ModelConfig& config, base::OrderedJson& json) {
   json["rope_scaling"] = scaling;
 }
 
-// Transformers 5 writes `dtype`, 4 `torch_dtype`. Keys that the file has are set; if it has
-// neither, torch_dtype is, which both versions read.
+// Returns the text of the config.json to save. Transformers 5 writes the dtype as `dtype`,
+// Transformers 4 as `torch_dtype`. Those of the two keys that the file already has are set; if it
+// has neither, torch_dtype is added, which both versions read.
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   base::OrderedJson root = base::OrderedJson::parse(config.json);
   root.erase("quantization_config");  // the saved weights are not quantised
@@ -87,7 +88,8 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   }
   if (!config.family->newer && json.contains("rope_parameters") && !json.contains("rope_theta"))
     AddOlderRope(config, json);
-  // Transformers 4 reads the number of Qwen3-MoE's experts only under this name, 5 under both.
+  // Transformers 4 reads the number of Qwen3-MoE's experts only as num_experts; Transformers 5
+  // reads both names.
   if (json.contains("num_local_experts") && !json.contains("num_experts"))
     json["num_experts"] = json["num_local_experts"];
   if (json.contains("layer_types")) {
@@ -109,7 +111,7 @@ at::ScalarType SavedDtype(const WeightShape& weight, at::ScalarType dtype,
   return dtype == at::kDouble ? dtype : at::kFloat;
 }
 
-// Adds the parameters in the order of the forward pass.
+// Adds the parameters to the list of weights to write, in the order of the forward pass.
 void AddInOrder(const ModelConfig& config, const base::Parameters& parameters, at::ScalarType dtype,
                 const CarriedWeights& carried, LeasedTensors& leased) {
   std::map<std::string, std::shared_ptr<base::Parameter>> by_name;
@@ -134,7 +136,7 @@ bool IsWeightFile(absl::string_view name) {
          (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.index.json"));
 }
 
-// Counts each tensor when the writer requests it.
+// Changes `tensors` so that `work` counts each tensor when the writer requests it.
 void CountWritten(std::vector<TensorToWrite>& tensors,
                   const std::shared_ptr<base::WorkCount>& work) {
   work->total += static_cast<int64_t>(tensors.size());
@@ -146,8 +148,8 @@ void CountWritten(std::vector<TensorToWrite>& tensors,
   }
 }
 
-// Removes weight files of an older model: for example, a model.safetensors would be read instead of
-// new shards.
+// Removes weight files of a model that was saved in the folder earlier. Otherwise, for example, its
+// model.safetensors would be read instead of the new shards.
 absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::string>& written) {
   std::error_code error;
   std::vector<std::filesystem::path> older;

@@ -4,17 +4,19 @@
 // Writes a model as a Hugging Face folder that Transformers (4 and 5) opens: config.json, the
 // weights, and the companions.
 //
-// config.json is the original one with these changes: the dtype; rope_theta and a scaling in
-// rope_parameters are also written at the top level, because Transformers 4 reads them only there
-// (and silently uses 10000 otherwise); num_experts is added where Transformers 5 wrote
-// num_local_experts; and layer_types uses the names of Transformers 4.
+// config.json is the original one with these changes. The dtype is that of the saved weights.
+// rope_theta and a scaling in rope_parameters are also written at the top level, because
+// Transformers 4 reads them only there (and otherwise silently uses theta 10000). num_experts is
+// added if the file has only num_local_experts, as Transformers 5 writes it. layer_types uses the
+// names of Transformers 4.
 //
-// A composite model is written completely: tensors outside its text model are copied byte for byte
-// under the files' names, and in config.json only text_config (and the dtype) changes.
+// A composite (multimodal) model is written completely: tensors outside its text model are copied
+// byte for byte under the names of the original files, and in config.json only text_config (and the
+// dtype) changes.
 //
 // The folder appears complete or not at all: files are written and flushed under temporary names,
-// then renamed, config.json last. Weight files of an older model in the same folder that the new
-// ones do not replace are removed.
+// then renamed, config.json last. If the folder already contains a model, its weight files that are
+// not overwritten are removed.
 
 #include <cstdint>
 #include <map>
@@ -31,9 +33,9 @@
 
 namespace moonring::model {
 
-// `parameters` are the model's, under their published names, a tied head once as the embedding. If
-// they do not match the config (a name missing, unknown, or with another shape), throws c10::Error.
-// If the folder cannot be created or written, or the disk is full, returns the disk's status
+// `parameters` are the model's, under their Hugging Face names; a tied head occurs only as the
+// embedding. Throws c10::Error if they do not match the config (a name is missing or unknown, or a
+// shape differs). If the folder cannot be created or written, or the disk is full, returns an error
 // (PERMISSION_DENIED, RESOURCE_EXHAUSTED, ...) with the path. Peak memory: one weight in `dtype`.
 // `work`, if not null, counts the weights that are written.
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,

@@ -27,14 +27,14 @@ namespace {
 
 using ParametersByName = std::map<std::string, std::shared_ptr<base::Parameter>>;
 
-// Everything in a file except the tensors' numbers.
+// The contents of a GGUF file except the numbers of its tensors.
 struct Plan {
   GgufMetadata metadata;
   std::vector<GgufTensorToWrite> tensors;  // the rotary embedding's tensors come first
   std::vector<std::string> notes;
 };
 
-// The value of general.file_type, by the type of most tensors.
+// The value of the key general.file_type for a file most of whose tensors have this type.
 int64_t FileType(const GgufType& type) {
   constexpr std::pair<absl::string_view, int64_t> kNumbers[] = {
       {"F32", 0}, {"F16", 1}, {"Q8_0", 7}, {"BF16", 32}};
@@ -57,8 +57,9 @@ const GgufType* StoredType(const std::string& tensor, const std::vector<int64_t>
   return shape.back() % type.elements == 0 ? &type : FindGgufType("F16");
 }
 
-// Adds a weight's tensors to the list. An expert's weight becomes a piece of its stacked tensor,
-// which is added with the first expert. `lease` returns the weight.
+// Adds the GGUF tensors of a weight to `tensors`. The weight of a single expert becomes one piece
+// of the tensor that stacks all experts, which is added with the first expert. `lease` returns the
+// weight's value.
 void AddWeight(const ModelConfig& config, const GgufSource& source, const WeightShape& weight,
                const GgufType& type, const std::function<at::Tensor()>& lease,
                std::map<std::string, size_t>& places, std::vector<GgufTensorToWrite>& tensors) {
@@ -77,7 +78,7 @@ void AddWeight(const ModelConfig& config, const GgufSource& source, const Weight
   }
 }
 
-// `parameters` is null for a model without weights.
+// The tensors to write. `parameters` is null if only the header is needed.
 std::vector<GgufTensorToWrite> TensorsOf(const ModelConfig& config, const GgufType& type,
                                          const ParametersByName* parameters) {
   std::map<std::string, WeightShape> wanted;
@@ -91,7 +92,7 @@ std::vector<GgufTensorToWrite> TensorsOf(const ModelConfig& config, const GgufTy
   size_t used = 0;
   for (const auto& [name, source] : GgufSources(config, newest)) {
     const auto weight = wanted.find(name);
-    if (weight == wanted.end()) continue;  // a tied head
+    if (weight == wanted.end()) continue;  // a tied head is not written
     ++used;
     std::function<at::Tensor()> lease;
     if (parameters != nullptr) {
@@ -119,7 +120,8 @@ absl::StatusOr<Plan> PlanFile(const std::string& path, const ModelConfig& config
   return plan;
 }
 
-// Parses the planned header again, with the rotary tensors' data that a config is made from.
+// Parses the header that would be written, as if it were read from a file. The rotary tensors have
+// their data, because a config is made from them.
 absl::StatusOr<std::shared_ptr<const GgufFile>> ReadAgain(const std::string& path,
                                                           const ModelConfig& config,
                                                           const Plan& plan) {

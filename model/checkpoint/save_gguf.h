@@ -9,9 +9,9 @@
 // tensors whose row length is not a multiple of 32 are F16. A tied head is omitted. Numbers are
 // rounded once.
 //
-// GGUF cannot represent every model. So the header is parsed again before anything is written, and
-// if the result differs from the model, an error names the difference: for example a window for
-// which the architecture has no key.
+// GGUF cannot represent every model. So before anything is written, the new header is parsed back
+// to a config. If that config differs from the model's, an error names the difference, for example
+// an attention window for which the architecture has no key.
 //
 // The file appears complete or not at all: it is written and flushed under a temporary name, then
 // renamed.
@@ -37,17 +37,18 @@ struct GgufOptions {
   Flush flush = Flush::kNow;
 };
 
-// Checks, without weights, whether the model can be written in this form. Returns one line for each
-// property that the file will not contain. UNIMPLEMENTED for a family, a rule of the model or a
-// tokenizer that GGUF cannot represent; INVALID_ARGUMENT for an unknown type.
+// Checks, from the config and the tokenizer alone, whether the model can be written as GGUF.
+// Returns one line for each property that the file will not contain. UNIMPLEMENTED for a family, a
+// rule of the model or a tokenizer that GGUF cannot represent; INVALID_ARGUMENT for an unknown
+// type.
 absl::StatusOr<std::vector<std::string>> CheckGguf(const std::string& path,
                                                    const ModelConfig& config,
                                                    const GgufOptions& options);
 
-// `parameters` are the model's, whole on this rank, as for SaveFolder; throws if they do not match.
-// Fails as CheckGguf does; with INVALID_ARGUMENT, naming the tensor, if a number is not finite or
-// too large for the type; or with the disk's status and the path. Peak memory: one weight twice, in
-// fp32; experts are written one at a time.
+// `parameters` are the model's, as for SaveFolder, and must not be sharded. Throws if they do not
+// match the config. Fails as CheckGguf does; with INVALID_ARGUMENT, naming the tensor, if a number
+// is not finite or too large for the type; or, if the disk fails, with an error that contains the
+// path. Peak memory: two fp32 copies of one weight; experts are written one at a time.
 absl::Status SaveGguf(const std::string& path, const ModelConfig& config,
                       const base::Parameters& parameters, const GgufOptions& options);
 

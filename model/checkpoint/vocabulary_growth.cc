@@ -14,10 +14,11 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kMultiple = 64;     // of the number of rows, for matmul performance
+constexpr int64_t kMultiple = 64;     // the number of rows is a multiple of it, for fast matmuls
 constexpr int64_t kChunkRows = 1024;  // rows that are in fp64 at a time
 
-// Sums row by row, so the order does not depend on threads or vector width.
+// The mean of the rows. Adds row by row, so that the order of the sum does not depend on the number
+// of threads or the vector width.
 std::vector<double> MeanRow(const at::Tensor& table_VD) {
   const int64_t height = table_VD.size(0), width = table_VD.size(1);
   std::vector<double> mean(width, 0.0);
@@ -49,7 +50,7 @@ at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed,
   at::Tensor fresh = at::empty({added, width}, at::kDouble);
   const float* u = uniform.const_data_ptr<float>();
   double* element = fresh.mutable_data_ptr<double>();
-  // Cosine branch of the Box-Muller transform.
+  // Normal numbers by the Box-Muller transform; only its cosine value is used.
   for (int64_t i = 0; i < added * width; ++i, u += 2) {
     const double normal =
         std::sqrt(-2.0 * std::log(1.0 - u[0])) * std::cos(2.0 * std::numbers::pi * u[1]);

@@ -7,9 +7,9 @@
 //       newly initialised embedding
 //
 // The number of rows becomes a multiple of 64; all existing rows count in the mean. The mean is
-// summed in fp64 in the order of the rows, and the noise is a function of (seed, the weight's
-// name): the same bits on every rank, run, number of threads and file format. Cost: one pass over
-// the table.
+// summed in fp64 in the order of the rows, and the noise n is a function of (seed, the weight's
+// name). So the new rows have the same bits on every rank, in every run, and for any number of
+// threads and file format. Cost: one pass over the embedding or head.
 
 #include <cstdint>
 
@@ -19,11 +19,11 @@
 
 namespace moonring::model {
 
-// Number of rows of a table for `tokens` tokens.
+// Number of rows of an embedding for `tokens` tokens: the next multiple of 64.
 int64_t GrownHeight(int64_t tokens);
 
-// table_VD (any floating dtype, on the CPU) -> [rows, D], whose first V rows are the table's. rows
-// >= V.
+// Returns an embedding or head of [rows, D] whose first V rows are those of table_VD (any floating
+// dtype, on the CPU). rows must be >= V.
 at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed,
                        absl::string_view name);
 

@@ -18,7 +18,7 @@ constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
   return facts;
 }
 
-// In the order of the enumeration.
+// The properties of each weight, in the order of the enumeration BlockWeight.
 constexpr PlaceFacts kFacts[] = {
     FeedsMixer(Norm(BlockPart::kMixer)),          // kInputNorm
     FeedsMixer(Map(BlockPart::kWholeQuery)),      // kQuery

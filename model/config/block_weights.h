@@ -1,19 +1,20 @@
 #ifndef MOONRING_MODEL_CONFIG_BLOCK_WEIGHTS_H_
 #define MOONRING_MODEL_CONFIG_BLOCK_WEIGHTS_H_
 
-// The weights that a decoder block of any family may have, by function. A family has some of them,
-// under its own names (family.h); transformer_block.h describes how a block uses them. Each is an
-// index here and a row of the table in block_weights.cc.
+// A list of all weights that a decoder block may have, named by their function. Each model family
+// has some of them, under its own names (family.h); transformer_block.h describes how a block uses
+// them. Each weight has an index here and a row in the table in block_weights.cc.
 
 namespace moonring::model {
 
-// Index of a weight in a block's list of weights. The experts' weights follow (ExpertWeightPlace).
+// Index of a weight in a block's list of weights. The weights of single experts follow in that list
+// (ExpertWeightPlace).
 enum BlockWeight : int {
-  kInputNorm,  // norm of the stream before the mixer
+  kInputNorm,  // norm of the residual stream before the mixer
   kQuery,
   kKey,
   kValue,
-  kQueryKeyValue,  // the three fused in one map
+  kQueryKeyValue,  // queries, keys and values fused in one map
   kQueryNorm,
   kKeyNorm,
   kOutput,
@@ -48,9 +49,9 @@ enum BlockWeight : int {
   kMlpInputNorm,   // norm of the stream before the MLP
   kGate,           // the map that is activated
   kUp,             // multiplied with the activated gate; absent in an MLP without a gate
-  kGateUp,         // the two fused in one map
+  kGateUp,         // gate and up fused in one map
   kDown,
-  kRouter,      // of a mixture of experts
+  kRouter,      // the router of a mixture of experts
   kSharedGate,  // the shared expert, which processes every token
   kSharedUp,
   kSharedDown,
@@ -85,10 +86,10 @@ enum BlockWeight : int {
   kExpertsDownBias,
   kRouterBias,
   kRouterCorrection,  // added to the scores for choosing experts, not to the weights
-  kSinks,             // of attention's softmax, one per query head
+  kSinks,             // sinks of attention's softmax, one per query head
   kDeltaDecayDown,    // the decay as a low-rank product of two maps
   kDeltaDecayUp,
-  kDeltaGateDown,  // the gate likewise
+  kDeltaGateDown,  // the output gate as a low-rank product of two maps
   kDeltaGateUp,
   kStateInput,      // state space: gate, u, B, C and step fused in one map
   kStateFilter,     // the convolution's taps over u, B and C
@@ -101,7 +102,7 @@ enum BlockWeight : int {
   kStateFilterBias,
   kStateOutputBias,
   kExpertsInput,   // from the stream to the features of a mixture's experts
-  kExpertsOutput,  // from these back to the stream
+  kExpertsOutput,  // from the experts' features back to the stream
   kBlockWeights,
 };
 
@@ -117,7 +118,7 @@ enum class WeightKind {
   kMap,      // a linear module's matrix, "NAME.weight"; may have an adapter
   kBias,     // a map's bias, "NAME.bias" with the map's name
   kNorm,     // "NAME.weight", used in the wide dtype
-  kStack,    // all experts, "NAME", used in the matmul dtype; not a module, so it has no adapters
+  kStack,    // all experts, "NAME", used in the matmul dtype; has no adapters
   kFilter,   // a convolution's taps, "NAME.weight"
   kNumbers,  // another parameter of the block, "NAME", used in the wide dtype
   kBuffer,   // like kNumbers, but never trained: saved in the dtype of its file
@@ -138,26 +139,25 @@ enum class BlockPart {
   kSharedExpert,  // shared expert of a mixture
   kLayerInput,    // input from the second embedding
   kOwnKeys,       // attention that computes its own keys and values
-  kOwnValues,     // the same, with a separate map for values
+  kOwnValues,     // attention with a separate map for values
   kWholeQuery,    // attention with queries from one map
   kLatent,        // attention with keys and values from a latent
-  kLatentQuery,   // the same, with queries from a latent too
+  kLatentQuery,   // latent attention whose queries come from a latent too
 };
 
 struct PlaceFacts {
   WeightKind kind;
   BlockPart part;
-  bool feeds_mixer = false;  // used before or in the mixer, not after it
+  bool feeds_mixer = false;  // true: used before or in the mixer; false: after it
   int map = -1;              // the map that the bias belongs to; -1: not a bias
 };
 
-// Facts about a weight, by its index in BlockWeight or among the experts' weights.
+// Returns the properties of a weight. `place` is a BlockWeight, or an ExpertWeightPlace.
 const PlaceFacts& FactsOf(int place);
 
 inline bool IsNorm(int place) { return FactsOf(place).kind == WeightKind::kNorm; }
 inline bool IsBias(int place) { return FactsOf(place).kind == WeightKind::kBias; }
-// Whether the weight is used in the wide dtype (fp32, or fp64 for fp64), whatever the matmul dtype
-// is.
+// Whether the weight is used in fp32 (fp64 for fp64), whatever the matmul dtype is.
 inline bool IsWide(int place) {
   const WeightKind kind = FactsOf(place).kind;
   return kind == WeightKind::kNorm || kind == WeightKind::kNumbers || kind == WeightKind::kBuffer;

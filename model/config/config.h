@@ -2,8 +2,8 @@
 #define MOONRING_MODEL_CONFIG_CONFIG_H_
 
 // The architecture of a model: config.json as a validated struct (parse_config.h reads it). It
-// describes the decoder independently of its family; how a family writes this in config.json and
-// names its weights is in the family's file (family.h, families/).
+// describes the decoder independently of the model family. How a family writes these properties in
+// config.json, and how it names its weights, is in the family's file (family.h, families/).
 //
 // Invariants of a parsed config: every size is positive; kv_heads divides heads; the number of
 // features with rotary embedding is even; token ids, if present, are below vocab_size; there is a
@@ -32,7 +32,7 @@ enum class MixerKind {
   kDelta,        // a gated delta rule (DeltaRule)
   kConvolution,  // a short convolution alone (ConvolutionRule)
   kStateSpace,   // a selective state space, Mamba-2's (StateSpaceRule)
-  kNone,         // not at all: the layer is only its MLP
+  kNone,         // tokens do not interact: the layer has only an MLP
 };
 
 // Properties that differ from layer to layer.
@@ -40,12 +40,12 @@ struct LayerRule {
   MixerKind mixer = MixerKind::kSoftmax;
   int64_t kv_heads = 0, head_dim = 0;  // equal to the config's in most layers
   int64_t intermediate_size = 0;       // of the dense MLP
-  bool keys_are_values = false;        // one map computes both, before their norms
-  // The earlier layer whose keys and values it uses; -1: its own.
+  bool keys_are_values = false;        // one map computes keys and values, before their norms
+  // The earlier layer whose keys and values this layer uses; -1: it computes its own.
   int64_t keys_of = -1;
   int64_t window = 0;    // tokens that a query may attend to, including itself; 0: all before it
-  int rotary = 0;        // index into the config's rotaries; -1: no rotary embedding
-  bool mlp = true;       // false: the layer is only its mixer
+  int rotary = 0;        // index into ModelConfig::rotaries; -1: no rotary embedding
+  bool mlp = true;       // false: the layer has only a mixer
   bool experts = false;  // the MLP is a mixture of experts
 };
 
@@ -61,7 +61,7 @@ enum class ExpertStorage {
   // Two tensors: [E, 2 I, D], with an expert's gate rows before its up rows, and [E, D, I].
   kStacked,
   kTransposed,        // [E, D, 2 I], gate and up columns interleaved, and [E, I, D]
-  kTransposedHalves,  // the same, with an expert's gate columns before its up columns
+  kTransposedHalves,  // [E, D, 2 I], an expert's gate columns before its up columns, and [E, I, D]
 };
 
 inline bool IsTransposed(ExpertStorage storage) {
@@ -82,11 +82,12 @@ struct ExpertRule {
   int64_t intermediate = 0;  // hidden features of one expert
   // Hidden features of the shared expert, which processes every token; 0: none.
   int64_t shared = 0;
-  // Input features of the experts, from a map of the stream; 0: the stream itself.
+  // Number of input features of the experts if a linear map of the stream computes them; 0: the
+  // experts' input is the stream itself.
   int64_t width = 0;
   bool normalised = false;  // the chosen experts' weights are normalised to sum to `scale`
   RouterScore score = RouterScore::kSoftmax;
-  double scale = 1.0;  // factor of the weights
+  double scale = 1.0;  // factor of the chosen experts' weights
   // Experts are divided into `groups` groups; a token chooses experts only from its best
   // `chosen_groups`.
   int64_t groups = 1, chosen_groups = 1;
@@ -94,13 +95,13 @@ struct ExpertRule {
   ExpertStorage storage = ExpertStorage::kEach;
   bool bias = false;  // router and experts have biases
   ClampedGate clamped;
-  bool beside_dense = false;  // a layer with experts also has its dense MLP, and adds both outputs
+  bool beside_dense = false;  // layers with experts also have a dense MLP; both outputs are added
 };
 
-// The activation of a norm's gate (blocks/gated_norm.h).
+// The activation of the gate that multiplies a norm's result (blocks/gated_norm.h).
 enum class NormGate { kSilu, kSigmoid };
 
-// Properties of gated delta rule layers, a form of linear attention (blocks/delta_mixer.h).
+// Properties of layers with a gated delta rule, a form of linear attention (blocks/delta_mixer.h).
 struct DeltaRule {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // the dims are per head
   int64_t taps = 0;         // of the convolution before the rule
@@ -118,17 +119,17 @@ struct DeltaRule {
 // Properties of short convolution layers (blocks/convolution_mixer.h).
 struct ConvolutionRule {
   int64_t taps = 0;
-  bool bias = false;  // of its two maps and of the convolution
+  bool bias = false;  // whether the two maps and the convolution have biases
 };
 
 // Properties of selective state space layers (blocks/state_space_mixer.h).
 struct StateSpaceRule {
   int64_t heads = 0, head_dim = 0;  // of the input u
-  // B and C have `groups` groups of `states` features; each group serves H / G heads.
+  // B and C have `groups` groups of `states` features; each group is used by heads / groups heads.
   int64_t groups = 0, states = 0;
   int64_t taps = 0;          // of the convolution before the recurrence
-  bool filter_bias = false;  // of that convolution
-  bool map_bias = false;     // of the input and output maps
+  bool filter_bias = false;  // whether that convolution has a bias
+  bool map_bias = false;     // whether the input and output maps have biases
   double least_step = 0.0, most_step = std::numeric_limits<double>::infinity();
   double norm_eps = 0.0;  // of the norm after the recurrence, which acts per group
 
@@ -138,10 +139,10 @@ struct StateSpaceRule {
 
 // Properties of softmax attention with keys and values from a latent (blocks/latent_mixer.h).
 struct LatentRule {
-  int64_t key_value_rank = 0;  // dim of their latent; 0: keys and values are maps of the stream
-  int64_t query_rank = 0;      // dim of the queries' latent; 0: queries are a map of the stream
+  int64_t key_value_rank = 0;  // dim of the latent of keys and values; 0: no latent
+  int64_t query_rank = 0;      // dim of the queries' latent; 0: no latent
   int64_t plain_dim = 0;       // features of a query and a key without rotary embedding
-  int64_t rotary_dim = 0;      // features with rotary embedding; the key's are shared by all heads
+  int64_t rotary_dim = 0;      // features with rotary embedding; all heads share the key's
   int64_t value_dim = 0;       // features of a value
   double norm_eps = 1e-6;      // of the latents' norms
 
@@ -163,10 +164,11 @@ struct ModelConfig {
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
-  double score_scale = 0.0;    // factor of q k; 1 / sqrt(head_dim) in most
+  double score_scale = 0.0;    // factor of q k; 1 / sqrt(head_dim) in most families
   double score_softcap = 0.0;  // cap tanh(score / cap); 0: none
   double embedding_scale = 1.0;
-  // NEFTune's noise is added after scaling: the scale belongs to the embedding module.
+  // true: NEFTune's noise is added after the embedding is scaled, because the family scales inside
+  // its embedding module.
   bool noise_after_scale = false;
   double residual_scale = 1.0;  // factor of the outputs of attention and MLP
   double logit_scale = 1.0;
@@ -183,9 +185,10 @@ struct ModelConfig {
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several
-  // The file's text, with later changes (ScaleRope, GrowVocabulary, EndWith).
+  // The text of config.json, with the changes made by ScaleRope, GrowVocabulary and EndWith.
   std::string json;
-  // It had Python-only numbers, converted here to valid JSON (json_text.h).
+  // true: config.json had numbers that only Python's parser accepts (NaN, Infinity). In `json` they
+  // are converted to valid JSON (json_text.h).
   bool python_numbers = false;
 
   // Whether the rotary angles of a document depend on its length.
@@ -194,7 +197,7 @@ struct ModelConfig {
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
   }
 
-  // Features of a value head, and of a head's output.
+  // Number of features of a value head, which is also that of a head's output.
   int64_t value_dim(const LayerRule& layer) const {
     return latent.key_value_rank > 0 ? latent.value_dim : layer.head_dim;
   }

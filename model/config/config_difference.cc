@@ -24,7 +24,7 @@ class Comparison {
   void Choice(absl::string_view what, T is, T other) {
     Number(what, static_cast<double>(is), static_cast<double>(other));
   }
-  // For values without a readable number.
+  // Compares values, such as enumerations, that a message cannot print.
   template <typename T>
   void Kind(absl::string_view what, T is, T other) {
     if (first_.empty() && is != other) first_ = absl::StrCat(what, " differs");

@@ -13,8 +13,8 @@
 namespace moonring::model {
 namespace {
 
-// Which layers are "full_attention" in layer_types, where the others are `other`; nullopt if there
-// is no list.
+// For each layer, whether its entry in layer_types is "full_attention" (all other entries must be
+// `other`). nullopt if config.json has no layer_types.
 absl::StatusOr<std::optional<std::vector<bool>>> Attends(const JsonFields& fields,
                                                          absl::string_view other,
                                                          const ModelConfig& config) {
@@ -42,7 +42,8 @@ absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key
   const nlohmann::json* value = fields.Find(key);
   if (value == nullptr && !otherwise.has_value()) return fields.Missing(key);
   if (value == nullptr) return *otherwise;
-  // Programs that scale a context length write 8192.0.
+  // A whole number written as 8192.0 is accepted, because programs that scale a context length
+  // write it so.
   const bool whole = value->is_number_float() &&
                      std::floor(value->get<double>()) == value->get<double>() &&
                      std::abs(value->get<double>()) < 1e15;

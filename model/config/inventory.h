@@ -12,14 +12,14 @@
 namespace moonring::model {
 
 struct Part {
-  // "embedding", "attention", "linear attention", "convolution", "state space", "mlp", "experts",
-  // "experts' maps", "router", "shared expert", "norms", "head".
+  // One of "embedding", "attention", "linear attention", "convolution", "state space", "mlp",
+  // "experts", "experts' maps", "router", "shared expert", "norms", "head".
   std::string name;
   int64_t parameters = 0;
   int64_t active = 0;  // parameters used for one token
 };
 
-// The components of a model, in the order of a forward pass. A tied head is counted as the
+// The components of a model, in the order of a forward pass. A tied head is counted once, as the
 // embedding.
 std::vector<Part> PartsOf(const ModelConfig& config);
 

@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl:
   return factors;
 }
 
-// YaRN's factor of cosines (section 3.4): 0.1 s ln(factor) + 1, with s its mscale.
+// YaRN's factor of cosines and sines (section 3.4 of its paper): 0.1 scale ln(factor) + 1, where
+// `scale` is the config's mscale.
 double YarnMagnitude(double factor, double scale) {
   return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
 }
@@ -78,9 +79,10 @@ absl::Status ReadLlama3(const JsonFields& scaling, RotaryRule& rule) {
   return absl::OkStatus();
 }
 
-// longrope: Transformers reads the original length from the top level, not from rope_scaling, and
-// the factor is the ratio of the two context lengths. Transformers 5 reads both from
-// rope_parameters if the top level lacks them (in families that have the length there).
+// Reads longrope. Transformers reads original_max_position_embeddings from the top level of
+// config.json, not from rope_scaling, and the factor is max_position_embeddings divided by it.
+// Transformers 5 reads the length and the factor from rope_parameters if the top level lacks them
+// (in families that write the length there).
 absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields,
                           const ModelConfig& config, RotaryRule& rule) {
   constexpr char kKey[] = "original_max_position_embeddings";
@@ -106,7 +108,8 @@ absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields,
   return absl::OkStatus();
 }
 
-// The object under `key` as JsonFields, whose messages include the key; nullopt if there is none.
+// The JSON object under `key`, as JsonFields whose error messages include the key; nullopt if there
+// is no such object.
 absl::StatusOr<std::optional<JsonFields>> Object(const JsonFields& fields, absl::string_view key) {
   const nlohmann::json* object = fields.Find(key);
   if (object == nullptr) return std::nullopt;
@@ -114,8 +117,9 @@ absl::StatusOr<std::optional<JsonFields>> Object(const JsonFields& fields, absl:
   return JsonFields(*object, absl::StrCat(fields.where(), ": ", key));
 }
 
-// rope_parameters. If layers differ (Gemma 3), Transformers 5 writes an object for each kind of
-// layer; then that of full_attention.
+// The object rope_parameters. If the layers have different rotary embeddings (Gemma 3),
+// Transformers 5 writes an object for each kind of layer; then the one of full_attention is
+// returned.
 absl::StatusOr<std::optional<JsonFields>> Parameters(const JsonFields& fields) {
   ASSIGN_OR_RETURN(std::optional<JsonFields> parameters, Object(fields, "rope_parameters"));
   if (!parameters.has_value() || parameters->Find("full_attention") == nullptr) return parameters;
@@ -158,7 +162,8 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
   ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
   rule.original_length = static_cast<double>(config.max_position_embeddings);
   if (rule.kind == RopeKind::kLinear) return absl::OkStatus();
-  // dynamic uses max_position_embeddings and ignores the object's key.
+  // The type "dynamic" uses max_position_embeddings as the original length, and ignores
+  // original_max_position_embeddings.
   if (rule.kind == RopeKind::kDynamic) {
     if (rule.dim > 2) return absl::OkStatus();
     return scaling.Wrong("rope_type",

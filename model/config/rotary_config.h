@@ -13,12 +13,13 @@
 
 namespace moonring::model {
 
-// The rotary of a config whose sizes have been read, with the family's defaults. INVALID_ARGUMENT:
-// a number out of range, lists without one factor per pair, a key missing that the type requires,
-// two different thetas; UNIMPLEMENTED: an unknown type (the message suggests the nearest).
+// Reads the rotary embedding; `config` must already have its sizes, and the family gives defaults.
+// INVALID_ARGUMENT if a number is out of range, a list has not one factor per pair, the type
+// requires a key that is missing, or two thetas differ; UNIMPLEMENTED for an unknown type (the
+// message suggests the nearest one).
 absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfig& config);
 
-// Reads one scaling object into `rule`.
+// Reads `scaling`, the object rope_scaling or rope_parameters, into `rule`.
 absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields,
                              const ModelConfig& config, RotaryRule& rule);
 
@@ -31,9 +32,9 @@ absl::StatusOr<double> ReadScoreMagnitude(const JsonFields& fields);
 // required.
 absl::Status ReadQueryGrowth(const JsonFields& fields, RotaryRule& rule);
 
-// Appends the separate rotary of a family's sliding-window layers and sets it in their rules. It is
-// read from Transformers 5's rope_parameters: sliding_attention; without that it is unscaled, with
-// `theta`.
+// Appends a second rotary embedding to config.rotaries and uses it in the sliding-window layers. It
+// is read from rope_parameters.sliding_attention, where Transformers 5 writes it; if that is
+// missing, it is unscaled, with `theta`.
 absl::Status ReadWindowRotary(const JsonFields& fields, double theta, ModelConfig& config);
 
 }  // namespace moonring::model

@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_CONFIG_ROTARY_RULE_H_
 #define MOONRING_MODEL_CONFIG_ROTARY_RULE_H_
 
-// The parameters of a rotary embedding, used in rotary.h's formulas.
+// The parameters of a rotary embedding; rotary.h has the formulas that use them.
 
 #include <cstdint>
 #include <string>
@@ -27,7 +27,8 @@ struct RotaryRule {
   // Yarn: the ramp's bounds are rounded to whole pairs.
   bool truncate = true;
   std::vector<double> short_factor, long_factor;  // longrope: one per pair
-  // Queries at position p are multiplied by 1 + growth ln(1 + floor(p / growth_length)); 0: not.
+  // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p /
+  // query_growth_length)).
   double query_growth = 0.0, query_growth_length = 1.0;
 
   bool depends_on_length() const {

@@ -7,8 +7,8 @@
 
 namespace moonring::model {
 
-// The dtype of the weights as stated in config.json ("dtype", "torch_dtype"): fp32, bf16, fp16 or
-// fp64; fp32 if it is not stated.
+// The dtype of the weights according to config.json (keys "dtype" or "torch_dtype"): "fp32",
+// "bf16", "fp16" or "fp64"; "fp32" if neither key exists.
 std::string StoredDtype(absl::string_view config_json);
 
 }  // namespace moonring::model

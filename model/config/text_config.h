@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_
 #define MOONRING_MODEL_CONFIG_TEXT_CONFIG_H_
 
-// The section of a config.json that describes the decoder: all of it, or a composite model's
-// text_config.
+// The section of a config.json that describes the decoder: the whole file, or text_config in a
+// composite (multimodal) model.
 
 #include "base/text/ordered_json.h"
 #include "model/config/family.h"
@@ -10,7 +10,7 @@
 
 namespace moonring::model {
 
-// `root` is the text of a parsed config (ModelConfig::json).
+// `root` is ModelConfig::json, parsed as JSON.
 inline base::OrderedJson& TextConfigOf(const Family& family, base::OrderedJson& root) {
   return family.composite() ? root["text_config"] : root;
 }

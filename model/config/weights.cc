@@ -62,7 +62,7 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   return false;
 }
 
-// Whether a layer that has the component also has the weight.
+// Whether the weight exists in the layers that have its component (BlockPart).
 bool HasPlace(const ModelConfig& config, int place) {
   switch (place) {
     case kQueryNorm:
@@ -162,7 +162,7 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {delta.decays(), delta.rank};
     case kDeltaGateUp:
       return {values, delta.rank};
-    case kDeltaDecayLog:  // the shape in the files
+    case kDeltaDecayLog:  // the shape that the files have
       return delta.by_channel ? std::vector<int64_t>{1, 1, delta.value_heads, 1}
                               : std::vector<int64_t>{delta.value_heads};
     case kDeltaDecayShift:
@@ -240,8 +240,8 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
 }
 
 // The indices of a block's weights in the order of a forward pass: each bias after its map, the
-// experts after their router. Weights at the end of the table are used earlier in the forward, but
-// listed last.
+// experts after their router. Some weights at the end of the table of BlockWeight are used earlier
+// in a forward, but are listed last.
 std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   std::vector<int> places;
   for (int place = 0; place < kBlockWeights; ++place) {

@@ -13,18 +13,18 @@
 
 namespace moonring::model {
 
-// All required weights from the embedding to the head, in the order of a forward pass. No head if
-// it is tied to the embedding.
+// All required weights from the embedding to the head, in the order of a forward pass. A head that
+// is tied to the embedding is not listed.
 std::vector<WeightShape> WantedWeights(const ModelConfig& config);
 
 // "model.layers.3", in the family's naming.
 std::string LayerName(const ModelConfig& config, int64_t layer);
 
-// "model.embed_tokens.weight" and so on, in the family's naming.
+// Weight names in the family's naming, for example "model.embed_tokens.weight".
 std::string EmbeddingName(const ModelConfig& config);
 std::string FinalNormName(const ModelConfig& config);
 std::string HeadName(const ModelConfig& config);
-// For a second embedding (LayerInputRule), if there is one.
+// Weight names of the second embedding (LayerInputRule), if the model has one.
 std::string LayerTableName(const ModelConfig& config);
 std::string LayerMapName(const ModelConfig& config);
 std::string LayerMapNormName(const ModelConfig& config);
@@ -33,15 +33,15 @@ std::string LayerMapNormName(const ModelConfig& config);
 // head, tied or not.
 std::vector<std::string> VocabularyModules(const ModelConfig& config);
 
-// The name of a layer's weight, by its index (block_weights.h, ExpertWeightPlace); "" if the layer
-// does not have it.
+// The name of a layer's weight; "" if the layer does not have the weight. `place` is a BlockWeight
+// or an ExpertWeightPlace (block_weights.h).
 std::string WeightName(const ModelConfig& config, int64_t layer, int place);
 
-// Number of indices in a layer's list of weights.
+// Number of entries in a layer's list of weights (BlockWeight, then the experts' weights).
 int WeightPlaces(const ModelConfig& config, int64_t layer);
 
-// Whether the name is a buffer that older writers stored and that is recomputed instead: rotary
-// inv_freq.
+// Whether the name is that of a rotary inv_freq buffer. Older models store it; here it is ignored
+// and recomputed.
 bool IsStoredBuffer(absl::string_view name);
 
 }  // namespace moonring::model

@@ -1,5 +1,6 @@
-// Multimodal models whose text model is trained: the differences of their config.json and weight
-// names from the text model's. The text model's own file has the rest.
+// Composite (multimodal) models, of which only the text model is trained. This file has the
+// differences of their config.json and weight names from those of the text model alone, which has
+// its own file.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -11,14 +12,14 @@ namespace moonring::model {
 
 namespace {
 
-// The module's name in Transformers since 4.52. Published files may have older names for it and for
-// the head, and both Transformers 4 and 5 save those.
+// The text model's module name in Transformers since 4.52. Published files may have older names for
+// the text model and the head, and both Transformers 4 and 5 save these older names.
 constexpr char kText[] = "model.language_model";
 
 StoredNames OlderNames() { return {"language_model.model", "language_model.lm_head"}; }
 
-// Makes `text` the text model of a composite model. A composite has no GGUF file: such files
-// contain only the text model.
+// Makes the family of a composite model from the family `text` of its text model. A composite model
+// has no GGUF form, because GGUF files contain only the text model.
 Family Within(Family text, std::string title, std::string architecture, std::string model_type) {
   text.title = std::move(title);
   text.architecture = std::move(architecture);
@@ -34,14 +35,14 @@ Family Within(Family text, std::string title, std::string architecture, std::str
   return text;
 }
 
-// The composite's head does not cap logits, whatever its text_config says.
+// The head of Gemma 3's composite models does not cap logits, whatever text_config says.
 absl::Status ReadGemma3Vision(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(Gemma3().read(fields, config));
   config.logit_softcap = 0.0;
   return absl::OkStatus();
 }
 
-// Published files omit keys that equal Transformers' defaults.
+// Published config.json files omit keys that equal Transformers' defaults.
 Family Gemma3Vision() {
   Family family = Within(Gemma3(), "Gemma 3 from 4B", "Gemma3ForConditionalGeneration", "gemma3");
   family.text_defaults = R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
@@ -60,7 +61,8 @@ Family Mistral3() {
   return family;
 }
 
-// Mistral 3 under its own name; text_config states which text model it has.
+// Ministral 3. Its architecture name is that of Mistral 3; text_config states which of the two text
+// models a model has.
 Family Ministral3Vision() {
   Family family =
       Within(Ministral3(), "Ministral 3", "Mistral3ForConditionalGeneration", "mistral3");
@@ -68,12 +70,13 @@ Family Ministral3Vision() {
   return family;
 }
 
-// Qwen3 without windows. Its rotary embedding uses the position in time, height or width, by pair
-// (mrope); for a text token all three are equal, so it is the ordinary one.
+// Qwen3-VL's text model: Qwen3 without windows. In its rotary embedding (mrope) each pair uses the
+// position in time, height or width. For a text token all three are equal, so it is the ordinary
+// rotary embedding.
 absl::Status ReadQwen3Vision(const JsonFields& fields, ModelConfig& config) {
   config.head_norm = HeadNorm::kEachHead;
   if (fields.Find("rope_theta") == nullptr && fields.Find("rope_parameters") == nullptr)
-    // The default is 5000000 in Transformers 4.57 and 500000 in 5.23.
+    // The key is required, because its default is 5000000 in Transformers 4.57 and 500000 in 5.23.
     return fields.Missing("rope_theta");
   return ReadAttentionBias(fields, config);
 }
@@ -86,8 +89,8 @@ Family Qwen3Vision() {
   return family;
 }
 
-// Experts are stacked in two tensors per layer, transposed in the published files. A token's
-// weights sum to 1, whatever norm_topk_prob says.
+// Reads Qwen3-VL-MoE's keys. Experts are stacked in two tensors per layer, which are transposed in
+// the published files. The weights of a token's experts sum to 1, whatever norm_topk_prob says.
 absl::Status ReadQwen3MoeVision(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadQwen3Vision(fields, config));
   RETURN_IF_ERROR(ReadQwenExperts(fields, 60, 4, 1408, config));
@@ -106,12 +109,13 @@ Family Qwen3MoeVision() {
   return family;
 }
 
-// Its files also have a multi-token prediction layer (mtp.), which is not used in training.
+// Qwen3.5's files also have a multi-token prediction layer (mtp.), which is not used in training.
 Family Qwen35Vision() {
   return Within(Qwen35(), "Qwen3.5", "Qwen3_5ForConditionalGeneration", "qwen3_5");
 }
 
-// Published files stack a layer's experts in two tensors; Transformers saves each separately.
+// Published files stack a layer's experts in two tensors; Transformers saves each expert
+// separately.
 Family Qwen35MoeVision() {
   return Within(Qwen35Moe(), "Qwen3.5-MoE", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe");
 }

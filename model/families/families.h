@@ -1,7 +1,8 @@
 #ifndef MOONRING_MODEL_FAMILIES_FAMILIES_H_
 #define MOONRING_MODEL_FAMILIES_FAMILIES_H_
 
-// Declares the families, one file each, and what two or more of them share.
+// Declares the model families, each defined in its own file, and functions that two or more
+// families share.
 
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ namespace moonring::model {
 // All families, in the order in which lists show them.
 const std::vector<Family>& Families();
 
-// Text models inside multimodal models.
+// Families of multimodal models, of which the text model is trained.
 const std::vector<Family>& Composites();
 
 Family Llama();
@@ -61,14 +62,14 @@ WeightNames GlmNames();
 void AddLatentNames(WeightNames& names);  // DeepSeek-V3's, for ReadLatent
 // DeepSeek-V3's names, for ReadGroupedExperts; `mixture` is the module that contains them.
 void AddGroupedExpertNames(WeightNames& names, const std::string& mixture = "mlp");
-// Keys that all Gemma families have.
+// Reads config.json keys that all Gemma families have.
 absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);
-// Keys that Gemma 2 and later add.
+// Reads config.json keys that Gemma 2 and later add.
 absl::Status ReadGemma2(const JsonFields& fields, ModelConfig& config);
-// The scale factors and the biases.
+// Reads Granite's scale factors and biases.
 absl::Status ReadGranite(const JsonFields& fields, ModelConfig& config);
 absl::Status ReadOlmo2(const JsonFields& fields, ModelConfig& config);
-// Everything but the MLP.
+// Reads all keys that Qwen3-Next and Qwen3.5 share, except those of the MLP.
 absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config);
 
 }  // namespace moonring::model

@@ -18,7 +18,7 @@ bool SlidesInGemma3(const JsonFields& fields, int64_t layer) {
 absl::Status ReadGemma3(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadGemma2(fields, config));
   config.noise_after_scale = true;
-  config.score_softcap = 0.0;  // Transformers reads the key but does not use it
+  config.score_softcap = 0.0;  // Transformers reads this key but does not use it
   config.head_norm = HeadNorm::kEachHead;
   ASSIGN_OR_RETURN(const bool bidirectional, fields.Bool("use_bidirectional_attention", false));
   if (bidirectional)

@@ -1,7 +1,7 @@
 // Gemma 4, text models: normalised queries, keys and values; layers with and without a window,
-// which differ in head size, kv heads and rotary. Optional, by keys: values computed by the keys'
-// map; keys and values shared by the last layers, whose MLP may be twice as wide; a second
-// embedding; experts in parallel to each dense MLP.
+// which differ in head size, kv heads and rotary. Keys of config.json enable these options: one map
+// for keys and values; last layers that use the keys and values of earlier layers, and whose MLP
+// may be twice as wide; a second embedding; experts in parallel to each dense MLP.
 
 #include "model/families/families.h"
 
@@ -22,8 +22,9 @@ namespace {
 
 bool SlidesInGemma4(const JsonFields&, int64_t layer) { return (layer + 1) % 6 != 0; }
 
-// Sizes of layers without a window: global_head_dim and, if k = v, num_global_key_value_heads; or
-// per_layer_config, which Transformers writes: the differing values by layer.
+// Reads the sizes of layers without a window: global_head_dim and, if keys and values are one map,
+// num_global_key_value_heads; or per_layer_config, which Transformers writes and which has the
+// values that differ, by layer.
 absl::Status ReadSizesOfLayers(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* listed = fields.Find("per_layer_config");
   if (listed != nullptr && !listed->is_object())
@@ -53,8 +54,8 @@ absl::Status ReadSizesOfLayers(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// The last num_kv_shared_layers layers use the keys and values of the last earlier layer of their
-// kind.
+// The last num_kv_shared_layers layers use the keys and values of an earlier layer: the last layer
+// before them of the same kind (with or without a window).
 absl::Status ShareKeys(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* given = fields.Find("num_kv_shared_layers");
   if (given == nullptr || *given == 0) return absl::OkStatus();
@@ -86,7 +87,8 @@ absl::Status ShareKeys(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// The rotaries. Layers without a window use full_attention's rule with their own head size.
+// Reads the rotary embeddings. Layers without a window use that of full_attention, with their own
+// head size.
 absl::Status ReadRotaries(const JsonFields& fields, ModelConfig& config) {
   int64_t whole = config.head_dim;
   for (const LayerRule& layer : config.layer_rules) {
@@ -143,7 +145,8 @@ absl::Status ReadGemma4(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   RETURN_IF_ERROR(ReadActivation(fields, "hidden_activation", "gelu_pytorch_tanh", config));
   ASSIGN_OR_RETURN(config.logit_softcap, ReadSoftcap(fields, "final_logit_softcapping"));
-  // "vision": bidirectional attention only among image tokens.
+  // The value "vision" is accepted, because it makes attention bidirectional only among image
+  // tokens.
   if (const nlohmann::json* ways = fields.Find("use_bidirectional_attention");
       ways != nullptr && *ways != "vision" && *ways != false)
     return fields.Wrong("use_bidirectional_attention", "null or vision: attention here is causal");

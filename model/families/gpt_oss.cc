@@ -14,7 +14,7 @@ namespace moonring::model {
 
 namespace {
 
-// Transformers' default if config.json has no scaling.
+// Sets the rope scaling that Transformers uses if config.json has none.
 absl::Status ScaleRopeOfGptOss(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json scaling = {
       {"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},

@@ -15,7 +15,8 @@ namespace moonring::model {
 
 namespace {
 
-// Reads a bound of the step: a number, or Transformers 5's form of an infinite one.
+// Reads a bound of the state space model's step t: a number, or infinity as Transformers 5 writes
+// it.
 bool ReadBound(const nlohmann::json& json, double& bound) {
   if (json.is_number()) bound = json.get<double>();
   if (json.is_object() && json.size() == 1 && json.value("__float__", "") == "Infinity")
@@ -64,8 +65,8 @@ absl::Status ReadStateSpaceOfGraniteHybrid(const JsonFields& fields, ModelConfig
   return CheckDeltaActivation(fields, config);
 }
 
-// layer_types: "mamba" and "attention", or Transformers 5's usual names; without the key no layer
-// has attention.
+// Reads layer_types: "mamba" and "attention", or the names that Transformers 5 uses in all
+// families. If the key is missing, no layer has attention.
 absl::Status ReadLayersOfGraniteHybrid(const JsonFields& fields, ModelConfig& config) {
   nlohmann::json renamed = nlohmann::json::object();
   if (const nlohmann::json* types = fields.Find("layer_types"); types != nullptr) {
@@ -87,7 +88,8 @@ absl::Status ReadLayersOfGraniteHybrid(const JsonFields& fields, ModelConfig& co
   return absl::OkStatus();
 }
 
-// intermediate_size is that of an expert; num_local_experts 0: no experts.
+// Reads the MLPs. intermediate_size is the size of one expert; if num_local_experts is 0, there are
+// no experts.
 absl::Status ReadMlps(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> count, fields.OptionalInt("num_local_experts"));
   if (count.value_or(8) != 0) {

@@ -1,4 +1,5 @@
-// InternLM3: a Llama with biases, which have their own config keys.
+// InternLM3: a Llama with biases. The config keys that enable the biases differ from those of
+// Llama.
 
 #include "model/families/families.h"
 

@@ -15,8 +15,8 @@ namespace moonring::model {
 
 namespace {
 
-// Reads a list of layers, counted from 1, and sets their mixer; each layer may occur once in all
-// lists.
+// Reads a list of layer numbers, counted from 1, and sets the mixer of these layers. `named` marks
+// layers that occurred in a list: a layer may occur only once in all lists.
 absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind mixer,
                           std::vector<bool>& named, ModelConfig& config) {
   const auto layers = static_cast<int64_t>(named.size());
@@ -37,8 +37,9 @@ absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind m
   return absl::OkStatus();
 }
 
-// Reads the mixers: from layer_types, as Transformers 5 writes it; else from the two lists of
-// linear_attn_config; else every fourth layer has softmax attention, but not the first.
+// Reads the mixers of all layers: from layer_types, which Transformers 5 writes, or else from the
+// two lists in linear_attn_config. If the file has neither, layers 4, 8, 12 and so on (counted from
+// 0) have softmax attention.
 absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& linear,
                                     ModelConfig& config) {
   const bool lists =
@@ -61,7 +62,7 @@ absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& 
 }
 
 absl::Status ReadRule(const JsonFields& fields, const JsonFields& linear, ModelConfig& config) {
-  // If a file has both keys, linear_attn_config's is used.
+  // If a file has both keys, the one in linear_attn_config is used.
   const auto size = [&](const char* key, const char* outer, int64_t otherwise, int64_t most) {
     return linear.Find(key) != nullptr ? ReadSize(linear, key, otherwise, most)
                                        : ReadSize(fields, outer, otherwise, most);
@@ -84,7 +85,8 @@ absl::Status ReadRule(const JsonFields& fields, const JsonFields& linear, ModelC
   return CheckDeltaActivation(fields, config);
 }
 
-// mlp_layer_types, as Transformers 5 writes it, takes precedence over first_k_dense_replace.
+// Reads mlp_layer_types, which Transformers 5 writes and which takes precedence over
+// first_k_dense_replace.
 absl::Status ReadMlpTypes(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* types = fields.Find("mlp_layer_types");
   if (types == nullptr) return absl::OkStatus();

@@ -13,7 +13,8 @@ namespace moonring::model {
 
 namespace {
 
-// full_attn_idxs: the layers with softmax attention; all if the key is missing.
+// Reads full_attn_idxs, the numbers of the layers with softmax attention; if the key is missing,
+// all layers have it.
 absl::Status ReadLayersOfLfm2(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* list = fields.Find("full_attn_idxs");
   std::set<int64_t> attending;
@@ -33,8 +34,8 @@ absl::Status ReadLayersOfLfm2(const JsonFields& fields, ModelConfig& config) {
       [&](int64_t layer) { return list == nullptr || attending.contains(layer); }, config);
 }
 
-// The MLP's size: two thirds of the file's value, times a factor, rounded up to a multiple, unless
-// block_auto_adjust_ff_dim is false.
+// Computes the MLP's size. It is the file's value if block_auto_adjust_ff_dim is false; otherwise
+// two thirds of it, times a factor, rounded up to a multiple of a number in the file.
 absl::Status ReadFeatures(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool adjusted, fields.Bool("block_auto_adjust_ff_dim", true));
   if (!adjusted) return absl::OkStatus();

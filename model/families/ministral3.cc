@@ -13,7 +13,7 @@ namespace moonring::model {
 
 namespace {
 
-// Transformers' default if config.json has no rope_parameters.
+// Sets the rope scaling that Transformers uses if config.json has no rope_parameters.
 absl::Status ScaleRopeOfMinistral3(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json scaling = {{"rope_type", "yarn"},
                                   {"factor", 16.0},

@@ -1,8 +1,8 @@
 // Nemotron-H, Nemotron Nano 2 and 3, Nemotron 3 Super: each layer is, after one norm, only a state
 // space model (Mamba-2), only softmax attention without rotary embedding, only an MLP or only a
-// mixture of experts. MLPs have no gate; their activation is the squared ReLU. Experts may work on
-// fewer features, through a map of the stream. Multi-token prediction layers ("mtp.") are skipped,
-// as in Transformers.
+// mixture of experts. MLPs have no gate; their activation is the squared ReLU. The experts' input
+// may be a linear map of the stream to fewer features. Multi-token prediction layers ("mtp.") are
+// skipped, as in Transformers.
 
 #include <cmath>
 #include <iterator>
@@ -21,7 +21,7 @@ namespace {
 
 struct LayerKind {
   const char *name, *older;  // name in Transformers 5's lists, and in older ones
-  const char* letter;        // of hybrid_override_pattern
+  const char* letter;        // letter in hybrid_override_pattern
   MixerKind mixer;
   bool mlp, experts;
 };
@@ -95,8 +95,8 @@ absl::Status ReadStateSpaceOfNemotronH(const JsonFields& fields, ModelConfig& co
   return absl::OkStatus();
 }
 
-// There is one shared expert of moe_shared_expert_intermediate_size features, whatever
-// n_shared_experts says.
+// Reads the mixtures of experts. They have one shared expert of moe_shared_expert_intermediate_size
+// features, whatever n_shared_experts says.
 absl::Status ReadMixture(const JsonFields& fields, ModelConfig& config) {
   const std::vector<LayerRule> layers = config.layer_rules;
   RETURN_IF_ERROR(ReadGroupedExperts(fields,

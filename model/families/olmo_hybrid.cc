@@ -13,8 +13,8 @@ namespace moonring::model {
 
 namespace {
 
-// Whether the model has rotary embedding: not if rope_theta is null in rope_parameters or, if it is
-// not there, at the top level.
+// Whether the model has rotary embedding. It has none if rope_theta in rope_parameters is null; if
+// rope_parameters lacks the key, rope_theta at the top level decides in the same way.
 bool Turns(const JsonFields& fields) {
   const nlohmann::json* parameters = fields.Find("rope_parameters");
   if (parameters != nullptr && parameters->is_object() && parameters->contains("rope_theta"))

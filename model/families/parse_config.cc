@@ -18,7 +18,7 @@
 namespace moonring::model {
 namespace {
 
-// Limits, so that a list of names fits in memory.
+// Limits of the numbers of layers and experts, so that the list of weight names fits in memory.
 constexpr int64_t kMostLayers = 10000, kMostExperts = 10000;
 
 absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std::string& name,
@@ -34,8 +34,8 @@ absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std:
                    absl::StrJoin(known, ", "), base::DidYouMean(name, known)));
 }
 
-// Among composites that differ only in their text model, the one that text_config names; the first
-// if it names none.
+// Chooses among composite (multimodal) families that differ only in their text model: the one whose
+// text model text_config names, or the first if text_config names none.
 absl::StatusOr<const Family*> ChooseText(const JsonFields& fields,
                                          const std::vector<const Family*>& composites) {
   const nlohmann::json* text = fields.Find("text_config");
@@ -53,7 +53,8 @@ absl::StatusOr<const Family*> ChooseText(const JsonFields& fields,
                    composites.front()->architecture, "; supported: ", absl::StrJoin(known, ", ")));
 }
 
-// `architectures` decides; without it `model_type` does, as in Transformers.
+// Finds the family by `architectures`, or by `model_type` if that key is missing, as Transformers
+// does.
 absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* listed = fields.Find("architectures");
   ASSIGN_OR_RETURN(const std::string model_type, fields.String("model_type", ""));
@@ -72,7 +73,7 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   const auto fits = [&](const Family& family) {
     return listed != nullptr ? name == family.architecture : named(family);
   };
-  // Several if a composite may have one of several text models.
+  // There are several if a composite (multimodal) architecture may have one of several text models.
   std::vector<const Family*> found;
   for (const std::vector<Family>* list : {&Families(), &Composites()}) {
     for (const Family& family : *list) {
@@ -98,8 +99,8 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Quantised weights cannot be trained directly, and the packages that unpack them are not available
-// here.
+// Refuses quantised models: quantised weights cannot be trained directly, and the Python packages
+// that dequantise them are not available here.
 absl::Status RefuseQuantized(const JsonFields& fields, const Family& family) {
   const nlohmann::json* quantized = fields.Find("quantization_config");
   if (quantized == nullptr) return absl::OkStatus();
@@ -115,8 +116,8 @@ absl::Status RefuseQuantized(const JsonFields& fields, const Family& family) {
                    "has that, and save_pretrained; GGUF files are read"));
 }
 
-// The config of the decoder: for a composite model its text_config, with defaults for omitted keys
-// and with the top-level keys that apply to both parts.
+// The config of the decoder. For a composite (multimodal) model this is text_config, with defaults
+// for omitted keys, and with those top-level keys that apply to the text model too.
 nlohmann::json TextOf(const nlohmann::json& root, const Family& family) {
   if (!family.composite()) return root;
   nlohmann::json text = root["text_config"];
@@ -211,8 +212,8 @@ absl::Status CheckToken(const JsonFields& fields, absl::string_view key, int64_t
   return fields.Wrong(key, absl::StrCat("an id below vocab_size ", config.vocab_size));
 }
 
-// A negative id means "none", as in the first Llama files. So does a pad id beyond the vocabulary,
-// because pads never reach a model here.
+// Reads special token ids. A negative id means "none", as in the first Llama files. A pad id
+// outside the vocabulary also means "none", because pad tokens are never input to a model here.
 absl::Status ReadTokens(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.bos_token_id, fields.OptionalInt("bos_token_id"));
   ASSIGN_OR_RETURN(config.pad_token_id, fields.OptionalInt("pad_token_id"));

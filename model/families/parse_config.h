@@ -5,7 +5,7 @@
 // and rope_scaling at the top level) and that of Transformers 5 (rope_parameters: {rope_theta,
 // rope_type, ...}).
 //
-// A missing key gets Transformers' default for that family. The five sizes (vocab_size,
+// A missing key gets the default that Transformers has for the family. The five sizes (vocab_size,
 // hidden_size, intermediate_size, num_hidden_layers, num_attention_heads) are required; the
 // family's list of layers (Family::layer_keys) may replace the number of layers. Numbers that
 // Python writes but JSON does not allow are read too (json_text.h).

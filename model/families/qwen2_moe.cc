@@ -10,8 +10,9 @@ namespace moonring::model {
 
 namespace {
 
-// If a window is used, Transformers 4's own attention (eager, sdpa) applies it to every layer;
-// Transformers 5 to those in layer_types, which it always writes.
+// If use_sliding_window is set, Transformers 4's own attention (eager, sdpa) applies the window to
+// every layer. Transformers 5 applies it to the layers that layer_types names, and always writes
+// layer_types.
 absl::Status ReadQwen2Moe(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", true));
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));

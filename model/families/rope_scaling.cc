@@ -21,8 +21,8 @@ namespace {
 
 using base::OrderedJson;
 
-// The scaling object under `key` of `json`; if layers differ, that of the layers without a window;
-// null if there is none.
+// The scaling object under `key` of `json`; null if there is none. If layers have different
+// objects, returns the one of the layers without a window.
 OrderedJson ScalingUnder(const OrderedJson& json, const char* key) {
   if (!json.contains(key) || !json[key].is_object()) return nullptr;
   return json[key].contains("full_attention") ? json[key]["full_attention"] : json[key];
@@ -39,8 +39,8 @@ int64_t ContextOf(const ModelConfig& config, const OrderedJson& json) {
   return config.max_position_embeddings;
 }
 
-// Whether a key belongs to a scaling and is removed with it. Any other key (such as mrope_section,
-// or an unknown one) describes the model and stays.
+// Whether a key of a rope scaling object describes the scaling, and is removed when the scaling is
+// replaced. Any other key (such as mrope_section, or an unknown key) describes the model and stays.
 bool IsOfScaling(const std::string& key) {
   static constexpr std::array kOfScaling = {
       "rope_type",        "type",        "factor",    "original_max_position_embeddings",
@@ -50,7 +50,7 @@ bool IsOfScaling(const std::string& key) {
   return std::find(kOfScaling.begin(), kOfScaling.end(), key) != kOfScaling.end();
 }
 
-// `scaling`, plus the keys of an older one that stay.
+// Returns `scaling`, plus those keys of the older scaling object that stay.
 OrderedJson InPlaceOf(const OrderedJson& older, OrderedJson scaling) {
   if (!older.is_object()) return scaling;
   for (const auto& [key, value] : older.items()) {
@@ -92,8 +92,8 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   json["max_position_embeddings"] = context * factor;
   const OrderedJson of_newer = ScalingUnder(json, "rope_parameters");
   const OrderedJson older = ScalingUnder(json, "rope_scaling");
-  // If both objects exist, Transformers 5 reads this one, so the remaining keys are written here
-  // too.
+  // If both rope_scaling and rope_parameters exist, Transformers 5 reads rope_scaling, so the keys
+  // that stay are written into rope_scaling too.
   json["rope_scaling"] = InPlaceOf(older.is_object() ? older : of_newer, scaling);
   json["rope_theta"] = config.rotaries[0].theta;
   if (newer) {

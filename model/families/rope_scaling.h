@@ -2,14 +2,14 @@
 #define MOONRING_MODEL_FAMILIES_ROPE_SCALING_H_
 
 // Extends a model's rotary embedding for texts longer than its context, by LLaMA-Factory's rule
-// (`rope_scaling`). With C the context of pre-training (original_max_position_embeddings if there
-// is a scaling already, else max_position_embeddings),
+// (`rope_scaling`). With C the context length of pre-training (original_max_position_embeddings if
+// the config already scales rope, else max_position_embeddings),
 //
 //   factor = ceil(length / C),   max_position_embeddings = C factor
 //
 // The config, including the saved one, is changed accordingly: keys of an older scaling are
-// removed, all other keys stay (mrope_section, unknown keys). Nothing changes if the texts fit, or
-// if Transformers' config of the family has no rope_scaling.
+// removed, all other keys stay (mrope_section, unknown keys). Nothing changes if `length` is at
+// most the model's context length, or if the family's config in Transformers has no rope_scaling.
 
 #include <cstdint>
 #include <string>

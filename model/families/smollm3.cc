@@ -12,7 +12,7 @@ namespace moonring::model {
 
 namespace {
 
-// no_rope_layers has a 1 for each layer with rotary embedding.
+// Reads no_rope_layers, a list with a 1 for each layer that has rotary embedding.
 absl::Status ReadTurning(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t every, ReadSize(fields, "no_rope_layer_interval", 4));
   const nlohmann::json* list = fields.Find("no_rope_layers");

@@ -66,7 +66,7 @@ class DoubledKey final : public nlohmann::json_sax<json> {
   }
 
  private:
-  std::vector<std::set<std::string>> open_;  // keys of the objects that are open, outermost first
+  std::vector<std::set<std::string>> open_;  // keys seen in each enclosing object, outermost first
   std::optional<std::string> key_;
 };
 
@@ -119,7 +119,7 @@ std::string WithSpeltNumbers(absl::string_view text) {
 
 namespace {
 
-// Replaces each converted Python number by a string that no other value equals.
+// Replaces each {"__float__": ..} by a marked string that no other value equals.
 void Mark(base::OrderedJson& value) {
   if (value.is_object() && value.size() == 1 && value.contains(kSpelt) &&
       value[kSpelt].is_string()) {

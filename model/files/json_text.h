@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_FILES_JSON_TEXT_H_
 #define MOONRING_MODEL_FILES_JSON_TEXT_H_
 
-// Parses JSON from disk, with errors that name the file and the line or key:
+// Parses JSON files. Errors name the file, and the line or the key:
 //
 //   models/x/config.json: line 3, column 12: syntax error while parsing value - ...
 //   models/x/config.json: hidden_size: wanted a whole number, got "576"
@@ -18,8 +18,9 @@
 
 namespace moonring::model {
 
-// INVALID_ARGUMENT, with line and column, if `text` is not JSON; also if an object has a key twice,
-// or the nesting is too deep (base/text/json_nesting.h).
+// Parses `text`; error messages begin with `where`. INVALID_ARGUMENT, with line and column, if
+// `text` is not JSON, if an object has a key twice, or if the nesting is too deep
+// (base/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
 // As ParseJson; also refuses a text whose outermost value is not an object.
@@ -31,8 +32,8 @@ std::string WithSpeltNumbers(absl::string_view text);
 // The reverse conversion: the text of `value` as Python reads it.
 std::string DumpForPython(base::OrderedJson value);
 
-// Typed access to the members of one object. A null counts as missing. Errors begin with "<where>:
-// <key>: ". Holds a reference to the object, which must outlive it.
+// Typed access to the members of one JSON object. A null counts as missing. Error messages begin
+// with "<where>: <key>: ". The JSON object must outlive the JsonFields.
 class JsonFields {
  public:
   JsonFields(const nlohmann::json& object, std::string where)
@@ -40,7 +41,7 @@ class JsonFields {
 
   const std::string& where() const { return where_; }
   const nlohmann::json* Find(absl::string_view key) const;  // null if missing or null
-  bool Has(absl::string_view key) const;                    // also if null
+  bool Has(absl::string_view key) const;                    // true also if the value is null
 
   absl::StatusOr<int64_t> Int(absl::string_view key) const;
   absl::StatusOr<std::optional<int64_t>> OptionalInt(absl::string_view key) const;
@@ -60,8 +61,8 @@ class JsonFields {
 // `value` as one short line, for error messages.
 std::string ShownJson(const nlohmann::json& value);
 
-// At most `limit` bytes of `text`, with unprintable bytes as \x0a and "..." at a cut: for file
-// contents in messages.
+// At most `limit` bytes of `text`, for messages that quote a file. Unprintable bytes are shown as
+// \x0a, and "..." marks where the text was cut.
 std::string Shown(absl::string_view text, size_t limit = 80);
 
 }  // namespace moonring::model

@@ -1,9 +1,10 @@
 #ifndef MOONRING_MODEL_FILES_LEASED_TENSORS_H_
 #define MOONRING_MODEL_FILES_LEASED_TENSORS_H_
 
-// Weights to be written into a file; each is leased when it is written. Leasing a sharded weight is
-// collective, so the writing rank must make all leases, in order. If the disk fails halfway, the
-// destructor makes the remaining ones; otherwise the other ranks would wait for them.
+// Weights to be written into a file. A weight's value is fetched only when it is written (a lease).
+// Fetching a sharded weight is a collective call, so the rank that writes must fetch all weights,
+// in order. If the disk fails halfway, the destructor fetches the remaining weights; otherwise the
+// other ranks would wait in those collective calls.
 
 #include <exception>
 #include <memory>
@@ -27,7 +28,7 @@ class LeasedTensors {
         if (parameters_[leased_]->is_spread())
           parameters_[leased_]->LeaseWhole(tensors_[leased_].dtype);
       }
-      // A peer has died; the writer has already failed and reported it.
+      // Another rank has died. Writing has already failed, and that error is reported.
     } catch (const std::exception&) {
     }
   }
@@ -36,7 +37,7 @@ class LeasedTensors {
     const std::string name = parameter->name();
     Add(std::move(parameter), dtype, name);
   }
-  // Adds a parameter under another name in the file.
+  // Adds a parameter, under `name` in the file.
   void Add(std::shared_ptr<base::Parameter> parameter, at::ScalarType dtype, std::string name) {
     tensors_.push_back(
         {std::move(name), parameter->shape().vec(), dtype,

@@ -20,8 +20,8 @@
 namespace moonring::model {
 namespace {
 
-// Maps pages of a file privately. Without NORESERVE a kernel with strict overcommit would count
-// them all against memory, although few are ever copied.
+// Maps pages of a file privately (copy on write). MAP_NORESERVE tells a kernel with strict
+// overcommit not to count all pages as used memory, because few of them are ever copied.
 void* MapPages(int descriptor, uint64_t begin, size_t bytes, int protection) {
   return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_NORESERVE, descriptor,
               static_cast<off_t>(begin));
@@ -89,7 +89,7 @@ at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset
     std::memcpy(copy.mutable_data_ptr(), file->bytes().data() + offset, bytes);
     return copy;
   }
-  // A mapping must begin at a page.
+  // A mapping must begin at the start of a page.
   const uint64_t before = offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   char* pages = static_cast<char*>(
       MapPages(file->descriptor(), offset - before, before + bytes, PROT_READ | PROT_WRITE));

@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_FILES_MAPPED_FILE_H_
 #define MOONRING_MODEL_FILES_MAPPED_FILE_H_
 
-// A memory-mapped file (mmap), read page by page. Ranks on one machine that map the same file share
-// its pages.
+// A memory-mapped file (mmap), which the kernel reads page by page. Ranks on one machine that map
+// the same file share its pages.
 //
 // A tensor that views the file has its own private mapping and may be changed in place (an
 // optimizer does so): that copies the touched pages and affects neither the file nor any other
 // tensor, for example of the same weight in another model. Replacing the file by rename is safe
-// while it is mapped. Truncating it in place is not (SIGBUS), and data written into it in place
-// become visible (watched_file.h).
+// while it is mapped. Truncating it in place is not safe (SIGBUS), and data written into it in
+// place change the mapped tensors (watched_file.h).
 
 #include <cstdint>
 #include <memory>
@@ -24,10 +24,11 @@ namespace moonring::model {
 
 class MappedFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE, with the path.
+  // Maps a file. NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE if that fails; the message contains
+  // the path.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Open(const std::string& path);
-  // An anonymous file of `size` bytes: `bytes` followed by zeros, which take no memory until they
-  // are touched. `path` is for messages.
+  // Creates an anonymous file in memory with `size` bytes: `bytes`, then zeros, which take no
+  // memory until they are accessed. `path` is only used in messages.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> InMemory(std::string path,
                                                                     absl::string_view bytes,
                                                                     uint64_t size);
@@ -58,9 +59,9 @@ class MappedFile {
   std::shared_ptr<const WatchedFile> watched_;
 };
 
-// A tensor of `shape` elements of `dtype` at byte `offset`, without a copy, in a mapping that lives
-// as long as the tensor's storage. Copied if the offset is not a multiple of the element size. The
-// range must be inside the file.
+// Returns a tensor with the data at byte `offset`, in a private mapping that lives as long as the
+// tensor's storage. No data are copied, unless the offset is not a multiple of the element size.
+// The tensor's bytes must be inside the file.
 at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset,
                   absl::Span<const int64_t> shape, at::ScalarType dtype);
 

@@ -9,8 +9,8 @@
 //
 //   NAME[e, 32 g + i, r] = value of the i-th four bits x 2^(scale - 127)
 //
-// The store presents NAME in bf16, which represents every such number exactly except the smallest
-// ones. Memory: the requested tensor, and one E-th of it as a temporary.
+// The WeightStore presents the tensor as NAME in bf16, which represents every such number exactly
+// except the smallest ones. Memory to read NAME: the tensor, and 1/E of it as a temporary.
 
 #include <memory>
 
@@ -19,8 +19,8 @@
 
 namespace moonring::model {
 
-// Wraps `store` and replaces each such pair by NAME. INVALID_ARGUMENT if one of a pair is missing,
-// or has another shape or dtype than above.
+// Wraps `store` and replaces each pair NAME_blocks, NAME_scales by NAME. INVALID_ARGUMENT if one
+// tensor of a pair is missing, or has another shape or dtype than above.
 absl::StatusOr<std::unique_ptr<WeightStore>> ReadMxfp4(std::unique_ptr<WeightStore> store);
 
 }  // namespace moonring::model

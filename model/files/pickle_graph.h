@@ -3,7 +3,8 @@
 
 // Reads a Python pickle without running anything: a stack machine for the opcodes that data need
 // (protocols 2 to 5), which records calls instead of making them. A pickle may name any function,
-// including os.system; here only names that the caller allows are accepted, and they remain names:
+// including os.system; here only names that the caller allows are accepted, and the functions are
+// never called:
 //
 //   Read("c torch.Size ( 2 3 t 0x85 R .", {"torch.Size"})  ->  call of torch.Size with ((2, 3))
 //
@@ -39,23 +40,24 @@ struct PickleValue {
   };
 
   Kind kind = Kind::kNone;
-  bool has_state = false;  // state was set on it, and discarded
+  bool has_state = false;  // the pickle set a state on this object (discarded)
   PickleRef callee = 0;    // for a call: the kGlobal that is called
-  // For a call: a kTuple. For a kPersistent: the description of an object outside the pickle.
+  // For a call: the kTuple of its arguments. For a kPersistent: the description of an object
+  // outside the pickle.
   PickleRef arguments = 0;
   int64_t number = 0;      // value of a bool or int; floats are not kept
   absl::string_view text;  // a text, or the name of a kGlobal
-  // Elements of a tuple or list; for a dictionary or call: key, value, key, value, ... that were
-  // set in it.
+  // The elements of a tuple or list. For a dictionary, or for an object that a call created: the
+  // items that were set in it, as key, value, key, value, ...
   std::vector<PickleRef> items;
 };
 
 class PickleGraph {
  public:
-  // `allowed` are the permitted names ("collections.OrderedDict"); any other name is refused
-  // immediately. INVALID_ARGUMENT, with a message that begins with `where`, also if the pickle is
-  // truncated, inconsistent or uses an unknown opcode. The graph references the memory of `pickle`
-  // and `allowed`.
+  // Reads `pickle`. `allowed` are the permitted function and class names
+  // ("collections.OrderedDict"). INVALID_ARGUMENT, with a message that begins with `where`, if the
+  // pickle has any other name, is truncated or inconsistent, or uses an unknown opcode. `pickle`
+  // and `allowed` must outlive the graph, which points into their memory.
   static absl::StatusOr<PickleGraph> Read(absl::string_view pickle,
                                           absl::Span<const absl::string_view> allowed,
                                           const std::string& where);

@@ -10,8 +10,8 @@
 namespace moonring::model {
 namespace {
 
-// The number of elements of `tensor`, and of storage elements from its first to its last. Returns
-// false if 64 bits are too few.
+// The number of elements of a tensor, and the number of storage elements from its first to its last
+// element.
 struct Extent {
   int64_t elements = 1, span = 1;
 };
@@ -32,7 +32,7 @@ bool Measure(const PickledTensor& tensor, Extent* extent) {
 }
 
 bool IsContiguous(const PickledTensor& tensor) {
-  int64_t stride = 1;  // cannot overflow: Measure has multiplied the sizes
+  int64_t stride = 1;  // does not overflow: Measure has checked the sizes
   for (size_t i = tensor.shape.size(); i-- > 0;) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
     stride *= tensor.shape[i];

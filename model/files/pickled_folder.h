@@ -7,9 +7,9 @@
 //
 // Open checks every tensor against its storage and every storage against the file; each failure is
 // INVALID_ARGUMENT and names file and tensor. A contiguous tensor is a view of the mapped file,
-// also if several tensors share a storage; others are copied when they are read. A tensor with more
-// elements than its storage (an expanded view) is refused, because a file of a few bytes could
-// otherwise request any amount of memory.
+// also if several tensors share a storage; a non-contiguous tensor is copied when it is read. A
+// tensor with more elements than its storage (an expanded view) is refused, because a file of a few
+// bytes could otherwise request any amount of memory.
 
 #include <cstdint>
 #include <map>
@@ -36,8 +36,8 @@ class PickledFile {
     at::ScalarType dtype;
     std::vector<int64_t> shape, strides;
     uint64_t begin = 0;  // byte offset of the first element in the file
-    // Number of elements in storage from the first to the last, including those that the strides
-    // skip.
+    // Number of elements in the storage from the tensor's first to its last, including those that
+    // the strides skip.
     int64_t span = 0;
     bool contiguous = true;
   };

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_FILES_SAFETENSORS_H_
 #define MOONRING_MODEL_FILES_SAFETENSORS_H_
 
-// Safetensors: 8 bytes (little-endian length n), n bytes of JSON {name: {dtype, shape,
-// data_offsets: [begin, end]}}, then the data.
+// Reads safetensors files. The format is 8 bytes (little-endian length n), n bytes of JSON {name:
+// {dtype, shape, data_offsets: [begin, end]}}, then the data.
 //
 // Open checks the whole header before any tensor is read: its length, the JSON, unknown dtypes,
 // duplicate names, and ranges that are outside the file, overlap, leave gaps or do not match shape
@@ -60,8 +60,8 @@ class SafetensorsFile {
 // model.safetensors.index.json.
 using SafetensorsFolder = TensorFolder<SafetensorsFile>;
 
-// Converts between dtypes and the format's names ("BF16"). The name is empty for a dtype that the
-// format lacks; an unknown name gives nullopt.
+// Convert between dtypes and their safetensors names ("BF16"). Return "" for a dtype that the
+// format lacks, and nullopt for an unknown name.
 absl::string_view SafetensorsDtype(at::ScalarType dtype);
 std::optional<at::ScalarType> DtypeOfSafetensors(absl::string_view name);
 

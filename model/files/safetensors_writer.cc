@@ -22,7 +22,8 @@ int64_t Bytes(const TensorToWrite& tensor) {
          static_cast<int64_t>(c10::elementSize(tensor.dtype));
 }
 
-// The length, then the JSON, padded with spaces so that the data start at a multiple of 8 bytes.
+// The header of a file: the length, then the JSON, padded with spaces so that the data start at a
+// multiple of 8 bytes.
 absl::StatusOr<std::string> Header(const std::vector<TensorToWrite>& tensors) {
   std::set<std::string> names;
   std::string text = R"({"__metadata__":{"format":"pt"})";

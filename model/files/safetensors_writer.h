@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_FILES_SAFETENSORS_WRITER_H_
 #define MOONRING_MODEL_FILES_SAFETENSORS_WRITER_H_
 
-// Writes tensors as safetensors, in one file or in shards with an index, through StagedFiles (so
-// all files appear or none). Tensors are cast and copied to the host one at a time: peak memory is
-// one tensor's copy in addition to the caller's.
+// Writes tensors as safetensors, in one file or in shards with an index. Files are written through
+// StagedFiles, so either all of them appear or none. Tensors are cast and copied to the CPU one at
+// a time: peak memory is one tensor's copy in addition to the caller's tensors.
 
 #include <cstdint>
 #include <functional>
@@ -20,13 +20,14 @@ struct TensorToWrite {
   std::string name;
   std::vector<int64_t> shape;
   at::ScalarType dtype;  // in the file
-  // Returns the tensor, on any device and in any dtype. Called once, when it is written; may throw.
+  // Returns the tensor, on any device and in any dtype. Called once, when the tensor is written;
+  // may throw.
   std::function<at::Tensor()> tensor;
 };
 
-// Stages `file` with all tensors, in the given order, and metadata {"format": "pt"}.
-// INVALID_ARGUMENT if a name occurs twice or the format lacks a dtype; StagedFiles' errors if the
-// disk fails.
+// Writes all tensors, in the given order and with the metadata {"format": "pt"}, into a file that
+// appears when `files` is committed. INVALID_ARGUMENT if a name occurs twice or safetensors lacks a
+// dtype; errors of StagedFiles if the disk fails.
 absl::Status StageSafetensors(StagedFiles& files, const std::string& file,
                               const std::vector<TensorToWrite>& tensors);
 
@@ -34,9 +35,10 @@ absl::Status StageSafetensors(StagedFiles& files, const std::string& file,
 absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors,
                               Flush flush = Flush::kNow);
 
-// Stages model.safetensors or, if the tensors take more than `shard_bytes`,
-// model-00001-of-0000N.safetensors, ... and model.safetensors.index.json. A shard is filled in
-// order up to `shard_bytes`; a larger tensor gets its own shard.
+// Writes model.safetensors or, if the tensors take more than `shard_bytes`, the shards
+// model-00001-of-0000N.safetensors, ... and model.safetensors.index.json. The files appear when
+// `files` is committed. Tensors are put into shards in order, each up to `shard_bytes`; a larger
+// tensor gets its own shard.
 absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors,
                          int64_t shard_bytes);
 

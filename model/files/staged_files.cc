@@ -65,7 +65,7 @@ absl::Status StagedFiles::Begin(const std::string& name) {
   const std::filesystem::file_status target =
       std::filesystem::status(absl::StrCat(dir_, "/", name), unknown);
   if (std::filesystem::exists(target) &&
-      // Commit would replace a device by a regular file.
+      // Refused because Commit would replace a device or a pipe by a regular file.
       !std::filesystem::is_regular_file(target)) {
     return absl::FailedPreconditionError(
         absl::StrCat(dir_, "/", name, ": cannot be written: it is there and not a regular file"));
@@ -79,7 +79,7 @@ absl::Status StagedFiles::Begin(const std::string& name) {
 
 absl::Status StagedFiles::OpenOnDisk(const std::string& name) {
   const std::string path = TemporaryPath(name);
-  unlink(path.c_str());  // left by a process that had the same pid, or a link
+  unlink(path.c_str());  // a file left by a process with the same pid, or a link
   descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   return descriptor_ < 0 ? Failure(errno, name) : absl::OkStatus();
 }

@@ -3,9 +3,9 @@
 
 // Files of one folder that appear together or not at all. Each is written and flushed to the disk
 // under a temporary name in the same folder, and Commit renames them in the order in which they
-// were begun. Until then, and after a failure (such as a full disk), the folder is unchanged. A
-// crash between two renames can leave new files next to old ones, but never a partial file. Files
-// that are flushed later can be buffered in memory (base/files/held_files.h).
+// were begun. Before Commit, and after a failure (such as a full disk), the folder is unchanged. A
+// crash between two renames can leave new files next to old ones, but never a partial file. With
+// Flush::kLater, files can be buffered in memory (base/files/held_files.h).
 
 #include <cstdint>
 #include <map>
@@ -20,8 +20,8 @@
 
 namespace moonring::model {
 
-// Who flushes the data from the kernel's cache to the disk: Commit itself (kNow), or its caller
-// later (kLater), as the code that publishes a checkpoint does.
+// Who flushes the data from the kernel's cache to the disk (fsync): Commit itself (kNow), or later
+// the caller of Commit (kLater), for example the code that publishes a training checkpoint.
 enum class Flush { kNow, kLater };
 
 class StagedFiles {
@@ -33,12 +33,12 @@ class StagedFiles {
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  // `name` is a plain file name. One file is written at a time: Begin, Append any number of times,
-  // End.
+  // Begin starts a file, whose name must not contain a folder; Append adds bytes, any number of
+  // times; End finishes the file. One file is written at a time.
   absl::Status Begin(const std::string& name);
   absl::Status Append(absl::string_view bytes);
   absl::Status End();
-  absl::Status Write(const std::string& name, absl::string_view contents);  // all three
+  absl::Status Write(const std::string& name, absl::string_view contents);  // Begin, Append and End
 
   const std::vector<std::string>& names() const { return names_; }  // staged, not yet committed
 

@@ -4,8 +4,8 @@
 // The weights of a Hugging Face folder in one file format: a single file, or the shards listed in
 // an index.
 //
-// Requirements of File: kFileName and kIndexName, static Open(path), entries() by tensor,
-// Describe(name) and Read(name). SafetensorsFile and PickledFile satisfy them.
+// The template argument File must have kFileName, kIndexName, a static Open(path), entries() (a map
+// by tensor name), Describe(name) and Read(name), as SafetensorsFile and PickledFile do.
 
 #include <filesystem>
 #include <map>
@@ -31,8 +31,8 @@ class TensorFolder : public WeightStore {
     return Exists(dir, File::kFileName) || Exists(dir, File::kIndexName);
   }
 
-  // NOT_FOUND if the folder has neither file, or if a shard is missing; INVALID_ARGUMENT if index
-  // and shards contradict each other.
+  // NOT_FOUND if the folder has neither kFileName nor kIndexName, or if a shard is missing;
+  // INVALID_ARGUMENT if index and shards contradict each other.
   static absl::StatusOr<std::unique_ptr<TensorFolder>> Open(const std::string& dir) {
     auto folder = std::make_unique<TensorFolder>();
     if (Exists(dir, File::kFileName)) {

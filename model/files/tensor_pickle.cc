@@ -39,7 +39,7 @@ constexpr PickledDtype kStorages[] = {
     {"torch.ComplexFloatStorage", at::kComplexFloat},
     {"torch.ComplexDoubleStorage", at::kComplexDouble},
 };
-// The dtypes without a storage class: their storages are untyped.
+// The dtypes that have no storage class in torch: their tensors have an UntypedStorage.
 constexpr PickledDtype kUntypedDtypes[] = {
     {"torch.float8_e4m3fn", at::kFloat8_e4m3fn},
     {"torch.float8_e5m2", at::kFloat8_e5m2},
@@ -67,8 +67,8 @@ std::optional<at::ScalarType> FindDtype(absl::Span<const PickledDtype> table,
   return std::nullopt;
 }
 
-// Reads the values of one graph. Each nesting level of a state dict has its own function; none is
-// recursive.
+// Reads the state dict in one pickle graph. Each nesting level of a state dict has its own
+// function, so no function is recursive.
 class StateDictReader {
  public:
   StateDictReader(const PickleGraph& graph, const std::string& where)
@@ -126,14 +126,15 @@ absl::StatusOr<std::map<std::string, PickledTensor>> StateDictReader::Read() con
   return tensors;
 }
 
-// The tensor of a parameter; a value that is not a parameter is returned unchanged.
+// Returns the tensor in a torch Parameter; returns any other value unchanged.
 const PickleValue& StateDictReader::WithoutParameter(const PickleValue& value) const {
   const bool parameter =
       graph_.IsCallOf(value, kParameter) || graph_.IsCallOf(value, kParameterWithState);
   return parameter && !Arguments(value).empty() ? graph_[Arguments(value)[0]] : value;
 }
 
-// (storage, offset, shape, strides, requires_grad, hooks[, dtype][, metadata])
+// Reads a call of _rebuild_tensor_v2 or _v3, whose arguments are (storage, offset, shape, strides,
+// requires_grad, hooks[, dtype][, metadata]).
 absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& call) const {
   const bool with_dtype = graph_.IsCallOf(call, kTensorWithDtype);
   const std::vector<PickleRef>& arguments = Arguments(call);
@@ -141,8 +142,8 @@ absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& cal
   if (arguments.size() < least || arguments.size() > least + 1)
     return Wrong("a tensor is made from ", arguments.size(), " values, wanted ", least);
   const auto argument = [&](size_t i) -> const PickleValue& { return graph_[arguments[i]]; };
-  // Metadata requests a lazy negation or conjugation of the tensor; state belongs to a tensor
-  // subclass.
+  // Metadata mean that the tensor is lazily negated or conjugated; a state means that it is of a
+  // tensor subclass. Both are refused.
   if (call.has_state || (arguments.size() > least && argument(least).kind != Kind::kNone))
     return Wrong("it is more than a plain tensor: refused");
   PickledTensor tensor;
@@ -157,8 +158,8 @@ absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& cal
   return tensor;
 }
 
-// The description is ('storage', class, number, device, size); the size of an untyped storage is in
-// bytes.
+// Reads the description of a storage, ('storage', class, number, device, size). The size counts
+// elements, or bytes for an UntypedStorage.
 absl::Status StateDictReader::ReadStorage(const PickleValue& storage, const PickleValue* dtype,
                                           PickledTensor* tensor) const {
   if (storage.kind != Kind::kPersistent) return Wrong("its storage is ", graph_.Described(storage));

@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// The number at offset `at` of `bytes`; nullopt if it is not inside them.
+// The number at offset `at` of `bytes`; nullopt if it would extend past the end.
 template <typename T>
 std::optional<T> NumberAt(absl::string_view bytes, uint64_t at) {
   if (at > bytes.size() || bytes.size() - at < sizeof(T)) return std::nullopt;
@@ -68,8 +68,8 @@ absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {
   return bytes.substr(offset, size);
 }
 
-// Replaces each 4-byte number that is all ones by an 8-byte number of extra field 1, which has one
-// for each such number, in this order.
+// Zip64: `numbers` are 4-byte numbers of a header. Each one that is 0xFFFFFFFF is replaced by an
+// 8-byte number from the header's extra field 1, which has one for each such number, in this order.
 bool Widen(absl::string_view extra, std::initializer_list<uint64_t*> numbers) {
   constexpr uint64_t kWide = 0xFFFFFFFF;
   if (std::none_of(numbers.begin(), numbers.end(),
@@ -120,9 +120,10 @@ absl::StatusOr<std::unique_ptr<TorchArchive>> TorchArchive::Open(
   return archive;
 }
 
-// A directory entry: "PK\1\2", ..., compressed and uncompressed size at 20 and 24, the lengths of
-// name, extra field and comment at 28, 30 and 32, the header's offset at 42; then these three. A
-// record's name follows the archive's name, which is the same in all entries, and a slash.
+// Reads the directory. The format of an entry is "PK\1\2", ..., compressed and uncompressed size at
+// 20 and 24, the lengths of name, extra field and comment at 28, 30 and 32, the offset of the
+// record's header at 42; then name, extra field and comment. An entry's name is the archive's name,
+// which is the same in all entries, a slash, and the record's name.
 absl::Status TorchArchive::ReadDirectory() {
   constexpr size_t kEntry = 46;
   ASSIGN_OR_RETURN(absl::string_view rest, FindDirectory(*file_));
@@ -157,7 +158,7 @@ absl::Status TorchArchive::ReadDirectory() {
       path(), ": not a whole archive of torch.save (truncated?): the record version is missing"));
 }
 
-// torch before 2.1 did not write this record.
+// Checks the record "byteorder", which torch before 2.1 did not write.
 absl::Status TorchArchive::CheckByteOrder() const {
   if (!Has("byteorder")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const absl::string_view order, Bytes("byteorder"));
@@ -166,8 +167,9 @@ absl::Status TorchArchive::CheckByteOrder() const {
       absl::StrCat(path(), ": its byte order is '", Shown(order, 20), "', wanted 'little'"));
 }
 
-// A record's header: "PK\3\4", version, flags at 6, method at 8, ..., the lengths of name and extra
-// field at 26 and 28; then these two; then the record.
+// The format of a record's header is "PK\3\4", version, flags at 6, compression method at 8, ...,
+// the lengths of name and extra field at 26 and 28; then name and extra field; then the record's
+// data.
 absl::StatusOr<TorchArchive::Record> TorchArchive::Find(const std::string& name) const {
   constexpr size_t kHeader = 30, kFlags = 6, kMethod = 8, kNameLength = 26, kExtraLength = 28;
   const std::string where = absl::StrCat(path(), ": the record ", Shown(name));

@@ -1,10 +1,10 @@
 #ifndef MOONRING_MODEL_FILES_TORCH_ARCHIVE_H_
 #define MOONRING_MODEL_FILES_TORCH_ARCHIVE_H_
 
-// A file of torch.save: a zip archive of uncompressed records (NAME/data.pkl, NAME/data/0,
-// NAME/byteorder, ...), so a record is a byte range of the file. The archive's directory is parsed
-// here instead of by LibTorch, which allocates the size that the directory claims for a record
-// before it checks the file's size. Cost: a small multiple of the directory's bytes.
+// Reads a file of torch.save: a zip archive of uncompressed records (NAME/data.pkl, NAME/data/0,
+// NAME/byteorder, ...), each of which is a byte range of the file. The archive's directory is
+// parsed here instead of by LibTorch, which allocates the size that the directory claims for a
+// record before it checks the file's size. Cost: a small multiple of the directory's bytes.
 
 #include <cstdint>
 #include <map>
@@ -24,15 +24,15 @@ class TorchArchive {
     uint64_t offset = 0, size = 0;  // in bytes of the file
   };
 
-  // INVALID_ARGUMENT, naming the file, if it is not such an archive (truncated, another kind of
-  // zip), was saved by torch before 1.6, or on a machine of another byte order.
+  // INVALID_ARGUMENT, naming the file, if the file is truncated or another kind of zip, or was
+  // saved by torch before 1.6 or on a machine with another byte order.
   static absl::StatusOr<std::unique_ptr<TorchArchive>> Open(std::shared_ptr<const MappedFile> file);
 
   const std::string& path() const { return file_->path(); }
   bool Has(const std::string& name) const { return entries_.contains(name); }
 
-  // Finds a record by its name in the archive: "data.pkl". INVALID_ARGUMENT, naming file and
-  // record, if it is missing, compressed, or outside the file.
+  // Finds a record by its name, for example "data.pkl". INVALID_ARGUMENT, naming file and record,
+  // if the record is missing, compressed, or outside the file.
   absl::StatusOr<Record> Find(const std::string& name) const;
   absl::StatusOr<absl::string_view> Bytes(
       const std::string& name) const;  // a view of the mapped file

@@ -16,7 +16,7 @@ struct Registry {
 };
 
 Registry& Watched() {
-  static Registry* const registry = new Registry;  // outlives every tensor
+  static Registry* const registry = new Registry;  // never deleted: must outlive every tensor
   return *registry;
 }
 
@@ -63,7 +63,7 @@ std::vector<std::string> TakeChangedFiles() {
     struct stat now {};
     if (file == nullptr) continue;
     if (stat(file->path().c_str(), &now) != 0) {
-      // A disk that does not respond at the moment.
+      // The disk does not respond at the moment; the file is checked again later.
       if (errno != ENOENT && errno != ENOTDIR) continue;
       now = {};
     }

@@ -3,10 +3,10 @@
 
 // Detects changes of mapped files while a model still reads their pages.
 //
-// A tensor that views a file (mapped_file.h) sees data written into that file later: an `rsync
-// --inplace`, or a `cp` over it, changes frozen weights in the middle of a run. The process cannot
-// prevent that, so it detects it by the file's device and inode, its size and its modification
-// time.
+// If other programs write into a file, the tensors that view that file (mapped_file.h) change too:
+// an `rsync --inplace`, or a `cp` over the file, changes frozen weights in the middle of a training
+// run. The process cannot prevent such writes, so it detects them by the file's device and inode,
+// size and modification time.
 
 #include <sys/stat.h>
 
@@ -18,8 +18,8 @@ namespace moonring::model {
 
 class WatchedFile {
  public:
-  // Watches the file as long as the returned object exists. `facts` are those of the open
-  // descriptor.
+  // Watches the file as long as the returned object exists. `facts` is the result of fstat on the
+  // mapped file.
   static std::shared_ptr<const WatchedFile> Watch(std::string path, const struct stat& facts);
 
   const std::string& path() const { return path_; }
@@ -31,7 +31,7 @@ class WatchedFile {
 
   const std::string path_;
   const struct stat facts_;
-  mutable struct stat seen_;  // at the last check; all zeros if the file did not exist
+  mutable struct stat seen_;  // stat at the last check; all zeros if there was no file
 };
 
 // Changes of the watched files since the last call, one sentence per file; each change is reported

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_FILES_WEIGHT_STORE_H_
 #define MOONRING_MODEL_FILES_WEIGHT_STORE_H_
 
-// A source of weights in any file format: named tensors that are read one at a time. A store knows
-// nothing about models; the checkpoint checks names and shapes.
+// A source of weights in any file format: named tensors that are read one at a time. A WeightStore
+// does not check whether its weights fit a model; Checkpoint does.
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ struct StoredWeight {
   std::string file;  // for messages
   std::vector<int64_t> shape;
   std::string dtype;  // the format's name: "BF16", "Q4_K"
-  // Why Read would refuse it ("type IQ2_XS is not supported yet ..."); empty if it can be read.
+  // Why Read cannot read the weight ("type IQ2_XS is not supported yet ..."); empty if it can.
   std::string unreadable;
 };
 
@@ -35,17 +35,18 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
   virtual const std::map<std::string, StoredWeight>& weights() const = 0;  // by Hugging Face name
-  // The tensor in the cheapest dtype: that of the file, or fp32 if it is dequantised. May be a view
-  // of the mapped file.
+  // Reads a tensor, in the dtype of the file, or in fp32 if the file stores it quantised. May
+  // return a view of the mapped file.
   virtual absl::StatusOr<at::Tensor> Read(const std::string& name) const = 0;
 
-  // The quantisation code of a weight that can stay packed in the file's form, with its rows in the
-  // published order (ReadPacked); null if the weight can only be read.
+  // The quantisation code of a weight that ReadPacked can return as the file stores it; null if
+  // only Read can read the weight.
   virtual std::shared_ptr<const kernels::WeightCode> CodeOf(const std::string& name) const {
     return nullptr;
   }
-  // Only for a weight that has a code. Unpacking the result gives the same numbers as Read. May be
-  // a view of the mapped file.
+  // Reads a weight in quantised form; CodeOf(name) must not be null. The rows have the order of the
+  // Hugging Face model. Unpacking the result gives the same numbers as Read. May return a view of
+  // the mapped file.
   virtual absl::StatusOr<kernels::PackedWeight> ReadPacked(const std::string& name) const {
     return absl::UnimplementedError(absl::StrCat(name, ": not packed"));
   }

@@ -20,7 +20,7 @@
 namespace moonring::model {
 namespace {
 
-// Keys under the architecture's prefix.
+// Writes metadata under keys with the architecture's prefix ("llama.").
 class Keys {
  public:
   explicit Keys(std::string architecture) : architecture_(std::move(architecture)) {}
@@ -58,8 +58,8 @@ void WriteSizes(const ModelConfig& config, Keys& keys) {
   keys.Number(gguf_key::kAttentionLayerNormRmsEpsilon, config.rms_norm_eps);
 }
 
-// The heads of latent attention twice: as llama.cpp runs it, with one key head of the latent's
-// width; and as the model was trained.
+// Writes the head sizes of latent attention twice: as llama.cpp computes it, with one key head of
+// the latent's width; and as the model was trained.
 void WriteLatentHeads(const LatentRule& latent, Keys& keys) {
   keys.Int(gguf_key::kAttentionHeadCountKv, 1);
   keys.Int(gguf_key::kAttentionKeyLength, latent.key_value_rank + latent.rotary_dim);
@@ -89,8 +89,8 @@ void WriteHeads(const ModelConfig& config, Keys& keys) {
   keys.Int(gguf_key::kRopeDimensionCount, MainRotary(config).dim);
 }
 
-// DeepSeek's yarn_log_multiplier: a tenth of mscale_all_dim, recovered from the scale of scores,
-// which contains its square.
+// DeepSeek's yarn_log_multiplier, a tenth of mscale_all_dim. It is recovered from the scale of
+// attention scores, which contains the factor (0.1 mscale_all_dim ln(factor) + 1)^2.
 double YarnLogMultiplier(const ModelConfig& config) {
   const double scale = config.score_scale * std::sqrt(static_cast<double>(config.latent.key_dim()));
   return (std::sqrt(scale) - 1) / std::log(MainRotary(config).factor);
@@ -121,13 +121,14 @@ void WriteRotary(const ModelConfig& config, Keys& keys) {
                static_cast<int64_t>(rotary.original_length));
       keys.Number(gguf_key::kRopeScalingAttnFactor, rotary.attention_factor);
       break;
-    // Llama3's factors are a tensor; a kind without any key is found by the later comparison.
+    // Llama3's factors are written as a tensor. Any other kind has no key in GGUF; the comparison
+    // of configs reports it later.
     default:
       break;
   }
 }
 
-// mrope's sections for time, height and width, and 0 for a fourth.
+// Writes mrope's sections for time, height and width, and 0 for the fourth section that GGUF has.
 void WriteSections(const ModelConfig& config, Keys& keys) {
   const nlohmann::json json = nlohmann::json::parse(config.json);
   const nlohmann::json parameters = json.value("rope_parameters", nlohmann::json::object());

@@ -255,8 +255,8 @@ absl::Status GgufFile::ReadHeader() {
   return absl::OkStatus();
 }
 
-// Refuses split files, "model-00001-of-00002.gguf" and so on: each has some of the tensors, and
-// only the first has all the metadata.
+// Refuses the files of a split model, "model-00001-of-00002.gguf" and so on: each file has some of
+// the tensors, and only the first one has all the metadata.
 absl::Status GgufFile::CheckWhole() const {
   if (!Has("split.count")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t parts, Int("split.count"));
@@ -360,7 +360,8 @@ absl::StatusOr<const GgufFile::Tensor*> GgufFile::FindTensor(const std::string& 
   return &found->second;
 }
 
-// Rows are whole blocks, so slices of tensors with two or more dims are too.
+// The description of slice `index` of a tensor's first dim. A row is a whole number of quantised
+// blocks, and so is a slice of a tensor with two or more dims.
 absl::StatusOr<GgufFile::Tensor> GgufFile::FindSlice(const std::string& name, int64_t index) const {
   ASSIGN_OR_RETURN(const Tensor* tensor, FindTensor(name));
   const std::vector<int64_t>& shape = tensor->shape;

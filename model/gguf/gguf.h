@@ -1,15 +1,15 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_H_
 #define MOONRING_MODEL_GGUF_GGUF_H_
 
-// GGUF, versions 2 and 3: magic "GGUF", version, counts, metadata (key, type, value), tensor
-// descriptions (name, sizes, type, offset), then the data, aligned. Everything is little-endian and
-// in the mapped file.
+// Reads GGUF files, versions 2 and 3. Their format is: magic "GGUF", version, counts, metadata
+// (key, type, value), tensor descriptions (name, sizes, type, offset), then the data, aligned.
+// Everything is little-endian, and is read from the mapped file.
 //
 // Open and Of parse the header once. They check every length against the rest of the file, and
 // every tensor's range against the file's end; a truncated or inconsistent file is INVALID_ARGUMENT
 // and the message states where. Cost: the header's bytes (mostly the vocabulary). Tensors are read
-// as fp32: F32 as a view, other types dequantised (gguf_types.h). A type that cannot be read is
-// UNIMPLEMENTED and named, and so is a file that is one of several parts.
+// as fp32: F32 as a view, other types dequantised (gguf_types.h). Reading a type that is not
+// supported, or opening one of several files of a split model, is UNIMPLEMENTED.
 
 #include <cstdint>
 #include <map>
@@ -65,8 +65,8 @@ class GgufFile {
   const std::map<std::string, Value>& metadata() const { return metadata_; }
   bool Has(const std::string& key) const { return metadata_.contains(key); }
 
-  // Typed access to metadata. A missing key is NOT_FOUND, another type INVALID_ARGUMENT; both name
-  // file and key.
+  // Typed access to metadata. NOT_FOUND if the key is missing, INVALID_ARGUMENT if its value has
+  // another type; the message names file and key.
   absl::StatusOr<int64_t> Int(const std::string& key) const;
   absl::StatusOr<double> Number(const std::string& key) const;
   absl::StatusOr<bool> Bool(const std::string& key) const;
@@ -77,12 +77,12 @@ class GgufFile {
   absl::StatusOr<std::vector<double>> Numbers(const std::string& key) const;
 
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
-  // Reads slice `index` of the first dim and dequantises only that. The tensor must have at least
-  // two dims.
+  // Reads slice `index` of the first dim, and dequantises only that slice. The tensor must have at
+  // least two dims.
   absl::StatusOr<at::Tensor> ReadSlice(const std::string& name, int64_t index) const;
 
-  // The same without dequantising: uint8 with the tensor's shape, except that the last dim is the
-  // number of bytes of a row's blocks. Views of the file.
+  // The same as Read and ReadSlice without dequantising. Return uint8 views of the file with the
+  // tensor's shape, except that the last dim is the number of bytes of a row's blocks.
   absl::StatusOr<at::Tensor> ReadBlocks(const std::string& name) const;
   absl::StatusOr<at::Tensor> ReadBlocksOfSlice(const std::string& name, int64_t index) const;
 

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr int kRun = 32, kHalfRun = 16;
 
-// The non-linear steps of IQ4_NL and IQ4_XS.
+// The 16 values of the non-linear types IQ4_NL and IQ4_XS.
 constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                               1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -28,8 +28,8 @@ float HalfAt(const char* in) {
 
 const uint8_t* Bytes(const char* in) { return reinterpret_cast<const uint8_t*>(in); }
 
-// Expands 32 nibbles: first the low ones of 16 bytes, then the high ones, each as `value(nibble,
-// index)`.
+// Expands 32 nibbles (four-bit numbers): first the lower four bits of 16 bytes, then the upper four
+// bits. Writes value(nibble, index) for each.
 template <typename Value>
 void Nibbles(const uint8_t* in, float* out, const Value& value) {
   for (int i = 0; i < kHalfRun; ++i) out[i] = value(in[i] & 15, i);
@@ -54,8 +54,8 @@ int Q3Scale(const uint8_t* in, int run) {
   return (low | (in[8 + run % 4] >> 2 * (run / 4) & 3) << 4) - 32;
 }
 
-// Converts 128 numbers in runs of 16, each with its own scale. (GCC vectorises a short loop only if
-// it does not fully unroll it first.)
+// Converts 128 codes to numbers, in runs of 16 that have separate scales. (The pragma: GCC
+// vectorises a short loop only if it does not fully unroll it first.)
 template <typename Code, typename Value>
 void Scaled(const Code (&codes)[4 * kRun], float* out, const Value& value_of_run) {
   for (int run = 0; run < 8; ++run) {
@@ -75,7 +75,7 @@ void TwoBits(const uint8_t* in, uint8_t (&codes)[4 * kRun]) {
   }
 }
 
-// Q4_K and Q5_K: `high` has the fifth bits, or is null.
+// Dequantises a block of Q4_K (`high` is null) or Q5_K (`high` has the fifth bits).
 void DequantiseFourOrFive(const char* in, const uint8_t* high, const uint8_t* low, float* out) {
   const float d = HalfAt(in), m = HalfAt(in + 2);
   for (int part = 0; part < 8; ++part, out += kRun) {

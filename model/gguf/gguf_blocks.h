@@ -7,7 +7,7 @@
 // implementation.
 //
 // Fields are stored in the order named. d and m are fp16, the others are bytes unless stated
-// otherwise; low(x) and high(x) are a byte's nibbles.
+// otherwise; low(x) and high(x) are the lower and the upper four bits (nibbles) of a byte.
 //
 // Blocks of 32. Element e's nibble n is low(b[e]) for e < 16, high(b[e - 16]) from 16 on:
 //
@@ -52,7 +52,7 @@
 
 namespace moonring::model::gguf {
 
-// Reads a T at `in`, which may be unaligned.
+// Reads a value of type T at `in`, which may be unaligned.
 template <typename T>
 T At(const char* in) {
   T value;

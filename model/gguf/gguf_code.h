@@ -1,13 +1,14 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_CODE_H_
 #define MOONRING_MODEL_GGUF_GGUF_CODE_H_
 
-// The blocks of a GGUF file (gguf_blocks.h) as a code of packed weights. Unpacking gives the bits
-// of GgufFile::Read, rounded once if `out` is narrower than fp32. Such weights come only from
-// files; Pack is not supported.
+// A quantisation code (WeightCode) for weights that stay in the quantised blocks of a GGUF file
+// (gguf_blocks.h). Unpacking gives the same bits as GgufFile::Read, rounded once if the result's
+// dtype is narrower than fp32. Pack is not supported: such weights come only from files.
 //
 //   parts   blocks: uint8 [n / elements * bytes], row after row
 //
-// On a GPU the blocks are copied to the CPU, unpacked there, and the numbers copied back.
+// Blocks on a GPU are copied to the CPU and unpacked there, and the numbers are copied back to the
+// GPU.
 
 #include <string>
 
@@ -26,7 +27,7 @@ class GgufCode final : public kernels::WeightCode {
   std::string name() const override { return type_.name; }
   absl::StatusOr<kernels::PackedWeight> Pack(const at::Tensor& weight) const override;
   void Unpack(const kernels::PackedWeight& packed, at::Tensor& out) const override;
-  // Throws if a row is not a whole number of blocks.
+  // Bytes of a packed weight of this shape. Throws if a row is not a whole number of blocks.
   int64_t PackedBytes(at::IntArrayRef shape) const override;
 
  private:

@@ -30,7 +30,7 @@ namespace {
 
 using base::OrderedJson;
 
-// The file's metadata, with the architecture's prefix added to keys.
+// Access to the file's metadata; adds the architecture's prefix to keys.
 class Metadata {
  public:
   Metadata(const GgufFile& file, std::string architecture)
@@ -77,7 +77,8 @@ bool HasExperts(const Family& family) {
   return !family.names.expert.empty() || !family.names.in_block[kExpertsGateUp].empty();
 }
 
-// Several families may share an architecture name in GGUF; llama with experts is Mixtral.
+// Finds the family of a file. Several families may share an architecture name in GGUF: "llama" with
+// experts is Mixtral.
 absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
   ASSIGN_OR_RETURN(const absl::string_view name, file.String("general.architecture"));
   int64_t experts = 0;
@@ -97,8 +98,8 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
                    absl::StrJoin(known, ", "), base::DidYouMean(std::string(name), known)));
 }
 
-// The number of the embedding's rows in the file. The metadata's counts must agree with it; a
-// tokenizer may have fewer tokens (padding).
+// The number of the embedding's rows in the file. The counts in the metadata must agree with this
+// number, except that a tokenizer may have fewer tokens (padding).
 absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   const GgufFile& file = metadata.file();
   const auto embedding = file.tensors().find("token_embd.weight");
@@ -129,8 +130,8 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   return rows;
 }
 
-// LFM2 stores the number of kv heads per layer, 0 for layers without attention: sets the list of
-// attention layers and returns their number of kv heads.
+// LFM2's files store the number of kv heads for each layer, 0 for layers without attention. Sets
+// the list of attention layers in `config`, and returns the number of kv heads of these layers.
 absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, OrderedJson& config) {
   const std::string key = metadata.Key(gguf_key::kAttentionHeadCountKv);
   ASSIGN_OR_RETURN(const std::vector<int64_t> listed, metadata.file().Ints(key));
@@ -149,8 +150,8 @@ absl::StatusOr<int64_t> AddAttendingLayers(const Metadata& metadata, OrderedJson
   return std::max<int64_t>(heads, 1);
 }
 
-// Sizes of latent attention. Newer files have them twice: as llama.cpp runs it, with one key head
-// of the latent's width; and, with "_mla", as the model was trained.
+// Reads the sizes of latent attention. Newer files have them twice: as llama.cpp computes it, with
+// one key head of the latent's width; and, under keys with "_mla", as the model was trained.
 absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, OrderedJson& config) {
   const bool twice = metadata.Has(gguf_key::kAttentionKeyLengthMla);
   ASSIGN_OR_RETURN(const int64_t key_dim, metadata.Int(twice ? gguf_key::kAttentionKeyLengthMla
@@ -212,8 +213,8 @@ absl::Status AddDelta(const Metadata& metadata, OrderedJson& config) {
                                                              : "linear_attention");
   }
   if (metadata.architecture() == "qwen3next") return absl::OkStatus();
-  // In the form of Transformers 5, the only version with this family. For text the three positions
-  // are equal.
+  // Written in the form of Transformers 5, the only version that has this family. Its rotary
+  // embedding uses three positions (time, height, width), which are equal for text.
   OrderedJson parameters = {{"rope_type", "default"}};
   if (config["rope_scaling"].is_object()) parameters = config["rope_scaling"];
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) parameters[key] = config[key];
@@ -295,9 +296,9 @@ absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::stri
                             factors.const_data_ptr<float>() + factors.numel());
 }
 
-// The file has llama3's factors but not the constants that they were computed from. Takes `factor`
-// from the largest one and the other constants from the published Llama 3.1 to 3.3, and checks that
-// they give the same factors.
+// Adds a rope scaling of type llama3. The file has llama3's factors but not the constants from
+// which they were computed. So `factor` is the largest of the factors, the other constants are
+// those of the published Llama 3.1 to 3.3, and it is checked that they give the same factors.
 absl::Status AddLlama3(const Metadata& metadata, OrderedJson& config) {
   const GgufFile& file = metadata.file();
   ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, kRopeFrequencies));
@@ -356,7 +357,8 @@ absl::Status AddRopeScaling(const Metadata& metadata, OrderedJson& config) {
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kRopeScalingYarnBetaFast, "beta_fast", scaling));
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kRopeScalingYarnBetaSlow, "beta_slow", scaling));
     if (metadata.architecture() == "gpt-oss") scaling["truncate"] = false;
-    // A tenth of mscale_all_dim; llama.cpp supports only mscale equal to it.
+    // The key has a tenth of mscale_all_dim; llama.cpp supports only models whose mscale equals
+    // mscale_all_dim.
     if (metadata.architecture() == "deepseek2" &&
         metadata.Has(gguf_key::kRopeScalingYarnLogMultiplier)) {
       ASSIGN_OR_RETURN(const double tenth,
@@ -369,7 +371,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, OrderedJson& config) {
   return absl::OkStatus();
 }
 
-// Keys of only some families. A GGUF file has such a key if its family does.
+// Adds the keys that only some families have. A GGUF file has such a key only if its family has it.
 absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, OrderedJson& config) {
   const absl::string_view name = family.model_type;
   RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kAttentionSlidingWindow, "sliding_window", config));
@@ -377,8 +379,8 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
   if (name == "gemma2" || name == "gemma3_text") {
     config["hidden_activation"] = "gelu_pytorch_tanh";
     config.erase("hidden_act");
-    // query_pre_attn_scalar is not in the file: it is head_dim, except in two models that llama.cpp
-    // itself identifies by their number of layers.
+    // The file does not contain query_pre_attn_scalar. It equals head_dim, except in two models,
+    // which llama.cpp too identifies by their number of layers.
     const bool by_width = (name == "gemma2" && config["num_hidden_layers"] == 46) ||
                           (name == "gemma3_text" && config["num_hidden_layers"] == 62);
     const int64_t width = config["hidden_size"], heads = config["num_attention_heads"];
@@ -403,7 +405,7 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kLogitScale, "logits_scaling", config));
   }
   if (name == "lfm2") {
-    // The file already has the MLP's size that the family's rule computes.
+    // The MLP's size in the file is already adjusted.
     config["block_auto_adjust_ff_dim"] = false;
     RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kShortconvLCache, "conv_L_cache", config));
     const auto& tensors = metadata.file().tensors();
@@ -416,11 +418,12 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
   return absl::OkStatus();
 }
 
-// The keys of a mixture with DeepSeek-V3's router.
+// Adds the keys of a mixture of experts with DeepSeek-V3's router.
 absl::Status AddGroupedExperts(const Metadata& metadata, OrderedJson& config) {
   constexpr int64_t kSoftmax = 1, kSigmoid = 2;
   const bool deepseek = metadata.architecture() == "deepseek2";
-  // Files without the key are DeepSeek-V2's, and any of GLM-4.5's.
+  // Of the deepseek2 files, only those of DeepSeek-V2 (softmax router) lack the key; files of
+  // GLM-4.5 (sigmoid router) may lack it.
   ASSIGN_OR_RETURN(const int64_t score,
                    metadata.IntOr(gguf_key::kExpertGatingFunc, deepseek ? kSoftmax : kSigmoid));
   if (score != kSigmoid) {

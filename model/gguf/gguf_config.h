@@ -11,16 +11,16 @@
 
 namespace moonring::model {
 
-// UNIMPLEMENTED for an unknown architecture, or a rope scaling that the file does not determine;
-// INVALID_ARGUMENT if the metadata contradict each other or the tensors.
+// Returns the text of config.json. UNIMPLEMENTED for an unknown architecture, or for a rope scaling
+// that the file does not describe completely; INVALID_ARGUMENT if the metadata contradict each
+// other or the tensors.
 absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file);
 
-// Number of multi-token prediction layers after the model's own layers; a config does not count
-// them.
+// Number of multi-token prediction layers that the file has after the ordinary layers. The number
+// of layers in a config does not include them.
 absl::StatusOr<int64_t> PredictingLayers(const GgufFile& file);
 
-// The shortest decimal that rounds to the given fp32 value: 9.99999975e-06, stored as fp32, is
-// 1e-05.
+// The shortest decimal that rounds to the given fp32 value: for 9.99999975e-06 it is 1e-05.
 double ShortestDecimal(float value);
 
 }  // namespace moonring::model

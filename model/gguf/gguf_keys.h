@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_KEYS_H_
 #define MOONRING_MODEL_GGUF_GGUF_KEYS_H_
 
-// GGUF metadata keys of a model's sizes and rules, under the architecture's prefix
-// ("llama.block_count"), for reading (gguf_config.cc) and writing (config_to_gguf.cc).
+// GGUF metadata keys that describe a model's architecture, without the prefix with the
+// architecture's name ("block_count" of "llama.block_count"). Used for reading (gguf_config.cc) and
+// writing (config_to_gguf.cc).
 
 namespace moonring::model::gguf_key {
 

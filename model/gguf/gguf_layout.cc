@@ -184,7 +184,7 @@ GgufSource SourceOf(const ModelConfig& config, int64_t layer, int place, const H
       source.parts = GgufParts::kTaps;
       break;
     case kDeltaQueryKeyValueGate:
-      // Older files store it as one tensor.
+      // Older files store the whole weight as one tensor.
       if (const std::string whole = absl::StrCat(block, "ssm_in.weight"); has(whole))
         return {.tensors = {whole}};
       return {.tensors = {absl::StrCat(block, "attn_qkv.weight"),

@@ -43,46 +43,48 @@ enum class GgufParts {
   kExpert,      // a slice of the first dim
   kKvHeads,     // for each kv head the queries, the key, the value
   kTransposed,  // [E, rows, columns] transposed
-  kHalves,      // two [E, rows, columns], the rows of one above those of the other
+  kHalves,      // two [E, rows, columns], concatenated along the rows
   kTurns,       // two [E, rows, columns] with interleaved rows, then transposed; or two [E, rows]
-  kKeyValueUp,  // [H, rank, plain] transposed, above [H, value, rank], by head
+  kKeyValueUp,  // per head: [H, rank, plain] transposed, then [H, value, rank]
   kRow,         // [D] as [1, D]
   kTaps,        // [C, W] as [C, 1, W]
-  kKeyHeads,    // for each key head its query, its key, its values, their gates
+  kKeyHeads,    // for each key head in turn: query, key, values, their gates
 };
 
-// Value heads that are stored in another order: along `dim`, from index `first` on, `width` numbers
-// per head.
+// Position of the value heads in a tensor that stores them in another order: along `dim`, from
+// index `first` on, with `width` numbers per head.
 struct GgufValueHeads {
   int64_t dim = 0, first = 0, width = 1;
 };
 
-// The tensors of a weight.
+// The GGUF tensors from which a weight is assembled.
 struct GgufSource {
   std::vector<std::string> tensors;
   GgufParts parts = GgufParts::kOne;
   int expert = 0;
-  bool norm = false;  // a norm of the kind that may be stored as 1 + w
-  // Number of heads, per tensor; empty or 0: rows are in order.
+  bool norm = false;  // a norm that the file may store as 1 + w
+  // Per tensor: number of heads whose rows are interleaved; empty or 0: no rows are reordered.
   std::vector<int64_t> interleaved_heads;
   std::optional<GgufValueHeads> tiled;
   bool negated_exponential = false;  // the file stores -exp(A) of the value A here
 };
 
-// The sources by Hugging Face name, from the embedding to the head, of all weights that the config
-// may have (including a tied head). `has` tells whether a file has a tensor, where older and newer
-// files differ; for the newest form, as in written files, it returns false. The config's family
-// must have a GGUF name.
+// Returns the GGUF tensors of all weights that the config may have (including a tied head), by
+// Hugging Face name, from the embedding to the head. `has(tensor)` returns whether a file has a
+// tensor; it selects the form of files that older converters wrote, so a `has` that always returns
+// false selects the newest form, which this project writes. The config's family must have a GGUF
+// name.
 std::vector<std::pair<std::string, GgufSource>> GgufSources(
     const ModelConfig& config, const std::function<bool(const std::string& tensor)>& has);
 
-// Tensors that belong to the config: factors of the rotary embedding.
+// Names of tensors with factors of the rotary embedding. They belong to the config, not to the
+// weights.
 inline constexpr char kRopeFrequencies[] = "rope_freqs.weight";
 inline constexpr char kRopeLongFactors[] = "rope_factors_long.weight";
 inline constexpr char kRopeShortFactors[] = "rope_factors_short.weight";
 
-// Whether llama.cpp keeps a tensor in fp32 whatever the file's type is: norms, biases and other
-// tensors of one dim, routers, convolution filters.
+// Whether llama.cpp keeps a tensor in fp32 whatever the file's type is. True for norms, biases and
+// other tensors of one dim, routers, and convolution filters.
 bool IsWideInGguf(const std::string& tensor, size_t dims);
 
 }  // namespace moonring::model

@@ -22,7 +22,7 @@
 namespace moonring::model {
 namespace {
 
-// Whether a tensor belongs to the config.
+// Whether a tensor is not a weight but part of the config (factors of the rotary embedding).
 bool IsOfConfig(const std::string& tensor) {
   return tensor == kRopeFrequencies || tensor == kRopeLongFactors || tensor == kRopeShortFactors;
 }
@@ -87,8 +87,8 @@ std::vector<int64_t> GgufModel::ShapeOf(const GgufSource& source) const {
   return {};
 }
 
-// Adds a weight, unless some of its tensors are missing: the checkpoint then reports what is
-// missing.
+// Adds a weight. Does nothing if some of its tensors are missing: Checkpoint then reports that the
+// weight is missing.
 void GgufModel::Add(const std::string& name, GgufSource source) {
   StoredWeight stored{file_->path(), {}, "", ""};
   for (const std::string& tensor : source.tensors) {
@@ -116,7 +116,8 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   for (const auto& [name, source] : model->sources_)
     used.insert(source.tensors.begin(), source.tensors.end());
   ASSIGN_OR_RETURN(const int64_t predicting, PredictingLayers(model->file()));
-  // An unknown tensor is listed as an extra one.
+  // A tensor that belongs to no weight is listed under its GGUF name, so that it is reported as
+  // unused.
   for (const auto& [tensor, entry] : model->file().tensors()) {
     const int64_t beyond = BlockOf(tensor) - config.layers;
     if (used.contains(tensor) || IsOfConfig(tensor) || (beyond >= 0 && beyond < predicting))

@@ -1,14 +1,14 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 #define MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 
-// A GGUF file as a Hugging Face model: its weights under their published names, with their rows in
-// the published order (gguf_layout.h lists the differences).
+// Presents a GGUF file as a Hugging Face model: the weights have their Hugging Face names and the
+// order of rows of the Hugging Face model (gguf_layout.h lists the differences).
 //
-// Multi-token prediction layers after the model's own layers are skipped.
+// Multi-token prediction layers, which follow the ordinary layers, are skipped.
 //
-// A weight's blocks can stay packed (CodeOf) if the weight consists of whole rows of tensors of one
-// quantised type: this includes reordered heads, fused maps and experts. A weight that is
-// transposed or whose numbers are changed can only be read.
+// A weight can stay quantised in memory (CodeOf) if it consists of whole rows of tensors of one
+// quantised type; this includes reordered heads, fused maps and experts. A weight that is
+// transposed, or whose numbers are changed, must be dequantised.
 
 #include <map>
 #include <memory>
@@ -40,13 +40,15 @@ class GgufModel : public WeightStore {
 
  private:
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}
-  // Shape of the assembled weight; empty if the tensors' shapes do not fit together.
+  // Shape of the weight that is assembled from the tensors; empty if their shapes do not fit
+  // together.
   std::vector<int64_t> ShapeOf(const GgufSource& source) const;
   void Add(const std::string& name, GgufSource source);
-  // The type of all the weight's tensors; null if the weight cannot stay packed.
+  // The quantised type that all tensors of the weight have; null if the weight must be dequantised.
   const GgufType* BlocksOf(const std::string& name) const;
   absl::StatusOr<const GgufSource*> FindSource(const std::string& name) const;
-  // Reads the tensors, dequantised or as `blocks`, with their rows in the published order.
+  // Reads the tensors of a weight, with rows in the order of the Hugging Face model; dequantised,
+  // or as quantised blocks if `blocks`.
   absl::StatusOr<std::vector<at::Tensor>> ReadTensors(const GgufSource& source, bool blocks) const;
 
   std::shared_ptr<const GgufFile> file_;

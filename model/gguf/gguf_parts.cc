@@ -9,8 +9,8 @@
 namespace moonring::model {
 namespace {
 
-// Reorders value heads along a dim: [.., R, G, width, ..] in the file, [.., G, R, width, ..] as
-// published.
+// Reorders value heads along a dim, which is [.., R, G, width, ..] in the file and [.., G, R,
+// width, ..] in the Hugging Face model.
 at::Tensor Retiled(const at::Tensor& tensor, const GgufValueHeads& heads, int64_t outer,
                    int64_t inner) {
   const at::Tensor values =
@@ -22,7 +22,8 @@ at::Tensor Retiled(const at::Tensor& tensor, const GgufValueHeads& heads, int64_
                           : at::cat({tensor.narrow(heads.dim, 0, heads.first), ordered}, heads.dim);
 }
 
-// Number of rows per key head in qwen3next's fused map: query, key, values, their gates.
+// Numbers of rows of each key head in qwen3next's fused map: of its query, its key, its values, and
+// their gates.
 std::vector<int64_t> KeyHeadRows(const DeltaRule& rule) {
   const int64_t values = rule.values() / rule.key_heads;
   return {rule.key_dim, rule.key_dim, values, values};
@@ -45,7 +46,7 @@ at::Tensor ToKeyHeads(const DeltaRule& rule, size_t which, const at::Tensor& wei
   return at::cat({parts[0], parts[1], parts[2]});
 }
 
-// Selects the queries, the key or the value from each kv head's rows.
+// Selects the rows of the queries (`which` 0), the key (1) or the value (2) of each kv head.
 at::Tensor FromKvHeads(const ModelConfig& config, size_t which, const at::Tensor& weight) {
   const int64_t heads = config.kv_heads, each = config.heads / heads;
   const int64_t first = which == 0 ? 0 : which == 1 ? each : each + 1;
@@ -75,7 +76,7 @@ at::Tensor ToTurns(size_t which, const at::Tensor& weight) {
   return turns.slice(1, static_cast<int64_t>(which), turns.size(1), 2);
 }
 
-// Conversions of a tensor that is a weight by itself.
+// Converts the values of a tensor that is a whole weight.
 at::Tensor ValuesFromGguf(const ModelConfig& config, const GgufSource& source, at::Tensor tensor) {
   if (source.norm && config.family->gguf.norms_have_one) tensor = tensor - 1;
   if (source.negated_exponential) tensor = (-tensor).log();
@@ -109,7 +110,8 @@ at::Tensor RowsAsInGguf(const at::Tensor& tensor, int64_t heads) {
 }
 
 at::Tensor ByKvHeads(const ModelConfig& config, std::vector<at::Tensor> tensors) {
-  // [K, g head_dim ..], [K, head_dim ..], [K, head_dim ..]
+  // With K kv heads and g query heads per kv head, the shapes become [K, g head_dim ..], [K,
+  // head_dim ..], [K, head_dim ..].
   for (at::Tensor& tensor : tensors)
     tensor = tensor.reshape({config.kv_heads, tensor.size(0) / config.kv_heads, -1});
   return at::cat(tensors, 1);

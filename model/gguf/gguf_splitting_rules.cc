@@ -64,10 +64,10 @@ constexpr const char* kDeepSeekV3[] = {
     "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!"
     "\\S)|\\s+"};
 
-// Several names may share a rule. Models that use the rules: Llama 3; Qwen 2 and 3, distilled
-// DeepSeek R1; SmolLM 1 and 2, StarCoder, Granite 3 (refact); GPT-2, Phi-1 to Phi-2; GLM-4 (two
-// converters, two names); DBRX, OLMo 2; Mistral NeMo and later; GPT-4o, Phi-4-mini, Llama 4,
-// gpt-oss.
+// All rules, by GGUF name. Several names may have the same rule. Models that use the rules, in this
+// order: Llama 3; Qwen 2 and 3, distilled DeepSeek R1; SmolLM 1 and 2, StarCoder, Granite 3
+// (refact); GPT-2, Phi-1 to Phi-2; GLM-4 (two converters, two names); DBRX, OLMo 2; Mistral NeMo
+// and later; GPT-4o, Phi-4-mini, Llama 4, gpt-oss.
 constexpr GgufSplittingRule kRules[] = {
     {.name = "smollm", .patterns = {}, .single_digits = true},
     {.name = "starcoder", .patterns = {}, .single_digits = true},
@@ -89,11 +89,11 @@ constexpr GgufSplittingRule kRules[] = {
     {.name = "deepseek-v3", .patterns = kDeepSeekV3},
 };
 
-// The operations on a text before the tokenizer's model, in order.
+// How a text is processed before BPE.
 struct Cuts {
   std::vector<std::string> patterns;
   bool single_digits = false, nfc = false, ignore_merges = false;
-  bool own_pattern = false;  // ByteLevel's built-in one
+  bool own_pattern = false;  // also splits by ByteLevel's built-in pattern
 };
 
 // Whether a Split keeps all text, split at the pattern's matches. The patterns here match all of

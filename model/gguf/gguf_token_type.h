@@ -9,7 +9,7 @@ namespace moonring::model {
 enum class GgufTokenType : int32_t {
   kNormal = 1,
   kUnknown = 2,
-  kControl = 3,      // special
+  kControl = 3,      // a special token
   kUserDefined = 4,  // an added token that is not special
   kUnused = 5,
   kByte = 6

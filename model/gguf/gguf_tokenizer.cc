@@ -36,8 +36,8 @@ struct Vocabulary {
   std::vector<std::pair<absl::string_view, absl::string_view>> merges;
   std::vector<int64_t> types;               // empty if the file has none
   const GgufSplittingRule* rule = nullptr;  // null for sentencepiece
-  bool space_prefix = false;                // sentencepiece
-  std::deque<std::string> rewritten;        // texts of tokens that differ from the file's
+  bool space_prefix = false;                // sentencepiece: add_space_prefix
+  std::deque<std::string> rewritten;        // texts of tokens that are changed from the file's
 };
 
 absl::Status Lying(const GgufFile& file, const std::string& key, absl::string_view what) {
@@ -144,14 +144,15 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
       "' is not supported yet; supported: gpt2 (byte-level BPE), llama (sentencepiece)"));
 }
 
-// A JSON string. Bytes that are not UTF-8 (no byte-level vocabulary has such) become U+FFFD.
+// `text` as a JSON string. Bytes that are not UTF-8 (a byte-level vocabulary has none) become
+// U+FFFD.
 std::string Quoted(absl::string_view text) {
   return nlohmann::json(std::string(text))
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// The id of a special token by its kind ("bos" for tokenizer.ggml.bos_token_id); nullopt if there
-// is none.
+// The id of a special token by its kind ("bos" for tokenizer.ggml.bos_token_id); nullopt if the
+// file has no such key.
 absl::StatusOr<std::optional<int64_t>> TokenId(const GgufFile& file, const Vocabulary& vocabulary,
                                                absl::string_view kind) {
   const std::string key = absl::StrCat("tokenizer.ggml.", kind, "_token_id");
@@ -163,7 +164,8 @@ absl::StatusOr<std::optional<int64_t>> TokenId(const GgufFile& file, const Vocab
   return id;
 }
 
-// The unknown token's id: from the file's key, else the token of that type.
+// The id of the unknown token: from the metadata key, or else the id of the token with type
+// "unknown".
 absl::StatusOr<std::optional<int64_t>> UnknownId(const GgufFile& file,
                                                  const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> named, TokenId(file, vocabulary, "unknown"));

@@ -17,10 +17,10 @@
 //           in Gemma
 //
 // A token of type "control" or "unknown" becomes a special added token, one of type "user defined"
-// an added token that is not special. With llama, the latter's spaces are converted back to U+2581
-// and its merges come first, because sentencepiece matches such tokens first; GGUF stores neither.
-// All other tokens (including padding) are ordinary vocabulary. Cost: a small multiple of the
-// vocabulary's text.
+// an added token that is not special. With llama, the spaces of a "user defined" token are
+// converted to U+2581 and its merges come first, because sentencepiece matches such tokens first;
+// GGUF stores neither the U+2581 nor that order. All other tokens (including padding) are ordinary
+// vocabulary. Memory and time are a small multiple of the vocabulary's text.
 
 #include <map>
 #include <string>
@@ -30,9 +30,9 @@
 
 namespace moonring::model {
 
-// Returns contents by file name; empty if the file has no tokenizer. UNIMPLEMENTED for another
-// model (Unigram, WordPiece) or splitting rule; INVALID_ARGUMENT if the tokenizer's data are
-// inconsistent.
+// Returns a map from file name to contents; it is empty if the GGUF file has no tokenizer.
+// UNIMPLEMENTED for another kind of tokenizer (Unigram, WordPiece) or an unknown splitting rule;
+// INVALID_ARGUMENT if the tokenizer's data are inconsistent.
 absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const GgufFile& file);
 
 }  // namespace moonring::model

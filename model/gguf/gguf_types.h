@@ -9,9 +9,9 @@
 //                                                   formats
 //   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //
-// F32, F16, BF16 and Q8_0 can also be written. Of the other types only name and size are known, so
-// that a file that contains them can be checked and the type named. (Q8_1 and Q8_K are types of
-// activations in inference: no file has them.)
+// F32, F16, BF16 and Q8_0 can also be written. For any other type only name and size are known, so
+// that a file with such tensors can be checked, and error messages can name the type. (Q8_1 and
+// Q8_K are types of activations in inference: no file has them.)
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ namespace moonring::model {
 struct GgufType {
   uint32_t id;
   const char* name;
-  int64_t elements, bytes;  // of a block
+  int64_t elements, bytes;  // per block
   // Dequantises `blocks` blocks of this type, which may be unaligned. Null if the type cannot be
   // read.
   void (*dequantise)(const GgufType& type, const char* in, int64_t blocks, float* out);
@@ -35,11 +35,11 @@ struct GgufType {
   bool writable() const { return quantise != nullptr; }
 };
 
-// Null if the number or name ("Q8_0") is unknown.
+// Finds a type by its number in GGUF files, or by its name ("Q8_0"). Null if it is unknown.
 const GgufType* FindGgufType(uint32_t id);
 const GgufType* FindGgufType(absl::string_view name);
 
-// "type IQ2_XS is not supported yet (F32, F16, ... are)"
+// An error message: "type IQ2_XS is not supported yet (F32, F16, ... are)".
 std::string UnreadableGgufType(const GgufType& type);
 
 // Dequantises `blocks` blocks at `in` (any alignment) to fp32 at `out`. `type` must be readable.
@@ -49,8 +49,8 @@ void Dequantise(const GgufType& type, const char* in, int64_t blocks, float* out
 // writable.
 void Quantise(const GgufType& type, const float* in, int64_t blocks, char* out);
 
-// Whether a number is still finite after quantising and dequantising: never for NaN or infinities;
-// F16 is limited to 65504, Q8_0 to 127 times that.
+// Whether a number is still finite after it is quantised and dequantised. False for NaN and
+// infinities, and for a magnitude above the type's limit: 65504 for F16, 127 times that for Q8_0.
 bool StaysFinite(const GgufType& type, float number);
 
 }  // namespace moonring::model

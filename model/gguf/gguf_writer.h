@@ -1,9 +1,9 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_WRITER_H_
 #define MOONRING_MODEL_GGUF_GGUF_WRITER_H_
 
-// Writes GGUF files, version 3, which gguf.h can read. Metadata are collected in order. Tensors are
-// written one at a time, or in pieces, and quantised 2^22 numbers at a time: peak memory is one
-// piece in fp32 in addition to the caller's.
+// Writes GGUF files, version 3, which gguf.h can read. Tensors are written one at a time, or in
+// pieces, and quantised 2^22 numbers at a time: peak memory is one piece in fp32 in addition to the
+// caller's tensors.
 
 #include <cstdint>
 #include <functional>
@@ -20,8 +20,8 @@
 
 namespace moonring::model {
 
-// Keys and values, in the order in which they were added. Integers are written as uint32, which
-// nearly all readers expect; throws if one is below 0 or above 2^32 - 1.
+// The metadata: keys and values, in the order in which they are added. Integers are written as
+// uint32, which nearly all readers expect; Int throws if the value is below 0 or above 2^32 - 1.
 class GgufMetadata {
  public:
   void Int(absl::string_view key, int64_t value);
@@ -48,28 +48,28 @@ struct GgufTensorToWrite {
   std::string name;
   std::vector<int64_t> shape;  // in Hugging Face's order, rows last
   const GgufType* type;        // must be writable, and rows must be whole blocks of it
-  // The tensor's data, in consecutive pieces. Each function is called once, when its piece is
-  // written; the results may be on any device and of any dtype.
+  // Functions that return the tensor's data, in consecutive pieces. Each function is called once,
+  // when its piece is written; the results may be on any device and of any dtype.
   std::vector<std::function<at::Tensor()>> pieces;
 
   uint64_t bytes() const;  // of the whole tensor, in the file
 };
 
-// Everything before the tensors' data.
+// The bytes of the file before the tensors' data.
 std::string GgufHeader(const GgufMetadata& metadata, absl::Span<const GgufTensorToWrite> tensors);
 
-// The file's size.
+// The size of the file.
 uint64_t GgufBytes(const GgufMetadata& metadata, absl::Span<const GgufTensorToWrite> tensors);
 
 // Writes the tensors' data to `sink` piece by piece; each tensor is padded to a multiple of the
-// alignment. INVALID_ARGUMENT, naming the tensor, if a number is not finite or would not be in the
-// tensor's type (StaysFinite); errors of the sink are returned. Throws if the pieces do not have as
-// many numbers as the shape.
+// alignment. INVALID_ARGUMENT, naming the tensor, if a number is not finite, or is too large for
+// the tensor's type (StaysFinite). Also returns the errors of `sink`. Throws if the pieces together
+// do not have as many numbers as the shape.
 absl::Status WriteGgufData(absl::Span<const GgufTensorToWrite> tensors,
                            const std::function<absl::Status(absl::string_view bytes)>& sink);
 
-// Stages `file` with header and data. Returns StagedFiles' errors if the disk fails, and those of
-// WriteGgufData.
+// Writes header and data into a file that appears when `files` is committed. Returns the errors of
+// StagedFiles and of WriteGgufData.
 absl::Status StageGguf(StagedFiles& files, const std::string& file, const GgufMetadata& metadata,
                        absl::Span<const GgufTensorToWrite> tensors);
 

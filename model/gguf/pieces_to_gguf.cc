@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr int kBytes = 256;
 
-// How spaces are treated before the tokenizer's model.
+// How spaces are treated before BPE.
 struct Spaces {
   bool replaced = false;  // by U+2581
   bool prefix = false;    // one is added before each section of the text between special tokens
@@ -71,7 +71,8 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
   return spaces;
 }
 
-// A piece of several words. It is only unused because the text is split at spaces first.
+// Finds a piece that contains several words. Such a piece is never used in a tokenizer that splits
+// texts at spaces first.
 std::optional<std::string> PieceOfSeveralWords(const TokenizerTokens& tokens) {
   for (size_t id = 0; id < tokens.texts.size(); ++id) {
     const std::string& text = tokens.texts[id];
@@ -117,8 +118,8 @@ std::vector<SentencePiece> PiecesOf(const TokenizerTokens& tokens) {
   return pieces;
 }
 
-// Added tokens without spaces. They are matched before the model runs, so merges that produce them
-// do not matter.
+// Added tokens without spaces. They are matched before BPE runs, so merges that produce them have
+// no effect.
 absl::flat_hash_set<std::string> FoundBefore(const TokenizerTokens& tokens) {
   absl::flat_hash_set<std::string> found;
   for (size_t id = 0; id < tokens.texts.size(); ++id) {
@@ -130,8 +131,8 @@ absl::flat_hash_set<std::string> FoundBefore(const TokenizerTokens& tokens) {
   return found;
 }
 
-// Scores that reproduce the merges when they are read again: there, user-defined pieces come first,
-// whatever their score is.
+// Computes scores that reproduce the merges when the GGUF file is read. A reader applies
+// user-defined pieces first, whatever their score is.
 absl::StatusOr<std::vector<double>> ScoresOf(const TokenizerTokens& tokens) {
   std::vector<SentencePiece> pieces = PiecesOf(tokens);
   const std::vector<double> scores = SentencePieceScores(pieces, tokens.merges);
@@ -170,7 +171,7 @@ absl::Status AddPieces(const json& tokenizer, TokenizerTokens& tokens, GgufMetad
         "its tokenizer adds a space only at the beginning of a text, a .gguf file's also after "
         "each "
         "special token");
-  // Spaces of user-defined pieces are written as spaces.
+  // In user-defined pieces U+2581 is written as a space.
   std::vector<std::string> texts = tokens.texts;
   for (size_t id = 0; id < texts.size(); ++id) {
     if (tokens.types[id] == GgufTokenType::kUserDefined)

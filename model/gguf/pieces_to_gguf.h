@@ -15,8 +15,9 @@
 namespace moonring::model {
 
 // Adds the model's name, add_space_prefix, tokens and scores to `metadata`, and sets the types of
-// byte tokens and of the unknown token. UNIMPLEMENTED if the tokenizer has stages that this kind
-// does not have, or if no scores reproduce its merges.
+// byte tokens and of the unknown token. Adds to `notes` properties that GGUF cannot represent.
+// UNIMPLEMENTED if the tokenizer has stages that sentencepiece does not have, or if no scores
+// reproduce its merges.
 absl::Status AddPieces(const nlohmann::json& tokenizer, TokenizerTokens& tokens,
                        GgufMetadata& metadata, std::vector<std::string>& notes);
 

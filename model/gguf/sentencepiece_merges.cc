@@ -52,14 +52,15 @@ std::vector<std::pair<absl::string_view, absl::string_view>> SentencePieceMerges
 std::vector<double> SentencePieceScores(
     const std::vector<SentencePiece>& pieces,
     const std::vector<std::pair<std::string, std::string>>& merges) {
-  // First and last rank of a piece's merges.
+  // For each piece: the first and the last index in `merges` of a merge that produces it.
   absl::flat_hash_map<std::string, std::pair<size_t, size_t>> ranks;
   std::vector<std::string> joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     joined.push_back(merges[rank].first + merges[rank].second);
     ranks.try_emplace(joined.back(), rank, rank).first->second.second = rank;
   }
-  // A new score begins where no piece has merges both before and after.
+  // The score falls at each rank that comes after the last merges of all pieces that occurred
+  // before.
   absl::flat_hash_map<std::string, double> scores;
   double score = -1;
   size_t end = 0;

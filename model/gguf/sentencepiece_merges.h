@@ -1,7 +1,7 @@
 #ifndef MOONRING_MODEL_GGUF_SENTENCEPIECE_MERGES_H_
 #define MOONRING_MODEL_GGUF_SENTENCEPIECE_MERGES_H_
 
-// The merges that a sentencepiece vocabulary (of the BPE kind) implies.
+// Computes the BPE merges that a sentencepiece vocabulary with scores (of the BPE kind) implies.
 //
 // Sentencepiece joins the two neighbours whose concatenation is the piece with the highest score.
 // So every split of a piece into two pieces is a merge, and merges are ordered by falling score of
@@ -18,24 +18,26 @@
 
 namespace moonring::model {
 
-inline constexpr char kSentencePieceSpace[] = "\u2581";  // a space in a piece
+inline constexpr char kSentencePieceSpace[] = "\u2581";  // represents a space in a piece
 
 struct SentencePiece {
   absl::string_view text;
   double score = 0;
-  bool made = true;  // whether merging may produce it
+  bool made = true;  // whether merging may produce the piece
 };
 
-// Takes pieces by id, returns merges by rank; the results are views of the pieces' texts.
+// `pieces` is indexed by token id. Returns the merges (pairs of pieces) in order of priority, as
+// views of the texts in `pieces`.
 std::vector<std::pair<absl::string_view, absl::string_view>> SentencePieceMerges(
     const std::vector<SentencePiece>& pieces);
 
-// The reverse: scores below 0 that imply `merges`. They fall from -1 with the rank of a piece's
-// first merge; pieces whose merges are interleaved get the same score. Pieces that no merge
-// produces get the lowest score. Not all merges can be expressed by scores: the caller must
-// recompute SentencePieceMerges from these scores and compare.
+// The reverse of SentencePieceMerges: computes scores below 0 that imply `merges`. Scores fall from
+// -1 with the rank of a piece's first merge; pieces whose merges are interleaved get the same
+// score. Pieces that no merge produces get the lowest score. Not all merges can be expressed by
+// scores: the caller must recompute SentencePieceMerges from these scores and compare.
 //
-// Takes pieces by id and merges by rank, returns scores by id.
+// `pieces` is indexed by token id, and `merges` are in order of priority. Returns one score per
+// token id.
 std::vector<double> SentencePieceScores(
     const std::vector<SentencePiece>& pieces,
     const std::vector<std::pair<std::string, std::string>>& merges);

@@ -25,7 +25,7 @@ using Files = std::map<std::string, std::string>;
 
 std::string Key(absl::string_view name) { return absl::StrCat("tokenizer.ggml.", name); }
 
-// The JSON object in a file; empty if the folder has no such file.
+// Reads the JSON object in a file; an empty object if the folder has no such file.
 absl::StatusOr<json> ObjectIn(const Files& files, const char* name) {
   const auto found = files.find(name);
   if (found == files.end()) return json::object();
@@ -97,7 +97,8 @@ class Ids {
  public:
   Ids(const TokenizerTokens& tokens, const json& config, const json& map)
       : tokens_(tokens), config_(config), map_(map) {}
-  // The id as named in the tokenizer's files, else as in config.json.
+  // The id of the token that the tokenizer's files name under `key`, or else `otherwise` (the id in
+  // config.json).
   std::optional<int64_t> Of(const char* key, std::optional<int64_t> otherwise) const {
     for (const json* file : {&config_, &map_}) {
       const std::string text = NamedToken(*file, key);
@@ -119,14 +120,14 @@ void AddId(const char* key, std::optional<int64_t> id, GgufMetadata& metadata) {
   if (id.has_value()) metadata.Int(Key(absl::StrCat(key, "_token_id")), *id);
 }
 
-// Token ids for a file without a tokenizer.
+// Adds the token ids of config.json, for a folder without a tokenizer.
 void AddIdsOfConfig(const ModelConfig& config, GgufMetadata& metadata) {
   AddId("bos", config.bos_token_id, metadata);
   AddId("eos", FirstOf(config.eos_token_ids), metadata);
   AddId("padding", config.pad_token_id, metadata);
 }
 
-// Further ids besides eos that end generation: the first becomes eot.
+// The first id other than eos that ends generation; it becomes GGUF's eot.
 std::optional<int64_t> EndOfTurn(const json& generation, const ModelConfig& config,
                                  std::optional<int64_t> eos) {
   std::vector<int64_t> ends = config.eos_token_ids;
@@ -171,7 +172,8 @@ void AddIds(const Parsed& files, const TokenizerTokens& tokens, const ModelConfi
     metadata.Bool(Key("add_eos_token"), true);
 }
 
-// Adds chat_template.jinja, or tokenizer_config.json's template: one, or several by name.
+// Adds the chat template from chat_template.jinja, or the template or named templates of
+// tokenizer_config.json.
 void AddTemplates(const Files& files, const json& config, GgufMetadata& metadata) {
   constexpr char kKey[] = "tokenizer.chat_template";
   const auto file = files.find("chat_template.jinja");

@@ -28,11 +28,11 @@ namespace moonring::model {
 
 struct TokenizerMetadata {
   GgufMetadata metadata;
-  std::vector<std::string> notes;  // properties that the GGUF file will not contain, one line each
+  std::vector<std::string> notes;  // properties that are lost in GGUF, one line each
 };
 
-// `files`: contents by name; may include others. `where` is the prefix of messages.
-// INVALID_ARGUMENT if a token's id has no row in the embedding.
+// `files` maps file names to contents; files of no tokenizer are ignored. Error messages begin with
+// `where`. INVALID_ARGUMENT if a token's id has no row in the embedding.
 absl::StatusOr<TokenizerMetadata> TokenizerToGguf(const std::map<std::string, std::string>& files,
                                                   const ModelConfig& config,
                                                   absl::string_view where);

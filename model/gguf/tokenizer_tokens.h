@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_GGUF_TOKENIZER_TOKENS_H_
 #define MOONRING_MODEL_GGUF_TOKENIZER_TOKENS_H_
 
-// The tokens of a Hugging Face folder's BPE tokenizer in GGUF's form, by id: texts, types, merges,
-// and properties of added tokens.
+// The tokens of a Hugging Face BPE tokenizer in the form of GGUF: text and type of each token id,
+// the merges, and properties of added tokens.
 
 #include <cstdint>
 #include <optional>
@@ -21,21 +21,22 @@ struct TokenizerTokens {
   std::vector<std::string> texts;
   std::vector<GgufTokenType> types;
   std::vector<std::pair<std::string, std::string>> merges;
-  // Texts of added tokens that strip adjacent spaces (lstrip, rstrip) or match only whole words;
-  // and of those that are matched in the normalized text.
+  // `stripping`: texts of added tokens that strip adjacent spaces (lstrip, rstrip) or match only
+  // whole words. `normalized`: texts of added tokens that are matched in the normalized text.
   std::vector<std::string> stripping, normalized;
 
   std::optional<int64_t> IdOf(absl::string_view text) const;
 };
 
-// Reads tokenizer.json and tokenizer_config.json, both objects. The result has `rows` tokens; ids
-// without a token are "[PAD12]", unused. UNIMPLEMENTED for another model than BPE, or one with
-// prefixes, suffixes or dropout; INVALID_ARGUMENT for an id of `rows` or more, or fields of other
-// types.
+// Reads tokenizer.json and tokenizer_config.json, both objects. The result has `rows` tokens; an id
+// that the tokenizer lacks, for example 12, becomes an unused token "[PAD12]". UNIMPLEMENTED for
+// another model than BPE, or one with prefixes, suffixes or dropout; INVALID_ARGUMENT for an id of
+// `rows` or more, or fields of other types.
 absl::StatusOr<TokenizerTokens> ReadTokenizerTokens(const nlohmann::json& tokenizer,
                                                     const nlohmann::json& config, int64_t rows);
 
-// A token named in tokenizer_config.json, as a string or as an object with its content; "": none.
+// Text of the token under `key` in tokenizer_config.json, which may be a string or an object with
+// "content"; "" if the key is missing.
 std::string NamedToken(const nlohmann::json& config, const char* key);
 
 }  // namespace moonring::model

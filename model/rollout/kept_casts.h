@@ -7,9 +7,9 @@
 
 namespace moonring::model {
 
-// During its lifetime each weight of the model is cast to the matmul dtype once, at its first
-// lease, and the cast copy is reused (base::Parameter::KeepCast). The weights must not be written
-// meanwhile. Does nothing if `keep` is false.
+// While a KeptCasts exists, each weight of the model is cast to the matmul dtype only once, when it
+// is first used, and the cast copy is reused (base::Parameter::KeepCast). The weights must not be
+// changed during that time. Does nothing if `keep` is false.
 class KeptCasts {
  public:
   KeptCasts(const Transformer& model, bool keep) {

@@ -4,21 +4,22 @@
 // Attention of many growing sequences on one rank. It caches the keys and values of every layer in
 // blocks of tokens (attention/paged/paged_keys.h).
 //
-// The rows of a forward are new tokens of several sequences, some for each; Begin states which
-// before every forward, and allocates blocks for them. Fork starts a sequence at the end of another
-// one, and they share its blocks. A partially filled shared block is copied by the first sequence
-// that writes to it, so each answer to a prompt costs at most one block in addition to its own
-// tokens. A window limits attention but not what is cached.
+// The rows of a forward are new tokens of several sequences. Before every forward, Begin sets how
+// many rows each sequence has, and allocates blocks for them. Fork starts a sequence that continues
+// another one; the two share the blocks of their common tokens. A partially filled shared block is
+// copied by the first sequence that writes to it, so each answer to a prompt costs at most one
+// block in addition to its own tokens. A sliding window limits attention, but all keys stay cached.
 //
-// Several ranks may hold every sequence together, each with the keys and values of some of its
-// tokens. Prompts use the attention plan of a strategy and stay distributed by its layout
-// (BeginPrompts); later tokens are assigned to ranks in turns of 64. Every rank decodes the same
-// rows: each layer attends to the local keys, and one AllGather of T H (D_v + 1) numbers merges the
-// ranks' partial results (attention/kernels/softmax_merge.h) in rank order, to the same bits on
-// each rank.
+// Several ranks may share every sequence; each rank then stores the keys and values of some of its
+// tokens. Prompts are computed with a sequence-parallel attention plan, and their keys stay on the
+// ranks that computed them (BeginPrompts). The tokens generated after a prompt are stored on the
+// ranks in turn, 64 tokens each. Every rank decodes the same rows: each layer attends to the local
+// keys, and one AllGather of T H (D_v + 1) numbers merges the ranks' partial results
+// (attention/kernels/softmax_merge.h) in rank order, to the same bits on each rank.
 //
 // Memory: blocks in use x attention layers x 64 kv_heads (D + Dv) numbers in the dtype of k and v,
-// plus a quarter as the pool grows; blocks of closed sequences are reused. Not differentiable.
+// and up to a quarter more because the pool grows in steps. Blocks of closed sequences are reused.
+// Not differentiable.
 
 #include <cstdint>
 #include <map>
@@ -41,8 +42,7 @@ namespace moonring::model {
 
 class PagedCache : public attention::PlannedAttention {
  public:
-  // `ranks`: the ranks that hold the sequences together and make the same calls; null: only this
-  // rank.
+  // `ranks`: the ranks that share every sequence and make the same calls; null: only this rank.
   explicit PagedCache(std::shared_ptr<comm::Communicator> ranks = nullptr)
       : ranks_(std::move(ranks)) {}
 
@@ -58,8 +58,9 @@ class PagedCache : public attention::PlannedAttention {
   };
   // Sets the rows of the next forward. Each sequence may occur once.
   void Begin(const std::vector<Rows>& rows);
-  // The same for a forward of whole prompts. The local rows are `spans` of documents; document d is
-  // sequences[d], which must be empty. `plan` computes the attention.
+  // Replaces Begin for a forward of whole prompts that are split over ranks. Prompt d is the
+  // sequence sequences[d], which must be empty, and has lengths[d] tokens. `spans` are the ranges
+  // of the prompts' tokens that are the rows of this rank. `plan` computes the attention.
   void BeginPrompts(std::shared_ptr<attention::PlannedAttention> plan,
                     const std::vector<comm::Span>& spans, const std::vector<int64_t>& sequences,
                     const std::vector<int64_t>& lengths);
@@ -73,8 +74,8 @@ class PagedCache : public attention::PlannedAttention {
 
  private:
   struct Sequence {
-    std::vector<attention::KeyBlock> blocks;  // stored on this rank
-    int64_t tokens = 0;                       // on all ranks
+    std::vector<attention::KeyBlock> blocks;  // of the tokens that this rank stores
+    int64_t tokens = 0;                       // of the sequence, stored on any rank
   };
   struct Run {
     int64_t sequence = 0, rows = 0, position = 0;
@@ -82,8 +83,8 @@ class PagedCache : public attention::PlannedAttention {
 
   Sequence& Of(int64_t sequence);
   bool IsHere(int64_t token) const;
-  // Allocates a position for each of the next tokens that are stored on this rank. `row`: index of
-  // the first one in the forward.
+  // Adds `rows` tokens to a sequence, and allocates cache space for those that this rank stores.
+  // `row`: index of the first of these tokens among the rows of the forward.
   void Append(Sequence& sequence, int64_t rows, int64_t row);
   attention::PartialAttention MergeRanks(attention::PartialAttention here) const;
 
@@ -93,12 +94,12 @@ class PagedCache : public attention::PlannedAttention {
   absl::flat_hash_map<int64_t, Sequence> sequences_;
   std::map<int64_t, attention::PagedKeys> layers_;  // by ScoreRule::layer
   // State of the current forward:
-  std::shared_ptr<attention::PlannedAttention> plan_;  // null: rows are decoded
+  std::shared_ptr<attention::PlannedAttention> plan_;  // of whole prompts; null: decoding
   int64_t rows_ = 0;
   std::vector<Run> runs_;
   attention::KeptTasks tasks_;               // attention tasks of the runs
-  std::vector<attention::KeyPlace> places_;  // for the keys that are stored on this rank
-  std::vector<int64_t> kept_rows_;           // their rows in the forward
+  std::vector<attention::KeyPlace> places_;  // where this rank stores new keys
+  std::vector<int64_t> kept_rows_;           // rows of the forward with these keys
 };
 
 }  // namespace moonring::model

@@ -30,15 +30,16 @@
 namespace moonring::model {
 namespace {
 
-// Maximum prompt rows per step and per forward: limits the memory of activations.
+// Maximum number of prompt rows (tokens) per step and per forward; it limits the memory of
+// activations.
 constexpr int64_t kPromptRows = 512;
 
-// A prompt longer than this has its own forwards.
+// A prompt of more tokens than this is computed in its own forwards.
 constexpr int64_t kShortPrompt = 64;
 
 // A sequence in the caches: a prompt, or one answer to it.
 struct Sequence {
-  int64_t keys = 0, state = 0;  // its numbers in the two caches
+  int64_t keys = 0, state = 0;  // the sequence's numbers in the two caches
   int64_t tokens = 0;           // cached tokens
 };
 
@@ -61,9 +62,9 @@ class Scheduler {
     return next_prompt_ == given_.size() && prompts_.empty() && running_.empty();
   }
 
-  // Runs one forward of the answers, after the forwards of long prompts. With lockstep every rank
-  // runs the same number of forwards, even without rows: prompts run in the forward of the answers,
-  // or, if they are spread over ranks, in one forward of their own.
+  // Runs the forwards of long prompts, then one forward of the answers. With lockstep every rank
+  // must run the same number of forwards, even if it has no rows. So prompts then run in the
+  // forward of the answers or, if they are split over ranks, in one separate forward.
   void Step() {
     AdmitPrompts();
     int64_t left = kPromptRows;  // remaining prompt rows of this step
@@ -105,7 +106,7 @@ class Scheduler {
   struct Prompt {
     size_t number = 0;
     Sequence sequence;
-    at::Tensor logits_V;  // logits of its first new token; undefined until the prompt is computed
+    at::Tensor logits_V;  // of the first new token; undefined until the prompt is computed
     int64_t begun = 0;    // number of answers started
   };
   struct Running {
@@ -118,7 +119,8 @@ class Scheduler {
     std::vector<int64_t> ids, positions, lengths;
     std::vector<PagedCache::Rows> keys;
     std::vector<mixers::BatchMixing::Rows> states;
-    // Rows whose logits are needed: the answers', then each prompt's last row.
+    // Rows whose logits are needed: those of the answers, then the last row of each prompt that
+    // ends here.
     std::vector<int64_t> wanted;
     size_t answers = 0;
     std::vector<Prompt*> whole_prompts;
@@ -167,8 +169,8 @@ class Scheduler {
     return ends;
   }
 
-  // Chooses tokens. Ranks that share the sequences use the first rank's choices, because theirs may
-  // differ in the last bit.
+  // Chooses tokens. Ranks that share the sequences use the choices of the first rank, because their
+  // logits may differ in the last bit.
   std::vector<Choice> Choose(const std::vector<ChoiceOf>& choices) {
     std::vector<Choice> chosen = ChooseTokens(choices, options_.sampling);
     if (spread_ == nullptr || chosen.empty()) return chosen;
@@ -187,8 +189,8 @@ class Scheduler {
 
   int64_t room() const { return options_.sequences - static_cast<int64_t>(running_.size()); }
 
-  // Starts answers to computed prompts while there is room. Their first token is drawn from the
-  // prompt's logits.
+  // Starts answers to computed prompts until `sequences` answers are running. The first token of an
+  // answer is drawn from the prompt's logits.
   void StartAnswers() {
     while (room() > 0) {
       std::vector<Running> begun;
@@ -217,7 +219,8 @@ class Scheduler {
     }
   }
 
-  // Admits prompts in order, while the answers still to start do not fill the room.
+  // Admits prompts in order. Stops when the admitted prompts have enough answers that have not
+  // started yet to fill the room.
   void AdmitPrompts() {
     int64_t owed = 0;
     for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;
@@ -243,7 +246,7 @@ class Scheduler {
     return rows;
   }
 
-  // Adds the prompt's next rows, at most `most`; returns how many.
+  // Adds at most `most` of the prompt's next rows to `rows`; returns how many.
   int64_t AddPiece(Rows& rows, Prompt& prompt, int64_t most) {
     const int64_t length = LengthOf(prompt), first = prompt.sequence.tokens,
                   count = std::min(most, length - first);
@@ -256,7 +259,8 @@ class Scheduler {
     return count;
   }
 
-  // Runs a forward and processes its logits. `few`: use matrix products with independent rows.
+  // Runs a forward and processes its logits. `few`: use matrix products in which the bits of a row
+  // do not depend on the other rows.
   void RunRows(const Rows& rows, bool few) {
     const at::NoGradGuard no_grad;
     cache_->Begin(rows.keys);
@@ -270,7 +274,7 @@ class Scheduler {
     for (size_t i = 0; i < rows.answers; ++i)
       choices.push_back(ChoiceFor(running_[i], logits_BV.select(0, static_cast<int64_t>(i))));
     for (size_t i = 0; i < rows.whole_prompts.size(); ++i) {
-      // A copy, because a view would keep this forward's logits alive.
+      // Makes a copy, because a view would keep all logits of this forward in memory.
       rows.whole_prompts[i]->logits_V =
           logits_BV.select(0, static_cast<int64_t>(rows.answers + i)).clone();
     }
@@ -283,8 +287,8 @@ class Scheduler {
     running_ = std::move(still);
   }
 
-  // Runs whole prompts through the strategy of the ranks that share them: up to kPromptRows rows
-  // per rank, or one prompt.
+  // Computes whole prompts with sequence-parallel attention over the ranks that share them. A
+  // forward has up to kPromptRows rows per rank, or one longer prompt.
   void RunPrompts() {
     const at::NoGradGuard no_grad;
     const int rank = spread_->ranks->rank();
@@ -328,7 +332,7 @@ class Scheduler {
       some[i]->logits_V = logits_BV.select(0, static_cast<int64_t>(i)).clone();
   }
 
-  // Returns the last row of every document, on every rank.
+  // Returns the last row of every prompt, on every rank.
   at::Tensor LastRows(const comm::Layout& layout, const at::Tensor& hidden_TD) const {
     comm::SpansOfRanks ends(layout.ranks());
     for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -353,7 +357,7 @@ class Scheduler {
     return model_.Forward(ids_T, positions_T, cache_, options).hidden_TD;
   }
 
-  // Returns [B, V] in the wide dtype (fp32, or fp64 for fp64), on the host.
+  // Returns the logits [B, V] in fp32 (fp64 for fp64), on the CPU.
   at::Tensor Logits(const at::Tensor& hidden_BD) const {
     const base::MemoryScope memory(base::MemoryPart::kLogits);
     const kernels::ProductScope scope(Products(/*few=*/true));
@@ -379,7 +383,8 @@ class Scheduler {
   RolloutReport report_;
 };
 
-// Whether some rank has work left. An error on any rank is returned on all.
+// Whether any of `ranks` has work left. `mine` is this rank's status; an error on any rank is
+// returned on all ranks.
 absl::StatusOr<bool> AnyLeft(comm::Communicator* ranks, const absl::Status& mine, bool left) {
   if (ranks == nullptr) {
     RETURN_IF_ERROR(mine);

@@ -3,35 +3,38 @@
 
 // Generates answers to many prompts at once, for reinforcement learning.
 //
-// At most `sequences` answers run at a time. Each forward takes one row of each of them, plus the
-// waiting short prompts. Pieces of long prompts run in separate forwards, 512 rows per step. An
-// answer that ends makes room immediately. A prompt is computed once for all of its answers: they
-// share its blocks of keys and values (paged_cache.h) and start from the state of its other mixers
-// (mixers/over_ranks/batch_mixing.h).
+// At most `sequences` answers are generated at a time. Each forward has one row (token) of each of
+// these answers, plus the rows of short prompts that wait to be computed. Long prompts are computed
+// in separate forwards, in pieces, 512 rows per step. When an answer ends, another one starts
+// immediately. A prompt is computed once for all of its answers: they share its keys and values
+// (paged_cache.h), and in layers with a recurrent state (linear attention, state space,
+// convolution) they start from a copy of the prompt's state (mixers/over_ranks/batch_mixing.h).
 //
 // The tokens of an answer depend only on the weights, its prompt and (seed, the prompt's key, the
-// answer's number). On a CPU in fp32 and bf16 its log-probs do too, bit for bit, for dense models
-// with only softmax attention whose widths are multiples of 32 (at other widths LibTorch's
-// elementwise functions process the end of a piece with other code): batched rows use matrix
-// products in which each row is independent of the others (kernels/products/few_rows.h), and a long
-// prompt has its own forwards. Otherwise (fp64, a GPU, experts, other mixers, lockstep) the batch
-// changes the last bits of logits. In fp64 that changes no choice; in fp32 it can change the choice
-// between two nearly equal tokens.
+// answer's number), not on the other sequences in the batch. The same holds for its log-probs, bit
+// for bit, on a CPU in fp32 and bf16, for dense models with only softmax attention whose widths are
+// multiples of 32 (at other widths LibTorch's elementwise functions process the end of a piece with
+// other code): batched rows use matrix products in which each row is independent of the others
+// (kernels/products/few_rows.h), and a long prompt has its own forwards. In all other cases (fp64,
+// a GPU, experts, recurrent layers, lockstep) the batch changes the last bits of logits. In fp64
+// that changes no choice of a token; in fp32 it can change the choice between two nearly equally
+// likely tokens.
 //
-// Ranks may share every sequence (spread). A prompt then runs through the run's sequence-parallel
-// strategy, each rank with its shard of the tokens, whose keys and values stay there. Afterwards
-// all ranks decode the same rows, each attending to its local keys, merged over ranks by one
-// AllGather per layer. So the length of a prompt is limited by the memory of all ranks together.
-// States of other mixers are copied to all ranks (mixers/over_ranks/end_states.h), and all ranks
-// use the first rank's choices.
+// Ranks may share every sequence (RolloutOptions::spread). A prompt is then computed with
+// sequence-parallel attention; each rank computes its shard of the tokens and stores their keys and
+// values. Afterwards all ranks decode the same rows, each attending to its local keys, merged over
+// ranks by one AllGather per layer. So the length of a prompt is limited by the memory of all ranks
+// together. Recurrent states are copied to all ranks (mixers/over_ranks/end_states.h), and all ranks use the
+// tokens that the first rank chose.
 //
-// Cost: a forward of B rows and the head for each new token of B answers. With
-// rotary_depends_on_length a row is rotated by the number of tokens so far (as in Transformers),
-// whereas a training forward rotates all rows by the whole length.
+// Cost of one new token for each of B answers: a forward of B rows, and the head. If the rotary
+// angles depend on the sequence length (rotary_depends_on_length), a row uses the number of tokens
+// so far, as in Transformers, whereas training uses the length of the whole document.
 //
-// If the matmul dtype differs from the weights' dtype, a forward casts what it leases. Here the
-// cast copies are kept until the end (keep_casts), which costs a copy of those weights in the
-// matmul dtype. Packed weights are unpacked by each forward.
+// If the matmul dtype differs from the weights' dtype, every forward casts the weights that it
+// uses. With keep_casts the cast copies are kept until the end of the rollout, which costs memory
+// for a copy of those weights in the matmul dtype. Quantised weights are dequantised in each
+// forward.
 
 #include <cstdint>
 #include <vector>
@@ -47,20 +50,20 @@ struct Answer {
   std::vector<int64_t> ids;  // the new ids; the last one is a stop id if one ended the answer
   // true: ended by a stop id; false: by max_new_tokens or by the model's number of positions.
   bool stopped = false;
-  std::vector<double> log_probs;  // of each id: Choice::log_prob
+  std::vector<double> log_probs;  // Choice::log_prob of each id
 };
 
 struct RolloutReport {
   int64_t forwards = 0, rows = 0;
   int64_t most_blocks = 0;  // peak number of key-value blocks in use
   int64_t blocks_left = 0;  // blocks in use at the end; 0 unless there is a leak
-  int64_t cache_bytes = 0;  // of keys, values and states at the end, including free blocks
+  int64_t cache_bytes = 0;  // size of the caches at the end, including free blocks
 };
 
-// Returns answers by prompt, then by answer number. INVALID_ARGUMENT for invalid options, and for a
-// prompt that is empty, has ids outside the vocabulary or is longer than the model's number of
-// positions. With `lockstep`, an error on one rank makes all ranks fail at the next forward.
-// `report` may be null.
+// Generates all answers; result[p][a] is answer a to prompt p. INVALID_ARGUMENT for invalid
+// options, and for a prompt that is empty, has ids outside the vocabulary or is longer than the
+// model's number of positions. With options.lockstep, an error on one rank makes all ranks fail at
+// the next forward. `report` may be null.
 absl::StatusOr<std::vector<std::vector<Answer>>> Rollout(Transformer& model,
                                                          absl::Span<const RolloutPrompt> prompts,
                                                          const RolloutOptions& options,
