@@ -4,16 +4,15 @@
 // Limits that stop a script that does not end by itself: number of instructions, deadline, memory,
 // and cancellation by another thread.
 //
-//   instructions  Counted by LuaJIT's count hook, which is called after every 1,000. LuaJIT calls
-//   no
-//                 hook from compiled code, so a state with limits must use the interpreter. Beyond
-//                 the limit, every further instruction raises the error once more, so neither pcall
-//                 nor a coroutine can continue. A call into C is one instruction, however long it
-//                 takes (a forward pass). In a search for a Lua pattern, which could take forever,
-//                 each step of the search counts (lua/counted_search.h). When the Lua stack is
-//                 full, LuaJIT has no room to call the hook; a script can continue there only by
-//                 catching the stack overflow error, so each caught error also counts as 1,000
-//                 (lua/moonring/sandbox/init.lua).
+//   instructions  Counted by LuaJIT's count hook, which is called after every 1,000. LuaJIT does
+//                 not call the hook from compiled code, so a state with limits must use the
+//                 interpreter. Beyond the limit, every further instruction raises the error once
+//                 more, so neither pcall nor a coroutine can continue. A call into C is one
+//                 instruction, however long it takes (a forward pass). In a search for a Lua
+//                 pattern, which could take forever, each step of the search counts
+//                 (lua/counted_search.h). When the Lua stack is full, LuaJIT has no room to call
+//                 the hook; a script can continue there only by catching the stack overflow error,
+//                 so each caught error also counts as 1,000 (lua/moonring/sandbox/init.lua).
 //   deadline      Checked when the hook runs, and enforced in the same way. A call into C is not
 //                 interrupted.
 //   memory        The limit of base::Confinement, which all memory is charged to. The state's
