@@ -38,6 +38,7 @@ function model.open_config(path) end
 --- Reads the small files next to a model's weights: tokenizer, chat template,
 --- generation_config.json. Returns their contents by file name. Accepts the path of a folder or of
 --- a .gguf file.
+---@param path string
 ---@return table<string, string>
 function model.companions(path) end
 
@@ -466,6 +467,7 @@ local Model = {}
 ---@field router_group_count? integer number of groups; required with router_groups
 --- layers after which the hidden states are returned: 0 is after the embedding, k is after the k-th
 --- block (model.layers.<k-1>), before the final norm; default none
+---@field states? integer[]
 --- layer after which the forward stops: later blocks and the final norm are not run; default: runs
 --- all
 ---@field upto? integer
