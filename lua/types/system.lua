@@ -181,8 +181,8 @@ function system.offer_restarts(restarts) end
 --- process.) A second signal of the same kind ends the process at once; lua/signal_count.h says
 --- which signals count as a second one. Does nothing in an embedded runtime, because signals belong
 --- to the application.
----@param at_end? boolean true: no further step follows, so already the first signal ends the
----   process; a later call may set this
+---@param at_end? boolean true: no further step follows, so the message on stderr about a signal
+---   says that the run ends by itself; a later call may set this
 function system.catch_preemption(at_end) end
 
 --- After this call, SIGTERM, SIGINT and SIGHUP end the process, as by default.
@@ -196,7 +196,7 @@ function system.preemption() end
 
 --- Ends the process by the default action of the signal that asked for it. In an embedded runtime
 --- ends the run with the error CANCELLED.
----@param wish "SIGTERM" | "SIGINT" | "SIGHUP" | "cancelled" a value of preemption()
+---@param wish "SIGTERM" | "SIGINT" | "SIGHUP" | "cancelled" the value that preemption() returned
 function system.end_as_preempted(wish) end
 
 --- Used by the sandbox: raises an error if the thread's native stack is nearly full
