@@ -139,7 +139,8 @@ class Reader {
         absl::StrCat(where_, ":", node.Mark().line + 1, ":", node.Mark().column + 1, ": ", what));
   }
 
-  // Bounds of the number of values. Without aliases each value takes at least one byte of text.
+  // A text may contain kLeastMost values, plus kEachByte for each byte of text. Without aliases
+  // each value takes at least one byte.
   static constexpr size_t kLeastMost = 10'000, kEachByte = 4;
 
   const size_t most_values_;

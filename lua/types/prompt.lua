@@ -23,9 +23,9 @@ function prompt.is_confined() end
 ---@return boolean interrupted whether Ctrl-C ended it
 function prompt.read_line(text, complete) end
 
---- Runs `fn(...)` so that Ctrl-C can interrupt it. Returns true and the results of fn; or false, the
---- error's message ("interrupted" after Ctrl-C) and the call stack of the user's code ("" if the
---- message already contains it).
+--- Runs `fn(...)` so that Ctrl-C can interrupt it. Returns true and the results of fn; or false,
+--- the error's message ("interrupted" after Ctrl-C) and the call stack of the user's code ("" if
+--- the message already contains it).
 ---@param fn fun(...): any
 ---@param ... any
 ---@return boolean ended
@@ -53,7 +53,7 @@ function prompt.place(fn) end
 ---@return integer
 function prompt.rank() end
 
---- Number of ranks, each of which runs every line.
+--- Number of ranks of the prompt. Each of them runs every line.
 ---@return integer
 function prompt.size() end
 

@@ -283,8 +283,8 @@ function trainer.conda(list, options) end
 ---@field rank? integer default 128
 ---@field gap? number inverse of the projection's learning rate; default 50
 ---@field scale? number default 1
----@field learning_rate number the run's peak learning rate, relative to which the steps' learning
----   rates are applied
+---@field learning_rate number the run's peak learning rate; the projection is updated with the
+---   learning rate (rate of the step / learning_rate) / gap
 ---@field targets? string[] substrings of the names of the linear layers that are projected;
 ---   default: all except the head
 
