@@ -4,9 +4,9 @@
 // Signals received by a launcher of ranks, passed from a signal handler through a pipe to its main
 // loop.
 //
-// Handlers are used instead of a mask and signalfd, because LibTorch may have started threads in
-// this process that do not block signals, and a signal is delivered to any thread that accepts it.
-// At most one object in a process.
+// Signal handlers are used instead of a signal mask and signalfd, because LibTorch may have started
+// threads in this process that do not block signals, and the kernel delivers a signal to any thread
+// that accepts it. At most one object may exist in a process.
 
 #include <signal.h>
 
@@ -16,11 +16,11 @@ namespace moonring::lua {
 
 struct Arrival {
   int signal = 0;
-  int times = 0;  // how often it has been sent so far (lua/signal_count.h)
+  int times = 0;  // how often the signal has been sent so far (lua/signal_count.h)
 };
 
-// Catches SIGCHLD, SIGUSR1, SIGINT, SIGTERM and SIGHUP during its lifetime. Ignored signals stay
-// ignored, also for the ranks (nohup ignores SIGHUP), except SIGCHLD.
+// Catches SIGCHLD, SIGUSR1, SIGINT, SIGTERM and SIGHUP while the object exists. Signals that were
+// ignored before stay ignored, also for the ranks (nohup ignores SIGHUP); except SIGCHLD.
 class Arrivals {
  public:
   Arrivals();  // ends the process if no pipe can be created

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 struct Builtin {
   const char* name;
-  const char* file;  // below the folder with Bazel's external repositories
+  const char* file;  // path below the folder with Bazel's external repositories
 };
 constexpr Builtin kBuiltins[] = {{"smollm2", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"}};
 

@@ -71,16 +71,16 @@ attention::StrategyOptions StrategyFrom(Options& options) {
           .shape = ShapeFrom(options)};
 }
 
-// Reads the option `kernels`; nullopt for "auto".
+// Reads the option `kernels` (GPU kernels); nullopt for "auto".
 std::optional<attention::KernelChoice> KernelsFrom(Options& options) {
   const auto text = options.Get<std::string>("kernels", "auto");
   if (text == "auto") return std::nullopt;
   return base::ValueOrThrow(attention::ParseKernelChoice(text));
 }
 
-// Chooses the GPU kernels: those in `written`, else the fastest that rank 0 measures. use.often is
-// the length of the longest document, which many documents have because they are truncated to it.
-// Collective over the mesh.
+// Chooses the GPU kernels: those in `written` if the user chose, else the fastest that rank 0
+// measures. use.often is the document length that occurs most often, because longer documents are
+// truncated to it. Collective over the mesh.
 attention::KernelChoice ChooseKernels(comm::Mesh& mesh,
                                       const std::optional<attention::KernelChoice>& written,
                                       const attention::KernelShape& shape,
@@ -111,7 +111,8 @@ std::shared_ptr<MeshAttention> CreateMeshAttention(Options options) {
   std::optional<std::string> kernels;
   if (on_gpu) wanted.machine = attention::kGpuMachine;
   if (on_gpu && shape.heads > 0 && shape.element_bytes == 2) {
-    // Fused kernels need equal head dims for keys and values; the smaller is padded to the larger.
+    // Fused kernels need the same head dim for keys and values, so the smaller of the two is
+    // padded.
     const int64_t head_dim = std::max(shape.dims().key, shape.dims().value);
     const attention::KernelChoice choice =
         ChooseKernels(*mesh, written, {shape.heads, shape.kv_heads, head_dim}, {layers, longest});
@@ -137,7 +138,7 @@ void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traff
   lua_setfield(L, -2, name);
 }
 
-// Pushes a strategy resolved for a number of ranks. Throws if it cannot be.
+// Pushes the degrees that a strategy has for a number of ranks. Throws if it cannot run on them.
 Pushed Resolve(lua_State* L, Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
@@ -164,7 +165,7 @@ Pushed Resolve(lua_State* L, Options options) {
   return {1};
 }
 
-// Computes how a strategy spreads documents over ranks, without a mesh.
+// Computes how a strategy divides documents over ranks; no mesh is needed.
 std::shared_ptr<const comm::Layout> LayOut(Options options) {
   auto lengths = options.Require<std::vector<int64_t>>("lengths");
   const int ranks = options.Require<int>("ranks");
@@ -196,7 +197,7 @@ Pushed PushCost(lua_State* L, const comm::Layout& layout, const attention::Atten
   return {1};
 }
 
-// Pushes the cost of a layer for each rank, computed without running it, as a list by rank.
+// Pushes the estimated cost of a layer, as a list by rank. Nothing is run.
 Pushed LayerCost(lua_State* L, Options options) {
   const auto lengths = options.Require<std::vector<int64_t>>("lengths");
   const int ranks = options.Require<int>("ranks");
@@ -225,8 +226,8 @@ Pushed LayerCost(lua_State* L, Options options) {
   return PushCost(L, *layout, cost);
 }
 
-// Pushes the cost for a micro-batch with the strategy that runs for it; nil if documents share
-// prefixes, for which there is no estimate.
+// Pushes the estimated cost of a layer for a micro-batch and the strategy that runs for it; nil if
+// documents share prefixes, because no estimate exists for these.
 Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, Options options) {
   const attention::AttentionShape shape = ShapeFrom(options);
   const int machine = options.Get<int>("ranks_per_machine", 0);
@@ -245,8 +246,8 @@ Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, 
                           : attention::CostOfAttention(one->strategy(), *layout, shape, machine));
 }
 
-// Creates a mask from lists with one number for each document; an absent list: no document has the
-// property.
+// Creates a mask from lists with one number for each document. If a list is absent, no document has
+// that property.
 std::shared_ptr<const attention::Mask> MakeMask(Options options) {
   using Numbers = std::vector<int64_t>;
   auto lengths = options.Require<Numbers>("lengths");
@@ -284,8 +285,8 @@ bool HaveParents(const attention::LayerMasks& masks) {
   return false;
 }
 
-// This rank's share of a micro-batch: ids, positions, targets, the attention plan, and the layout
-// of the whole micro-batch.
+// Returns this rank's part of a micro-batch: ids, positions, targets, the attention plan; and the
+// layout of the whole micro-batch.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence,
          std::optional<attention::LayerMasks> given, std::optional<bool> shifted) {
   const attention::LayerMasks masks = std::move(given).value_or(attention::LayerMasks());
@@ -300,7 +301,8 @@ auto Cut(MeshAttention& attention, comm::Sequence& sequence,
                          share.layout);
 }
 
-// Describes the strategy that runs, and which one "auto" chose.
+// Returns a description of the strategy that runs for a micro-batch, and the strategy that "auto"
+// chose.
 auto DescribeAttention(MeshAttention& attention, comm::Sequence& sequence) {
   return std::make_tuple(attention.strategy->Describe(sequence.lengths),
                          attention.strategy->Chosen(sequence.lengths));
@@ -318,7 +320,8 @@ at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::T
   return plan.attention->Forward(q_THD, k_TKD, v_TKD, rule, /*kept=*/nullptr);
 }
 
-// The gated delta rule over the plan's ranks. The number of value heads is that of beta.
+// Computes the gated delta rule over the ranks of the plan. `beta_TH` has one column for each value
+// head.
 at::Tensor ByDeltaRule(AttentionPlan& plan, at::Tensor x_TC, at::Tensor g, at::Tensor beta_TH,
                        Options options) {
   mixers::DeltaCall call{.x_TC = x_TC,

@@ -36,7 +36,7 @@ void SetField(lua_State* L, const char* name, const T& value) {
   lua_setfield(L, -2, name);
 }
 
-// Pushes sizes and architecture switches, by name.
+// Pushes a table of the model's sizes and architecture switches, by name.
 Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   const model::ModelConfig& config = checkpoint.config();
   int64_t sliding = 0, window = 0;
@@ -105,7 +105,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
-// Pushes a list of { name, parameters, active }.
+// Pushes the parameter counts of the kinds of modules: a list of { name, parameters, active }.
 Pushed Parts(lua_State* L, model::Checkpoint& checkpoint) {
   lua_newtable(L);
   int index = 0;
@@ -119,7 +119,7 @@ Pushed Parts(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
-// Pushes a list of { name, shape }.
+// Pushes the shapes of all weights: a list of { name, shape }.
 Pushed WeightShapes(lua_State* L, model::Checkpoint& checkpoint) {
   lua_newtable(L);
   int index = 0;
@@ -132,7 +132,7 @@ Pushed WeightShapes(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
-// Pushes a list of { module, rows, columns }: the linear layers that an adapter can be put on.
+// Pushes the linear layers that can get an adapter: a list of { module, rows, columns }.
 Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   const model::AdapterPlan plan = base::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
   lua_newtable(L);
@@ -147,7 +147,7 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
-// Pushes the size of a frozen base's quantized matrices under a code: { numbers, bytes,
+// Pushes the size of the matrices of a frozen base, quantized in the given code: { numbers, bytes,
 // layer_numbers, layer_bytes }.
 Pushed PackedSizes(lua_State* L, model::Checkpoint& checkpoint, std::string code) {
   const model::PackedSize size = base::ValueOrThrow(
@@ -160,8 +160,8 @@ Pushed PackedSizes(lua_State* L, model::Checkpoint& checkpoint, std::string code
   return {1};
 }
 
-// Checks that the model can be written as a .gguf file. Returns a line for each thing that the file
-// will not contain.
+// Checks whether the model can be written as a .gguf file. Returns a line for each part of the
+// model that the file will not contain.
 std::vector<std::string> CheckGguf(model::Checkpoint& checkpoint, std::string path,
                                    Options options) {
   const model::GgufOptions gguf = GgufOptionsOf(options, checkpoint);

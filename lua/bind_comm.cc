@@ -34,8 +34,8 @@
 
 namespace moonring::lua {
 
-// Parents by document in scripts, with all document numbers from 1: { [2] = { document = 1, length
-// = 150 } }. In C++ they count from 0.
+// The parent of each document that has one, as scripts write it: { [2] = { document = 1, length =
+// 150 } }. In Lua document numbers count from 1, in C++ from 0.
 using ParentTable = std::map<int64_t, comm::Parent>;
 
 template <>
@@ -116,7 +116,7 @@ at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
   return total;
 }
 
-// mesh:sum_dp(x) for a whole number, as int64, or a tensor.
+// The Lua method mesh:sum_dp(x); x is an integer (summed as int64) or a tensor.
 int SumDp(lua_State* L) {
   const std::shared_ptr<comm::Mesh> held = Class<comm::Mesh>::Read(L, 1);
   comm::Mesh& mesh = *held;
@@ -158,7 +158,8 @@ std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   return indices;
 }
 
-// The rows of one context rank: document (from 1), begin and end of each span, one after another.
+// Returns the rows of one rank on the context axis as spans: document (from 1), begin and end of
+// each span, one after another.
 std::vector<int64_t> ContextSpans(const comm::Layout& layout, int place) {
   TORCH_CHECK_VALUE(place >= 0 && place < layout.division().contexts, "place ", place, " of ",
                     layout.division().contexts);
@@ -184,7 +185,7 @@ Pushed PushGrid(lua_State* L, comm::Layout& layout) {
   return {1};
 }
 
-// Concatenates the documents' numbers, one for each token.
+// Concatenates lists with one number for each token, of which there is one list for each document.
 std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_t>>& numbers,
                           const std::vector<int64_t>& lengths) {
   TORCH_CHECK_VALUE(numbers.size() == lengths.size(), name, " of ", numbers.size(),
@@ -198,8 +199,8 @@ std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_
   return flat;
 }
 
-// Options: documents, a list of lists of token ids; labels, the same (default: the ids); positions,
-// the same (default: from 0 in each); parents by document.
+// Options: documents, a list of lists of token ids; labels, of the same shape (default: the ids);
+// positions, of the same shape (default: from 0 in each document); parents, by document number.
 std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   const auto documents = options.Require<std::vector<std::vector<int64_t>>>("documents");
   const auto labels = options.Get<std::vector<std::vector<int64_t>>>("labels", documents);
@@ -229,7 +230,7 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   return sequence;
 }
 
-// The parents of documents that have one; nullopt if no prefix is shared.
+// Returns the parent of each document that has one; nullopt if no documents share a prefix.
 std::optional<ParentTable> ParentsOf(comm::Sequence& sequence) {
   if (!sequence.shares_prefixes()) return std::nullopt;
   ParentTable parents;

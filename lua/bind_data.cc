@@ -83,7 +83,8 @@ std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
               std::move(prepared.report), std::move(prepared.lengths), std::move(prepared.uses)});
 }
 
-// Loads a data set; returns the examples for training and those held out by val_size, or nil.
+// Loads data sets. Returns the training examples, and the evaluation examples if val_size is given
+// (else nil).
 std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const data::DatasetOptions wanted = ReadDatasetOptions(options);
@@ -98,7 +99,7 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 
-// Loads tokenized data sets by split: "train" and those for evaluation.
+// Loads tokenized data sets, by split: "train", "validation", ...
 std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const std::string path = options.Require<std::string>("path");
@@ -135,7 +136,8 @@ std::shared_ptr<data::ExampleStream> OpenStream(Options options) {
   return base::ValueOrThrow(data::ExampleStream::Create(std::move(wanted), std::move(tokenizer)));
 }
 
-// Pushes a list of {ids, labels}, one for each document, and kto's label or nil.
+// Pushes the example's documents as a list of {ids, labels}, and whether its answer is desirable
+// (stage kto; nil in other stages).
 Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
     base::ThrowIfError(
@@ -175,7 +177,7 @@ Pushed PushRowUses(lua_State* L, Dataset& dataset) {
   return {1};
 }
 
-// The report of a data set, or of two data sets together.
+// Returns the report of a data set, or of two data sets together.
 std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
                      std::optional<std::shared_ptr<Dataset>> other) {
   TORCH_CHECK_VALUE(!use.has_value() || *use == "learnt" || *use == "evaluated",
@@ -185,8 +187,8 @@ std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
   return report.Text(use == "evaluated");
 }
 
-// Pushes a step's examples, over all dp ranks, as a list of {ids, row}, one for each prompt; row:
-// its data set row as JSON.
+// Pushes the prompts of a step's examples, on all dp ranks, as a list of {ids, row}; row: the
+// example's row of the data set as JSON.
 Pushed PushPrompts(lua_State* L, data::Step& step) {
   lua_createtable(L, static_cast<int>(step.examples.size()), 0);
   for (size_t i = 0; i < step.examples.size(); ++i) {
@@ -203,7 +205,7 @@ Pushed PushPrompts(lua_State* L, data::Step& step) {
   return {1};
 }
 
-// Packs the batches of examples from `examples` into steps for this rank.
+// Packs the steps' examples into micro-batches for this rank.
 std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples,
                                  const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
                                  int64_t micro_batch_tokens, bool share_prefixes) {
@@ -263,7 +265,8 @@ std::shared_ptr<data::Step> NextStep(Steps& steps) {
   return step.has_value() ? std::make_shared<data::Step>(*std::move(step)) : nullptr;
 }
 
-// Handles to `batches`, a member of *step; they keep the step alive.
+// Returns handles to the micro-batches `batches`, which are a member of *step. The handles keep the
+// step alive.
 std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<data::Step>& step,
                                                        std::vector<data::MicroBatch>& batches) {
   std::vector<std::shared_ptr<data::MicroBatch>> handles;
@@ -277,7 +280,7 @@ absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
                        mesh.has_value() ? (*mesh)->dp_rank() : 0, step);
 }
 
-// Returns a new step, because micro-batches of the given one may be in use.
+// Returns a copy of the step with other micro-batches, because the step's own may be in use.
 std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_tokens,
                                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
@@ -296,7 +299,7 @@ std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector
       chat_template.EncodePrompt(base::ValueOrThrow(data::ConversationOf(texts, system))));
 }
 
-// `files`: contents by name; `where`: the model's folder, for messages.
+// `files`: contents by file name; `where`: the model's folder, named in error messages.
 std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files,
                                                        std::shared_ptr<data::Tokenizer> tokenizer,
                                                        std::string where) {
@@ -316,7 +319,7 @@ std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried,
       carried.Encode(base::ValueOrThrow(data::MessagesOf(texts, system)), true, more));
 }
 
-// The fields of the template table that ParseTemplate derives, all as strings.
+// Returns the fields of a template table, derived from the model's Jinja template, all as strings.
 std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carried) {
   const data::TemplateSpec spec = base::ValueOrThrow(data::ParseTemplate(carried));
   const auto text = [](const std::vector<data::Slot>& slots) {
@@ -331,7 +334,8 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
           {"default_system", spec.default_system}};
 }
 
-// How the template renders reasoning text, as in a template table; {} if it does not.
+// Returns how the template renders reasoning text: the fields of a template table about it; {} if
+// it does not render it.
 std::vector<std::string> ThoughtsOfModelTemplate(data::ModelTemplate& carried) {
   const data::TemplateSpec spec = base::ValueOrThrow(data::ParseTemplate(carried));
   if (!spec.writes_thoughts) return {};
@@ -346,7 +350,7 @@ std::shared_ptr<data::WordSegmenter> OpenWordSegmenter(lua_State* L) {
       data::WordSegmenter(base::ValueOrThrow(data::WordList::Read(HostOf(L).assets.words()))));
 }
 
-// Similarity scores by LLaMA-Factory's names.
+// Returns similarity scores under the names that LLaMA-Factory uses.
 std::map<std::string, double> CompareTexts(data::WordSegmenter& segmenter, std::string prediction,
                                            std::string label) {
   const data::TextSimilarity found = data::CompareTexts(segmenter, prediction, label);

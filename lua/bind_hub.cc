@@ -24,7 +24,8 @@
 namespace moonring::lua {
 namespace {
 
-// A repository handle for scripts: its folder in the cache, and the hub's settings.
+// The object behind a repository's handle: the name, the folder in the cache, and the hub's
+// settings.
 struct Repository {
   HubName name;
   HubSettings settings;
@@ -42,7 +43,7 @@ void CheckDownload(const Host& host, const Repository& repository) {
   }
 }
 
-// hub.repository{ kind, name, cache, token }
+// The Lua function hub.repository{ kind, name, cache, token }.
 std::shared_ptr<Repository> OpenRepository(Options options) {
   HubName name{.kind = options.Require<std::string>("kind"),
                .name = options.Require<std::string>("name")};
@@ -59,12 +60,12 @@ std::shared_ptr<Repository> OpenRepository(Options options) {
       Repository{std::move(name), std::move(settings), std::move(folder)});
 }
 
-// Checks that the argument is a function or absent.
+// Checks that the argument at `index` is a function or absent.
 void CheckCallback(lua_State* L, int index) {
   if (!lua_isnoneornil(L, index)) luaL_checktype(L, index, LUA_TFUNCTION);
 }
 
-// Calls the function at `index`, if present, with numbers or a text.
+// Calls the function at `index`, if there is one, with the given numbers or text.
 template <typename... Values>
 void CallBack(lua_State* L, int index, const Values&... values) {
   if (lua_isnoneornil(L, index)) return;
@@ -86,7 +87,7 @@ std::tuple<std::string, std::vector<std::string>> ListRepository(lua_State* L,
   return {listing.commit, std::move(listing.files)};
 }
 
-// repository:fetch(commit, files, on_progress, on_line)
+// The Lua method repository:fetch(commit, files, on_progress, on_line).
 int FetchFiles(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
   const auto commit = Value<std::string>::Read(L, 2);
@@ -105,7 +106,7 @@ int FetchFiles(lua_State* L) {
   return 0;
 }
 
-// repository:lock(on_wait): returns a handle; closing it releases the lock.
+// The Lua method repository:lock(on_wait): returns a handle; closing the handle releases the lock.
 int Lock(lua_State* L) {
   const std::shared_ptr<Repository> repository = Class<Repository>::Read(L, 1);
   CheckCallback(L, 2);

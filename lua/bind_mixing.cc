@@ -38,7 +38,7 @@ void PushRowTraffic(lua_State* L, const char* name, const comm::RowTraffic& traf
   lua_setfield(L, -2, name);
 }
 
-// Pushes a list by rank; `of` returns a rank's traffic.
+// Pushes a list by rank; `of` returns the traffic of a rank.
 template <typename Of>
 void PushRanks(lua_State* L, int ranks, const Of& of) {
   lua_createtable(L, ranks, 2);
@@ -82,7 +82,8 @@ Pushed DeltaCost(lua_State* L, Options options) {
   return {1};
 }
 
-// Computes the cost of a short convolution; in every mode ranks exchange the rows at their borders.
+// Computes the cost of a short convolution. In every mode neighbouring ranks exchange the rows at
+// their borders.
 Pushed ConvolutionCost(lua_State* L, Options options) {
   const auto layout = options.Require<std::shared_ptr<const comm::Layout>>("layout");
   const auto channels = options.Require<int64_t>("channels"),

@@ -64,15 +64,16 @@ struct LoadedModel {
   std::shared_ptr<model::Checkpoint> checkpoint;
   std::shared_ptr<model::Transformer> transformer;
   std::shared_ptr<LoadedModel> base;  // the model under an adapter; null without one
-  std::string folder;  // folder of the value head: the last adapter's, else the checkpoint's
+  std::string folder;  // folder with the value head: the last adapter's, else the checkpoint's
 
-  // The trainable parameters: the adapter's, if there is one.
+  // The trainable parameters: those of the adapter, if there is one, else of the model.
   const base::Parameters& parameters() const {
     return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters;
   }
 };
 
-// The names of trainable weights, from the options for `finetuning_type: freeze`; nullopt: all.
+// Reads the options of `finetuning_type: freeze`. Returns the names of the weights that are
+// trained; nullopt: all weights.
 std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, Options& options) {
   const std::optional<int64_t> layers = options.Find<int64_t>("trainable_layers");
   const auto modules = options.Find<std::vector<std::string>>("trainable_modules"),
@@ -85,7 +86,8 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   return base::ValueOrThrow(model::WeightsThatLearn(config, wanted));
 }
 
-// Where activation_offload stores block inputs for a model on this device: memory, host or disk.
+// Returns where the option activation_offload stores the inputs of blocks, for a model on this
+// device: memory, host or disk.
 std::string PlaceOfActivations(std::optional<std::string> offload, std::string device) {
   const auto place = model::PlaceOfActivations(offload, c10::Device(device).type());
   return std::string(model::PlaceName(base::ValueOrThrow(place)));
@@ -167,7 +169,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
       LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
 }
 
-// Throws if the adapter would modify experts that are sharded over several ranks.
+// Throws if the adapter would modify experts, and each rank has only some of the experts.
 void CheckAdapter(const LoadedModel& base, const model::AdapterOptions& adapter) {
   const auto& ranks = base.transformer->options().expert_ranks;
   if (ranks == nullptr) return;
@@ -227,7 +229,7 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
                                                    path.value_or(base->checkpoint->path())});
 }
 
-// The forward options that follow from a micro-batch's plan.
+// Returns the forward options that follow from the plan of a micro-batch.
 model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPlan& plan) {
   const model::ModelConfig& config = model.transformer->config();
   if (plan.shares_prefixes && config.rotary_depends_on_length()) {
@@ -245,8 +247,8 @@ model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPl
   return {.lengths_T = plan.lengths_T, .mixing = plan.mixing};
 }
 
-// Pushes the final hidden states; the requested hidden states by layer; and the router's sums, if
-// requested and the model has a router.
+// Pushes the final hidden states; the hidden states of the requested layers; and the sums of the
+// router's probabilities, if they are requested and the model has a router.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
                std::shared_ptr<AttentionPlan> plan, Options options) {
   model::ForwardOptions wanted = PlannedOptions(model, *plan);
@@ -271,8 +273,8 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
   return {4};
 }
 
-// Finds the first module after which the hidden states contain a NaN or an infinity on this rank:
-// its index from 1 (0: none) and its name.
+// Finds the first module after which the hidden states on this rank contain a NaN or an infinity.
+// Returns the module's index from 1 (0: all values are finite) and name.
 std::tuple<int, std::string> FirstNonFinite(lua_State* L, LoadedModel& model, at::Tensor ids_T,
                                             at::Tensor positions_T,
                                             std::shared_ptr<AttentionPlan> plan, Options options) {
@@ -297,7 +299,8 @@ std::string FastestProducts(Options options) {
   return kernels::ToString(kernels::ChooseProducts(kernels::TimeProducts(shapes)));
 }
 
-// Returns `text` in normalized form. Throws for an invalid choice.
+// Returns `text`, a value of the key cpu_products, in normalized form. Throws if the value is
+// invalid.
 std::string CheckedProducts(std::string text) {
   const kernels::ProductChoice choice = base::ValueOrThrow(kernels::ParseProductChoice(text));
   if (!(choice == kernels::ProductChoice{}) && !kernels::HasOneDnn()) {
@@ -308,7 +311,7 @@ std::string CheckedProducts(std::string text) {
   return kernels::ToString(choice);
 }
 
-// The size of OFT's diagonal blocks for a layer with this many input features.
+// Returns the size of OFT's diagonal blocks for a layer with this many input features.
 int64_t RotatedBlock(int64_t inputs, int64_t blocks, int64_t block_size) {
   TORCH_CHECK_VALUE(inputs > 0 && blocks >= 0 && block_size >= 0 && blocks + block_size > 0,
                     "rotated_block: ", inputs, " inputs, ", blocks, " blocks of ", block_size);
@@ -328,8 +331,8 @@ at::ScalarType SavedDtype(const std::string& name) {
   return DtypeNamed(name);
 }
 
-// On a rank that does not write these parameters: takes part in gathering those that are sharded
-// over ranks.
+// Called on a rank that does not write these parameters: takes part in gathering those that are
+// sharded over ranks, because gathering is collective.
 void TakePart(const base::Parameters& parameters, std::optional<at::ScalarType> dtype) {
   for (const auto& parameter : parameters) {
     if (parameter->is_spread()) parameter->LeaseWhole(dtype.value_or(parameter->dtype()));
@@ -369,7 +372,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
       model.checkpoint->companions(), shard_bytes, flush, model.checkpoint->carried(), work));
 }
 
-// Writes a GGUF file on one rank, which must have all weights completely.
+// Writes a GGUF file. The calling rank must have all weights, not shards of them.
 void SaveGguf(LoadedModel& model, std::string path, Options options) {
   model::GgufOptions gguf = GgufOptionsOf(options, *model.checkpoint);
   gguf.flush = FlushOf(options);
@@ -384,7 +387,7 @@ void SaveGguf(LoadedModel& model, std::string path, Options options) {
   base::ThrowIfError(model::SaveGguf(path, model.transformer->config(), parameters, gguf));
 }
 
-// A digest of names, shapes and bytes; for an adapter also of its scale.
+// Returns a digest of the weights' names, shapes and bytes; for an adapter also of its scale.
 std::string DigestOf(LoadedModel& model) {
   base::Parameters parameters = model.transformer->parameters();
   if (model.base == nullptr) return model::Digest(parameters);
@@ -437,7 +440,7 @@ void SaveValueHead(model::ValueHead& head, std::string folder, Options options) 
   base::ThrowIfError(head.Save(folder, flush));
 }
 
-// Writes the gradients, under the weights' names, to one file.
+// Writes the gradients to one file, under the names of the weights.
 void SaveGradients(LoadedModel& model, std::string path, Options options) {
   const bool writes = options.Get<bool>("write", true);
   options.Finish();
@@ -470,8 +473,8 @@ Pushed GpuMemory(lua_State* L) {
   return {1};
 }
 
-// Resolves a requested device: "auto" is "cuda" if this build and this machine have a GPU. A rank's
-// GPU was chosen when its world connected.
+// Returns the device for a requested one: "auto" is "cuda" if this build and this machine can use a
+// GPU. Which GPU a rank uses was decided when the ranks connected.
 std::string Device(std::string asked) {
   const int64_t gpus = Gpus();
   if (asked == "cpu" || (asked == "auto" && gpus == 0)) return "cpu";
@@ -492,7 +495,7 @@ int Generate(lua_State* L) {
   const auto prompt = Value<std::vector<int64_t>>::Read(L, 2);
   Options options(L, 3);
   const model::SamplingOptions sampling = SamplingOf(options);
-  lua_settop(L, 4);  // the index of on_token, even if it is absent
+  lua_settop(L, 4);  // so that index 4 is on_token, or nil if it is absent
   const model::StreamHook around = AroundOf(L, options, model.transformer->config().layers);
   options.Finish();
   std::function<bool(int64_t)> on_token;
@@ -512,7 +515,7 @@ int Generate(lua_State* L) {
       L, base::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
 }
 
-// Generates answers to many prompts, returned by prompt, then by answer.
+// Generates answers to many prompts. Pushes a list by prompt of lists by answer.
 int Rollout(lua_State* L) {
   const std::shared_ptr<LoadedModel> held =
       Class<LoadedModel>::Read(L, 1);  // `around` may close the handle

@@ -207,7 +207,7 @@ at::Tensor RouterWeights(at::Tensor chosen_GE, Options options) {
   return objectives::RouterWeights(chosen_GE, per_token, coefficient);
 }
 
-// Facts by which a configuration is checked before there is a model.
+// Pushes facts about each loss, by which a configuration can be checked before a model is loaded.
 Pushed PushPreferenceLosses(lua_State* L) {
   lua_newtable(L);
   for (const objectives::PreferenceLoss& loss : objectives::PreferenceLosses()) {

@@ -150,7 +150,7 @@ trainer::AdamOptions ReadAdam(Options& options) {
   return adam;
 }
 
-// Reads an option with one of the given words as value.
+// Reads an option whose value must be one of the given words.
 template <typename Choice>
 Choice ReadChoice(Options& options, const char* key, const std::map<std::string, Choice>& words,
                   Choice absent) {
@@ -310,8 +310,8 @@ absl::StatusOr<NativeRule> Grass(Options& options, const base::Parameters& param
   return trainer::GrassRule(grass, parameters);
 }
 
-// Creates the optimizer of a rule, with the options that all rules accept: NativeRuleOptions in
-// lua/types/trainer.lua.
+// Creates an optimizer from its update rule. Reads the options that all rules accept:
+// NativeRuleOptions in lua/types/trainer.lua.
 template <auto rule_of>
 std::shared_ptr<trainer::Optimizer> MakeRule(ParameterList& list, Options options) {
   NativeRule made = base::ValueOrThrow(rule_of(options, list.parameters));

@@ -1,4 +1,4 @@
-// Lua bindings for rounds of local steps: trainer/outer_steps.h.
+// Lua bindings for rounds of local steps, whose weights are then averaged: trainer/outer_steps.h.
 
 #include <memory>
 #include <tuple>

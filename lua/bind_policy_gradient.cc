@@ -1,5 +1,5 @@
-// Lua bindings for GRPO and related losses on rewards, and for the entropy threshold of a step's
-// tokens.
+// Lua bindings for GRPO and related losses on rewards, and for the threshold that selects a step's
+// tokens with the highest entropy.
 
 #include <memory>
 #include <string>
@@ -57,7 +57,7 @@ objectives::Sums Loss(objectives::PolicyGradient& policy_gradient, comm::Layout&
   return policy_gradient.Loss(batch, layout, mesh.sp_group());
 }
 
-// Facts by which a configuration is checked before there is a model.
+// Pushes facts about each loss, by which a configuration can be checked before a model is loaded.
 Pushed PushPolicyLosses(lua_State* L) {
   lua_newtable(L);
   for (const objectives::PolicyLoss& loss : objectives::PolicyLosses()) {

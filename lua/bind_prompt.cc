@@ -38,8 +38,8 @@ PromptRanks& RanksOf(lua_State* L) {
   return *ranks;
 }
 
-// Message handler of a line; upvalue: the string for the stack. The stack is still that of the
-// error.
+// Message handler for a line of the prompt; its upvalue is the string that receives the call stack.
+// It runs before the stack is unwound, so it can still read the stack of the error.
 int NoteFramesOfLine(lua_State* L) {
   auto& frames = *static_cast<std::string*>(lua_touserdata(L, lua_upvalueindex(1)));
   try {
@@ -50,7 +50,8 @@ int NoteFramesOfLine(lua_State* L) {
   return 1;
 }
 
-// evaluate(fn, ...): returns true and its results, or false, the message and the call stack.
+// The Lua function evaluate(fn, ...): returns true and the results of fn; or false, the message and
+// the call stack.
 int Evaluate(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   std::string frames, message;
@@ -74,8 +75,8 @@ int Evaluate(lua_State* L) {
   return 3;
 }
 
-// A completion request to a Lua function. No error may leave this call, because libedit's frames
-// are below it.
+// A request for completions, which a Lua function answers. A Lua error must not leave this call,
+// because it would unwind stack frames of libedit.
 struct Asked {
   int function;  // registry reference
   const std::string& line;
@@ -105,7 +106,8 @@ int AskForOffers(lua_State* L) {
   return 0;
 }
 
-// read_line(prompt, complete): returns the line or nil, and whether Ctrl-C ended it.
+// The Lua function read_line(prompt, complete): returns the line or nil, and whether Ctrl-C ended
+// it.
 int ReadLine(lua_State* L) {
   const std::string text = Value<std::string>::Read(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -128,13 +130,14 @@ int ReadLine(lua_State* L) {
   return 2;
 }
 
-// Pushes the table of native classes' metatables by name (lua/binding/class.h).
+// Pushes a table of the metatables of all native classes, by class name (lua/binding/class.h).
 void PushClasses(lua_State* L) {
   lua_getfield(L, LUA_REGISTRYINDEX, "moonring.classes");
   if (!lua_istable(L, -1)) lua_pop(L, 1), lua_newtable(L);
 }
 
-// class_of(value): the class name of a native object, "" for another value.
+// The Lua function class_of(value): returns the class name of a native object; "" for another
+// value.
 int ClassOf(lua_State* L) {
   luaL_checkany(L, 1);
   if (lua_type(L, 1) != LUA_TUSERDATA || lua_getmetatable(L, 1) == 0) {
@@ -151,7 +154,7 @@ int ClassOf(lua_State* L) {
   return 1;
 }
 
-// methods(class): its functions by name.
+// The Lua function methods(class): returns the functions of a native class, by name.
 Pushed Methods(lua_State* L, std::string name) {
   PushClasses(L);
   lua_getfield(L, -1, name.c_str());
@@ -166,8 +169,8 @@ Pushed Methods(lua_State* L, std::string name) {
   return {1};
 }
 
-// place(fn): where a Lua function is defined, "=moonring/run/batch" and its line; "" for a native
-// one.
+// The Lua function place(fn): returns where a Lua function is defined, "=moonring/run/batch" and
+// the line; "" for a native function.
 int PlaceOf(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_Debug about;

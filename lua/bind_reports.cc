@@ -54,7 +54,8 @@ trainer::ProgressKind KindNamed(const std::string& name) {
   return found->second;
 }
 
-// https://no-color.org: the variable must be set and not empty.
+// Whether progress is shown in colours. https://no-color.org: NO_COLOR counts if it is set and not
+// empty.
 bool WantsColors() {
   const char* none = std::getenv("NO_COLOR");
   return trainer::OnTerminal(2) && (none == nullptr || *none == '\0');
@@ -77,8 +78,8 @@ std::shared_ptr<trainer::Progress> MakeProgress(lua_State* L, Options options) {
     };
   }
   auto progress = std::make_shared<trainer::Progress>(std::move(wanted));
-  // Closes the display before the program prints why a script failed, so that the message gets its
-  // own line.
+  // The display is closed before the program prints why a script failed, so that the message gets a
+  // line of its own.
   HostOf(L).closers.push_back(
       [held = std::weak_ptr<trainer::Progress>(progress)](const std::string&) {
         if (const auto left = held.lock()) left->Close();
@@ -109,7 +110,7 @@ void Step(trainer::Progress& progress, Options options) {
   progress.Step(step);
 }
 
-// Pushes a list of { name, seconds }.
+// Pushes the durations of all phases as a list of { name, seconds }.
 Pushed PushSpent(lua_State* L, trainer::Progress& progress) {
   const auto& spent = progress.spent();
   lua_createtable(L, static_cast<int>(spent.size()), 0);

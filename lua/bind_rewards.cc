@@ -76,8 +76,8 @@ const char* NameOf(OwnState::End end) {
   }
 }
 
-// state:call(seconds, function, arguments): returns true and the function's results; or false, the
-// kind of failure ("raised", "deadline", "memory"), the message and the call stack.
+// The Lua method state:call(seconds, function, arguments): returns true and the function's results;
+// or false, the kind of failure ("raised", "deadline", "memory"), the message and the call stack.
 int CallOwnState(lua_State* L) {
   const std::shared_ptr<OwnState> state = Class<OwnState>::Read(L, 1);
   const double seconds = CheckedSeconds(Value<double>::Read(L, 2));
@@ -108,8 +108,8 @@ int CallOwnState(lua_State* L) {
   return 4;
 }
 
-// Reads a file required by a script in an isolated state, if the creating state's confinement
-// permits it.
+// Reads a file for a script in an isolated state. The restrictions of the state that created it
+// apply.
 std::string ReadForMaker(lua_State* L, std::string path) {
   const std::shared_ptr<base::Confinement>& outer = HostOf(L).limits.outer;
   const base::ConfinedScope confined(outer != nullptr ? outer : base::CurrentConfinement());
@@ -132,7 +132,8 @@ std::string AskChild(lua_State* L, ChildProcess& child, std::string line, double
   return base::ValueOrThrow(child.Ask(line, After(seconds), [&] { return IsCancelled(host); }));
 }
 
-// post(url, json, seconds): returns the status code, its reason, and the body.
+// The Lua function post(url, json, seconds): returns the status code, its reason phrase, and the
+// body.
 std::tuple<int, std::string, std::string> Post(lua_State* L, std::string url, std::string json,
                                                double seconds) {
   const Host& host = HostOf(L);
@@ -154,7 +155,7 @@ void Sleep(lua_State* L, double seconds) {
   }
 }
 
-// Pushes a list of the match and its groups, false for a group that did not take part; nil without
+// Pushes a list of the match and its groups, with false for a group that did not match; nil without
 // a match.
 Pushed Find(lua_State* L, TextPattern& pattern, std::string text) {
   const auto match = base::ValueOrThrow(pattern.Find(text));

@@ -32,7 +32,8 @@ std::shared_ptr<data::RowSource> OpenRows(std::vector<std::string> files) {
   return base::ValueOrThrow(data::RowSource::Open(std::move(files)));
 }
 
-// Opens the rows of a data set from dataset_info.json; also returns how to interpret them.
+// Opens the rows of a data set in dataset_info.json. Also returns a description of how to interpret
+// the rows.
 std::tuple<std::shared_ptr<data::RowSource>, Json> OpenNamedRows(
     std::string folder, std::string name,
     std::optional<std::map<std::string, data::FetchedFiles>> fetched,
@@ -65,7 +66,7 @@ std::shared_ptr<data::ExampleFeed> OpenFeed(Options options) {
   return base::ValueOrThrow(data::ExampleFeed::Create(std::move(wanted), std::move(tokenizer)));
 }
 
-// Makes a step from the examples that are ready, at most `batch`.
+// Makes a step from the examples that are ready; at most `batch` of them.
 std::shared_ptr<data::Step> TakeStep(data::ExampleFeed& feed, Options options) {
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   const int64_t batch = options.Require<int64_t>("batch");

@@ -30,7 +30,7 @@ struct GivenExample {
   std::optional<int64_t> number, family;
 };
 
-// Reads ids, labels (default: the ids) and positions (default: from 0).
+// Reads a document's ids, labels (default: the ids) and positions (default: from 0).
 data::Document DocumentFrom(Options& fields) {
   data::Document document;
   document.ids = fields.Require<std::vector<int32_t>>("ids");
@@ -53,7 +53,7 @@ struct Value<data::Document> {
   }
 };
 
-// Reads one document, or a list of documents in the field `documents`.
+// Reads an example: one document, or a list of documents in the field `documents`.
 template <>
 struct Value<GivenExample> {
   static constexpr const char* kWord = "table";
@@ -110,7 +110,8 @@ std::shared_ptr<data::Step> MakeStep(Options options) {
     taken.families.push_back(given[place].family.value_or(-1 - static_cast<int64_t>(place)));
     taken.batch.examples.push_back(given[place].number.value_or(static_cast<int64_t>(place)));
     data::Example example{.documents = std::move(given[place].documents)};
-    // With more than two documents, a token's identity is its position in the example.
+    // If there are more than two documents, each token's identity (which selects its random noise)
+    // is its position in the example.
     if (example.documents.size() > 2) example.padding = data::RowPadding();
     taken.examples.push_back(std::make_shared<const data::Example>(std::move(example)));
   }

@@ -85,8 +85,9 @@ std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
   return part;
 }
 
-// Identifies the process that started this one by its machine, process id and start time (proc(5),
-// field 22 of stat), which is never reused. Ranks that their launcher restarts keep the same value.
+// Identifies the process that started this one by the machine's name, the process id and the start
+// time (proc(5), field 22 of stat). This identifier is never reused. If a launcher restarts its
+// ranks, they get the same identifier as before.
 std::string ParentId() {
   char host[HOST_NAME_MAX + 1] = {};
   gethostname(host, HOST_NAME_MAX);
@@ -132,8 +133,9 @@ bool IsFolder(const std::string& path) {
   return fs::is_directory(path, code);
 }
 
-// Upper bound of the memory for parsing a text: the given bytes for each separator (a list element,
-// an object member with its map node) and bracket. Separators inside strings are counted too.
+// Upper bound of the memory that parsing a text needs: the given number of bytes for each separator
+// (which begins a list element, or an object member with its map node) and each bracket. Separators
+// inside strings are counted too.
 int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, int64_t bracket) {
   int64_t bytes = static_cast<int64_t>(text.size());
   for (const char c : text) {
@@ -144,8 +146,8 @@ int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, in
   return bytes;
 }
 
-// The parser's message without its prefix: "[json.exception.parse_error.101] parse error at line 1,
-// column 2: " or "[json.exception.out_of_range.406] ".
+// Returns the parser's message without its prefix, which is "[json.exception.parse_error.101] parse
+// error at line 1, column 2: " or "[json.exception.out_of_range.406] ".
 absl::string_view Reason(const Json::exception& error) {
   absl::string_view text = error.what();
   if (const size_t end = text.find("] "); end != absl::string_view::npos)
@@ -191,7 +193,7 @@ int EncodeJsonCall(lua_State* L) {
   return Value<std::string>::Push(L, EncodeJson(L, indent));
 }
 
-// Pushes a table and, for a map, the table key -> line of its top-level keys.
+// Pushes the parsed value; if it is a map, also the table key -> line of its top-level keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
   base::ChargedBytes room;
   base::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640),
@@ -211,8 +213,8 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
   return {3};
 }
 
-// find_text(text, sought, from): the position of the first occurrence, from 1; nil if there is
-// none. Linear time.
+// The Lua function find_text(text, sought, from): returns the position of the first occurrence,
+// from 1; nil if there is none. Takes linear time.
 int FindText(lua_State* L) {
   size_t size = 0, sought_size = 0;
   const char* const text = luaL_checklstring(L, 1, &size);
@@ -230,13 +232,14 @@ double SecondsOfClock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The number of ranks according to the environment, including this process; 0 without it.
+// Returns the number of ranks according to the environment, including this process; 0 if the
+// environment does not say.
 int WorldSize() {
   const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
   return rendezvous.has_value() ? rendezvous->world_size : 0;
 }
 
-// Turns this process into the launcher of `ranks` processes, and ends with their exit code.
+// Turns this process into the launcher of `ranks` processes; ends with their exit code.
 void Launch(lua_State* L, int ranks) {
   const Host& host = HostOf(L);
   if (host.prompt != nullptr) {
@@ -263,7 +266,7 @@ void Launch(lua_State* L, int ranks) {
   BecomeLauncher(ranks, host.command);
 }
 
-// Sandboxed scripts can only read the variables that Moonring's own Lua modules use.
+// Sandboxed scripts can only read the environment variables that Moonring's own Lua modules use.
 std::optional<std::string> EnvironmentVariable(lua_State* L, std::string name) {
   const bool own = name == "LOCAL_WORLD_SIZE" || name == "LOCAL_RANK" || name == "SLURM_LOCALID" ||
                    name == "ALLOW_EXTRA_ARGS" || name == "TORCHELASTIC_RESTART_COUNT";
@@ -272,10 +275,11 @@ std::optional<std::string> EnvironmentVariable(lua_State* L, std::string name) {
 }
 
 // Whether signals that end a run are handled elsewhere: by the application that embeds the runtime,
-// or by a prompt, where Ctrl-C stops running code (lua/interrupt.h).
+// or by an interactive prompt, where Ctrl-C stops running code (lua/interrupt.h).
 bool LeavesSignals(lua_State* L) { return HostOf(L).embedded || HostOf(L).prompt != nullptr; }
 
-// The request to end or to save that came since the last call, in words; nil if there was none.
+// Returns the signal that asked to end or to save since the last call, by its name; nil if there
+// was none.
 std::optional<std::string> Preemption(lua_State* L) {
   const Host& host = HostOf(L);
   if (host.embedded) {
@@ -287,7 +291,8 @@ std::optional<std::string> Preemption(lua_State* L) {
   return signal == 0 ? std::nullopt : std::optional<std::string>(NameOfSignal(signal));
 }
 
-// Only rank 0 prints an answer; the others learn of the request by communication.
+// Only rank 0 prints a message about a signal; the other ranks learn of the request by
+// communication.
 void Catch(lua_State* L, std::optional<bool> at_end) {
   if (LeavesSignals(L)) return;
   const auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
@@ -305,7 +310,7 @@ void EndAsPreempted(lua_State* L, std::string wish) {
       absl::StrCat("'", wish, "' ends no run; wanted SIGTERM, SIGINT or SIGHUP")));
 }
 
-// Passes a table to the application that follows the run; does nothing without one.
+// Passes a table to the application that embeds the runtime; does nothing in a program without one.
 int TellProgress(lua_State* L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   const Host& host = HostOf(L);

@@ -33,20 +33,20 @@
 namespace moonring::lua {
 namespace {
 
-// Reads an operand, a tensor or a number. A number becomes a "wrapped" scalar, as in PyTorch: it
-// never changes a floating dtype, and a number with a fraction makes integer tensors fp32 (a scalar
-// of the integers' dtype would lose the fraction).
+// Reads an operand: a tensor or a number. A number becomes a "wrapped" scalar, as in PyTorch: it
+// never changes a floating dtype, and a number with a fraction makes an integer tensor fp32
+// (converted to the integer dtype, the number would lose its fraction).
 at::Tensor Operand(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return Value<at::Tensor>::Read(L, index);
   const double number = lua_tonumber(L, index);
   const bool whole = IsWhole(number);
-  // The scalar is on the host whatever device the tensor is on: operators accept this, and no copy
-  // to the device is needed.
+  // The scalar is stored on the host, even if the tensor is on a GPU: operators accept such a
+  // scalar, and no copy to the GPU is needed.
   return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number))
                                                  : at::Scalar(number));
 }
 
-// An operator with a tensor or a number on each side.
+// A Lua metamethod for an operator such as +, with a tensor or a number on each side.
 template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
 int Binary(lua_State* L) {
   return Value<at::Tensor>::Push(L, Operation(Operand(L, 1), Operand(L, 2)));
@@ -89,8 +89,8 @@ void PushNested(lua_State* L, const at::Tensor& tensor) {
   }
 }
 
-// Returns `tolist` for a list of tensors, in order. Tensors on a device are copied to the host
-// together, with one synchronization.
+// Returns a list with `tolist` of each tensor. Tensors on a GPU are copied to the host together,
+// with one synchronization.
 int FetchTensors(lua_State* L) {
   std::vector<at::Tensor> tensors = Value<std::vector<at::Tensor>>::Read(L, 1), away;
   for (at::Tensor& tensor : tensors) {
@@ -114,7 +114,7 @@ int FetchTensors(lua_State* L) {
   return 1;
 }
 
-// Conversion of a list of numbers, or nested lists, to a tensor.
+// The following functions convert a list of numbers, or nested lists, to a tensor.
 constexpr size_t kMostDims = 64;  // LibTorch's limit
 
 bool IsNumber(lua_State* L, int index) {
@@ -190,7 +190,8 @@ int MakeTensor(lua_State* L) {
   return Value<at::Tensor>::Push(L, made);
 }
 
-// to(dtype), to(device), to(device, dtype) in any order; to(other): both from another tensor.
+// The Lua method to(dtype), to(device), to(dtype, device) in any order, or to(other), which uses
+// dtype and device of another tensor.
 int To(lua_State* L) {
   const at::Tensor x = Value<at::Tensor>::Read(L, 1);
   if (Class<TensorHandle>::Test(L, 2) != nullptr) {
@@ -206,16 +207,17 @@ int To(lua_State* L) {
   return Value<at::Tensor>::Push(L, base::ToDevice(x, options.device()).to(options.dtype()));
 }
 
-// size(dim), or all sizes.
+// The Lua method size(dim): one size; without an argument, all sizes.
 int Size(lua_State* L) {
   const at::Tensor x = Value<at::Tensor>::Read(L, 1);
   if (lua_isnoneornil(L, 2)) return Value<std::vector<int64_t>>::Push(L, x.sizes().vec());
   return Value<int64_t>::Push(L, x.size(Value<int64_t>::Read(L, 2)));
 }
 
-// Uniform random numbers that depend only on `seed` and their position: fp32 of the given shape on
-// the CPU. With `rows`, int64 [N], row n of [N, width] depends on (seed, step, rows[n]) instead of
-// n, so that a token's numbers do not depend on where it is packed.
+// Returns uniform random numbers that depend only on the seed and their position: fp32 of the given
+// shape on the CPU. With the option `rows`, int64 [N], row n of the result [N, width] depends on
+// (seed, step, rows[n]) instead of n, so that a token's numbers do not depend on where it is
+// packed.
 at::Tensor Uniform(std::vector<int64_t> shape, Options options) {
   const auto seed = options.Require<uint64_t>("seed");
   const auto step = options.Get<uint64_t>("step", 0);

@@ -24,7 +24,7 @@
 namespace moonring::lua {
 namespace {
 
-// A rank's recorder, and the open spans of scripts.
+// The recorder of a rank, and the spans that scripts have started and not ended.
 struct Recorder {
   std::shared_ptr<base::TraceRecorder> trace;
   bool is_on = false;
@@ -37,7 +37,8 @@ comm::ClockOffset Measure(Recorder& recorder, comm::Mesh& mesh) {
       mesh.world(), [&] { return recorder.trace->Now(); }, comm::SteadyClockId()));
 }
 
-// Ends the spans from the given number on, including those that an error left open.
+// Ends the open spans from number `number` on, including those that a script left open after an
+// error.
 void Finish(Recorder& recorder, int64_t number) {
   const int64_t end = recorder.trace->Now();
   while (static_cast<int64_t>(recorder.open.size()) >= std::max<int64_t>(number, 1)) {

@@ -107,8 +107,8 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
       base::ValueOrThrow(trainer::Schedule::Create(schedule)));
 }
 
-// Raises an error that ends the run for a non-finite norm, which no step can use. `names` are in
-// the order of a forward pass; the message lists them in backward order.
+// Throws the error for a gradient norm that is not finite, which ends the run. `names` are in the
+// order of a forward pass; the message lists them in reverse, the order of the backward.
 void RefuseNonFinite(double norm, std::vector<std::string> names) {
   const size_t count = names.size();
   std::reverse(names.begin(), names.end());
@@ -118,7 +118,7 @@ void RefuseNonFinite(double norm, std::vector<std::string> names) {
       absl::StrJoin(names, ", "), count > 3 ? ", ..., in the order of backward)" : ")")));
 }
 
-// Clips gradients that are already summed; returns their norm before clipping.
+// Clips gradients that are already summed over ranks; returns their norm before clipping.
 double ClipGradients(ParameterList& list, Options options) {
   const double max_norm = options.Get<double>("max_norm", 1.0);
   options.Finish();
@@ -197,15 +197,15 @@ std::map<std::string, double> Norms(ParameterList& list) {
   return by_name;
 }
 
-// Returns the lock, or nil and the reason why the file system has none. It is held until it is
-// closed or the script has ended.
+// Returns the lock; or nil and the reason, if the file system has no locks. The lock is released
+// when it is closed or when the script has ended.
 std::tuple<std::shared_ptr<trainer::FolderLock>, std::optional<std::string>> LockFolder(
     lua_State* L, std::string folder) {
   auto taken = trainer::FolderLock::Create(folder);
   if (absl::IsUnavailable(taken.status())) return {nullptr, std::string(taken.status().message())};
   std::shared_ptr<trainer::FolderLock> lock = base::ValueOrThrow(std::move(taken));
-  // Otherwise a lock that a script leaves open would be released only by the garbage collector, too
-  // late for the next script in this process.
+  // A lock that a script leaves open is released when the script ends. The garbage collector would
+  // release it too late for the next script in this process.
   HostOf(L).closers.push_back(
       [held = std::weak_ptr<trainer::FolderLock>(lock)](const std::string&) {
         if (const auto left = held.lock()) left->Release();
@@ -233,7 +233,8 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   return base::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
 }
 
-// Writes one record. Returns it as text, the reason if it is not on disk yet, and its line of JSON.
+// Writes one record to the log. Returns a readable text, the reason if the record is not on disk
+// yet, and the record's line of JSON.
 std::tuple<std::string, std::optional<std::string>, std::string> WriteRecord(
     trainer::MetricsLog& log, Options options) {
   trainer::StepRecord record;
@@ -290,7 +291,7 @@ void WriteHeatMap(std::string path, Options options) {
   base::ThrowIfError(trainer::WritePng(map, path));
 }
 
-// Files in memory, and the scope in which this thread writes to them.
+// A buffer of files in memory, and the scope during which this thread writes to it.
 struct HeldCheckpoint {
   std::shared_ptr<base::HeldFiles> files;
   std::unique_ptr<base::HeldFilesScope> scope;
@@ -320,7 +321,7 @@ std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options)
   return std::make_shared<trainer::CheckpointPublisher>(std::move(publisher));
 }
 
-// Bytes by use, with underscores in the names.
+// Bytes by use. The names of uses have underscores, because they are keys of a Lua table.
 using Bytes = std::map<std::string, int64_t>;
 
 Bytes ByPart(const base::MemoryByPart& memory) {
@@ -336,7 +337,8 @@ int64_t ScriptBytes(lua_State* L) {
   return int64_t{1024} * lua_gc(L, LUA_GCCOUNT, 0) + lua_gc(L, LUA_GCCOUNTB, 0);
 }
 
-// Returns bytes at the peak by use, totals, and GPU bytes by use if a GPU was used.
+// Returns the memory at the peak by use, totals, and GPU memory by use if a GPU was used; all in
+// bytes.
 std::tuple<Bytes, Bytes, std::optional<Bytes>> ReportOfWatch(lua_State* L,
                                                              trainer::MemoryWatch& watch) {
   const trainer::MemoryWatch::Peak peak = watch.peak(ScriptBytes(L));
@@ -363,7 +365,8 @@ std::shared_ptr<trainer::MemoryWatch> WatchMemory(lua_State* L) {
   return std::make_shared<trainer::MemoryWatch>(HostOf(L).memory_at_start);
 }
 
-// Pushes the peaks since the last call, { allocated, reserved }; nil if no GPU was used.
+// Pushes the peaks of GPU memory since the last call, { allocated, reserved }; nil if no GPU was
+// used.
 Pushed TakeDevicePeaks(lua_State* L) {
   const trainer::DeviceMemory memory = trainer::ReadDeviceMemory();
   trainer::ResetDevicePeaks();
@@ -375,7 +378,8 @@ Pushed TakeDevicePeaks(lua_State* L) {
   return {1};
 }
 
-// Pushes { name, major, minor, multiprocessors, driver, runtime }, or nil.
+// Pushes { name, major, minor, multiprocessors, driver, runtime } of this rank's GPU; nil without a
+// GPU.
 Pushed PushGpu(lua_State* L) {
   const std::optional<trainer::Gpu> gpu = trainer::ReadGpu();
   if (!gpu.has_value()) {

@@ -38,7 +38,8 @@ using objectives::Rest;
   throw base::StatusError(absl::InvalidArgumentError(why));
 }
 
-// Looks up a name; raises an error with the nearest known name for any other.
+// Returns the value with this name; for an unknown name raises an error that contains the nearest
+// known one.
 template <typename T>
 T Choice(const std::string& key, const std::string& given,
          const std::vector<std::pair<const char*, T>>& known) {
@@ -51,7 +52,8 @@ T Choice(const std::string& key, const std::string& given,
                       "; known: ", absl::StrJoin(names, ", ")));
 }
 
-// Reads the options of a head's product: HeadOptions and ChunkOptions in lua/types/objectives.lua.
+// Reads the options of the head's matrix product: HeadOptions and ChunkOptions in
+// lua/types/objectives.lua.
 objectives::ProjectionOptions ProjectionFrom(const Head& head, Options& options) {
   objectives::ProjectionOptions wanted;
   wanted.head = HeadOptionsOf(head);

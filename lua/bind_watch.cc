@@ -33,7 +33,7 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
   return base::ValueOrThrow(PageServer::Listen(port));
 }
 
-// Pushes { id, path, tag } of the next request, or nil if there was none.
+// Pushes { id, path, tag } of the next request; nil if there was none in this time.
 Pushed Next(lua_State* L, PageServer& server, double seconds) {
   TORCH_CHECK_VALUE(seconds >= 0 && seconds <= 3600, "seconds: wanted 0 to 3600, got ", seconds);
   const std::optional<PageServer::Request> request = server.Next(seconds);

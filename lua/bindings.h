@@ -2,7 +2,7 @@
 #define MOONRING_LUA_BINDINGS_H_
 
 // The functions by which each bind_<library>.cc registers its classes and pushes its table of
-// functions. The C++ libraries do not depend on Lua; only these files include both.
+// functions. The C++ libraries do not depend on Lua; only the bindings include both.
 
 #include <initializer_list>
 
@@ -13,8 +13,8 @@
 namespace moonring::lua {
 
 void OpenTensor(lua_State* L);
-void OpenAutograd(lua_State* L);   // after OpenTensor
-void OpenOperators(lua_State* L);  // after OpenTensor
+void OpenAutograd(lua_State* L);   // call it after OpenTensor
+void OpenOperators(lua_State* L);  // call it after OpenTensor
 void OpenSystem(lua_State* L);     // files, JSON, YAML, ranks
 void OpenComm(lua_State* L);
 void OpenAttention(lua_State* L);
@@ -31,28 +31,29 @@ void OpenWatch(lua_State* L);          // used by lua/moonring/report/watch.lua
 void OpenRewards(lua_State* L);        // used by lua/moonring/rewards
 void OpenPromptLibrary(lua_State* L);  // used by lua/moonring/prompt
 
-// Registers the class of opened checkpoints, for OpenModel.
+// Registers the class of opened checkpoints. OpenModel calls this.
 void RegisterCheckpoint(lua_State* L);
 
-// These functions add to the table of OpenObjectives, which is on top of the stack.
+// These functions add to the table that OpenObjectives builds on top of the stack.
 void AddVocabularyLosses(lua_State* L);
 void AddPolicyGradient(lua_State* L);
 
-// This function adds to the table of OpenData, which is on top of the stack.
+// This function adds to the table that OpenData builds on top of the stack.
 void AddSteps(lua_State* L);
 
-// This function adds to the table of OpenData, which is on top of the stack.
+// This function adds to the table that OpenData builds on top of the stack.
 void AddSteps(lua_State* L);
 
-// These functions add to the table of OpenTrainer, which is on top of the stack.
+// These functions add to the table that OpenTrainer builds on top of the stack.
 void AddOptimizerRules(lua_State* L);
 void AddOuterSteps(lua_State* L);
 void AddReports(lua_State* L);  // progress display, and the targets of report_to
 
-// Pushes a new table of functions, named "module.name" in the guard's messages.
+// Pushes a new table of functions. The guard (lua/binding/guard.h) calls them "module.name" in
+// error messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 
-// Adds functions to the table on top of the stack, named in the same way.
+// Adds functions to the table on top of the stack. Error messages call them "module.name" too.
 void AddToModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 
 }  // namespace moonring::lua

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files and folders of a Linux system, if they exist.
+// Files and folders of a Linux system that may be read, if they exist.
 constexpr const char* kSystem[] = {
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
     // names of hosts and services
@@ -46,7 +46,7 @@ constexpr const char* kSystem[] = {
     "/proc/self/cgroup", "/proc/self/fd", "/proc/self/maps", "/proc/self/mountinfo",
     "/proc/self/stat", "/proc/self/statm", "/proc/self/status", "/proc/self/timens_offsets"};
 
-// Files of NVIDIA's driver, CUDA and NCCL.
+// Files of NVIDIA's driver, CUDA and NCCL that may be read.
 constexpr const char* kOfGpus[] = {"/proc/driver/nvidia", "/proc/devices", "/proc/modules", "/sys",
                                    "/usr/share/nvidia",   "/etc/nvidia"};
 
@@ -55,13 +55,15 @@ int AddLibrary(dl_phdr_info* info, size_t, void* list) {
   auto& paths = *static_cast<std::vector<std::string>*>(list);
   const std::string real = base::WithoutLinks(info->dlpi_name);
   paths.push_back(real);
-  // LibTorch's libraries are in one folder, and some are loaded on first use.
+  // LibTorch's libraries are all in one folder, and some are loaded on first use; so the folder is
+  // added.
   if (absl::StrContains(real, "/libtorch")) paths.push_back(fs::path(real).parent_path().string());
   return 0;
 }
 
-// Arrow's library and its dependencies are loaded on first use. They are next to the program, in
-// its runfiles, or in a folder named by the script that started the program (lua/dist/moonring.sh).
+// Adds Arrow's library and its dependencies, which are loaded on first use. They are next to the
+// program, in its runfiles, or in a folder named by the script that started the program
+// (lua/dist/moonring.sh).
 void AddOwnLibraries(const Assets& assets, std::vector<std::string>& paths) {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
@@ -92,8 +94,8 @@ void AddGpus(base::OpenableFiles& files) {
   }
 }
 
-// Ends the process with a message if memory ran out in a destructor, or in a thread that catches
-// nothing. Any other exception ends it as usual.
+// A terminate handler: if memory ran out in a destructor, or in a thread that catches nothing, the
+// process ends with a message. For any other exception it ends as usual.
 [[noreturn]] void EndForMemory() {
   const char* what = nullptr;
   try {
@@ -118,7 +120,7 @@ base::OpenableFiles OpenableUnder(const base::Confinement& confinement, const As
                             .devices = {"/dev/null", "/dev/tty"}};
   files.readable.insert(files.readable.end(), std::begin(kSystem), std::end(kSystem));
   if (!script.empty()) files.readable.push_back(script);
-  // Restarted ranks identify their launcher by its start time.
+  // Ranks that are restarted identify their launcher by its start time, which is in this file.
   files.readable.push_back(absl::StrCat("/proc/", getppid(), "/stat"));
   dl_iterate_phdr(&AddLibrary, &files.readable);
   AddOwnLibraries(assets, files.readable);

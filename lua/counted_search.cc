@@ -25,7 +25,8 @@ class Search {
         program_(program),
         items_(static_cast<int64_t>(items)) {}
 
-  // Returns the position after a match at `i` of items `p` and following; kNone without a match.
+  // Matches the program's items from number `p` on at position `i`. Returns the position after the
+  // match; kNone without a match.
   int64_t Match(int64_t i, int64_t p);
 
   int64_t first[kMostCaptures + 1] = {}, last[kMostCaptures + 1] = {};
@@ -36,7 +37,7 @@ class Search {
   static bool Has(const char* item, unsigned char byte) {
     return (item[3 + byte / 8] >> (byte % 8) & 1) != 0;
   }
-  // Whether there is a character at `i` that is in the item's set.
+  // Whether position `i` has a character that is in the item's set.
   bool Takes(const char* item, int64_t i) {
     Count(1);
     return i >= 1 && i <= size_ && Has(item, Byte(i));
@@ -80,7 +81,7 @@ int64_t Search::Most(const char* item, int64_t i, int64_t p) {
   return kNone;
 }
 
-// Restores the capture if the rest of the pattern does not match.
+// Matches a capture and the rest of the pattern. Restores the capture if the rest does not match.
 int64_t Search::Capture(const char* item, int64_t i, int64_t p) {
   const int c = item[1];
   const int64_t before_first = first[c], before_last = last[c];

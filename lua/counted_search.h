@@ -20,9 +20,10 @@ namespace moonring::lua {
 
 inline constexpr int kItemBytes = 35, kMostCaptures = 32;
 
-// search_pattern(text, program, from, anchored, captures): returns the start of the first match at
-// `from` or later (only at `from` if anchored), the position after it, and start and end of each
-// capture, with -1 as the end of a position capture; nil without a match. Positions count from 1.
+// The Lua function search_pattern(text, program, from, anchored, captures). Returns the start of
+// the first match at `from` or later (only at `from` if anchored), the position after the match,
+// and start and end of each capture, with -1 as the end of a position capture; nil without a match.
+// Positions count from 1.
 int SearchPattern(lua_State* L);
 
 }  // namespace moonring::lua

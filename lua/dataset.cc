@@ -13,7 +13,8 @@
 namespace moonring::lua {
 namespace {
 
-// Default limit on the threads that convert rows; with more, reading the files is the bottleneck.
+// Default limit on the threads that convert rows. With more threads, reading the files is the
+// bottleneck.
 constexpr int kMostThreads = 16;
 
 std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
@@ -28,7 +29,7 @@ std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
   return slots;
 }
 
-// Reads a template table completed by moonring.data.templates, in which every field is present.
+// Reads a template table that moonring.data.templates has completed, so every field is present.
 data::TemplateSpec ReadTemplate(Options fields) {
   static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {
       {"plain", data::TemplateSpec::Kind::kPlain},

@@ -1,8 +1,9 @@
 #ifndef MOONRING_LUA_DATASET_H_
 #define MOONRING_LUA_DATASET_H_
 
-// Shared by the bindings of data sets and of data sources: the data set behind a handle, and
-// reading of the options that control how examples are made.
+// Shared by the bindings of data sets (bind_data.cc) and of custom data sources (bind_source.cc):
+// the object behind a data set's Lua handle, and functions that read the options for making
+// examples.
 
 #include <map>
 #include <memory>
@@ -19,7 +20,7 @@ namespace moonring::lua {
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
   data::DatasetReport report;
-  std::vector<int64_t> lengths;    // from the tokenized folder; else empty
+  std::vector<int64_t> lengths;    // one per example, if read from a tokenized folder; else empty
   std::vector<data::RowUse> uses;  // of every row, for examples made with one_turn; else empty
 };
 
@@ -30,7 +31,8 @@ struct Value<data::TemplateSpec> {
   static data::TemplateSpec Read(lua_State* L, int index);
 };
 
-// Reads { files = {..}, split = "train[:100]" } for each data set of a hub, by name.
+// Reads a Lua table of { files = {..}, split = "train[:100]" } by data set name: the files that
+// were downloaded from a hub.
 template <>
 struct Value<std::map<std::string, data::FetchedFiles>> {
   static constexpr const char* kWord = "table";
@@ -38,7 +40,8 @@ struct Value<std::map<std::string, data::FetchedFiles>> {
   static std::map<std::string, data::FetchedFiles> Read(lua_State* L, int index);
 };
 
-// Read how rows become examples; the second also which data sets are read and how they are mixed.
+// ReadExampleOptions reads the options that control how rows become examples. ReadDatasetOptions
+// reads these, which data sets to load, and how to mix them.
 data::DatasetOptions ReadExampleOptions(Options& options);
 data::DatasetOptions ReadDatasetOptions(Options& options);
 

@@ -58,6 +58,7 @@ static_assert(static_cast<int>(LogKind::kOutput) == MOONRING_LOG_OUTPUT &&
               static_cast<int>(LogKind::kNote) == MOONRING_LOG_NOTE &&
               static_cast<int>(LogKind::kWarning) == MOONRING_LOG_WARNING);
 
+// Returns the code of an error message, according to the first status word in it.
 moonring_code CodeOf(absl::string_view message) {
   const CodedWords error = ReadCode(message);
   if (absl::StartsWith(error.words, "out of memory")) return MOONRING_EXHAUSTED;
@@ -77,8 +78,8 @@ moonring_code CodeOf(absl::string_view message) {
   }
 }
 
-// Runs `body`, which returns a Status. No exception leaves this function, except a thread's
-// cancellation.
+// Runs `body`, which returns a Status, and converts exceptions to a Status. Only a thread's
+// cancellation passes through.
 template <typename Body>
 absl::Status Barrier(const Body& body) {
   try {
@@ -97,9 +98,10 @@ std::string WordsOf(const absl::Status& status) {
 }
 
 constexpr size_t kFirstSize = offsetof(moonring_options, context) +
-                              sizeof(void*);  // of the first version of moonring_options
+                              sizeof(void*);  // size of the first version of moonring_options
 
-// Copies the fields that the caller's version of the struct contains.
+// Copies those fields of the struct that the caller's version of it has; the others keep their
+// defaults.
 absl::StatusOr<moonring_options> Known(const moonring_options* given) {
   moonring_options options = {};
   if (given == nullptr) return options;
@@ -183,8 +185,8 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_o
   return runtime;
 }
 
-// During a call, LibTorch's warnings of this thread go to the log, and the number of threads in an
-// operation is that of the options. The destructor restores both.
+// While this object exists, LibTorch's warnings on this thread go to the log, and operations use
+// the number of threads in the options. The destructor restores both settings.
 class CallScope {
  public:
   explicit CallScope(const moonring_runtime& runtime)
@@ -231,7 +233,7 @@ class BusyScope {
   const bool mine_;
 };
 
-// Makes one call on a runtime: `body` returns a ScriptError.
+// Runs `body`, which returns a ScriptError, as one call on a runtime.
 template <typename Body>
 moonring_code Call(moonring_runtime* runtime, const Body& body) {
   if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;

@@ -23,7 +23,7 @@ bool IsCallable(lua_State* L, int index) {
   return true;
 }
 
-// Checks a table of functions by layer.
+// Checks that the value at `index` is a table of functions by layer.
 void CheckFunctions(lua_State* L, int index, int64_t layers) {
   TORCH_CHECK_VALUE(lua_istable(L, index), "option 'around': wanted a function, got a ",
                     luaL_typename(L, index), "; or a table of functions by layer");
@@ -48,7 +48,8 @@ struct AroundCall {
   at::Tensor result;  // undefined: none
 };
 
-// Called with (function, AroundCall*) inside a scope, which closes the tensors pushed here.
+// Called with (function, AroundCall*) inside a moonring.scope, which closes the tensors that are
+// pushed here.
 int RunAround(lua_State* L) {
   auto* call = static_cast<AroundCall*>(lua_touserdata(L, 2));
   lua_settop(L, 1);
@@ -69,7 +70,8 @@ int RunAround(lua_State* L) {
 
 }  // namespace
 
-// Reads every key in any case, because keys that are not read are refused as unknown.
+// Reads all of its keys, even if no noise is requested, because keys that are not read are refused
+// as unknown.
 std::optional<model::Noise> NoiseOf(Options& options) {
   const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"),
                                 step = options.Find<uint64_t>("step");

@@ -15,19 +15,20 @@
 
 namespace moonring::lua {
 
-// Reads seed, step, identity, neftune_alpha and lengths; nullopt if none of the first three is
-// given.
+// Reads the options for random noise: seed, step, identity, neftune_alpha and lengths. Returns
+// nullopt if seed, step and identity are all absent; throws if only some of them are given.
 std::optional<model::Noise> NoiseOf(Options& options);
 
 // Reads router_groups and router_group_count.
 model::RouterGroups RouterGroupsOf(Options& options);
 
-// Reads `around`: a function of (layer, hidden), or a table of functions of hidden by layer, 0 to
-// `layers`; null if absent. A function returns the replacement for hidden, or nothing. All tensors
-// that it creates or receives are closed at its end, as at the end of a moonring.scope. Its Lua
-// errors are propagated.
+// Reads `around`: a function of (layer, hidden), or a table of functions of hidden by layer, from 0
+// to `layers`; null if absent. The function returns the replacement for hidden, or nothing. All
+// tensors that it creates or receives are closed when it returns, as at the end of a
+// moonring.scope. Its Lua errors are propagated.
 //
-// The value stays on the stack: the hook is valid until the calling C function returns.
+// The Lua value stays on the stack: the returned hook is valid until the calling C function
+// returns.
 model::StreamHook AroundOf(lua_State* L, Options& options, int64_t layers);
 
 // Reads `around`, `states` and `upto`.

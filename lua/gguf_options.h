@@ -11,7 +11,7 @@
 
 namespace moonring::lua {
 
-// Reads type and name; the tokenizer's files come from the checkpoint.
+// Reads the options `type` and `name`. The tokenizer's files are taken from the checkpoint.
 inline model::GgufOptions GgufOptionsOf(Options& options, const model::Checkpoint& checkpoint) {
   model::GgufOptions gguf;
   gguf.type = options.Require<std::string>("type");

@@ -1,12 +1,13 @@
 #ifndef MOONRING_LUA_INTERRUPT_H_
 #define MOONRING_LUA_INTERRUPT_H_
 
-// Ctrl-C (SIGINT) at a prompt: stops running code, or abandons the typed line; the process
-// continues. In scripts it ends the run: lua/preemption.h.
+// Ctrl-C (SIGINT) at an interactive prompt: stops running code, or abandons the typed line; the
+// process continues. In a script Ctrl-C ends the run (lua/preemption.h).
 //
 // Between BeginInterruptible and EndInterruptible the signal sets a flag that Lua checks when it
-// counts instructions (lua/limits.h), so a running operator ends first. Otherwise it wakes the
-// reader of a line. A signal that arrives by two ways counts once (lua/signal_count.h).
+// counts instructions (lua/limits.h), so an operator that is running completes first. At other
+// times the signal wakes the reader of a typed line. A signal that arrives in two ways counts once
+// (lua/signal_count.h).
 
 #include <memory>
 
@@ -14,18 +15,19 @@
 
 namespace moonring::lua {
 
-// From here on SIGINT is an interrupt. Returns the flag, for the limits of a Lua state.
+// Installs the handler of SIGINT. Returns the flag that it sets, for the limits of a Lua state.
 std::shared_ptr<const CancelFlag> CatchInterrupts();
 
-// Mark the beginning and end of code that an interrupt stops. End returns whether there was an
-// interrupt.
+// Mark the beginning and end of code that Ctrl-C stops. EndInterruptible returns whether Ctrl-C was
+// pressed.
 void BeginInterruptible();
 bool EndInterruptible();
 
-// Whether running code was asked to stop. Thread-safe.
+// Whether Ctrl-C has asked the running code to stop. Thread-safe.
 bool IsInterrupted();
 
-// A descriptor that is readable after an interrupt while nothing ran; -1 before CatchInterrupts.
+// A file descriptor that becomes readable when Ctrl-C is pressed while no code runs; -1 before
+// CatchInterrupts.
 int InterruptDescriptor();
 
 }  // namespace moonring::lua

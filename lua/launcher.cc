@@ -37,10 +37,10 @@ namespace {
 constexpr auto kGrace =
     std::chrono::seconds(3);  // for the others' messages, after the first failure
 constexpr auto kPatience = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
-// Pipe from a rank to the launcher. It carries an offer of restarts, ended by a zero byte, and the
-// rank's last message.
+// Environment variable with the pipe from a rank to the launcher. The pipe carries an offer of
+// restarts, which ends with a zero byte, and the rank's last message.
 constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
-// Passed from BecomeLauncher to the launcher.
+// Environment variable by which BecomeLauncher passes the number of ranks to the launcher.
 constexpr char kRanksToLaunch[] = "MOONRING_RANKS";
 
 // "INVALID_ARGUMENT: words" -> "words". The status word is not useful on a command line.
@@ -51,8 +51,9 @@ std::string WithoutStatusWord(const std::string& message) {
   return is_word ? message.substr(end + 2) : message;
 }
 
-// Ends the launcher if a resource for a rank is not available (errno). Exit code 2 if a limit is
-// the cause, because that is known before the first step.
+// Ends the launcher because a resource for a rank is not available (errno). The exit code is 2 if a
+// limit on files or processes is the cause: this error comes before the first step, and would
+// recur.
 [[noreturn]] void EndWithout(int rank, size_t ranks) {
   const int error = errno;
   std::string limit;
@@ -68,16 +69,16 @@ std::string WithoutStatusWord(const std::string& message) {
 
 struct Rank {
   pid_t pid = -1;
-  int error_pipe = -1;   // for the last message
+  int error_pipe = -1;   // reads the rank's last message
   int stderr_pipe = -1;  // -1 for rank 0
   std::string message, line;
   std::optional<int> status;  // from waitpid
-  int order = 0;              // order of ending among the ranks
-  int sent = 0;  // the signal that the launcher had sent to it after another rank's failure
+  int order = 0;              // the order in which the ranks ended
+  int sent = 0;  // the signal that the launcher sent to this rank after another one failed
 };
 
-// Socket pairs for the ranks' store (comm/store/private_store.h), or for a prompt's lines: for each
-// rank except 0 two connected sockets, one of which belongs to rank 0.
+// Socket pairs between rank 0 and each other rank, for the ranks' rendezvous store
+// (comm/store/private_store.h) or for a prompt's lines. One socket of each pair belongs to rank 0.
 class RankSockets {
  public:
   explicit RankSockets(int ranks) : ends_(ranks, {-1, -1}) {
@@ -96,8 +97,8 @@ class RankSockets {
   RankSockets(const RankSockets&) = delete;
   RankSockets& operator=(const RankSockets&) = delete;
 
-  // Called in the child that becomes `rank`: keeps its ends open, and returns their numbers for its
-  // environment.
+  // Called in the child process that becomes `rank`: keeps the rank's sockets open, and returns
+  // their numbers for the rank's environment variable.
   std::string KeepFor(int rank) {
     std::vector<int> kept;
     const auto keep = [&kept](int& end) { kept.push_back(std::exchange(end, -1)); };
@@ -110,8 +111,8 @@ class RankSockets {
   std::vector<std::array<int, 2>> ends_;
 };
 
-// The rank's pipe to the launcher, or -1: a program started by a rank inherits the environment, but
-// not the pipe.
+// Returns this rank's pipe to the launcher. Returns -1 in a program that a rank has started, which
+// inherits the environment variable but not the pipe.
 int ErrorPipe() {
   int fd = -1;
   struct stat status {};
@@ -122,7 +123,7 @@ int ErrorPipe() {
              : -1;
 }
 
-// Blocks signals to this thread while the object holds them.
+// While Hold() is in effect, signals to this thread are blocked.
 class HeldSignals {
  public:
   HeldSignals() = default;
@@ -148,7 +149,7 @@ constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // signals that end a run
 
 class Launcher {
  public:
-  // The constructor returns in the launcher, and in each rank.
+  // The constructor starts the ranks. It returns in the launcher, and in each rank.
   Launcher(int ranks, int restart, bool prompt, const Arrivals& arrivals)
       : arrivals_(arrivals), prompt_(prompt), ranks_(ranks) {
     RankSockets store(ranks), lines(prompt ? ranks : 0);
@@ -181,7 +182,8 @@ class Launcher {
     return Conclude();
   }
 
-  // After Run: how often the ranks may be restarted in total; 0 if the failure would recur.
+  // Call this after Run: how often the ranks may be restarted in total; 0 if the failure would
+  // recur.
   int restarts() const { return again_ ? restarts_ : 0; }
 
  private:
@@ -189,8 +191,8 @@ class Launcher {
     setenv(name, value.c_str(), 1);
   }
 
-  // Forks a rank, with its pipes and the environment that is the same in every attempt. Returns
-  // true in the child.
+  // Forks a rank, creates its pipes, and sets the environment variables that are the same in every
+  // attempt. Returns true in the child process.
   bool Fork(int rank) {
     int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
     if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0))
@@ -284,7 +286,7 @@ class Launcher {
   void Forward(Arrival arrival) {
     if (arrival.signal != SIGUSR1 && !(prompt_ && arrival.signal == SIGINT)) {
       if (forwarded_ == 0) forwarded_ = arrival.signal;
-      // Ranks that do not end after a second signal are forced to end.
+      // After a second signal, ranks that do not end are forced to end.
       if (arrival.times > 1 && !failed_at_.has_value())
         failed_at_ = std::chrono::steady_clock::now();
     }
@@ -306,7 +308,7 @@ class Launcher {
     }
   }
 
-  // After a failure: enforces the other ranks' time limits.
+  // Called after a failure: ends ranks that exceed their time limits.
   void Enforce() {
     if (!failed_at_.has_value() || Running() == 0) return;
     const auto since = std::chrono::steady_clock::now() - *failed_at_;
@@ -320,8 +322,9 @@ class Launcher {
     }
   }
 
-  // Order of blame; a lower value more likely failed by itself: a signal not sent by the launcher,
-  // an error of its own, an error about another rank.
+  // A number that orders ranks by how likely they failed by themselves, the lowest first: a rank
+  // ended by a signal that the launcher did not send, a rank with an error of its own, a rank with
+  // an error about another rank.
   int Blame(const Rank& rank) const {
     const int status = *rank.status;
     if (status == 0) return 9;
@@ -400,10 +403,10 @@ class Launcher {
 
 absl::Status CheckRanks(int ranks) {
   constexpr int kAtLeast = 64, kPerCore = 8;
-  // Descriptors of the launcher; and during the start, for each rank, both ends of the store's
-  // socket pair and those of two pipes that the launcher reads. (Rank 0 has the same limit and
-  // needs as many for each other rank: two sockets of the store, and a connection in each common
-  // group.)
+  // Number of descriptors that the launcher needs: some for itself, and for each rank four while
+  // the ranks start, namely both ends of the store's socket pair and two pipes that the launcher
+  // reads. (Rank 0 has the same limit and needs no more: for each other rank two sockets of the
+  // store, and a connection in each group of ranks that they share.)
   constexpr rlim_t kOtherFiles = 32, kFilesOfRank = 4;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const auto check = [ranks](rlim_t most, const std::string& why) {
@@ -471,7 +474,8 @@ void OfferRestarts(int restarts) {
 }
 
 void ReportError(const std::string& said) {
-  // The message may quote a file, a hub or a model. A NUL would be read as the end of an offer.
+  // The message may quote a file, a hub or a model. A NUL in it is escaped, because the launcher
+  // would take it for the end of an offer of restarts.
   const std::string message = base::VisibleText(said);
   const int fd = ErrorPipe();
   if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size()))

@@ -10,7 +10,7 @@ const char kLimits = 0;        // its address is the registry key
 constexpr int kLookEach = 32;  // hook calls between two checks of malloc's heap, which take 10 us
                                // each
 
-// Charges this many more bytes (or fewer) to both confinements, or to none.
+// Charges `more` bytes (negative: releases bytes) to both memory limits, or to neither.
 bool Charge(Limits& limits, int64_t more) {
   if (!limits.confinement->Charge(more)) return false;
   if (limits.outer == nullptr || limits.outer->Charge(more)) return true;
@@ -24,7 +24,8 @@ void Release(Limits& limits, int64_t bytes) {
   if (limits.outer != nullptr) limits.outer->Release(bytes);
 }
 
-// lua_Alloc function that charges the Limits `of`. Shrinking a block must never fail.
+// The lua_Alloc function of a state with limits; `of` is its Limits. Shrinking a block must never
+// fail.
 void* Allocate(void* of, void* block, size_t before, size_t after) {
   auto& limits = *static_cast<Limits*>(of);
   const int64_t more =
@@ -40,7 +41,7 @@ void* Allocate(void* of, void* block, size_t before, size_t after) {
   return moved;
 }
 
-// Returns null if the state has no limits.
+// Returns the limits of a Lua state; null if it has none.
 Limits* LimitsOf(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kLimits));
   lua_rawget(L, LUA_REGISTRYINDEX);
@@ -49,7 +50,8 @@ Limits* LimitsOf(lua_State* L) {
   return limits;
 }
 
-// Limit of the heap: the confinement's limit, and what others leave of `outer`.
+// Returns the number of bytes that may be used: the state's own limit, or what is left of
+// `outer`'s.
 int64_t MostOf(const Limits& limits) {
   const int64_t own = limits.confinement->memory();
   if (limits.outer == nullptr || limits.outer->memory() == 0) return own;
@@ -57,8 +59,8 @@ int64_t MostOf(const Limits& limits) {
   return std::min(own, limits.outer->memory() - others);
 }
 
-// Collects garbage near the limit, so that unused objects do not exhaust it. If live objects are
-// near the limit, the next collection comes half way to it.
+// Collects garbage when the memory in use approaches the limit, so that unused objects do not
+// exhaust it. If live objects are near the limit, the next collection comes half way to the limit.
 void CollectNearTheLimit(lua_State* L, Limits& limits) {
   if (limits.collect_at == 0) return;
   if (++limits.counts % kLookEach == 0) limits.confinement->CountHeap();
@@ -78,8 +80,8 @@ void CountInstructions(lua_State* L, lua_Debug*) {
   const bool over = limits.instructions > 0 && limits.counted > limits.instructions;
   const bool late = limits.deadline != Limits::kNever && Limits::Clock::now() > limits.deadline;
   if (!cancelled && !over && !late) return CollectNearTheLimit(L, limits);
-  // Runs the hook at every instruction from now on, so that a script that catches the error cannot
-  // continue.
+  // After the error the hook runs at every instruction and raises the error again, so that a script
+  // that catches the error cannot continue.
   lua_sethook(L, &CountInstructions, LUA_MASKCOUNT, 1);
   if (cancelled) {
     lua_pushstring(L, kCancelled);
@@ -125,8 +127,8 @@ void Watch(lua_State* L, Limits* limits) {
   if (limits->confinement != nullptr && limits->confinement->memory() > 0) {
     limits->confinement->CountHeap();
     limits->collect_at = std::max<int64_t>(1, MostOf(*limits) / 4 * 3);
-    // Runs full collections, whenever the heap has grown by half: incremental ones would be too
-    // slow for strings of megabytes.
+    // Runs full collections, each time when the heap has grown by half. Incremental collections
+    // would be too slow for strings of megabytes.
     lua_gc(L, LUA_GCSETPAUSE, 150);
     lua_gc(L, LUA_GCSETSTEPMUL, 0);
   }

@@ -1,9 +1,10 @@
 #ifndef MOONRING_LUA_LINE_CHANNEL_H_
 #define MOONRING_LUA_LINE_CHANNEL_H_
 
-// Messages between rank 0 and the other ranks of a prompt, over socket pairs that the launcher
-// creates (MOONRING_PROMPT; lua/launcher.h). No call has a deadline, because the user may wait for
-// hours. If the other process has ended, reading returns UNAVAILABLE.
+// Messages between rank 0 and the other ranks of an interactive prompt, over socket pairs that the
+// launcher creates and names in the environment variable MOONRING_PROMPT (lua/launcher.h). No call
+// has a deadline, because the user may wait for hours. If the process at the other end has exited,
+// reading returns UNAVAILABLE.
 
 #include <string>
 #include <vector>
@@ -16,23 +17,23 @@ namespace moonring::lua {
 
 class LineChannel {
  public:
-  // `sockets`: on rank 0 one for each other rank, in rank order from 1; on another rank its only
-  // one. Takes ownership.
+  // `sockets`: on rank 0, one socket for each other rank, in rank order from 1; on another rank,
+  // its only socket. Takes ownership.
   explicit LineChannel(std::vector<int> sockets);
   ~LineChannel();
   LineChannel(const LineChannel&) = delete;
   LineChannel& operator=(const LineChannel&) = delete;
 
-  // Returns the sockets named in MOONRING_PROMPT and sets close-on-exec on them; none if it is not
-  // set.
+  // Returns the sockets named in MOONRING_PROMPT and sets close-on-exec on them. Returns an empty
+  // list if the variable is not set.
   static absl::StatusOr<std::vector<int>> SocketsFromEnvironment();
 
-  // Closes the sockets; the other ranks read an end.
+  // Closes the sockets. The other ranks then read end of file.
   void Close();
 
-  // Sends to all other ends.
+  // Sends a message: rank 0 to all other ranks, another rank to rank 0.
   absl::Status Send(absl::string_view text);
-  // Receives one message from each other end, in order.
+  // Receives one message from each connected rank, in rank order.
   absl::StatusOr<std::vector<std::string>> Receive();
 
  private:

@@ -30,7 +30,7 @@ constexpr off_t kMostHistory = off_t{1} << 20;  // bytes read from the end of th
 constexpr size_t kManyOffers = 12;              // more are displayed in columns, without their
                                                 // types
 
-// The locked history file; -1 if it cannot be opened.
+// The open and locked history file; the descriptor is -1 if the file cannot be opened.
 class HistoryFile {
  public:
   HistoryFile(const std::string& path, int flags, int lock) {
@@ -53,7 +53,7 @@ class HistoryFile {
   int file_ = -1;
 };
 
-// The lines at the end of a file, without a first one that is incomplete.
+// Returns the lines at the end of a file; a first line whose beginning was not read is dropped.
 std::vector<std::string> LastLines(const std::string& path) {
   const HistoryFile file(path, O_RDONLY, LOCK_SH);
   struct stat status {};
@@ -145,7 +145,7 @@ class Editor : public LineEditor {
 
   static char* Prompt(EditLine* edit) { return Of(edit).prompt_.data(); }
 
-  // Discards interrupts that came while no line was typed.
+  // Discards interrupts (Ctrl-C) that came while no line was typed.
   void TakeInterrupts() const {
     pollfd asked = {options_.interrupt, POLLIN, 0};
     char bytes[64];
@@ -153,9 +153,9 @@ class Editor : public LineEditor {
     }
   }
 
-  // Reads one character from the terminal: returns 1; 0 at the end of input or if the line is
-  // abandoned. A Ctrl-D typed while a line ran, when the editor did not control the terminal,
-  // arrives as NUL.
+  // Reads one character from the terminal. Returns 1; or 0 at the end of input, and when the line
+  // is abandoned. A Ctrl-D that was typed while code ran, when the editor did not control the
+  // terminal, arrives as NUL.
   static int GetCharacter(EditLine* edit, wchar_t* character) {
     Editor& self = Of(edit);
     std::mbstate_t state = {};

@@ -4,15 +4,15 @@
 // Line editing at a terminal with history and completion, by libedit (Emacs keys, and the settings
 // in ~/.editrc).
 //
-//   history   The last lines of the file, then those of this session. Each line is appended to the
-//             file as it is typed, in one write under a lock, so concurrent sessions neither lose
-//             nor mix lines. The file and its folder are created for the user only. If the file
-//             cannot be written, only the history is lost.
+//   history   The last lines of the history file, then those of this session. Each line is appended
+//             to the file as it is typed, in one write under a lock, so concurrent sessions neither
+//             lose nor mix lines. The file and its folder are created with access for the user
+//             only. If the file cannot be written, only the history is lost.
 //   Tab       Inserts the common prefix of all completions; if that adds nothing, lists them.
 //   Ctrl-C    Abandons the line (lua/interrupt.h).
 //   Ctrl-D    On an empty line: end of input.
 //
-// Only one in a process, used by one thread.
+// A process may have only one editor, used by one thread.
 
 #include <memory>
 #include <string>

@@ -173,8 +173,8 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
-// Whether a word is the path of a script; any other is a command. A file with a command's name is
-// not run instead of it, because others may control the working directory.
+// Whether a word is the path of a script. Any other word is a command, even if the working
+// directory has a file of that name, because others may control the working directory.
 bool IsPath(absl::string_view word) {
   return absl::StrContains(word, '/') || absl::EndsWith(word, ".lua");
 }
@@ -189,7 +189,7 @@ std::string NoCommand(const std::string& word, const std::vector<std::string>& k
                       "; commands: ", absl::StrJoin(known, ", "));
 }
 
-// The text of a script that is not in a file, and its chunk name.
+// A script that is not in a file: its text and its chunk name.
 struct Text {
   std::string text, chunk;
 };
@@ -203,7 +203,7 @@ absl::StatusOr<std::optional<Text>> TextOf(const CommandLine& line) {
   return Text{std::move(text), "=stdin"};
 }
 
-// Sets the limits of --sandbox, and restricts the process's file access.
+// Sets the limits of --sandbox, and restricts which files the process can access.
 absl::Status Confine(const CommandLine& line, const Assets& assets, const std::string& script,
                      Limits& limits) {
   base::ConfinementOptions options = line.confinement;
@@ -276,8 +276,8 @@ int Run(int argc, char** argv) {
   }  // continues as a rank
 
   ShareCores();
-  // Its thread reads other threads' waiting times (/proc/self/task), so it starts before file
-  // access is restricted.
+  // The thread of SpinControl reads how long other threads wait (/proc/self/task), so it must start
+  // before file access is restricted.
   const std::shared_ptr<base::SpinControl> spin = base::SpinControl::Start(at::get_num_threads());
   base::InstallMemoryAccount();
   trainer::GrowSegments();
@@ -323,7 +323,7 @@ int Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   moonring::lua::OpenStandardStreams();
   moonring::lua::CatchFailedWrites();
-  moonring::lua::CatchSaveWish();  // a signal may arrive before a run is ready to save
+  moonring::lua::CatchSaveWish();  // SIGUSR1 may arrive before a run is ready to save
   // _Exit instead of return: LibTorch's threads and process groups do not shut down cleanly after a
   // peer has ended.
   const int code = moonring::lua::Run(argc, argv);

@@ -1,9 +1,10 @@
 #ifndef MOONRING_LUA_OBJECTIVE_SUMS_H_
 #define MOONRING_LUA_OBJECTIVE_SUMS_H_
 
-// Pushes the results of objectives for scripts: a loss and a table name -> {sum, count}; on a
-// device {sum, count} is an unread tensor [sum, count]. A minimum or maximum is {value, count,
-// "min"} or {value, count, "max"}, on a device with tensors for the first two.
+// Pushes the results of training objectives for scripts: the loss, and a table of metrics by name.
+// A metric is {sum, count}; on a GPU it is one tensor [sum, count], which is not copied to the host
+// here. A minimum or maximum is {value, count, "min"} or {value, count, "max"}, where value and
+// count are tensors on a GPU.
 
 #include <vector>
 

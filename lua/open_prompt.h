@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_OPEN_PROMPT_H_
 #define MOONRING_LUA_OPEN_PROMPT_H_
 
-// Prepares a process for a prompt, before its virtual machine is created: Ctrl-C then stops running
-// code (lua/interrupt.h), lines are edited with a history if stdin and stdout are a terminal, and
-// ranks are connected to rank 0.
+// Prepares a process for an interactive prompt, before its Lua state is created: Ctrl-C then stops
+// running code (lua/interrupt.h), lines are edited with a history if stdin and stdout are a
+// terminal, and ranks are connected to rank 0.
 //
 // The history file is $XDG_STATE_HOME/moonring/history, by default below ~/.local/state; under
 // --sandbox there is no file.

@@ -20,12 +20,13 @@ namespace {
 
 using trainer::UpdateRule;
 
-// The Lua state and the stack index of `call`, during an OwnRuleScope.
+// The Lua state that calls the optimizer, and the stack index of `call`, while an OwnRuleScope
+// exists.
 thread_local lua_State* calling = nullptr;
 thread_local int call_index = 0;
 
-// Handles passed to one call of a rule, closed at its end. Their bytes are not reported to the
-// garbage collector, because that would trigger needless collections.
+// The handles that are passed to one call of a rule. They are closed when the call ends. Their
+// bytes are not reported to the garbage collector, because that would trigger needless collections.
 class LentTensors {
  public:
   ~LentTensors() {
@@ -42,7 +43,7 @@ class LentTensors {
       lua_setfield(L, -2, name.c_str());
     }
   }
-  // Takes the tensors of the table that the rule returned, on top of the stack.
+  // Takes the tensors out of the table that the rule returned, which is on top of the stack.
   UpdateRule::State Take(lua_State* L) {
     UpdateRule::State state;
     const int table = lua_gettop(L);
@@ -58,7 +59,8 @@ class LentTensors {
   std::vector<std::shared_ptr<TensorHandle>> handles_;
 };
 
-// Pushes `call` and its first arguments.
+// Pushes `call` and its first two arguments: the event ("state" or "step") and the parameter's
+// number.
 lua_State* PushCall(const char* event, size_t parameter) {
   TORCH_CHECK(calling != nullptr, "optimizer: its rule is in Lua: it is stepped and loaded there");
   luaL_checkstack(calling, 16, "optimizer");

@@ -5,15 +5,16 @@
 //
 //   trainer.own_optimizer(parameters, call, { zero, whole, loraplus_lr_ratio })
 //
-// lua/moonring/choices/custom_optimizer.lua makes `call` from a script's rule. Parameters are
-// numbered from 1, in the list's order:
+// `call` is made by lua/moonring/choices/custom_optimizer.lua from the update rule in a script.
+// Parameters are numbered from 1, in the list's order:
 //
 //   call("state", i, weight) -> table of tensors by name
 //   call("step", i, weight, state, gradient, lr, k) -> the new state
 //
-// The Lua handle stores `call`, not the C++ object. It is only available while a native function
-// with that handle as argument runs, in the coroutine that called it. Tensors passed to `call` and
-// returned by it are closed when it has returned.
+// The Lua handle of the optimizer stores `call`; the C++ object does not. `call` is therefore only
+// available while a native function that received this handle as an argument runs, in the coroutine
+// that called the native function. Tensors passed to `call` and returned by it are closed when it
+// has returned.
 
 #include <lua.hpp>
 
@@ -21,8 +22,8 @@
 
 namespace moonring::lua {
 
-// During its lifetime, the optimizer behind the handle at `index` may call its rule. Does nothing
-// for an optimizer without a Lua rule.
+// While this object exists, the optimizer behind the handle at `index` may call its Lua rule. Does
+// nothing for an optimizer without a Lua rule.
 class OwnRuleScope {
  public:
   OwnRuleScope(lua_State* L, int index);
@@ -35,10 +36,11 @@ class OwnRuleScope {
   int index_before_;
 };
 
-// own_optimizer(parameters, call, options), as described above.
+// The Lua function own_optimizer(parameters, call, options), as described above.
 int MakeOwnOptimizer(lua_State* L);
 
-// parameter_facts(parameters): pushes a list of { name, shape, numel, decays, trainable }.
+// The Lua function parameter_facts(parameters): pushes a list of { name, shape, numel, decays,
+// trainable }.
 int PushParameterFacts(lua_State* L);
 
 }  // namespace moonring::lua

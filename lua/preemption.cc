@@ -19,7 +19,7 @@ constexpr int kEndingSignals[] = {SIGHUP, SIGINT, SIGTERM};
 // at the same time.
 std::atomic<int> end_wished = 0, save_wished = 0;
 std::atomic<const char*> answer = nullptr;  // null: none
-SignalCount ending_counts[SIGTERM + 1];     // by signal number; SIGTERM is the largest of
+SignalCount ending_counts[SIGTERM + 1];     // indexed by signal number; SIGTERM is the largest of
                                             // kEndingSignals
 
 constexpr char kAtBorder[] = "the run is saved and ends at the border of the next step";

@@ -1,12 +1,12 @@
 #ifndef MOONRING_LUA_PREEMPTION_H_
 #define MOONRING_LUA_PREEMPTION_H_
 
-// Signals that ask a run to save, or to save and end. They are recorded; a script checks for them
-// between steps.
+// Signals that ask a run to save a checkpoint, or to save one and end. A signal handler records
+// them; a script checks for them between steps.
 //
 //   SIGUSR1                 save
-//   SIGTERM SIGINT SIGHUP   save and end; a second one of the same kind (lua/signal_count.h) ends
-//                           the process at once
+//   SIGTERM SIGINT SIGHUP   save and end; a second signal of the same kind (lua/signal_count.h)
+//                           ends the process at once
 //
 // Signals that are ignored when CatchPreemption is called stay ignored, except SIGUSR1: nohup
 // ignores SIGHUP, and a shell ignores SIGINT for background processes. Only for the program
@@ -14,18 +14,19 @@
 
 namespace moonring::lua {
 
-// From here on SIGUSR1 is recorded; by default it would end the process.
+// After this call, SIGUSR1 is recorded; by default it would end the process.
 void CatchSaveWish();
 
-// From here on all of these signals are recorded. `says`: the first one that ends the run is
-// answered on stderr at once, because a step may take minutes. `at_end`: no further step follows,
-// so the answer differs; may be set by a later call.
+// After this call, all of these signals are recorded. `says`: a message on stderr confirms the
+// first signal that ends the run, because the step may take minutes. `at_end`: no further step
+// follows, so the message differs; a later call may set this.
 void CatchPreemption(bool says, bool at_end = false);
 
-// From here on the signals that end a run end the process at once, as by default.
+// After this call, SIGTERM, SIGINT and SIGHUP end the process at once, as by default.
 void ReleasePreemption();
 
-// Returns the first recorded signal that ends a run, else SIGUSR1, which is then cleared, else 0.
+// Returns the first recorded signal that ends a run; else SIGUSR1 if it was recorded, which is then
+// cleared; else 0.
 int TakePreemption();
 
 // The name of one of these signals: "SIGTERM".

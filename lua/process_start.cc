@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<bool> outlives_stdout = false;
 
-// Whether a pipe's or socket's other end is closed.
+// Whether the other end of a pipe or socket is closed.
 bool IsBroken(int descriptor) {
   pollfd end = {descriptor, 0, 0};
   return poll(&end, 1, 0) > 0 && (end.revents & POLLERR) != 0;
@@ -58,8 +58,8 @@ std::string FileMappedAt(uintptr_t address) {
   return path;
 }
 
-// Runs on the thread that read the page, in a kernel of the model, not inside malloc or stdio;
-// therefore it may allocate memory and print.
+// Handler of SIGBUS. It runs on the thread that read the page, which was computing with the model's
+// weights and not inside malloc or stdio; therefore it may allocate memory and print.
 void NoteBrokenPage(int signal, siginfo_t* info, void*) {
   static std::atomic<bool> taken = false;
   if (taken.exchange(true)) {

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_PROCESS_START_H_
 #define MOONRING_LUA_PROCESS_START_H_
 
-// Process setup that must come first in the program `moonring`. Not for embedded runtimes, which
-// leave signals and descriptors to their application.
+// Process setup that must come first in the program `moonring`. A runtime embedded in another
+// application does not call it, because signals and descriptors belong to that application.
 
 namespace moonring::lua {
 
@@ -11,7 +11,7 @@ namespace moonring::lua {
 // for the terminal would be written into them. Exits with code 1 if /dev/null cannot be opened.
 void OpenStandardStreams();
 
-// From here on a failed write is an error of that write and does not end the process:
+// After this call, a failed write is an error of that write and does not end the process:
 //
 //   SIGPIPE   the reader of the output has ended (tee, head, a closed ssh)
 //   SIGXFSZ   a file has reached the limit of ulimit -f
@@ -22,9 +22,9 @@ void OpenStandardStreams();
 // inherit an ignored signal. If the parent ignores SIGPIPE or SIGXFSZ, they stay ignored.
 void CatchFailedWrites();
 
-// From here on the process also survives when only stdout has lost its reader; for training runs
-// and Moonring's commands. Otherwise a user's script then ends by SIGPIPE, like any program in a
-// pipe: since `print` reports no error, a loop of prints would never end.
+// After this call, the process also survives when only stdout has lost its reader; for training
+// runs and Moonring's commands. Without this call, a user's script then ends by SIGPIPE, like any
+// program in a pipe: since `print` reports no error, a loop of prints would never end.
 void OutliveStdout();
 
 }  // namespace moonring::lua

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_PROMPT_H_
 #define MOONRING_LUA_PROMPT_H_
 
-// The process's resources for a prompt (`moonring repl`). The prompt itself is in Lua:
-// lua/moonring/prompt.
+// The native objects of an interactive prompt (`moonring repl`). The prompt itself is written in
+// Lua: lua/moonring/prompt.
 
 #include <memory>
 

@@ -15,8 +15,9 @@
 namespace moonring::lua {
 namespace {
 
-// Ranks report their waits only with each heartbeat (comm/liveness.h), and the machine may be busy,
-// so several checks in a row are required.
+// Time between two checks, and number of checks in a row that must find all ranks waiting. One
+// check is not enough, because ranks report their waits only with each heartbeat (comm/liveness.h),
+// and the machine may be busy.
 constexpr auto kLook = std::chrono::milliseconds(250);
 constexpr int kMostLooks = 8;
 
@@ -96,8 +97,8 @@ absl::StatusOr<std::shared_ptr<comm::World>> PromptRanks::Connect(comm::Rendezvo
   const int64_t line = line_;
   options.store = store_->clone();
   options.attempt = absl::StrCat(options.attempt, "line ", line, " mesh ", ++meshes_, " ");
-  // A rank that has ended the line is checked once more, because it may have joined in the
-  // meantime.
+  // A missing rank that has ended the line is checked twice, because it may have joined between the
+  // two checks.
   options.called_off = [this, line, before = std::vector<int>()](
                            const std::vector<int>& missing) mutable -> std::string {
     if (IsInterrupted()) return "interrupted";
@@ -133,7 +134,8 @@ std::vector<int> PromptRanks::Over(int64_t line) {
   return over;
 }
 
-// Returns "" if some rank computes, or no rank waits. Requires mutex_.
+// Returns the reason why no rank can make progress; "" if some rank computes, or no rank waits.
+// Requires mutex_.
 std::string PromptRanks::WhyStuck() {
   const std::vector<int> over = Over(line_);
   if (over.empty() && !IsInterrupted()) return "";

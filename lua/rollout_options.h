@@ -1,7 +1,8 @@
 #ifndef MOONRING_LUA_ROLLOUT_OPTIONS_H_
 #define MOONRING_LUA_ROLLOUT_OPTIONS_H_
 
-// Reads a script's options for sampling and its prompts for a rollout, and pushes the answers.
+// Reads a script's sampling options and prompts for a rollout (generating answers), and pushes the
+// answers.
 
 #include <vector>
 
@@ -18,14 +19,15 @@ namespace moonring::lua {
 // Reads max_new_tokens, temperature, top_k, top_p, repetition_penalty, stop_ids and seed.
 model::SamplingOptions SamplingOf(Options& options);
 
-// Reads the list at `index` of {ids, key}.
+// Reads the list of prompts at stack index `index`. A prompt is a table {ids, key}.
 std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index);
 
-// Reads the same options, and min_p, answers, sequences, keep_casts, lockstep (a mesh), attention
-// (on a mesh), and `around`, which stays on the stack (forward_options.h).
+// Reads the same options as SamplingOf, and min_p, answers, sequences, keep_casts, lockstep (a
+// mesh), attention (an attention strategy on a mesh), and `around`, whose Lua value stays on the
+// stack (forward_options.h).
 model::RolloutOptions RolloutOptionsOf(lua_State* L, Options& options, int64_t layers);
 
-// Pushes answers by prompt, then by answer: {ids, stopped, log_probs}.
+// Pushes a list by prompt of lists by answer: {ids, stopped, log_probs}.
 Pushed PushAnswers(lua_State* L, const std::vector<std::vector<model::Answer>>& answers);
 
 }  // namespace moonring::lua

@@ -21,7 +21,8 @@ constexpr int kMostFrames = 12, kMostLevels = 200;  // each stack level costs as
 constexpr size_t kMostFields = 10, kMostLetters = 200;
 constexpr int kMostNested = 3;
 
-// The text by the metamethod __tostring, which may fail; "" if it fails or is absent.
+// Converts the value on top of the stack by its metamethod __tostring; "" if the value has none, or
+// if it fails.
 std::string ByMetamethod(lua_State* L) {
   if (!luaL_getmetafield(L, -1, "__tostring")) return "";
   lua_pushvalue(L, -2);
@@ -49,8 +50,8 @@ bool IsPlace(absl::string_view part) {
 
 std::string Shown(lua_State* L, int depth);
 
-// Formats the table on top as "{ 3, reason = "full" }", from raw fields: list items first, then
-// names.
+// Formats the table on top of the stack as "{ 3, reason = "full" }": list items first, then fields
+// with names. Metamethods are not called.
 std::string ShownFields(lua_State* L, int depth) {
   if (depth == kMostNested || !lua_checkstack(L, 8)) return "{ ... }";
   std::vector<std::string> fields;

@@ -1,15 +1,16 @@
 #ifndef MOONRING_LUA_SIGNAL_COUNT_H_
 #define MOONRING_LUA_SIGNAL_COUNT_H_
 
-// Counts how often a signal (such as SIGINT) was sent to a process, if one sending may arrive
-// several times:
+// Counts how often a signal (such as SIGINT) was sent to a process. One sending may arrive several
+// times:
 //
 // - A terminal's Ctrl-C reaches every process of the foreground group: the launcher and each rank.
-//   The launcher forwards its signals, so a rank receives it twice. Therefore signals are counted
-//   separately by their source, and the largest count is the result; a forwarded signal contains
-//   the launcher's count.
-// - A process may send the same signal to a process and to its group (timeout(1) does): signals
-//   from other processes within two seconds count once. Keys typed at a terminal always count.
+//   The launcher forwards its signals, so a rank receives each Ctrl-C twice. Therefore signals are
+//   counted separately by source (terminal, launcher, other processes), and the largest of these
+//   counts is the result. A forwarded signal contains the launcher's count.
+// - A process may send the same signal to a process and to its group (timeout(1) does). Therefore
+//   signals that other processes send within two seconds count as one. Keys typed at a terminal
+//   always count.
 
 #include <signal.h>
 
@@ -32,7 +33,7 @@ class SignalCount {
 // Counts an arrival at the current time.
 int AddNow(SignalCount& count, const siginfo_t& info);
 
-// Forwards a signal from a launcher to one of its ranks, with how often it was received.
+// Forwards a signal from a launcher to one of its ranks, with the number of times it was received.
 void PassOn(pid_t rank, int signal, int times);
 
 }  // namespace moonring::lua

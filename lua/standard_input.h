@@ -9,8 +9,9 @@
 
 namespace moonring::lua {
 
-// Reads all of stdin, and replaces it with an in-memory copy, so that a process that is started
-// again with the same command line (exec) can read it once more. UNAVAILABLE if it cannot be read.
+// Reads all of stdin, and replaces stdin with an in-memory copy, so that the process can read it
+// once more after it restarts itself (exec) with the same command line. Errors: UNAVAILABLE if
+// stdin cannot be read.
 absl::StatusOr<std::string> TakeStandardInput();
 
 }  // namespace moonring::lua

@@ -16,11 +16,11 @@ struct TypedLine {
   std::string text;  // without the line end
 };
 
-// Completions by Tab that replace line[begin, cursor).
+// Completions that Tab offers; one of them replaces line[begin, cursor).
 struct Offers {
   size_t begin = 0;
   std::vector<std::string> words;
-  std::vector<std::string> shown;  // the words as they are displayed, with their types; the same
+  std::vector<std::string> shown;  // the same words as they are displayed, with their types; same
                                    // number
 };
 

@@ -11,15 +11,15 @@
 namespace moonring::lua {
 namespace {
 
-// A request to the thread. Lives as long as the process and the thread.
+// A request to the unrestricted thread. It lives until the process ends.
 struct Exec {
   std::mutex mutex;
   std::condition_variable changed;
-  bool there = false;  // the thread exists
+  bool there = false;  // whether the thread exists
   const char* path = nullptr;
   char* const* argv = nullptr;
   sigset_t signals;  // the caller's signal mask
-  int error = 0;     // errno after a failure
+  int error = 0;     // errno if execv failed
 };
 Exec& TheExec() {
   static auto* const exec = new Exec;
@@ -48,7 +48,7 @@ void KeepUnconfinedThread() {
   const std::lock_guard<std::mutex> lock(exec.mutex);
   if (exec.there) return;
   sigset_t all, before;
-  sigfillset(&all);  // signals are handled by the other threads
+  sigfillset(&all);  // leaves all signals to the other threads
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([&exec] { Wait(exec); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -63,7 +63,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Entry of package.loaders: finds "moonring" and "moonring.x" in Moonring's own files.
+// An entry of package.loaders: finds the modules "moonring" and "moonring.x" in Moonring's files.
 int LoadOwnModule(lua_State* L) {
   const std::string name = luaL_checkstring(L, 1);
   if (name != "moonring" && !absl::StartsWith(name, "moonring.")) return lua_pushnil(L), 1;
@@ -103,7 +103,7 @@ void OpenLibraries(lua_State* L) {
   lua_pop(L, 2);
 }
 
-// A script with a syntax error; its message is used alone.
+// Thrown for a script with a syntax error. Its message is shown without a call stack.
 class Unreadable : public std::exception {
  public:
   explicit Unreadable(std::string why) : why_(std::move(why)) {}
@@ -113,7 +113,7 @@ class Unreadable : public std::exception {
   std::string why_;
 };
 
-// Calls require(module)[function](), and leaves its results on the stack.
+// Calls require(module)[function]() and leaves the results on the stack.
 void CallOwn(lua_State* L, const char* module, const char* function, int results) {
   lua_getglobal(L, "require");
   lua_pushstring(L, module);
@@ -131,7 +131,8 @@ struct BodyCall {
   std::string whole_traceback = {};
 };
 
-// Message handler of a protected call; upvalue: the BodyCall. The stack is still that of the error.
+// Message handler of a protected call; its upvalue is the BodyCall. It runs before the stack is
+// unwound, so it can still read the stack of the error.
 int NoteFramesOfBody(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, lua_upvalueindex(1)));
   try {
@@ -159,7 +160,7 @@ int RunBody(lua_State* L) {
   return 0;
 }
 
-// The text of the error on top of the stack.
+// Returns the text of the error on top of the stack.
 std::string MessageOf(lua_State* L, int ended, const Host& host) {
   if (ended != LUA_ERRMEM) return WordsOfError(L);
   const bool outer = host.limits.outer_is_full;
@@ -297,8 +298,8 @@ ScriptError Vm::Call(const std::string& function, const std::string& json, std::
   });
 }
 
-// Pushes the globals of user scripts: one table for all scripts of a Vm, so that one script can
-// define functions that are called later.
+// Pushes the table of globals for user scripts. All scripts of a Vm share one table, so a script
+// can define functions that are called later.
 void Vm::PushGlobals(lua_State* L, bool sandbox) {
   if (!sandbox) return lua_pushvalue(L, LUA_GLOBALSINDEX);
   lua_pushlightuserdata(L, const_cast<char*>(&kSandbox));
@@ -311,7 +312,8 @@ void Vm::PushGlobals(lua_State* L, bool sandbox) {
   lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
-// Leaves the script's function on the stack. `words`: the script's path and its arguments.
+// Compiles the script, and leaves it on the stack as a function. `words`: the script's path and its
+// arguments.
 void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk,
               const std::vector<std::string>& words) {
   host_->own_script = absl::StartsWith(chunk, kOwnChunk);
@@ -327,7 +329,7 @@ void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk,
   lua_pushliteral(L, "arg");
   lua_insert(L, -2);
   lua_rawset(L, -3);
-  // Only source text is accepted in a sandbox, because LuaJIT does not verify bytecode.
+  // A sandbox accepts only source text, because LuaJIT does not verify bytecode.
   if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(),
                        host_->sandbox ? "t" : nullptr) != 0) {
     const std::string why = lua_tostring(L, -1);
@@ -388,7 +390,7 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
 
 absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOptions options,
                                                              const Assets& assets) {
-  // In runfiles each file is a link to its real location.
+  // In Bazel's runfiles each file is a link; the folder of its real location must be readable.
   const auto folder_of = [&](const std::string& file) {
     return std::filesystem::path(base::WithoutLinks(file)).parent_path().string();
   };

@@ -3,8 +3,8 @@
 
 // A Lua state with Moonring's modules, and functions that run scripts in it.
 //
-//   require "moonring"          lua/moonring/init.lua, which joins the bindings and the Lua modules
-//   require "moonring.config"   lua/moonring/config/init.lua, and so on
+//   require "moonring"          loads lua/moonring/init.lua: all bindings and Lua modules
+//   require "moonring.config"   loads lua/moonring/config/init.lua, and so on
 //
 // A state may be used only by the thread that created it.
 
@@ -31,31 +31,32 @@ enum class LogKind {
   kWarning
 };  // script output; messages about a run; warnings of libraries
 
-// What the program passes to its scripts, and what they report back.
+// Data that the program passes to its scripts, and callbacks and results that come back.
 struct Host {
   Assets assets;
   std::vector<std::string> command;  // this process's command line, to start ranks with the same
                                      // one
   std::string device = "auto";       // cpu | cuda | auto
-  int ranks = 0;                     // -n, 0 where it was not given
+  int ranks = 0;                     // the option -n; 0 if it was not given
   bool sandbox = false;  // user scripts see only the globals of lua/moonring/sandbox/init.lua
   Limits limits;         // for everything that runs, including Moonring's own scripts
   std::string memory_limit = "--sandbox-memory";  // name of the option that set the memory limit,
                                                   // for messages
   bool embedded =
       false;  // inside another application: no signal handlers, fork or exit (lua/embed.h)
-  // Callbacks for output that would go to stdout and stderr, line by line, and for a run's reports
-  // of its steps (JSON). Empty: output goes to the streams, reports nowhere.
+  // Callbacks: `log` receives lines that would otherwise go to stdout and stderr; `progress`
+  // receives a run's reports of its steps (JSON). If empty, lines go to the streams, and reports
+  // are dropped.
   std::function<void(LogKind kind, const std::string& line)> log;
   std::function<void(const std::string& json)> progress;
-  // Callback for the reason of a failure, with the script's traceback, before opened objects are
-  // closed, which waits for other ranks. May be empty.
+  // Callback that receives the reason of a failure and the script's traceback. It is called before
+  // objects are closed, because closing waits for other ranks. May be empty.
   std::function<void(const std::string& message)> report;
-  std::shared_ptr<Prompt> prompt;  // null: runs a script, not a prompt
-  bool own_script = false;         // runs one of Moonring's scripts, not a user's
-  // Functions that close what the script opened, called in reverse order when it has ended. The
-  // garbage collector is not used for this because its order is undefined. Each receives the
-  // script's error, or "".
+  std::shared_ptr<Prompt> prompt;  // null unless this is an interactive prompt
+  bool own_script = false;         // whether the running script is one of Moonring's commands
+  // Functions that close what the script opened, called in reverse order when the script has ended.
+  // (The garbage collector would close objects in an undefined order.) Each receives the script's
+  // error, or "".
   std::vector<std::function<void(const std::string& error)>> closers;
   trainer::MemorySample memory_at_start;  // after the bindings are registered, before any script
   bool started =
@@ -82,18 +83,18 @@ class Vm {
                   const std::vector<std::string>& arguments);
   ScriptError RunText(const std::string& text, const std::string& chunk,
                       const std::vector<std::string>& arguments);
-  // Calls a global function defined by a user's script. `json`: its argument, "" for none;
-  // `result`: its first result as JSON.
+  // Calls a global function that a user's script defined. `json`: the function's argument as JSON,
+  // "" for none; `result`: receives the function's first result as JSON.
   ScriptError Call(const std::string& function, const std::string& json, std::string& result);
-  // Runs `body` for a computation of another state, with this state's limits and the given
-  // deadline. Cancellation is only checked while `body` runs, not before or after it. An exception
-  // in `body` becomes the returned error.
+  // Runs `body` in this state on behalf of another state (lua/own_state.h), with this state's
+  // limits and the given deadline. Cancellation is only checked while `body` runs, not before or
+  // after it. An exception in `body` becomes the returned error.
   ScriptError Do(Limits::Clock::time_point deadline, const std::function<void(lua_State*)>& body);
 
   lua_State* state() { return state_.get(); }
 
  private:
-  // Runs `body` in protected mode: a Lua error, including out of memory, ends only it.
+  // Runs `body` in protected mode: a Lua error, including out of memory, ends only `body`.
   ScriptError Protect(const std::function<void(lua_State*)>& body);
   ScriptError RunAndClose(const std::function<void(lua_State*)>& body);
   void PushGlobals(lua_State* L, bool sandbox);
@@ -106,22 +107,22 @@ class Vm {
   std::unique_ptr<lua_State, CloseState> state_;
 };
 
-// Creates a confinement in which Moonring itself can work: its own files, and the kernel's
-// information about memory, are readable too.
+// Creates the restrictions of --sandbox (files and memory) in such a way that Moonring itself can
+// work: its own files, and the kernel's information about memory, are readable too.
 absl::StatusOr<std::shared_ptr<base::Confinement>> ConfineTo(base::ConfinementOptions options,
                                                              const Assets& assets);
 
 // Whether the running script was cancelled and must end at once.
 bool IsCancelled(const Host& host);
 
-// Raises the cancellation error if the run was cancelled.
+// Raises the cancellation error in Lua if the run was cancelled.
 void EndIfCancelled(const Host& host);
 
-// Returns the host of a state, for bindings.
+// Returns the Host that belongs to a Lua state; used by bindings.
 Host& HostOf(lua_State* L);
 
-// Exit code for an uncaught error, from the status code in its text (lua/binding/guard.h) and
-// whether the first step had begun.
+// Exit code for an uncaught error, from the status code in its text (lua/binding/guard.h) and from
+// `started`: whether the first training step had begun.
 int ExitCode(const std::string& message, bool started);
 
 }  // namespace moonring::lua

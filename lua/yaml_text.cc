@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-// The value of digits in a base, with underscores; nullopt for any other character, or without a
-// digit.
+// Returns the value of an integer in a base, with underscores between its digits; nullopt if there
+// is another character or no digit.
 std::optional<double> WholeOf(absl::string_view digits, int base) {
   double value = 0;
   bool any = false;
@@ -37,7 +37,7 @@ std::optional<double> WholeOf(absl::string_view digits, int base) {
   return any ? std::optional(value) : std::nullopt;
 }
 
-// The value of base-60 groups: 1:30 is 90.
+// Returns the value of a base-60 number: 1:30 is 90.
 std::optional<double> SixtiesOf(absl::string_view text) {
   if (text.empty() || text[0] < '1' || text[0] > '9') return std::nullopt;
   double value = 0;
@@ -51,7 +51,7 @@ std::optional<double> SixtiesOf(absl::string_view text) {
   return value;
 }
 
-// The value of a number without its sign, as PyYAML and OmegaConf read it.
+// Returns the value of a number without its sign, read as PyYAML and OmegaConf do.
 std::optional<double> MagnitudeOf(absl::string_view text) {
   if (text == ".inf" || text == ".Inf" || text == ".INF")
     return std::numeric_limits<double>::infinity();
@@ -139,7 +139,8 @@ class Reader {
         absl::StrCat(where_, ":", node.Mark().line + 1, ":", node.Mark().column + 1, ": ", what));
   }
 
-  // Without aliases each value takes at least one byte of text.
+  // A text may contain kLeastMost values, plus kEachByte for each byte of text. Without aliases
+  // each value takes at least one byte.
   static constexpr size_t kLeastMost = 10'000, kEachByte = 4;
 
   const size_t most_values_;

@@ -23,7 +23,7 @@ at::Tensor TensorAt(lua_State* L, int index) { return Value<at::Tensor>::Read(L,
 
 bool IsTensor(lua_State* L, int index) { return Class<TensorHandle>::Test(L, index) != nullptr; }
 
-// Reads a tensor or a list of tensors.
+// Reads the tensor, or the list of tensors, at `index`.
 Tensors TensorsAt(lua_State* L, int index) {
   if (IsTensor(L, index)) return {TensorAt(L, index)};
   return Value<Tensors>::Read(L, index);
@@ -40,7 +40,7 @@ at::Tensor GradientOf(const at::Tensor& root, const at::Tensor& given) {
   return at::ones_like(root);
 }
 
-// Reads `gradient`, of the first root, or `gradients`, of all.
+// Reads the option `gradient`, for the first output only, or `gradients`, for all outputs.
 Tensors GivenGradients(Options& options) {
   const at::Tensor one = TensorOption(options, "gradient");
   Tensors all = options.Get<Tensors>("gradients", {});

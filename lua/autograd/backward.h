@@ -12,20 +12,21 @@
 
 namespace moonring::lua {
 
-// x:backward(joined?, { gradient =, retain_graph =, create_graph = }). `joined` is back-propagated
-// with a gradient of zero, so that the collectives in its graph run even if the loss does not
-// depend on them.
+// The Lua method x:backward(joined?, { gradient =, retain_graph =, create_graph = }). `joined` is a
+// tensor that is back-propagated too, with a gradient of zero, so that the collectives in its graph
+// run even if the loss does not depend on it.
 int Backward(lua_State* L);
 
-// backward(outputs, { gradients =, retain_graph =, create_graph = }): the same for several outputs.
+// backward(outputs, { gradients =, retain_graph =, create_graph = }): back-propagates from several
+// outputs at once.
 int BackwardOfAll(lua_State* L);
 
-// grad(outputs, inputs, { gradients =, retain_graph =, create_graph =, allow_unused = }): as
-// torch.autograd.grad. Lists return a list, a tensor a tensor.
+// grad(outputs, inputs, { gradients =, retain_graph =, create_graph =, allow_unused = }), as
+// torch.autograd.grad. A list of inputs returns a list of gradients, a single tensor a tensor.
 int Grad(lua_State* L);
 
-// no_grad(fn, ...) and with_grad(fn, ...): run fn(...) without and with recording, and return its
-// results.
+// no_grad(fn, ...) and with_grad(fn, ...) run fn(...) without and with recording for autograd, and
+// return its results.
 int NoGrad(lua_State* L);
 int WithGrad(lua_State* L);
 

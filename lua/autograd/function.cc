@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kSaved[] = "_saved";  // the field of ctx with the saved tensors
 
-// ctx:save(...): stores tensors for the backward.
+// The Lua method ctx:save(...): stores tensors for the backward.
 int Save(lua_State* L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   const int count = lua_gettop(L) - 1;
@@ -45,7 +45,8 @@ int Saved(lua_State* L) {
   return count;
 }
 
-// Moves the tensors saved in the ctx at `index` from the table to the graph.
+// Moves the tensors that forward saved in the ctx at `index` from the Lua table to the autograd
+// graph.
 base::Tensors TakeSaved(lua_State* L, int index) {
   lua_getfield(L, index, kSaved);
   base::Tensors saved;
@@ -61,7 +62,7 @@ void PutSaved(lua_State* L, int index, const base::Tensors& saved) {
   lua_setfield(L, index, kSaved);
 }
 
-// Reads the gradients that a backward returned, in the order of the tensor arguments.
+// Reads the gradients that the Lua backward returned, in the order of forward's tensor arguments.
 base::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is_tensor,
                             const std::string& name) {
   const int given = lua_gettop(L) - first + 1;
@@ -78,7 +79,7 @@ base::Tensors ReadGradients(lua_State* L, int first, const std::vector<bool>& is
   return gradients;
 }
 
-// Calls a func. Upvalues: forward, backward, name.
+// Calls an operator made by autograd.func. Upvalues: its forward, its backward, its name.
 int CallFunction(lua_State* L) {
   const int count = lua_gettop(L);
   const std::string name = lua_tostring(L, lua_upvalueindex(3));

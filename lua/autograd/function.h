@@ -10,18 +10,19 @@
 //   }
 //   local y = double(x)
 //
-// forward(ctx, ...) receives the function's arguments and runs without recording; it returns the
-// function's results. backward(ctx, ...) receives a gradient for each result (zeros if there is
-// none) and returns one for each argument of forward, nil for an argument without gradient. It can
-// be differentiated itself if the backward keeps its graph (create_graph). `ctx` is the same table
-// in both, for any shared values. Tensors that backward needs should go through ctx:save, which
-// detects writes into them in between.
+// forward(ctx, ...) receives the function's arguments and runs without recording for autograd; it
+// returns the function's results. backward(ctx, ...) receives a gradient for each result (zeros for
+// a result without gradient) and returns one for each argument of forward, nil for an argument
+// without gradient. The Lua backward is itself differentiable if the backward pass records its
+// graph (create_graph). `ctx` is the same table in both functions, for any values that they share.
+// Tensors that backward needs should go through ctx:save, which detects writes into them between
+// forward and backward.
 
 #include <lua.hpp>
 
 namespace moonring::lua {
 
-// func { forward =, backward =, name = }: pushes the function.
+// The Lua function func { forward =, backward =, name = }: pushes the new operator, a Lua function.
 int MakeFunction(lua_State* L);
 
 }  // namespace moonring::lua

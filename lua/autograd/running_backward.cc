@@ -20,7 +20,7 @@ namespace {
 
 const char kState = 0;  // its address is the registry key
 
-// Carries a Lua error through LibTorch's engine.
+// Carries a Lua error through LibTorch's engine, as a C++ exception.
 class RaisedByLua : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -46,12 +46,12 @@ struct CallBody {
   const absl::FunctionRef<void(lua_State*, int)>& read;
 };
 
-// Called by lua_pcall with the function and the CallBody.
+// The C function that lua_pcall runs. Arguments: the Lua function to call, and the CallBody.
 int CallProtected(lua_State* L) {
   const auto& body = *static_cast<const CallBody*>(lua_touserdata(L, 2));
   lua_remove(L, 2);
   const int arguments = body.push(L);
-  // Tensors that it creates are closed at its end.
+  // Runs the function in a moonring.scope, so that tensors that it creates are closed at its end.
   lua_pushcfunction(L, &Scope);
   lua_insert(L, 1);
   lua_call(L, arguments + 1, LUA_MULTRET);

@@ -1,9 +1,10 @@
 #ifndef MOONRING_LUA_AUTOGRAD_RUNNING_BACKWARD_H_
 #define MOONRING_LUA_AUTOGRAD_RUNNING_BACKWARD_H_
 
-// Tracks the Lua state for which a backward runs. A node with a Lua backward (function.h) calls Lua
-// from inside LibTorch's engine, on the calling thread: it needs the coroutine that started the
-// backward, and its errors must be raised there as the original Lua errors.
+// Tracks the Lua state for which a backward pass runs. A graph node with a Lua backward
+// (function.h) calls Lua from inside LibTorch's engine, on the calling thread. It needs the
+// coroutine that started the backward pass, and its errors must be raised there as the original Lua
+// errors.
 
 #include <memory>
 
@@ -13,14 +14,14 @@
 
 namespace moonring::lua {
 
-// State shared by the nodes of one Lua state.
+// The state that all nodes of one Lua state share.
 struct BackwardState;
 
-// Call this once for each state, before any backward.
+// Call this once for each Lua state, before any backward pass.
 void OpenRunningBackward(lua_State* L);
 
-// Runs `body` (which pushes results and returns their number) as a backward of this coroutine. A
-// Lua error inside it is raised unchanged.
+// Runs `body`, which pushes results and returns their number, as a backward pass started by the
+// coroutine L. A Lua error inside `body` is raised unchanged.
 int RunBackward(lua_State* L, absl::FunctionRef<int()> body);
 
 // A reference from autograd nodes to a Lua value (a function, a table). It is released with the
@@ -33,12 +34,12 @@ class HeldValue {
   HeldValue(const HeldValue&) = delete;
   HeldValue& operator=(const HeldValue&) = delete;
 
-  // Pushes the value.
+  // Pushes the referenced value.
   void Push(lua_State* L) const;
 
-  // Calls the value, a function, in the running backward: `push` pushes the arguments and returns
-  // their number, `read` reads the results from index `first` on. Throws the Lua error; also throws
-  // if no backward is running.
+  // Calls the referenced function in the running backward pass: `push` pushes the arguments and
+  // returns their number; `read` reads the results from stack index `first` on. Throws the Lua
+  // error; also throws if no backward pass is running.
   void Call(absl::FunctionRef<int(lua_State*)> push,
             absl::FunctionRef<void(lua_State*, int first)> read) const;
 

@@ -1,17 +1,17 @@
 #ifndef MOONRING_LUA_BINDING_CLASS_H_
 #define MOONRING_LUA_BINDING_CLASS_H_
 
-// C++ objects as Lua userdata. A handle shares ownership of its object. Closing a handle releases
-// the object at once; a closed handle supports only tostring and a repeated close. Example of a
-// class:
+// C++ objects as Lua userdata, called handles. A handle shares ownership of its object
+// (shared_ptr). Closing a handle releases its share at once; a closed handle supports only tostring
+// and a repeated close. Example of a class:
 //
 //   Class<comm::Mesh>::Register(L, "Mesh", {
 //       {"sp_rank", Bind<[](comm::Mesh& mesh) { return mesh.sp_rank(); }>},
 //       {"__tostring", Bind<[](comm::Mesh& mesh) { return mesh.DebugString(); }>},
 //   });
-//   Class<comm::Mesh>::Push(L, mesh);                  // -> a handle; nil for a null pointer
-//   Bind<[](comm::Mesh& mesh) { .. }>                  // a handle as an argument, during the call,
-//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>  // or shared, if the function keeps it
+//   Class<comm::Mesh>::Push(L, mesh);                  // pushes a handle; nil for a null pointer
+//   Bind<[](comm::Mesh& mesh) { .. }>                  // the object, valid during the call,
+//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>  // or shared, for a function that stores it
 //
 // Every class has the method `close`, which may be called repeatedly.
 
@@ -51,7 +51,7 @@ class Class {
     for (const auto& [method, bound] : methods) {
       NameFunction(L, bound.function, absl::StrCat(name, ":", method).c_str());
       lua_pushcfunction(L, bound.function);
-      // The function ToString also handles closed handles.
+      // The function ToString also handles closed handles, so it replaces the bound __tostring.
       if (std::strcmp(method, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);
       lua_setfield(L, -2, method);
     }
@@ -80,7 +80,7 @@ class Class {
     return same ? static_cast<Handle*>(memory) : nullptr;
   }
 
-  // Pushes the class: the metatable of its handles, whose __index contains the methods.
+  // Pushes the metatable that all handles of the class share; its __index contains the methods.
   static void PushClass(lua_State* L) { PushMetatable(L); }
 
   static bool IsOpen(lua_State* L, int index) {
@@ -115,8 +115,8 @@ class Class {
     lua_pushlightuserdata(L, Key());
     lua_rawget(L, LUA_REGISTRYINDEX);
   }
-  // Sets __index to a separate table of methods. If it were the metatable itself, a script could
-  // reach that as x.__index and add a finalizer that never returns.
+  // Sets __index to a separate table of methods. If __index were the metatable itself, a script
+  // could reach the metatable as x.__index and add a finalizer that never returns.
   static void SetIndex(lua_State* L) {
     lua_newtable(L);
     lua_pushnil(L);
@@ -145,7 +145,7 @@ class Class {
     lua_setfield(L, -2, name);
     lua_pop(L, 2);
   }
-  // Finalizer (__gc). Leaves an empty handle instead of destroying it, because a script can reach
+  // Finalizer (__gc). Resets the handle to null and does not destroy it, because a script can reach
   // this function and call it twice.
   static int Collect(lua_State* L) {
     if (Handle* handle = Test(L, 1)) handle->reset();
@@ -167,8 +167,8 @@ class Class {
   }
 };
 
-// A handle's object as a function parameter: by shared_ptr, or by reference if the function does
-// not keep it.
+// A function parameter that receives a handle's object: shared_ptr<T>, or T& if the function does
+// not store the object.
 template <typename T>
 struct Value<std::shared_ptr<T>> {
   static std::shared_ptr<T> Read(lua_State* L, int index) {

@@ -2,7 +2,7 @@
 #define MOONRING_LUA_BINDING_DTYPE_NAMES_H_
 
 // Names of dtypes in scripts: fp32, fp64, bf16, fp16, int64, int32, int16, int8, uint8, bool,
-// complex64, complex128. PyTorch's names (float32, long, half, ..) are accepted too.
+// complex64, complex128. PyTorch's names (float32, long, half, ..) are accepted as synonyms.
 
 #include <optional>
 #include <string>
@@ -15,10 +15,10 @@ namespace moonring::lua {
 
 std::optional<at::ScalarType> FindDtype(absl::string_view name);
 
-// Throws for an unknown name.
+// Returns the dtype with this name. Throws for an unknown name.
 at::ScalarType DtypeNamed(const std::string& name);
 
-// Returns LibTorch's name for a dtype that is not in the list above.
+// Returns the script name of a dtype; LibTorch's name for a dtype that is not in the list above.
 std::string NameOfDtype(at::ScalarType dtype);
 
 }  // namespace moonring::lua

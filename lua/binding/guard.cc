@@ -33,7 +33,7 @@ std::string NameOf(lua_State* L, lua_CFunction function) {
   return name;
 }
 
-// The running native function, and its number of arguments, not counting a method's object.
+// The native function that is running, and the number of its arguments, without a method's object.
 struct RunningCall {
   std::string name;
   bool is_method = false;
@@ -54,7 +54,8 @@ RunningCall Running(lua_State* L) {
   return call;
 }
 
-// The message contains the function's name only if the guard does not add it.
+// Throws the error for wrong arguments. The guard adds the function's name if a script is running;
+// otherwise it is added here.
 [[noreturn]] void RefuseCall(lua_State* L, const RunningCall& call, absl::string_view wanted) {
   throw base::StatusError(absl::InvalidArgumentError(
       absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "wanted ", wanted, ", got ",
@@ -72,7 +73,7 @@ int Guarded(lua_State* L, lua_CFunction function) {
       status = absl::ResourceExhaustedError(base::OutOfMemory("data and libraries", 0));
   }
   {
-    // Script line and function are for script authors; in Moonring's own commands the error is the
+    // Script line and function name help authors of scripts. Moonring's own commands show the
     // message alone.
     const std::string place = ScriptPlace(L);
     const std::string text =

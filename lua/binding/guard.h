@@ -1,17 +1,18 @@
 #ifndef MOONRING_LUA_BINDING_GUARD_H_
 #define MOONRING_LUA_BINDING_GUARD_H_
 
-// The only place where C++ exceptions become Lua errors.
+// Converts C++ exceptions to Lua errors. No other file does this.
 //
-// Every C function called by Lua runs inside the guard (LuaJIT's wrapper mode). A std::exception
-// becomes a Lua error with one string:
+// Every C function that Lua calls runs inside the guard (LuaJIT's wrapper mode for C functions). A
+// std::exception becomes a Lua error with one string:
 //
 //   sft.lua:12: comm.mesh: INVALID_ARGUMENT: sp=3 does not divide world size 8
 //
-// It contains the user's script and line (if one is on the stack), the native function, the status
-// code and the message. Lua's own errors pass through unchanged: LuaJIT unwinds with the platform's
-// unwinder, so destructors run for them too, and nothing here catches `...`. A call is refused with
-// RESOURCE_EXHAUSTED if the thread's stack is nearly full (lua/binding/native_stack.h).
+// The string contains the user's script and line (if one is on the stack), the native function, the
+// status code and the message. Lua's own errors pass through unchanged: LuaJIT unwinds with the
+// platform's unwinder, so destructors run for them too, and the guard does not catch `...`. If the
+// thread's stack is nearly full, the guard refuses the call with RESOURCE_EXHAUSTED
+// (lua/binding/native_stack.h).
 
 #include <string>
 #include <vector>
@@ -20,8 +21,8 @@
 
 namespace moonring::lua {
 
-// Installs the guard in this state. Throws std::runtime_error if LuaJIT was built without support
-// for it.
+// Installs the guard in this state. Throws std::runtime_error if LuaJIT was built without the
+// wrapper mode.
 void InstallGuard(lua_State* L);
 
 // Sets the name of a native function ("comm.mesh") for the guard's messages.
@@ -32,7 +33,7 @@ void NameFunction(lua_State* L, lua_CFunction function, const char* name);
 std::string ScriptPlace(lua_State* L);
 
 // Whether a native function received more than `most` arguments; trailing nils are not counted.
-// Must be called before the function pushes anything.
+// Must be called before the function pushes anything on the stack.
 inline bool HasMoreArguments(lua_State* L, int most) {
   int count = lua_gettop(L);
   while (count > most && lua_isnil(L, count)) --count;
@@ -45,8 +46,8 @@ inline bool HasMoreArguments(lua_State* L, int most) {
 [[noreturn]] void RefuseArguments(lua_State* L,
                                   int most);  // for a function without words for its parameters
 
-// Prefix of the chunk names of Moonring's Lua modules ("=moonring/config"). Errors skip these and
-// name the user's line instead.
+// Prefix of the chunk names of Moonring's Lua modules ("=moonring/config"). Error messages skip
+// these modules and name the line of the user's script.
 inline constexpr char kOwnChunk[] = "=moonring/";
 
 }  // namespace moonring::lua

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_BINDING_HANDLES_H_
 #define MOONRING_LUA_BINDING_HANDLES_H_
 
-// Structs that pass between the bindings of different libraries and that none of the C++ libraries
-// defines.
+// Structs that one binding creates and another one uses. They combine objects of several C++
+// libraries, so no single library can define them.
 
 #include <memory>
 #include <optional>
@@ -33,22 +33,22 @@ struct Head {
   kernels::ProductChoice products;
 };
 
-// Which tokens of a micro-batch attend to which, for attention and for other mixers, and the facts
-// about its documents that a model needs.
+// The attention plan of a micro-batch (which tokens attend to which), the plan of other mixers, and
+// the properties of its documents that a model needs.
 struct AttentionPlan {
   std::shared_ptr<attention::PlannedAttention> attention;
   std::shared_ptr<mixers::PlannedMixing> mixing;
   at::Tensor lengths_T;  // document length for each local row: comm::LengthsOfTokens
   bool shares_prefixes = false;
-  bool masks_have_parents = false;  // not supported by `mixing`
+  bool masks_have_parents = false;  // `mixing` does not support such masks
 };
 
-// An attention strategy with the mesh over whose sp axis it runs. The mesh owns the layout rule,
-// the strategy states which one it needs.
+// An attention strategy and the mesh over whose sequence-parallel (sp) axis it runs. The strategy
+// states how tokens must be divided over the ranks; the mesh computes that layout.
 struct MeshAttention {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<attention::Attention> strategy;
-  std::optional<std::string> kernels;  // chosen on a GPU, if there is a choice
+  std::optional<std::string> kernels;  // names of the GPU kernels; nullopt if there is no choice
   mixers::MixingOptions mixing;        // for layers other than softmax attention
 };
 

@@ -18,7 +18,7 @@ namespace {
   throw base::StatusError(absl::InvalidArgumentError(words));
 }
 
-// `room`: memory charged for the value and for its text.
+// `room`: counts the memory of the value and of its text against the memory limit.
 Json ReadJsonValue(lua_State* L, int index, int depth, base::ChargedBytes& room) {
   constexpr int64_t
       kValue = 160,

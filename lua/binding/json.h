@@ -48,8 +48,8 @@ void PushJson(lua_State* L, const AnyJson& value) {
 // Reads the value at the absolute stack position `index`. Object keys are sorted, because Lua's
 // order is arbitrary; an empty table becomes an empty list; whole numbers become integers. Throws
 // INVALID_ARGUMENT for values that JSON cannot represent: a function, a handle, a key that is not a
-// string, a list with holes, a table that contains itself. The memory is charged to the
-// confinement.
+// string, a list with holes, a table that contains itself. The memory of the result counts towards
+// the limit of --sandbox-memory.
 Json ReadJson(lua_State* L, int index);
 
 template <>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kReserve = 256 << 10;
 
-// The lowest usable address of this thread's stack; 0 if unknown.
+// Returns the lowest usable address of this thread's stack; 0 if it is unknown.
 uintptr_t Lowest() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;

@@ -38,7 +38,7 @@ void Options::CheckType(const char* key, int wanted) {
 
 void Options::CheckInteger(const char* key, double least, double most) {
   const double number = lua_tonumber(L_, -1);
-  const double exact = 9007199254740992.0;  // beyond 2^53 a double skips integers
+  const double exact = 9007199254740992.0;  // 2^53: larger integers may not have an exact double
   if (number == std::floor(number) && number >= std::max(least, -exact) &&
       number <= std::min(most, exact))
     return;
@@ -62,7 +62,8 @@ void Options::CheckHandle(const char* key, bool open, const std::string& wanted)
       absl::StrCat("option '", key, "': wanted a ", wanted, ", got ", words)));
 }
 
-// A missing key is often misspelt, so the message suggests the nearest key that was not read yet.
+// Throws the error for a missing option. The key is often misspelt, so the message suggests the
+// nearest key that was given but not read yet.
 void Options::Missing(const char* key) {
   std::string near;
   if (index_ != 0) {

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_BINDING_OPTIONS_H_
 #define MOONRING_LUA_BINDING_OPTIONS_H_
 
-// The table of named options that a function accepts. Each key is read once; Finish() refuses all
-// keys that were not read, with the nearest known name:
+// The table of named options that a function accepts. Each key is read once. Finish() refuses all
+// keys that were not read, and suggests the nearest known name:
 //
 //   Bind<[](Options options) {
 //     const int64_t sp = options.Get<int64_t>("sp", 1);
@@ -10,9 +10,9 @@
 //     options.Finish();
 //   }>
 //
-// Errors are Status exceptions (INVALID_ARGUMENT) with the key, the value's type and the expected
-// type. Only an element of a wrong type inside a list raises the error of Value<T>::Read. If
-// Value<T> has a kLuaType, only values of that Lua type are accepted.
+// Errors are Status exceptions (INVALID_ARGUMENT) that contain the key, the value's type and the
+// expected type. Only for an element of a wrong type inside a list, Value<T>::Read raises its own
+// error. If Value<T> has a kLuaType, only values of that Lua type are accepted.
 
 #include <limits>
 #include <map>
@@ -31,7 +31,7 @@ namespace moonring::lua {
 
 class Options {
  public:
-  Options(lua_State* L, int index);  // nil and none are an empty table
+  Options(lua_State* L, int index);  // a nil or absent argument counts as an empty table
 
   template <typename T>
   std::optional<T> Find(const char* key) {
@@ -58,8 +58,8 @@ class Options {
     if (!value.has_value()) Missing(key);
     return *std::move(value);
   }
-  // Leaves the option on the stack, for values that exist only in Lua, such as functions. Returns
-  // its index; 0 if absent.
+  // Leaves the option's value on the stack, for values that exist only in Lua, such as functions.
+  // Returns its stack index; 0 if the option is absent.
   int Push(const char* key) { return PushField(key) ? lua_gettop(L_) : 0; }
   void Finish();
 
@@ -85,7 +85,7 @@ class Options {
     if constexpr (IsList<T>::value) return LUA_TTABLE;
     return LUA_TNONE;
   }
-  bool PushField(const char* key);  // false, and nothing pushed, if absent
+  bool PushField(const char* key);  // if absent, pushes nothing and returns false
   // The following functions check the value on top of the stack.
   void CheckType(const char* key, int wanted);
   void CheckInteger(const char* key, double least, double most);

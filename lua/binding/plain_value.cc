@@ -32,7 +32,7 @@ bool ReadNumbers(lua_State* L, int index, size_t size, std::vector<double>& numb
   return true;
 }
 
-// Whether the key at `index` is an index of the list, 1 .. size.
+// Whether the key at `index` is one of the list's indices, 1 .. size.
 bool IsPlace(lua_State* L, int index, size_t size) {
   if (lua_type(L, index) != LUA_TNUMBER) return false;
   const double key = lua_tonumber(L, index);

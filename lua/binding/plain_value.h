@@ -4,9 +4,9 @@
 // A Lua value outside of any Lua state, used to copy it from one state to another: nil, null, a
 // boolean, a number, a string (any bytes), or a table of these.
 //
-// JSON is not used for this, because it has no NaN, no lists with holes and no bytes that are not
-// UTF-8, and takes several times as long. A list of numbers is stored as such, with 8 bytes for
-// each.
+// Tables are not copied as JSON text, because JSON can represent neither NaN, nor lists with holes,
+// nor bytes that are not UTF-8, and takes several times as long. A list of numbers is stored as an
+// array of doubles, 8 bytes each.
 
 #include <memory>
 #include <string>
@@ -29,7 +29,7 @@ struct PlainTable {
   std::vector<double> numbers;                            // the list part, if all its items are
                                                           // numbers
   std::vector<PlainValue> items;                          // else the list part
-  std::vector<std::pair<PlainValue, PlainValue>> fields;  // entries with other keys
+  std::vector<std::pair<PlainValue, PlainValue>> fields;  // entries whose keys are not list indices
 };
 
 // Copies the value at the absolute stack position `index`, with nested tables; metatables are

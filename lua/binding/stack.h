@@ -168,7 +168,8 @@ struct Value<absl::StatusOr<T>> {
   }
 };
 
-// Result of a function that has pushed its results itself.
+// The result type of a function that has already pushed its results on the Lua stack; `count`: how
+// many.
 struct Pushed {
   int count;
 };
@@ -196,15 +197,15 @@ struct IsShared<std::shared_ptr<T>> : std::true_type {
   using Inner = T;
 };
 
-// Keeps the object behind a handle alive during a call, in which a callback, or a metamethod of an
-// options table, may close the handle.
+// Keeps the object behind a handle alive during a call, because a callback, or a metamethod of an
+// options table, may close the handle meanwhile.
 template <typename T>
 struct Held {
   std::shared_ptr<T> object;
   operator T&() const { return *object; }
 };
 
-// Reads one argument. A parameter of type lua_State* receives the state and takes no argument.
+// Reads one argument. A parameter of type lua_State* receives the state and consumes no argument.
 template <typename T>
 auto Argument(lua_State* L, int& index) {
   if constexpr (std::is_same_v<T, lua_State*>) {
@@ -217,7 +218,7 @@ auto Argument(lua_State* L, int& index) {
   }
 }
 
-// A parameter's name in the message about surplus arguments.
+// The word for a parameter's type in the message about surplus arguments.
 template <typename T>
 std::string WordFor(lua_State* L) {
   using B = Bare<T>;
@@ -263,8 +264,8 @@ int Apply(lua_State* L, Result (*function)(Args...)) {
 
 }  // namespace internal
 
-// A function that scripts call. The constructor is explicit, so that no function is registered that
-// does not check its number of arguments.
+// A function that scripts call. The constructor is explicit, so that a plain lua_CFunction, which
+// does not check its number of arguments, cannot be registered by accident.
 struct Bound {
   constexpr explicit Bound(lua_CFunction of) : function(of) {}
   lua_CFunction function;

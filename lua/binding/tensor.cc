@@ -22,7 +22,8 @@ struct NotedWeight {
   std::string refusal;
 };
 
-// The tensors of one scope. References to destroyed ones are removed as the list grows.
+// The tensors that were created in one scope. When the list grows, entries of destroyed tensors are
+// removed.
 class ScopedHandles {
  public:
   void Add(const std::shared_ptr<TensorHandle>& handle) {
@@ -43,9 +44,10 @@ class ScopedHandles {
 struct TensorBook {
   size_t charged = 0;
   int until_look = kLookEach;
-  // By storage. If the weak pointer has expired, the address may belong to another storage.
+  // Model weights by the address of their storage. If an entry's weak pointer has expired, another
+  // storage may have the address now.
   absl::flat_hash_map<const c10::StorageImpl*, NotedWeight> weights;
-  size_t live_weights = 1;  // number after the last removal of expired entries
+  size_t live_weights = 1;  // number of entries after the last removal of expired ones
   std::vector<ScopedHandles> scopes;
 };
 
@@ -64,7 +66,7 @@ int CollectBook(lua_State* L) {
   return 0;
 }
 
-// An open scope; its destructor closes the tensors, also after an error.
+// An open moonring.scope. The destructor closes the tensors of the scope, also after an error.
 class OpenScope {
  public:
   explicit OpenScope(TensorBook& book) : book_(book) { book_.scopes.emplace_back(); }
@@ -85,7 +87,7 @@ class OpenScope {
   OpenScope(const OpenScope&) = delete;
   OpenScope& operator=(const OpenScope&) = delete;
 
-  // Moves a tensor out of this scope; a tensor of an outer scope is unaffected.
+  // Moves a tensor out of this scope. Does nothing for a tensor that belongs to an outer scope.
   void Keep(const std::shared_ptr<TensorHandle>& handle) {
     for (const std::weak_ptr<TensorHandle>& mine : book_.scopes.back().all()) {
       if (mine.lock() == handle) handle->kept = true;
@@ -102,7 +104,7 @@ at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& ha
   return handle->tensor;
 }
 
-// Throws if more memory than allowed is used after a garbage collection.
+// Throws if the memory in use exceeds the limit even after a garbage collection.
 void CheckHeap(lua_State* L, base::Confinement& confinement) {
   confinement.CountHeap();
   if (confinement.charged() <= confinement.memory()) return;
@@ -184,7 +186,7 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   auto handle = std::make_shared<TensorHandle>(TensorHandle{tensor});
   TensorBook& book = Book(L);
   if (!book.scopes.empty()) book.scopes.back().Add(handle);
-  // A view's bytes are already counted; a sparse tensor has no storage of its own.
+  // The bytes of a view are already counted; a sparse tensor has no storage of its own.
   if (tensor.has_storage() && !tensor.is_view()) book.charged += tensor.storage().nbytes();
   Class<TensorHandle>::Push(L, std::move(handle));
   const std::shared_ptr<base::Confinement>& confinement = base::CurrentConfinement();

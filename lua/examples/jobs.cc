@@ -12,8 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Checks a configuration before its job starts. It runs in the sandbox, so that paths outside the
-// root are refused too.
+// A script that checks a configuration before its job starts. It runs in the sandbox, so that paths
+// outside of the root are refused too.
 constexpr char kCheck[] = R"lua(
   local moonring = require "moonring"
   function check(path)
@@ -33,8 +33,8 @@ int Number(const std::string& id) {
              : std::atoi(id.c_str());
 }
 
-// The text of an error for network clients: without the status word, and without the line in
-// Moonring's script.
+// Shortens an error for network clients: removes the status word, and the line in Moonring's
+// script.
 std::string Words(const std::string& error) {
   for (const char* word :
        {"INVALID_ARGUMENT: ", "NOT_FOUND: ", "PERMISSION_DENIED: ", "FAILED_PRECONDITION: "}) {

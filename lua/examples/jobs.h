@@ -31,7 +31,7 @@ struct JobsOptions {
   int64_t memory =
       0;  // limit in bytes on tensors and the Lua heap, for each job and each check; 0: none
   size_t most_waiting = 100;
-  size_t most_finished = 1000;  // finished jobs that are remembered; folders of older ones are kept
+  size_t most_finished = 1000;  // most finished jobs in the list; the folders of older ones stay
   size_t most_checked = 4;      // configurations checked at the same time; each check opens its
                                 // model
 };
@@ -49,11 +49,11 @@ class Jobs {
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
 
-  // `configuration`: an object with configuration keys. It is checked here, so that a job that
-  // could not start is refused.
+  // Adds a job to the queue. `configuration`: an object with configuration keys. It is checked
+  // first, so that a job that could not start is refused.
   Added Add(const nlohmann::json& configuration);
-  // Returns { id, status: waiting | running | done | failed | cancelled, progress: the last step,
-  // metrics: of the last evaluation, error }; null for an unknown id.
+  // Describes a job: { id, status: waiting | running | done | failed | cancelled, progress: the
+  // last step, metrics: of the last evaluation, error }; null for an unknown id.
   nlohmann::json Describe(const std::string& id) const;
   nlohmann::json DescribeAll() const;
   bool Cancel(const std::string& id);  // false for an unknown id
@@ -63,7 +63,7 @@ class Jobs {
     std::string id, config, status = "waiting", error;
     nlohmann::json progress, metrics;
     bool cancelled = false;
-    moonring_runtime* runtime = nullptr;  // while it runs
+    moonring_runtime* runtime = nullptr;  // null unless the job runs
     Jobs* jobs = nullptr;
   };
   void Work();

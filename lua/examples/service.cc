@@ -86,9 +86,9 @@ std::string MediaType(const httplib::Request& request) {
   return type;
 }
 
-// Refuses requests from web pages. A browser sends a page's requests to any address, with the
-// page's origin. With DNS rebinding, where another name resolves to this machine, the Host is that
-// name.
+// Refuses requests that web pages send. A browser can send a page's requests to any address, but
+// adds the page's origin (header Origin). With DNS rebinding, where a foreign name resolves to this
+// machine, the header Host contains that name.
 bool Refuse(const httplib::Request& request, httplib::Response& response, int port) {
   const std::string host = request.get_header_value("Host"),
                     origin = request.get_header_value("Origin");
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
     server.listen_after_bind();
     ended = true;
   });
-  // Calling server.stop() before the server runs would have no effect.
+  // The loop waits until the server runs, because server.stop() would have no effect before.
   while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::printf("listening on http://127.0.0.1:%d\n", port);
   std::fflush(stdout);

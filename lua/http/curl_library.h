@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_HTTP_CURL_LIBRARY_H_
 #define MOONRING_LUA_HTTP_CURL_LIBRARY_H_
 
-// libcurl, loaded at run time. Programs are not linked with it, because it depends on a dozen
+// Loads libcurl at run time. Programs are not linked with libcurl, because it depends on a dozen
 // further libraries (TLS, Kerberos, LDAP, ..) that are only needed for network requests.
 
 #include <curl/curl.h>
@@ -29,8 +29,8 @@ struct CurlLibrary {
   decltype(&curl_slist_free_all) slist_free_all;
 };
 
-// Loads the library permanently. FAILED_PRECONDITION if it is not installed or older than 7.66
-// (2019).
+// Loads the library and never unloads it. FAILED_PRECONDITION if it is not installed, or older than
+// 7.66 (2019).
 absl::StatusOr<CurlLibrary> OpenCurl();
 
 }  // namespace moonring::lua

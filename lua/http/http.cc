@@ -16,7 +16,7 @@
 namespace moonring::lua {
 namespace {
 
-constexpr size_t kErrorBytes = 64 << 10;  // kept of an error's body
+constexpr size_t kErrorBytes = 64 << 10;  // most bytes that are kept of an error's body
 constexpr int kRedirects = 10;
 constexpr std::chrono::milliseconds kTick(100);
 
@@ -33,7 +33,7 @@ std::string OriginOf(absl::string_view url) {
   return origin;
 }
 
-// Whether an origin such as "http://127.0.0.1:80" is this machine.
+// Whether an origin such as "http://127.0.0.1:80" is this machine itself.
 bool IsOwn(absl::string_view origin) {
   absl::string_view host = origin.substr(std::min(origin.find("://") + 3, origin.size()));
   const size_t name_end = absl::StartsWith(host, "[") ? host.find(']') : 0;
@@ -41,7 +41,8 @@ bool IsOwn(absl::string_view origin) {
   return comm::IsLoopback(host);
 }
 
-// The file or folder of certificates from the first variable that is set; "": the system's.
+// Returns the file or folder of trusted certificates that the first of these variables names; "" if
+// none is set: the system's certificates are used.
 std::string Certificates() {
   for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* value = std::getenv(name);
@@ -66,7 +67,7 @@ struct Http::Exchange {
   CURL* easy = nullptr;
   curl_slist* sent = nullptr;
   HttpAnswer answer;
-  std::string next;      // target of a redirect
+  std::string next;      // address to which a redirect leads
   bool in_body = false;  // on_head has been called
   int redirects = 0;
   absl::Status failure;  // an error of the request's callbacks
@@ -158,7 +159,7 @@ void Http::Start(HttpRequest request, Done done) {
   Send(exchange);
 }
 
-// Sends the request to `next`.
+// Sends the exchange's request to the address exchange.next.
 void Http::Send(Exchange& exchange) {
   const HttpRequest& request = exchange.request;
   exchange.answer = {.url = std::exchange(exchange.next, "")};

@@ -3,17 +3,18 @@
 
 // HTTP and HTTPS requests, several at once on one thread (libcurl's multi interface).
 //
-// Redirects are followed here and not by libcurl, to control what is sent where. The token is only
-// sent to the scheme, host and port of the request's own address, and never from https to http; a
-// posted body is never sent to another address. Certificates are verified with the system's, or
-// with a file or folder named by REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE. Proxies come
-// from the environment, as in libcurl, but are not used for this machine's own addresses.
+// Redirects are followed here and not by libcurl, so that this code controls which data is sent to
+// which server. The access token is only sent to the scheme, host and port of the request's
+// original address, and never from https to http; a posted body is never sent to another address.
+// Certificates are verified against the system's, or against a file or folder named by
+// REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE. Proxies come from the environment, as in
+// libcurl, but are not used for addresses of this machine.
 //
 // An answer with any status code is a success here. Errors: UNAVAILABLE for a broken connection,
-// DEADLINE_EXCEEDED for one without progress, NOT_FOUND if no connection is possible (unknown host,
-// refused), FAILED_PRECONDITION for an untrusted certificate, INVALID_ARGUMENT for an invalid
-// address, RESOURCE_EXHAUSTED for a body that is too long, CANCELLED, and the errors of the
-// request's callbacks.
+// DEADLINE_EXCEEDED for a connection without progress, NOT_FOUND if no connection is possible
+// (unknown host, refused), FAILED_PRECONDITION for an untrusted certificate, INVALID_ARGUMENT for
+// an invalid address, RESOURCE_EXHAUSTED for a body that is too long, CANCELLED, and the errors
+// that the request's callbacks return.
 
 #include <chrono>
 #include <cstdint>
@@ -34,9 +35,9 @@ namespace moonring::lua {
 
 struct HttpAnswer {
   int code = 0;
-  std::string reason;                          // "OK"; "" if the server sends none
+  std::string reason;  // reason phrase such as "OK"; "" if the server sends none
   std::map<std::string, std::string> headers;  // lower-case names; from the last answer
-  std::string body;  // if no callback received it; of an error the first 64 KiB
+  std::string body;  // empty if on_body received it; of an error only the first 64 KiB
   std::string url;   // final address, after redirects
 
   std::string header(const std::string& name) const {  // "" if absent
@@ -68,15 +69,15 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // Starts a request. Run calls `done` once.
+  // Starts a request. Run calls `done` once, when the request has ended.
   void Start(HttpRequest request, Done done);
-  // Processes all started requests for about this long, or until one of them ends.
+  // Processes all started requests for about `most`, or until one of them ends.
   void Run(std::chrono::milliseconds most);
   // Aborts all started requests without calling `done`.
   void Drop();
 
-  // Processes one request until it ends; no other may be active. `stop` is called about ten times a
-  // second and cancels by returning true.
+  // Processes one request until it ends. No other request may be active. `stop` is called about ten
+  // times a second; if it returns true, the request ends with CANCELLED.
   absl::StatusOr<HttpAnswer> Ask(HttpRequest request, absl::FunctionRef<bool()> stop);
 
  private:
@@ -85,7 +86,8 @@ class Http {
   Http(CurlLibrary curl, CURLM* multi, std::string certificates);
   void Send(Exchange& exchange);
   void Finish(Exchange& exchange, CURLcode code);
-  // Whether the answer was a redirect that is followed.
+  // If the answer is a redirect that may be followed, stores the new address in exchange.next and
+  // returns true.
   bool Follow(Exchange& exchange);
   absl::Status Failure(const Exchange& exchange, CURLcode code) const;
   void Release(Exchange& exchange);

@@ -51,7 +51,7 @@ absl::Status CheckHttpAddress(const std::string& url) {
 absl::StatusOr<HttpAnswer> PostJson(const std::string& url, std::string json,
                                     Clock::time_point deadline, absl::FunctionRef<bool()> stop) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Http> http, Http::Open());
-  // The deadline is for the whole answer; there is no separate limit on idle time.
+  // `deadline` limits the whole answer, so a separate limit on idle time is not needed.
   const double seconds =
       std::max(0.001, std::chrono::duration<double>(deadline - Clock::now()).count());
   const auto late = [&] { return Clock::now() >= deadline; };

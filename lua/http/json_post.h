@@ -3,9 +3,9 @@
 
 // A single POST of JSON by HTTP or HTTPS (http.h), on a new connection.
 //
-// An answer with any status code is a success here, including redirects. Errors as in Http, except
-// UNAVAILABLE if the server cannot be reached; DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED for an answer
-// of more than 64 MiB. (The system's name lookup may delay the call beyond the deadline.)
+// An answer with any status code is a success here, also a redirect. Errors are those of Http,
+// except: UNAVAILABLE if the server cannot be reached; DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED for an
+// answer of more than 64 MiB. (The system's name lookup may delay the call beyond the deadline.)
 
 #include <chrono>
 #include <string>
@@ -17,11 +17,12 @@
 
 namespace moonring::lua {
 
-// INVALID_ARGUMENT for an address that is not "http[s]://host[:port][/path][?query]".
+// Checks that an address has the form "http[s]://host[:port][/path][?query]". Errors:
+// INVALID_ARGUMENT.
 absl::Status CheckHttpAddress(const std::string& url);
 
-// `stop` is called about ten times a second and cancels by returning true. `url` must have passed
-// CheckHttpAddress.
+// Sends `json` to `url`, which must have passed CheckHttpAddress, and returns the answer. `stop` is
+// called about ten times a second; if it returns true, the call ends with CANCELLED.
 absl::StatusOr<HttpAnswer> PostJson(const std::string& url, std::string json,
                                     std::chrono::steady_clock::time_point deadline,
                                     absl::FunctionRef<bool()> stop);

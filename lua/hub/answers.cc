@@ -75,7 +75,7 @@ absl::Status Refusal(const HubSettings& settings, const HubName& name, const std
                                                     ": take it away or give a "
                                                     "valid one (HF_TOKEN, hf_hub_token)"));
   }
-  // Without a token the hub also answers 401 for repositories that do not exist.
+  // If no token is sent, the hub answers 401 also for repositories that do not exist.
   if (code == "RepoNotFound" || answer.code == 401 || answer.code == 404)
     return Missing(settings, what);
   if (answer.code == 403)

@@ -1,7 +1,7 @@
 #ifndef MOONRING_LUA_HUB_ANSWERS_H_
 #define MOONRING_LUA_HUB_ANSWERS_H_
 
-// Converts a hub's error answers to messages that say what to do.
+// Converts error answers of a hub to messages that say what to do.
 
 #include <string>
 
@@ -17,18 +17,18 @@ struct HubName {
   std::string name;  // ORG/NAME
 };
 
-// The repository's path in the hub's addresses: "ORG/NAME", "datasets/ORG/NAME".
+// The path of a repository in the hub's addresses: "ORG/NAME", "datasets/ORG/NAME".
 std::string PathOf(const HubName& name);
 // Percent-encodes a text for an address. `safe`: characters that stay unchanged, in addition to
-// letters, digits, -_.~
+// letters, digits and -_.~
 std::string Quoted(absl::string_view text, absl::string_view safe);
 
-// The error for an answer that is not 2xx. `asked`: the requested object: "revision 'main'",
-// "config.json".
+// Returns the error for an answer whose status is not 2xx. `asked` describes the requested object:
+// "revision 'main'", "config.json".
 absl::Status Refusal(const HubSettings& settings, const HubName& name, const std::string& asked,
                      const HttpAnswer& answer);
 
-// The error for a request without an answer.
+// Returns the error for a request that got no answer.
 absl::Status NoAnswer(const HubSettings& settings, const HubName& name,
                       const absl::Status& failure);
 

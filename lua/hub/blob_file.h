@@ -1,9 +1,9 @@
 #ifndef MOONRING_LUA_HUB_BLOB_FILE_H_
 #define MOONRING_LUA_HUB_BLOB_FILE_H_
 
-// A cache file during its download: ETAG.incomplete, locked by this process, with a running
-// checksum. It gets its final name when it is complete and the checksum is right. Until then it
-// stays on disk, however the process ends, and the next download continues it.
+// A file of the cache while it is downloaded: ETAG.incomplete, locked by this process, with a
+// running checksum. The file gets its final name when it is complete and the checksum is right.
+// Until then it stays on disk, however the process ends, and the next download continues it.
 //
 //   lock      flock of .locks/REPOSITORY/ETAG.lock, which is not removed, as in huggingface_hub's
 //             filelock. On a file system without such locks two processes may write the same file;
@@ -26,7 +26,8 @@ namespace moonring::lua {
 
 class BlobFile {
  public:
-  // Returns null if another process has locked it. `blob`: the final path.
+  // Opens and locks the file. Returns null if another process has locked it. `blob`: the final
+  // path.
   static absl::StatusOr<std::unique_ptr<BlobFile>> TryOpen(const std::string& blob,
                                                            const std::string& lock,
                                                            const std::string& etag, int64_t size);
@@ -34,19 +35,19 @@ class BlobFile {
   BlobFile(const BlobFile&) = delete;
   BlobFile& operator=(const BlobFile&) = delete;
 
-  // Whether another process finished the file before this one got the lock. Then nothing is left to
-  // do.
+  // Whether another process completed the file before this one got the lock. Then there is nothing
+  // left to download.
   bool is_there() const { return file_ < 0; }
-  // Bytes in the file, and bytes included in the checksum.
+  // Number of bytes in the file, and number of bytes that the checksum includes so far.
   int64_t bytes() const { return bytes_; }
   int64_t checked() const { return checked_; }
 
-  // Adds some of the existing bytes to the checksum, for a few hundredths of a second. Call it
-  // until checked() == bytes().
+  // Adds some of the bytes that are already on disk to the checksum, for a few hundredths of a
+  // second. Call it until checked() == bytes().
   absl::Status Check();
-  // Appends bytes; only when checked() == bytes().
+  // Appends bytes. May only be called when checked() == bytes().
   absl::Status Append(absl::string_view bytes);
-  // Empties the file, to start over.
+  // Empties the file, to start the download over.
   absl::Status Clear();
   // Renames the file to its final name. DATA_LOSS if checksum or size is wrong; the file is then
   // emptied.

@@ -1,8 +1,9 @@
 #ifndef MOONRING_LUA_HUB_CHECKSUM_H_
 #define MOONRING_LUA_HUB_CHECKSUM_H_
 
-// The checksum by which a hub identifies a file's contents, computed incrementally: SHA-256 for
-// files in its large file storage, git's SHA-1 of "blob SIZE\0" and the contents for others.
+// Computes, incrementally, the checksum by which a hub identifies a file's contents: SHA-256 for
+// files in the hub's large file storage; for others git's SHA-1, of "blob SIZE\0" followed by the
+// contents.
 
 #include <cstdint>
 #include <memory>
@@ -14,13 +15,13 @@ namespace moonring::lua {
 
 class Checksum {
  public:
-  // Creates the checksum for a file of `size` bytes by the form of its etag: 64 digits, 40 digits;
-  // null for another form.
+  // Creates the checksum for a file of `size` bytes. The form of the hub's etag selects the
+  // algorithm: 64 digits SHA-256, 40 digits git's SHA-1. Null for an etag of another form.
   static std::unique_ptr<Checksum> For(absl::string_view etag, int64_t size);
   virtual ~Checksum() = default;
 
   virtual void Add(absl::string_view bytes) = 0;
-  // The result in lower-case hexadecimal digits; Add must not be called after it.
+  // Returns the result in lower-case hexadecimal digits. Add must not be called after Digest.
   virtual std::string Digest() = 0;
 };
 

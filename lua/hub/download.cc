@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kTick(100);
-constexpr std::chrono::seconds kPatience(3);  // before a message about another process's lock
+constexpr std::chrono::seconds kPatience(3);  // wait before a message about a locked file
 
-// Removes W/ and quotes: W/"abc", "abc" -> abc.
+// Removes the prefix W/ and the quotes from an ETag header: W/"abc", "abc" -> abc.
 std::string PlainEtag(absl::string_view etag) {
   etag = absl::StripPrefix(etag, "W/");
   return std::string(absl::StripSuffix(absl::StripPrefix(etag, "\""), "\""));
@@ -129,8 +129,8 @@ absl::Status Download::TakeSize(Task& task, const HttpAnswer& answer) {
   return absl::OkStatus();
 }
 
-// Checks that the disk has room for the downloads; files with the same contents are downloaded
-// once.
+// Checks that the disk has room for the downloads. Files with the same contents are counted once,
+// because they are downloaded once.
 absl::Status Download::CheckRoom() const {
   int64_t wanted = 0;
   std::error_code ignored;

@@ -2,13 +2,13 @@
 #define MOONRING_LUA_HUB_DOWNLOAD_H_
 
 // Downloads files of a commit, on one thread. First the size and checksum of every file are
-// requested, so that the total is known and checked against the free disk space. Then up to kAtOnce
-// files are downloaded at a time:
+// requested, so that the total is known and can be compared with the free disk space. Then up to
+// kAtOnce files are downloaded at a time, each in these stages:
 //
-//   wait for the lock -> the checksum of existing bytes -> requests, each from the end of existing
-//   bytes, with retries -> the final name, a link in the checkout
+//   wait for the file's lock -> compute the checksum of bytes that are already on disk -> request
+//   the rest, with retries -> rename the blob, and link to it from the commit's folder
 //
-// A request asks for at most kPiece bytes, because the hub limits the size of its answers.
+// One request asks for at most kPiece bytes, because the hub limits the size of its answers.
 
 #include <chrono>
 #include <cstdint>
@@ -28,15 +28,15 @@
 namespace moonring::lua {
 
 struct DownloadProgress {
-  int64_t bytes = 0, total_bytes = 0;  // over all requested files
-  int64_t fetched = 0;                 // bytes among them that this call downloaded
+  int64_t bytes = 0, total_bytes = 0;  // on disk, and in total, over all requested files
+  int64_t fetched = 0;                 // how many of `bytes` this call downloaded
 };
 
 // Callbacks of a download.
 struct DownloadCalls {
   std::function<void(const DownloadProgress&)> progress;  // about ten times a second
   std::function<void(const std::string& line)> say;       // messages such as a retry
-  std::function<bool()> stop;                             // called as often; true cancels
+  std::function<bool()> stop;  // called about ten times a second; true cancels
 };
 
 class Download {
@@ -74,7 +74,7 @@ class Download {
   static constexpr int kAtOnce = 8;
   static constexpr int64_t kPiece = int64_t{8} << 30;
 
-  // Advances all tasks until each has reached the state `end`.
+  // Advances all files' tasks until each has reached the state `end`.
   absl::Status Drive(State end);
   absl::Status Advance(Task& task);
   std::string UrlOf(const Task& task) const;
@@ -89,7 +89,8 @@ class Download {
   absl::Status TakeBytes(Task& task, absl::string_view bytes);
   absl::Status EndPiece(Task& task, int64_t before, const absl::StatusOr<HttpAnswer>& answer);
   absl::Status Complete(Task& task);
-  // Schedules a retry in `state` after a pause, or fails.
+  // Schedules a retry of a failed request, which begins in `state` after a pause; returns the error
+  // if there were too many failures.
   absl::Status Retry(Task& task, State state, const absl::StatusOr<HttpAnswer>& answer);
   void Tell();
 

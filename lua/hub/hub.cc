@@ -19,8 +19,8 @@
 namespace moonring::lua {
 namespace {
 
-// Checks the commit in the hub's answer: it becomes a folder's name, and must be the requested one
-// if the revision is a commit.
+// Checks the commit in the hub's answer. It becomes the name of a folder, so it must have the right
+// form; if the requested revision is a commit, the answer must be the same commit.
 absl::Status CheckListed(const HubSettings& settings, const HubName& name,
                          const std::string& revision, const std::string& commit) {
   if (!base::IsCommit(commit)) {

@@ -124,8 +124,8 @@ absl::StatusOr<std::vector<std::string>> RepositoryFolder::Files(const std::stri
        entry.increment(error)) {
     std::error_code ignored;  // for a link whose blob is missing
     if (!entry->is_regular_file(ignored)) continue;
-    // A link must lead to a blob of this repository. In a cache that was unpacked or is shared,
-    // another link could lead to any file of the user.
+    // The link must lead to a blob of this repository. In a cache that was unpacked from an
+    // archive, or that several users share, a link could lead to any file of the user.
     RETURN_IF_ERROR(base::CheckStaysBelow(path_, entry->path().string()));
     files.push_back(entry->path().lexically_relative(checkout).string());
   }
@@ -191,7 +191,8 @@ absl::Status RepositoryFolder::Link(const std::string& commit, const std::string
     if (fs::exists(pointer, ignored)) return absl::OkStatus();  // another process created it first
     unlink(pointer.c_str());                                    // its blob is missing
   }
-  // On a file system without links the blob itself is moved there, as huggingface_hub does.
+  // On a file system without links the blob is moved to the place of the link, as huggingface_hub
+  // does.
   if ((errno == EPERM || errno == EOPNOTSUPP) && std::rename(blob.c_str(), pointer.c_str()) == 0) {
     return absl::OkStatus();
   }

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_HUB_REPOSITORY_FOLDER_H_
 #define MOONRING_LUA_HUB_REPOSITORY_FOLDER_H_
 
-// The local copy of a repository: a folder in the hub's cache, in huggingface_hub's layout, so that
-// each program finds what the other has downloaded.
+// The local copy of a hub's repository: a folder in the cache, in huggingface_hub's layout, so that
+// Moonring and huggingface_hub find each other's downloads.
 //
 //   CACHE/models--ORG--NAME/    datasets--ORG--NAME/ for data sets
 //     refs/REVISION             the commit of a branch or tag when it was last downloaded
@@ -15,7 +15,7 @@
 //                               which an offline run can check that a checkout is complete
 //   CACHE/.locks/models--ORG--NAME/ETAG.lock    locked (flock) by the process that downloads it
 //
-// Reading is subject to the thread's confinement, like all file access.
+// Reading is subject to the file restrictions of --sandbox, like all file access.
 
 #include <optional>
 #include <string>
@@ -35,28 +35,29 @@ class RepositoryFolder {
 
   const std::string& path() const { return path_; }
 
-  // The commit of a revision (branch or tag) when it was last downloaded; a commit of 40 digits is
-  // returned unchanged. nullopt if it was not downloaded.
+  // Returns the commit to which a revision (branch or tag) pointed when it was last downloaded;
+  // nullopt if it was not downloaded. A commit of 40 digits is returned unchanged.
   absl::StatusOr<std::optional<std::string>> Commit(const std::string& revision) const;
   absl::Status SetCommit(const std::string& revision, const std::string& commit) const;
 
-  // The sorted paths of the complete files in a checkout. PERMISSION_DENIED if one is a link that
-  // leads out of the repository's folder.
+  // Returns the sorted paths of the complete files of a commit. PERMISSION_DENIED if one of them is
+  // a link that leads out of the repository's folder.
   absl::StatusOr<std::vector<std::string>> Files(const std::string& commit) const;
   absl::StatusOr<std::string> Checkout(const std::string& commit) const;
   static constexpr char kCheckouts[] = "snapshots";
 
-  // All files of the commit, if they were listed before.
+  // Returns the names of all files of the commit, as the hub listed them earlier; nullopt if the
+  // list is not in the cache.
   absl::StatusOr<std::optional<std::vector<std::string>>> Listing(const std::string& commit) const;
   absl::Status SetListing(const std::string& commit, const std::vector<std::string>& files) const;
 
-  // Paths in the cache. INVALID_ARGUMENT for a name that could lead out of the folder, and for a
-  // malformed commit.
+  // Return paths in the cache. INVALID_ARGUMENT for a name that could lead out of the repository's
+  // folder, and for a malformed commit.
   absl::StatusOr<std::string> Blob(const std::string& etag) const;
   absl::StatusOr<std::string> Lock(const std::string& etag) const;
   absl::StatusOr<std::string> Pointer(const std::string& commit, const std::string& file) const;
 
-  // Creates a file of a checkout as a link to an existing blob.
+  // Makes `file` of a commit a link to a blob that is already in the cache.
   absl::Status Link(const std::string& commit, const std::string& file,
                     const std::string& etag) const;
 

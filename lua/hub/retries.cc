@@ -18,8 +18,8 @@ constexpr int kMost = 5;
 constexpr int kMostWithoutConnection = 2;
 constexpr milliseconds kLongest(300'000);  // longest wait that a server may request
 
-// The wait requested by the server. Retry-After: seconds, or a date. The hub's RateLimit:
-// `"resolvers";r=0;t=55`, with seconds in t.
+// Returns the wait that the server requests: in the header Retry-After as seconds or as a date, or
+// in the hub's header RateLimit, `"resolvers";r=0;t=55`, as t seconds.
 std::optional<milliseconds> Asked(const HttpAnswer& answer) {
   int64_t seconds = 0;
   const std::string after = answer.header("retry-after"), limit = answer.header("ratelimit");

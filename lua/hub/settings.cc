@@ -35,7 +35,7 @@ double Seconds(const Environment& environment, const char* name) {
   return absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds < 1e6 ? seconds : kDefault;
 }
 
-// Removes line ends, which some editors add to the token's file.
+// Removes the line end that some editors add to the file with the token.
 std::string CleanToken(const std::string& text) {
   return std::string(
       absl::StripAsciiWhitespace(absl::StrReplaceAll(text, {{"\r", ""}, {"\n", ""}})));

@@ -23,7 +23,7 @@
 
 namespace moonring::lua {
 
-// The hub's public address.
+// The address of the public Hugging Face hub.
 inline constexpr char kPublicEndpoint[] = "https://huggingface.co";
 
 struct HubSettings {
@@ -32,7 +32,7 @@ struct HubSettings {
   std::string token;       // "": none
   std::string token_from;  // source of the token, "HF_TOKEN" or a file's path, for messages
   bool offline = false;
-  std::string offline_by;                           // name of the variable that forbids requests,
+  std::string offline_by;                           // the variable that forbids network requests,
                                                     // or empty
   double etag_timeout = 10, download_timeout = 10;  // seconds
 };

@@ -24,24 +24,24 @@ namespace moonring::lua {
 namespace {
 
 constexpr int kMostArguments = 32;  // LibTorch's longest schema has fewer
-constexpr size_t kMostSchemas = 6;  // in a message
+constexpr size_t kMostSchemas = 6;  // most schemas that an error message lists
 
-// The arguments of a call, as positions on the stack.
+// The arguments of a call, as indices of the Lua stack.
 struct Given {
   int count = 0;  // positional arguments, from index 1
   struct Keyword {
-    const char* name;  // of a key on the stack
+    const char* name;  // a string that is on the stack
     int index;
   };
   Keyword keywords[kMostArguments];  // only the first keyword_count are set
   int keyword_count = 0;
 };
 
-// Stack indices of an overload's arguments; 0: omitted.
+// The stack index of each argument of an overload; 0: the argument is omitted.
 struct Places {
   std::array<int, kMostArguments> index{};
   int spread = 0;     // index of the first of several sizes that were written without braces
-  int converted = 0;  // number of numbers that are converted to tensors
+  int converted = 0;  // how many numbers are converted to tensors
 };
 
 // Whether the value is a table with string keys and not a handle.
@@ -71,7 +71,8 @@ Given ReadGiven(lua_State* L) {
   return given;
 }
 
-// The index of the argument with that name, -1 if there is none. `out` names the output argument.
+// Returns the index of the argument with that name; -1 if there is none. The name `out` stands for
+// the output argument, whatever the schema calls it.
 int ArgumentNamed(const Overload& overload, absl::string_view name) {
   for (size_t i = 0; i < overload.arguments.size(); ++i) {
     if (overload.arguments[i].name == name) return static_cast<int>(i);
@@ -79,7 +80,8 @@ int ArgumentNamed(const Overload& overload, absl::string_view name) {
   return name == "out" && overload.outs == 1 ? static_cast<int>(overload.arguments.size()) - 1 : -1;
 }
 
-// The argument for the i-th positional value; a method's first value is `self`.
+// Returns the index of the argument that receives the positional value number `place`. The first
+// value of a method is `self`.
 int ArgumentAt(const Overload& overload, bool is_method, int place) {
   if (!is_method || overload.self == 0) return place;
   return place == 0 ? overload.self : place - (place <= overload.self);
@@ -99,7 +101,7 @@ class Matcher {
   }
 
  private:
-  // Accepts sizes without braces: x:view(2, 3).
+  // Accepts sizes that are written without braces, as in x:view(2, 3).
   bool TakeSizes(int first) {
     for (int i = first; i <= given_.count; ++i) {
       if (lua_type(L_, i) != LUA_TNUMBER) return false;
@@ -189,7 +191,8 @@ std::string DescribeGiven(lua_State* L, const Given& given) {
   return absl::StrJoin(words, ", ");
 }
 
-// Raises the error that no overload matches: each schema with its first argument that does not fit.
+// Throws the error that no overload matches. The message lists each schema, with the first argument
+// that does not fit.
 [[noreturn]] void Refuse(lua_State* L, const Operator& op, const Given& given, bool is_method) {
   std::string text = absl::StrCat(op.name, ": no overload takes (", DescribeGiven(L, given), ")");
   size_t shown = 0;
@@ -260,7 +263,8 @@ bool PushWritten(lua_State* L, const Overload& overload, const Places& places,
   return false;
 }
 
-// If LibTorch has no kernel, its message lists all existing ones; only the first line is kept.
+// Shortens LibTorch's message that an operator has no kernel to its first line; the rest lists all
+// kernels that exist.
 std::string WithoutKernels(absl::string_view message) {
   return std::string(message.substr(0, message.find(" This could be because")));
 }

@@ -10,14 +10,15 @@
 //   ops.add(x, y, { out = z })         returns z
 //   ops.max(x, 0)                      several results
 //
-// Overloads are resolved by the arguments: among those that accept them, the one that converts the
-// fewest numbers to tensors, then the first in the order of schemas.h. Omitted arguments have the
-// schema's defaults; nil is None if the schema accepts that, else the default. A trailing nil
-// counts as an argument.
+// Overloads are resolved by the arguments: of the overloads that accept the arguments, the one that
+// converts the fewest numbers to tensors is called; of several such, the first in the order of
+// schemas.h. Omitted arguments have the schema's defaults; nil is None if the schema accepts None,
+// else the default. A trailing nil counts as an argument.
 //
-// A call costs about a microsecond in addition to the operator
-// (//tests/lua:operator_calls_benchmark). Errors: INVALID_ARGUMENT, with the operator's schemas if
-// none accepts the arguments, else with LibTorch's message and a description of the arguments.
+// A call costs about a microsecond in addition to the operator's own time
+// (//tests/lua:operator_calls_benchmark). Errors: INVALID_ARGUMENT. If no overload accepts the
+// arguments, the message lists the operator's schemas; otherwise it contains LibTorch's message and
+// a description of the arguments.
 
 #include <lua.hpp>
 
@@ -25,8 +26,8 @@
 
 namespace moonring::lua {
 
-// Pushes the function that calls `op`, which must outlive the state. `as_method`: its first
-// argument is the schema's `self`.
+// Pushes the Lua function that calls `op`, which must outlive the Lua state. `as_method`: the
+// function's first argument is passed as the schema's `self`.
 void PushOperator(lua_State* L, const Operator* op, bool as_method);
 
 }  // namespace moonring::lua

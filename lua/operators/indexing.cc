@@ -27,7 +27,8 @@ int64_t WholeNumber(lua_State* L, int at) {
   return static_cast<int64_t>(number);
 }
 
-// Reads a bound of a slice; an infinite one becomes larger than any dim.
+// Reads a bound of a slice. A number that is too large becomes the largest integer, which is beyond
+// the end of any dim.
 int64_t BoundAt(lua_State* L, int table, int place, int64_t absent) {
   lua_rawgeti(L, table, place);
   int64_t bound = absent;
@@ -53,7 +54,7 @@ TensorIndex Slice(lua_State* L, int table) {
   return at::indexing::Slice(first, end, step);
 }
 
-// Converts one entry, for the next dim.
+// Converts one entry of an index list, which is the index for one dim.
 TensorIndex Entry(lua_State* L, int at) {
   if (auto* const handle = Class<TensorHandle>::Test(L, at); handle != nullptr)
     return Value<at::Tensor>::Read(L, at);

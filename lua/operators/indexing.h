@@ -18,10 +18,10 @@
 
 namespace moonring::lua {
 
-// Pushes the result of indexing the tensor at `index` with the value at `key`.
+// Pushes x[key], where x is the tensor at stack index `index` and the key is at stack index `key`.
 int PushIndexed(lua_State* L, int index, int key);
 
-// Writes the value at `value` to x[key].
+// Writes the value at stack index `value` to x[key], where x is the tensor at `index`.
 void WriteIndexed(lua_State* L, int index, int key, int value);
 
 }  // namespace moonring::lua

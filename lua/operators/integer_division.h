@@ -1,10 +1,11 @@
 #ifndef MOONRING_LUA_OPERATORS_INTEGER_DIVISION_H_
 #define MOONRING_LUA_OPERATORS_INTEGER_DIVISION_H_
 
-// Integer divisions that the processor cannot do. The quotient of the smallest int32 or int64 and
-// -1 is out of range. LibTorch's CPU kernels still execute it for truncating division, and x86 then
-// ends the process with SIGFPE. Division by zero and remainders are handled by the kernels; int8
-// and int16 are computed in int32 and cannot overflow.
+// Detects integer divisions that crash the process. The quotient of the smallest int32 or int64 and
+// -1 is out of range. LibTorch's CPU kernels execute truncating division of these numbers anyway,
+// and x86 then ends the process with SIGFPE. No check is needed for division by zero and for
+// remainders, which the kernels handle, nor for int8 and int16, which are computed in int32 and
+// cannot overflow.
 
 #include <ATen/core/stack.h>
 

@@ -20,14 +20,15 @@ constexpr absl::string_view kReserved[] = {"and",   "break", "do",       "else",
                                            "local", "nil",   "not",      "or",   "repeat", "return",
                                            "then",  "true",  "until",    "while"};
 
-// Names that are reserved words in Lua get a trailing underscore, so that ops.NAME is valid.
+// A name that is a reserved word in Lua gets a trailing underscore, so that ops.NAME is valid
+// syntax.
 std::string NameInLua(absl::string_view name) {
   const bool reserved =
       std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
   return absl::StrCat(name, reserved ? "_" : "");
 }
 
-// Named dims are strings in a schema. Whether the argument may be one.
+// Whether an argument of type string may be the name of a dim.
 bool IsNamedDim(const c10::Argument& argument) {
   static constexpr absl::string_view kNames[] = {"dim",  "dims",      "names",   "order",  "dim0",
                                                  "dim1", "start_dim", "end_dim", "out_dim"};
@@ -67,7 +68,8 @@ std::optional<ArgumentKind> KindOf(const c10::Argument& argument, const c10::Typ
   }
 }
 
-// How an argument is read; nullopt if Lua cannot represent it, with its type in `lacking`.
+// Returns how an argument is read from Lua; nullopt if Lua cannot represent its type, which is then
+// stored in `lacking`.
 std::optional<ArgumentRule> RuleOf(const c10::Argument& argument, std::string& lacking) {
   ArgumentRule rule;
   rule.name = argument.name();
@@ -106,7 +108,7 @@ bool IsLackingResult(const c10::FunctionSchema& schema, std::string& lacking) {
   return false;
 }
 
-// `name`: as in the dispatcher, "aten::div_".
+// Returns what an operator divides. `name`: as in the dispatcher, "aten::div_".
 Division DivisionOf(absl::string_view name) {
   absl::ConsumePrefix(&name, "aten::");
   absl::ConsumeSuffix(&name, "_");

@@ -4,8 +4,8 @@
 // The operators that scripts may call: every schema of LibTorch's dispatcher in the namespace aten
 // whose arguments have types that Lua can represent.
 //
-// Not included are overloads with named dims, storages, streams, quantizers and dictionaries
-// (`left_out` of Operators::Count).
+// Overloads with named dims, storages, streams, quantizers and dictionaries are not included;
+// Operators::Count counts them in `left_out`.
 
 #include <map>
 #include <memory>
@@ -30,44 +30,46 @@ enum class ArgumentKind {
   kDevice,
   kLayout,
   kMemoryFormat,
-  kGenerator,  // in Lua: a seed
+  kGenerator,  // written in Lua as an integer seed
 };
 
 struct ArgumentRule {
   std::string name;
   ArgumentKind kind;
   bool is_list = false;
-  bool optional = false;           // nil becomes None
+  bool optional = false;           // a Lua nil becomes None
   bool optional_elements = false;  // elements of a list may be nil
   int32_t fixed_size = 0;          // for a list: length to which a single number is expanded; 0:
                                    // none
-  bool written = false;            // the operator writes into it
+  bool written = false;            // the operator writes into this argument
   bool keyword_only = false;
   bool has_default = false;
 };
 
-// Whether an operator returns the quotient of its first two arguments, also for integers.
+// Whether an operator computes the quotient of its first two arguments, and for which calls the
+// quotient of integers is an integer.
 enum class Division {
   kNone,
   kWhole,   // integer quotients of integers
   kByMode,  // integer quotients only with rounding_mode
 };
 
-// One overload: its schema and how its arguments are read.
+// One overload of an operator: its schema, and how each argument is read from Lua.
 struct Overload {
   c10::OperatorHandle handle;
   std::vector<ArgumentRule> arguments;
   int positional = 0;  // number of positional arguments
-  int self = 0;        // index of the argument that a method's object is passed as
+  int self = 0;        // index of the argument that receives a method's object (x in x:add(y))
   Division divides = Division::kNone;
-  int outs = 0;              // number of `out` arguments, at the end
+  int outs = 0;              // number of `out` arguments, the last ones
   bool takes_sizes = false;  // its only positional argument besides self is a list of integers,
                              // which may be written without braces: x:view(2, 3)
 
   const c10::FunctionSchema& schema() const { return handle.schema(); }
 };
 
-// All overloads of a name: first those without `out`, then by number of arguments.
+// All overloads of a name, ordered: those without an `out` argument first, then by number of
+// arguments.
 struct Operator {
   std::string name;
   std::vector<Overload> overloads;
@@ -75,20 +77,21 @@ struct Operator {
 
 class Operators {
  public:
-  // `allowed`: the names of available operators; overloads with `out` are then excluded, because
-  // they would resize `out` before its memory is checked. Empty: all operators.
+  // `allowed`: the names of the available operators; empty: all operators. If it is not empty,
+  // overloads with `out` are excluded, because they would resize `out` before the memory limit is
+  // checked.
   explicit Operators(std::vector<absl::string_view> allowed);
   Operators(const Operators&) = delete;
   Operators& operator=(const Operators&) = delete;
 
-  // Returns null for an unknown or forbidden name. `name`: as in the dispatcher, without "aten::";
-  // a word reserved in Lua has a trailing underscore (repeat_).
+  // Returns the operator; null for an unknown or forbidden name. `name`: as in the dispatcher,
+  // without "aten::". A name that is a reserved word in Lua gets a trailing underscore (repeat_).
   const Operator* Find(absl::string_view name);
 
-  // All names, in order.
+  // All names, sorted.
   std::vector<std::string> Names() const;
 
-  // Returns " (did you mean 'x'?)" with the nearest name, or "".
+  // Returns " (did you mean 'x'?)" with the known name nearest to `name`, or "".
   std::string DidYouMean(absl::string_view name) const;
 
   struct Count {

@@ -30,7 +30,8 @@ int CollectOperators(lua_State* L) {
   return 0;
 }
 
-// Pushes the operators of a state; the functions that use them keep them alive as an upvalue.
+// Pushes the object with the operators of a Lua state. Functions that use it have it as an upvalue,
+// which keeps it alive.
 void PushOperators(lua_State* L, bool confined) {
   new (lua_newuserdata(L, sizeof(Operators)))
       Operators(confined ? SandboxOperators() : std::vector<absl::string_view>());
@@ -52,8 +53,8 @@ absl::string_view NameAt(lua_State* L, int index) {
       absl::InvalidArgumentError(absl::StrCat(what, " '", name, "'", operators.DidYouMean(name))));
 }
 
-// ops[name]: creates the function and stores it in the table. Arguments (table, name); upvalue: the
-// operators.
+// The metamethod of `ops`, called with (table, name): creates the function of an operator and
+// stores it in the table. Upvalue: the operators.
 int LookUp(lua_State* L) {
   Operators& operators = OperatorsAt(L, 1);
   if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1;
@@ -66,7 +67,8 @@ int LookUp(lua_State* L) {
   return 1;
 }
 
-// x[key]: a method if the key is a string, else tensor indexing. Upvalues: methods, operators.
+// The metamethod x[key] of tensors: a method if the key is a string, else tensor indexing.
+// Upvalues: the table of methods, the operators.
 int IndexTensor(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) return PushIndexed(L, 1, 2);
   lua_pushvalue(L, 2);
@@ -107,7 +109,8 @@ int Schemas(lua_State* L) {
   return Value<std::vector<std::string>>::Push(L, texts);
 }
 
-// Pushes { names, overloads, left_out = { kind -> overloads } }.
+// Pushes { names, overloads, left_out }: the number of names, the number of overloads, and for each
+// type that Lua cannot represent the number of overloads that need it.
 int CountOperators(lua_State* L) {
   if (HasMoreArguments(L, 0)) RefuseArguments(L, 0);
   const Operators::Count count = OperatorsAt(L, 1).CountAll();
@@ -121,8 +124,8 @@ int CountOperators(lua_State* L) {
   return 1;
 }
 
-// Sets field `name` of the table on top to a function with the operators at index `operators` as
-// upvalue.
+// Sets field `name` of the table on top of the stack to `function`, whose upvalue is the object
+// with the operators at stack index `operators`.
 void SetOver(lua_State* L, int operators, const char* name, lua_CFunction function) {
   NameFunction(L, function, absl::StrCat("moonring.operators.", name).c_str());
   lua_pushvalue(L, operators);

@@ -7,9 +7,10 @@
 
 namespace moonring::lua {
 
-// Pushes the module moonring.native.operators: `ops`, with a function for each name, created on
-// first use; names(); schemas(name); count(). Also adds methods and indexing to the class of
-// tensors, which must be registered before. `confined`: only the operators of sandbox_operators.h.
+// Pushes the module moonring.native.operators: `ops`, a table with a function for each operator,
+// created on first use; names(); schemas(name); count(). Also adds methods and indexing to the Lua
+// class of tensors, which must be registered before. `confined`: only the operators of
+// sandbox_operators.h are available.
 void OpenOperators(lua_State* L, bool confined);
 
 }  // namespace moonring::lua

@@ -25,7 +25,7 @@ constexpr int kDigits = 4;
 // The common format of a tensor's numbers, with one width for all.
 class NumberStyle {
  public:
-  // `shown`: the real numbers that will be printed, fp64.
+  // `shown`: the real numbers that will be printed, as a tensor of dtype fp64.
   explicit NumberStyle(const std::vector<double>& shown) {
     double least = INFINITY, most = 0;
     for (const double value : shown) {
@@ -62,7 +62,7 @@ class NumberStyle {
   int width_ = 1;
 };
 
-// The texts of the printed elements, in order, and their width in a row.
+// The texts of the printed elements, in order, and the width that each element takes in a row.
 struct Texts {
   std::vector<std::string> all;
   size_t width = 1;
@@ -202,7 +202,7 @@ std::string TensorText(const at::Tensor& tensor) {
     text = writer.Write(static_cast<int>(kHead.size()));
   }
   text = absl::StrCat(kHead, text);
-  // Two more than the length of the last line, as in PyTorch.
+  // Where the next suffix begins: two columns more than the length of the last line, as in PyTorch.
   size_t used =
       text.size() - (text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1) + 2;
   for (const std::string& suffix : Suffixes(tensor, has_values)) {

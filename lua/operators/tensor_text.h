@@ -7,7 +7,7 @@
 //   tensor([[1.0000, 2.5000],
 //           [3.0000, 4.0000]], dtype=fp64, grad_fn=<MulBackward0>)
 //
-// dtypes and devices have their names in scripts.
+// dtypes and devices are printed with their names in scripts.
 
 #include <string>
 

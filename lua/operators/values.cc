@@ -136,7 +136,7 @@ Fit FitOfText(lua_State* L, int index, const ArgumentRule& rule) {
   return fits ? Fit::kExact : Fit::kNo;
 }
 
-// For one element, or for an argument that is not a list.
+// Fit of a value for one element of a list, or for an argument that is not a list.
 Fit FitOfOne(lua_State* L, int index, const ArgumentRule& rule) {
   const int type = lua_type(L, index);
   if (type == LUA_TSTRING) return FitOfText(L, index, rule);
@@ -163,7 +163,8 @@ Fit FitOfOne(lua_State* L, int index, const ArgumentRule& rule) {
   }
 }
 
-// The length up to the last non-nil element: in a list of optional elements some may be nil.
+// Returns the length of a list up to its last non-nil element. If `holes`, elements in between may
+// be nil.
 size_t SizeOfList(lua_State* L, int index, bool holes) {
   size_t size = lua_objlen(L, index);
   if (!holes) return size;
@@ -299,8 +300,8 @@ void OpenValues(lua_State* L) {
   if (luaL_loadbuffer(L, kCdataReader, sizeof(kCdataReader) - 1, "=moonring/cdata") != 0)
     lua_error(L);
   lua_call(L, 0, 2);
-  // LuaJIT's table of finalizers is only referenced by ffi.gc, and lua_close uses it. A sandbox
-  // removes ffi, so this reference keeps the table alive.
+  // Keeps LuaJIT's table of finalizers alive. Otherwise only ffi.gc references it, which a sandbox
+  // removes, but lua_close still uses the table.
   lua_pushlightuserdata(L, const_cast<char*>(&kFinalizers));
   lua_insert(L, -2);
   lua_rawset(L, LUA_REGISTRYINDEX);

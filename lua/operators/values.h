@@ -28,14 +28,15 @@ namespace moonring::lua {
 
 enum class Fit {
   kNo,
-  kConverted,  // a number where a tensor is expected
+  kConverted,  // a number that must be converted to a tensor
   kExact,
 };
 
-// Registers the function that reads cdata. Call it once for each state, before ffi is removed.
+// Registers the Lua function that reads cdata. Call it once for each state, before the sandbox
+// removes ffi.
 void OpenValues(lua_State* L);
 
-// Whether the non-nil value at `index` can be converted to this argument.
+// Whether, and how, the non-nil value at `index` can be converted to this argument.
 Fit FitOf(lua_State* L, int index, const ArgumentRule& rule);
 
 // Converts the value at `index` to this argument, after FitOf has accepted it. Throws for a closed

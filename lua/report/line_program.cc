@@ -45,7 +45,7 @@ void LineProgram::Stop(std::chrono::milliseconds patience) {
   if (thread_.joinable()) thread_.join();
 }
 
-// Requires mutex_.
+// Adds a message for TakeNotes. Requires mutex_.
 void LineProgram::Note(std::string words) {
   if (notes_.size() < kMostNotes) notes_.push_back(std::move(words));
 }

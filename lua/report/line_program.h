@@ -2,12 +2,12 @@
 #define MOONRING_LUA_REPORT_LINE_PROGRAM_H_
 
 // A program that receives reports of a run, line by line on its stdin (report_to: command). The run
-// never waits for it: lines are queued, and a thread writes them as fast as the program reads. If
-// the queue is full, lines are dropped and counted; if the program has ended, all further lines are
-// dropped.
+// never waits for the program: lines are queued, and a thread writes them as fast as the program
+// reads. If the queue is full, new lines are dropped and counted. After the program has ended, all
+// further lines are dropped.
 //
-// Only Finish waits, at the end of a run: at most `patience` for the program to read the queued
-// lines and to end after its stdin was closed; then it is killed.
+// Only Finish waits, at the end of a run: for at most `patience`, until the program has read the
+// queued lines and has ended after its stdin was closed. A program that takes longer is killed.
 
 #include <chrono>
 #include <condition_variable>
@@ -33,7 +33,7 @@ struct LineProgramOptions {
 
 class LineProgram {
  public:
-  // Errors: as ChildProcess::Start.
+  // Errors are those of ChildProcess::Start.
   static absl::StatusOr<std::unique_ptr<LineProgram>> Start(LineProgramOptions options);
   ~LineProgram();  // does not wait
   LineProgram(const LineProgram&) = delete;
@@ -42,8 +42,8 @@ class LineProgram {
   void Send(std::string line);
   void Finish();
 
-  // Returns messages since the last call: that the program has ended, that lines were dropped (each
-  // reported once), and what it wrote to stderr.
+  // Returns messages since the last call: that the program has ended or that lines were dropped
+  // (each reported once), and the lines that the program wrote to stderr.
   std::vector<std::string> TakeNotes();
 
  private:
@@ -60,7 +60,7 @@ class LineProgram {
   size_t waiting_bytes_ = 0;
   int64_t dropped_ = 0;
   bool ended_ = false, closing_ = false;
-  std::chrono::steady_clock::time_point until_;  // set when closing
+  std::chrono::steady_clock::time_point until_;  // deadline of the thread; set when closing
   std::vector<std::string> notes_;
   std::thread thread_;
 };

@@ -48,7 +48,8 @@ std::string NewToken() {
   return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
-// Compares in constant time, so that timing does not reveal the token.
+// Compares the token in constant time, so that the duration does not reveal how much of it is
+// right.
 bool IsSame(absl::string_view token, absl::string_view given) {
   if (given.size() != token.size()) return false;
   volatile unsigned char differs = 0;
@@ -66,7 +67,7 @@ bool IsLoopbackName(absl::string_view host) {
   return host == "127.0.0.1" || host == "[::1]" || absl::AsciiStrToLower(host) == "localhost";
 }
 
-// The token in "/PATH?a=b&token=TOKEN"; "" if there is none.
+// Returns the token in the query "a=b&token=TOKEN"; "" if there is none.
 std::string TokenIn(absl::string_view query) {
   for (absl::string_view part : absl::StrSplit(query, '&')) {
     if (absl::StartsWith(part, "token=")) return std::string(part.substr(6));
@@ -140,7 +141,8 @@ class PageServer::Impl {
   int signal() const { return signal_; }
 
  private:
-  // A connection: reads a request's header, waits for the answer, writes it, and repeats.
+  // A connection. It reads a request's header, waits for the answer, writes the answer, and starts
+  // again.
   class Session : public std::enable_shared_from_this<Session> {
    public:
     Session(Impl& server, tcp::socket socket) : server_(server), stream_(std::move(socket)) {
@@ -151,7 +153,7 @@ class PageServer::Impl {
       --server_.connections_;
     }
 
-    // Closes a connection that has no request to be answered.
+    // Closes the connection; only for a connection without a request that waits for an answer.
     void Drop() {
       Leave();
       stream_.close();
@@ -201,8 +203,8 @@ class PageServer::Impl {
       if (std::exchange(waits_, false)) server_.waiting_.remove(this);
     }
 
-    // Reads and discards further data from the browser: closing a socket with unread data would
-    // discard the answer.
+    // Reads and discards further data from the browser, because the browser may lose the answer if
+    // a socket with unread data is closed.
     void Drain() {
       stream_.async_read_some(asio::buffer(rest_),
                               [self = shared_from_this()](Error error, size_t) {
@@ -216,8 +218,8 @@ class PageServer::Impl {
       const size_t mark = target.find('?');
       const absl::string_view query =
           mark == absl::string_view::npos ? absl::string_view() : target.substr(mark + 1);
-      // The body is not read, so the connection is closed; otherwise the body would be parsed as
-      // the next request.
+      // The connection is kept open only if the request has no body: a body is not read, so it
+      // would be parsed as the next request.
       keeps_ = request.keep_alive() && parser_->is_done();
       if (auto refusal = Refuse(request, query, server_.token_)) {
         keeps_ = false;
@@ -239,8 +241,8 @@ class PageServer::Impl {
     std::optional<http::request_parser<http::empty_body>> parser_;
     http::response<http::string_body> response_;
     bool keeps_ = false;
-    bool waits_ = false;      // is in the server's list
-    bool has_asked_ = false;  // with the right token
+    bool waits_ = false;      // whether the session is in the server's list waiting_
+    bool has_asked_ = false;  // whether a request with the right token came
     std::array<char, 4096> rest_;
   };
 
@@ -252,8 +254,8 @@ class PageServer::Impl {
     });
   }
 
-  // Makes room for one more connection. If there are too many, closes a waiting one: the oldest
-  // that never presented the token, else the oldest.
+  // Makes room for one more connection. If there are too many, closes one that waits for a request:
+  // the oldest that never sent the token, else the oldest.
   bool MakeRoom() {
     if (connections_ < kMostConnections) return true;
     auto gone = std::find_if(waiting_.begin(), waiting_.end(),

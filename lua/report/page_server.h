@@ -3,17 +3,17 @@
 
 // A local HTTP/1.1 server on 127.0.0.1 for a page in browsers on this machine (Boost.Beast).
 //
-//   GET /PATH?token=TOKEN    answered by the caller of Next
 //
 // The token is 32 random hexadecimal digits, new for each server, and compared in constant time. A
-// request is refused (403) without the token; if its Host is not localhost or a loopback address,
-// with any port (protection against DNS rebinding; the port may differ because of tunnels); and if
-// its Origin is another one. Methods other than GET get 405.
+// request is refused (403) if the token is missing or wrong; if its Host header is neither
+// localhost nor a loopback address, with any port (protection against DNS rebinding; the port may
+// differ because of tunnels); and if it has an Origin header of another site. Methods other than
+// GET get 405.
 //
 // All work is done inside Next, on the caller's thread. After Listen, SIGINT, SIGTERM and SIGHUP
 // make Next return instead of ending the process, until the server is destroyed. At most 32
-// connections; one that is silent for 30 seconds is closed. If a new one needs room, the oldest is
-// closed earlier, those without the token first.
+// connections are open; a connection that is silent for 30 seconds is closed. If a new connection
+// needs room, the oldest one is closed, preferably one that has not sent the token.
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +29,7 @@ class PageServer {
   struct Request {
     int64_t id = 0;
     std::string path;  // such as "/", without the query
-    std::string tag;   // If-None-Match of the browser; "": none
+    std::string tag;   // the browser's If-None-Match header; "": none
   };
   struct Answer {
     int status = 200;
@@ -37,7 +37,8 @@ class PageServer {
     std::string tag;  // entity tag of the body, without quotes; "": none
   };
 
-  // Port 0: any free port. UNAVAILABLE if the port is in use or not permitted.
+  // Starts to listen on 127.0.0.1. Port 0: any free port. UNAVAILABLE if the port is in use or not
+  // permitted.
   static absl::StatusOr<std::unique_ptr<PageServer>> Listen(int port);
   ~PageServer();
   PageServer(const PageServer&) = delete;
@@ -46,12 +47,12 @@ class PageServer {
   int port() const;
   const std::string& token() const;
 
-  // Waits for the next accepted request; nullopt after this many seconds or a signal. Answers are
-  // sent during this call.
+  // Waits for the next request with the right token; nullopt after this many seconds or a signal.
+  // Answers are sent during this call.
   std::optional<Request> Next(double seconds);
   // Sends an answer; does nothing if the client has disconnected.
   void Reply(int64_t id, Answer answer);
-  // The first signal received; 0: none.
+  // The first signal received since Listen; 0: none.
   int signal() const;
 
  private:

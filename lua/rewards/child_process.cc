@@ -28,7 +28,7 @@ constexpr size_t kLongestError = 4096, kMostErrors = 1000;
 constexpr size_t kShownErrors = 3;
 constexpr std::chrono::milliseconds kTick(100), kGrace(250), kGlance(5);
 
-// Both ends are closed in child processes (close-on-exec).
+// Creates a pipe whose two ends are closed in child processes (close-on-exec).
 absl::Status Pipe(int (&ends)[2]) {
   if (pipe2(ends, O_CLOEXEC) == 0) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
@@ -38,7 +38,7 @@ void Close(int& descriptor) {
   if (descriptor >= 0) close(std::exchange(descriptor, -1));
 }
 
-// write() without SIGPIPE: writing to a process that has ended only returns an error.
+// write() that does not raise SIGPIPE: writing to a process that has ended only returns an error.
 ssize_t WriteQuietly(int to, const char* bytes, size_t size) {
   sigset_t broken, before, pending;
   sigemptyset(&broken);
@@ -57,8 +57,8 @@ ssize_t WriteQuietly(int to, const char* bytes, size_t size) {
   return written;
 }
 
-// Starts the program with these descriptors as stdin, stdout and stderr. Returns 0 or an error
-// number.
+// Starts the program with these descriptors as its stdin, stdout and stderr. Returns 0 or an errno
+// value.
 int Spawn(const std::vector<std::string>& command, int in, int out, int err, pid_t& pid) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -68,7 +68,7 @@ int Spawn(const std::vector<std::string>& command, int in, int out, int err, pid
   posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
-  // Otherwise the program would keep a rank's connections open after the rank has died.
+  // The program must not inherit a rank's sockets: they would stay open after the rank has died.
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
   posix_spawnattr_t how;
   posix_spawnattr_init(&how);
@@ -189,7 +189,8 @@ void ChildProcess::ReadErrors() {
   }
 }
 
-// Reads available output. Returns whether the line is complete; it is then in `answer`.
+// Reads the output that is available. Returns whether a complete line was read; the line is then in
+// `answer`.
 absl::StatusOr<bool> ChildProcess::ReadAnswer(std::string& answer) {
   static thread_local char bytes[1 << 16];
   while (true) {
@@ -213,7 +214,8 @@ absl::StatusOr<bool> ChildProcess::ReadAnswer(std::string& answer) {
   }
 }
 
-// The error that describes how the program ended, after its stdin or stdout was closed.
+// Returns the error that describes how the program ended; called when its stdin or stdout is
+// closed.
 absl::Status ChildProcess::Ended() {
   int status = 0;
   pid_t ended = 0;

@@ -1,18 +1,18 @@
 #ifndef MOONRING_LUA_REWARDS_CHILD_PROCESS_H_
 #define MOONRING_LUA_REWARDS_CHILD_PROCESS_H_
 
-// A program that answers requests (a line on its stdin, a line on its stdout) or only receives
-// lines, during the lifetime of this process. The lines that it writes to stderr are kept.
+// A child process that runs while this process does. It either answers requests (a line on its
+// stdin, a line on its stdout) or only receives lines. The lines that it writes to stderr are kept.
 //
-// It runs in its own process group, so that Ctrl-C reaches only the run, with default signal
-// handling and no other open files. At the end its stdin is closed; after a quarter of a second it
-// is killed with the processes that it started. (If this process is killed, its stdin is closed
-// too.)
+// The program runs in its own process group, so that Ctrl-C reaches only the run, with default
+// signal handling and no other open files. When the object is destroyed, the program's stdin is
+// closed; a quarter of a second later the program is killed with the processes that it started. (If
+// this process is killed, the program's stdin is closed too.)
 //
-// Errors: NOT_FOUND or PERMISSION_DENIED if it cannot be started; UNAVAILABLE if it has ended, with
-// its exit status and its last lines on stderr; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED
-// for an answer longer than 64 MiB. After any of these no more requests are sent, because answers
-// can no longer be matched to requests.
+// Errors: NOT_FOUND or PERMISSION_DENIED if the program cannot be started; UNAVAILABLE if it has
+// ended, with its exit status and its last lines on stderr; DEADLINE_EXCEEDED; CANCELLED;
+// RESOURCE_EXHAUSTED for an answer longer than 64 MiB. After any of these errors no more requests
+// are sent, because answers can no longer be matched to requests.
 
 #include <sys/types.h>
 
@@ -33,26 +33,28 @@ class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `command`: the program, searched on the PATH, and its arguments.
+  // Starts the program. `command`: the program, searched on the PATH, and its arguments.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(std::vector<std::string> command);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // Sends a line and returns the line that answers it, without its end. `stop` is called about ten
-  // times a second and cancels by returning true.
+  // Sends a line and returns the line that the program answers, without its line end. `stop` is
+  // called about ten times a second; if it returns true, the call ends with CANCELLED.
   absl::StatusOr<std::string> Ask(absl::string_view line, Clock::time_point deadline,
                                   absl::FunctionRef<bool()> stop);
 
-  // For a program that does not answer: writes as much of `left` as it accepts, waiting at most
-  // `most`, and removes it from `left`. Output on its stdout is discarded. After a failure it must
-  // not be called any more.
+  // For a program that does not answer: writes as much of `left` as the program accepts, waiting at
+  // most `most`, and removes it from `left`. The program's output on stdout is discarded. After an
+  // error, Tell must not be called again.
   absl::Status Tell(absl::string_view& left, std::chrono::milliseconds most);
 
-  // Closes its stdin and waits for its end; returns whether it ended before the deadline.
+  // Closes the program's stdin and waits for the program's end; returns whether it ended before the
+  // deadline.
   bool Finish(Clock::time_point deadline);
 
-  // Returns lines on stderr since the last call; if there are too many, the last ones.
+  // Returns the lines that the program wrote to stderr since the last call; if there are too many,
+  // only the last ones.
   std::vector<std::string> TakeLines();
 
   const std::vector<std::string>& command() const { return command_; }
@@ -63,7 +65,7 @@ class ChildProcess {
   bool Wait(bool writes, Clock::time_point deadline);
   absl::Status Write(absl::string_view& left);
   void ReadErrors();
-  bool DropAnswers();  // false: its stdout is closed
+  bool DropAnswers();  // discards its output; false: its stdout is closed
   absl::StatusOr<bool> ReadAnswer(std::string& answer);
   absl::Status Ended();
   void End();
@@ -71,7 +73,7 @@ class ChildProcess {
   std::vector<std::string> command_;
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;  // our ends of its stdin, stdout and stderr
-  std::string begun_, begun_error_;    // incomplete lines
+  std::string begun_, begun_error_;    // the incomplete last lines of stdout and stderr
   std::deque<std::string> errors_;
 };
 

@@ -18,8 +18,8 @@ constexpr uint32_t kKilobytes = 256 << 10;  // memory limit of a search
 
 }  // namespace
 
-// The pattern is interpreted, not JIT-compiled: that would need a separate stack limit, and
-// completions are short.
+// The pattern is interpreted. JIT compilation would need a separate stack limit, and texts are too
+// short to gain from it.
 struct TextPattern::Program {
   base::Pcre2Code code;
   base::Pcre2MatchContext context;
@@ -64,7 +64,8 @@ absl::StatusOr<std::optional<TextPattern::Match>> TextPattern::Find(absl::string
   const uint32_t groups = pcre2_get_ovector_count(data.get());
   for (uint32_t i = 0; i < groups; ++i) {
     const PCRE2_SIZE begin = spans[2 * i], end = spans[2 * i + 1];
-    // The pattern item \K may put the beginning after the end.
+    // If the pattern contains \K, a match may begin after its end; such a group counts as
+    // unmatched.
     const bool there = static_cast<int>(i) < found && begin != PCRE2_UNSET && begin <= end;
     match.push_back(there ? std::optional<std::string>(text.substr(begin, end - begin))
                           : std::nullopt);

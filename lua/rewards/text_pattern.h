@@ -23,12 +23,13 @@ namespace moonring::lua {
 
 class TextPattern {
  public:
-  // INVALID_ARGUMENT for a malformed pattern, with the position.
+  // Compiles a pattern. INVALID_ARGUMENT for a malformed pattern, with the position of the mistake.
   static absl::StatusOr<std::shared_ptr<TextPattern>> Compile(std::string pattern);
   ~TextPattern();
 
-  // Returns the first match: the whole match, then its groups (nullopt for one that did not take
-  // part); nullopt without a match. RESOURCE_EXHAUSTED if the search takes too many steps.
+  // Returns the first match: the text of the whole match, then of its groups (nullopt for a group
+  // that did not take part). Returns nullopt if nothing matches. RESOURCE_EXHAUSTED if the search
+  // takes too many steps.
   using Match = std::vector<std::optional<std::string>>;
   absl::StatusOr<std::optional<Match>> Find(absl::string_view text) const;
 

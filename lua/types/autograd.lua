@@ -1,8 +1,8 @@
 ---@meta moonring.native.autograd
 
 --- Native functions for gradients; scripts use them as `moonring.autograd`. Everything runs on the
---- calling thread. Native blocks, attention and log-probs have no second derivative: create_graph
---- through them raises an error that names them.
+--- calling thread. Transformer blocks, attention and log-probs, which are native code, have no
+--- second derivative: a backward with create_graph through them raises an error that names them.
 ---@class moonring.native.autograd
 local autograd = {}
 
@@ -12,8 +12,8 @@ local autograd = {}
 ---@field gradients? moonring.Tensor[] one for each output
 ---@field retain_graph? boolean whether the graph is kept for another backward; default:
 ---   create_graph
----@field create_graph? boolean whether the backward is recorded, for a second derivative; default
----   false
+---@field create_graph? boolean whether the backward itself is recorded, so that it can be
+---   differentiated again; default false
 ---@field allow_unused? boolean whether an input that no output depends on gets nil instead of an
 ---   error; default false
 
@@ -23,20 +23,21 @@ local autograd = {}
 ---@field gradients? moonring.Tensor[] one for each output
 ---@field retain_graph? boolean whether the graph is kept for another backward; default:
 ---   create_graph
----@field create_graph? boolean whether the backward is recorded, for a second derivative; default
----   false
+---@field create_graph? boolean whether the backward itself is recorded, so that it can be
+---   differentiated again; default false
 
 --- Back-propagates from several tensors at once.
 ---@param outputs moonring.Tensor[] | moonring.Tensor
 ---@param how? moonring.BackwardOfAllOptions
 function autograd.backward(outputs, how) end
 
---- Whether computations are currently recorded for a backward.
+--- Whether autograd currently records operations (false inside no_grad).
 ---@return boolean
 function autograd.is_recording() end
 
---- Returns the gradients of outputs with respect to inputs without adding them to the inputs' own,
---- as torch.autograd.grad does. A list of inputs returns a list, a single input a tensor.
+--- Returns the gradients of outputs with respect to inputs, as torch.autograd.grad does; the
+--- accumulated gradients of the inputs do not change. For a list of inputs it returns a list, for a
+--- single input a tensor.
 ---
 ---     local g = moonring.autograd.grad(loss, x, { create_graph = true })
 ---@param outputs moonring.Tensor[] | moonring.Tensor
@@ -45,23 +46,25 @@ function autograd.is_recording() end
 ---@return moonring.Tensor[] | moonring.Tensor
 function autograd.grad(outputs, inputs, how) end
 
---- As `moonring.no_grad`.
+--- The same function as `moonring.no_grad`.
 ---@param fn function
 ---@param ... any
 ---@return any ...
 function autograd.no_grad(fn, ...) end
 
---- Runs `fn(...)` with recording, even inside no_grad or a backward, and returns its results.
+--- Runs `fn(...)` while autograd records operations, even inside no_grad or a backward, and returns
+--- its results.
 ---@param fn function
 ---@param ... any
 ---@return any ...
 function autograd.with_grad(fn, ...) end
 
 ---@class moonring.FuncOptions
---- is called with (ctx, ...), the function's arguments, without recording; returns tensors
+--- receives (ctx, ...), where ... are the function's arguments; runs without recording; returns
+--- tensors
 ---@field forward function
---- is called with (ctx, ...), a gradient for each result (zeros if it has none); returns one for
---- each argument, nil for an argument without gradient
+--- receives (ctx, ...), where ... is a gradient for each result (zeros if the result has none);
+--- returns one gradient for each argument, nil for an argument without gradient
 ---@field backward function
 ---@field name? string used in messages and as the node's name; default "func"
 
@@ -73,11 +76,12 @@ function autograd.with_grad(fn, ...) end
 ---       backward = function(ctx, g) return g * 3 * ctx:saved() ^ 2 end,
 ---     }
 ---
---- `ctx` is the same table in both functions: `ctx:save(...)` keeps tensors for the backward
---- (writing into one of them before the backward is an error there), `ctx:saved()` returns them,
---- and the script may set any other field. The Lua backward runs on the calling thread, inside the
---- backward that needs it; an error in it ends that backward with the same error. It can be
---- differentiated again if it uses differentiable operators.
+--- `ctx` is the same table in both functions. `ctx:save(...)` keeps tensors for the backward, and
+--- `ctx:saved()` returns them there; a write into such a tensor in between is an error in the
+--- backward. The script may set any other field of ctx. The Lua backward runs on the calling
+--- thread, inside the backward that needs it; an error in the Lua code ends that backward with the
+--- same error. The backward can be differentiated again if it uses differentiable operators.
+--- same error. The backward can be differentiated again if it uses differentiable operators.
 ---@param how moonring.FuncOptions
 ---@return fun(...): moonring.Tensor ...
 function autograd.func(how) end

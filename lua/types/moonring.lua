@@ -7,12 +7,12 @@
 --- - A name's suffix is its shape: `q_THD` is [tokens, heads, head dimension]; T tokens, D hidden,
 ---   V vocabulary.
 --- - A function accepts at most one table of options, after its other arguments. An unknown key is
----   an error, with the nearest known one. In tables that Lua keeps (an objective), names that
----   begin with an underscore are free for the script's use.
+---   an error, which names the nearest known key. In tables that Lua code keeps (such as an
+---   objective), names that begin with an underscore are free for the script's own data.
 --- - A native function refuses surplus arguments; a trailing nil is ignored.
 --- - An error is one string: `sft.lua:12: moonring.comm.mesh: INVALID_ARGUMENT: sp=3 does not
----   divide world size 8`. The program prints the script's call stack below it; with
----   MOONRING_TRACEBACK=1 in the environment also Moonring's own calls.
+---   divide world size 8`. The program prints the script's call stack below it; if the environment
+---   has MOONRING_TRACEBACK=1, the stack includes calls inside Moonring.
 --- - Every object has `close()` and `tostring`, and refuses any use after it was closed.
 --- - A function described as collective must be called by every rank of the group, in the same
 ---   order.
@@ -20,9 +20,9 @@
 ---   `require "moonring.choices.compute"`.
 ---@class moonring
 ---@field version string this build's version
---- the null of JSON and YAML: a value other than nil, so that a key can be present and null
+--- the null of JSON and YAML, a value different from nil: a key can be present and null
 ---@field null lightuserdata
----@field required table default value in `moonring.flags` that makes a key required
+---@field required table used as a default value in `moonring.flags`, it makes the key required
 ---@field system moonring.system
 ---@field attention moonring.attention
 ---@field comm moonring.comm
@@ -53,32 +53,34 @@
 ---@field report moonring.report
 local moonring = {}
 
---- Creates a custom optimizer from its update rule; for moonring.run.open, for a file named by the
---- key `optim`, or by itself: `moonring.optimizer { .. }:over(parameters)`. Errors:
---- INVALID_ARGUMENT for an unknown option, with the nearest name.
+--- Creates a custom optimizer from its update rule. It can be passed to moonring.run.open, returned
+--- by a file that the key `optim` names, or used without a run: `moonring.optimizer { ..
+--- }:over(parameters)`. Errors: INVALID_ARGUMENT for an unknown option, with the nearest known
+--- name.
 ---@param rule moonring.OptimizerRule
 ---@return moonring.OwnOptimizer
 function moonring.optimizer(rule) end
 
---- Runs `fn(...)` and returns its results. At its end, even after an error, all tensors created
---- inside are closed, except those that fn returns directly (not inside a table) and those that
+--- Runs `fn(...)` and returns its results. When fn ends, even by an error, all tensors created in
+--- it are closed, except tensors that fn returns directly (not inside a table) and tensors that
 --- `x:keep()` moved out. Scopes nest: a tensor that leaves a scope belongs to the next outer one.
---- Storage stays alive while C++ references it, for example in the autograd graph.
+--- The storage of a closed tensor stays alive while C++ references it, for example in the autograd
+--- graph.
 ---@generic T
 ---@param fn fun(...): T
 ---@param ... any arguments of fn
 ---@return T ...
 function moonring.scope(fn, ...) end
 
---- Runs `fn(...)` without recording for a backward, and returns its results.
+--- Runs `fn(...)` while autograd does not record operations, and returns its results.
 ---@generic T
 ---@param fn fun(...): T
 ---@param ... any arguments of fn
 ---@return T ...
 function moonring.no_grad(fn, ...) end
 
---- Creates a tensor from a number, a list of numbers or booleans, or nested lists of equal lengths;
---- default fp32 on the CPU.
+--- Creates a tensor from a number, a list of numbers or booleans, or nested lists of equal lengths.
+--- The default is fp32 on the CPU.
 ---
 ---     local w = moonring.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = "fp64", requires_grad = true })
 ---@param values table
@@ -103,26 +105,28 @@ function moonring.ones(...) end
 ---@return moonring.Tensor
 function moonring.full(sizes, value, how) end
 
---- The numbers first, first + step, .. below last; a single argument is last, with first = 0.
---- Integers give int64.
+--- A tensor of the numbers first, first + step, .. below last. A single argument is last, with
+--- first = 0. If all arguments are integers, the dtype is int64.
 ---@param ... number | moonring.TensorOptions first, last, step
 ---@return moonring.Tensor
 function moonring.arange(...) end
 
---- Uniform random numbers in [0, 1), each a function of the seed and its position only
---- (creation.lua).
+--- Uniform random numbers in [0, 1). Each number depends only on the seed and its position in the
+--- tensor (lua/moonring/base/creation.lua).
 ---@param ... integer | integer[] | moonring.RandomOptions sizes, then options
 ---@return moonring.Tensor
 function moonring.rand(...) end
 
---- Normal random numbers with mean 0 and variance 1, keyed as in `moonring.rand`.
+--- Normal random numbers with mean 0 and variance 1. Each depends only on the seed and its
+--- position, as in `moonring.rand`.
 ---@param ... integer | integer[] | moonring.RandomOptions sizes, then options
 ---@return moonring.Tensor
 function moonring.randn(...) end
 
---- Parses a script's command line of `key=value` and `--key=value` words. A key has the type of its
---- default (number, boolean, else string). Ends the program with exit code 2 for a word of another
---- form, an unknown key (with the nearest one), and a required key that is missing.
+--- Parses a script's command line of `key=value` and `--key=value` words, and returns the values. A
+--- key has the type of its default (number, boolean, else string). Ends the program with exit code
+--- 2 for a word of another form, an unknown key (the message names the nearest known one), and a
+--- required key that is missing.
 ---
 ---     local opt = moonring.flags { model = moonring.required, sp = 4 }
 ---@param defaults table<string, any>
@@ -130,21 +134,22 @@ function moonring.randn(...) end
 ---@return table<string, any>
 function moonring.flags(defaults, words) end
 
---- Starts `ranks` processes with the same command line, waits for them and ends with their exit
---- code. Does nothing if this process is already a rank or -n was given. Errors: INVALID_ARGUMENT
---- if the present or requested number of ranks is not a multiple of sp.
+--- Starts `ranks` processes with the same command line, waits for them, and ends the program with
+--- their exit code. Does nothing if this process is already a rank or if the option -n was given.
+--- Errors: INVALID_ARGUMENT if the number of ranks is not a multiple of sp.
 ---@param sp integer at least 1
 ---@param ranks? integer default sp
----@param restarts? integer how often the ranks are restarted after one has failed; if not 0, a
----   single rank gets a launcher too; default 0
+---@param restarts? integer how often all ranks are restarted after one of them has failed; if not
+---   0, a launcher process also watches a single rank; default 0
 ---@param experts? integer expert_parallel_size, which must also divide the number of ranks; default
 ---   1
 function moonring.launch(sp, ranks, restarts, experts) end
 
---- Iterates over steps and their numbers, from 1: `for step, k in moonring.count(dataset:steps {
---- ... }) do`.
+--- Iterates over training steps and their numbers, from 1: `for step, k in
+--- moonring.count(dataset:steps { ... }) do`.
 ---@param steps moonring.Steps
----@param made? integer number of steps made before; default 0
+---@param made? integer number of steps that an earlier run has made; counting continues after them;
+---   default 0
 ---@return fun(): moonring.Step?, integer
 function moonring.count(steps, made) end
 

@@ -1,12 +1,12 @@
 ---@meta moonring.native.prompt
 
---- Native functions for the interactive prompt (used by lua/moonring/prompt). All except evaluate,
---- class_of, methods and place raise FAILED_PRECONDITION if no prompt is open; send, leave,
---- receive, report and gather also if it has only one rank.
+--- Native functions for the interactive prompt (used by lua/moonring/prompt). If no prompt is open,
+--- all functions except evaluate, class_of, methods and place raise FAILED_PRECONDITION; if the
+--- prompt has only one rank, send, leave, receive, report and gather do too.
 ---@class moonring.native.prompt
 local prompt = {}
 
---- Whether lines are edited at a terminal; otherwise they are read from stdin.
+--- Whether lines are typed and edited at a terminal; false: they are read from stdin.
 ---@return boolean
 function prompt.is_typed() end
 
@@ -14,17 +14,18 @@ function prompt.is_typed() end
 ---@return boolean
 function prompt.is_confined() end
 
---- Reads a line with editing at the terminal. Tab calls `complete(line, cursor)`, which returns
---- where the word before the cursor begins (from 0), its possible completions, and the same words
---- as they are displayed.
----@param text string the prompt before the line
+--- Reads a line with editing at the terminal. The key Tab calls `complete(line, cursor)`, which
+--- returns three values: where the word before the cursor begins (from 0), its possible
+--- completions, and the same words as they are displayed.
+---@param text string the text that is displayed before the line
 ---@param complete fun(line: string, cursor: integer): integer, string[], string[]
 ---@return string? line nil at the end of input or after Ctrl-C
 ---@return boolean interrupted whether Ctrl-C ended it
 function prompt.read_line(text, complete) end
 
---- Runs `fn(...)`, interruptible by Ctrl-C. Returns true and its results, or false, the error's
---- message ("interrupted") and the stack of the user's lines ("" if the message contains it).
+--- Runs `fn(...)` so that Ctrl-C can interrupt it. Returns true and the results of fn; or false,
+--- the error's message ("interrupted" after Ctrl-C) and the call stack of the user's code ("" if
+--- the message already contains it).
 ---@param fn fun(...): any
 ---@param ... any
 ---@return boolean ended
@@ -41,17 +42,18 @@ function prompt.class_of(value) end
 ---@return table<string, function>
 function prompt.methods(class) end
 
---- Where a Lua function is defined: chunk ("=moonring/run/batch") and line; "" for a native one.
+--- Where a Lua function is defined: its chunk ("=moonring/run/batch") and line; "" for a native
+--- function.
 ---@param fn function
 ---@return string source
 ---@return integer line
 function prompt.place(fn) end
 
---- This rank's number.
+--- The number of this rank.
 ---@return integer
 function prompt.rank() end
 
---- Number of ranks, each of which runs every line.
+--- Number of ranks of the prompt. Each of them runs every line.
 ---@return integer
 function prompt.size() end
 
@@ -59,14 +61,14 @@ function prompt.size() end
 ---@param line string
 function prompt.send(line) end
 
---- Rank 0: announces that no more lines follow; the others' receive returns nil.
+--- Rank 0: announces that there are no more lines; `receive` then returns nil on the other ranks.
 function prompt.leave() end
 
---- Other ranks: waits for the next line, without a time limit; nil after rank 0's `leave`.
+--- Other ranks: wait for the next line, without a time limit; nil after rank 0 has called `leave`.
 ---@return string?
 function prompt.receive() end
 
---- Other ranks: reports to rank 0 that this line has ended, and its outcome in words.
+--- Other ranks: report to rank 0 that this line has ended, and its outcome in words.
 ---@param outcome string
 function prompt.report(outcome) end
 

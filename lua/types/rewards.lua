@@ -8,102 +8,104 @@ local rewards = {}
 
 ---@class moonring.OwnStateOptions
 ---@field module string a module of Moonring whose functions are called by name
----@field memory integer most bytes of its heap
----@field memory_limit? string name of the option that set this limit, for messages; default
+---@field memory integer most bytes of the state's Lua heap
+---@field memory_limit? string name of the option that set this limit, for error messages; default
 ---   "memory"
 
---- Creates an isolated Lua state with limits on time and memory. It runs without the JIT compiler,
---- and is sandboxed if the calling state is.
+--- Creates an isolated Lua state with limits on time and memory. The state runs without the JIT
+--- compiler, and is sandboxed if the calling state is.
 ---@param options moonring.OwnStateOptions
 ---@return moonring.OwnState
 function rewards.own_state(options) end
 
---- Reads a file. A state that another one created may read only what its creator may.
+--- Reads a file. A state that another state created may only read files that its creator may read.
 ---@param path string
 ---@return string
 function rewards.read(path) end
 
---- Starts a program that answers each line with a line. Errors: NOT_FOUND; PERMISSION_DENIED if it
---- cannot be started; FAILED_PRECONDITION in an embedded runtime.
+--- Starts a program that answers each line on its stdin with a line on its stdout. Errors:
+--- NOT_FOUND; PERMISSION_DENIED if the program cannot be started; FAILED_PRECONDITION in an
+--- embedded runtime.
 ---@param command string[] the program, searched on the PATH, and its arguments
 ---@return moonring.ChildProcess
 function rewards.child(command) end
 
---- POSTs JSON by HTTP or HTTPS. Errors: UNAVAILABLE if there is no answer; DEADLINE_EXCEEDED;
---- CANCELLED; FAILED_PRECONDITION for an untrusted certificate, or without libcurl;
---- RESOURCE_EXHAUSTED for an answer of more than 64 MiB.
+--- Sends JSON by an HTTP or HTTPS POST, and returns the answer. Errors: UNAVAILABLE if there is no
+--- answer; DEADLINE_EXCEEDED; CANCELLED; FAILED_PRECONDITION for an untrusted certificate, or if
+--- libcurl is not installed; RESOURCE_EXHAUSTED for an answer of more than 64 MiB.
 ---@param url string "http://HOST:PORT/PATH" or https
 ---@param json string
 ---@param seconds number time limit
----@return integer code HTTP status; 200: success
+---@return integer code HTTP status; 200 means success
 ---@return string reason
 ---@return string body
 function rewards.post(url, json, seconds) end
 
---- Checks the form of an address for `post`. Errors: INVALID_ARGUMENT.
+--- Raises INVALID_ARGUMENT if `post` would not accept the address.
 ---@param url string
 function rewards.check_address(url) end
 
---- Sleeps; ends early if the run is cancelled.
+--- Sleeps for this many seconds, or until the run is cancelled.
 ---@param seconds number
 function rewards.sleep(seconds) end
 
---- Compiles a regular expression in PCRE2's syntax: `.` also matches line ends; ^ and $ match only
---- at the ends of the text. Errors: INVALID_ARGUMENT, with the position in the pattern.
+--- Compiles a regular expression in PCRE2's syntax, where `.` also matches line ends, and ^ and $
+--- match only at the ends of the text. Errors: INVALID_ARGUMENT, with the position in the pattern.
 ---@param text string
 ---@return moonring.TextPattern
 function rewards.pattern(text) end
 
---- A Lua state created by own_state.
+--- A Lua state that own_state created.
 ---@class moonring.OwnState
 local OwnState = {}
 
---- Calls a function of its module. Arguments and results are copied: nil, booleans, numbers,
---- strings, null and tables of these. Errors: CANCELLED; INVALID_ARGUMENT for a value that cannot
---- be copied.
+--- Calls a function of the state's module. Arguments and results are copied; they can be nil,
+--- booleans, numbers, strings, null, and tables of these. Errors: CANCELLED; INVALID_ARGUMENT for a
+--- value that cannot be copied.
 ---@param seconds number time limit
----@param name string
+---@param name string name of the function
 ---@param arguments? any[]
----@return boolean done
+---@return boolean done whether the function returned in time and without error
 ---@return any ... the function's results if `done`; else the kind of failure ("raised", "deadline",
 ---   "memory"), the message and the call stack
 function OwnState:call(seconds, name, arguments) end
 
---- Lines that the state printed since the last call.
+--- Returns the lines that the state has printed since the last call.
 ---@return string[]
 function OwnState:lines() end
 
 function OwnState:close() end
 
---- A program that is kept running.
+--- A program that rewards.child started. It runs until it is closed.
 ---@class moonring.ChildProcess
 local ChildProcess = {}
 
---- Sends a line and returns the line that answers it. Errors: UNAVAILABLE if the program has ended,
---- with its exit status and its messages; DEADLINE_EXCEEDED; CANCELLED; INVALID_ARGUMENT if it
---- answers with more than one line. After an error it must be closed.
+--- Sends a line and returns the line that the program answers. Errors: UNAVAILABLE if the program
+--- has ended, with its exit status and the lines that it wrote to stderr; DEADLINE_EXCEEDED;
+--- CANCELLED; INVALID_ARGUMENT if it answers with more than one line. After an error the program
+--- must be closed.
 ---@param line string
 ---@param seconds number time limit
 ---@return string
 function ChildProcess:ask(line, seconds) end
 
---- Lines that the program wrote to stderr since the last call.
+--- Returns the lines that the program has written to stderr since the last call.
 ---@return string[]
 function ChildProcess:lines() end
 
---- Its process id; -1 once it is known to have ended.
+--- The program's process id; -1 once the program is known to have ended.
 ---@return integer
 function ChildProcess:pid() end
 
---- Closes its stdin, and kills the program if it does not end by itself.
+--- Closes the program's stdin, and kills the program if it does not end by itself.
 function ChildProcess:close() end
 
---- A regular expression compiled by `pattern`.
+--- A regular expression that rewards.pattern compiled.
 ---@class moonring.TextPattern
 local TextPattern = {}
 
---- Returns the first match and its groups, false for a group that did not match; nil without a
---- match. Errors: RESOURCE_EXHAUSTED if the search takes too long.
+--- Returns a list of the first match's text and of its groups, with false for a group that did not
+--- match; nil if nothing matches. Errors: RESOURCE_EXHAUSTED if the search takes too long.
 ---@param text string
 ---@return (string | false)[]?
 function TextPattern:find(text) end

@@ -4,13 +4,14 @@
 ---@class moonring.safetensors
 local safetensors = {}
 
---- Writes named tensors, each in its own dtype. The file is written completely or not at all.
+--- Writes tensors by name, each in its dtype. The file is written completely or not at all.
 ---@param path string
 ---@param tensors table<string, moonring.Tensor>
 ---@param options? table { flush = false: the file is not flushed to disk, the caller does that }
 function safetensors.write(path, tensors, options) end
 
---- Reads a file's tensors; they are memory-mapped.
+--- Reads the tensors of a file by name. They are memory-mapped, so their bytes are read on first
+--- use.
 ---@param path string
 ---@return table<string, moonring.Tensor>
 function safetensors.read(path) end

@@ -1,7 +1,7 @@
 ---@meta moonring.native.source
 
---- Building blocks of a custom data source (moonring.data.source): rows read from files, and a feed
---- that turns rows into examples and steps.
+--- Building blocks of a custom data source (moonring.data.source): `Rows`, which reads rows from
+--- files, and `Feed`, which converts rows to examples and training steps.
 ---@class moonring.native.source
 local source = {}
 
@@ -19,28 +19,31 @@ local source = {}
 ---@class moonring.SourceRow
 
 --- Opens files as a sequence of rows.
----@param files string[] paths, of the same or different formats
+---@param files string[] paths of files, which may have different formats
 ---@return moonring.Rows
 function source.rows(files) end
 
---- Opens the rows of a data set from dataset_info.json, and returns how to interpret them.
+--- Opens the rows of a data set in dataset_info.json, and returns a description of how to interpret
+--- the rows.
 ---@param dataset_dir string
 ---@param name string
----@param fetched? table<string, { files: string[], split: string }> by data set: the downloaded
----   files of those that are stored on a hub
----@param is_checkout? boolean whether the folder is a checkout in a hub's cache; file names must
+---@param fetched? table<string, { files: string[], split: string }> for data sets that are stored
+---   on a hub, by name: their downloaded files, and the split to read
+---@param is_checkout? boolean whether `dataset_dir` is a checkout in a hub's cache; file names must
 ---   then stay inside it
 ---@return moonring.Rows
----@return table description formatting, ranking, columns, tags
+---@return table description with the keys formatting, ranking, columns and tags of
+---   dataset_info.json
 function source.named_rows(dataset_dir, name, fetched, is_checkout) end
 
 ---@class moonring.FeedOptions: moonring.ExampleOptions
----@field name string name of the rows in messages
+---@field name string how error messages call the source of the rows
 ---@field description? string JSON object with formatting, columns and tags of the rows
---- whether rows are examples of a tokenized_path and are used unchanged; default false
+--- whether rows are tokenized examples, as in the folder of the key tokenized_path, and are used
+--- unchanged; default false
 ---@field prepared? boolean
 
---- Creates a feed, which converts rows to examples.
+--- Creates a feed, an object that converts rows to examples.
 ---@param options moonring.FeedOptions
 ---@return moonring.Feed
 function source.feed(options) end
@@ -48,15 +51,17 @@ function source.feed(options) end
 ---@class moonring.Rows
 local Rows = {}
 
---- The next row, a table with the file's columns; nil at the end. Errors contain the file and line.
+--- Returns the next row, a table with the file's columns; nil at the end. Error messages contain
+--- the file and line.
 ---@return table?
 function Rows:next() end
 
---- The current position as text.
+--- Returns the current position as text.
 ---@return string
 function Rows:save_state() end
 
---- Continues from a saved position. Errors: FAILED_PRECONDITION for the state of other files.
+--- Continues from a position that save_state returned. Errors: FAILED_PRECONDITION if it was saved
+--- for other files.
 ---@param state string
 function Rows:load_state(state) end
 
@@ -65,25 +70,26 @@ function Rows:close() end
 ---@class moonring.Feed
 local Feed = {}
 
---- From now on refuses token ids that are not below this number.
+--- From this call on, refuses token ids that are greater than or equal to `ids`.
 ---@param ids integer
 function Feed:limit_ids(ids) end
 
---- Starts a pass after this many rows of it that were used before.
+--- Starts a pass over the rows, or resumes one after the `rows` rows that an earlier run has used.
 ---@param rows integer
 ---@param digest string digest of those rows
 function Feed:begin(rows, digest) end
 
---- Adds a row. An error in a row, `NAME (row N): words`, is raised here or by end_batch.
+--- Adds a row to the current batch. An error in the row, `NAME (row N): words`, is raised here or
+--- by end_batch.
 ---@param row any
 function Feed:add(row) end
 
---- Counts a row whose examples were used before, without making examples.
+--- Counts a row whose examples an earlier run has used. No example is made of it.
 ---@param row any
 function Feed:pass_over(row) end
 
---- Converts the rows since the last call to examples. These rows are joined, packed or mismatched
---- together.
+--- Ends a batch: converts the rows since the last call to examples. Rows of one batch are joined,
+--- packed, or given each other's answers (stage kto) together.
 function Feed:end_batch() end
 
 --- Number of examples that are ready to use.
@@ -94,24 +100,24 @@ function Feed:ready() end
 ---@return integer
 function Feed:rows() end
 
---- Digest of these rows.
+--- Returns the digest of the rows in this pass so far.
 ---@return string
 function Feed:digest() end
 
---- Digests of the single rows since the last call.
+--- Returns a digest of each row since the last call.
 ---@return string[]
 function Feed:row_digests() end
 
---- Digest of the examples from the last batch.
+--- Returns the digest of the examples of the last batch.
 ---@return string
 function Feed:batch_digest() end
 
---- Whether all rows of a batch are processed together, by packing or mismatching.
+--- Whether the examples of a row depend on the other rows of its batch (packing, or stage kto).
 ---@return boolean
 function Feed:joins_rows() end
 
---- Removes the first examples.
----@param most integer
+--- Removes examples from the beginning of those that are ready.
+---@param most integer largest number of examples to remove
 function Feed:drop(most) end
 
 ---@class moonring.FeedStepOptions
@@ -119,33 +125,33 @@ function Feed:drop(most) end
 ---@field batch integer most examples of the step, over all dp ranks
 ---@field micro_batch_tokens integer
 ---@field share_prefixes? boolean as in Dataset:steps
----@field index integer index of the first example
+---@field index integer index of the step's first example among all examples
 ---@field epoch integer
----@field step integer number in the epoch, from 0
----@field last? boolean whether it is the epoch's last step; default false
+---@field step integer number of the step in its epoch, from 0
+---@field last? boolean whether this is the last step of its epoch; default false
 
---- Makes a step from the first examples.
+--- Makes a step from the examples that have been ready for longest.
 ---@param options moonring.FeedStepOptions
 ---@return moonring.Step
 function Feed:step(options) end
 
---- Returns all rows as a data set and ends the feed. Errors: INVALID_ARGUMENT if no row gives an
---- example.
+--- Returns all examples as a data set, and ends the feed. Errors: INVALID_ARGUMENT if no row became
+--- an example.
 ---@return moonring.Dataset
 function Feed:finish() end
 
---- Raises an error if the rows so far give no example, or none with a label to train on.
+--- Raises an error if no row so far became an example, or if no example has a label to train on.
 function Feed:check() end
 
---- As Dataset:report, about the rows so far.
+--- As Dataset:report, for the rows so far.
 ---@return string
 function Feed:report() end
 
---- As Dataset:report_json.
+--- As Dataset:report_json, for the rows so far.
 ---@return string
 function Feed:report_json() end
 
---- As Dataset:cut_warning.
+--- As Dataset:cut_warning, for the rows so far.
 ---@return string?
 function Feed:cut_warning() end
 

@@ -2,7 +2,7 @@
 
 --- Operating system functions for scripts: files, JSON, YAML, the clock, and the ranks of this run.
 ---@class moonring.system
----@field null lightuserdata JSON's and YAML's null
+---@field null lightuserdata the null of JSON and YAML
 local system = {}
 
 --- Reads a file. Errors: NOT_FOUND; INVALID_ARGUMENT for a folder.
@@ -10,8 +10,8 @@ local system = {}
 ---@return string
 function system.read(path) end
 
---- Reads at most this many bytes of a file from an offset; fewer at its end, "" beyond it. Errors:
---- NOT_FOUND.
+--- Reads at most this many bytes of a file from an offset: fewer if the file ends earlier, ""
+--- beyond its end. Errors: NOT_FOUND.
 ---@param path string
 ---@param offset integer from 0
 ---@param bytes integer
@@ -23,29 +23,29 @@ function system.read_part(path, offset, bytes) end
 ---@param text string
 function system.write(path, text) end
 
---- Creates a folder and its parents, and checks that files can be written in it. Errors:
+--- Creates a folder and its parents, and checks that files can be written in the folder. Errors:
 --- PERMISSION_DENIED.
 ---@param path string
 function system.make_folder(path) end
 
---- Raises the error that make_folder would raise, without creating anything.
+--- Raises the error that make_folder would raise for this path. Creates nothing.
 ---@param path string
 function system.check_make_folder(path) end
 
---- Ignores SIGPIPE, so that the process survives when the reader of its stdout ends.
---- moonring.run.open calls it.
+--- Makes the process survive when the reader of its stdout ends: SIGPIPE is ignored.
+--- moonring.run.open calls this function.
 function system.outlive_stdout() end
 
---- Identifies the process that started this one: "HOST:PROCESS:START", which is never reused. Ranks
---- that their launcher restarts keep the same value.
+--- Returns a text that identifies the process that started this one: "HOST:PROCESS:START". It is
+--- never reused. If a launcher restarts its ranks, they get the same text as before.
 ---@return string
 function system.parent_id() end
 
---- Removes a file, or a folder with its contents. Does nothing if it does not exist.
+--- Removes a file, or a folder with its contents. Does nothing if the path does not exist.
 ---@param path string
 function system.remove(path) end
 
---- The sorted names in a folder; {} if it does not exist.
+--- The sorted names in a folder; {} if the folder does not exist.
 ---@param path string
 ---@return string[]
 function system.list(path) end
@@ -65,33 +65,35 @@ function system.is_folder(path) end
 ---@return string
 function system.absolute(path) end
 
---- Finds the first occurrence of a text in another, counted from 1. Takes linear time.
+--- Returns the position, from 1, of the first occurrence of `sought` in `text` at `from` or later;
+--- nil if there is none. Takes linear time.
 ---@param text string
 ---@param sought string
 ---@param from integer
 ---@return integer?
 function system.find_text(text, sought, from) end
 
---- Finds the first match of a compiled pattern (moonring.pattern_compiler). Each step of the search
---- counts as one instruction of a sandboxed script.
+--- Finds the first match of a Lua pattern that moonring.pattern_compiler has compiled. Each step of
+--- the search counts as one instruction of a sandboxed script.
 ---@param text string
----@param program string
+---@param program string the compiled pattern
 ---@param from integer
 ---@param anchored boolean whether the match must begin at `from`
 ---@param captures integer number of captures in the pattern
----@return integer? begin counted from 1; nil without a match
+---@return integer? begin position of the match, from 1; nil without a match
 ---@return integer? after the position after the match
 ---@return integer? ... begin and end of each capture; an end of -1 marks a position capture
 function system.search_pattern(text, program, from, anchored, captures) end
 
---- Escapes control characters in a text ("\x1b"; newline and tab stay), characters that reorder the
---- display, and bytes that are not UTF-8. Use it for untrusted text on a terminal.
+--- Replaces control characters in a text by escapes ("\x1b"; newline and tab stay), and so
+--- characters that reorder the display, and bytes that are not UTF-8. Use it before untrusted text
+--- is printed on a terminal.
 ---@param text string
 ---@return string
 function system.visible(text) end
 
---- Whether an untrusted file name stays inside the folder that it is joined to: no absolute path,
---- no "..", no control character.
+--- Whether an untrusted file name stays inside the folder to which it is appended: it is not an
+--- absolute path, and contains no ".." and no control character.
 ---@param name string
 ---@return boolean
 function system.is_inside_name(name) end
@@ -101,43 +103,44 @@ function system.is_inside_name(name) end
 ---@return string
 function system.sha1(bytes) end
 
---- Parses a JSON text; null becomes `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line
+--- Parses a JSON text; a null becomes `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line
 --- and column.
 ---@param text string
----@param where? string name of the text in errors
+---@param where? string name of the text in error messages
 ---@return any
 function system.json_decode(text, where) end
 
---- Writes a value as JSON, with sorted keys. A table with a first element, or an empty one, becomes
---- a list; NaN and infinity become null. Errors: INVALID_ARGUMENT for a value that JSON cannot
---- represent.
+--- Converts a value to JSON, with sorted keys. A table with an element 1, or an empty table,
+--- becomes a list; NaN and infinity become null. Errors: INVALID_ARGUMENT for a value that JSON
+--- cannot represent.
 ---@param value any
 ---@param indent? integer spaces for each level; default: one line
 ---@return string
 function system.json_encode(value, indent) end
 
---- Parses a YAML text. Numbers are read as PyYAML does, with OmegaConf's floats (32_768, 0x10,
---- 2e-5); only true and false are booleans. Errors: INVALID_ARGUMENT with `where`, line and column,
---- also for a duplicate key.
+--- Parses a YAML text. Numbers are read as by PyYAML, with OmegaConf's floats (32_768, 0x10, 2e-5);
+--- only true and false are booleans. Errors: INVALID_ARGUMENT with `where`, line and column, for
+--- malformed text and for a duplicate key.
 ---@param text string
----@param where? string name of the text in errors
+---@param where? string name of the text in error messages
 ---@return any value
 ---@return table<string, integer> lines the line of each top-level key, from 1
 ---@return table<string, string> texts the source text of top-level scalar values
 function system.yaml_decode(text, where) end
 
---- Monotonic clock in seconds, from an arbitrary start.
+--- Returns the time of a monotonic clock in seconds, from an arbitrary start.
 ---@return number
 function system.clock() end
 
---- Returns " (did you mean 'x'?)" for the known name nearest to `name`, or "" if none is near.
+--- Returns " (did you mean 'x'?)" for the known name x that is nearest to `name`, or "" if none is
+--- near.
 ---@param name string
 ---@param known string[]
 ---@return string
 function system.did_you_mean(name, known) end
 
---- The line of the user's script that is running, as a prefix for messages: "mine.lua:12: "; "" if
---- none is.
+--- Returns the line of the user's script that is running, as a prefix for messages: "mine.lua:12:
+--- "; "" if no script is running.
 ---@return string
 function system.script_place() end
 
@@ -150,8 +153,8 @@ function system.is_terminal() end
 ---@return string?
 function system.environment(name) end
 
---- Number of ranks according to the environment (torchrun's or Slurm's), including this process; 0
---- without it. Errors: INVALID_ARGUMENT if the variables are inconsistent.
+--- Number of ranks according to the environment variables of torchrun or Slurm, including this
+--- process; 0 if they are not set. Errors: INVALID_ARGUMENT if the variables contradict each other.
 ---@return integer
 function system.world_size() end
 
@@ -164,52 +167,53 @@ function system.requested_ranks() end
 function system.requested_device() end
 
 --- Turns this process into the launcher of `ranks` processes with the same command line. Does not
---- return: ends with their exit code. Scripts call `moonring.launch` instead. Errors:
---- INVALID_ARGUMENT for more ranks than this machine can start (lua/launcher.h).
+--- return: the launcher ends with the exit code of the ranks. Scripts call `moonring.launch`
+--- instead. Errors: INVALID_ARGUMENT for more ranks than this machine can start (lua/launcher.h).
 ---@param ranks integer
 function system.launch(ranks) end
 
---- Tells this rank's launcher, if it has one, that it may restart the run up to this many times in
---- total.
+--- Allows this rank's launcher, if there is one, to restart the run up to this many times in total.
 ---@param restarts integer
 function system.offer_restarts(restarts) end
 
---- From here on SIGTERM, SIGINT and SIGHUP are recorded for preemption() instead of ending the
---- process; ignored signals stay ignored. SIGUSR1 is recorded from the start of the process. A
---- second signal of the same kind ends the process at once (lua/signal_count.h defines "second").
---- Does nothing in an embedded runtime, whose application handles signals.
----@param at_end? boolean true: no further step follows, so the first signal already ends the
----   process; may be set by a later call
+--- After this call, SIGTERM, SIGINT and SIGHUP are recorded for preemption() and do not end the
+--- process; signals that are ignored stay ignored. (SIGUSR1 is recorded from the start of the
+--- process.) A second signal of the same kind ends the process at once; lua/signal_count.h says
+--- which signals count as a second one. Does nothing in an embedded runtime, because signals belong
+--- to the application.
+---@param at_end? boolean true: no further step follows, so the message on stderr about a signal
+---   says that the run ends by itself; a later call may set this
 function system.catch_preemption(at_end) end
 
---- From here on SIGTERM, SIGINT and SIGHUP end the process again.
+--- After this call, SIGTERM, SIGINT and SIGHUP end the process, as by default.
 function system.release_preemption() end
 
---- The signal that asked this process to save and end, or (SIGUSR1, reported once) only to save;
---- nil if there was none. In an embedded runtime "cancelled" after it was cancelled.
+--- Returns the signal that asked this process to save and end, or only to save (SIGUSR1, returned
+--- once); nil if there was none. In an embedded runtime returns "cancelled" after the runtime was
+--- cancelled.
 ---@return "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "cancelled" | nil
 function system.preemption() end
 
---- Ends the process by that signal's default action; in an embedded runtime ends the run with the
---- error CANCELLED.
----@param wish "SIGTERM" | "SIGINT" | "SIGHUP" | "cancelled" a value of preemption()
+--- Ends the process by the default action of the signal that asked for it. In an embedded runtime
+--- ends the run with the error CANCELLED.
+---@param wish "SIGTERM" | "SIGINT" | "SIGHUP" | "cancelled" the value that preemption() returned
 function system.end_as_preempted(wish) end
 
---- For the sandbox: raises an error if the thread's native stack is nearly full
+--- Used by the sandbox: raises an error if the thread's native stack is nearly full
 --- (lua/binding/native_stack.h).
 function system.check_stack() end
 
---- For the sandbox: reports that a script caught an error, which counts towards its instruction
---- limit (lua/limits.h).
+--- Used by the sandbox: reports that a script caught an error. Each such error counts towards the
+--- script's instruction limit (lua/limits.h).
 function system.count_caught() end
 
---- Passes a table to the application that follows the run (lua/embed.h); does nothing without one.
---- A run reports each logged step and each evaluation.
+--- Passes a table to the application that embeds the runtime (lua/embed.h); does nothing in a
+--- program without one. Training runs call it for each logged step and each evaluation.
 ---@param what table
 function system.tell_progress(what) end
 
---- Writes a line to the log of an embedded runtime, where print and io.stderr use it; does nothing
---- elsewhere.
+--- Writes a line to the log callback of an embedded runtime, which has no stdout and stderr; does
+--- nothing elsewhere.
 ---@param kind "output" | "note"
 ---@param line string
 function system.say(kind, line) end
@@ -222,8 +226,8 @@ function system.version() end
 ---@return string
 function system.torch_version() end
 
---- Marks the start of the first step: a failure from now on ends the process with exit code 1
---- instead of 2.
+--- Call this when the first step begins: a later failure ends the process with exit code 1 instead
+--- of 2.
 function system.started() end
 
 --- The names of Moonring's built-in scripts, which are its commands.
@@ -239,7 +243,7 @@ function system.script_path(name) end
 ---@return string
 function system.report_page() end
 
---- The path of one of Moonring's Lua modules: "config" for moonring.config.
+--- The path of one of Moonring's Lua modules; the name "config" stands for moonring.config.
 ---@param name string
 ---@return string
 function system.module_path(name) end

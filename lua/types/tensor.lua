@@ -34,7 +34,7 @@
 ---@operator len: integer
 local Tensor = {}
 
---- A dtype; PyTorch's names (float32, long, half, ..) are accepted too.
+--- A dtype. PyTorch's names (float32, long, half, ..) are accepted as synonyms.
 ---@alias moonring.Dtype
 ---| "fp32"
 ---| "fp64"
@@ -49,36 +49,40 @@ local Tensor = {}
 ---| "complex64"
 ---| "complex128"
 
---- Releases the storage, which stays alive while C++ references it. May be called twice; any other
---- use afterwards is an error.
+--- Closes this handle and releases its share of the storage. The storage stays alive while C++
+--- references it. close() may be called twice; any other use of a closed tensor is an error.
 function Tensor:close() end
 
---- Moves it out of the scope in which it was created, into the next outer one, and returns it.
+--- Moves the tensor out of the `moonring.scope` in which it was created, into the next outer one,
+--- and returns it.
 ---@return moonring.Tensor
 function Tensor:keep() end
 
---- log(1 / (1 + e^-x)) of each element, without overflow, as used in the losses of DPO and reward
---- models. The same as LibTorch's log_sigmoid.
+--- log(1 / (1 + e^-x)) of each element, computed without overflow; used in the losses of DPO and
+--- reward models. The same as LibTorch's log_sigmoid.
 ---@return moonring.Tensor
 function Tensor:logsigmoid() end
 
---- The value of a tensor with one element; an error for any other.
+--- The value of a tensor with one element. Raises an error for a tensor with another number of
+--- elements.
 ---@return number
 function Tensor:item() end
 
---- Converts to another dtype or device, or both, in any order: `x:to "fp64"`, `x:to("cuda",
---- "bf16")`; `x:to(y)` uses those of y. Returns the tensor itself if nothing changes.
+--- Converts the tensor to another dtype or device, or both, in any order: `x:to "fp64"`,
+--- `x:to("cuda", "bf16")`; `x:to(y)` uses the dtype and device of the tensor y. Returns the tensor
+--- itself if nothing changes.
 ---@param what moonring.Dtype | string | moonring.Tensor
 ---@param more? moonring.Dtype | string
 ---@return moonring.Tensor
 function Tensor:to(what, more) end
 
---- Moves to the device of another tensor. Returns the tensor itself if it is already there.
+--- Moves the tensor to the device of another tensor. Returns the tensor itself if it is already
+--- there.
 ---@param other moonring.Tensor
 ---@return moonring.Tensor
 function Tensor:on(other) end
 
---- The name of its dtype; LibTorch's name if moonring.Dtype has none.
+--- The name of the tensor's dtype; LibTorch's name for a dtype that moonring.Dtype does not list.
 ---@return string
 function Tensor:dtype() end
 
@@ -90,7 +94,7 @@ function Tensor:device() end
 ---@return integer[]
 function Tensor:shape() end
 
---- The size of a dim; all sizes without an argument.
+--- The size of one dim; without an argument, the sizes of all dims.
 ---@param dim? integer
 ---@return integer | integer[]
 function Tensor:size(dim) end
@@ -103,39 +107,38 @@ function Tensor:dim() end
 ---@return integer
 function Tensor:numel() end
 
---- The values as nested lists, one level for each dim; a number for shape []. Meant for few
---- elements.
+--- The values as nested lists, one level for each dim; a number if the tensor has no dims. Meant
+--- for tensors with few elements.
 ---@return any
 function Tensor:tolist() end
 
---- Whether it depends on a tensor that requires a gradient.
+--- Whether autograd will compute a gradient through this tensor.
 ---@return boolean
 function Tensor:requires_grad() end
 
---- The gradient that `backward` has accumulated, for a leaf tensor that requires one
---- (requires_grad_); else nil.
+--- The gradient that `backward` has accumulated, for a leaf tensor with requires_grad; else nil.
 ---@return moonring.Tensor?
 function Tensor:grad() end
 
---- The name of the autograd node that computed it ("MulBackward0"); "" if there is none.
+--- The name of the autograd node that computed the tensor ("MulBackward0"); "" if there is none.
 ---@return string
 function Tensor:grad_fn() end
 
 ---@class moonring.BackwardOptions
----@field gradient? moonring.Tensor gradient of this tensor, of its shape; default: ones, only for
----   one element
+---@field gradient? moonring.Tensor gradient of this tensor, with the same shape; default: ones,
+---   only allowed for a tensor with one element
 ---@field retain_graph? boolean whether the graph is kept for another backward; default:
 ---   create_graph
----@field create_graph? boolean whether the backward itself is recorded, for a second derivative;
----   default false
+---@field create_graph? boolean whether the backward itself is recorded, so that it can be
+---   differentiated again; default false
 
---- Back-propagates from a loss with one element (of any shape if its gradient is given). The
---- gradients of a model's weights are added to their Parameters, those of other tensors that
---- require one to x:grad(). A loss without a graph is an error: it would train nothing, and if the
---- backward communicates (sequence parallelism, ZeRO) the other ranks would wait for this one. A
---- rank that may have no target passes the log-probs as `joined`, so that it takes part in this
+--- Back-propagates from a loss with one element (or of any shape, if its gradient is given). The
+--- gradients of model weights are added to their Parameters, those of other leaf tensors to
+--- x:grad(). A loss that is not part of a graph is an error: it would train nothing, and if the
+--- backward communicates (sequence parallelism, ZeRO) the other ranks would wait for this one. On a
+--- rank that may have no target, pass the log-probs as `joined`: the rank then takes part in this
 --- communication. The options may be the first argument.
----@param joined? moonring.Tensor a tensor that is also back-propagated from, with a gradient of
+---@param joined? moonring.Tensor another tensor that is back-propagated from, with a gradient of
 ---   zero
 ---@param how? moonring.BackwardOptions
 function Tensor:backward(joined, how) end
@@ -143,25 +146,25 @@ function Tensor:backward(joined, how) end
 ---@class moonring.native.tensor
 local tensor = {}
 
---- As `moonring.scope`.
+--- The same function as `moonring.scope`.
 ---@param fn function
 ---@param ... any
 ---@return any ...
 function tensor.scope(fn, ...) end
 
---- Returns `tolist` of several tensors, in their order. Tensors on a device are copied to the host
---- together, with one synchronization.
+--- Returns a list with `tolist` of each tensor. Tensors on a GPU are copied to the host together,
+--- with one synchronization.
 ---@param tensors moonring.Tensor[]
 ---@return any[]
 function tensor.fetch(tensors) end
 
---- As `moonring.tensor`.
+--- The same function as `moonring.tensor`.
 ---@param values table
 ---@param how? moonring.Dtype | moonring.TensorOptions default "fp32"
 ---@return moonring.Tensor
 function tensor.tensor(values, how) end
 
---- Whether a value is a tensor, even a closed one.
+--- Whether a value is a tensor. A closed tensor counts too.
 ---@param value any
 ---@return boolean
 function tensor.is_tensor(value) end
@@ -170,12 +173,12 @@ function tensor.is_tensor(value) end
 ---@field seed integer
 ---@field step? integer default 0
 ---@field name? string default "script"
----@field rows? moonring.Tensor int64 [N]: row n of the result [N, width] is keyed by rows[n]
----   instead of n
+---@field rows? moonring.Tensor int64 [N]: row n of the result [N, width] depends on rows[n] instead
+---   of n
 
---- Returns uniform random numbers in [0, 1), multiples of 2^-24, each a function of the options and
---- its position: fp32 on the CPU, or on the device of `rows`.
----@param shape integer[] with rows: { width }
+--- Returns uniform random numbers in [0, 1), which are multiples of 2^-24. Each number depends only
+--- on the options and its position. The result is fp32, on the CPU or on the device of `rows`.
+---@param shape integer[] with the option rows: { width }
 ---@param how moonring.UniformOptions
 ---@return moonring.Tensor
 function tensor.uniform(shape, how) end

@@ -11,17 +11,19 @@ local trainer = {}
 ---@field epsilon? number default 1e-8
 ---@field weight_decay? number decoupled weight decay (arXiv:1711.05101), not applied to biases and
 ---   norms; default 0
---- the run's ZeRO, which decides where the state is stored if it is offloaded to disk; default:
---- next to the weights
+--- the run's ZeRO settings, which also say whether the optimizer's state is offloaded to disk;
+--- default: the state is stored next to the weights
 ---@field zero? moonring.Zero
---- factor of the learning rate of lora_B and one-dimensional parameters (LoRA+, arXiv 2402.12354);
---- default 1
+--- LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B and of one-dimensional
+--- parameters; default 1
 ---@field loraplus_lr_ratio? number
----@field state? "fp32" | "bf16" | "8bit" format of m and v between steps; default "fp32"
----@field full_embeddings? boolean whether m and v of embeddings are fp32 whatever `state` says
+---@field state? "fp32" | "bf16" | "8bit" format in which m and v are stored between steps; default
+---   "fp32"
+---@field full_embeddings? boolean whether m and v of embeddings are stored in fp32, whatever
+---   `state` is
 
---- AdamW as in torch.optim.AdamW. The state is fp32 (fp64 for fp64 weights): 8 bytes for each
---- parameter, allocated at its first step.
+--- AdamW as in torch.optim.AdamW. The state is fp32 (fp64 for fp64 weights), 8 bytes for each
+--- parameter, and is allocated at a parameter's first step.
 ---@param list moonring.Parameters
 ---@param options? moonring.AdamWOptions
 ---@return moonring.Optimizer
@@ -31,16 +33,17 @@ function trainer.adamw(list, options) end
 ---@field weight_decay? number decoupled weight decay; default 0
 ---@field loraplus_lr_ratio? number as in AdamWOptions; default 1
 
---- Plain gradient descent: w <- w (1 - lr decay) - lr g. No momentum, no state.
+--- Plain gradient descent: w <- w (1 - lr decay) - lr g. It has no momentum and no state.
 ---@param list moonring.Parameters
 ---@param options? moonring.SgdOptions
 ---@return moonring.Optimizer
 function trainer.sgd(list, options) end
 
---- Options that all of the following optimizers accept. Their state has the gradient's dtype: fp32,
---- or fp64 for fp64 weights.
+--- Options that all optimizers below accept. Their state has the dtype of the gradient: fp32, or
+--- fp64 for fp64 weights.
 ---@class moonring.NativeRuleOptions
----@field zero? moonring.Zero ZeRO by which the parameters are sharded; default: not sharded
+---@field zero? moonring.Zero ZeRO settings with which the parameters are sharded; default: not
+---   sharded
 ---@field loraplus_lr_ratio? number as in AdamWOptions; default 1
 ---@field weight_decay? number not applied to biases and norms; default 0
 
@@ -72,8 +75,8 @@ function trainer.adagrad(list, options) end
 ---@field alpha? number decay rate of the running mean of squares; default 0.99
 ---@field epsilon? number default 1e-8
 ---@field momentum? number default 0
----@field centered? boolean whether the squared running mean is subtracted from the mean of squares;
----   default false
+---@field centered? boolean whether the square of a running mean of the gradient is subtracted from
+---   the mean of squares; default false
 
 --- RMSprop, as in torch.optim.RMSprop; weight decay is added to the gradient. State: 4 bytes for
 --- each parameter, plus 4 with momentum, plus 4 if centered.
@@ -83,18 +86,21 @@ function trainer.adagrad(list, options) end
 function trainer.rmsprop(list, options) end
 
 ---@class moonring.BadamRatioOptions
----@field zero? moonring.Zero ZeRO by which the parameters are sharded; default: not sharded
+---@field zero? moonring.Zero ZeRO settings with which the parameters are sharded; default: not
+---   sharded
 ---@field loraplus_lr_ratio? number as in AdamWOptions; default 1
----@field ratio? number fraction of each weight's elements that is trained at a time; default 0.05
+---@field ratio? number fraction of the elements of each weight that are trained at the same time;
+---   default 0.05
 ---@field mask? "adjacent" | "scatter" how these elements are selected; default "adjacent"
 ---@field beta1? number default 0.9
 ---@field beta2? number default 0.999
 ---@field epsilon? number default 1e-8
----@field seed? integer seed of the order in which "scatter" selects; default 0
+---@field seed? integer seed of the random order in which "scatter" selects; default 0
 
---- BAdam's ratio mode (arXiv 2404.02827), as in the package badam: Adam on a fraction of each
---- weight's elements, with a new selection every hundred steps. No weight decay; embedding and head
---- are not trained. State: 8 bytes for each element that is trained at a time.
+--- BAdam's ratio mode (arXiv 2404.02827), as in the package badam: Adam is applied to a fraction of
+--- the elements of each weight, and every hundred steps to another fraction. There is no weight
+--- decay; embedding and head are not trained. State: 8 bytes for each element that is being
+--- trained.
 ---@param list moonring.Parameters
 ---@param options? moonring.BadamRatioOptions
 ---@return moonring.Optimizer
@@ -114,7 +120,7 @@ function trainer.lion(list, options) end
 ---@field beta1? number default 0.9
 ---@field beta2? number default 0.999
 ---@field beta3? number decay rate of the slow running mean; default 0.9999
----@field alpha? number weight of the slow mean; default 5
+---@field alpha? number weight of the slow running mean in the update; default 5
 ---@field t_alpha? integer steps over which alpha is warmed up; default 0
 ---@field t_beta3? integer steps over which beta3 is warmed up; default 0
 ---@field epsilon? number default 1e-8
@@ -129,13 +135,14 @@ function trainer.ademamix(list, options) end
 ---@field beta1? number default 0.9
 ---@field beta2? number default 0.999
 ---@field epsilon? number default 1e-6
---- a gradient is clipped where its square exceeds the mean of squares by more than this factor; 0:
---- no clipping; default 5000
+--- an element of a gradient is clipped if its square exceeds the running mean of squares by more
+--- than this factor; 0: no clipping; default 5000
 ---@field threshold? number
 ---@field reset? integer steps after which the running means are reset to zero; default 500
 ---@field warmup? integer steps after a reset in which the learning rate is warmed up; default 150
----@field quiet? integer steps after a reset without clipping; default 20
---- fraction of each matrix that is trained until the next reset, which selects another; default 1
+---@field quiet? integer steps after a reset in which nothing is clipped; default 20
+--- fraction of each matrix that is trained until the next reset, which selects another fraction;
+--- default 1
 ---@field density? number
 ---@field seed? integer seed of the selection; default 0
 
@@ -152,32 +159,33 @@ function trainer.spam(list, options) end
 ---@field beta2? number default 0.999
 ---@field epsilon? number default 1e-8
 ---@field warmup_steps? integer steps of warm-up; not for "radam"; default 0
----@field r? number exponent of the step number in the weights of the average; default 0
----@field weight_lr_power? number exponent of the largest learning rate so far in these weights;
----   default 2
+---@field r? number the weight of a step in the average contains the step number to this power;
+---   default 0
+---@field weight_lr_power? number the weight of a step in the average contains the largest learning
+---   rate so far to this power; default 2
 
---- Schedule-free optimizers (arXiv 2405.15682), as in the package schedulefree: weights are trained
---- at one point and evaluated at another, their average (Optimizer:average). State: 8 bytes for
---- each parameter, 4 for "sgd".
+--- Schedule-free optimizers (arXiv 2405.15682), as in the package schedulefree. Training computes
+--- gradients at one set of weights; evaluation uses another, an average of the weights so far
+--- (Optimizer:average). State: 8 bytes for each parameter, 4 for "sgd".
 ---@param list moonring.Parameters
 ---@param options? moonring.ScheduleFreeOptions
 ---@return moonring.Optimizer
 function trainer.schedule_free(list, options) end
 
---- Options of optimizers that apply Adam to some weights or in a low-rank subspace.
+--- Options of optimizers that apply Adam to some of the weights, or in a low-rank subspace.
 ---@class moonring.AdamTermsOptions: moonring.NativeRuleOptions
 ---@field beta1? number default 0.9
 ---@field beta2? number default 0.999
 ---@field epsilon? number default 1e-8
 
 ---@class moonring.MuonOptions: moonring.AdamTermsOptions
----@field form? "torch" | "llamafactory" whose implementation is followed; default "torch"
----@field scale? "original" | "match_rms_adamw" scaling of the update; default "original"
+---@field form? "torch" | "llamafactory" the implementation that is followed; default "torch"
+---@field scale? "original" | "match_rms_adamw" how the update is scaled; default "original"
 ---@field momentum? number default 0.95
 ---@field nesterov? boolean default true
 ---@field iterations? integer Newton-Schulz iterations; default 5
----@field bf16? boolean whether they are computed in bf16; false: in the gradient's dtype; default
----   true
+---@field bf16? boolean whether the Newton-Schulz iterations are computed in bf16; false: in the
+---   gradient's dtype; default true
 
 --- Muon for matrices and stacks of matrices, Adam for other parameters.
 ---@param list moonring.Parameters
@@ -189,9 +197,10 @@ function trainer.muon(list, options) end
 ---@field rank? integer default 16
 ---@field gap? integer steps between updates of the projection; default 200
 ---@field scale? number default 2
----@field projection? "std" | "reverse_std" | "left" | "right" | "full" side on which the gradient
----   is projected; default "std"
----@field targets? string[] substrings of the names of linear layers; default: all except the head
+---@field projection? "std" | "reverse_std" | "left" | "right" | "full" side of the gradient matrix
+---   that is projected; default "std"
+---@field targets? string[] substrings of the names of the linear layers that are projected;
+---   default: all except the head
 
 --- GaLore (arXiv 2403.03507) for linear layers, Adam for other parameters.
 ---@param list moonring.Parameters
@@ -203,13 +212,16 @@ function trainer.galore(list, options) end
 ---@field rank? integer default 16
 ---@field gap? integer steps between updates of the projection; default 200
 ---@field scale? number default 32
----@field source? "random" | "svd" how the projection is made; default "random"
----@field projection? "std" | "left" | "right" side on which the gradient is projected; default
----   "std"
----@field scale_by? "channel" | "tensor" granularity of the learning rate scaling; default "channel"
----@field scale_front? boolean whether `scale` is applied before the limit on the growth of the
----   update's norm; default false
----@field targets? string[] substrings of the names of linear layers; default: all except the head
+---@field source? "random" | "svd" whether the projection is random or comes from an SVD of the
+---   gradient; default "random"
+---@field projection? "std" | "left" | "right" side of the gradient matrix that is projected;
+---   default "std"
+---@field scale_by? "channel" | "tensor" whether the learning rate is scaled for each channel or for
+---   the whole tensor; default "channel"
+---@field scale_front? boolean whether the update is multiplied by `scale` before the growth of its
+---   norm is limited; default false
+---@field targets? string[] substrings of the names of the linear layers that are projected;
+---   default: all except the head
 ---@field seed? integer seed of random projections; default 0
 
 --- APOLLO (arXiv 2412.05270) for linear layers, Adam for other parameters.
@@ -233,8 +245,8 @@ function trainer.adam_mini(list, options) end
 ---@field decay_rate? number default 0.8
 ---@field clip? number bound of the update's root mean square; default 1
 
---- Adafactor (arXiv 1804.04235). State: a row and a column for each matrix; 4 bytes for each
---- parameter of a vector.
+--- Adafactor (arXiv 1804.04235). State: for a matrix one number for each row and each column; for a
+--- vector 4 bytes for each parameter.
 ---@param list moonring.Parameters
 ---@param options? moonring.AdafactorOptions
 ---@return moonring.Optimizer
@@ -244,9 +256,10 @@ function trainer.adafactor(list, options) end
 ---@field rank? integer default 16
 ---@field gap? integer steps between updates of the projection; default 200
 ---@field alpha? number default 1
----@field projection? "std" | "reverse_std" | "left" | "right" side on which the gradient is
+---@field projection? "std" | "reverse_std" | "left" | "right" side of the gradient matrix that is
 ---   projected; default "std"
----@field targets? string[] substrings of the names of linear layers; default: all except the head
+---@field targets? string[] substrings of the names of the linear layers that are projected;
+---   default: all except the head
 
 --- Fira (arXiv 2410.01623) for linear layers, Adam for other parameters.
 ---@param list moonring.Parameters
@@ -257,7 +270,8 @@ function trainer.fira(list, options) end
 ---@class moonring.CondaOptions: moonring.AdamTermsOptions
 ---@field gap? integer steps between updates of the basis; default 2000
 ---@field scale? number default 1
----@field targets? string[] substrings of the names of linear layers; default: all except the head
+---@field targets? string[] substrings of the names of the linear layers that are projected;
+---   default: all except the head
 
 --- Conda (arXiv 2509.24218) for linear layers, Adam for other parameters.
 ---@param list moonring.Parameters
@@ -269,8 +283,10 @@ function trainer.conda(list, options) end
 ---@field rank? integer default 128
 ---@field gap? number inverse of the projection's learning rate; default 50
 ---@field scale? number default 1
----@field learning_rate number the run's peak learning rate; the rates of steps are compared with it
----@field targets? string[] substrings of the names of linear layers; default: all except the head
+---@field learning_rate number the run's peak learning rate; the projection is updated with the
+---   learning rate (rate of the step / learning_rate) / gap
+---@field targets? string[] substrings of the names of the linear layers that are projected;
+---   default: all except the head
 
 --- Online subspace descent (arXiv 2408.12857) for linear layers, Adam for other parameters.
 ---@param list moonring.Parameters
@@ -280,10 +296,11 @@ function trainer.online_subspace(list, options) end
 
 ---@class moonring.SwanOptions: moonring.AdamTermsOptions
 ---@field alpha? number factor of the learning rate; default 0.05
----@field ns_steps? integer iterations of the whitening; default 20
----@field ns_beta? number step size of these iterations, at most 0.866; the default 0.5 converges
+---@field ns_steps? integer number of iterations that whiten the gradient; default 20
+---@field ns_beta? number step size of these iterations, at most 0.866; the iterations converge for
+---   the default 0.5
 
---- SWAN (arXiv 2412.13148) for matrices and stacks of matrices, without state; Adam for other
+--- SWAN (arXiv 2412.13148) for matrices and stacks of matrices, which need no state; Adam for other
 --- parameters.
 ---@param list moonring.Parameters
 ---@param options? moonring.SwanOptions
@@ -295,7 +312,8 @@ function trainer.swan(list, options) end
 ---@field gap? integer steps between updates of the projection; default 200
 ---@field alpha? number default 1
 ---@field sampling? "top" | "multinomial" how rows are selected by their norms; default "top"
----@field targets? string[] substrings of the names of linear layers; default: all except the head
+---@field targets? string[] substrings of the names of the linear layers that are projected;
+---   default: all except the head
 ---@field seed? integer seed of the sampling; default 0
 
 --- Grass (arXiv 2406.17660) for linear layers, Adam for other parameters.
@@ -304,22 +322,24 @@ function trainer.swan(list, options) end
 ---@return moonring.Optimizer
 function trainer.grass(list, options) end
 
---- Returns parameters with shapes but without data, to compute the size of an optimizer's state.
+--- Returns parameters that have shapes but no data, to compute how large an optimizer's state would
+--- be.
 ---@param names string[]
 ---@param shapes integer[][]
 ---@return moonring.Parameters
 function trainer.meta_parameters(names, shapes) end
 
---- Bytes of an optimizer's state after its first step. Errors: INVALID_ARGUMENT for an optimizer
---- that none of the functions above created.
+--- Bytes that an optimizer's state has after its first step. Errors: INVALID_ARGUMENT for an
+--- optimizer that was not created by one of the functions above.
 ---@param optimizer moonring.Optimizer
 ---@return integer
 function trainer.new_state_bytes(optimizer) end
 
 ---@class moonring.OwnOptimizerOptions
----@field zero? moonring.Zero ZeRO by which the parameters are sharded; default: not sharded
---- for each parameter whether its rule receives the whole tensor, on one of the ranks that share
---- it; default: each rank's shard for all of them
+---@field zero? moonring.Zero ZeRO settings with which the parameters are sharded; default: not
+---   sharded
+--- for each parameter: true if the rule needs the whole tensor, which one of the ranks that share
+--- it then receives; default: for all parameters each rank's rule receives its shard
 ---@field whole? boolean[]
 ---@field loraplus_lr_ratio? number as in AdamWOptions; default 1
 
@@ -333,71 +353,75 @@ function trainer.new_state_bytes(optimizer) end
 ---@return moonring.Optimizer
 function trainer.own_optimizer(list, call, options) end
 
---- The facts about each parameter of a list that an optimizer's rule receives, in the list's order.
+--- Returns facts about each parameter of a list, in the list's order. The rule of a custom
+--- optimizer receives them.
 ---@param list moonring.Parameters
 ---@return { name: string, shape: integer[], numel: integer, decays: boolean, trainable: boolean }[]
 function trainer.parameter_facts(list) end
 
 ---@class moonring.ScheduleOptions
 ---@field total_steps integer
---- a schedule of Transformers' get_scheduler; default "linear"
+--- the name of a schedule of Transformers' get_scheduler; default "linear"
 ---@field kind? "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" |
 ---   "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" |
 ---   "constant" | "constant_with_warmup"
 ---@field learning_rate? number peak learning rate; default 5e-5
 ---@field warmup_steps? integer steps over which the rate rises from 0; default 0
---- warm-up as a fraction of total_steps, rounded up, used if warmup_steps is 0; default 0
+--- length of the warm-up as a fraction of total_steps, rounded up; used if warmup_steps is 0;
+--- default 0
 ---@field warmup_ratio? number
---- number of cosine waves for cosine, cosine_with_min_lr, cosine_warmup_with_min_lr and
+--- number of cosine waves for the kinds cosine, cosine_with_min_lr, cosine_warmup_with_min_lr and
 --- warmup_stable_decay (default 0.5); number of restarts for cosine_with_restarts (default 1)
 ---@field num_cycles? number
---- cosine_with_min_lr and cosine_warmup_with_min_lr: final learning rate; either this or
---- min_lr_rate is required
+--- for the kinds cosine_with_min_lr and cosine_warmup_with_min_lr: the final learning rate; either
+--- min_lr or min_lr_rate is required
 ---@field min_lr? number
----@field min_lr_rate? number final rate as a fraction of learning_rate
---- cosine_warmup_with_min_lr: initial rate of the warm-up as a fraction of learning_rate; default 1
---- / warm-up steps
+---@field min_lr_rate? number the final learning rate as a fraction of learning_rate
+--- for the kind cosine_warmup_with_min_lr: the learning rate at the start of the warm-up, as a
+--- fraction of learning_rate; default 1 / (number of warm-up steps)
 ---@field warmup_lr_rate? number
----@field lr_end? number polynomial: final rate; default 1e-7
----@field power? number polynomial: exponent; default 1
---- warmup_stable_decay: steps at the peak; default: a third of the steps after the warm-up
+---@field lr_end? number for the kind polynomial: final learning rate; default 1e-7
+---@field power? number for the kind polynomial: exponent; default 1
+--- for the kind warmup_stable_decay: number of steps at the peak; default: a third of the steps
+--- after the warm-up
 ---@field num_stable_steps? integer
---- warmup_stable_decay: steps of the decay; default: the remaining steps
+--- for the kind warmup_stable_decay: number of steps of the decay; default: the remaining steps
 ---@field num_decay_steps? integer
---- warmup_stable_decay: shape of the warm-up; default "linear"
+--- for the kind warmup_stable_decay: shape of the warm-up; default "linear"
 ---@field warmup_type? "linear" | "cosine" | "1-sqrt"
---- warmup_stable_decay: shape of the decay; default "cosine"
+--- for the kind warmup_stable_decay: shape of the decay; default "cosine"
 ---@field decay_type? "linear" | "cosine" | "1-sqrt"
---- warmup_stable_decay: initial and final rate as a fraction of learning_rate; default 0
+--- for the kind warmup_stable_decay: initial and final learning rate as a fraction of
+--- learning_rate; default 0
 ---@field min_lr_ratio? number
 
---- Creates a learning rate schedule as in Transformers' get_scheduler: with w warm-up steps, step k
---- = 0, 1, ... has the rate learning_rate k / w while k < w, then the rate of its kind (formulas in
---- trainer/optimizer/schedule.h). Errors: INVALID_ARGUMENT for an option that the kind does not
---- have.
+--- Creates a learning rate schedule as in Transformers' get_scheduler. With w warm-up steps, step k
+--- = 0, 1, ... has the rate learning_rate k / w while k < w; later steps have the rate of the
+--- schedule's kind (formulas in trainer/optimizer/schedule.h). Errors: INVALID_ARGUMENT for an option that
+--- the kind does not have.
 ---@param options moonring.ScheduleOptions
 ---@return moonring.Schedule
 function trainer.schedule(options) end
 
---- Sums every gradient over all ranks, in place, without averaging. A parameter without a gradient
---- contributes zeros. Collective over all ranks.
+--- Sums every gradient over all ranks, in place. The sum is not divided by the number of ranks. A
+--- parameter without a gradient contributes zeros. Collective over all ranks.
 ---@param list moonring.Parameters
 ---@param mesh moonring.Mesh
 function trainer.sum_gradients(list, mesh) end
 
 ---@class moonring.ClipOptions
---- gradients with a larger norm are scaled down to this; 0: no clipping; default 1
+--- gradients with a larger global norm are scaled down to this norm; 0: no clipping; default 1
 ---@field max_norm? number
 
---- Clips gradients as torch.nn.utils.clip_grad_norm_ does. Call it after `sum_gradients`: then
---- every rank computes the same norm. Errors: ABORTED, with parameter names, if the norm is not
---- finite.
+--- Clips gradients as torch.nn.utils.clip_grad_norm_ does. Call it after `sum_gradients`, so that
+--- every rank computes the same norm. Errors: ABORTED, with the names of parameters, if the norm is
+--- not finite.
 ---@param list moonring.Parameters
 ---@param options? moonring.ClipOptions
----@return number norm before clipping, in fp64
+---@return number norm the global norm before clipping, in fp64
 function trainer.clip_gradients(list, options) end
 
---- Whether a weight belongs to an embedding, judged by its module's name.
+--- Whether a weight of this name belongs to an embedding. Only the name of its module is checked.
 ---@param name string
 ---@return boolean
 function trainer.is_embedding(name) end
@@ -414,51 +438,56 @@ function trainer.norms(list) end
 
 ---@class moonring.OuterStepsOptions
 ---@field mesh moonring.Mesh
----@field states moonring.States states of a Zero that was created with `apart = true`
+---@field states moonring.States the states of a Zero that was created with `apart = true`
 ---@field learning_rate? number learning rate of the outer optimizer; default 1
 ---@field momentum? number 0 or more and less than 1; default 0
 ---@field nesterov? boolean whether the momentum is Nesterov's; default false
----@field clip? number bound of each element of the momentum; 0 or absent: none
----@field overlap? boolean whether a round's differences are communicated during the next round;
----   default false
+---@field clip? number largest absolute value of an element of the momentum; 0 or absent: no limit
+---@field overlap? boolean whether the differences of the groups' weights are communicated during
+---   the next round; default false
 
---- Creates local-step rounds over the sp groups of a mesh, beginning at the current weights.
---- Collective over all ranks.
+--- Creates the object that synchronizes the sp groups of a mesh after rounds of local steps
+--- (OuterSteps). The first round begins at the current weights. Collective over all ranks.
 ---@param options moonring.OuterStepsOptions
 ---@return moonring.OuterSteps
 function trainer.outer_steps(options) end
 
---- Creates adaptive gradient clipping by the history of the norm (ZClip, arXiv 2504.02507;
---- trainer/optimizer/zclip.h).
+--- Creates gradient clipping whose limit adapts to the history of the gradient norm (ZClip, arXiv
+--- 2504.02507; trainer/optimizer/zclip.h).
 ---@return moonring.ZClip
 function trainer.zclip() end
 
 ---@class moonring.ZeroOptions
 ---@field mesh moonring.Mesh
---- 0: nothing is sharded; 1: optimizer state; 2: also gradients; 3: also weights; default 0
+--- what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights;
+--- default 0
 ---@field stage? integer
---- over which ranks states are sharded; separate groups hold replicas; default "world"
+--- the group of ranks over which states are sharded; each group has its own copy of the states;
+--- default "world"
 ---@field group? "world" | "sp" | "node"
----@field ranks_per_machine? integer neighbouring ranks that form a node; default all
----@field streams? boolean whether a GPU's matrices are stored on the host and copied in for each
----   use; stage 0 or 3
----@field cast_once? boolean whether `held` of Zero:states, which casts weights once and keeps fp32
----   masters, also applies if nothing is sharded or offloaded; default false
---- where the optimizer's state is stored and its step is computed; "none": with the weights;
+---@field ranks_per_machine? integer number of ranks on one machine (consecutive rank numbers),
+---   which form the group "node"; default: all ranks
+---@field streams? boolean whether the matrices of a model on a GPU are stored on the host and
+---   copied to the GPU for each use; only with stage 0 or 3
+---@field cast_once? boolean whether the option `held` of Zero:states, which casts weights once per
+---   step and keeps fp32 master weights, has an effect even if nothing is sharded or offloaded;
+---   default false
+--- where the optimizer's state is stored and its step is computed; "none": where the weights are;
 --- default "none"
 ---@field offload? "none" | "cpu" | "disk"
----@field folder? string for "disk": the folder of the unnamed state file
---- number of neighbouring ranks that share each layer's experts; default 1. A model that is loaded
---- with this reads only its own experts
+---@field folder? string for offload = "disk": the folder in which the file of the state is created,
+---   without a name
+--- number of ranks (with consecutive numbers) that divide the experts of each layer among them;
+--- default 1. A rank that loads a model with this option reads only its own experts
 ---@field expert_ranks? integer
---- whether each sp group has independent states, with no gradients from other groups (for local
---- steps); stages 1 to 3 then shard over sp; default false
+--- whether each sp group has its own states, which receive no gradients from other groups (for
+--- local steps); stages 1 to 3 then shard over the sp group; default false
 ---@field apart? boolean
 ---@field bucket_bytes? integer bytes of gradients in one reduce-scatter; default 32 MiB
 
---- Creates ZeRO (arXiv 1910.02054): how a run's states are sharded over ranks (memory and traffic:
---- trainer/sharding/zero_cost.h). Also an option of `model.load`, which at stage 3 shards weights
---- while it reads them. Collective over all ranks.
+--- Creates the ZeRO settings of a run (arXiv 1910.02054): how its states are sharded over ranks.
+--- Memory and traffic: trainer/sharding/zero_cost.h. `model.load` accepts the result too, and then at stage
+--- 3 shards the weights while it reads them. Collective over all ranks.
 ---@param options moonring.ZeroOptions
 ---@return moonring.Zero
 function trainer.zero(options) end
@@ -466,110 +495,115 @@ function trainer.zero(options) end
 ---@class moonring.HeatMapOptions
 ---@field columns string[] column labels, left to right
 ---@field rows string[] row labels, top to bottom
----@field shares number[][] values from 0 to 1, one list for each row; a cell that is not finite is
+---@field shares number[][] values from 0 to 1, one list for each row; a value that is not finite is
 ---   drawn white
 ---@field title? string
 ---@field x_label? string
 ---@field y_label? string
 
---- Draws a heat map as a PNG, from red (0) to green (1).
----@param path string
+--- Draws a heat map as a PNG file, with colours from red (0) to green (1).
+---@param path string path of the file
 ---@param options moonring.HeatMapOptions
 function trainer.heat_map(path, options) end
 
---- The lock of one run on a folder, the file run.lock in it. It is released when the script or the
---- process ends, however that ends.
+--- The lock that a run has on a folder, by the file run.lock in it. The lock is released when it is
+--- closed, when the script ends, or when the process ends in any way.
 ---@class moonring.FolderLock
 local FolderLock = {}
 
 function FolderLock:close() end
 
---- Whether the folder and its run.lock still exist under their names.
+--- Whether the folder and its run.lock are still at their original paths.
 ---@return boolean
 function FolderLock:stands() end
 
---- The current path of run.lock: in the folder, in its new place if it was renamed, or "" if it was
---- removed.
+--- The path of run.lock now: in the original folder, in the folder's new place if the folder was
+--- renamed, or "" if run.lock was removed.
 ---@return string
 function FolderLock:place() end
 
---- Locks a folder for this process without waiting. Creates the folder and its parents if missing;
---- what was created and stays empty is removed with the lock. Errors: FAILED_PRECONDITION if
---- another process has the lock, with its id, its machine and the time; PERMISSION_DENIED if the
---- folder cannot be created or written to.
+--- Locks a folder for this process; does not wait for another process. Creates the folder and its
+--- parents if they do not exist; folders that were created for the lock and are still empty are
+--- removed with it. Errors: FAILED_PRECONDITION if another process has the lock, with the process
+--- id, the machine and the time; PERMISSION_DENIED if the folder cannot be created or written to.
 ---@param folder string
 ---@return moonring.FolderLock? lock nil on a file system without locks
 ---@return string? why the reason, if there is no lock
 function trainer.lock_folder(folder) end
 
---- Raises the error of lock_folder if another process has locked the folder. Changes nothing there.
+--- Raises the error that lock_folder would raise if another process has locked the folder. Changes
+--- nothing in the folder.
 ---@param folder string
 function trainer.check_folder_lock(folder) end
 
 ---@class moonring.LogOptions
----@field dir string an existing folder
+---@field dir string the folder of the log, which must exist
 ---@field total_steps integer
 ---@field num_train_epochs? number for trainer_state.json; default 0
 ---@field logging_steps? integer for trainer_state.json; default 1
 ---@field eval_steps? integer for trainer_state.json; default logging_steps
 ---@field save_steps? integer for trainer_state.json; default 500
 ---@field train_batch_size? integer for trainer_state.json; default 1
---- floating-point operations of a forward and backward for one token; total_flos is this times the
---- tokens
+--- number of floating-point operations of a forward and backward for one token; the value
+--- total_flos is this number times the tokens
 ---@field flops_per_token? number
---- whether lines include total_tokens and throughput, and log_history includes
+--- whether log lines contain total_tokens and throughput, and log_history contains
 --- num_input_tokens_seen; default false
 ---@field tells_tokens? boolean
---- additional rates in train_results.json, by name: tokens per second divided by this number
+--- additional values for train_results.json, by name: each is the tokens per second divided by this
+--- number
 ---@field token_rates? table<string, number>
---- steps made before, if the run is resumed: log lines up to there are kept; default 0
+--- number of steps that an earlier run made, if the run is resumed; log lines up to this step are
+--- kept; default 0
 ---@field first_step? integer
----@field first_tokens? integer tokens in these steps; default 0
----@field first_epoch? number epochs finished after these steps; default 0
+---@field first_tokens? integer number of tokens in these steps; default 0
+---@field first_epoch? number epochs that were finished after these steps; default 0
 
---- Creates a run's log under the names of LLaMA-Factory and Transformers: trainer_log.jsonl during
---- the run; trainer_state.json, train_results.json and all_results.json at its end. Only one rank
---- creates it.
+--- Creates the log of a run, in files with the names of LLaMA-Factory and Transformers:
+--- trainer_log.jsonl during the run; trainer_state.json, train_results.json and all_results.json at
+--- its end. Only one rank creates a log.
 ---@param options moonring.LogOptions
 ---@return moonring.Log
 function trainer.log(options) end
 
 ---@class moonring.ProgressOptions
----@field kind? "auto" | "bar" | "plain" | "json" | "off" as the key progress; default "auto"
+---@field kind? "auto" | "bar" | "plain" | "json" | "off" a value of the key `progress`; default
+---   "auto"
 ---@field gpu? boolean whether the GPU's memory is shown instead of the process's; default false
 
---- Creates a progress display: a bar on a terminal, plain lines elsewhere, both on stderr; "json":
---- one line for each step on stdout. A background thread redraws it between calls.
+--- Creates a progress display: a bar on a terminal, plain lines elsewhere, both on stderr; the kind
+--- "json" prints one line for each step on stdout. A background thread redraws the display between
+--- calls.
 ---@param options? moonring.ProgressOptions
 ---@return moonring.Progress
 function trainer.progress(options) end
 
---- Creates a counter of finished work for the progress display; data.load, model.load and
---- Model:save accept one.
+--- Creates a counter of finished work, whose value the progress display shows. data.load,
+--- model.load and Model:save accept one.
 ---@return moonring.WorkCount
 function trainer.work_count() end
 
 ---@class moonring.EventFileOptions
----@field folder string an existing folder
---- steps already made, if the run is resumed: later events are removed from the folder's event
---- files; default 0
+---@field folder string the folder of the event file, which must exist
+--- number of steps already made, if the run is resumed: events of later steps are removed from the
+--- event files in the folder; default 0
 ---@field first_step? integer
 
---- Creates a new TensorBoard event file in a folder. Errors: those of the file system.
+--- Creates a new TensorBoard event file in a folder. Errors are those of the file system.
 ---@param options moonring.EventFileOptions
 ---@return moonring.EventFile
 function trainer.event_file(options) end
 
---- Opens a text file to which lines are appended; each line is written at once. Errors: those of
---- the file system.
+--- Opens a text file to which lines are appended. Each line is written to the file at once. Errors
+--- are those of the file system.
 ---@param path string
----@param keep? boolean true: append to existing lines; default: start an empty file
+---@param keep? boolean true: existing lines are kept; default: the file becomes empty
 ---@return moonring.LineFile
 function trainer.line_file(path, keep) end
 
---- Starts a program that receives lines on its stdin. No call waits for the program except
---- `finish`. Errors: NOT_FOUND; PERMISSION_DENIED, also under --sandbox; FAILED_PRECONDITION in an
---- embedded runtime.
+--- Starts a program that receives lines on its stdin. Only `finish` waits for the program. Errors:
+--- NOT_FOUND; PERMISSION_DENIED, always under --sandbox; FAILED_PRECONDITION in an embedded
+--- runtime.
 ---@param command string[] the program, searched on the PATH, and its arguments
 ---@return moonring.LineProgram
 function trainer.line_program(command) end
@@ -577,12 +611,13 @@ function trainer.line_program(command) end
 ---@class moonring.MatmulRateOptions
 ---@field dtype? string default "fp32"
 ---@field device? string default "cpu"
----@field seconds? number duration of the measurement, at least one product; default 0.05
----@field device_peak? number bytes of GPU memory that existing tensors and these matrices may use
----   together
+---@field seconds? number duration of the measurement, which makes at least one product; default
+---   0.05
+---@field device_peak? number most bytes of GPU memory that tensors may use, including those that
+---   already exist and the matrices of the measurement
 
---- Measures floating-point operations per second in products of large square matrices; 0 if the GPU
---- has no room for them.
+--- Measures how many floating-point operations per second this machine makes in products of large
+--- square matrices; 0 if the GPU has no room for the matrices.
 ---@param options? moonring.MatmulRateOptions
 ---@return number
 function trainer.matmul_rate(options) end
@@ -591,9 +626,10 @@ function trainer.matmul_rate(options) end
 ---@field folder string the folder whose files are buffered
 ---@field budget number most bytes in memory
 
---- Buffers files that this thread writes between `begin` and `finish` in memory instead of on disk:
---- files in the folder that are written completely (system.write) or not flushed (safetensors.write
---- and Model:save with flush = false). Files that exceed the budget go to disk.
+--- Creates a buffer for files. Between `begin` and `finish`, files that this thread writes in the
+--- folder go to memory instead of to disk: files that are written completely or not at all
+--- (system.write), and files that are not flushed (safetensors.write and Model:save with flush =
+--- false). Files that exceed the budget go to disk.
 ---@param options moonring.HoldFilesOptions
 ---@return moonring.HeldFiles
 function trainer.hold_files(options) end
@@ -601,76 +637,76 @@ function trainer.hold_files(options) end
 ---@class moonring.HeldFiles
 local HeldFiles = {}
 
---- From here on this thread's files in the folder are written to memory.
+--- After this call, files that this thread writes in the folder go to memory.
 function HeldFiles:begin() end
 
 --- Ends the buffering that `begin` started.
 function HeldFiles:finish() end
 
---- Bytes that have been buffered in total.
+--- Bytes that have gone to the buffer in total.
 ---@return integer
 function HeldFiles:bytes() end
 
---- Whether some file exceeded the budget.
+--- Whether a file did not fit into the budget.
 ---@return boolean
 function HeldFiles:was_full() end
 
---- Frees the memory, unless a Publisher still uses it.
+--- Frees the buffer, unless a Publisher still uses it.
 function HeldFiles:close() end
 
 ---@class moonring.PublisherOptions
----@field draft string temporary folder that all ranks wrote to
----@field folder string final name of the checkpoint; an existing folder of that name is replaced
----@field names string[] this rank's files in it
----@field held? moonring.HeldFiles this rank's files that are buffered in memory
+---@field draft string the temporary folder to which all ranks wrote the checkpoint
+---@field folder string the checkpoint's final path; a folder that exists there is replaced
+---@field names string[] names of the files that this rank wrote
+---@field held? moonring.HeldFiles the buffer with this rank's files, if they are in memory
 ---@field step integer
 ---@field rank? integer default 0
 ---@field ranks? integer default 1
----@field mesh? moonring.Mesh mesh by which a rank reports to rank 0 that it could not finish its
----   files
+---@field mesh? moonring.Mesh the mesh over which a rank reports to rank 0 that it could not
+---   complete its files
 
---- Publishes a checkpoint in a background thread: flushes this rank's files to disk and computes
---- their checksums. Rank 0 waits for all ranks, writes manifest.json and renames the folder. Ranks
---- synchronize through files in the folder; a rank that cannot write there leaves a note for rank
---- 0.
+--- Completes a checkpoint in a background thread: flushes this rank's files to disk and computes
+--- their checksums. Rank 0 then waits for all ranks, writes manifest.json and renames the temporary
+--- folder to its final path. Ranks synchronize through files in the temporary folder. If a rank
+--- cannot write there, it tells rank 0 over the mesh.
 ---@param options moonring.PublisherOptions
 ---@return moonring.Publisher
 function trainer.publish_checkpoint(options) end
 
---- Removes a checkpoint if it exists. An incomplete folder never has the name of a complete
---- checkpoint at any time.
+--- Removes a checkpoint if it exists. While its files are being removed, the folder has another
+--- name, so that an incomplete folder is never taken for a checkpoint.
 ---@param folder string
 function trainer.remove_checkpoint(folder) end
 
 --- Raises an error with the reason if a folder is not a complete checkpoint. Reads every byte of
---- it.
+--- the checkpoint.
 ---@param folder string
 function trainer.check_checkpoint(folder) end
 
 ---@class moonring.Publisher
 local Publisher = {}
 
---- Whether publishing has ended, successfully or not: the whole checkpoint on rank 0, this rank's
---- files on other ranks.
+--- Whether the background thread has ended, successfully or not. On rank 0 that means the whole
+--- checkpoint; on other ranks only this rank's files.
 ---@return boolean
 function Publisher:done() end
 
---- Waits until publishing has ended. Raises the file system's error if it failed.
+--- Waits until the background thread has ended. Raises the file system's error if it failed.
 function Publisher:wait() end
 
---- Waits only for this rank's files.
+--- Waits until this rank's files are on disk; does not wait for other ranks.
 function Publisher:close() end
 
 --- Peak memory of this process so far, in bytes; 0 if the kernel does not report it.
 ---@return integer
 function trainer.peak_memory() end
 
---- Bytes that malloc keeps free in this process.
+--- Bytes that malloc has freed but not returned to the kernel.
 ---@return integer
 function trainer.held_memory() end
 
---- Peak GPU memory of LibTorch's allocator on this rank since the last call, in bytes: allocated
---- (tensors) and reserved (including its cache); nil if no GPU was used.
+--- Peak GPU memory since the last call, in bytes, as LibTorch's allocator counts it on this rank:
+--- allocated (tensors) and reserved (including the allocator's cache); nil if no GPU was used.
 ---@return { allocated: integer, reserved: integer }?
 function trainer.take_device_peaks() end
 
@@ -682,35 +718,37 @@ function trainer.gpu() end
 
 --- Selects deterministic algorithms for GPU operators, which are slower. Applies to the whole
 --- process; call it before anything is computed on the GPU. CPU operators are always deterministic.
----@param wanted boolean
+---@param wanted boolean true: selects them; false: restores the default
 function trainer.deterministic(wanted) end
 
---- Returns memory that malloc keeps free to the kernel, in whole pages.
----@param seconds? number only if allocating it once more would take no longer than this
+--- Returns freed memory that malloc keeps to the kernel, in whole pages.
+---@param seconds? number returns memory only if allocating it again would take no longer than this
 function trainer.release_memory(seconds) end
 
---- Bytes of live host tensors by use: weights, gradients, optimizer, checkpoint_inputs,
---- activations, attention, logits, communication, other. GPU memory is not counted.
+--- Bytes of tensors that are alive in host memory, by use: weights, gradients, optimizer,
+--- checkpoint_inputs, activations, attention, logits, communication, other. GPU memory is not
+--- counted.
 ---@return table<string, integer>
 function trainer.live_memory() end
 
---- Starts sampling this process's memory until it is closed.
+--- Starts to sample this process's memory. The sampling ends when the returned object is closed.
 ---@return moonring.MemoryWatch
 function trainer.memory_watch() end
 
 ---@class moonring.MemoryWatch
 local MemoryWatch = {}
 
---- Peak of anonymous and shared memory since the last call, in bytes.
+--- Peak of anonymous and shared memory since the last call of take_peak, in bytes.
 ---@return integer
 function MemoryWatch:take_peak() end
 
---- Peak memory so far above the level after start-up, in bytes, by use: the names of live_memory
---- and data_and_libraries, scripts, held_by_allocator, checkpoint_copy. Totals: explained (sum of
---- these parts), kernel (largest value that the kernel reported, anonymous and shared),
---- start_level, and tensors (peak of tensor memory). On a GPU: device_allocated and
---- device_reserved, peaks of its allocator since `take_device_peaks`, and memory by use at the time
---- of its peak, under the names of live_memory.
+--- Memory of this process at its peak, in bytes above the level after start-up. The first table
+--- splits it by use: the names of live_memory, and data_and_libraries, scripts, held_by_allocator,
+--- checkpoint_copy. Totals: explained (the sum of the first table), kernel (the largest value of
+--- anonymous and shared memory that the kernel reported), start_level, and tensors (peak of tensor
+--- memory). The third table exists on a GPU: device_allocated and device_reserved, the peaks of the
+--- GPU's allocator since `take_device_peaks`, and the memory by use at the time of its peak, under
+--- the names of live_memory.
 ---@return table<string, integer> parts
 ---@return table<string, integer> totals
 ---@return table<string, integer>? device
@@ -721,7 +759,7 @@ function MemoryWatch:close() end
 ---@class moonring.Optimizer
 local Optimizer = {}
 
---- Makes one update in place. A frozen parameter, or one without a gradient, is unchanged.
+--- Updates the parameters in place. A parameter that is frozen or has no gradient does not change.
 --- Gradients are not cleared.
 ---@param lr number
 function Optimizer:step(lr) end
@@ -730,11 +768,11 @@ function Optimizer:step(lr) end
 ---@return integer
 function Optimizer:state_bytes() end
 
---- For an optimizer that trains other weights than those that are evaluated and saved
---- (schedule_free): replaces the weights with their average, or restores the trained ones. Call
---- publish() after it. Collective over all ranks.
----@param average boolean
----@return boolean whether any weight was written; false for all other optimizers
+--- For an optimizer that evaluates and saves other weights than those at which it trains
+--- (schedule_free): replaces the weights by their average (true), or restores the training weights
+--- (false). Call publish() after it. Collective over all ranks.
+---@param average boolean true: use the average; false: use the training weights
+---@return boolean whether any weight was written; false for optimizers without an average
 function Optimizer:average(average) end
 
 function Optimizer:close() end
@@ -743,149 +781,157 @@ function Optimizer:close() end
 local Zero = {}
 
 ---@class moonring.StatesOptions
---- dtype of the matrices that forwards use; the shards are then fp32 master weights. Default: the
---- weights' stored dtype
+--- dtype in which forwards use the matrices; each rank's shards are then fp32 master weights.
+--- Default: the dtype in which the weights are stored
 ---@field held? "bf16" | "fp16"
 
---- Creates the states of these parameters. At stage 3 parameters that are not sharded yet are
---- sharded now, including frozen ones. Collective over all ranks.
----@param list moonring.Parameters must not be closed before the states
+--- Creates the states (weights, gradients and their shards) of these parameters. At stage 3
+--- parameters that are not sharded yet are sharded now, including frozen ones. Collective over all
+--- ranks.
+---@param list moonring.Parameters must stay open as long as the states
 ---@param options? moonring.StatesOptions
 ---@return moonring.States
 function Zero:states(list, options) end
 
---- Whether ranks that process different data share gradients or weights, so that all must run the
---- same number of forwards and backwards.
+--- Whether ranks that process different data share gradients or weights. If so, all of them must
+--- run the same number of forwards and backwards.
 ---@return boolean
 function Zero:lockstep() end
 
---- Number of ranks that share each layer's experts.
+--- Number of ranks that divide the experts of each layer among them.
 ---@return integer
 function Zero:expert_ranks() end
 
---- What this rank has sent to these ranks so far.
+--- The number of communication steps and bytes that this rank has sent so far to the ranks with
+--- which it shares experts.
 ---@return integer steps of communication
 ---@return integer bytes sent
 function Zero:expert_traffic() end
 
 function Zero:close() end
 
---- Gradients, weights and their sharding during training. The order in a step: forward and
+--- Weights, gradients and their sharding during training. The order of calls in a step: forward and
 --- backward; sum_gradients; clip; the optimizer's step; publish; clear_gradients.
 ---@class moonring.States
 local States = {}
 
---- This rank's one-dimensional shards of the trainable parameters, for an optimizer.
+--- This rank's shards of the trainable parameters, as one-dimensional parameters for an optimizer.
 ---@return moonring.Parameters
 function States:parameters() end
 
---- Sums every gradient over all ranks into the shards, without averaging. Collective over all
---- ranks.
+--- Sums every gradient over all ranks into the shards. The sum is not divided by the number of
+--- ranks. Collective over all ranks.
 function States:sum_gradients() end
 
 ---@class moonring.ClipStatesOptions: moonring.ClipOptions
----@field norm? number the value of norm(), divided by `loss_scale` if given; default: it is
----   computed
---- factor by which the gradients are scaled; they are divided by it; default 1
+---@field norm? number the value that norm() returned, divided by `loss_scale` if that is given;
+---   default: the norm is computed
+--- the factor by which the loss was multiplied before the backward; gradients are divided by it;
+--- default 1
 ---@field loss_scale? number
 
 --- Clips gradients as trainer.clip_gradients does, over all shards. Collective over all ranks.
 ---@param options? moonring.ClipStatesOptions
----@return number norm before clipping, in fp64, the same on all ranks
+---@return number norm the global norm before clipping, in fp64, the same on all ranks
 function States:clip(options) end
 
 --- Global gradient norm: sqrt of the sum of squares over all gradients, in fp64. Collective over
---- all ranks. Errors: ABORTED, with parameter names, if it is not finite.
+--- all ranks. Errors: ABORTED, with the names of parameters, if the norm is not finite.
 ---@return number
 function States:norm() end
 
---- Gradient norm of each parameter, by name. Collective over all ranks.
+--- Gradient norm of each parameter, by the parameter's name. Collective over all ranks.
 ---@return table<string, number>
 function States:norms() end
 
---- Gathers the full gradient of a parameter, after sum_gradients; nil if no rank has one.
---- Collective over all ranks.
+--- Returns the whole gradient of a parameter, gathered from all ranks; call it after sum_gradients.
+--- Nil if no rank has a gradient of it. Collective over all ranks.
 ---@param name string
 ---@return moonring.Tensor?
 function States:gradient(name) end
 
---- Call after an optimizer's step: makes forwards use the new weights. Collective over all ranks.
+--- Makes forwards use the new weights; call it after an optimizer's step. Collective over all
+--- ranks.
 function States:publish() end
 
---- Clears the gradients of shards and parameters for the next step.
+--- Frees the gradients of shards and parameters. Call it before the next step.
 function States:clear_gradients() end
 
---- As Zero:lockstep.
+--- Whether ranks must run the same number of forwards and backwards; as Zero:lockstep.
 ---@return boolean
 function States:lockstep() end
 
---- Bytes for trainable parameters that this rank stores between blocks: weights including master
---- weights, and gradients.
+--- Bytes that this rank stores for trainable parameters while no block is running: weights
+--- (including master weights), and gradients.
 ---@return integer weights
 ---@return integer gradients
 function States:bytes() end
 
---- Which shard of the states this rank stores.
+--- Tells which shard of the states this rank stores.
 ---@return integer index of the shard, from 0
 ---@return integer parts number of shards
----@return boolean first whether this rank is the first of those that store it, and so writes it to
----   checkpoints
+---@return boolean first whether this rank is the first of those that store this shard; the first
+---   one writes the shard to checkpoints
 function States:place() end
 
---- Returns this rank's shard of a checkpoint: weight/NAME, and the optimizer's tensors under its
---- names. These are the live tensors, not copies; for experts that are sharded over ranks, the
---- shards of all of them. Collective over the ranks that share experts.
----@param optimizer moonring.Optimizer over parameters()
----@param keeps? boolean false: returns nothing, this rank only takes part in the gathering
+--- Returns the tensors that this rank writes to a checkpoint: weight/NAME for each trained weight,
+--- and the optimizer's tensors. They are the tensors in use, not copies. If experts are divided
+--- among ranks, the result contains the shards of all of these ranks. Collective over the ranks
+--- that share experts.
+---@param optimizer moonring.Optimizer the optimizer that was created over parameters()
+---@param keeps? boolean false: returns nothing; this rank only takes part in the gathering
 ---@return table<string, moonring.Tensor>
 function States:save(optimizer, keeps) end
 
---- Restores the states from the shards that save returned on every rank, in rank order; the number
---- of shards may differ from the number of ranks. Call publish() after it. Raises an error if
---- names, shapes or dtypes differ.
----@param optimizer moonring.Optimizer over parameters()
+--- Restores the states from the tables that `save` returned on every rank, in rank order. The
+--- number of ranks may have been different then. Call publish() after it. Raises an error if names,
+--- shapes or dtypes differ.
+---@param optimizer moonring.Optimizer the optimizer that was created over parameters()
 ---@param saved table<string, moonring.Tensor>[]
 function States:load(optimizer, saved) end
 
 function States:close() end
 
---- Rounds of local steps (DiLoCo): sp groups train independently and synchronize at the end of each
---- round (equations in trainer/outer_steps.h). Call States:publish after a function that writes
---- weights.
+--- Rounds of local steps (DiLoCo). In a round, the sp groups train independently; at its end they
+--- synchronize their weights (equations in trainer/outer_steps.h). "Common weights" are those at
+--- which a round begins, equal on all groups. After a function that writes weights, call
+--- States:publish.
 ---@class moonring.OuterSteps
 local OuterSteps = {}
 
---- Ends a round: averages the groups' differences from the common point, applies the outer
---- optimizer and sets all groups to the new common point. With overlap the differences of the
---- previous round are applied. Collective over all ranks.
+--- Ends a round: averages over the groups how far each has moved from the common weights, applies
+--- the outer optimizer, and gives all groups the resulting new common weights. With overlap, the
+--- average of the previous round is applied. Collective over all ranks.
 function OuterSteps:end_round() end
 
---- Call after the last round: applies differences that are still being communicated. Collective
---- over all ranks.
----@return boolean acted whether there were any
+--- Call this after the last round: with overlap, applies the average that is still being
+--- communicated. Collective over all ranks.
+---@return boolean acted whether there was such an average
 function OuterSteps:finish() end
 
---- Replaces the weights with the common point, or restores the group's own weights.
----@param common boolean
+--- Replaces the weights by the common weights of all groups (true), or restores the group's own
+--- (false).
+---@param common boolean true: use the common weights
 ---@return boolean written whether any weight was written
 function OuterSteps:show_common(common) end
 
---- Returns this rank's shard of a checkpoint, the same on all groups: outer/NAME,
---- outer_momentum/NAME, and outer_difference/NAME for differences that are being communicated,
---- whose transfer it waits for.
+--- Returns the tensors that this rank writes to a checkpoint; they are the same on all groups.
+--- outer/NAME: the common weights; outer_momentum/NAME; and with overlap outer_difference/NAME, the
+--- average that is being communicated, for which the call waits.
 ---@return table<string, moonring.Tensor>
 function OuterSteps:save() end
 
---- Restores the state from the shards that save returned on every rank of a group, in rank order,
---- however many there are. With an empty list the current weights become the common point.
+--- Restores the state from the tables that `save` returned on every rank of a group, in rank order;
+--- their number may differ from the present number of ranks. If the list is empty, the current
+--- weights become the common weights.
 ---@param saved table<string, moonring.Tensor>[]
 function OuterSteps:load(saved) end
 
---- Bytes that this rank stores for rounds, in addition to weights and optimizer.
+--- Bytes that this rank stores for rounds, in addition to its weights and optimizer state.
 ---@return integer
 function OuterSteps:state_bytes() end
 
---- What this rank has sent for rounds so far.
+--- The number of communication steps and bytes that this rank has sent for rounds so far.
 ---@return integer steps of communication
 ---@return integer bytes sent
 function OuterSteps:traffic() end
@@ -895,18 +941,18 @@ function OuterSteps:close() end
 ---@class moonring.ZClip
 local ZClip = {}
 
---- Returns the norm to which a gradient with this norm should be clipped: a smaller value if it is
---- a spike, else infinity. Adds the norm to the history.
+--- Returns the norm to which a gradient with this norm should be clipped: a smaller value if the
+--- norm is a spike, else infinity. Adds the norm to the history.
 ---@param norm number must be finite
 ---@return number
 function ZClip:limit(norm) end
 
---- The history as text, for a checkpoint.
+--- The history of gradient norms as text, for a checkpoint.
 ---@return string
 function ZClip:state() end
 
---- Restores the history from a checkpoint.
----@param text string a value of state()
+--- Restores the history of gradient norms from a checkpoint.
+---@param text string a value that state() returned
 function ZClip:load_state(text) end
 
 function ZClip:close() end
@@ -914,7 +960,7 @@ function ZClip:close() end
 ---@class moonring.Schedule
 local Schedule = {}
 
---- The learning rate of a step.
+--- The learning rate of the step with this index.
 ---@param step_index integer from 0
 ---@return number
 function Schedule:at(step_index) end
@@ -929,33 +975,34 @@ function Schedule:close() end
 local Log = {}
 
 ---@class moonring.Record
----@field step integer steps made, from 1
+---@field step integer number of steps made so far, at least 1
 ---@field epoch number epochs done
 ---@field tokens integer tokens that the run has processed so far
---- seconds that the run's computation so far would take at the devices' peak rate; mfu and
---- mfu_causal are computed from these two
+--- how many seconds the run's computation so far would take at the peak rate of its devices; mfu is
+--- computed from seconds_at_peak, and mfu_causal from causal_seconds_at_peak
 ---@field seconds_at_peak? number
 ---@field causal_seconds_at_peak? number
 ---@field loss? number
 ---@field lr? number
 ---@field grad_norm? number
 ---@field peak_memory_bytes? number
----@field metrics? table<string, number> additional values, by the names to write
+---@field metrics? table<string, number> additional values, under the names that are written
 
---- Writes one line to trainer_log.jsonl. Absent fields are omitted. If the disk refuses the line,
---- it is kept and written with the next one; then the reason is returned as `why`.
+--- Writes one line to trainer_log.jsonl. Fields that are absent are omitted. If the line cannot be
+--- written (a full disk), the log keeps it and writes it with the next one; then the reason is
+--- returned as `why`.
 ---@param options moonring.Record
----@return string words the line as text for people
+---@return string words a readable text of the line
 ---@return string? why the line is not on disk yet; nil if it is
----@return string line as in the file
+---@return string line the line as it is in the file
 function Log:write(options) end
 
 ---@class moonring.Standing
----@field step integer steps made
+---@field step integer number of steps made so far
 ---@field epoch number
----@field tokens integer tokens that the run has processed
+---@field tokens integer number of tokens that the run has processed so far
 
---- Records the progress of the run; call it after every step, logged or not. It appears in
+--- Records how far the run is; call it after every step, logged or not. These values are written to
 --- trainer_state.json and at the end of the log.
 ---@param options moonring.Standing
 function Log:reach(options) end
@@ -965,14 +1012,15 @@ function Log:reach(options) end
 ---@param examples integer number of examples that the run processed
 function Log:finish(train_loss, examples) end
 
---- Draws a series of the log as a PNG: the raw values in a pale colour and a curve smoothed as in
---- LLaMA-Factory. Errors: INVALID_ARGUMENT if the series has no finite value.
----@param key string "loss", "learning_rate", "grad_norm", ...
+--- Draws a value over the steps as a PNG file: the logged values in a pale colour, and a curve that
+--- is smoothed as in LLaMA-Factory. Errors: INVALID_ARGUMENT if the log has no finite value of this
+--- name.
+---@param key string name of the value: "loss", "learning_rate", "grad_norm", ...
 ---@param path string
 ---@param title string
 function Log:plot(key, path, title) end
 
---- Whether any line so far contains this value.
+--- Whether any line so far contains the value of this name.
 ---@param key string as in plot
 ---@return boolean
 function Log:has(key) end
@@ -982,7 +1030,7 @@ function Log:has(key) end
 ---@field step integer
 ---@field checkpoint string folder of the checkpoint
 
---- Sets the best checkpoint so far, for trainer_state.json.
+--- Records which checkpoint is the best so far, for trainer_state.json.
 ---@param options moonring.Best
 function Log:best(options) end
 
@@ -991,7 +1039,7 @@ function Log:best(options) end
 ---@param results table<string, number>
 function Log:results(name, results) end
 
---- Writes the current trainer_state.json.
+--- Writes trainer_state.json with the values so far.
 ---@param folder? string folder of a checkpoint; default: the log's folder
 function Log:state(folder) end
 
@@ -1002,19 +1050,19 @@ local Progress = {}
 
 ---@class moonring.TrainingProgress
 ---@field total_steps integer
----@field first_step? integer steps already made; default 0
----@field first_tokens? integer tokens in these steps; default 0
----@field memory_limit? number bytes; not shown if absent
----@field layout? string constant text to show: "sp 4 ring"
+---@field first_step? integer number of steps already made; default 0
+---@field first_tokens? integer number of tokens in these steps; default 0
+---@field memory_limit? number bytes; displayed if given
+---@field layout? string a constant text to display, such as "sp 4 ring"
 
 --- Starts the display of training steps.
 ---@param options moonring.TrainingProgress
 function Progress:train(options) end
 
 ---@class moonring.StepProgress
----@field step integer steps made
+---@field step integer number of steps made so far
 ---@field epoch? number
----@field tokens? integer tokens that the run has processed so far
+---@field tokens? integer number of tokens that the run has processed so far
 ---@field loss? number
 ---@field lr? number
 ---@field grad_norm? number
@@ -1023,7 +1071,7 @@ function Progress:train(options) end
 ---@param options moonring.StepProgress
 function Progress:step(options) end
 
---- Shows the text of a logging step, as a line if progress is "plain".
+--- Shows a text about a step; printed as a line if progress is "plain".
 ---@param step integer from 1
 ---@param text string
 function Progress:report(step, text) end
@@ -1035,11 +1083,11 @@ function Progress:end_training() end
 ---@param text string
 function Progress:line(text) end
 
---- Prints an event that is not a step, as a line if progress is "json".
+--- Reports an event other than a step; printed as a line if progress is "json".
 ---@param json string a JSON object
 function Progress:event(json) end
 
---- Starts a phase, such as loading, which is displayed until end_phase.
+--- Starts to display a phase, such as loading a model, until end_phase is called.
 ---@param name string
 ---@param unit? string unit of the count
 ---@param count? moonring.WorkCount
@@ -1058,11 +1106,11 @@ function Progress:close() end
 ---@class moonring.WorkCount
 local WorkCount = {}
 
---- Adds to the work that is done.
+--- Adds to the amount of work that is done.
 ---@param more integer
 function WorkCount:add(more) end
 
---- Adds to the work that is expected.
+--- Adds to the amount of work that is expected in total.
 ---@param more integer
 function WorkCount:expect(more) end
 
@@ -1075,29 +1123,29 @@ function WorkCount:close() end
 ---@class moonring.EventFile
 local EventFile = {}
 
---- Writes scalars of a step, by tag.
+--- Writes scalar values of a step, by tag (the name in TensorBoard).
 ---@param step integer
 ---@param by_name table<string, number>
 function EventFile:scalars(step, by_name) end
 
---- Writes a histogram of values with thirty buckets of equal width.
+--- Writes a histogram of values, with thirty buckets of equal width.
 ---@param step integer
 ---@param tag string
 ---@param values number[]
 function EventFile:histogram(step, tag, values) end
 
---- Writes Markdown, shown as TAG/text_summary.
+--- Writes a text in Markdown, which TensorBoard shows as TAG/text_summary.
 ---@param step integer
 ---@param tag string
 ---@param text string
 function EventFile:text(step, tag, text) end
 
---- Writes a run's hyperparameters for the HParams dashboard.
+--- Writes a run's hyperparameters for TensorBoard's HParams dashboard.
 ---@param parameters table<string, boolean | number | string>
 ---@param metrics string[] tags of the scalars by which runs are compared
 function EventFile:hyperparameters(parameters, metrics) end
 
---- Marks the run as successful.
+--- Marks the run as successful in TensorBoard's HParams dashboard.
 ---@param step integer
 function EventFile:finish(step) end
 
@@ -1110,7 +1158,7 @@ function EventFile:close() end
 ---@class moonring.LineFile
 local LineFile = {}
 
---- Appends a line. Errors: those of the file system; the line is then kept and written with the
+--- Appends a line. Errors are those of the file system; the line is then kept, and written with the
 --- next one.
 ---@param line string without a line end
 function LineFile:append(line) end
@@ -1127,7 +1175,8 @@ function LineProgram:send(line) end
 --- Waits, at most half a minute, until the program has read all lines and has ended.
 function LineProgram:finish() end
 
---- Messages about the program since the last call, including what it wrote to stderr.
+--- Returns messages about the program since the last call, including the lines that it wrote to
+--- stderr.
 ---@return string[]
 function LineProgram:notes() end
 

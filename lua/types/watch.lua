@@ -8,9 +8,9 @@ local watch = {}
 ---@class moonring.ListenOptions
 ---@field port? integer 0 or absent: any free port
 
---- Starts a server on 127.0.0.1. Until it is closed, SIGINT, SIGTERM and SIGHUP make `next` return
---- instead of ending the process. Errors: UNAVAILABLE if the port is in use; PERMISSION_DENIED
---- under --sandbox; FAILED_PRECONDITION in an embedded runtime.
+--- Starts a server on 127.0.0.1. Until the server is closed, SIGINT, SIGTERM and SIGHUP make `next`
+--- return instead of ending the process. Errors: UNAVAILABLE if the port is in use;
+--- PERMISSION_DENIED under --sandbox; FAILED_PRECONDITION in an embedded runtime.
 ---@param options? moonring.ListenOptions
 ---@return moonring.PageServer
 function watch.listen(options) end
@@ -18,7 +18,7 @@ function watch.listen(options) end
 ---@class moonring.PageServer
 local PageServer = {}
 
---- The port on which it listens.
+--- The port on which the server listens.
 ---@return integer
 function PageServer:port() end
 
@@ -31,7 +31,8 @@ function PageServer:token() end
 ---@field path string such as "/", without the query
 ---@field tag string entity tag of the version that the browser has cached; "": none
 
---- Waits for the next request with the right token; nil after a timeout or a signal.
+--- Waits for the next request that contains the right token; nil after this many seconds or a
+--- signal.
 ---@param seconds number
 ---@return moonring.PageRequest?
 function PageServer:next(seconds) end
@@ -42,7 +43,7 @@ function PageServer:next(seconds) end
 ---@field body? string default empty
 ---@field tag? string entity tag of the body, for the browser's cache
 
---- Answers a request. The answer is sent while `next` waits.
+--- Answers the request with this id. The answer is sent while `next` waits.
 ---@param id integer
 ---@param answer? moonring.PageAnswer
 function PageServer:answer(id, answer) end
