@@ -22,6 +22,15 @@ std::string WordsOfError(lua_State* L);
 // and so is everything after the twelfth line.
 std::string ScriptFrames(lua_State* L);
 
+// The status code of an error's text, "[PLACE: ]CODE: words" (lua/binding/guard.h), and the words.
+// A place is FILE:LINE, a file or a function; there may be several. kUnknown, and the whole text,
+// where the first part that is not a place is not a code: words may quote another error's code.
+struct CodedWords {
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  absl::string_view words;
+};
+CodedWords ReadCode(absl::string_view text);
+
 // Whether `frames` (from ScriptFrames) adds information to the message. False if the message names
 // no script line and the script is not the cause (a refused configuration: "INVALID_ARGUMENT: lr:
 // wanted ..", exit code 2), or if the only frame is the line that the message begins with.

@@ -86,14 +86,14 @@ equal("a module's", select(2, offered "moonring.comm.mesh"),
 equal("a described field", select(2, offered "moonring.version"), "version: string")
 
 -- Help: of a bound function, a Lua function, a module, an object, names.
-has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  ranks that share one")
+has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  number of ranks that share one sequence")
 has("a Lua function", help.text(chat.sampling), "moonring.chat.sampling(c: ")
 has("a module", help.text(moonring.comm), ".mesh(options?: moonring.MeshOptions): moonring.Mesh")
 has("the face", help.text(moonring), "comm: moonring.comm")
 has("an object", help.text(moonring.tensor { 1 }), ":keep(): moonring.Tensor")
 has("an object of Lua's", help.text(chat.new({}, {}, {}, {})), "moonring.Chat")
 equal("a class by name", help.text "Tensor", help.text(moonring.tensor { 1 }))
-has("a method by name", help.text "Tensor:keep", "Moves it out of the scope")
+has("a method by name", help.text "Tensor:keep", "Moves the tensor out of the")
 for _, sum in ipairs { "Tensor:sum", moonring.tensor({ 1 }).sum, moonring.ops.sum } do
   has("an operator", help.text(sum), ".dim_IntList(Tensor self, int[1]? dim, bool keepdim=False")
 end

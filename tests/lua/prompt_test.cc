@@ -339,7 +339,7 @@ TEST_F(Prompt, IsConfinedUnderTheSandbox) {
                                      "y = 40\ny + 2\nhelp 'Tensor:keep'\n"
                                      "while true do pcall(error) end\n'never'\n");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("42\n"), HasSubstr("Moves it out of the scope"),
+  EXPECT_THAT(result.out, AllOf(HasSubstr("42\n"), HasSubstr("Moves the tensor out of the"),
                                 Not(HasSubstr("never"))));
   EXPECT_THAT(result.err, AllOf(HasSubstr("--sandbox: there is no io"),
                                 HasSubstr("require 'moonring.prompt.chunk': only"),

@@ -68,7 +68,7 @@ local KINDS = {
   { { "warmup_steps: 10", "warmup_ratio: 0.1" }, { warmup_steps = "10" },
     { "warmup_ratio: no effect: warmup_steps is given too, and wins (got 0.1)" } },
   { { "warmup_steps: 0.1" }, { warmup_steps = "0", warmup_ratio = "0.1" },
-    { "warmup_steps: 0.1 is a part of all steps" } },
+    { "warmup_steps: 0.1 is a fraction of all steps" } },
   { { "max_steps: 1e3", "num_train_epochs: 2.0" }, { max_steps = "1000" },
     { "num_train_epochs: no effect: max_steps is given too, and wins (got 2)" } },
   { { "cutoff_len: 32_768", "max_samples: 1_00_0" }, { cutoff_len = "32768", max_samples = "1000" },
@@ -137,7 +137,7 @@ refused({ "cutoff_len: 32k" }, path .. ":1: cutoff_len: wanted int, got '32k'")
 refused({ "learning_rate: .nan" }, path .. ":1: learning_rate: wanted float, got '.nan'")
 refused({ "logging_steps: 1.5" }, path .. ":1: logging_steps: wanted a part of all steps below 1")
 refused({ "lr_scheduler_kwargs: {num_warmup_steps: 1}" }, path .. ":1: lr_scheduler_kwargs: "
-  .. "num_warmup_steps: the key warmup_steps says that")
+  .. "num_warmup_steps: set the key warmup_steps instead")
 refused({ "report_to: wandbb" }, path .. ":1: report_to: wanted none", "(did you mean 'wandb'?)")
 refused({ "dataset: row" }, path .. ":1: dataset: ", "no data set 'row' (did you mean 'rows'?)")
 

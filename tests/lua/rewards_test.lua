@@ -407,8 +407,8 @@ function sections.built_in()
   refused({ exact = { column = "a", number = true } }, "reward_funcs: exact: unknown option "
     .. "'number' (did you mean 'numbers'?); known: column, numbers, pattern")
   refused({}, "reward_funcs: wanted the path of a .lua file, a reward or a list of them, got []")
-  refused({ { 1 } }, "reward_funcs[1]: wanted the path of a .lua file, or a reward's kind and what "
-    .. "it is given, got [1]")
+  refused({ { 1 } }, "reward_funcs[1]: wanted the path of a .lua file, or a reward's kind and its "
+    .. "argument, got [1]")
   refused({ { file = "a.lua", name = "b" } }, "reward_funcs[1]: a file's functions have names of "
     .. "their own")
   refused({ { format = "a", name = "x" }, { format = "b", name = "x" } }, "reward_funcs: two "

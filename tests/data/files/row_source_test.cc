@@ -138,7 +138,7 @@ TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
   EXPECT_THAT(ErrorOf("[{\"a\": 1},\n{\"a\": 1e999}]"),
               EndsWith("bad.json:2:1 (row 2): number overflow parsing '1e999'"));
   EXPECT_THAT(ErrorOf("[0, " + std::string(501, '[')),
-              HasSubstr("bad.json:1:5 (row 2): lists and objects more than 500 deep"));
+              HasSubstr("bad.json:1:5 (row 2): lists and objects nested more than 500 deep"));
   ScratchFolder folder;
   EXPECT_THAT(ReadAll({folder / "none.json"}),
               ElementsAre(EndsWith("none.json: cannot be opened: No such file or directory")));

@@ -158,7 +158,7 @@ TEST(TensorPickleTest, SurvivesCirclesAndDepth) {
               StatusIs(kInvalidPickle,
                        HasSubstr("x: 'a' is a dictionary (found 'a'): wanted tensors alone")));
   EXPECT_THAT(read(")" + std::string(1 << 20, '\x85') + "."),
-              StatusIs(kInvalidPickle, HasSubstr("it holds a tuple")));
+              StatusIs(kInvalidPickle, HasSubstr("it contains a tuple")));
   EXPECT_THAT(read(std::string(1 << 20, '(') + "."),
               StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
   EXPECT_THAT(

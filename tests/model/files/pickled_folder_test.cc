@@ -110,7 +110,7 @@ TEST(PickledFileTest, RefusesWhatIsNotATensor) {
       StatusIs(
           kInvalidFolder,
           HasSubstr(
-              "list.bin: data.pkl: it holds a list: wanted a dictionary from names to tensors")));
+              "list.bin: data.pkl: it contains a list: wanted a dictionary from names to tensors")));
   EXPECT_THAT(
       opened("number.bin"),
       StatusIs(kInvalidFolder, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found "
