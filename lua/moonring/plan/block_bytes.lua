@@ -67,7 +67,7 @@ local function gpu_tile(f, s, learning)
   local stream = given + (s.e == s.a and 0 or s.e)
   if keeps_graph then inner, stream, given = inner - 2 * s.e, s.e, 0 end -- the graph has them
   local choices = 4 * (m.chosen or 0) * s.e
-  if f.rotates then inner = inner + 2 * s.e end -- OFT: the last map's rotated input: x D and its sum
+  if f.rotates then inner = inner + 2 * s.e end -- OFT's rotated input: x D and its sum
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
   local working = rows * (inner * m.width + (stream + choices) * m.hidden)
     + s.g * (tiles > 1 and after or m.stacked and mlp or mlp / 3 / (m.experts or 1))
