@@ -1,8 +1,7 @@
 --- Provides selected files of a repository in the hub's cache. If a cached checkout has all
 -- required files, it is used without asking the hub, even if the branch has moved. Otherwise the
 -- hub is asked for the commit of the revision, and missing files are downloaded. If several
--- processes of a machine need files, one downloads and the others wait. downloads, and the others
--- wait.
+-- processes of a machine need files, one downloads and the others wait.
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local native = require "moonring.native.hub"

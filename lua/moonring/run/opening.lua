@@ -78,7 +78,7 @@ local function begin(run)
   if not c.do_train then return end
   run.resumed, run.notes.resume = resume.find(c, run.mesh)
   if run.resumed then run.notes.resume = run.resumed.notes end
-  -- Recorded before the model and the data set defaults in the configuration.
+  -- Recorded here, because loading the model and the data later changes some values of c.
   run.remembered = resume_changes.remembered(c)
   run.name, run.shared = run_name.choose(c, run.mesh, run.resumed)
   run.memory = memory_report.start(c, run.mesh)
