@@ -19,6 +19,7 @@ local creation = {}
 ---@field device? string "cpu" where absent
 ---@field requires_grad? boolean false where absent
 
+--- Options of functions that draw random numbers.
 ---@class moonring.RandomOptions: moonring.TensorOptions
 --- `seed`: if absent, a counter provides the next seed.
 ---@field seed? integer

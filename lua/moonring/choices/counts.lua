@@ -4,6 +4,7 @@ local rollout_settings = require "moonring.choices.rollout_settings"
 ---@class moonring.counts
 local counts = {}
 
+--- The counts of a run's steps and examples.
 ---@class moonring.Counts
 ---@field examples_per_step integer over all dp ranks
 ---@field steps_per_epoch integer

@@ -34,6 +34,7 @@ function RuleParameter:zeros(dtype)
   return dtype and zeros:to(dtype) or zeros
 end
 
+--- The rule of a custom optimizer: a table of functions and settings.
 ---@class moonring.OptimizerRule
 --- `step` updates `p.weight` from the gradient, which is summed over all ranks, clipped, and has
 --- the weight's shape. `state` is the parameter's state; its tensors may be written in place or
@@ -136,6 +137,7 @@ local function caller(rule, facts)
   end
 end
 
+--- Options of OwnOptimizer:over.
 ---@class moonring.OverOptions
 ---@field zero? moonring.Zero the sharding of the parameters
 --- `loraplus_lr_ratio`: factor on the learning rate of lora_B and of one-dimensional parameters;

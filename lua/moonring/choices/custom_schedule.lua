@@ -13,6 +13,7 @@ local own_schedule = {}
 ---@alias moonring.ScheduleFunction fun(k: integer, total: integer, config: moonring.Configuration):
 ---   number
 
+--- A custom schedule as a table. `at` returns the learning rate of step k of `total`.
 ---@class moonring.ScheduleTable
 ---@field at fun(self: moonring.ScheduleTable, k: integer, total: integer,
 ---   config: moonring.Configuration): number

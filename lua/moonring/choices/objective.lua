@@ -10,6 +10,7 @@ local options = require "moonring.base.options"
 ---@class moonring.objective
 local objective = {}
 
+--- The fields of an objective's table. `level`, `count` and `loss` are required.
 ---@class moonring.Objective
 --- `level` "token": loss receives the log-probs of this rank's tokens, [T_local], and returns this
 --- rank's share of the sum. "sequence": loss receives log-probs of documents, [documents], and

@@ -14,6 +14,7 @@
 local matrix_optimizer_rows = require "moonring.choices.matrix_optimizer_rows"
 local trainer = require "moonring.native.trainer"
 
+--- A row of the table of optimizers, as described above.
 ---@class moonring.OptimizerRow
 ---@field name? string
 ---@field key? string

@@ -10,6 +10,7 @@ local fail = errors.fail
 ---@class moonring.key_values
 local key_values = {}
 
+--- A row of the table of keys.
 ---@class moonring.KeyRow one key: { name, type, default, meaning }; details are in keys/init.lua
 ---@field [1] string the key
 ---@field [2] "int" | "float" | "bool" | "string" | "list" | "any"

@@ -7,6 +7,7 @@ local hub_datasets = require "moonring.data.hub_datasets"
 local native = require "moonring.native.source"
 local options = require "moonring.base.options"
 
+--- Options of data.rows.
 ---@class moonring.RowsOptions
 --- `dataset_dir`: if set, the argument `what` is the name of a data set in the dataset_info.json of
 --- this folder; the entry there determines how rows are read.

@@ -16,6 +16,7 @@ local system = require "moonring.native.system"
 ---@class moonring.source
 local source = {}
 
+--- A custom data source, as a script defines it.
 ---@class moonring.SourceTable
 ---@field next fun(): moonring.SourceRow? the next row; nil at the end
 ---@field state? fun(): any the position, of numbers, strings, booleans, and tables of these

@@ -38,6 +38,7 @@ local system = require "moonring.native.system"
 ---@field slots string[] names of the fields with slots
 local fields = {}
 
+--- A chat template as a table; its fields are described above.
 ---@class moonring.TemplateTable
 ---@field name? string
 --- `like`: another template, by name or path, that provides absent fields.

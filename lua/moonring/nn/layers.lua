@@ -10,6 +10,7 @@ local ops = operators.ops
 ---@class moonring.nn.layers
 local layers = {}
 
+--- Options of a layer's weights.
 ---@class moonring.LayerOptions
 --- `seed` of the initialization; if absent, a counter provides the next seed.
 ---@field seed? integer

@@ -16,6 +16,7 @@ local kernel_bytes = require "moonring.plan.kernel_bytes"
 ---@class moonring.attention_bytes
 local attention_bytes = {}
 
+--- Bytes of one rank in the backward of one layer's attention, by component.
 ---@class moonring.AttentionBytes
 ---@field attention number of this rank's tokens and of the heads that it computes
 ---@field communication number exchanged heads; keys received from other ranks, and their gradients

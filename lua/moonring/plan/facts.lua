@@ -18,6 +18,7 @@ local strategies = require "moonring.choices.strategies"
 ---@class moonring.memory_facts
 local memory_facts = {}
 
+--- The machines and data that a run is planned for.
 ---@class moonring.RunOn
 ---@field ranks integer
 ---@field device "cpu" | "cuda"
@@ -26,6 +27,7 @@ local memory_facts = {}
 --- `context_is_there`: whether the free memory was read when CUDA's context already existed.
 ---@field context_is_there? boolean
 
+--- The inputs of a memory prediction.
 ---@class moonring.MemoryFacts
 ---@field model moonring.ModelShape
 ---@field learns { embedding: number, head: number, blocks: number } trainable parameters of each

@@ -23,6 +23,7 @@ local mixing = require "moonring.native.mixing"
 ---@class moonring.mixing_bytes
 local mixing_bytes = {}
 
+--- The sizes of a model's gated delta rules.
 ---@class moonring.DeltaShape
 ---@field layers integer
 ---@field key_heads integer

@@ -4,6 +4,7 @@
 ---@class moonring.model_shape
 local model_shape = {}
 
+--- The sizes of a model, and its parameter counts.
 ---@class moonring.ModelShape
 ---@field layers integer
 ---@field attending? integer layers with softmax attention; default: all

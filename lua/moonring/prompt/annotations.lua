@@ -42,6 +42,7 @@ local annotations = {}
 ---@field bound? boolean whether it has a live table of functions
 ---@field place string
 
+--- The annotations of all files: classes, modules and type aliases.
 ---@class moonring.Annotations
 ---@field classes table<string, moonring.AnnotatedClass>
 --- `modules`: name for require -> the class that the module returns, or "" for another value.

@@ -13,6 +13,7 @@ local memory_report = {}
 ---@field parts table<string, integer> bytes at the peak by category, minus those after start-up
 ---@field totals table<string, integer> as in MemoryWatch's report
 
+--- The memory report of a run.
 ---@class moonring.MemoryReport
 ---@field watch moonring.MemoryWatch
 ---@field mesh moonring.Mesh

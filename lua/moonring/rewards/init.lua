@@ -20,6 +20,7 @@ local terminal = require "moonring.base.terminal"
 ---@class moonring.rewards
 local rewards = {}
 
+--- Options of rewards.open.
 ---@class moonring.RewardOptions
 ---@field folder? string base of relative paths; default: the working directory
 ---@field timeout? number time limit of a call in seconds; default 60

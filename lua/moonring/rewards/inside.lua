@@ -16,6 +16,7 @@ local inside = {}
 local shown = returned.shown
 local jit = package.loaded.jit -- nil if the state is confined
 
+--- The batch that a reward function receives: lists with one item per completion.
 ---@class moonring.RewardBatch
 --- `prompts`: each row's prompt as text, in the form that the model received.
 ---@field prompts string[]

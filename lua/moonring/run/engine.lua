@@ -14,6 +14,7 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.engine
 local engine = {}
 
+--- Options of engine.new.
 ---@class moonring.EngineOptions
 ---@field mesh moonring.Mesh
 ---@field model moonring.Model
@@ -36,6 +37,7 @@ local engine = {}
 ---@field loss_scale? moonring.LossScale
 ---@field ledger? moonring.Rollouts has the completions of generated examples
 
+--- An engine: its options, and the state of the step in progress.
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
 ---@field evaluates? boolean true during an evaluation

@@ -39,6 +39,7 @@ local run = {}
 ---@field state fun(self: moonring.Part): any
 ---@field load_state fun(self: moonring.Part, state: any)
 
+--- A run with its components.
 ---@class moonring.Run
 ---@field config moonring.Configuration
 ---@field mesh moonring.Mesh

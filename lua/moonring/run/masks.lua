@@ -21,6 +21,7 @@ local masks = {}
 ---@field parents? table<integer, moonring.ParentPrefix> by document, from 1
 ---@field window? integer tokens that a query may attend to; overrides the model's; 0: no window
 
+--- The masks of all layers.
 ---@class moonring.MaskTable: moonring.LayerMask
 --- `layers` gives layers different masks. Layer l, from 0, uses layers[l % #layers + 1], whose
 --- fields override the fields above; a field that is false removes the one above. An entry that is

@@ -7,6 +7,7 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.reference
 local reference = {}
 
+--- A reference model: three functions that return its values for a batch.
 ---@class moonring.Reference
 --- `log_probs` returns the log-prob of each document, fp64 [documents], outside any graph.
 ---@field log_probs fun(self: moonring.Reference, batch: moonring.Batch): moonring.Tensor

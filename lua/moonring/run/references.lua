@@ -13,6 +13,7 @@ local stages = require "moonring.choices.stages"
 ---@class moonring.references
 local references = {}
 
+--- The components from which the references of a run are made.
 ---@class moonring.ReferenceParts
 ---@field checkpoint moonring.Checkpoint
 ---@field policy moonring.Model

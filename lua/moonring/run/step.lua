@@ -24,6 +24,7 @@ local step = {}
 ---@alias moonring.StepOutcome
 ---| "updated" | "idle" | "nonfinite" | "overflow" | "out_of_memory" | "gradient"
 
+--- The result of a step.
 ---@class moonring.StepResult
 ---@field outcome moonring.StepOutcome
 --- `loss` of the whole step, the same on all ranks; nil if the outcome is idle, nonfinite or

@@ -18,6 +18,7 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.checkpoints
 local checkpoints = {}
 
+--- Options of checkpoints.new.
 ---@class moonring.CheckpointsOptions
 ---@field dir string
 ---@field mesh moonring.Mesh

@@ -18,6 +18,7 @@ local advantages = {}
 local EPSILON = 1e-4 -- added to a standard deviation before dividing by it
 local NO_SIGNAL = 1e-8 -- a smaller standard deviation counts as 0
 
+--- The values of one reward function for all answers of a step.
 ---@class moonring.RewardColumn
 ---@field name string in the metrics
 ---@field weight? number default 1
@@ -25,6 +26,7 @@ local NO_SIGNAL = 1e-8 -- a smaller standard deviation counts as 0
 --- adds nothing.
 ---@field values table<integer, number>
 
+--- The advantages of a step's answers, and metrics.
 ---@class moonring.Advantages
 ---@field advantages number[] by answer
 ---@field rewards number[] by answer: the rewards from which the advantages were computed
@@ -44,6 +46,7 @@ local NO_SIGNAL = 1e-8 -- a smaller standard deviation counts as 0
 ---@class moonring.AdvantagesOptions: moonring.RewardsOptions
 ---@field scale_rewards? "group" | "batch" | "none" default "group"
 
+--- Options of advantages.leave_one_out.
 ---@class moonring.LeaveOneOutOptions: moonring.RewardsOptions
 ---@field clip? number[] smallest and largest reward, before the KL term (reward_clip_range)
 --- `kl`, needed with beta: by answer, the sum over its tokens of the log-prob of the policy that
