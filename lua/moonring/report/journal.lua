@@ -280,7 +280,7 @@ function Journal:warn(why)
   if why then self:say(why .. "; training continues") end
 end
 
---- Writes report.html if it is time to (RunPage:write). On rank 0.
+--- Writes report.html, unless that would take too much of the run's time. On rank 0.
 ---@param at_end? boolean writes it in any case
 function Journal:write_page(at_end)
   if self.page then self:warn(self.page:write(at_end or false)) end
