@@ -34,9 +34,9 @@ local gguf = to_gguf and gguf_file.options(config, checkpoint)
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype]
   or checkpoint:dtype()
 if gguf then dtype = "fp32" end -- converted to export_gguf_type on writing
--- The precision that the weights have in memory until they are written.
+-- The precision of the weights in memory, before they are written.
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
--- An adapter that was trained on a quantized base is merged into the dequantized weights.
+-- An adapter that was trained on a quantized base must be merged into the dequantized weights.
 local code = packing.of(config)
 local rounded = code and code ~= "file" and code or nil
 local progress = phases.progress(config)

@@ -14,7 +14,7 @@ local function reward(text)
   return select(2, text:gsub("%a", "")) / math.max(#text, 1)
 end
 
--- Completions of each prompt; the advantage of one is its reward minus the mean of its group.
+-- Completes each prompt. The advantage of a completion is its reward minus the mean of its group.
 local function rollout(run, prompts)
   local groups = run.rollouts:complete(prompts)
   for p, group in ipairs(groups) do
@@ -28,7 +28,7 @@ local function rollout(run, prompts)
   return groups
 end
 
--- The sum over this rank's tokens of -min(ratio A, clip(ratio) A).
+-- The loss: -min(ratio A, clip(ratio) A) summed over this rank's tokens; A is the advantage.
 local function loss(batch, log_probs)
   local advantages = {}
   for i, each in ipairs(batch:records()) do advantages[i] = each.advantage end

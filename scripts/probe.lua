@@ -45,7 +45,7 @@ local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths
 
 local ids, positions, targets, plan, layout = attention:cut(sequence, nil, config.shift_attn)
 local experts = (config.moe_aux_loss_coef or 0) ~= 0 and model:experts() > 0
--- All documents are in one group.
+-- The load-balancing loss treats all documents as one group.
 local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil
 
 local function forward()

@@ -1,9 +1,9 @@
 --- The public Lua API: `local moonring = require "moonring"`. This table only collects names: the
--- native modules (moonring.native.*, described in lua/types) and the main module of each Lua
--- folder. Other modules are required by their full name: `require "moonring.choices.compute"`. A
--- folder may require only lower ones (tests/layering/lua_rooms_test.py). From the lowest: base, nn
--- and sandbox, choices, config, hub, data and model, plan, report and rewards, run, prompt,
--- commands.
+-- native modules (moonring.native.*, described in lua/types) and the main module of each folder.
+-- Other modules are required by their full name: `require "moonring.choices.compute"`. A folder may
+-- require only folders below it (tests/layering/lua_rooms_test.py). From the lowest to the highest:
+-- base, nn and sandbox, choices, config, hub, data and model, plan, report and rewards, run,
+-- prompt, commands.
 local api_table = require "moonring.base.api_table"
 local autograd = require "moonring.base.autograd"
 local creation = require "moonring.base.creation"

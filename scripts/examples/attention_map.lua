@@ -30,7 +30,8 @@ local function weight(name)
   return parameters[("model.layers.%d.%s.weight"):format(opt.layer, name)]:weight()
 end
 
--- [T_local, heads, head_dim] after the rotary embedding (Su et al. 2021, arXiv 2104.09864).
+-- Splits queries or keys into heads and rotates them (Su et al. 2021, arXiv 2104.09864): [T_local,
+-- heads, head_dim].
 local function heads_of(x, heads)
   local a, b = unpack(x:view(-1, heads, facts.head_dim):chunk(2, -1))
   local turns = moonring.arange(0, facts.head_dim, 2, { dtype = "fp64" }) / facts.head_dim

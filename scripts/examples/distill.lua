@@ -9,7 +9,8 @@ local opt = moonring.flags { model = moonring.required, reference = moonring.req
   strategy = "zigzag-ring", batch = 16, steps = 10, lr = 5e-5, micro_tokens = 8192, bf16 = false,
   kind = "forward", temperature = 2, weight = 0.5 }
 
--- The sum over this rank's targets of weight x temperature^2 x divergence - (1 - weight) x log p.
+-- The loss: weight x temperature^2 x divergence - (1 - weight) x log p, summed over this rank's
+-- targets.
 local function distillation(c, policy)
   local reference = moonring.model.load(moonring.model.open(opt.reference), { frozen = true,
     precision = compute.precision(c), device = compute.device(c) })

@@ -19,7 +19,7 @@ local function probe(_, model)
     upto = opt.layer,
     parameters = moonring.comm.parameters { weight, bias },
     count = function(batch) return batch:size() end,
-    -- The score of each answer's last token; `hidden`: the hidden states after the layer.
+    -- The score of each answer, at its last token; `hidden`: the hidden states after the layer.
     values = function(batch, hidden)
       return objectives.document_scores(hidden, weight, bias, batch.layout, batch.mesh)
     end,

@@ -7,7 +7,8 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
   template = "default", out = "runs/token_weights", sp = 1, strategy = "zigzag-ring", batch = 16,
   steps = 10, lr = 5e-5, cutoff = 2048, micro_tokens = 8192, pattern = "%d", weight = 4 }
 
--- Weights are whole numbers, because their sum is the count, which must be one.
+-- Weights are whole numbers, because their sum is the objective's count, which must be a whole
+-- number.
 local tokenizer = moonring.data.tokenizer(moonring.model.open(opt.model))
 local of_ids = {}
 for id = 0, tokenizer:vocab_size() - 1 do
@@ -15,7 +16,7 @@ for id = 0, tokenizer:vocab_size() - 1 do
 end
 local weight_of_id = moonring.tensor(of_ids, "int64")
 
--- The weight of each target, 0 where the label is -100. [T] -> [T].
+-- The weight of each target, [T] -> [T]; 0 where there is no target.
 local function weights_of(targets)
   return weight_of_id:on(targets)[targets:clamp(0)] * targets:ge(0)
 end

@@ -1,11 +1,11 @@
---- Makes access to an unknown name of the API an error with a suggestion. A plain table would
--- return nil, and the script would fail later, at an unrelated line.
+--- Makes access to an unknown name of the API an error with a suggestion. Without this, a table
+-- would return nil, and the script would fail later, at an unrelated line.
 local system = require "moonring.native.system"
 
 ---@class moonring.api_table
 local api_table = {}
 
--- Former fields of `moonring`, and the modules that replace them, for the error message.
+-- Names that were fields of `moonring` in older versions, and the modules that replace them.
 local MODULES = {
   advantages = "run.rollouts.advantages", agreement = "config.agreement", batch = "run.batch",
   chat = "run.chat", checkpoints = "run.checkpoint.checkpoints", checks = "run.checks",
@@ -27,8 +27,8 @@ local MODULES = {
   times = "base.times", updates = "run.updates", vocabulary = "data.vocabulary",
 }
 
---- Makes access to a name that the table lacks an error. Scripts cannot remove the check
---- (getmetatable returns false).
+--- Protects a table: reading a name that it does not have becomes an error. Scripts cannot remove
+--- this check, since getmetatable returns false for the table.
 ---@generic T: table
 ---@param names T
 ---@return T names

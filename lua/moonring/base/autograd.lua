@@ -1,5 +1,5 @@
---- `moonring.autograd`: the native functions (lua/types/autograd.lua) and `checkpoint`, which
--- recomputes activations in backward.
+--- `moonring.autograd`: the native functions (lua/types/autograd.lua), and the function
+-- `checkpoint`, which recomputes activations in the backward.
 local native = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
@@ -27,8 +27,8 @@ local function arguments(call, tensors)
   return unpack(all, 1, call.count)
 end
 
--- Recomputes fn with gradients enabled, and returns the gradients of its input tensors for the
--- given gradients of its results.
+-- Runs fn once more, with gradients enabled. Returns the gradients of its input tensors, given the
+-- gradients of its results.
 local function again(fn, call, tensors, given)
   local leaves = {}
   for i, each in ipairs(tensors) do

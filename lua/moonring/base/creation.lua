@@ -3,9 +3,10 @@
 --
 --   moonring.zeros(2, 3)   moonring.full({ 2, 3 }, 1.5)   moonring.randn(2, 3, { seed = 1 })
 --
--- Random numbers come from a counter-based generator without state: each number depends only on the
+-- Random numbers come from a stateless counter-based generator. Each number depends only on the
 -- seed, the name and the element's index, so it is the same on every rank and device. Calls without
--- a seed use 0, 1, 2, .. in turn: ranks that make the same calls draw the same numbers.
+-- a seed use the seeds 0, 1, 2, ... in turn, so ranks that make the same calls draw the same
+-- numbers.
 local native = require "moonring.native.tensor"
 local options = require "moonring.base.options"
 local ops = require("moonring.native.operators").ops
@@ -18,14 +19,15 @@ local creation = {}
 ---@field device? string "cpu" where absent
 ---@field requires_grad? boolean false where absent
 
+--- Options of functions that draw random numbers.
 ---@class moonring.RandomOptions: moonring.TensorOptions
---- if absent, the next value of a counter of such calls
+--- `seed`: if absent, a counter provides the next seed.
 ---@field seed? integer
 ---@field step? integer a second seed; 0 where absent
 ---@field name? string purpose: different names draw different numbers; "script" where absent
---- int64 [N]. The shape is then [N, width], and row n depends on rows[n] instead of n. With
---- batch:cut(batch:sequence():identity()) a token draws the same numbers for any sp, dp and
---- packing.
+--- `rows`: int64 [N]. The shape of the result is then [N, width], and row n depends on rows[n]
+--- instead of n. With rows = batch:cut(batch:sequence():identity()) a token draws the same numbers
+--- for any sp, dp and packing.
 ---@field rows? moonring.Tensor
 
 local RANDOM = { seed = "number?", step = "number?", name = "string?", rows = "any?",
@@ -83,8 +85,8 @@ function creation.full(sizes, value, how)
   return finish(ops.full(sizes, value, { dtype = dtype, device = how.device }), how)
 end
 
---- first, first + step, .. up to but excluding last, as torch.arange. With one number, first is 0.
---- Integers give int64.
+--- The numbers first, first + step, ... up to but excluding last, as torch.arange. If only one
+--- number is given, it is last, and first is 0. Integers give int64.
 ---@param ... number | moonring.TensorOptions first, last, step
 ---@return moonring.Tensor
 function creation.arange(...)
@@ -103,7 +105,7 @@ end
 
 local drawn = 0
 
--- Uniform numbers in fp64, and their seed.
+-- Uniform random numbers in fp64. Also returns the seed that was used.
 local function uniform(sizes, how, name)
   options.check("creation", how, RANDOM)
   local seed = how.seed
@@ -121,7 +123,7 @@ local function placed(made, how)
   return finish(made, how)
 end
 
---- Uniform in [0, 1), multiples of 2^-24.
+--- Uniform random numbers in [0, 1). They are multiples of 2^-24.
 ---@param ... integer | integer[] | moonring.RandomOptions
 ---@return moonring.Tensor
 function creation.rand(...)

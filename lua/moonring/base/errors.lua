@@ -1,7 +1,7 @@
---- Parses and raises errors with status codes. No other module parses them. An error of Moonring is
--- a string "[place: ]CODE: message", as the wrapper of native functions writes it
+--- Parses and raises errors that have a status code; no other module parses such errors. An error
+-- of Moonring is a string "[place: ]CODE: message", written by the wrapper of native functions
 -- (lua/binding/guard.cc). The place is "FILE:LINE: ", "FUNCTION: " or both; it is empty if the
--- host's Lua code made the call. CODE is the name of an absl status code.
+-- host's own Lua code made the call. CODE is the name of an absl status code.
 
 ---@class moonring.errors
 local errors = {}
@@ -15,11 +15,12 @@ for _, code in ipairs {
   CODES[code] = true
 end
 
--- Whether a section of an error text may precede the code: FILE:LINE, or the name of a function.
+-- Whether this text may stand before the code of an error: FILE:LINE, or the name of a function.
 local function is_place(part) return part:find ":%d+$" ~= nil or part:find "^[%w_.:]+$" ~= nil end
 
--- Returns code, message and place ("" where absent). The first code counts, because a message may
--- quote another error. A text without a code, or with other words before it, is all message.
+-- Splits an error into code, message and place ("" if absent). Only the first code counts, because
+-- a message may quote another error. If there is no code, or other words before it, the whole text
+-- is the message.
 local function split(why)
   local text = tostring(why)
   local _, last = text:find "^%[string .-%]:%d+: " -- a chunk's name may contain ": "
@@ -66,8 +67,8 @@ end
 ---@param ... string | number pieces of the message, concatenated
 function errors.fail(...) errors.raise("INVALID_ARGUMENT", ...) end
 
---- Raises a caught error once more with a prefix before its message. Its code is kept; an error
---- without a code becomes an INVALID_ARGUMENT.
+--- Raises a caught error again, with a prefix before its message. The code stays the same; an error
+--- without a code becomes INVALID_ARGUMENT.
 ---@param why any what pcall returned
 ---@param ... string | number pieces of the prefix, concatenated
 function errors.prefix(why, ...)
@@ -90,8 +91,8 @@ function errors.of_key(key, f, ...)
   return answer(pcall(f, ...))
 end
 
---- Calls f and, in errors that begin with the key `instead_of`, replaces that key by `key`, the one
---- that the user set. Other errors pass unchanged.
+--- Calls f. If f raises an error that begins with the key `instead_of`, replaces this by `key`, the
+--- key that the user set. Other errors pass unchanged.
 ---@param key string
 ---@param instead_of string the key in f's errors
 ---@param f function

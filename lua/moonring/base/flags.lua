@@ -2,12 +2,13 @@
 --
 --   local opt = moonring.flags { model = moonring.required, sp = 4 }
 --
--- The type of a default is the type of its key. Unknown and missing keys are errors.
+-- A value must have the type of its key's default. Unknown keys and missing required keys are
+-- errors.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.flags
----@field required table a default: the key must be given
+---@field required table as a default, it says that the key must be given
 local flags = {}
 
 local required = setmetatable({}, { __tostring = function() return "(required)" end })

@@ -1,5 +1,5 @@
---- Memory and ranks of the current machine, and conversion of sizes, bandwidths and times from and
--- to text.
+--- Memory and ranks of the current machine. Also converts sizes, bandwidths and times from and to
+-- text.
 local errors = require "moonring.base.errors"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
@@ -8,8 +8,8 @@ local system = require "moonring.native.system"
 local machine = {}
 
 -- Bytes per second that one rank sends, by the name of the link. NVLink and InfiniBand have the
--- same values as in the cost estimates of attention (attention/strategy/auto_attention.h). PCIe 4.0
--- x16 and Ethernet have their nominal bandwidth less 10 to 20 %.
+-- values that the cost estimates of attention use (attention/strategy/auto_attention.h). PCIe 4.0 x16 and
+-- Ethernet have their nominal bandwidth minus 10 to 20 %.
 local LINKS = { nvlink = 200e9, pcie = 25e9, ib = 25e9, ["ethernet-100g"] = 11e9,
   ["ethernet-10g"] = 1.1e9, loopback = 1e9 }
 
@@ -62,8 +62,8 @@ function machine.cpu_has_bf16()
   return ok and text:find "[%s_]bf16%s" ~= nil
 end
 
--- Limit and remaining memory of this process's cgroup, in bytes; nothing without a limit. Inactive
--- file pages count as available, because the kernel can drop them.
+-- The memory limit of this process's cgroup and the memory that remains below it, in bytes; nothing
+-- if there is no limit. Inactive file pages count as remaining, because the kernel can drop them.
 local function control_group()
   local ok, own = pcall(system.read, "/proc/self/cgroup")
   local path = ok and own:match "0::(/[^\n]*)" or "/"

@@ -1,7 +1,7 @@
---- Metrics of a step or an evaluation: name -> { sum, count }, added over micro-batches and ranks,
--- and divided only at the end. Ranks may have different names (a rank whose share of the step is
--- empty has none). An extreme is { value, count, "min" } or { value, count, "max" }: the least or
--- greatest value is kept, and values with count 0 are ignored.
+--- Metrics of a step or an evaluation: name -> { sum, count }. They are added over micro-batches
+-- and ranks, and divided only at the end. Ranks may have different names: a rank whose share of the
+-- step is empty has none. A minimum or maximum is { value, count, "min" } or { value, count, "max"
+-- }; values with count 0 are ignored.
 local readings = require "moonring.base.readings"
 
 ---@class moonring.metrics
@@ -9,7 +9,7 @@ local metrics = {}
 
 local EXTREMES = { min = math.min, max = math.max }
 
--- Combines a total with one more value. `mine` is nil if there is no total yet.
+-- Adds one more value to a total. `mine` is the total; nil if there is none yet.
 local function joined(mine, sum, count, kind)
   if not kind then
     mine = mine or { 0, 0 }
@@ -20,7 +20,8 @@ local function joined(mine, sum, count, kind)
   return { EXTREMES[kind](mine[1], sum), mine[2] + count, kind }
 end
 
---- As add, but reads the values when `later` is read, so that nothing waits for the device before.
+--- Like `add`, but the values are read only when `later` is read, so there is no earlier wait for
+--- the device.
 ---@param later moonring.Readings
 ---@param total table<string, any[]>
 ---@param more table
@@ -44,7 +45,7 @@ function metrics.add_later(later, total, more)
   return total
 end
 
---- Adds `more` to `total`, in place, and returns it.
+--- Adds the metrics `more` to `total`, in place, and returns `total`.
 ---@param total table<string, any[]> name -> { sum, count }, or an extreme's three values
 ---@param more table name -> value: a number, { sum, count } or an extreme
 ---@return table<string, any[]>
@@ -71,8 +72,8 @@ local function decode(text)
   return read
 end
 
---- The totals over all ranks, bit-identical on each. Ranks may have different names. Collective
---- over all ranks.
+--- Sums metrics over all ranks; the totals are bit-identical on every rank. Ranks may have
+--- different names. Collective over all ranks.
 ---@param mine table<string, any[]>
 ---@param mesh moonring.Mesh
 ---@param level "token" | "sequence" ranks of an sp group have sums of their tokens, or equal sums
@@ -86,8 +87,9 @@ function metrics.reduce(mine, mesh, level)
   return total
 end
 
---- name -> mean or extreme; names with count 0 are omitted. If rewards of chosen and rejected
---- answers are counted separately, rewards/margins is the difference of their means.
+--- Divides totals: name -> mean, or minimum or maximum. Names with count 0 are omitted. If the
+--- rewards of chosen and rejected answers have separate counts, rewards/margins is the difference
+--- of their means.
 ---@param total table<string, any[]>
 ---@return table<string, number>
 function metrics.means(total)

@@ -1,11 +1,12 @@
---- Checks tables of named options of functions in Lua, in the same way as the native functions
--- check theirs: an unknown option is an error that suggests the nearest name.
+--- Checks tables of named options that functions in Lua accept. Native functions check theirs in
+-- the same way: an unknown option is an error that suggests the nearest name.
 local system = require "moonring.native.system"
 
 ---@class moonring.options
 local options = {}
 
---- Raises an INVALID_ARGUMENT of the function `name`, at the line of the script that called it.
+--- Raises INVALID_ARGUMENT for a call of the function `name`, with the line of the script that made
+--- it.
 ---@param name string
 ---@param ... string
 function options.refuse(name, ...)
@@ -26,9 +27,9 @@ local function check_value(name, key, value, wanted)
   options.refuse(name, "option '", key, "': wanted a ", wanted, ", got a ", type(value))
 end
 
---- Refuses unknown options (suggesting the nearest name), options of the wrong type, and missing
---- options. Names that begin with an underscore are ignored: they are private to the table's
---- creator.
+--- Refuses unknown options (with the nearest name), options of the wrong type, and missing options.
+--- Names that begin with an underscore are ignored: they are private fields of whoever made the
+--- table.
 ---@param name string the function that accepts the table
 ---@param given? table
 ---@param known table<string, string> option -> type ("number", "any"); "table?" means optional

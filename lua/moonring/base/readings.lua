@@ -1,7 +1,7 @@
 --- Deferred reads of numbers from the device. The sums of all micro-batches of a step are read
--- together at its end, with one synchronization. Reading each number immediately would make the
--- host wait for the device's queue, and then leave the device idle until the host has queued more
--- work.
+-- together at its end, with one synchronization. If each number were read immediately, the host
+-- would wait for the device each time, and the device would then be idle until the host has queued
+-- more work.
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.readings
@@ -17,7 +17,7 @@ Readings.__index = Readings
 ---@return moonring.Readings
 function readings.new() return setmetatable({ tensors = {}, wants = {} }, Readings) end
 
---- Requests numbers. Tensors are kept beyond the scope in which they were created.
+--- Requests numbers. The tensors stay in memory beyond the scope in which they were created.
 ---@param values any[] numbers, and tensors with at most one dim
 ---@param take fun(numbers: number[]) called by `read` with all the numbers in one list
 function Readings:want(values, take)

@@ -1,5 +1,6 @@
---- Time of a run on this rank: seconds by part. The parts do not overlap and add up to the elapsed
--- time. If the run is traced (report/traces.lua), the same parts are spans of the trace.
+--- Measures how a run spends its time on this rank: seconds by part. The parts do not overlap, and
+-- they add up to the elapsed time. If the run is traced (report/traces.lua), the trace shows the
+-- same parts.
 --
 --   data           waiting for the next step's examples
 --   forward        forward of model, objective and reference, and the counts that precede it
@@ -21,11 +22,11 @@ local times = {}
 
 ---@class moonring.Times
 ---@field mesh moonring.Mesh
----@field part string the part that time is charged to
+---@field part string the part for which time is counted now
 ---@field innermost string the part of the innermost span, which may be nested in `part`
 ---@field seconds table<string, number> by part, since the last take
----@field waiting number seconds of these in collectives and transfers, over all parts
----@field at number by system.clock: the time up to which seconds are charged
+---@field waiting number seconds among them in collectives and transfers, over all parts
+---@field at number the time, by system.clock, up to which seconds have been counted
 ---@field waited number mesh:waited() at that time
 ---@field recorder? moonring.Recorder present while the run is traced
 local Times = {}
@@ -35,7 +36,7 @@ Times.__index = Times
 times.parts = { "data", "forward", "backward", "communication", "optimizer", "rollouts",
   "evaluation", "saving", "other" }
 
--- Parts that also include all nested parts and communication.
+-- Parts whose time includes everything nested in them, also communication.
 local WHOLE = { communication = true, rollouts = true, evaluation = true, saving = true }
 
 --- Starts counting.
@@ -47,7 +48,7 @@ function times.new(mesh)
   return self
 end
 
--- Charges the time since the last call to the current part.
+-- Adds the time since the last call to the current part.
 local function charge(self)
   local now, waited = system.clock(), self.mesh:waited()
   local seconds, part = self.seconds, self.part
@@ -68,7 +69,8 @@ function Times:begin()
   self.at, self.waited = system.clock(), self.mesh:waited()
 end
 
---- Seconds by part since the last call, and the seconds of these in collectives and transfers.
+--- Returns the seconds by part since the last call, and how many of them were spent in collectives
+--- and transfers. Then starts again from 0.
 ---@return table<string, number> seconds
 ---@return number waiting
 function Times:take()
@@ -79,7 +81,7 @@ function Times:take()
   return seconds, waiting
 end
 
--- Ends a part and returns to the enclosing one. Spans left open by an error end with it.
+-- Ends a part and returns to the enclosing one. Also ends spans that an error left open.
 local function leave(self, part, innermost, recorder, span, ...)
   if self.part ~= part then
     charge(self)
@@ -90,8 +92,8 @@ local function leave(self, part, innermost, recorder, span, ...)
   return ...
 end
 
---- Calls a function as one part of the run, with its own span name in traces. `self` may be nil:
---- then nothing is counted.
+--- Calls f and counts its time for a part; `name` is the span's name in traces. If `self` is nil,
+--- nothing is counted.
 ---@param self moonring.Times?
 ---@param part string
 ---@param name string
@@ -110,7 +112,7 @@ function times.named(self, part, name, f, ...)
   return leave(self, outer, innermost, recorder, span, f(...))
 end
 
---- As named, with the part's name as the span's name.
+--- Like `named`; the part's name is also the span's name.
 ---@param self moonring.Times?
 ---@param part string
 ---@param f function

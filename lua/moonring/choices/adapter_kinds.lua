@@ -1,8 +1,9 @@
 --- Fine-tuning types that keep the model's weights frozen and train an adapter.
 
 ---@class moonring.adapter_kinds
----@field all string[] values of finetuning_type; rows of the key tables use them too, to state for
----   which types a key has an effect
+--- `all`: the values of finetuning_type that train an adapter. Rows of the key tables also use this
+--- list, to state for which types a key has an effect.
+---@field all string[]
 local adapter_kinds = {}
 
 adapter_kinds.all = { "lora", "oft" }
@@ -21,8 +22,8 @@ local function says_all(target)
   return target == "all" or (#target == 1 and target[1] == "all")
 end
 
---- The linear modules that get the adapter. LLaMA-Factory 0.9.5 reads oft_target but uses
---- lora_target for OFT too, so lora_target is used if oft_target is "all".
+--- The linear modules that get the adapter. LLaMA-Factory 0.9.5 reads oft_target but then uses
+--- lora_target for OFT. So lora_target is used for OFT, too, unless oft_target names modules.
 ---@param c moonring.Configuration
 ---@return string[] { "all" }, or names
 function adapter_kinds.target(c)

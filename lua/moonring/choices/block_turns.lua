@@ -1,7 +1,7 @@
---- BAdam's layer mode (use_badam; Luo, Yu, Li 2024, arXiv 2404.02827): one block is trained at a
--- time, in turns, by the optimizer of `optim`, which starts with a new state in each turn. Weights
--- outside of blocks (embedding, last norm, head) stay frozen. Only the current block has gradients
--- and an optimizer state.
+--- BAdam's layer mode (use_badam; Luo, Yu, Li 2024, arXiv 2404.02827): blocks are trained in turns,
+-- one block at a time. In each turn a new optimizer of the kind `optim` starts with an empty state.
+-- Weights outside of blocks (embedding, final norm, head) stay frozen. Only the current block has
+-- gradients and an optimizer state.
 --
 -- Turns are counted as in the package badam 1.4: turn 0 is one step shorter than
 -- badam_switch_interval.
@@ -22,7 +22,7 @@ local block_turns = {}
 local BlockTurns = {}
 BlockTurns.__index = BlockTurns
 
--- A new random permutation of the n blocks for every n turns.
+-- Returns the order of blocks: for every n turns a new random permutation of the n blocks.
 local function random_order(n, seed)
   local round, order = -1, nil
   return function(turn)
@@ -71,7 +71,7 @@ local function blocks_of(shards, weights)
   return blocks
 end
 
---- The turns of a run. Freezes all weights; `begin` unfreezes one block.
+--- Creates the turns of a run and freezes all weights; `begin` unfreezes one block.
 ---@param c moonring.Configuration
 ---@param weights moonring.Parameters
 ---@param shards moonring.Parameters the states' parameters: shards of the trainable weights
@@ -96,8 +96,8 @@ function block_turns.check(c)
   end
 end
 
---- At the first step of a turn, a new optimizer over the turn's block; nil at other steps. Steps k
---- count from 1.
+--- Starts a turn if step k, counted from 1, is the first of one: returns a new optimizer for the
+--- turn's block. Returns nil at other steps.
 ---@param k integer
 ---@return moonring.Optimizer?
 function BlockTurns:begin(k)

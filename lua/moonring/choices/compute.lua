@@ -31,8 +31,8 @@ function compute.held(c)
   return (precision == "bf16" or precision == "fp16") and precision or nil
 end
 
---- What backward recomputes. With recompute: auto, layers without memory to keep activations use
---- the returned mode (plan/recompute.lua).
+--- The mode that says what the backward recomputes. With recompute: auto some layers keep their
+--- activations (plan/recompute.lua); the returned mode is that of the other layers.
 ---@param c moonring.Configuration
 ---@return "block" | "selective" | "none"
 function compute.recompute(c)
@@ -51,8 +51,8 @@ function compute.device(c)
   return model.device(c.use_cpu and "cpu" or asked)
 end
 
---- Where the inputs of blocks are stored until backward. Fails if activation_offload is not
---- possible on the device.
+--- The place where inputs of blocks are stored until the backward. Fails if the device does not
+--- support activation_offload.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
 ---@return "memory" | "host" | "disk" place

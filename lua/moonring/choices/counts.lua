@@ -4,17 +4,18 @@ local rollout_settings = require "moonring.choices.rollout_settings"
 ---@class moonring.counts
 local counts = {}
 
+--- The counts of a run's steps and examples.
 ---@class moonring.Counts
 ---@field examples_per_step integer over all dp ranks
 ---@field steps_per_epoch integer
 ---@field total_steps integer max_steps where that is above 0
 ---@field orders? integer[][] for each epoch the order of its examples (example_order.lua)
 ---@field order_digest? string digest of `orders`
---- epochs completed after step `index` (from 0) of an epoch (from 0)
+--- `epoch_after`: the number of epochs completed after step `index` of epoch `epoch`, both from 0.
 ---@field epoch_after fun(epoch: integer, index: integer): number
 
--- For a streamed data set, whose number of examples is unknown. As in the Hugging Face Trainer,
--- max_steps count as one epoch, and each pass over the rows starts another one.
+-- The counts of a streamed data set, whose number of examples is unknown. As in the Hugging Face
+-- Trainer, max_steps count as one epoch, and each pass over the rows starts another one.
 local function of_stream(c, examples_per_step)
   return {
     examples_per_step = examples_per_step,
@@ -24,7 +25,7 @@ local function of_stream(c, examples_per_step)
   }
 end
 
--- For stages that generate completions of prompts. One rollout provides several steps.
+-- The counts of stages that generate completions of prompts. One rollout provides several steps.
 local function of_rollouts(c, prompts, dp)
   local of = rollout_settings.of(c, dp)
   local rollouts = math.ceil(prompts / of.prompts)
@@ -38,7 +39,7 @@ local function of_rollouts(c, prompts, dp)
   }
 end
 
---- Steps between two events: `value`, or this fraction of all steps if it is below 1.
+--- The number of steps between two events: `value`; if it is below 1, this fraction of all steps.
 ---@param value number
 ---@param total_steps integer
 ---@return integer
@@ -46,8 +47,8 @@ function counts.interval(value, total_steps)
   return value < 1 and math.ceil(value * total_steps) or value
 end
 
---- Step counts as in the Hugging Face Trainer. Batches per epoch = ceil(n / (batch x dp)), rounded
---- down with dataloader_drop_last; steps per epoch = ceil(batches / accumulation).
+--- Counts the steps as the Hugging Face Trainer does. Batches per epoch = ceil(n / (batch x dp)),
+--- or rounded down with dataloader_drop_last; steps per epoch = ceil(batches / accumulation).
 ---@param c moonring.Configuration
 ---@param examples? integer nil for a streamed data set
 ---@param dp integer `mesh:dp_size()`
@@ -79,8 +80,8 @@ function counts.longest(c)
   return whole
 end
 
---- Token budget of a micro-batch, in training and evaluation: tokens of one sp group in one
---- forward.
+--- The maximum number of tokens of a micro-batch, in training and evaluation: all tokens that one
+--- sp group processes in one forward.
 ---@param c moonring.Configuration
 ---@return integer
 function counts.micro_batch_tokens(c)
@@ -117,8 +118,8 @@ function counts.steps(c, dataset, mesh, of)
   }
 end
 
---- The prompts for a run's rollouts. Each "step" of the result has the prompts of one rollout. With
---- max_steps the prompts are repeated as often as needed.
+--- The prompts for a run's rollouts. Each "step" of the result contains the prompts of one rollout.
+--- If max_steps needs more rollouts, the prompts are repeated.
 ---@param c moonring.Configuration
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh
@@ -132,7 +133,8 @@ function counts.prompts(c, dataset, mesh)
     micro_batch_tokens = 2 ^ 40 }
 end
 
---- One epoch over a data set, in the micro-batches of training's first epoch or of an evaluation.
+--- The steps of one epoch over a data set, with the micro-batches of training's first epoch
+--- ("train") or of an evaluation ("eval").
 ---@param c moonring.Configuration
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh
@@ -157,8 +159,8 @@ local function is_early(c, of, k, step)
 end
 
 --- Returns a function that decides whether to evaluate, save or log after step k. With strategy
---- "epoch", the run's last step counts as the end of an epoch, as in Transformers. (With
---- save_strategy: best, saves follow evaluations that are the best so far.)
+--- "epoch", the run's last step counts as the end of an epoch, as in Transformers. It does not
+--- handle save_strategy: best, with which a save follows each evaluation that is the best so far.
 ---@param c moonring.Configuration
 ---@param what "eval" | "save" | "logging"
 ---@param of moonring.Counts

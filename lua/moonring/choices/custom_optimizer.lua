@@ -1,5 +1,5 @@
---- Custom optimizers in Lua. A rule is a table that defines how a weight is updated by its
--- gradient. Sharding, dtypes, saving and loading are handled by trainer/optimizer/rule_optimizer.h.
+--- Custom optimizers in Lua. A rule is a table of functions that update one weight from its
+-- gradient. trainer/optimizer/rule_optimizer.h handles sharding, dtypes, saving and loading.
 --
 --   local sign_sgd = moonring.optimizer {
 --     step = function(p, gradient, state, lr) p.weight:sub_(gradient:sign() * lr) end,
@@ -19,9 +19,9 @@ local own_optimizer = {}
 ---@field numel integer of the whole weight
 ---@field decays boolean whether weight_decay applies: false for biases and norms
 ---@field whole boolean whether the rule receives the whole weight instead of a shard
---- the weight to update, in place or by assigning another tensor of the same shape: this rank's
---- shard, one-dimensional, or the whole weight in its shape; in fp32 (fp64 for fp64 weights). Set
---- only while `state` and `step` run
+--- `weight` is the tensor to update, in place or by assigning another tensor of the same shape. It
+--- is this rank's shard, one-dimensional, or the whole weight in its own shape; its dtype is fp32
+--- (fp64 for fp64 weights). It is set only while `state` and `step` run.
 ---@field weight? moonring.Tensor
 local RuleParameter = {}
 RuleParameter.__index = RuleParameter
@@ -34,18 +34,21 @@ function RuleParameter:zeros(dtype)
   return dtype and zeros:to(dtype) or zeros
 end
 
+--- The rule of a custom optimizer: a table of functions and settings.
 ---@class moonring.OptimizerRule
---- updates `p.weight` from the gradient (summed over all ranks, clipped, of the weight's shape).
---- `state` is the parameter's state, whose tensors may be written in place or replaced; k counts
---- the parameter's steps from 1
+--- `step` updates `p.weight` from the gradient, which is summed over all ranks, clipped, and has
+--- the weight's shape. `state` is the parameter's state; its tensors may be written in place or
+--- replaced. k counts the parameter's steps from 1.
 ---@field step fun(p: moonring.RuleParameter, gradient: moonring.Tensor,
 ---   state: table<string, moonring.Tensor>, lr: number, k: integer)
---- creates a parameter's state before its first step; absent: no state. For sharded parameters,
---- tensors must have the shard's shape or shape []; for whole ones any shape
+--- `state` creates a parameter's state before its first step; absent: no state. For a sharded
+--- parameter its tensors must have the shard's shape or shape []; for a whole one they may have any
+--- shape.
 ---@field state? fun(p: moonring.RuleParameter): table<string, moonring.Tensor>
---- parameters whose step needs the whole weight; one rank of a group computes it. By default none
+--- `whole` selects the parameters whose step needs the whole weight; one rank of each group
+--- computes it. Default: none.
 ---@field whole? boolean | fun(p: moonring.RuleParameter): boolean
---- state numbers per weight, for estimates of `moonring plan`; 2 by default
+--- `moments`: the number of state elements per weight, which `moonring plan` uses; default 2.
 ---@field moments? number
 ---@field name? string for messages and the model card
 
@@ -73,7 +76,7 @@ end
 
 local function shape_of(t) return "[" .. table.concat(t:shape(), ", ") .. "]" end
 
--- Checks a state that a rule returned or modified, and moves its tensors out of the call's scope.
+-- Checks a state that a rule returned or modified, and keeps its tensors beyond the current scope.
 local function kept(p, state, made_by)
   local function refuse(...)
     local text = { "optimizer: ", made_by, " of ", p.name, ": ", ... }
@@ -117,7 +120,7 @@ end
 
 local EVENTS = { state = state_of, step = step_of }
 
--- The callback of lua/own_rule.h, which runs one event of the rule for parameter i.
+-- Makes the callback for lua/own_rule.h: it calls a function of the rule for parameter i.
 local function caller(rule, facts)
   local function named(p, event, ok, result)
     p.weight = nil
@@ -134,13 +137,15 @@ local function caller(rule, facts)
   end
 end
 
+--- Options of OwnOptimizer:over.
 ---@class moonring.OverOptions
 ---@field zero? moonring.Zero the sharding of the parameters
---- factor on the learning rate of lora_B and one-dimensional parameters; 1 by default
+--- `loraplus_lr_ratio`: factor on the learning rate of lora_B and of one-dimensional parameters;
+--- default 1.
 ---@field loraplus_lr_ratio? number
 
---- Creates the optimizer over parameters: an object with step, save and load, as the built-in ones.
---- Errors: INVALID_ARGUMENT if the state would be offloaded to disk.
+--- Creates an optimizer that applies the rule to parameters. Like the built-in ones it has step,
+--- save and load. Errors: INVALID_ARGUMENT if the configuration offloads its state to disk.
 ---@param parameters moonring.Parameters states:parameters(), or an unsharded model's parameters
 ---@param given? moonring.OverOptions
 ---@return moonring.Optimizer

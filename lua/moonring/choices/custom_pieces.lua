@@ -1,9 +1,9 @@
 --- Custom components of a run: objective, optimizer, schedule and others. Either a key names a Lua
 -- file that returns the component (`optim: mine.lua`, relative to the working directory, as
--- dataset_dir), or a script passes it to run.open. A file is read once per run, before the first
--- step. Its digest is compared between ranks, and between a resumed run and its checkpoint; files
--- that it requires or reads itself are not compared. Under --sandbox it has the same restrictions
--- as a user's script.
+-- dataset_dir is), or a script passes it to run.open. A file is read once per run, before the first
+-- step. Its digest must be the same on all ranks, and in a resumed run the same as in the
+-- checkpoint; other files that it reads are not compared. Under --sandbox it has the restrictions
+-- of a user's script.
 local errors = require "moonring.base.errors"
 local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
@@ -13,26 +13,30 @@ local own_pieces = {}
 
 --- Custom components that a script passes to run.open.
 ---@class moonring.RunOptions
---- replaces the stage's objective; a function creates it for the model
+--- `objective` replaces the stage's objective. If it is a function, that creates it for the model.
 ---@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model):
 ---   moonring.Objective
---- replaces `optim`: a rule (moonring.optimizer); a function creates it for the model
+--- `optimizer` replaces `optim` by a rule (moonring.optimizer), or a function that creates one.
 ---@field optimizer? moonring.OptimizerRule | fun(c: moonring.Configuration, model: moonring.Model):
 ---   moonring.OptimizerRule
---- replaces lr_scheduler_type: a function from the step to the learning rate, or a table with state
+--- `schedule` replaces lr_scheduler_type: a function that maps a step to its learning rate, or a
+--- table with a state.
 ---@field schedule? moonring.ScheduleFunction | moonring.ScheduleTable
---- replaces the data sets (see moonring.data.source); a function creates it
+--- `data` replaces the data sets (see moonring.data.source). If it is a function, that creates it.
 ---@field data? moonring.SourceTable | moonring.Source | thread | fun(c: moonring.Configuration,
 ---   tokenizer: moonring.Tokenizer): moonring.SourceTable
---- replaces the shuffle: the order of the examples in an epoch (from 0) as a permutation of the
---- indices of `lengths` (tokens of each example). Must be a pure function
+--- `order` replaces the shuffle: it returns the order of an epoch's examples (epochs count from 0),
+--- as a permutation of the indices of `lengths`, the examples' numbers of tokens. It must be a pure
+--- function.
 ---@field order? fun(lengths: integer[], epoch: integer): integer[]
---- groups a step's examples into micro-batches: lists of indices into `lengths`, each index once.
---- `budget` is micro_batch_tokens, which a micro-batch may exceed. Does not affect results
+--- `micro_batches` groups a step's examples into micro-batches: it returns lists of indices into
+--- `lengths`, each index once. `budget` is micro_batch_tokens; a micro-batch may exceed it. The
+--- groups do not affect results.
 ---@field micro_batches? fun(lengths: integer[], budget: integer): integer[][]
---- replaces reward_funcs in stages that generate: returns the completions by prompt, each with its
---- advantage, for all prompts of a rollout; run.rollouts:complete(prompts) generates them. Must
---- return the same on every rank, so must depend only on its arguments
+--- `rollout` replaces reward_funcs in stages that generate. It returns, for all prompts of a
+--- rollout, the completions by prompt, each with its advantage; run.rollouts:complete(prompts)
+--- generates completions. It must return the same on every rank, so it may depend only on its
+--- arguments.
 ---@field rollout? fun(run: moonring.Run, prompts: moonring.RolloutRow[]): moonring.Completion[][]
 
 ---@class moonring.OwnPiece
@@ -40,11 +44,11 @@ local own_pieces = {}
 ---@field place string its source, for messages: "mine.lua", or "the script's own"
 ---@field digest? string of the file
 
--- Components by configuration, then by key.
+-- The custom components: configuration -> key -> component.
 local pieces = setmetatable({}, { __mode = "k" })
 
--- The table of a configuration. A view that overrides a few keys of another configuration, as
--- `plan` makes, shares the other one's table.
+-- The components of a configuration. A view that overrides a few keys of another configuration,
+-- such as those that `plan` makes, has the components of that configuration.
 local function of_configuration(c)
   local meta = getmetatable(c)
   if meta and type(meta.__index) == "table" then return of_configuration(meta.__index) end
@@ -74,8 +78,8 @@ local function read(key, path)
   return { value = value, place = path, digest = system.sha1(text) }
 end
 
---- Registers components that a script passes, by the key that each replaces. Errors:
---- INVALID_ARGUMENT if the configuration also names a file for that key.
+--- Registers components that a script passes; `brought` has them by the key that each replaces.
+--- Errors: INVALID_ARGUMENT if the configuration also names a file for that key.
 ---@param c moonring.Configuration
 ---@param brought table<string, any>
 function own_pieces.bring(c, brought)
@@ -87,8 +91,8 @@ function own_pieces.bring(c, brought)
   end
 end
 
---- The custom component of a key; nil if it has none. Errors: INVALID_ARGUMENT if the file cannot
---- be read, is not valid Lua, raises an error, or returns nothing.
+--- The custom component that replaces a key's value; nil if there is none. Errors: INVALID_ARGUMENT
+--- if its file cannot be read, is not valid Lua, raises an error, or returns nothing.
 ---@param c moonring.Configuration
 ---@param key string
 ---@return moonring.OwnPiece?
@@ -108,7 +112,7 @@ end
 ---@param ... string | number pieces of the message, concatenated
 function own_pieces.refuse(piece, key, ...) errors.fail(key, ": ", piece.place, ": ", ...) end
 
---- The value that represents a key's file when configurations are compared: "mine.lua (sha1 ...)";
+--- The text by which configurations are compared if a key names a Lua file: "mine.lua (sha1 ...)";
 --- nil if the key names no file.
 ---@param c moonring.Configuration
 ---@param key string
@@ -118,7 +122,7 @@ function own_pieces.mark(c, key)
   return piece and ("%s (sha1 %s)"):format(piece.place, piece.digest) or nil
 end
 
---- Whether two values, both made by `mark`, represent files with the same contents.
+--- Whether two values, both made by `mark`, name files with the same contents.
 ---@param a any
 ---@param b any
 ---@return boolean

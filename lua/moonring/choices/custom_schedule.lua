@@ -8,15 +8,16 @@ local own_pieces = require "moonring.choices.custom_pieces"
 ---@class moonring.own_schedule
 local own_schedule = {}
 
---- A schedule given by a script or a file. Steps count from 0. It is called once per step, in
---- order, on every rank, and must return the same rate on all.
+--- A schedule that a script or a file defines. It is called once per step k, in order, on every
+--- rank, and must return the same rate on all ranks. Steps count from 0.
 ---@alias moonring.ScheduleFunction fun(k: integer, total: integer, config: moonring.Configuration):
 ---   number
 
+--- A custom schedule as a table. `at` returns the learning rate of step k of `total`.
 ---@class moonring.ScheduleTable
 ---@field at fun(self: moonring.ScheduleTable, k: integer, total: integer,
 ---   config: moonring.Configuration): number
---- the state that a checkpoint keeps, as for moonring.Part; requires load_state
+--- `state` returns the state that a checkpoint stores, as in moonring.Part; it requires load_state.
 ---@field state? fun(self: moonring.ScheduleTable): any
 ---@field load_state? fun(self: moonring.ScheduleTable, state: any)
 
@@ -55,7 +56,7 @@ function own_schedule.check(piece)
   return given
 end
 
---- A custom schedule for a run of `total` steps.
+--- Creates the custom schedule of a run with `total` steps.
 ---@param piece moonring.OwnPiece
 ---@param c moonring.Configuration
 ---@param total integer

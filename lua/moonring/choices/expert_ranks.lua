@@ -1,5 +1,5 @@
---- Expert parallelism (expert_parallel_size): groups of neighbouring ranks of dp x sp shard the
--- experts of every layer. Checks of the key, and its line in the log.
+--- Expert parallelism (expert_parallel_size): groups of neighbouring ranks divide the experts of
+-- every layer among them. This file checks the key and writes its log line.
 local errors = require "moonring.base.errors"
 local own_pieces = require "moonring.choices.custom_pieces"
 
@@ -43,7 +43,7 @@ function expert_ranks.check_keys(c)
   end
 end
 
---- A line for the log; nil without expert parallelism.
+--- A log line about expert parallelism; nil if it is not used.
 ---@param zero moonring.Zero
 ---@param checkpoint moonring.Checkpoint
 ---@return string?

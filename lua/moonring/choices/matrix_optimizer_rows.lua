@@ -13,13 +13,14 @@ local function adam(c, settings)
   return settings
 end
 
--- A list of modules as LLaMA-Factory has it; nil for "all".
+-- A list of target modules, as LLaMA-Factory writes it, as a list of names; nil for "all".
 local function targets(list)
   if type(list) == "string" then list = { list } end
   return not (#list == 1 and list[1] == "all") and list or nil
 end
 
--- Adds checks to an optimizer that is chosen by its own key instead of `optim`.
+-- Adds a check to an optimizer that is selected by a key of its own (such as use_galore), not by
+-- `optim`.
 local function by_key(row, for_adapters)
   function row.check(c)
     if adapter_kinds.has(c) and not for_adapters then

@@ -1,68 +1,74 @@
---- An objective defines, as a table, the count and the sum of a step's loss; the engine drives it.
--- A script may pass a custom one: level, count and loss are enough. Only the engine divides, once,
--- by the count of the whole step, so an objective does not depend on the number of ranks or on
--- gradient accumulation.
+--- An objective is a table that defines the count and the sum of a step's loss. The engine runs it.
+-- A script may pass a custom one, for which level, count and loss are enough. Only the engine
+-- divides, once, by the count of the whole step. So an objective does not depend on the number of
+-- ranks or on gradient accumulation.
 --
--- An objective keeps private state outside of the table, or in fields that begin with an
--- underscore. Other unknown fields are errors.
+-- An objective must keep private state outside of the table, or in fields that begin with an
+-- underscore. Any other unknown field is an error.
 local options = require "moonring.base.options"
 
 ---@class moonring.objective
 local objective = {}
 
+--- The fields of an objective's table. `level`, `count` and `loss` are required.
 ---@class moonring.Objective
---- "token": loss receives the log-probs of this rank's tokens [T_local] and returns this rank's
---- share of the sum. "sequence": loss receives log-probs of documents [documents] and returns a sum
---- that is equal on all ranks of an sp group
+--- `level` "token": loss receives the log-probs of this rank's tokens, [T_local], and returns this
+--- rank's share of the sum. "sequence": loss receives log-probs of documents, [documents], and
+--- returns a sum that is equal on all ranks of an sp group.
 ---@field level "token" | "sequence"
---- the batch's contribution to the divisor, computed before the first forward from labels and
---- lengths
+--- `count` returns the batch's contribution to the divisor of the loss. It is called before the
+--- first forward, so it can use only labels and lengths.
 ---@field count fun(batch: moonring.Batch): number
---- returns the sum (0 if the batch adds nothing) and metrics: name -> { sum, count }
+--- `loss` returns the sum (0 if the batch adds nothing) and metrics: name -> { sum, count }.
 ---@field loss fun(batch: moonring.Batch, values: any): moonring.Tensor | number,
 ---   table<string, number[]>?
---- passed to objectives.log_prob; results are in batch.statistics, at sequence level as document
---- sums
+--- `statistics` are requested from objectives.log_prob. The results are in batch.statistics; at
+--- sequence level they are summed over each document.
 ---@field statistics? string[]
 ---@field label_smoothing? number passed to objectives.log_prob
---- passed to objectives.log_prob, also for the reference if needs_reference is "tokens"
+--- `temperature` is passed to objectives.log_prob, also for the reference if needs_reference is
+--- "tokens".
 ---@field temperature? number
---- a factor for each token of the stream in the log-prob sums of documents
+--- `weights` returns a factor for each token of the stream, for the log-prob sums of documents.
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor
---- computes what loss receives instead of log-probs: a tensor, or several by name. With zero_stage
---- 3 calls that use a head (batch:token_log_probs, batch:divergence, ...) are collective: a rank
---- without targets must make them too
+--- `values` computes what loss receives instead of log-probs: a tensor, or several by name. With
+--- zero_stage 3, calls that use a language-model head (batch:token_log_probs, batch:divergence,
+--- ...) are collective: a rank without targets must make them too.
 ---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?):
 ---   moonring.Tensor | table<string, moonring.Tensor>
---- the attention mask beyond causality, for the reference too; made from the whole stream before it
---- is cut; nil: none
+--- `mask` returns the attention mask beyond causality, also for the reference; nil: none. It is
+--- called with the whole stream, before that is cut over ranks.
 ---@field mask? moonring.MaskFunction
---- layers whose hidden states `values` and `loss` need, as batch.states[k] [T_local, D]: 0 is after
---- the embedding, k after the k-th block, before the final norm
+--- `states` lists the layers whose hidden states `values` and `loss` need, as batch.states[k],
+--- [T_local, D]. k = 0 is after the embedding, k > 0 after the k-th block, before the final norm.
 ---@field states? integer[]
---- stops the model's forward after this layer, if `values` needs no later one. `hidden` is then the
---- state after that layer; later blocks are skipped
+--- `upto` stops the model's forward after this layer, if `values` needs no later one. The argument
+--- `hidden` of `values` is then the state after that layer; later blocks are skipped.
 ---@field upto? integer
---- replaces the hidden state after a layer by the returned tensor (nil: unchanged): one function
---- for all layers, or functions of (hidden, batch) by layer. Applied in training, in evaluation and
---- in answers to sample_prompt (where `batch` is nil), but not to the reference model. Must treat
---- each token's row alike on every rank (see moonring.ForwardOptions)
+--- `around` may replace the hidden state after a layer by the tensor that it returns (nil:
+--- unchanged). It is one function for all layers, or a table of functions of (hidden, batch) by
+--- layer. It is applied in training, in evaluation and in answers to sample_prompt (where `batch`
+--- is nil), but not to the reference model. It must treat each token's row in the same way on every
+--- rank (see moonring.ForwardOptions).
 ---@field around? (fun(layer: integer, hidden: moonring.Tensor, batch: moonring.Batch):
 ---   moonring.Tensor?) | table<integer, function>
---- what the objective needs of the reference model in batch.reference: true, log-probs of
---- documents; "tokens", log-probs of this rank's tokens; "distributions", the input of a divergence
---- (moonring.ReferenceRows); "scored", nothing, because rollouts already scored their completions
+--- `needs_reference` says what batch.reference contains: true, the reference's log-probs of
+--- documents; "tokens", its log-probs of this rank's tokens; "distributions", the input of a
+--- divergence (moonring.ReferenceRows); "scored", nothing, because the rollout already computed
+--- log-probs.
 ---@field needs_reference? boolean | "tokens" | "distributions" | "scored"
---- whether `values` depend on targets only: then a step without targets is skipped, as it is if
---- there are no `values`
+--- `of_targets`: whether `values` depend on targets only. A step without targets is then skipped,
+--- as it is for an objective without `values`.
 ---@field of_targets? boolean
---- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,
---- group) -> metrics }: receives log-probs of all documents of a step before its first backward
+--- `survey` is { documents = "own" | "mismatched", per_example, run = function(policy, reference,
+--- targets, group) -> metrics }. Its run receives the log-probs of all documents of a step before
+--- the step's first backward.
 ---@field survey? table
 ---@field state? fun(): string the state for checkpoints; requires load_state
 ---@field load_state? fun(text: string)
 ---@field parameters? moonring.Parameters trainable weights of the objective
---- saves these weights, with the option `write` as in Model:save; called on every rank
+--- `save` saves these parameters, with the option `write` as in Model:save. It is called on every
+--- rank.
 ---@field save? fun(folder: string, options?: table)
 
 local FIELDS = { level = "string", count = "function", loss = "function", statistics = "table?",

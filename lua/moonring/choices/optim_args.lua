@@ -1,5 +1,5 @@
---- The key optim_args in Transformers' syntax, "name=value, name=value": options of the optimizer
--- selected by optim.
+--- Parses the key optim_args, options of the optimizer that `optim` selects, in the syntax of
+-- Transformers: "name=value, name=value".
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 

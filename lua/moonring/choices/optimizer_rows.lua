@@ -1,18 +1,20 @@
---- Table of the optimizers. Fields of a row:
---   name      its value of the key `optim`
---   key       alternatively, a boolean key that selects it (if `when(c)` is true or absent)
---   moments   state numbers per weight, in fp32
+--- The table of optimizers. Fields of a row:
+--   name      the value of the key `optim` that selects the optimizer
+--   key       instead of `name`: a boolean key that selects it (if `when(c)` is true or absent)
+--   moments   number of state elements per weight, in fp32
 --   make(parameters, c, zero)   creates it; `zero` decides where its state is stored
--- or, instead of the last two, a rule of trainer/rules, which reports its state's size itself:
+-- An optimizer that trainer/rules implements has these fields instead of `moments` and `make`:
 --   rule          its name in moonring.native.trainer
---   settings(c, args, facts)   its options; `facts` are the checkpoint's
+--   settings(c, args, facts)   its options; `facts` describe the checkpoint
 --   args          options allowed in optim_args: name -> type ("number", "integer", "boolean",
 --                 "string"); absent: none
+-- Optional fields:
 --   words(c)  description for the model card; by default the name
---   check(c)  optional: refuses incompatible keys
+--   check(c)  refuses incompatible keys
 local matrix_optimizer_rows = require "moonring.choices.matrix_optimizer_rows"
 local trainer = require "moonring.native.trainer"
 
+--- A row of the table of optimizers, as described above.
 ---@class moonring.OptimizerRow
 ---@field name? string
 ---@field key? string
@@ -32,12 +34,13 @@ local trainer = require "moonring.native.trainer"
 ---@field rows moonring.OptimizerRow[]
 local optimizer_rows = {}
 
--- Names of bitsandbytes' 8-bit AdamW. We use the same codes and blocks with our own operators
--- (trainer/optimizer/moment.h), and keep the states of embeddings in fp32, as Transformers' Trainer
--- does. The paging of "paged" optimizers when a GPU is full is replaced by offload_optimizer.
+-- Names of bitsandbytes' 8-bit AdamW. Moonring uses the same codes and blocks with operators of its
+-- own (trainer/optimizer/moment.h), and keeps the states of embeddings in fp32, as Transformers' Trainer
+-- does. The "paged" variants page states out when a GPU is full; here offload_optimizer does that
+-- instead.
 local IN_8BIT = { adamw_8bit = true, adamw_bnb_8bit = true, paged_adamw_8bit = true }
 
---- Format of AdamW's state, as a value of optimizer_state.
+--- The format in which AdamW's state is stored, as a value of optimizer_state.
 ---@param c moonring.Configuration
 ---@return string
 function optimizer_rows.state_of(c)
@@ -109,7 +112,7 @@ local function rmsprop(name)
     end }
 end
 
--- warmup_steps is passed as Transformers does it: not to RAdam.
+-- The schedule-free optimizers get warmup_steps, except RAdam, as in Transformers.
 local function schedule_free(kind)
   return { name = "schedule_free_" .. kind, rule = "schedule_free",
     args = { weight_lr_power = "number", r = "number",

@@ -40,7 +40,7 @@ local function rule_of(own, c, model)
   return made
 end
 
--- A row for a custom optimizer. Its `moments` is an assumption.
+-- Makes a row for a custom optimizer. `moments` is a guess until the rule is known.
 local function own_row(own)
   local row = { name = own.place, moments = 2, assumed = own.place }
   function row.make(parameters, c, zero, model)
@@ -91,7 +91,7 @@ local function make(row, parameters, c, facts, zero, model)
   return trainer[row.rule](parameters, settings)
 end
 
--- State numbers per trainable weight of a rule, measured on meta tensors.
+-- The number of state elements per trainable weight of a rule, measured on meta tensors.
 local function kept_by_rule(row, c, facts, learns)
   local names, shapes, numbers = {}, {}, 0
   for i, each in ipairs(learns) do
@@ -104,8 +104,8 @@ local function kept_by_rule(row, c, facts, learns)
   return numbers > 0 and trainer.new_state_bytes(optimizer) / 4 / numbers or 0
 end
 
---- State numbers per weight, on average. For a custom optimizer: its `moments`, or 2; it is created
---- for this without a model.
+--- The average number of state elements per weight. For a custom optimizer it is the field
+--- `moments`, or 2; to read this field the optimizer is created without a model.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 ---@param learns fun(): { name: string, shape: integer[] }[] the trainable weights
@@ -119,7 +119,7 @@ function optimizers.moments(c, facts, learns)
   return row.moments, row.assumed
 end
 
--- Fraction of trainable numbers that belong to embeddings with fp32 states.
+-- The fraction of trainable elements that belong to embeddings, whose states are in fp32.
 local function full_share(c, learns)
   if c.finetuning_type ~= "full" or not optimizer_rows.full_embeddings(c) then return 0 end
   local full, all = 0, 0
@@ -132,7 +132,8 @@ local function full_share(c, learns)
   return all > 0 and full / all or 0
 end
 
---- Average bytes per state number between steps; nil: those of the gradient's dtype.
+--- The average number of bytes per state element between steps; nil if states have the gradient's
+--- dtype.
 ---@param c moonring.Configuration
 ---@param learns fun(): { name: string, shape: integer[] }[] the trainable weights
 ---@return number?
@@ -202,8 +203,9 @@ function optimizers.check(c)
   end
 end
 
---- The sharding of states over ranks, by zero_stage, zero_group, offload_optimizer, offload_dir and
---- expert_parallel_size. Collective over all ranks.
+--- Creates the object that shards weights, gradients and optimizer states over ranks, from
+--- zero_stage, zero_group, offload_optimizer, offload_dir and expert_parallel_size. Collective over
+--- all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.Zero
@@ -216,8 +218,8 @@ function optimizers.zero(c, mesh)
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 
---- The states of the trainable weights: their shards on this rank. With bf16 and fp16, matrices are
---- kept in that dtype for matmuls. Collective over all ranks.
+--- Creates the states: this rank's shards of the trainable weights. With bf16 and fp16, matrices
+--- are also kept in that dtype for matrix products. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param zero moonring.Zero
 ---@param parameters moonring.Parameters

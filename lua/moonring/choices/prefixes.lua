@@ -1,5 +1,5 @@
---- Checks of share_prefixes: documents of a micro-batch with a common prefix share one forward of
--- it, as a document of its own that is their parent.
+--- Checks of share_prefixes. With this key, documents of a micro-batch that begin with the same
+-- tokens share one forward of them: the common prefix becomes a document, the parent of the others.
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
 
@@ -8,14 +8,14 @@ local prefixes = {}
 
 local KEY = "share_prefixes: "
 
--- The key whose random noise makes activations of a shared prompt differ between documents; nil:
--- none.
+-- The name of the key whose random noise would make a shared prompt's activations differ between
+-- documents; nil if there is no noise.
 local function random(c)
   if c.neftune_noise_alpha then return "neftune_noise_alpha" end
   if stages.of(c).drops and c.lora_dropout > 0 then return "lora_dropout" end
 end
 
---- Fails if the stage has no shared prefixes, or if another key makes them differ.
+--- Refuses share_prefixes if the stage does not support it, or if noise makes the prefixes differ.
 ---@param c moonring.Configuration
 function prefixes.check(c)
   if not c.share_prefixes then return end
@@ -37,7 +37,8 @@ function prefixes.check(c)
   end
 end
 
---- Fails if the model's activations of a prompt depend on the document's length.
+--- Refuses share_prefixes for a model whose activations of a prompt depend on the document's
+--- length.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 function prefixes.check_model(c, facts)

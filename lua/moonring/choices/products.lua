@@ -1,6 +1,6 @@
---- Library for the CPU's fp32 matmuls, MKL or oneDNN: set by cpu_products, or measured. The choice
--- is a string here; kernels/products/product_choice.h describes it, and why a resumed run must keep
--- it.
+--- Chooses the library for fp32 matrix products on a CPU, MKL or oneDNN: by the key cpu_products,
+-- or by measuring. A string represents the choice. kernels/products/product_choice.h describes the
+-- string, and why a resumed run must keep the choice.
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
 local errors = require "moonring.base.errors"
@@ -9,7 +9,7 @@ local model = require "moonring.native.model"
 ---@class moonring.products
 local products = {}
 
--- Matrix elements from which measuring pays. The steps of smaller models are too short.
+-- A model whose largest matrix has fewer elements has steps too short for a measurement to pay.
 local WORTH_MEASURING = 2 ^ 18
 
 -- Matmul sizes of the run.
@@ -22,15 +22,15 @@ local function shapes(c, checkpoint)
     narrow = c.finetuning_type == "lora" and c.lora_rank or kv < 256 and kv or 64 }
 end
 
--- The fastest choice, measured on rank 0 and used by all ranks, which could differ if each measured
--- for itself. nil if measuring does not pay.
+-- The fastest choice, measured on rank 0 and sent to all ranks, so that they agree; nil if the
+-- model is too small to measure.
 local function measured(c, mesh, checkpoint)
   local sizes = shapes(c, checkpoint)
   if sizes.outputs * sizes.inputs < WORTH_MEASURING then return nil end
   return mesh:gather(mesh:rank() == 0 and model.fastest_products(sizes) or "")[1]
 end
 
--- The checkpoint's choice, or MKL if the CPU of any rank does not support it.
+-- The choice that the checkpoint recorded, or MKL if the CPU of any rank does not support it.
 local function possible(found, mesh)
   local mine = found == nil or pcall(model.checked_products, found)
   if mesh:max(mine and 0 or 1) == 0 then return found end
@@ -38,9 +38,9 @@ local function possible(found, mesh)
     .. "differ in their last bits)"):format(found)
 end
 
---- Resolves `cpu_products: auto`. A resumed run takes its checkpoint's choice (MKL if that is
---- absent or not supported by the CPUs); otherwise the choice is measured. Only for matmuls in fp32
---- on the CPU, which fp16 uses too. Collective over all ranks.
+--- Resolves `cpu_products: auto`, which applies to matrix products on a CPU in fp32, the dtype that
+--- fp16 runs use there, too. A resumed run takes its checkpoint's choice (MKL if that is absent or
+--- not supported); a new run measures. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param checkpoint moonring.Checkpoint the model's
@@ -62,7 +62,7 @@ function products.settle(c, mesh, checkpoint, resumed)
   return "cpu_products: " .. c.cpu_products
 end
 
---- The part of a checkpoint that keeps the choice, for `settle`.
+--- The component whose state, the choice, is stored in checkpoints.
 ---@param c moonring.Configuration
 ---@return moonring.Part
 function products.part(c)

@@ -12,8 +12,8 @@ local specs = {}
 ---@field where string for messages: "reward_funcs[2]"
 ---@field [string] any
 
--- For each kind: `main`, the option set by an argument that is not a map, and the type of each
--- option; "!" marks required ones.
+-- The options of each kind, with their types; "!" marks a required option. `main` names the option
+-- that an argument sets if it is not a map.
 local KINDS = {
   file = { main = "path", path = "text!" },
   format = { main = "pattern", pattern = "text!" },
@@ -128,7 +128,7 @@ local function of_text(where, text)
   unknown_kind(where, kind or text)
 end
 
--- The kind that a map names. More than one kind is an error.
+-- The kind that a map names. A map that names several kinds is an error.
 local function kind_of(where, map)
   local kinds = {}
   for key in pairs(map) do
@@ -180,7 +180,7 @@ function specs.read(given)
   return list
 end
 
---- A spec's path, resolved against `folder`.
+--- Resolves a spec's path relative to `folder`.
 ---@param path string
 ---@param folder? string base of relative paths
 ---@return string
@@ -189,8 +189,8 @@ function specs.path(path, folder)
   return folder .. "/" .. path
 end
 
---- A text that represents reward_funcs when configurations are compared (between ranks, or between
---- a resumed run and its checkpoint): its value with the digests of the files that it names.
+--- The text by which values of reward_funcs are compared, between ranks and between a resumed run
+--- and its checkpoint: the value, with the digests of the files that it names.
 ---@param given string | table
 ---@param folder? string base of relative paths
 ---@return string

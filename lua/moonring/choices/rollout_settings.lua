@@ -8,9 +8,9 @@ local settings = {}
 
 ---@class moonring.RolloutSettings
 ---@field generations integer completions per prompt
----@field completions integer per optimizer step, over all dp ranks
+---@field completions integer completions per optimizer step, over all dp ranks
 ---@field prompts integer per rollout
----@field shares integer disjoint step batches that a rollout's completions are split into
+---@field shares integer disjoint sets of completions, one per step, that a rollout is split into
 ---@field turns integer optimizer steps per rollout: shares x num_iterations
 ---@field beta number
 ---@field sampling moonring.RolloutOptions
@@ -22,7 +22,7 @@ local DEFAULTS = {
   online_dpo = { generations = 2, beta = 0.1, temperature = 0.9 },
 }
 
--- A key's value, or `otherwise` if the user did not set it: its general default does not apply.
+-- The value of a key if the user set it; otherwise `otherwise`, not the general default of the key.
 local function given(c, name, otherwise)
   if c.given[name] == nil then return otherwise end
   return c[name]

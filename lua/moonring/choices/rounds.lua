@@ -1,9 +1,9 @@
---- Rounds of local steps (local_steps and the outer_ keys): each sp group makes optimizer steps
--- independently, on its share of the batch divided by its own count, and the groups synchronize at
--- the end of a round (equations in trainer/outer_steps.h). The common point is the model that all
--- groups share after synchronization. It is what evaluations and saved models use. A checkpoint
--- holds it, and in addition each group's weights and optimizer state. With the keys at their
--- defaults there are no rounds: all ranks make each step together.
+--- Rounds of local steps (local SGD: local_steps and the outer_ keys). Each sp group makes
+-- optimizer steps by itself, on its share of the batch, divided by the count of that share. At the
+-- end of a round the groups synchronize (equations in trainer/outer_steps.h). The weights that all
+-- groups share after it are called the common point; evaluations and saved models use them. A
+-- checkpoint contains the common point, and each group's own weights and optimizer state. By
+-- default there are no rounds: all ranks make each step together.
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
 local trainer = require "moonring.native.trainer"
@@ -21,7 +21,7 @@ local rounds = {}
 ---@field outer moonring.OuterSteps
 ---@field steps integer per round
 ---@field total integer
----@field inner integer steps since the last common point
+---@field inner integer steps since the last synchronization
 local Rounds = {}
 Rounds.__index = Rounds
 
@@ -32,7 +32,7 @@ function rounds.wanted(c)
   return c.local_steps > 1 or c.outer_momentum > 0 or c.outer_learning_rate ~= 1 or c.outer_overlap
 end
 
---- Additional numbers kept per trainable weight.
+--- The number of additional elements per trainable weight that rounds store.
 ---@param c moonring.Configuration
 ---@return integer
 function rounds.numbers(c)
@@ -42,8 +42,8 @@ end
 
 local KEY = "local_steps: "
 
--- Refuses keys that act over all ranks, or whose state would differ between groups. Returns the
--- reason, or nil.
+-- Checks for keys that act over all ranks, or whose state would differ between groups. Returns the
+-- reason to refuse, or nil.
 local function refused(c)
   if c.zero_stage > 0 and c.zero_group ~= "sp" then
     return "zero_group: wanted sp with zero_stage " .. c.zero_stage .. " (each sp group has states "
@@ -86,7 +86,7 @@ function rounds.check(c)
   end
 end
 
---- Refuses an objective that needs the log-probs of the whole step, or has a state.
+--- Refuses an objective that has a state, or a survey, which needs log-probs of the whole step.
 ---@param c moonring.Configuration
 ---@param objective moonring.Objective
 function rounds.check_objective(c, objective)
@@ -112,7 +112,7 @@ function rounds.open(c, given)
     total = given.total, inner = 0 }, Rounds)
 end
 
---- A line for the log; nil without rounds.
+--- A log line about rounds; nil if there are none.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return string?
@@ -123,8 +123,8 @@ function rounds.note(c, mesh)
     mesh:dp_size())
 end
 
---- Combines the gradient norms of all groups: the root mean square over the groups with a gradient.
---- If one group failed, all return its error. Collective over all ranks.
+--- Combines the gradient norms of all groups: the root mean square over those that have a gradient.
+--- If a group failed, all groups return its error. Collective over all ranks.
 ---@param norm? number of this group's gradient, where it has one
 ---@param why? string error of this group's gradient
 ---@return number? norm
@@ -144,8 +144,8 @@ local function close_round(self)
   self.inner = 0
 end
 
---- Counts a completed step, and ends the round if it is full or the run is over. The caller must
---- publish the weights afterwards. Collective over all ranks.
+--- Counts a completed step. Ends the round if it has all its steps or the run is over. The caller
+--- must then publish the weights (States:publish). Collective over all ranks.
 ---@param k? integer the step's number
 function Rounds:made(k)
   self.inner = self.inner + 1
@@ -153,7 +153,7 @@ function Rounds:made(k)
   if k and k >= self.total then self:finish() end
 end
 
---- Ends a round in progress and waits for pending all-reduces, so that the common point includes
+--- Ends a round in progress and waits for pending all-reduces, so that the common weights include
 --- all steps. Returns whether weights changed and must be published. Collective over all ranks.
 ---@return boolean
 function Rounds:finish()
@@ -162,8 +162,8 @@ function Rounds:finish()
   return self.outer:finish() or begun
 end
 
---- Replaces the weights by the common point, or restores each group's own weights. Returns whether
---- weights changed and must be published.
+--- Puts the common weights of all groups in place, or restores each group's own weights. Returns
+--- whether weights changed and must be published.
 ---@param common boolean
 ---@return boolean
 function Rounds:show(common)
@@ -176,7 +176,7 @@ end
 ---@return integer groups
 function Rounds:place() return self.mesh:dp_rank(), self.mesh:dp_size() end
 
---- The state for a checkpoint, in addition to tensors (saved_state.lua).
+--- The state for a checkpoint; saved_state.lua stores the tensors separately.
 ---@return table
 function Rounds:state() return { inner = self.inner } end
 

@@ -1,9 +1,9 @@
---- Groups of examples for the load-balancing loss of a mixture of experts.
+--- The groups of examples over which the load-balancing loss of a mixture of experts is computed.
 
 ---@class moonring.router_groups
 local router_groups = {}
 
---- Examples per group: per_device_train_batch_size; nil without such a loss.
+--- The number of examples per group, per_device_train_batch_size; nil if there is no such loss.
 ---@param c moonring.Configuration
 ---@return integer?
 function router_groups.of(c)

@@ -1,5 +1,5 @@
---- The learning-rate schedule of a run, by lr_scheduler_type and related keys: one of
--- trainer/optimizer/schedule.h, or a custom one (custom_schedule.lua).
+--- Creates the learning-rate schedule of a run from lr_scheduler_type and related keys: a built-in
+-- one (trainer/optimizer/schedule.h) or a custom one (custom_schedule.lua).
 local errors = require "moonring.base.errors"
 local own_pieces = require "moonring.choices.custom_pieces"
 local own_schedule = require "moonring.choices.custom_schedule"
@@ -11,7 +11,7 @@ local schedules = {}
 
 local KEY = "lr_scheduler_kwargs"
 
--- Valid options; and options that have a key of their own in the configuration.
+-- NAMES: valid options. ELSEWHERE: options that must be set by another key of the configuration.
 local NAMES = { "num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate", "lr_end", "power",
   "num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio" }
 local WORDS = { warmup_type = true, decay_type = true }
@@ -44,7 +44,7 @@ local function option_of(name, value)
   return number
 end
 
--- lr_scheduler_kwargs as a YAML map or as JSON text.
+-- The options in lr_scheduler_kwargs, which is a YAML map or JSON text.
 local function given_options(c)
   local given = c.lr_scheduler_kwargs or {}
   if type(given) == "string" then given = system.yaml_decode(given, KEY) end

@@ -1,5 +1,5 @@
---- Attention over the ranks of an sp group: reads the configuration's keys and creates the
--- strategy. The table of strategies is in attention/strategy/strategies.cc.
+--- Creates the attention of a run, which may be spread over the ranks of an sp group, from the keys
+-- of the configuration. attention/strategy/strategies.cc has the table of strategies.
 local attention = require "moonring.native.attention"
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
@@ -10,8 +10,8 @@ local mixing = require "moonring.native.mixing"
 ---@class moonring.strategies
 local strategies = {}
 
--- Options of attention from the configuration. The policy's heads, if given, determine the
--- defaults.
+-- Options for attention, from the configuration. If the policy is given, the numbers of its heads
+-- determine the defaults.
 local function options_of(c, policy)
   local heads, kv_heads, head_dim, value_dim
   if policy then heads, kv_heads, head_dim, value_dim = policy:heads() end
@@ -44,8 +44,8 @@ function strategies.open(c, mesh, policy, kept)
   return attention.create(options)
 end
 
---- The part of a checkpoint that records the GPU kernels of attention; a resumed run uses the same
---- ones (`open`). nil if there is no choice of kernels.
+--- The component whose state, the GPU kernels of attention, is stored in checkpoints, so that a
+--- resumed run uses the same ones (`open`). nil if there is no choice of kernels.
 ---@param of moonring.Attention
 ---@return moonring.Part?
 function strategies.part(of)
@@ -65,8 +65,8 @@ function strategies.idle_mixing(c, facts)
     why) or nil
 end
 
---- The mode that linear_attention_mode: auto chooses for a micro-batch, with the estimated time of
---- each mode as text; then the mode alone. nil if there is nothing to choose.
+--- Describes the choice that linear_attention_mode: auto makes for a micro-batch: the mode, with
+--- the estimated time of each mode as text; and the mode alone. nil if there is nothing to choose.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 ---@param model moonring.Model
@@ -90,8 +90,8 @@ function strategies.describe_mixing(c, facts, model, layout)
   return ("%s (a layer's estimate: %s)"):format(chosen, table.concat(each, ", ")), chosen
 end
 
---- Estimated cost of a layer's attention over a micro-batch for each rank, by kind of work; nil if
---- the strategy has no estimate (Attention:cost).
+--- Estimates the cost of one layer's attention for a micro-batch, for each rank and kind of work;
+--- nil if the strategy has no estimate (Attention:cost).
 ---@param c moonring.Configuration
 ---@param policy moonring.Model
 ---@param of moonring.Attention
@@ -105,7 +105,8 @@ function strategies.cost(c, policy, of, sequence, shifted)
     shifted = shifted })
 end
 
---- Refuses shift_attn for a model with layers other than softmax attention over whole documents.
+--- Refuses shift_attn for a model that has other layers than softmax attention over whole
+--- documents.
 ---@param c moonring.Configuration
 ---@param facts moonring.CheckpointFacts
 function strategies.check_shifted(c, facts)

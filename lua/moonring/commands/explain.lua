@@ -1,5 +1,5 @@
---- Text of `moonring explain` for a trace: time by step and by rank, late ranks, and suggestions of
--- what to change first.
+--- Makes the text of `moonring explain` for a trace: time by step and by rank, late ranks, and
+-- proposals of what to change first.
 local errors = require "moonring.base.errors"
 local trace_advice = require "moonring.report.trace_advice"
 local trace_events = require "moonring.report.trace_events"
@@ -10,7 +10,8 @@ local explain = {}
 
 local MOST_COLUMNS, PROPOSALS = 8, 3
 
--- Appends a table of seconds with a row per part and a column per name; rows of zeros are omitted.
+-- Appends a table of seconds: one row per component of a step, one column per name. Rows that
+-- contain only zeros are omitted.
 local function rows_of(lines, head, names, seconds_of)
   lines[#lines + 1] = ("  %-14s"):format(head)
   for _, name in ipairs(names) do lines[#lines] = lines[#lines] .. ("%10s"):format(name) end
@@ -34,7 +35,7 @@ local function rows_of(lines, head, names, seconds_of)
   row("step", walls)
 end
 
--- Seconds of a part on one rank in one step; "wall" is the whole step.
+-- The seconds of a component on one rank in one step; the component "wall" is the whole step.
 local function seconds_at(time, rank, step, part)
   if part == "wall" then return time.walls[rank][step] or 0 end
   return (time.seconds[rank][step] or {})[part] or 0
@@ -71,7 +72,7 @@ local function by_rank(lines, time, ranks)
   end)
 end
 
--- Means over ranks and steps, for each part and for the whole step ("wall").
+-- The means over ranks and steps, for each component and for the whole step ("wall").
 local function means_of(time, ranks)
   local means = {}
   for _, part in ipairs { "wall", unpack(trace_time.parts) } do

@@ -1,4 +1,5 @@
---- Texts of `moonring help`, from the table of keys and the comments at the top of the scripts.
+--- Makes the texts of `moonring help`, from the table of keys and the comments at the top of the
+-- scripts.
 local bounds = require "moonring.config.bounds"
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
@@ -62,7 +63,7 @@ local function key_text(name)
   config.fail("no key '", name, "'", near, "; moonring help train lists them")
 end
 
---- The comment at the top of a script.
+-- Reads the comment at the top of a script.
 local function about(name)
   local lines = {}
   for line in system.read(system.script_path(name)):gmatch "([^\n]*)\n" do
@@ -73,15 +74,15 @@ local function about(name)
   return table.concat(lines, "\n")
 end
 
--- The keys of a script that uses moonring.flags; "" for others.
+-- Lists the keys of a script that uses moonring.flags; "" for other scripts.
 local function flags_of(name)
   local block = system.read(system.script_path(name)):match "moonring%.flags (%b{})"
   if not block then return "" end
   return "\n\nKeys and their defaults:" .. block:sub(2, -2):gsub("moonring%.", ""):gsub("%s+", " ")
 end
 
---- Help on a command, for train with all keys, or on one key; without a command the list of
---- commands. Errors: INVALID_ARGUMENT, with the nearest name.
+--- The help text on a command (on train with all keys), or on one key of train; without arguments
+--- the list of commands. Errors: INVALID_ARGUMENT, with the nearest name.
 ---@param command? string
 ---@param key? string a key of train
 ---@return string

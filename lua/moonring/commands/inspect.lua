@@ -1,5 +1,5 @@
---- Text of `moonring inspect` for a checkpoint: family, parameters by module, memory for training,
--- tokenizer and template.
+--- Makes the text of `moonring inspect` for a checkpoint: family, parameters by module, memory for
+-- training, tokenizer and template.
 local config = require "moonring.config"
 local data = require "moonring.data"
 local machine = require "moonring.base.machine"
@@ -13,14 +13,14 @@ local inspect = {}
 ---@class moonring.RecipeMemory
 ---@field name string "full, fp32"
 ---@field states number bytes of weights, gradients and AdamW's moments
----@field activations number bytes of activations for one stream, with blocks recomputed
+---@field activations number bytes of activations of a micro-batch, with blocks recomputed
 ---@field peak number peak bytes: gradients are allocated while activations are freed
 
 local grouped = machine.grouped
 
 local function gibibytes(bytes) return ("%.2f GiB"):format(bytes / 2 ^ 30) end
 
--- Keys of the configuration for each recipe.
+-- The recipes for which memory is predicted, each with its keys of the configuration.
 local RECIPES = {
   { "full, fp32", { finetuning_type = "full" } },
   { "full, bf16: true", { finetuning_type = "full", bf16 = true } },
@@ -29,7 +29,7 @@ local RECIPES = {
   { "LoRA (rank 8, all), fp32", {} },
 }
 
---- Predicted memory of each recipe on one rank, for a stream of `tokens` tokens.
+--- Predicts the memory of each recipe on one rank, for a micro-batch of `tokens` tokens.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokens integer
 ---@return moonring.RecipeMemory[]

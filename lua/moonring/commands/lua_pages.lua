@@ -1,5 +1,5 @@
 --- Generates the pages of docs/lua from annotations, one page per module or folder. They cover
--- everything that scripts can reach: the fields of `moonring`, native modules, and classes of their
+-- everything that scripts can reach: the fields of `moonring`, native modules, and the classes of
 -- arguments and results.
 local markdown = require "moonring.commands.markdown"
 local documentation = require "moonring.prompt.documentation"
@@ -8,8 +8,9 @@ local operator_types = require "moonring.commands.operator_types"
 ---@class moonring.lua_pages
 local lua_pages = {}
 
--- Each page has a name and sources: folders of lua/moonring, and files ("types/comm"), which take
--- precedence over folders.
+-- The pages: each has a name and a list of sources. A source is a folder of lua/moonring or a file,
+-- such as "types/comm". A class in such a file is on that page, even if its folder belongs to
+-- another page.
 local PAGES = {
   { "moonring", { "types/moonring", "base" } },
   { "tensor", { "types/tensor" } },
@@ -33,7 +34,7 @@ local PAGES = {
 local MADE = "Made by `moonring docs/lua.lua docs/lua` from the annotations that editors read; a "
   .. "test makes it again and compares."
 
--- Parses a class's place: "types/comm.lua:12: " -> "types", "comm".
+-- Parses the position of a class: "types/comm.lua:12: " -> "types", "comm".
 local function source_of(class) return class.place:match "^([^/]*)/([^/]*)%.lua:" end
 
 local function page_of(class)
@@ -48,12 +49,12 @@ local function page_of(class)
   error(("lua_pages: no page has %s of %s"):format(class.name, class.place), 0)
 end
 
--- Calls `visit` for the names of classes in a type.
+-- Calls `visit` with the name of each class that occurs in a type.
 local function each_class(types, visit)
   for name in types:gmatch "moonring[%w_.]*" do visit((name:gsub("%.+$", ""))) end
 end
 
--- The classes that scripts can reach, directly or by arguments and results.
+-- The classes that scripts can reach: fields of `moonring`, and classes of arguments and results.
 local function reached(classes)
   local found = {}
   local function visit(name)
@@ -74,7 +75,7 @@ local function reached(classes)
   return found
 end
 
--- A class's public name: native modules that `moonring` exposes are shown under its name.
+-- The public name of a class. A native module that `moonring` exposes is shown as its field.
 local function public_name(class, classes)
   local name = class.name:gsub("^moonring%.native%.", "moonring.")
   local field = classes.moonring.fields[name:match "[^.]*$"]
@@ -87,7 +88,7 @@ local function object_name(class)
   return object and (object:gsub("(%l)(%u)", "%1_%2"):lower())
 end
 
--- Text of a class, including native functions that a public module re-exports.
+-- The text about a class. A Lua module may also re-export native functions, which are included.
 local function of_class(class, all)
   local name = public_name(class, all.classes)
   local owner, live = object_name(class) or name, all.live[class.name] or {}
@@ -146,9 +147,9 @@ local function title_of(page)
   return page[1] == "moonring" and "moonring" or "moonring: " .. page[1]
 end
 
--- Classes by page, in order: modules first, then classes of objects, by name. A native module is
--- omitted if a Lua module of the same public name exists, because its page shows the native
--- functions.
+-- The classes of each page in order: first modules, then classes of objects, by name. A native
+-- module is omitted if a Lua module has the same public name, because that module's page shows the
+-- native functions.
 local function by_page(all)
   local sorted, on = {}, {}
   for name, class in pairs(reached(all.classes)) do

@@ -1,10 +1,10 @@
---- Converts annotations to Markdown within 100 columns, for lua_pages.lua.
+--- Converts annotations to Markdown of at most 100 columns. Used by lua_pages.lua.
 ---@class moonring.markdown
 local markdown = {}
 
 local WIDTH = 100
 
--- Escapes characters with a meaning in Markdown, except in code spans.
+-- Escapes characters that have a meaning in Markdown, except within code spans.
 local function escaped(text)
   local parts, code = {}, false
   for part, tick in (text .. "\0"):gmatch "([^`%z]*)([`%z])" do
@@ -19,8 +19,8 @@ local function escaped(text)
   return table.concat(parts)
 end
 
--- Wraps words into lines: the first begins with `first`, others with `indent`. Words that would
--- start a list or quotation at the beginning of a line are escaped.
+-- Wraps words into lines: the first line begins with `first`, the others with `indent`. If a word
+-- at the beginning of a line would start a list or a quotation, it is escaped.
 local function filled(text, first, indent)
   local lines, line, fresh = {}, first, not first:find "%S$"
   for word in text:gmatch "%S+" do
@@ -34,7 +34,8 @@ local function filled(text, first, indent)
   return lines
 end
 
---- Converts a text: paragraphs are wrapped, lines indented by four become code blocks, "- " a list.
+--- Converts a text: paragraphs are wrapped, lines with an indent of four become code blocks, and
+--- lines that begin with "- " a list.
 ---@param text string
 ---@return string
 function markdown.text(text)
@@ -97,7 +98,7 @@ local function named(each)
   return markdown.entry(head, each.types, each.text)
 end
 
---- Section of a function: its call, description, parameters and results.
+--- The section about a function: its call, description, parameters and results.
 ---@param each moonring.AnnotatedFunction
 ---@param called string full name: "moonring.comm.mesh", "mesh:rank"
 ---@return string

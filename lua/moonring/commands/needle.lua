@@ -1,5 +1,5 @@
---- Needle-in-a-haystack test: one fact among many random sentences, and whether the model, decoding
--- greedily, retrieves it.
+--- The needle-in-a-haystack test: one fact is hidden among many random sentences, and the model
+-- must retrieve it by greedy decoding.
 local autograd = require "moonring.native.autograd"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
@@ -24,8 +24,8 @@ local FACT, QUESTION, ANSWER = "The secret number of the lighthouse is %s.",
   "What is the secret number of the lighthouse? Answer with the number alone.",
   "The secret number of the lighthouse is"
 
---- Parses a list of numbers (or a comma-separated text). Errors: INVALID_ARGUMENT if an item is not
---- a number from `least` to `most`.
+--- Parses a list of numbers, or a text with commas between them. Errors: INVALID_ARGUMENT if an
+--- item is not a number from `least` to `most`.
 ---@param name string for the message
 ---@param list string[] | string
 ---@param least number
@@ -45,7 +45,7 @@ function needle.numbers(name, list, least, most)
   return numbers
 end
 
--- A portable random generator: the same numbers for a seed on every machine (Park and Miller).
+-- A portable random generator (Park and Miller): a seed gives the same numbers on every machine.
 local function chance(seed)
   local state = seed % 2147483646 + 1
   return function(n)
@@ -59,7 +59,8 @@ local function sentence(draw)
   return text:sub(1, 1):upper() .. text:sub(2)
 end
 
---- A prompt of at most `length` tokens, including the answer. Deterministic for a seed.
+--- Makes a prompt of at most `length` tokens, including the answer. The seed determines it
+--- completely.
 ---@param tokenizer moonring.Tokenizer
 ---@param template moonring.Template
 ---@param length integer

@@ -58,7 +58,7 @@ local function wrapped(text)
   return table.concat(lines, "\n")
 end
 
--- Lua's reserved names, and methods described in tensor.lua.
+-- Methods that are not listed, because tensor.lua describes them.
 local SKIPPED = { item = true, to = true, size = true }
 
 --- Whether an operator is public and has a tensor as first argument.
@@ -94,8 +94,8 @@ function operator_types.text()
   return table.concat(parts, "\n")
 end
 
---- A line of at most 100 columns for each public operator: its first schema, "_" if there is an
---- in-place variant, "+n" if there are n further overloads.
+--- Lists the public operators, in lines of at most 100 columns: the first schema, "_" if there is
+--- an in-place variant, and "+n" if there are n more overloads.
 ---@return string[]
 function operator_types.lines()
   local lines, names = {}, {}

@@ -1,4 +1,4 @@
---- Input of `moonring probe`, and the values that it reports at selected positions.
+--- Reads the input of `moonring probe`, and computes the values that it reports at given positions.
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
@@ -17,7 +17,8 @@ local probe = {}
 
 local SHOWN_IDS, IGNORE = 8, -100
 
--- Checks a list of integers in [least, limit); with `ignore`, IGNORE is allowed too.
+-- Checks a list of integers, which must be in [least, limit). With `ignore`, IGNORE (-100) is
+-- allowed, too.
 local function integers(where, name, list, least, limit, ignore)
   local function refuse(place, wanted, got)
     config.fail(where, ": ", name, place, ": wanted ", wanted, ", got ", got == nil and "nothing"
@@ -39,8 +40,8 @@ local function integers(where, name, list, least, limit, ignore)
   return list
 end
 
---- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks all numbers.
---- Without lengths the input is one document.
+--- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks all numbers. If
+--- lengths is absent, the input is one document.
 ---@param path string
 ---@param vocab_size integer upper bound of ids, exclusive
 ---@return moonring.ProbeInput
@@ -84,9 +85,9 @@ function probe.sequence(input)
   return comm.sequence { documents = documents, labels = labels }
 end
 
---- Computes the summed gradient of a loss. With a loss scale, forward and backward are repeated
---- with smaller scales until no gradient overflows. Collective over all ranks. Errors: ABORTED if
---- the norm is not finite.
+--- Computes the gradient of a loss, summed over all ranks. With a loss scale, forward and backward
+--- are repeated with smaller scales until no gradient overflows. Collective over all ranks. Errors:
+--- ABORTED if the norm is not finite.
 ---@param forward fun(): moonring.Tensor, moonring.Tensor returns the loss and the hidden states
 ---@param states moonring.States
 ---@param scale? moonring.LossScale
@@ -113,8 +114,8 @@ function probe.backward(forward, states, scale)
   end
 end
 
---- Logits of ids 0 .. 7 and the logsumexp at positions of the stream, on whichever rank of the sp
---- group they are. Collective over the sp group.
+--- The logits of ids 0 to 7 and the logsumexp at positions of the stream. A position may be on any
+--- rank of the sp group; all ranks get all values. Collective over the sp group.
 ---@param model moonring.Model
 ---@param mesh moonring.Mesh
 ---@param layout moonring.Layout

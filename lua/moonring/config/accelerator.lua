@@ -1,5 +1,5 @@
---- Settings of accelerate (key accelerator_config). Settings that would change results are refused;
--- those without effect are listed in a note.
+--- Settings of accelerate (key accelerator_config). Settings that would change results are refused.
+-- A note lists those that have no effect.
 local engine_settings = require "moonring.config.engine_settings"
 
 ---@class moonring.accelerator

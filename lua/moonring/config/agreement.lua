@@ -8,7 +8,7 @@ local system = require "moonring.native.system"
 ---@class moonring.agreement
 local agreement = {}
 
--- Values of all keys that have an effect, except those that may differ between machines.
+-- The values of all keys that have an effect and must be the same on all machines.
 local function shared(c)
   local values = {}
   for row in keys.rows() do
@@ -24,8 +24,8 @@ local function shared(c)
   return values
 end
 
---- Fails (INVALID_ARGUMENT, naming keys, values and ranks) if the configurations of ranks differ in
---- keys other than paths and properties of a machine. Collective over all ranks.
+--- Compares the configurations of all ranks; only paths and properties of a machine may differ.
+--- Errors: INVALID_ARGUMENT with the keys, values and ranks. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 function agreement.check(c, mesh)

@@ -1,4 +1,4 @@
---- Checks of single keys by their rows: bounds, stages and finetuning types.
+--- Checks single keys by their rows in the table of keys: bounds, stages and finetuning types.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -8,8 +8,8 @@ local bounds = {}
 
 local function plain(number) return number > 2 ^ 31 and ("%.0f"):format(number) or number end
 
---- A row's bounds as text: "0 or more", "1 to 3", "more than 0 and at most 1", "0 or more and below
---- 1".
+--- Describes a row's bounds as text: "0 or more", "1 to 3", "more than 0 and at most 1", "0 or more
+--- and below 1".
 ---@param row moonring.KeyRow
 ---@return string? words nil if all numbers are allowed
 function bounds.words(row)
@@ -39,7 +39,7 @@ local function contains(list, value)
   return false
 end
 
--- If the key has no effect here, where it has one: "stages dpo and kto".
+-- Where a key has an effect, if it has none in this configuration: "stages dpo and kto".
 local function elsewhere(c, row)
   local of, stages = row.finetuning, row.stages
   if type(of) == "string" then of = { of } end

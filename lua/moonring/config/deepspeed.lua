@@ -1,8 +1,8 @@
---- DeepSpeed's JSON file. Its ZeRO stage and offload set zero_stage, zero_group, offload_optimizer,
--- offload_weights and offload_dir; its batch size sets global_batch_size. Micro-batches, clipping,
--- learning rate and precision must be "auto" or agree with the configuration. Settings that would
--- change results are refused; sizes of buckets and the like (deepspeed_settings.lua) have no
--- effect, and are listed in a note.
+--- Reads DeepSpeed's JSON file. Its ZeRO stage and offload set zero_stage, zero_group,
+-- offload_optimizer, offload_weights and offload_dir; its batch size sets global_batch_size.
+-- Micro-batches, clipping, learning rate and precision must be "auto" or agree with the
+-- configuration. Settings that would change results are refused. Bucket sizes and similar settings
+-- (deepspeed_settings.lua) have no effect, and a note lists them.
 local deepspeed_settings = require "moonring.config.deepspeed_settings"
 local engine_settings = require "moonring.config.engine_settings"
 local machine = require "moonring.base.machine"
@@ -10,8 +10,8 @@ local machine = require "moonring.base.machine"
 ---@class moonring.deepspeed
 local deepspeed = {}
 
--- DeepSpeed's loss scaler differs from ours: it has a window of 1000 steps and tolerates an
--- overflow.
+-- Checks the loss scale. DeepSpeed's loss scaler differs from Moonring's: it has a window of 1000
+-- steps and tolerates an overflow.
 local function check_scale(s)
   local scale = s:at "fp16.loss_scale"
   if not s.c.fp16 then return end
@@ -46,7 +46,7 @@ local function check_agreement(s)
   end
 end
 
--- Device of offload_optimizer or offload_param: nil, "cpu" or "nvme".
+-- The device of offload_optimizer or offload_param: nil, "cpu" or "nvme".
 local function device(s, what)
   local path = "zero_optimization." .. what .. ".device"
   local asked = s:at(path)
@@ -78,7 +78,8 @@ local function set_offload(s, stage)
   s:set("zero_optimization.offload_param.device", "offload_weights", "cpu")
 end
 
--- MiCS shards states within groups of mics_shard_size neighbouring ranks.
+-- Sets zero_group. DeepSpeed's MiCS shards states within groups of mics_shard_size neighbouring
+-- ranks.
 local function set_group(s)
   local path, c = "zero_optimization.mics_shard_size", s.c
   local size = s:at(path)

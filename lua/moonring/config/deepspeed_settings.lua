@@ -1,5 +1,5 @@
---- Lists of DeepSpeed settings that deepspeed.lua does not convert: those that are refused because
--- they would change results, and those without effect. Names and defaults are from DeepSpeed's page
+--- Lists the DeepSpeed settings that deepspeed.lua does not convert to keys: `refused`, which would
+-- change results, and `idle`, which have no effect. Names and defaults are from DeepSpeed's page
 -- "Configuration JSON" and runtime/zero/config.py.
 
 ---@class moonring.deepspeed_settings

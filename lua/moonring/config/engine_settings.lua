@@ -1,6 +1,6 @@
---- Settings of other training engines in a file or map (keys deepspeed, fsdp_config,
--- accelerator_config). Each setting is converted to a key, refused by name, or has no effect, which
--- a note states with the reason. Unknown settings are refused, because their effect is unknown.
+--- Reads settings of other training engines from a file or map (keys deepspeed, fsdp_config,
+-- accelerator_config). A setting is converted to a key, or refused by name, or has no effect; a
+-- note then states the reason. Unknown settings are refused, because their effect is unknown.
 -- "auto" and null count as not set.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
@@ -9,7 +9,8 @@ local system = require "moonring.native.system"
 ---@class moonring.engine_settings
 local engine_settings = {}
 
---- The settings of one key, accessed by path ("zero_optimization.stage").
+--- The settings in the file or map of one key. A setting is named by its path, such as
+--- "zero_optimization.stage".
 ---@class moonring.EngineSettings
 ---@field c moonring.Configuration
 ---@field key string
@@ -110,7 +111,7 @@ function engine_settings.give(c, said, key, value)
   c[key] = value
 end
 
---- As `give`, for a setting at a path.
+--- Sets a key of the configuration, like `give`, because of the setting at a path.
 ---@param path string the setting that requires it
 ---@param key string
 ---@param value any
@@ -119,7 +120,7 @@ function EngineSettings:set(path, key, value)
     show(self:at(path))), key, value)
 end
 
--- Paths and values of all settings that are set, sorted; maps are expanded.
+-- Lists the paths and values of all settings that are set, sorted by path. Maps are expanded.
 local function leaves(values, prefix, found)
   for name, value in pairs(values) do
     local path = prefix .. tostring(name)
@@ -134,7 +135,7 @@ local function leaves(values, prefix, found)
   return found
 end
 
--- Settings without effect: by path with their defaults, or all in a section.
+-- Settings without effect: a table of paths with their default values, or whole sections.
 ---@class moonring.IdleSettings
 ---@field why string
 ---@field defaults? table<string, any> path -> the engine's default, for which no note is needed

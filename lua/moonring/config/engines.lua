@@ -6,8 +6,8 @@ local fsdp = require "moonring.config.fsdp"
 ---@class moonring.engines
 local engines = {}
 
---- Applies them to the configuration, and adds notes to c.notes. Errors: INVALID_ARGUMENT, naming
---- key, file and setting.
+--- Applies the settings of all engines to the configuration, and adds notes to c.notes. Errors:
+--- INVALID_ARGUMENT, with key, file and setting.
 ---@param c moonring.Configuration
 function engines.apply(c)
   deepspeed.apply(c)

@@ -1,7 +1,8 @@
---- PyTorch FSDP's settings in the form of Transformers and accelerate (keys fsdp and fsdp_config).
--- Sharding sets zero_stage and zero_group, offload sets offload_optimizer and offload_weights.
--- Other settings that would change results are refused; those without effect are listed in a note.
--- fsdp_config may be a whole accelerate file; then its section fsdp_config is used.
+--- Reads PyTorch FSDP's settings in the form of Transformers and accelerate (keys fsdp and
+-- fsdp_config). The sharding strategy sets zero_stage and zero_group; offload sets
+-- offload_optimizer and offload_weights. Other settings that would change results are refused. A
+-- note lists those that have no effect. fsdp_config may be a whole accelerate file, whose section
+-- fsdp_config is then used.
 local engine_settings = require "moonring.config.engine_settings"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
@@ -9,7 +10,7 @@ local system = require "moonring.native.system"
 ---@class moonring.fsdp
 local fsdp = {}
 
--- Keys set by a word of `fsdp`, or by a sharding strategy.
+-- The keys that each word of `fsdp`, or each sharding strategy, sets.
 local SHARDED = {
   full_shard = { zero_stage = 3 },
   shard_grad_op = { zero_stage = 2 },
@@ -28,7 +29,7 @@ local LAUNCHED = { why = "moonring -n, torchrun and Slurm start the ranks", defa
   }, sections = { "num_processes", "main_process_ip", "main_process_port", "tpu_env",
     "tpu_use_cluster", "tpu_use_sudo", "tpu_name", "tpu_zone", "dynamo_config", "kt_config" } }
 
--- Settings without effect, with reasons. Names may begin with fsdp_.
+-- Settings without effect, with the reasons. Their names may also begin with fsdp_.
 local IDLE = {
   { "sharding is always by the model's blocks", { "auto_wrap_policy", "min_num_params",
     "transformer_layer_cls_to_wrap", "ignored_modules" } },
@@ -42,7 +43,7 @@ local IDLE = {
   { "set recompute instead", { "activation_checkpointing" } },
 }
 
--- The words of `fsdp` as a list; empty if it is off.
+-- The words in the key `fsdp`, as a list; empty if FSDP is off.
 local function words_of(asked)
   local words = {}
   for key, each in pairs(type(asked) == "table" and asked or {}) do
@@ -58,7 +59,7 @@ local function words_of(asked)
   return words
 end
 
--- The sharding word of `fsdp`, and whether it includes offload.
+-- The word of `fsdp` that names the sharding strategy, and whether `fsdp` also asks for offload.
 local function wish_of(asked)
   local words, sharded, offload = words_of(asked), nil, false
   for _, word in ipairs(words) do
@@ -83,8 +84,8 @@ local function setting(s, prefix, name)
   end
 end
 
--- The sharding strategy and its path. Version 2 of FSDP has only reshard_after_forward, whose value
--- is the strategy's name in older files.
+-- The sharding strategy, and the path of its setting. FSDP version 2 has only
+-- reshard_after_forward; in older files the value of that setting is the strategy's name.
 local function strategy_of(s, prefix)
   setting(s, prefix, "version")
   local asked, path = setting(s, prefix, "sharding_strategy")
@@ -101,7 +102,7 @@ local function strategy_of(s, prefix)
     .. "HYBRID_SHARD_ZERO2, got ", asked)
 end
 
--- Checks the fields of accelerate's file around fsdp_config.
+-- Checks the other fields of an accelerate file, next to its section fsdp_config.
 local function check_file(s)
   local kind = s:at "distributed_type"
   if kind ~= nil and kind ~= "FSDP" then

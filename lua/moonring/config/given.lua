@@ -1,6 +1,6 @@
---- Reads the keys and values of a configuration's file and of command-line words, unchecked, with
--- the position of each. Words override the file; a map in a word is merged into the file's, as in
--- OmegaConf.
+--- Reads the keys and values of a configuration from its file and from command-line words, without
+-- checking the values, and records where each key was given. Words override the file. If a word's
+-- value is a map, it is merged into the file's map, as in OmegaConf.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
@@ -16,7 +16,7 @@ local given = {}
 ---@field values table<string, any> by key, with aliases resolved
 ---@field written table<string, string> scalars as written in the file
 ---@field places table<string, string> "train.yaml:3: ", or for a word "KEY=VALUE: "
----@field from_file table<string, string> the same, only for keys from the file
+---@field from_file table<string, string> like `places`, only for keys from the file
 ---@field notes string[] notes about skipped keys
 
 local function extra_args()
@@ -28,7 +28,7 @@ local NULL = { [""] = true, ["~"] = true, null = true, Null = true, NULL = true 
 
 local function is_map(value) return type(value) == "table" and #value == 0 end
 
--- Merges a value over an older one: maps key by key; anything else is replaced.
+-- Merges a newer value into an older one: maps are merged key by key; anything else is replaced.
 local function over(older, value)
   if not is_map(older) or not is_map(value) then return value end
   local merged = {}
@@ -44,8 +44,8 @@ local function quoted(text)
   return ok and type(value) == "string" and value or nil
 end
 
--- Parses a map or list in a word. For secret keys the parser's message, which quotes its input, is
--- replaced.
+-- Parses a map or list in a command-line word. The parser's error message quotes its input, so for
+-- secret keys another message is used.
 local function map_or_list(name, text)
   local ok, value = pcall(system.yaml_decode, text, name)
   if ok then return value end
@@ -53,8 +53,8 @@ local function map_or_list(name, text)
   error(value, 0)
 end
 
--- Parses "key=value" (or "--key=value"), or "key.inner=value" for a key that is a map. Values are
--- YAML scalars, maps or lists.
+-- Parses a command-line word: "key=value", "--key=value", or "key.inner=value" if the key is a map.
+-- Values are YAML scalars, maps or lists.
 local function word_of(word)
   local name, inner, text = word:match "^%-?%-?([%w_]+)(%.?[%w_.]*)=(.*)$"
   if not name then
@@ -81,7 +81,7 @@ local function read_file(path, entries)
   end
 end
 
--- Entries in order: those of the file by line, then the words.
+-- The entries in order: first those of the file by line, then the command-line words.
 local function sorted(entries)
   local list = {}
   for _, entry in pairs(entries) do list[#list + 1] = entry end
@@ -101,7 +101,8 @@ local function refuse(unknown)
   if #said > 0 then fail(table.concat(said, "; ")) end
 end
 
--- Resolves aliases. Unknown keys are errors; with ALLOW_EXTRA_ARGS they are skipped with a note.
+-- Resolves aliases. Unknown keys are errors; if ALLOW_EXTRA_ARGS is set they are skipped with a
+-- note.
 local function known(entries)
   local rows, unknown = key_values.rows(), {}
   local found = { values = {}, written = {}, places = {}, from_file = {}, notes = {} }
@@ -128,8 +129,8 @@ local function known(entries)
 end
 
 --- Reads a file and command-line words. Errors: INVALID_ARGUMENT if the file is not valid YAML or
---- has no keys, for a word that is not key=value, for a key given by two of its names, and one
---- message for all unknown keys, each with its position and the nearest name.
+--- has no keys, if a word is not key=value, or if a key is given under two of its names. All
+--- unknown keys are in one message, each with its position and the nearest name.
 ---@param path? string
 ---@param words string[] key=value
 ---@return moonring.GivenKeys

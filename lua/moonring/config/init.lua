@@ -1,5 +1,5 @@
---- A training configuration: a YAML (or JSON) file with key=value overrides (given.lua), checked by
--- key_values.lua.
+--- Loads a training configuration: a YAML (or JSON) file with key=value overrides (given.lua).
+-- Values are checked by key_values.lua.
 local errors = require "moonring.base.errors"
 local given = require "moonring.config.given"
 local key_pairs = require "moonring.config.key_pairs"
@@ -32,8 +32,8 @@ local function idle(row, values)
   return is_off(value) and ("it acts with %s"):format(of) or nil
 end
 
--- Adds a note for each key that is set without effect. For keys that configure another key without
--- effect, only that one's note is added.
+-- Adds a note for each key that is set but has no effect. If such a key only configures another key
+-- that also has no effect, the note of the other key is enough.
 local function idle_notes(names, values, found, notes)
   local rows = key_values.rows()
   local function changed(name) return not same(values[name], rows[name][3]) end
@@ -49,7 +49,8 @@ local function idle_notes(names, values, found, notes)
   end
 end
 
--- The value of a key for parsing. Text keys use the text of the file, so that 1e5 and 007 are kept.
+-- The value of a key, to be parsed. For keys of type string it is the text in the file, so that 1e5
+-- and 007 stay unchanged.
 local function value_of(found, name)
   local value, kind = found.values[name], key_values.rows()[name][2]
   local is_scalar = type(value) == "number" or type(value) == "boolean"
@@ -57,8 +58,9 @@ local function value_of(found, name)
   return value
 end
 
---- Reads a file and overrides, which win. Errors name the file and line: all unknown keys (with
---- suggestions), unsupported values, values of a wrong type. They end the process with exit code 2.
+--- Loads a configuration from a file and overrides, which have priority. Errors name the file and
+--- line. They report all unknown keys (with suggestions), unsupported values, and values of a wrong
+--- type, and end the process with exit code 2.
 ---@param path? string
 ---@param words string[] key=value or --key=value; values are YAML scalars, lists or maps
 ---@param allowed? moonring.KeyRow[] additional keys of this command
@@ -83,8 +85,8 @@ function config.load(path, words, allowed)
   return result
 end
 
---- The configuration of a command: CONFIG.yaml, if the first word is not key=value, and further
---- words. Without any word it fails with the command's usage and exit code 2.
+--- Loads the configuration of a command from its words. The first word may be CONFIG.yaml; all
+--- others are key=value. Without any word the command's usage is printed, with exit code 2.
 ---@param words string[] `arg`
 ---@param allowed? moonring.KeyRow[] additional keys of this command
 ---@return moonring.Configuration
@@ -110,8 +112,8 @@ function config.require_keys(loaded, required)
   end
 end
 
---- Checks the path of an output file before the work that produces it: its folder must exist, and
---- it must not be a folder itself. The key may be absent.
+--- Checks the path of an output file before the work that produces the file. The path's folder must
+--- exist, and the path must not be a folder itself. The key may be absent.
 ---@param loaded moonring.Configuration
 ---@param name string the key that names the file
 function config.check_output(loaded, name)
@@ -124,8 +126,8 @@ function config.check_output(loaded, name)
   if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
 end
 
---- Calls a function. If it raises an error about a key that the file sets, the key's position
---- ("train.yaml:3: ") is put before the message.
+--- Calls f. If f raises an error about a key that the file sets, puts the key's position
+--- ("train.yaml:3: ") before the message.
 ---@param loaded moonring.Configuration
 ---@param f function
 ---@param ... any arguments of f

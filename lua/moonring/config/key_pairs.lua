@@ -1,5 +1,5 @@
---- Resolves pairs of keys that have the same meaning, or of which one overrides the other, directly
--- after reading. Adds notes for keys without effect.
+--- Resolves pairs of keys, directly after a configuration is read: keys that have the same meaning,
+-- and keys that override others. Adds notes for keys that have no effect.
 local system = require "moonring.native.system"
 
 ---@class moonring.key_pairs
@@ -9,14 +9,15 @@ local function is_given(c, name) return c.given[name] ~= nil and c.given[name] ~
 
 local function note(c, ...) c.notes[#c.notes + 1] = table.concat { ... } end
 
--- LLaMA-Factory loads weights in bf16 if both keys are set, which equals pure_bf16.
+-- Resolves bf16 and pure_bf16. If both are set, LLaMA-Factory loads weights in bf16, as with
+-- pure_bf16.
 local function precision(c)
   if not (c.bf16 and c.pure_bf16) then return end
   c.bf16 = false
   note(c, "bf16: no effect: pure_bf16 is given too, and wins")
 end
 
--- Older key names of the Hugging Face Trainer.
+-- Resolves older names of keys of the Hugging Face Trainer.
 local function older_names(c)
   if c.no_cuda then c.use_cpu = true end
   if not c.adafactor then return end
@@ -49,7 +50,7 @@ local function length(c)
   end
 end
 
--- Converts a map to the text that Transformers uses.
+-- Converts optim_args from a map to the text that Transformers uses.
 local function optimizer_options(c)
   if type(c.optim_args) ~= "table" then return end
   local pairs_of = {}

@@ -10,6 +10,7 @@ local fail = errors.fail
 ---@class moonring.key_values
 local key_values = {}
 
+--- A row of the table of keys.
 ---@class moonring.KeyRow one key: { name, type, default, meaning }; details are in keys/init.lua
 ---@field [1] string the key
 ---@field [2] "int" | "float" | "bool" | "string" | "list" | "any"
@@ -31,9 +32,10 @@ local key_values = {}
 ---@field own_file? boolean the path of a Lua file is accepted too (custom_pieces.lua)
 ---@field mark? fun(c: moonring.Configuration): string represents the value in comparisons
 ---@field secret? boolean its value is never written to files or logs
----@field part_of? string the key that this one configures: only that key's note is shown
+---@field part_of? string the key that this key configures: only the note of that key is shown
 ---@field machine? boolean may differ between machines of a run
---- what happens if a run resumes with another value than its checkpoint's; default: "refused"
+--- `resume`: what happens if a run resumes and its value differs from the checkpoint's: nothing
+--- ("free"), a note ("told"), or an error ("refused", the default).
 ---@field resume? "free" | "told" | "refused"
 
 local later = "not supported yet"
@@ -68,7 +70,7 @@ function key_values.show(value)
   return tostring(value)
 end
 
--- Parses a number in YAML's syntax, also if quoted or from the command line: 32_768, 1e3, 0x10.
+-- Parses a number in YAML's syntax: 32_768, 1e3, 0x10. It may be quoted or from the command line.
 local function number_of(value)
   if type(value) == "string" then
     value = value:match "^%s*([%w.+:_-]+)%s*$"
@@ -79,7 +81,7 @@ local function number_of(value)
   return value
 end
 
--- Booleans of YAML 1.1, Python and HfArgumentParser's string_to_bool.
+-- The words for true and false in YAML 1.1, Python and HfArgumentParser's string_to_bool.
 local TRUTH = {}
 for _, word in ipairs { "true", "yes", "on", "y", "t", "1" } do TRUTH[word] = true end
 for _, word in ipairs { "false", "no", "off", "n", "f", "0" } do TRUTH[word] = false end
@@ -126,7 +128,7 @@ function key_values.same(a, b)
   return type(a) == "table" and #a == 1 and a[1] == b
 end
 
--- The choice that a word means: by `spellings`, or ignoring case (Cosine).
+-- The choice that a word means: that of `spellings`, or one that differs only in case (Cosine).
 local function chosen(row, word)
   local lower = tostring(word):lower()
   local spelled = row.spellings and row.spellings[lower]
@@ -140,7 +142,8 @@ end
 -- The reason for a refusal, in parentheses.
 local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
 
---- Checks and returns the value of a known key; `place` begins error messages: "train.yaml:3: ".
+--- Checks and returns the value of a known key. `place` is put before error messages:
+--- "train.yaml:3: ".
 ---@param place string
 ---@param name string
 ---@param value any

@@ -8,8 +8,7 @@ local function text_of(value)
   return type(value) == "table" and system.json_encode(value) or tostring(value)
 end
 
---- Checks keys and values as if they were read from a file. Errors: INVALID_ARGUMENT, naming the
---- key.
+--- Checks keys and values like those of a file. Errors: INVALID_ARGUMENT, with the key.
 ---@param given table<string, any>
 ---@return moonring.Configuration
 return function(given)

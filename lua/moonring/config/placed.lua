@@ -1,5 +1,5 @@
---- Adds the file and line of a key to errors about its value. Such errors begin with the key,
--- whichever module raises them.
+--- Adds a key's file and line to errors about its value. Whichever module raises such an error, its
+-- message begins with the key.
 local errors = require "moonring.base.errors"
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
@@ -7,13 +7,13 @@ local keys = require "moonring.config.keys"
 ---@class moonring.placed
 local placed = {}
 
--- Modules of native functions with values of keys as arguments. Their messages begin with the
--- function's name: "trainer.schedule: ".
+-- Modules of native functions that receive values of keys as arguments. Their messages begin with
+-- the function's name: "trainer.schedule: ".
 local ROOMS = { trainer = true, data = true, model = true, attention = true, comm = true,
   objectives = true }
 
--- The key at the beginning of a message ("KEY: ..", "KEY must ..", "KEY is .."), with aliases
--- resolved, and the message without the native function's name, which users do not know.
+-- The key with which a message begins ("KEY: ..", "KEY must ..", "KEY is .."), with aliases
+-- resolved. Also returns the message without the native function's name, which users do not know.
 local function key_of(words)
   local room, rest = words:match "^(%l+)%.[%l_]+: (.*)$"
   local bare = ROOMS[room] and rest or words
@@ -30,8 +30,8 @@ local function answer(c, ok, ...)
   error(why, 0)
 end
 
---- Calls a function. If it raises an error about a key that the file sets, the key's position
---- ("train.yaml:3: ") is put before the message.
+--- Calls f. If f raises an error about a key that the file sets, puts the key's position
+--- ("train.yaml:3: ") before the message.
 ---@param c moonring.Configuration
 ---@param f function
 ---@param ... any arguments of f

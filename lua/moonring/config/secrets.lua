@@ -1,12 +1,13 @@
---- Hides secret values in messages, because terminals are recorded and logs are sent to others:
--- values of keys marked as secret, and of misspelt names of such keys.
+--- Hides secret values in messages, because terminals are recorded and logs are sent to others. A
+-- value is secret if its key is marked as secret, or if the key seems to be a misspelt name of such
+-- a key.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
 ---@class moonring.secrets
 local secrets = {}
 
--- Patterns of names that usually hold credentials.
+-- Patterns of names that usually belong to credentials.
 local WORDS = { "token$", "secret", "passw", "api_?key", "webhook" }
 
 local is_secret, names = {}, {}

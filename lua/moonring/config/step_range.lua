@@ -1,10 +1,11 @@
---- Parses step ranges in keys: "4", or "3-5", both ends included.
+--- Parses ranges of steps in keys: "4", or "3-5", which includes both ends.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.step_range
 local step_range = {}
 
---- First and last step of the key `trace`; nil if it is absent. Errors: INVALID_ARGUMENT.
+--- The first and the last step of the key `trace`; nil if the key is absent. Errors:
+--- INVALID_ARGUMENT.
 ---@param c moonring.Configuration
 ---@return integer? first
 ---@return integer? last

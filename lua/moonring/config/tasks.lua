@@ -1,5 +1,5 @@
---- Tasks of a run: do_train, do_eval, do_predict, as in LLaMA-Factory, except that a configuration
--- without any of them trains.
+--- The tasks of a run: do_train, do_eval and do_predict, as in LLaMA-Factory. Unlike there, a
+-- configuration that sets none of them trains.
 
 ---@class moonring.tasks
 local tasks = {}
@@ -9,15 +9,15 @@ local TRAINS = "do_train, do_eval and do_predict are all absent: the run trains,
 local NOTHING = "nothing is done: do_train is false, and neither do_eval nor do_predict is true"
 local IDLE = "%s: no effect: nothing is trained (do_train is %s)"
 
--- Keys that only affect training, but might be expected to have an effect without it.
+-- Keys that have an effect only in training, although a user might expect one in other runs.
 local OF_TRAINING = { "resume_from_checkpoint", "overwrite_output_dir", "load_best_model_at_end",
   "precompute_ref_log_probs" }
 
 local function note(c, line) c.notes[#c.notes + 1] = line end
 
---- Resolves the three keys. An absent do_train becomes true unless do_eval or do_predict is.
---- Without training, do_eval becomes true if there is an eval_strategy, as in the Hugging Face
---- Trainer. Notes about changes are added to c.notes.
+--- Resolves do_train, do_eval and do_predict. An absent do_train becomes true, unless do_eval or
+--- do_predict is true. In a run that does not train, do_eval becomes true if there is an
+--- eval_strategy, as in the Hugging Face Trainer. Adds notes about changes to c.notes.
 ---@param c moonring.Configuration
 function tasks.settle(c)
   if c.given.do_train == nil and not c.do_train then

@@ -1,5 +1,5 @@
---- training_args.yaml: the complete configuration of a run, to repeat it: `moonring train
--- training_args.yaml`.
+--- Writes and reads training_args.yaml, the complete configuration of a run. The command
+-- `moonring train training_args.yaml` repeats the run.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
@@ -14,15 +14,15 @@ local function written(value)
   return system.json_encode(value)
 end
 
--- Keys that are derived from the model and the data if absent.
+-- Keys that, if absent, are derived from the model and the data.
 local SETTLED = { template = true, resize_vocab = true }
 
---- The text of training_args.yaml: all keys with an effect, with their values.
+--- The text of training_args.yaml: all keys that have an effect, with their values. `before` names
+--- earlier runs that share checkpoints with this run, and the last step that is shared with each.
 ---@param c moonring.Configuration
 ---@param ranks integer number of ranks of the run
 ---@param run string the run's name, read back by of_run
----@param before? table<string, integer> names of earlier runs with shared checkpoints -> the last
----   shared step
+---@param before? table<string, integer> by run: the last shared step
 ---@return string
 function training_args.text(c, ranks, run, before)
   local lines = { ("# Again: moonring -n %d train training_args.yaml"):format(ranks), "# Run "
@@ -47,8 +47,9 @@ function training_args.text(c, ranks, run, before)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- Reads a folder's training_args.yaml: the run's name, earlier runs with the last step up to which
---- checkpoints are shared, and the parent process that started its ranks (system.parent_id).
+--- Reads a folder's training_args.yaml. Returns the run's name; earlier runs, with the last step up
+--- to which checkpoints are shared; and the id of the process that started its ranks
+--- (system.parent_id).
 ---@param folder string
 ---@return string?, table<string, integer>?, string?
 function training_args.of_run(folder)

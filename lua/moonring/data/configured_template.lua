@@ -8,9 +8,9 @@ local templates = require "moonring.data.templates"
 ---@class moonring.configured_template
 local configured = {}
 
---- Chooses a template if the configuration names none, as LLaMA-Factory does: derived from the
---- model's chat_template if it has one, otherwise `empty`. Stage pt always uses `empty`, because it
---- encodes plain texts. Adds a note to c.notes.
+--- Chooses a template if the configuration names none, as LLaMA-Factory does: a template derived
+--- from the model's chat_template if there is one, otherwise `empty`. Stage pt always uses `empty`,
+--- because it trains on plain texts. Adds a note to c.notes.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint | moonring.TokenizerFiles
 ---@param tokenizer moonring.Tokenizer
@@ -39,7 +39,7 @@ function configured.settle(c, checkpoint, tokenizer)
   c.notes[#c.notes + 1] = note
 end
 
---- The name of a configuration's template, for display and for keys.
+--- The name of a configuration's template, for display and for comparisons.
 ---@param c moonring.Configuration
 ---@return string
 function configured.name(c) return type(c.template) == "table" and c.template.name or c.template

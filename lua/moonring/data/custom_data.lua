@@ -1,7 +1,7 @@
---- Custom data sources instead of data sets, from the key data_source or from a script (run.open).
--- With max_steps a source is read during training, as with streaming. Otherwise it is read to its
--- end before the first step, and is then an ordinary data set in the source's order. The key
--- `streaming` overrides this choice.
+--- Custom data sources, which replace data sets; they come from the key data_source or from a
+-- script (run.open). If max_steps is set, a source is read during training, as with streaming.
+-- Otherwise it is read to its end before the first step, and is then an ordinary data set in the
+-- source's order. The key `streaming` overrides this rule.
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
 local fed_steps = require "moonring.data.fed_steps"
@@ -53,7 +53,7 @@ Stream.__index = Stream
 
 function Stream:__tostring() return "Stream of " .. self.source.name end
 
---- nil: the number of examples is unknown.
+--- Returns nil: the number of examples of a stream is unknown.
 ---@return integer?
 function Stream:size() return nil end
 
@@ -62,25 +62,26 @@ function Stream:size() return nil end
 ---@return moonring.FedSteps
 function Stream:steps(given) return fed_steps.new(self, given) end
 
---- Always fails: the source may be endless.
+--- Always fails: the source may be endless, so it cannot be read whole.
 function Stream:whole()
   config.fail("max_steps: a data source with it is read as it is used, not whole; wanted none, or ",
     "streaming: false")
 end
 
---- As Dataset:report, for the rows read so far.
+--- The report of the rows read so far, in the form of Dataset:report.
 ---@return string
 function Stream:report() return self.feed:report() end
 
---- As Dataset:report_json.
+--- The report of the rows read so far, in the form of Dataset:report_json.
 ---@return string
 function Stream:report_json() return self.feed:report_json() end
 
---- As Dataset:cut_warning; nil if nothing was cut.
+--- The warning of Dataset:cut_warning, for the rows read so far; nil if nothing was cut.
 ---@return string?
 function Stream:cut_warning() return self.feed:cut_warning() end
 
--- Creates the source. If the user's value is a function, `remake` calls it again for each pass.
+-- Creates the source from the user's value. If that is a function, `remake` calls it again for each
+-- pass over the data.
 local function make(piece, c, tokenizer)
   local value = piece.value
   if type(value) == "function" then
@@ -97,8 +98,8 @@ local function make(piece, c, tokenizer)
   return made
 end
 
--- Rows between checks that all ranks have the same rows; and rows after which a note warns that the
--- source has not ended.
+-- TOGETHER: rows between two checks that all ranks have the same rows. MANY: rows after which a
+-- note warns that the source has not ended yet.
 local TOGETHER, MANY = 4096, 2 ^ 20
 
 -- Reads a source to its end and returns a data set.
@@ -142,13 +143,13 @@ function own_data.stream(c, of, how, ids)
   return stream
 end
 
---- Opens the configured source: a data set if it is read whole, otherwise a stream. Collective over
---- all ranks.
+--- Opens the configured source. Returns a data set if the source is read whole, otherwise a stream.
+--- Collective over all ranks. `given.rows` is the number of rows of the model's embedding, the
+--- limit of ids. If `given` is absent, only this process reads, without a limit on ids.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
 ---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
----@param given? { mesh: moonring.Mesh, rows: integer } `rows` of the model's embedding; absent:
----   only this process, without a limit on ids
+---@param given? { mesh: moonring.Mesh, rows: integer }
 ---@return moonring.Dataset | moonring.FedStream
 function own_data.open(c, tokenizer, how, given)
   given = given or {}

@@ -6,8 +6,8 @@ local system = require "moonring.native.system"
 ---@class moonring.dataset_names
 local dataset_names = {}
 
--- The entries of a dataset_info.json by name, and its path. nil if the file is on a hub or is not a
--- JSON object; the code that reads it later reports that error.
+-- The entries of a dataset_info.json by name, and the file's path. Returns nil if the file is on a
+-- hub or is not a JSON object; the code that reads the file later reports that error.
 local function described(dir)
   local path = dir .. "/dataset_info.json"
   if dir == "ONLINE" or dir:find "^REMOTE:" then return nil end

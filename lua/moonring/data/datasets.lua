@@ -1,5 +1,5 @@
---- The data sets of a run: prepared in memory, streamed, or loaded in prepared form
--- (tokenized_path).
+--- The data sets of a run. They are prepared in memory, or read as a stream, or loaded in the
+-- prepared form that tokenized_path contains.
 local config = require "moonring.config"
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
@@ -21,7 +21,7 @@ local datasets = {}
 ---@field key string prefix of its metrics: "eval", "eval_NAME"
 ---@field of string origin of its rows: names from eval_dataset, or "val_size"
 
--- interleave_probs as numbers: items of a comma-separated list are strings.
+-- Converts interleave_probs to numbers, since the items of a comma-separated list are strings.
 local function probabilities(list)
   local numbers = {}
   for i, each in ipairs(list or {}) do
@@ -33,7 +33,8 @@ local function probabilities(list)
   return numbers
 end
 
--- Options of data.load and data.stream for named data sets; fields of `more` override others.
+-- The options of data.load and data.stream for data sets that are given by name. Fields of `more`
+-- override the others.
 local function options(c, names, tokenizer, more)
   local dir = hub_datasets.dir(c)
   local wanted = {
@@ -45,7 +46,7 @@ local function options(c, names, tokenizer, more)
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
-    -- As in LLaMA-Factory if packing is set explicitly.
+    -- Packing that is set explicitly needs one token, as in LLaMA-Factory.
     cutoff_len = (c.max_prompt_length or c.cutoff_len)
       - ((c.packing or c.neat_packing) and 1 or 0),
     max_samples = c.max_samples,
@@ -70,8 +71,8 @@ local function stream(c, names, tokenizer, more)
   return data.stream(wanted)
 end
 
--- Loads data sets for evaluation. They are read repeatedly, so they are kept in memory even with
--- streaming. If answers are generated, each turn is one example.
+-- Loads data sets for evaluation. They are kept in memory even with streaming, because they are
+-- read repeatedly. If answers are generated, each turn of a conversation is one example.
 local function evaluated(c, names, tokenizer, more, work)
   local wanted = { one_turn = c.predict_with_generate, work = work }
   for name, value in pairs(more or {}) do wanted[name] = value end
@@ -111,7 +112,8 @@ local function tokenized_stream(c, tokenizer, ids)
   return train
 end
 
--- Loads the splits of tokenized_path, as `load`; with streaming the training split is a stream.
+-- Loads the splits of tokenized_path. Returns the same as `load`; with streaming the training split
+-- is a stream.
 local function tokenized(c, tokenizer, own)
   local splits = tokenized_splits(c, tokenizer, not c.streaming)
   local each = {}
@@ -131,8 +133,8 @@ function datasets.kept(c)
   return c.tokenized_path ~= nil and data.has_tokenized(c.tokenized_path)
 end
 
---- Downloads named data sets from a hub if they are not cached. Called before ranks are started,
---- which then use the cache.
+--- Downloads data sets that are given by name on a hub, unless they are cached. Call it before the
+--- ranks are started, which then use the cache.
 ---@param c moonring.Configuration
 function datasets.fetch(c)
   if datasets.kept(c) then return end
@@ -141,12 +143,12 @@ function datasets.fetch(c)
   hub_datasets.fetch(dir, c.eval_dataset, c)
 end
 
---- Loads the training data and the evaluation data: one data set, or a list with
---- eval_on_each_dataset. Collective over all ranks of own.mesh if data_source is set.
+--- Loads the training data and the evaluation data. The latter are one data set, or with
+--- eval_on_each_dataset a list. `own.mesh` and `own.rows` are for data sources (own_data.open);
+--- `own.work` counts rows. Collective over all ranks of own.mesh if data_source is set.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } mesh and rows: for
----   data sources, see own_data.open; `work` counts rows
+---@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? }
 ---@return moonring.Dataset | moonring.Stream train
 ---@return moonring.Dataset? eval
 ---@return moonring.NamedDataset[]? each
@@ -173,7 +175,7 @@ function datasets.load(c, tokenizer, own)
   return train, evaluated(c, c.eval_dataset, tokenizer, nil, work)
 end
 
---- The data sets of an evaluation in order, each with its name (nil if it is the only one), the
+--- Lists the evaluation data sets in order. Each has its name (nil if it is the only one), the
 --- prefix of its metrics, and the origin of its rows.
 ---@param c moonring.Configuration
 ---@param eval? moonring.Dataset
@@ -188,8 +190,8 @@ function datasets.listed(c, eval, each)
   return evals
 end
 
---- Loads the evaluation data of a run without training: eval_dataset, or the val_size examples held
---- out of dataset. Collective over all ranks of own.mesh.
+--- Loads the evaluation data of a run that does not train: eval_dataset, or the val_size examples
+--- that are split off dataset. Collective over all ranks of own.mesh.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
 ---@param own? { mesh: moonring.Mesh, rows: integer, work: moonring.WorkCount? } as in `load`
@@ -211,7 +213,7 @@ function datasets.evaluated(c, tokenizer, own)
   return datasets.listed(c, eval, each)
 end
 
---- Saves the results of `load` to tokenized_path if the key is set. Called on one rank, if
+--- Saves the results of `load` to tokenized_path, if that key is set. Call it on one rank, if
 --- tokenized_path had no data before `load`.
 ---@param c moonring.Configuration
 ---@param train moonring.Dataset

@@ -1,11 +1,11 @@
---- Steps from a custom data source. Rows are read when a step is requested, on the training thread,
--- so that a source may depend on the run so far. Rows that are packed, concatenated or mismatched
--- together (preprocessing_batch_size) are read together.
+--- Makes steps from a custom data source. Rows are read when a step is requested, on the training
+-- thread, so a source may depend on the run so far. preprocessing_batch_size rows are read at once,
+-- because they may be packed or concatenated, or exchange answers (KTO).
 --
 -- The saved state is the source's position after the last returned step: the source's own state, or
--- its number of rows. If some examples of a group of rows read together remain, the state is the
--- position before that group and the number of examples used. After resuming, rows are compared
--- with the earlier ones by a digest.
+-- the number of rows read. If some examples of a batch of rows are not used yet, the state is the
+-- position before that batch, and the number of examples used. When the run resumes, a digest
+-- checks that the rows read again are the same as before.
 local errors = require "moonring.base.errors"
 local same_rows = require "moonring.data.same_rows"
 local system = require "moonring.native.system"
@@ -17,8 +17,8 @@ local system = require "moonring.native.system"
 local Steps = {}
 Steps.__index = Steps
 
--- Limit on consecutive rows without an example: an endless source of such rows would be read
--- forever.
+-- The maximum number of consecutive rows that give no example. Without a limit, an endless source
+-- of such rows would be read forever.
 local BARREN = 10000
 
 ---@class moonring.fed_steps
@@ -36,7 +36,7 @@ function fed_steps.new(stream, given)
     pass = 0, in_pass = 0, steps = 0, index = 0, ended = false }, Steps)
 end
 
--- The next row, which may be the one already read by the look-ahead.
+-- The next row. It may have been read already, to look whether there is a next row.
 local function take(self)
   local row = self.ahead
   if row == nil then return self.source:take(self.feed:rows() + 1) end
@@ -44,7 +44,7 @@ local function take(self)
   return row
 end
 
--- The source's state, before a row that was only read by the look-ahead.
+-- The source's state. If a row was only read ahead, this is the state before that row.
 local function place(self)
   if self.ahead ~= nil then return self.place_before end
   return self.source:place()
@@ -67,7 +67,7 @@ local function read(self, most)
   return count, feed:ready() - before
 end
 
--- Reads rows that are prepared together, and records what is needed to read them once more.
+-- Reads the rows of one batch. Records what is needed to read them again.
 local function read_together(self, most)
   local feed = self.feed
   local batch = { place = place(self), rows = feed:rows(), digest = feed:digest() }
@@ -77,7 +77,7 @@ local function read_together(self, most)
   return batch.count, batch.examples
 end
 
--- Reads until a step's examples are ready, or the pass ends.
+-- Reads until the examples of a step are ready, or the pass over the data ends.
 local function fill(self)
   local feed, barren = self.feed, 0
   while feed:ready() < self.wanted and not self.ended do
@@ -159,7 +159,8 @@ end
 
 local function refuse(...) errors.raise("FAILED_PRECONDITION", ...) end
 
--- Moves the source to a saved position: by its own state, or by replaying rows from its beginning.
+-- Moves the source to a saved position: by its own state, or by reading all rows from its
+-- beginning.
 local function go_to(self, saved)
   local source, feed = self.source, self.feed
   feed:begin(0, "")

@@ -1,6 +1,7 @@
---- Data sets on a hub: hf_hub_url in dataset_info.json, with subset, folder and split; all names if
--- dataset_dir is ONLINE; and dataset_info.json itself if dataset_dir is REMOTE:ORG/NAME. The files
--- of a split are downloaded into the hub's cache and read like local ones.
+--- Data sets on a hub. A data set is on a hub if its entry in dataset_info.json has hf_hub_url
+-- (with subset, folder and split), or if dataset_dir is ONLINE. dataset_info.json itself is on a
+-- hub if dataset_dir is REMOTE:ORG/NAME. The files of a split are downloaded into the hub's cache
+-- and then read like local files.
 local errors = require "moonring.base.errors"
 local hub_files = require "moonring.data.hub_files"
 local repository = require "moonring.hub.repository"
@@ -15,7 +16,7 @@ local function fail(why, ...)
   errors.raise(code, table.concat { ... }, errors.words(why))
 end
 
--- The YAML header of a data set's card, between its first two lines of ---.
+-- Parses the YAML header of a data set's card, which is between the first two lines of ---.
 local function header(text)
   local yaml = text:match "^%-%-%-\r?\n(.-)\r?\n%-%-%-\r?\n" or text:match
     "^%-%-%-\r?\n(.-)\r?\n%-%-%-$"
@@ -62,7 +63,7 @@ end
 ---@return boolean
 function hub_datasets.is_remote(c) return c.dataset_dir:find "^REMOTE:." ~= nil end
 
---- The folder of dataset_info.json: dataset_dir, or the checkout of REMOTE:ORG/NAME.
+--- The folder with dataset_info.json: dataset_dir, or the downloaded folder of REMOTE:ORG/NAME.
 ---@param c moonring.Configuration | { dataset_dir: string }
 ---@return string
 function hub_datasets.dir(c)
@@ -73,7 +74,7 @@ function hub_datasets.dir(c)
   return folder
 end
 
---- Downloads those of the named data sets that are on a hub, if they are not cached. Errors: as
+--- Downloads the named data sets that are on a hub, unless they are cached. Errors: those of
 --- moonring.hub.locate; UNIMPLEMENTED for data sets with a loading script or an unsupported file
 --- type.
 ---@param dir string the result of `dir`

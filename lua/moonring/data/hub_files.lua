@@ -1,6 +1,7 @@
 --- Selects the files of a split in a data set's repository, by the rules of the datasets library:
--- the `configs` in the header of its card (README.md), otherwise names of folders and files,
--- otherwise all files. Of the selected files, those of the most frequent type are read.
+-- by the `configs` in the header of its card (README.md), otherwise by names of folders and files,
+-- otherwise all files. If the selected files have several types, only those of the most frequent
+-- type are read.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -17,7 +18,8 @@ for _, ending in ipairs { "tsv", "ndjson", "geoparquet", "gpq", "tar", "xml", "z
   "opus", "m4a", "aiff", "mp4", "mkv", "avi", "mov", "webm", "mpeg", "mpg" } do
   KINDS[ending] = KINDS[ending] or "." .. ending
 end
--- Preference between equally frequent endings; otherwise the alphabetically last one wins.
+-- Which of equally frequent endings is preferred. Of all others the alphabetically last one is
+-- used.
 local FAVOURED = { parquet = 4, jsonl = 3, json = 2, csv = 1 }
 local IGNORED = { ["README.md"] = true, ["config.json"] = true, ["dataset_info.json"] = true,
   ["dataset_infos.json"] = true, ["dummy_data.zip"] = true, ["dataset_dict.json"] = true }
@@ -68,8 +70,9 @@ local function count(parts, beginning, last)
   return n
 end
 
--- The files that match a glob, of types known to the datasets library. As there, hidden files, and
--- files in folders that begin with __, match only globs with such components.
+-- The files that match a glob and have a type that the datasets library knows. As in that library,
+-- hidden files, and files in folders that begin with __, match only globs that name such
+-- components.
 local function matching(pattern, files)
   local globs, found = parts_of(pattern), {}
   for _, file in ipairs(files) do
@@ -93,7 +96,7 @@ local function all_matching(patterns, files)
   return found
 end
 
--- Files named data/SPLIT-00000-of-00001.parquet, with arbitrary names of splits.
+-- Finds files named data/SPLIT-00000-of-00001.parquet, where SPLIT may be any name.
 local SHARD = "[0-9][0-9][0-9][0-9][0-9]"
 local function sharded(files)
   local splits, any = {}, false
@@ -130,7 +133,8 @@ local function by_names(files)
     or { train = matching("**", files) }
 end
 
--- Splits by a config's data_files: a glob, a list of globs, or a list of { split, path }.
+-- The splits that a config's data_files names: a glob, a list of globs, or a list of { split, path
+-- }.
 local function by_card(given, files)
   local function list(value) return type(value) == "table" and value or { value } end
   if type(given) == "table" and type(given[1]) == "table" then
@@ -152,7 +156,7 @@ local function below(folder, files)
   return found, prefix
 end
 
--- The config that `subset` names, or the default one; nil if the card has none.
+-- The config that `subset` names, or the default config; nil if the card has no configs.
 local function config_of(card, subset)
   local configs = type(card) == "table" and card.configs
   if type(configs) ~= "table" or #configs == 0 then
@@ -184,7 +188,7 @@ local function is_of(file, kind)
   return false
 end
 
--- The files of the most frequent type, by their endings, and the type.
+-- The files of the most frequent type, which their endings determine, and this type.
 local function of_one_kind(files)
   local counts, best, order = {}, nil, nil
   for _, file in ipairs(files) do
@@ -242,9 +246,9 @@ function hub_files.splits(files, card, subset, folder)
   return splits
 end
 
---- The files that an entry's `split` needs, and the remaining selection of rows: for
---- "validation[:100]" it is "train[:100]" of that split's files; "train+test" are the files of
---- both.
+--- The files that the `split` of an entry needs, and the rows to select from them. For
+--- "validation[:100]" these are the files of that split, and "train[:100]"; "train+test" needs the
+--- files of both.
 ---@param splits table<string, string[]>
 ---@param wanted string
 ---@return string[] files

@@ -1,7 +1,7 @@
---- `moonring.data`: the native functions of data/, extended by the companion files of models and by
--- named templates. Other modules of this folder: datasets.lua (data sets of a configuration),
--- source.lua, rows.lua and custom_data.lua (custom sources), templates.lua, vocabulary.lua,
--- jinja.lua.
+--- `moonring.data`: the native functions for data. In addition they accept checkpoints, whose
+-- companion files they read, and names of templates. Other modules of this folder: datasets.lua
+-- (data sets of a configuration), source.lua, rows.lua and custom_data.lua (custom sources),
+-- templates.lua, vocabulary.lua, jinja.lua.
 local native = require "moonring.native.data"
 local rows_of_files = require "moonring.data.rows"
 local source = require "moonring.data.source"
@@ -11,7 +11,7 @@ local templates = require "moonring.data.templates"
 local data = {}
 
 --- Options of data.load, data.stream and data.load_tokenized: those of the native functions, except
---- that `template` is a name, the path of a file (*.lua) or a table; default "default".
+--- for `template`, which is a name, the path of a file (*.lua) or a table; default "default".
 ---@alias moonring.NamedTemplateOptions table
 for name, bound in pairs(native) do data[name] = bound end
 
@@ -45,7 +45,7 @@ function data.tokenizer(checkpoint, options)
   return native.tokenizer(companions(checkpoint, TOKENIZER), checkpoint:path(), options)
 end
 
---- The tokenizer files of a checkpoint that change because tokens were added; empty if none were
+--- The tokenizer files of a checkpoint, as changed by tokens that were added; empty if none were
 --- added.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
@@ -54,9 +54,10 @@ function data.changed_files(checkpoint, tokenizer)
   return native.changed_files(companions(checkpoint, TOKENIZER), tokenizer)
 end
 
---- Creates a chat template for a tokenizer. End-of-answer tokens that the tokenizer lacks are
---- added: see Template:tokenizer. Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT if a
---- slot names a token that the tokenizer lacks, and it has no unknown token.
+--- Creates a chat template for a tokenizer. If the tokenizer lacks a token that ends an answer, the
+--- token is added: see Template:tokenizer. Errors: NOT_FOUND, with the nearest name;
+--- INVALID_ARGUMENT if a slot names a token that the tokenizer lacks, and the tokenizer has no
+--- unknown token.
 ---@param template string | moonring.TemplateTable its name, the path of a file, or its fields
 ---@param tokenizer moonring.Tokenizer
 ---@param system? string replaces the template's default system text; "" for none
@@ -65,10 +66,10 @@ function data.template(template, tokenizer, system)
   return native.template(templates.find(template), tokenizer, system)
 end
 
---- The chat template of a checkpoint, or nil: chat_template.jinja, otherwise
---- tokenizer_config.json's chat_template (of several the one named "default"). Errors:
---- INVALID_ARGUMENT, with the template's line, if it is malformed; UNIMPLEMENTED names an
---- unsupported feature of Jinja2.
+--- The chat template that is stored with a checkpoint; nil if there is none. It is
+--- chat_template.jinja, otherwise chat_template in tokenizer_config.json (of several the one named
+--- "default"). Errors: INVALID_ARGUMENT, with the template's line, if it is malformed;
+--- UNIMPLEMENTED, with the name of an unsupported feature of Jinja2.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
 ---@return moonring.ModelTemplate?
@@ -76,8 +77,8 @@ function data.model_template(checkpoint, tokenizer)
   return native.model_template(companions(checkpoint, TEMPLATE), tokenizer, checkpoint:path())
 end
 
---- Prepares data sets in memory: returns the training set, and the val_size examples held out or
---- nil.
+--- Prepares data sets in memory. Returns the training set, and the set of val_size examples that
+--- are split off it, or nil.
 ---@param options moonring.NamedTemplateOptions moonring.WholeDatasetOptions otherwise
 ---@return moonring.Dataset
 ---@return moonring.Dataset?
@@ -88,17 +89,18 @@ function data.load(options) return native.load(with_template(options)) end
 ---@return moonring.Stream
 function data.stream(options) return native.stream(with_template(options)) end
 
---- Creates a custom data source, for run.open's option `data` or a file named by the key
---- data_source: a table of `next` and, to resume without replay, `state` and `load_state`; a
---- function that returns row after row and nil at the end; or a coroutine that yields rows. It runs
---- on every rank, and must return the same rows on all. Errors: INVALID_ARGUMENT.
+--- Creates a custom data source, for run.open's option `data` or for a file that the key
+--- data_source names. It is a table with `next` and, to resume without reading all rows again,
+--- `state` and `load_state`; or a function that returns row after row and nil at the end; or a
+--- coroutine that yields rows. It runs on every rank and must return the same rows on all. Errors:
+--- INVALID_ARGUMENT.
 ---@param given moonring.SourceTable | thread | (fun(): moonring.SourceRow?) | moonring.Source
 ---@return moonring.Source
 function data.source(given) return source.new(given) end
 
---- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files,
---- concatenated), or of a named data set. The result can be used as a source, or from another
---- source by rows.next(), rows.state() and rows.load_state(state). Errors: NOT_FOUND;
+--- Reads the rows of a json, jsonl, csv, txt, parquet or arrow file (or of a list of such files),
+--- or of a named data set. The result can be used as a source. Another source may also call its
+--- functions rows.next(), rows.state() and rows.load_state(state). Errors: NOT_FOUND;
 --- INVALID_ARGUMENT, for a row with its file and line.
 ---@param what string | string[] path of a file, or several; with dataset_dir a name
 ---@param given? moonring.RowsOptions

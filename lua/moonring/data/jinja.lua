@@ -1,5 +1,5 @@
---- Converts a named template to a Jinja chat template, to be saved with a model for other programs.
--- It covers system, user and assistant messages, but no tools or thoughts.
+--- Converts a named template to a Jinja chat template, which is saved with a model for other
+-- programs. It covers system, user and assistant messages, but no tools and no thoughts.
 local system = require "moonring.native.system"
 
 ---@class moonring.jinja
@@ -33,8 +33,8 @@ local function expression(slots, name, tokenizer)
   return #terms > 0 and table.concat(terms, " + ") or '""'
 end
 
---- The text of chat_template.jinja, which renders conversations of system, user and assistant as
---- the template encodes them. nil if Jinja cannot express it (numbered turns).
+--- The text of chat_template.jinja. It renders conversations of system, user and assistant messages
+--- as the template encodes them. nil if the template numbers the turns, which Jinja cannot express.
 ---@param template table a complete template (moonring.templates.find)
 ---@param tokenizer moonring.Tokenizer the template's tokenizer
 ---@return string?

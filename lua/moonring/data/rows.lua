@@ -1,4 +1,5 @@
---- Reads rows of files one by one. The result is a source (source.lua), or a component of one:
+--- Reads rows of files one by one. The result is a source (source.lua), and can be part of another
+-- source:
 --
 --   local rows = moonring.data.rows("talks.jsonl", { filter = function(row) .. end })
 --   rows.next(), rows.state(), rows.load_state(state)
@@ -6,9 +7,10 @@ local hub_datasets = require "moonring.data.hub_datasets"
 local native = require "moonring.native.source"
 local options = require "moonring.base.options"
 
+--- Options of data.rows.
 ---@class moonring.RowsOptions
---- if set, `what` is the name of a data set in this folder's dataset_info.json, whose description
---- determines how rows are read
+--- `dataset_dir`: if set, the argument `what` is the name of a data set in the dataset_info.json of
+--- this folder; the entry there determines how rows are read.
 ---@field dataset_dir? string
 ---@field filter? fun(row: table): boolean? keeps rows for which it returns true
 ---@field map? fun(row: table): moonring.SourceRow? converts kept rows; nil drops the row
@@ -22,10 +24,10 @@ local rows_of_files = {}
 local OPTIONS = { dataset_dir = "string?", filter = "function?", map = "function?",
   formatting = "string?", columns = "table?", tags = "table?" }
 
---- The rows of a json, jsonl, csv, txt, parquet or arrow file (or a list of such files,
---- concatenated), or of a named data set. Each row is a table of the file's columns, with
---- moonring.null for null. state() and load_state() allow to resume. Errors: NOT_FOUND,
---- INVALID_ARGUMENT; for a row, with its file and line.
+--- Reads the rows of a json, jsonl, csv, txt, parquet or arrow file (or of a list of such files),
+--- or of a named data set. Each row is a table of the file's columns; null becomes moonring.null.
+--- With state() and load_state() reading can continue later. Errors: NOT_FOUND; INVALID_ARGUMENT,
+--- for a row with its file and line.
 ---@param what string | string[] path of a file, or several; with dataset_dir a name
 ---@param given? moonring.RowsOptions
 ---@return moonring.SourceTable

@@ -24,8 +24,8 @@ local function told(said)
   return table.concat(order, "; ")
 end
 
--- The first row since the last check that differs between ranks, and the digest on each rank there.
--- `all` has the digests of each rank, followed by "none" if its source has ended.
+-- The first row since the last check that differs between ranks, with each rank's digest of it.
+-- `all` has one list per rank: the digests of its rows, followed by "none" if its source has ended.
 local function first_difference(all, first)
   local lists, most = {}, 0
   for rank, text in ipairs(all) do
@@ -42,9 +42,9 @@ local function first_difference(all, first)
   end
 end
 
---- Runs `body` on every rank. If it fails on one rank, all ranks fail with that rank's error. If
---- rows of `feed`, or their end, differ between ranks, all fail with DATA_LOSS, naming the row and
---- the ranks. Collective over all ranks.
+--- Calls `body`, which reads rows into `feed`, on every rank. If it fails on one rank, all ranks
+--- fail with that rank's error. If the rows differ between ranks, or only some sources have ended,
+--- all ranks fail with DATA_LOSS, which names the row and the ranks. Collective over all ranks.
 ---@param mesh? moonring.Mesh nil: only this process
 ---@param name string the source's name
 ---@param feed moonring.Feed

@@ -6,8 +6,9 @@
 --     load_state = function(state) at = state.at end,
 --   }
 --
--- or as a function, or a coroutine that yields rows. Those two resume by replay: their state is the
--- number of rows read. For the fields of rows see lua/types/source.lua (moonring.SourceRow).
+-- A script may also define one as a function that returns rows, or as a coroutine that yields rows.
+-- To resume, these two are read again from the beginning: their state is the number of rows read.
+-- lua/types/source.lua describes the fields of rows (moonring.SourceRow).
 local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
 local system = require "moonring.native.system"
@@ -15,12 +16,13 @@ local system = require "moonring.native.system"
 ---@class moonring.source
 local source = {}
 
+--- A custom data source, as a script defines it.
 ---@class moonring.SourceTable
 ---@field next fun(): moonring.SourceRow? the next row; nil at the end
 ---@field state? fun(): any the position, of numbers, strings, booleans, and tables of these
 ---@field load_state? fun(state: any) moves to a position, from anywhere
 ---@field name? string name of the source in messages; default "data source"
---- interpretation of rows, as in dataset_info.json; absent: detected from each row
+--- `formatting`: how rows are interpreted, as in dataset_info.json; absent: detected from each row.
 ---@field formatting? string
 ---@field columns? table<string, string>
 ---@field tags? table<string, string>
@@ -36,7 +38,8 @@ Source.__index = Source
 local OPTIONS = { next = "function", state = "function?", load_state = "function?",
   name = "string?", formatting = "string?", columns = "table?", tags = "table?" }
 
--- Returns the rows that a coroutine yields. Its return value is ignored.
+-- Makes a function that returns the rows that a coroutine yields. The coroutine's return value is
+-- ignored.
 local function of_coroutine(thread)
   return function()
     if coroutine.status(thread) == "dead" then return nil end
@@ -65,7 +68,7 @@ function source.new(given)
       formatting = given.formatting, columns = given.columns, tags = given.tags } }, Source)
 end
 
---- Whether the source saves its own state; otherwise it resumes by replay.
+--- Whether the source saves its own state. If not, it resumes by reading all rows again.
 ---@return boolean
 function Source:has_state() return self.own_state ~= nil end
 
@@ -80,7 +83,7 @@ function Source:take(number)
     "the end, got a ", type(row))
 end
 
---- Adds a row to a feed. Errors name the row.
+--- Adds a row to a feed. Error messages name the row.
 ---@param feed moonring.Feed
 ---@param row moonring.SourceRow
 function Source:hand_to(feed, row)
@@ -94,8 +97,8 @@ function Source:hand_to(feed, row)
   error(why, 0)
 end
 
---- The position as JSON text; nil if the source resumes by replay. Errors: INVALID_ARGUMENT if the
---- state cannot be serialized.
+--- The position as JSON text; nil if the source has no state of its own. Errors: INVALID_ARGUMENT
+--- if the state cannot be converted to JSON.
 ---@return string?
 function Source:place()
   if not self.own_state then return nil end
@@ -114,8 +117,8 @@ function Source:go_to(place)
   if not ok then errors.prefix(why, self.name, ": load_state(): ") end
 end
 
---- Restarts from the beginning: by `place`, if the source has a state, otherwise by `remake`. nil
---- if it cannot be restarted.
+--- Restarts the source from the beginning: with `place`, its saved first state, otherwise with
+--- `remake`. Returns nil if the source cannot be restarted.
 ---@param place? string
 ---@return moonring.Source? at_beginning this source, or a new one
 function Source:restarted(place)

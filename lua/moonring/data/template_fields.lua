@@ -38,9 +38,10 @@ local system = require "moonring.native.system"
 ---@field slots string[] names of the fields with slots
 local fields = {}
 
+--- A chat template as a table; its fields are described above.
 ---@class moonring.TemplateTable
 ---@field name? string
---- another template that provides absent fields: a name or a path
+--- `like`: another template, by name or path, that provides absent fields.
 ---@field like? string
 ---@field class? "plain" | "system_in_user" | "reasoning"
 ---@field prefix? moonring.Slots
@@ -64,8 +65,8 @@ local fields = {}
 ---@field enable_thinking? boolean
 ---@field preserve_thinking? boolean
 
---- Texts and tokens, each tokenized separately: a text, or a list of texts, `{ "bos" }`, `{ "eos"
---- }` and `{ token = "<|user|>" }`.
+--- Slots of a template: a text, or a list whose items are texts, `{ "bos" }`, `{ "eos" }` or
+--- `{ token = "<|user|>" }`. Each item is tokenized separately.
 ---@alias moonring.Slots string | table[]
 
 local CLASSES = { "plain", "reasoning", "system_in_user" }

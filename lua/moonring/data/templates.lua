@@ -1,7 +1,7 @@
---- Chat templates by name or path: those of LLaMA-Factory 0.9.5, in the files of named_templates/
--- (one per family), and custom ones. A custom template is a file that returns a template's table
--- and is named by its path: `template: ./mine.lua`; or a file in named_templates/ that returns a
--- list of named tables. Files are loaded without globals. Fields: template_fields.lua.
+--- Finds chat templates by name or path. Those of LLaMA-Factory 0.9.5 are in the files of
+-- named_templates/, one file per family, each a list of named tables. A custom template is a file
+-- that returns a template's table, and is given by its path: `template: ./mine.lua`. Files are
+-- loaded without globals. template_fields.lua describes the fields.
 local errors = require "moonring.base.errors"
 local fields = require "moonring.data.template_fields"
 local system = require "moonring.native.system"
@@ -48,8 +48,8 @@ end
 ---@return string[]
 function templates.names() return keys(by_name()) end
 
--- Raises an error for an unknown name, with the nearest name and names with the same beginning.
--- `where` is the template whose `like` has the name.
+-- Raises an error for an unknown name, with the nearest name, and names with the same beginning.
+-- `where` is the template that refers to the unknown name by `like`.
 local function unknown(name, where)
   local alike, all = {}, templates.names()
   for _, other in ipairs(all) do
@@ -61,8 +61,9 @@ local function unknown(name, where)
     system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
 end
 
--- Reads a template's file. The native code identifies templates by name, so the path is added to a
--- file's own name, except if it is a name of named_templates/, which selects special behaviour.
+-- Reads the file of a custom template. Native code identifies templates by name, so the path is
+-- added to the name in the file. A name that named_templates/ also has is kept, because native code
+-- has special behaviour for it.
 local function read_own(path)
   local own = read(path)
   fields.check(own, path)
@@ -74,8 +75,9 @@ local function read_own(path)
   return own
 end
 
--- Resolves a name or path, and merges the fields of `like`. Also returns its place for messages:
--- the file's path, otherwise the name, otherwise that of `like`.
+-- Resolves a name or path, and merges in the fields of the template that `like` names. Also returns
+-- what to call the template in messages: the file's path, otherwise its name, otherwise that of
+-- `like`.
 local function expand(template, depth, where)
   local place
   if type(template) == "string" then
@@ -97,8 +99,9 @@ local function expand(template, depth, where)
   return whole, place or of_like
 end
 
---- A template with all fields set or defaulted, as the native code expects it. Errors: NOT_FOUND,
---- with the nearest name; INVALID_ARGUMENT for an unknown field or a value of a wrong type.
+--- A complete template for the native code: absent fields are set to their defaults. Errors:
+--- NOT_FOUND, with the nearest name; INVALID_ARGUMENT for an unknown field or a value of a wrong
+--- type.
 ---@param template string | moonring.TemplateTable name, path of a file (*.lua), or fields
 ---@return table
 function templates.find(template)

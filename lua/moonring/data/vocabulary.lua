@@ -1,6 +1,6 @@
---- The vocabulary of a run: the tokenizer with tokens added by the configuration and the template,
--- and embedding rows for them. As in LLaMA-Factory: first add_tokens, then add_special_tokens, then
--- the template's eos and stop words; tokens of these two keys enable resize_vocab.
+--- The vocabulary of a run: the tokenizer with added tokens, and embedding rows for these tokens.
+-- As in LLaMA-Factory, add_tokens come first, then add_special_tokens, then the template's eos and
+-- stop words. The tokens of the two keys turn resize_vocab on.
 local config = require "moonring.config"
 local configured_template = require "moonring.data.configured_template"
 local data = require "moonring.data"
@@ -18,7 +18,7 @@ local function texts(list)
   return found
 end
 
--- The tokens in a file of tokens and descriptions, in its order.
+-- The tokens in the file that new_special_tokens_config names. The file also describes each token.
 local function described(c)
   if c.init_special_tokens ~= "noise_init" then
     config.fail("not supported yet: init_special_tokens: ", c.init_special_tokens,
@@ -56,8 +56,8 @@ local function shown(tokenizer, ids)
   return table.concat(words, ", ") .. (#ids > 3 and ", ..." or "")
 end
 
---- Whether add_tokens, add_special_tokens, new_special_tokens_config or resize_vocab changes the
---- model's vocabulary. (The template may change it, too.)
+--- Whether a key changes the model's vocabulary: add_tokens, add_special_tokens,
+--- new_special_tokens_config or resize_vocab. (The template may change it, too.)
 ---@param c moonring.Configuration
 ---@return boolean?
 function vocabulary.asked(c)
@@ -65,9 +65,9 @@ function vocabulary.asked(c)
     and true
 end
 
---- The tokenizer of a run: the model's, with add_tokens, add_special_tokens, and the stop tokens of
---- the template, if any. New tokens of these two keys set c.resize_vocab to true, with a note in
---- c.notes.
+--- The tokenizer of a run: the model's, with the tokens of add_tokens and add_special_tokens, and
+--- the template's stop tokens, if any. If these two keys add tokens, c.resize_vocab becomes true,
+--- with a note in c.notes. `settle` chooses a template if none is named.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer:
@@ -91,8 +91,8 @@ end
 local GENERAL = { alpaca = true, chatml = true, chatml_de = true, default = true, ernie_vl = true,
   fewshot = true, vicuna = true }
 
--- The chat template to be saved with the model: the configuration's, if the model has none or a
--- general template is set; otherwise nil.
+-- The chat template to be saved with the model. It is the configuration's template if that is a
+-- general one or the model has none; otherwise nil.
 local function chat_template(c, checkpoint, tokenizer)
   if type(c.template) ~= "string" or not (GENERAL[c.template]
     or not data.model_template(checkpoint, tokenizer)) then
@@ -101,8 +101,8 @@ local function chat_template(c, checkpoint, tokenizer)
   return jinja.text(templates.find(configured_template.of(c)), tokenizer)
 end
 
--- Adds embedding rows for new tokens if resize_vocab is set, and updates the eos in the model's
--- configuration files if it has a row.
+-- Adds embedding rows for new tokens if resize_vocab is set. Updates the eos in the model's
+-- configuration files if the eos token has a row.
 local function make_room(c, checkpoint, tokenizer)
   local rows = checkpoint:vocab_size()
   if c.resize_vocab then checkpoint:grow_vocabulary(tokenizer:end_id(), c.seed) end
@@ -113,9 +113,10 @@ local function make_room(c, checkpoint, tokenizer)
   if eos and eos < checkpoint:vocab_size() then checkpoint:end_with(eos) end
 end
 
---- As `tokenizer`, and adapts the checkpoint before models are loaded from it: embedding rows for
---- new tokens if resize_vocab is true, and companion files for saving: the tokenizer, its eos, a
---- chat template (moonring.jinja) if the model has none. Changes are noted in c.notes.
+--- Returns the result of `tokenizer`, and adapts the checkpoint before models are loaded from it.
+--- If resize_vocab is true, embedding rows are added for new tokens. The companion files to be
+--- saved get the tokenizer, its eos, and a chat template (moonring.jinja) if the model has none.
+--- Changes are noted in c.notes.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer:
@@ -132,14 +133,14 @@ function vocabulary.open(c, checkpoint, settle)
   return tokenizer
 end
 
---- Adds embedding rows for tokens in the data that have none, and sets c.resize_vocab to true;
---- refuses such data if the user set resize_vocab: false. Notes in c.notes report this, and further
---- tokens of the template without a row. Called before models are loaded.
+--- Adds embedding rows for tokens in the data that have none, and sets c.resize_vocab to true.
+--- Refuses such data if the user set resize_vocab: false. Adds notes about this, and about tokens
+--- of the template that have no row, to c.notes. Call it before models are loaded. `train` is false
+--- for a stream, whose tokens are not known yet.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
----@param train moonring.Dataset | false training data; false: a stream, whose tokens are not
----   known yet
+---@param train moonring.Dataset | false training data
 ---@param evals? { dataset: moonring.Dataset }[] evaluation data
 function vocabulary.fit(c, checkpoint, tokenizer, train, evals)
   local rows = checkpoint:vocab_size()

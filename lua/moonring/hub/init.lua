@@ -1,7 +1,7 @@
---- Models on a hub by name: the required files of a repository are looked up in the hub's local
--- cache, and downloaded if missing. Other modules of this folder: repository.lua (cache and
--- download), model_files.lua (selection of a model's files), told.lua (progress output). For data
--- sets see moonring.data.hub_datasets.
+--- Finds models that are given by name on a hub. The required files of a repository are looked up
+-- in the hub's local cache, and downloaded if they are missing. Other modules of this folder:
+-- repository.lua (cache and download), model_files.lua (selection of a model's files), told.lua
+-- (progress output). For data sets see moonring.data.hub_datasets.
 local errors = require "moonring.base.errors"
 local model_files = require "moonring.hub.model_files"
 local repository = require "moonring.hub.repository"
@@ -17,13 +17,13 @@ local hub = {}
 ---@field cache_dir? string default: the environment's (HF_HUB_CACHE)
 ---@field disable_tqdm? boolean no progress bar
 
---- The required files of a model's repository: "model": all (for an adapter's repository, the
---- adapter); "config": only config.json; "fresh": config.json and the tokenizer; "tokenizer": only
---- the tokenizer; "adapter": an adapter.
+--- Which files of a model's repository are required. "model": all files (of an adapter's
+--- repository, the adapter); "config": only config.json; "fresh": config.json and the tokenizer;
+--- "tokenizer": only the tokenizer; "adapter": an adapter.
 ---@alias moonring.HubWant "model" | "config" | "fresh" | "tokenizer" | "adapter"
 
---- Parses a name on a hub: ORG/NAME, or, to select one of several .gguf files, ORG/NAME:FILE.gguf
---- or ORG/NAME:Q8_0. nil if the path has another form.
+--- Parses a name on a hub: ORG/NAME; or ORG/NAME:FILE.gguf or ORG/NAME:Q8_0, which selects one of
+--- several .gguf files. Returns nil if the path has another form.
 ---@param path string
 ---@return string? name
 ---@return string? part the text after the colon
@@ -33,9 +33,10 @@ function hub.name_of(path)
   return name, part
 end
 
---- Resolves a path or a name on a hub. Returns the path itself if it exists or is not a name on a
---- hub; otherwise the folder (or .gguf file) in the hub's cache, downloaded if missing. Errors:
---- NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), DATA_LOSS, CANCELLED.
+--- Resolves a path or a name on a hub. If the path exists or is not such a name, returns it
+--- unchanged; otherwise returns the folder (or .gguf file) in the hub's cache, downloaded if
+--- missing. Errors: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full), DATA_LOSS,
+--- CANCELLED.
 ---@param path string
 ---@param want moonring.HubWant
 ---@param of? moonring.HubOptions

@@ -1,7 +1,6 @@
---- Selects the files of a repository that make up a model, for model/checkpoint: config.json,
--- weights in safetensors or otherwise pytorch_model.bin, the tokenizer and related files; or a PEFT
--- adapter; or one .gguf file. Files in subfolders are other formats of the same model (original/,
--- onnx/) and are ignored.
+--- Selects the files of a repository that make up a model: config.json, weights in safetensors
+-- (otherwise pytorch_model.bin), the tokenizer and related files; or a PEFT adapter; or one .gguf
+-- file. Subfolders contain the same model in other formats (original/, onnx/) and are ignored.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
@@ -9,15 +8,15 @@ local system = require "moonring.native.system"
 ---@class moonring.model_files
 local model_files = {}
 
--- Files of weights in order of preference; several files are listed by the index.
+-- Names of weight files, in order of preference: one file, or the index that lists several files.
 local WEIGHTS = { { "model.safetensors", "model.safetensors.index.json" },
   { "pytorch_model.bin", "pytorch_model.bin.index.json" } }
 local ADAPTERS = { "adapter_model.safetensors", "adapter_model.bin" }
 local TOKENIZERS = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken",
   "tekken.json", "vocab.json" }
 
--- Adds an index and the files that it lists, sorted, to `chosen`. If the index is not downloaded
--- yet, adds only it and returns true.
+-- Adds an index, and the files that it lists, to `chosen`. If the index is not downloaded yet, adds
+-- only the index and returns true.
 local function shards(index, read, chosen)
   chosen[#chosen + 1] = index
   local text = read(index)
@@ -37,8 +36,8 @@ local function shards(index, read, chosen)
   return false
 end
 
--- Adds the weights to `chosen`. Returns whether there are any, and whether an index must be read
--- first.
+-- Adds the weight files to `chosen`. Returns whether there are any, and whether an index must be
+-- downloaded first.
 local function weights(has, read, chosen)
   for _, form in ipairs(WEIGHTS) do
     if has[form[1]] then
@@ -51,7 +50,8 @@ local function weights(has, read, chosen)
   return false, false
 end
 
--- The .gguf file that `part` selects: by path or name, or by a word of its name ("Q8_0").
+-- The .gguf file that `part` selects: by its path or name, or by a word of its name, such as
+-- "Q8_0".
 local function gguf(files, part)
   local all, found = {}, {}
   local sought = part and part:lower()

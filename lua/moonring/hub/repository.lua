@@ -1,7 +1,7 @@
---- Selected files of a repository in the hub's cache. A cached checkout that has all required files
--- is used without contacting the hub, even if the branch has moved. Otherwise the hub is asked for
--- the revision's commit, and missing files are downloaded. Of several processes on a machine one
--- downloads, and the others wait.
+--- Provides selected files of a repository in the hub's cache. If a cached checkout has all
+-- required files, it is used without asking the hub, even if the branch has moved. Otherwise the
+-- hub is asked for the commit of the revision, and missing files are downloaded. If several
+-- processes of a machine need files, one downloads and the others wait.
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local native = require "moonring.native.hub"
@@ -12,7 +12,7 @@ local terminal = require "moonring.base.terminal"
 ---@class moonring.hub_repository
 local repository = {}
 
---- The result of `choose` for the files of a repository.
+--- The result of HubQuestion.choose: which files of a repository are needed.
 ---@class moonring.HubChoice
 ---@field files string[] required files
 ---@field again? boolean whether to choose once more after download, because one file lists others
@@ -26,7 +26,7 @@ local repository = {}
 ---@field choose fun(files: string[], read: fun(file: string): string?): moonring.HubChoice
 ---@field of moonring.HubOptions
 
--- Environment variables of LLaMA-Factory that select other hubs.
+-- Environment variables by which LLaMA-Factory selects other hubs.
 local OTHER_HUBS = { USE_MODELSCOPE_HUB = "ModelScope", USE_OPENMIND_HUB = "OpenMind" }
 
 --- Fails if the environment selects another hub.
@@ -48,8 +48,8 @@ local function set_of(list)
   return set
 end
 
--- The choice of files in a commit's cached checkout, the missing ones, and whether the repository's
--- file list is known; nil if nothing is cached.
+-- Looks at the cached checkout of a commit. Returns the choice of files, the files that are
+-- missing, and whether the list of the repository's files is known; nil if nothing is cached.
 local function look(repo, commit, question)
   local listing, there = repo:listing(commit), repo:files(commit)
   if #there == 0 then return nil end
@@ -64,20 +64,21 @@ local function look(repo, commit, question)
   for _, file in ipairs(chosen.files) do
     if not have[file] then lacking[#lacking + 1] = file end
   end
-  -- Other programs leave no list of the repository's files in the cache.
+  -- If another program filled the cache, it contains no list of the repository's files.
   for _, what in ipairs(not listing and chosen.lacks or {}) do lacking[#lacking + 1] = what end
   return chosen, lacking, listing ~= nil
 end
 
--- A cached checkout with all required files; otherwise, as third result, the files missing from a
--- partial checkout.
+-- Returns a cached checkout that has all required files, and the choice of files. If the checkout
+-- lacks some, the third result lists these.
 local function cached(repo, question, closed)
   local commit = repo:commit(question.revision)
   if not commit then return nil end
   local chosen, lacking, listed = look(repo, commit, question)
   if not chosen then return nil end
   if #lacking > 0 or chosen.again then return nil, nil, lacking end
-  -- Without a list of its files, a data set may have more files than are cached.
+  -- If the list of the repository's files is unknown, a data set may have more files than the
+  -- cache.
   if question.kind == "dataset" and not listed and not closed then return nil end
   return repo:checkout(commit), chosen
 end
@@ -118,8 +119,8 @@ local function download(repo, question, lacking)
   return checkout, chosen
 end
 
---- The folder of a checkout with all required files, and the choice of files. Downloads if
---- necessary.
+--- Returns the folder of a checkout with all required files, and the choice of files. Missing files
+--- are downloaded.
 ---@param question moonring.HubQuestion
 ---@return string folder
 ---@return moonring.HubChoice chosen

@@ -1,5 +1,6 @@
---- Progress output of a download. On a terminal: a bar that is redrawn. Otherwise: a line at the
--- beginning of a large download and every 30 seconds. At the end: the size and duration.
+--- Prints the progress of a download. On a terminal it redraws a bar; otherwise it prints a line at
+-- the beginning of a large download and every 30 seconds. At the end it prints the size and the
+-- duration.
 local machine = require "moonring.base.machine"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
@@ -33,7 +34,7 @@ function told.new(question, repo)
     bar = bar, began = system.clock(), fetched = 0, last_fetched = 0, before = 0 }, Told)
 end
 
---- A line above the bar.
+--- Prints a line above the bar.
 ---@param text string
 function Told:line(text)
   if self.open then terminal.redraw "" end
@@ -52,7 +53,7 @@ local function draw(self, bytes, total)
   self.open = true
 end
 
---- Reports progress: `bytes` of `total` are present.
+--- Reports progress: `bytes` of `total` bytes are in the cache.
 ---@param bytes integer
 ---@param total integer
 ---@param fetched integer bytes downloaded by the current fetch

@@ -1,4 +1,4 @@
---- Options for exporting a .gguf file, from the keys of a configuration.
+--- Derives the options for exporting a .gguf file from the keys of a configuration.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
@@ -13,7 +13,8 @@ local function is_given(config, key)
   return value ~= nil and value ~= system.null
 end
 
---- Whether export_dir is a .gguf file. Refuses keys that contradict it, with exit code 2.
+--- Whether export_dir names a .gguf file. Keys that contradict this end the process with exit code
+--- 2.
 ---@param config moonring.Configuration
 ---@return boolean
 function gguf_file.is_asked(config)
@@ -37,8 +38,8 @@ function gguf_file.is_asked(config)
   return true
 end
 
---- The options of Model:save_gguf for a checkpoint. Prints notes about information that the file
---- cannot store to stderr; fails if the model cannot be stored as .gguf.
+--- The options of Model:save_gguf for a checkpoint. If the file format cannot store some
+--- information, prints a note to stderr; fails if it cannot store the model at all.
 ---@param config moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.GgufOptions

@@ -1,5 +1,5 @@
---- `moonring.model`: the native functions of model/, with builtin:NAME and names on a hub accepted
--- as paths. policy.lua in this folder loads the models that a configuration names.
+--- `moonring.model`: the native functions for models. In addition to paths they accept builtin:NAME
+-- and names on a hub. policy.lua in this folder loads the models that a configuration names.
 local errors = require "moonring.base.errors"
 local hub = require "moonring.hub"
 local native = require "moonring.native.model"
@@ -9,7 +9,8 @@ local system = require "moonring.native.system"
 local model = {}
 for name, bound in pairs(native) do model[name] = bound end
 
--- The local path of a model, and its name if it came from a hub.
+-- Resolves a path, a hub name or builtin:NAME to a local path. Also returns the name if it came
+-- from a hub.
 local function resolved(path, want, of)
   local builtin = path:match "^builtin:(.*)$"
   if builtin then return system.builtin(builtin) end
@@ -21,7 +22,7 @@ local function named(checkpoint, name)
   return checkpoint
 end
 
---- The local path of a model or adapter; names on a hub are downloaded if missing
+--- Resolves a model or adapter to its local path. A name on a hub is downloaded if it is not cached
 --- (moonring.hub.locate).
 ---@param path string
 ---@param of? moonring.HubOptions such as a configuration
@@ -50,10 +51,10 @@ function model.open(path, of)
   return named(native.open(place), name)
 end
 
---- Opens a folder with config.json as a checkpoint with randomly initialized weights, as
---- Transformers initializes them; files of weights are ignored. The result depends only on the
---- config and the seed, and is the same on every rank. Errors: as `open`, except for weights;
---- UNIMPLEMENTED for a model of which only the text part is supported.
+--- Opens a folder with config.json as a checkpoint whose weights are initialized randomly, as
+--- Transformers does; files of weights are ignored. The weights depend only on the config and the
+--- seed, and are the same on every rank. Errors: those of `open` except for weights; UNIMPLEMENTED
+--- for a model of which only the text part is supported.
 ---@param path string
 ---@param seed integer
 ---@param of? moonring.HubOptions
@@ -89,8 +90,8 @@ function model.base_of_adapter(folder)
   errors.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
 end
 
---- Opens a model's configuration, whether its weights are present or not: a folder with
---- config.json, or the path of such a file. Otherwise as `open`.
+--- Opens the configuration of a model, whether its weights are present or not. The path may be a
+--- folder with config.json, such a file, or anything that `open` accepts.
 ---@param path string
 ---@param of? moonring.HubOptions
 ---@return moonring.Checkpoint

@@ -14,7 +14,7 @@ local function code_of(c, key)
   return c.quantization_type .. (c.double_quantization and " double" or "")
 end
 
---- The quantization format of the model's matrices, for model.load; nil: not quantized.
+--- The format in which the model's matrices are quantized, for model.load; nil: not quantized.
 ---@param c moonring.Configuration
 ---@return string?
 function packing.of(c)
@@ -28,14 +28,15 @@ function packing.of(c)
   return c.quantization_bit and code_of(c, "quantization_bit") or nil
 end
 
---- The quantization format of ref_model; nil: not quantized.
+--- The format in which the matrices of ref_model are quantized; nil: not quantized.
 ---@param c moonring.Configuration
 ---@return string?
 function packing.of_reference(c)
   return c.ref_model_quantization_bit and code_of(c, "ref_model_quantization_bit") or nil
 end
 
---- Adds options to model.load that quantize a frozen base.
+--- Adds to the options of model.load those that quantize a frozen base in the format `code`; nil:
+--- none.
 ---@param c moonring.Configuration
 ---@param options moonring.LoadOptions
 ---@param code? string
@@ -53,7 +54,8 @@ end
 ---@return "bf16" | "fp16" | "fp32"
 function packing.dtype(c) return compute.precision(c):match "[bf][fp]16$" or "fp32" end
 
---- Refuses keys that are incompatible with a quantized base; adds a note if it costs memory.
+--- Refuses keys that are incompatible with a quantized base. Adds a note if the quantization costs
+--- memory.
 ---@param c moonring.Configuration
 function packing.check(c)
   local code, reference = packing.of(c), packing.of_reference(c)
@@ -99,7 +101,7 @@ function packing.check(c)
   end
 end
 
---- The path of the one adapter on a quantized base; nil: none.
+--- The path of the adapter that is used on a quantized base; nil: none.
 ---@param c moonring.Configuration
 ---@return string?
 function packing.adapter(c)

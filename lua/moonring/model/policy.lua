@@ -1,4 +1,4 @@
---- Loads the models of a run: to inspect, to train, and as a reference.
+--- Loads the models of a run: the model to inspect or to train, and the reference model.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local config = require "moonring.config"
 local errors = require "moonring.base.errors"
@@ -13,11 +13,12 @@ local system = require "moonring.native.system"
 ---@class moonring.policy
 local policy = {}
 
--- Rotary scalings with which documents may exceed max_position_embeddings: config.json may state
--- the length before scaling.
+-- Kinds of rotary scaling with which documents may be longer than max_position_embeddings, since
+-- config.json may state the length before scaling there.
 local STRETCHED = { linear = true, dynamic = true, yarn = true }
 
--- A note if examples may exceed the model's context without rotary scaling; otherwise nil.
+-- A note for the log if examples may be longer than the model's context and there is no rotary
+-- scaling; otherwise nil.
 local function beyond_positions(c, checkpoint)
   local positions = checkpoint:max_position_embeddings()
   local stretched = c.rope_scaling or STRETCHED[checkpoint:rope_kind()]
@@ -26,8 +27,8 @@ local function beyond_positions(c, checkpoint)
     .. "scaled: set rope_scaling"):format(c.cutoff_len, positions)
 end
 
---- Downloads the models that the configuration names on a hub, if they are not cached. Called
---- before ranks are started, which then use the cache.
+--- Downloads the models that the configuration names on a hub, unless they are cached. Call it
+--- before the ranks are started, which then use the cache.
 ---@param c moonring.Configuration
 function policy.fetch(c)
   local want = c.train_from_scratch and "fresh" or "model"
@@ -44,12 +45,12 @@ function policy.fetch(c)
   end
 end
 
---- Opens the model's checkpoint, with its rotary embedding scaled by rope_scaling. Errors: as
---- moonring.model.open.
+--- Opens the model's checkpoint, and scales its rotary embedding as rope_scaling says. Errors:
+--- those of moonring.model.open. The notes are log lines about rotary scaling and about ignored
+--- tensors.
 ---@param c moonring.Configuration
 ---@return moonring.Checkpoint
----@return string[] notes lines for the log: rotary scaling, or why rope_scaling has no effect;
----   ignored tensors
+---@return string[] notes lines for the log
 function policy.open(c)
   local notes = {}
   local checkpoint = c.train_from_scratch and model.open_fresh(c.model_name_or_path, c.seed, c)
@@ -83,8 +84,8 @@ function policy.open(c)
   return checkpoint, notes
 end
 
--- Options for loading any model of the run. `zero` (trainer.zero) is given if its weights may be
--- sharded over ranks.
+-- The options that all models of the run are loaded with. `zero` (trainer.zero) is given if the
+-- weights may be sharded over ranks.
 local function placement(c, zero)
   return { precision = compute.precision(c), recompute = compute.recompute(c),
     device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, tile_rows = c.tile_rows,
@@ -100,7 +101,7 @@ local function activation_dir(c)
   return dir
 end
 
--- The adapters to merge into the weights, and the one to train further.
+-- The adapters that are merged into the weights, and the adapter whose training continues.
 local function adapters(c)
   local merged, resumed = model.adapters(c.adapter_name_or_path, c) or {}, nil
   if adapter_kinds.has(c) and not c.create_new_adapter then
@@ -109,8 +110,8 @@ local function adapters(c)
   return merged, resumed
 end
 
--- Modules that are fully trained next to an adapter. With resize_vocab the default is the embedding
--- and head, as in LLaMA-Factory.
+-- The modules that are fully trained in addition to an adapter. With resize_vocab the default is
+-- the embedding and the head, as in LLaMA-Factory.
 local function trained_whole(c, checkpoint)
   if c.additional_target or not c.resize_vocab then return c.additional_target end
   local modules = checkpoint:vocabulary_modules()
@@ -138,7 +139,7 @@ local function new_adapter(c, checkpoint, base)
   })
 end
 
--- `path` is an adapter to train further; nil: a new one.
+-- Adds an adapter to the base. `path`: an adapter whose training continues; nil: a new one.
 local function with_adapter(c, checkpoint, base, path)
   if not path then return new_adapter(c, checkpoint, base) end
   local dropout = stages.of(c).drops and c.lora_dropout or 0
@@ -161,8 +162,8 @@ local function check_adapter(c, adapted)
   return adapted
 end
 
---- Loads the model for inference, by the configuration's precision and recompute. Adapters are
---- merged, except on a quantized base, which keeps its adapter separate.
+--- Loads the model for inference, with the precision and recompute of the configuration. Adapters
+--- are merged into the weights, unless the base is quantized: then its adapter stays separate.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param zero? moonring.Zero shards the weights over its ranks
@@ -178,8 +179,8 @@ function policy.load(c, checkpoint, zero)
   return model.load(checkpoint, options)
 end
 
---- Loads the model for training, by finetuning_type: with all weights trainable, an adapter's, or
---- those of some layers.
+--- Loads the model for training. By finetuning_type, all weights are trainable, or those of an
+--- adapter, or those of some layers.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param zero? moonring.Zero shards the weights over its ranks in stage 3
@@ -189,7 +190,7 @@ end
 function policy.learning(c, checkpoint, zero, from, work)
   local options = placement(c, zero)
   options.work = work
-  -- Chosen by recompute: auto.
+  -- The numbers of layers were chosen by recompute: auto.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   local resumed
@@ -197,8 +198,8 @@ function policy.learning(c, checkpoint, zero, from, work)
   if adapter_kinds.has(c) then
     options.frozen = true
     packing.apply(c, options, packing.of(c))
-    -- A resumed run takes PiSSA's initial values from its checkpoint, because they belong to the
-    -- run.
+    -- A resumed run reads PiSSA's initial values from its checkpoint, since they were computed when
+    -- the run began.
     if c.pissa_init and not resumed then resumed = from end
     local base = model.load(checkpoint, options)
     return check_adapter(c, with_adapter(c, checkpoint, base, resumed))
@@ -223,7 +224,7 @@ function policy.reload(c, current, folder, zero)
   return model.load(model.open(folder), placement(c, zero))
 end
 
--- A frozen model: ref_model, or the policy's initial model.
+-- Loads a frozen reference model: ref_model, or the policy's initial model.
 local function frozen_reference(c, checkpoint, zero)
   local options = placement(c, zero)
   options.frozen = true
@@ -232,7 +233,7 @@ local function frozen_reference(c, checkpoint, zero)
     return model.load(checkpoint, options)
   end
   local other = model.open(c.ref_model, c)
-  -- The vocabulary must have the same size if it is the same model.
+  -- If both are the same model, the vocabularies must have the same size.
   if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end
   if other:vocab_size() ~= checkpoint:vocab_size() then
     config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(),
@@ -247,9 +248,9 @@ local function frozen_reference(c, checkpoint, zero)
   return model.load(other, packing.apply(c, options, code))
 end
 
---- The reference model of a policy, called before the first step: ref_model; otherwise the base
---- model without the adapter (LoRA), the policy itself if its log-probs are precomputed before
---- training, or a frozen copy.
+--- The reference model of a policy. Call it before the first step. It is ref_model; otherwise the
+--- base model without the adapter (LoRA); otherwise the policy itself, if log-probs are computed
+--- before the training; otherwise a frozen copy.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param current moonring.Model

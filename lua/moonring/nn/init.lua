@@ -6,14 +6,15 @@ local module = require "moonring.nn.module"
 ---@class moonring.nn
 ---@field module fun(fields: table<string, any>): moonring.Module
 ---@field parameter fun(values: moonring.Tensor, how: moonring.ParameterOptions?): moonring.Weight
---- fun(inputs: integer, outputs: integer, how: moonring.LinearOptions?)
+--- `linear`: fun(inputs: integer, outputs: integer, how: moonring.LinearOptions?)
 ---@field linear fun(...): moonring.Module
---- fun(count: integer, width: integer, how: moonring.LayerOptions?)
+--- `embedding`: fun(count: integer, width: integer, how: moonring.LayerOptions?)
 ---@field embedding fun(...): moonring.Module
 ---@field layer_norm fun(width: integer, how: moonring.NormOptions?): moonring.Module
 ---@field rms_norm fun(width: integer, how: moonring.NormOptions?): moonring.Module
 ---@field mlp fun(width: integer, inner: integer, how: moonring.LayerOptions?): moonring.Module
---- fun(base: moonring.Module, inputs: integer, outputs: integer, how: moonring.LoraOptions?)
+--- `lora`: fun(base: moonring.Module, inputs: integer, outputs: integer, how:
+--- moonring.LoraOptions?)
 ---@field lora fun(...): moonring.Module
 ---@field sequential fun(list: (moonring.Module | function)[]): moonring.Module
 local nn = {}

@@ -1,5 +1,5 @@
---- Layers for custom modules. Weights are initialized as in PyTorch, with a counter-based
--- generator, so they are the same on every rank.
+--- Layers for custom modules. Weights are initialized as in PyTorch, but with a counter-based
+-- random generator, so they are the same on every rank.
 local module = require "moonring.nn.module"
 local creation = require "moonring.base.creation"
 local operators = require "moonring.native.operators"
@@ -10,8 +10,9 @@ local ops = operators.ops
 ---@class moonring.nn.layers
 local layers = {}
 
+--- Options of a layer's weights.
 ---@class moonring.LayerOptions
---- seed of the initialization; if absent, the next value of a counter of such calls
+--- `seed` of the initialization; if absent, a counter provides the next seed.
 ---@field seed? integer
 ---@field dtype? moonring.Dtype default "fp32"
 ---@field device? string default "cpu"
@@ -34,7 +35,8 @@ end
 local LINEAR, NORM = with { bias = "boolean?" }, with { eps = "number?", bias = "boolean?" }
 local LORA = with { rank = "number?", alpha = "number?" }
 
--- A weight with uniform initial values in [-bound, bound). `name` as in creation.rand.
+-- A weight with uniform initial values in [-bound, bound). `name` selects the random numbers, as in
+-- creation.rand.
 local function uniform(name, sizes, bound, how)
   local values = creation.rand(sizes, { seed = how.seed, name = name, dtype = "fp64" })
   values = ((values * 2 - 1) * bound):to(how.dtype or "fp32")
@@ -64,7 +66,8 @@ function layers.linear(inputs, outputs, how)
   return module.new(made)
 end
 
---- Rows of a table [count, width], initialized from a normal distribution with variance 1.
+--- A module that looks up rows in a table [count, width], which is initialized from a normal
+--- distribution with variance 1.
 ---@param count integer
 ---@param width integer
 ---@param how? moonring.LayerOptions

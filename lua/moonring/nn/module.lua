@@ -7,9 +7,10 @@
 --   }
 --   local scores = Probe(x)
 --
--- Weights are Parameters, like those of the native model: joined to its parameters they are trained
--- by the same optimizer, sharded by ZeRO and saved in checkpoints. Under sequence parallelism a
--- module receives this rank's rows; if it works row by row, its results do not depend on sp.
+-- Weights are Parameters, like those of the native model. If they are joined with the model's
+-- parameters, the same optimizer trains them, ZeRO shards them and checkpoints store them. Under
+-- sequence parallelism a module receives this rank's rows. If it works row by row, its results do
+-- not depend on sp.
 local comm = require "moonring.native.comm"
 local options = require "moonring.base.options"
 local safetensors = require "moonring.native.safetensors"
@@ -24,8 +25,8 @@ local module = {}
 local Weight = {}
 Weight.__index = Weight
 
---- The weight as a tensor in autograd's graph. If it is sharded, this is a collective: all ranks
---- must use weights in the same order.
+--- The weight as a tensor in autograd's graph. If the weight is sharded, this call is a collective,
+--- so all ranks must use their weights in the same order.
 ---@param dtype? moonring.Dtype default: the weight's
 ---@return moonring.Tensor
 function Weight:use(dtype) return self.parameter:use(dtype) end
@@ -62,7 +63,7 @@ end
 local function is_weight(value) return getmetatable(value) == Weight end
 local function is_module(value) return getmetatable(value) == Module end
 
--- Field names in a deterministic order, the same on every rank: numbers first.
+-- The names of a module's fields, in an order that is the same on every rank: numbers first.
 local function sorted_keys(of)
   local keys = {}
   for key in pairs(of) do
@@ -89,7 +90,7 @@ local function walk(of, prefix, visit)
   end
 end
 
--- As walk, but visits shared weights only once.
+-- Like `walk`, but a weight that several modules share is visited only once.
 local function walk_once(of, prefix, visit)
   local seen = {}
   walk(of, prefix, function(path, weight)
@@ -99,8 +100,8 @@ local function walk_once(of, prefix, visit)
   end)
 end
 
---- The weights, each once, as a list that can be joined with a model's parameters. Sets their names
---- to their paths: "probe.layer.weight" with the prefix "probe".
+--- Lists the weights, each once; the list can be joined with a model's parameters. A weight is
+--- renamed to its path: "probe.layer.weight" if the prefix is "probe".
 ---@param prefix? string default: none
 ---@return moonring.Parameters
 function Module:parameters(prefix)
@@ -143,10 +144,10 @@ function Module:load_state(state)
   walk(self, "", function(path, weight) weight.parameter:copy_(state[path]) end)
 end
 
---- Saves the state to a safetensors file. If weights are sharded, every rank must call it.
+--- Saves the state to a safetensors file. If weights are sharded, every rank must call it. With
+--- write = false a rank only takes part in collectives. `flush`: whether to flush to the disk.
 ---@param path string
----@param how? { write: boolean?, flush: boolean? } write = false: only takes part in collectives;
----   flush: flushes to disk immediately; default true
+---@param how? { write: boolean?, flush: boolean? } both default to true
 function Module:save(path, how)
   how = options.check("save", how, { write = "boolean?", flush = "boolean?" })
   tensor.scope(function()

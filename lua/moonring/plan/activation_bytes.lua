@@ -1,22 +1,24 @@
---- Bytes of activations kept from a forward to its backward: inputs of blocks and the tensors that
--- recompute keeps, a chunk of logits, and small per-token tensors. Symbols as in memory.lua; `s`:
--- bytes per element.
+--- Predicts the bytes of activations that are kept from a forward to its backward: inputs of blocks
+-- and the tensors that `recompute` keeps, a chunk of logits, and small per-token tensors.
+-- memory.lua defines the symbols. `s` has bytes per element: s.a of the residual stream, s.e of
+-- matrix products, s.w of trainable weights, s.g of gradients.
 local coefficients = require "moonring.plan.coefficients"
 local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.activation_bytes
 local activation_bytes = {}
 
--- The number of layers that keep their whole graph, and of those that keep attention's result.
+-- The number of layers that keep their whole autograd graph, and the number of other layers that
+-- keep attention's result.
 local function spending(f)
   local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
   return whole, f.recompute == "selective" and f.depth - whole
     or math.min(f.selective_layers or 0, f.depth - whole)
 end
 
---- Bytes of all layers that are kept from forward to backward: inputs of blocks, attention's
---- results with selective recompute, whole graphs. Then the bytes that are left when the last
---- layer's backward begins, and the bytes that the first layer keeps.
+--- Bytes that all layers keep from forward to backward: inputs of blocks, attention's results with
+--- selective recompute, and whole graphs. Also returns the bytes that remain in memory when the
+--- last layer's backward begins, and the bytes that the first layer keeps.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@param mixers { bytes: moonring.AttentionBytes, layers: integer }[] attention and others
@@ -28,8 +30,8 @@ function activation_bytes.kept(f, s, mixers, held)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local whole, selective = spending(f)
   local input = t * m.hidden * s.a
-  -- Averaged over the layers: a layer that has only a mixer or only an MLP has half of the
-  -- stream's.
+  -- An average over the layers: a layer with only a mixer or only an MLP has half of the tensors of
+  -- the residual stream.
   local mlps, mixed = m.mlps or m.layers, 0
   for _, mixer in ipairs(mixers) do mixed = mixed + mixer.layers end
   local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) * (mlps + mixed)
@@ -38,12 +40,12 @@ function activation_bytes.kept(f, s, mixers, held)
   local kept = 0
   for _, mixer in ipairs(mixers) do
     local share, bytes = mixer.layers / m.layers, mixer.bytes
-    -- Without their graph, layers whose mixer is not attention keep nothing of it.
+    -- A layer without attention keeps only its whole graph, or nothing.
     kept = kept + share * bytes.kept
     graph = graph + share * (bytes.graph or t * (model_shape.rows(m) + (m.latents or 0)) * s.e
       + bytes.kept
-      -- Attention's result in the products' dtype, if that differs from what it kept, and the
-      -- weights in that dtype.
+      -- Attention's result in the dtype of matrix products, if it was kept in another dtype,
+      -- and the weights in that dtype.
       + (s.e ~= math.max(4, s.e) and (f.device == "cpu" or bytes.given > 0)
         and t * model_shape.given(m) * s.e or 0))
   end
@@ -53,7 +55,7 @@ function activation_bytes.kept(f, s, mixers, held)
     local function stay(layers)
       return math.min(f.depth - whole, f.offloaded_layers or layers) * of_layer
     end
-    -- What a layer keeps in addition to its input is offloaded with it.
+    -- If a layer's input is offloaded, attention's kept result is offloaded with it.
     local out = stay(gpu and selective > 0 and 1 or c.offloaded_layers[f.activation_offload])
     -- A GPU's host has room for everything that is offloaded, including the final norm's input.
     held.moved(gpu and all + input or all - out, f.activation_offload)
@@ -63,7 +65,7 @@ function activation_bytes.kept(f, s, mixers, held)
   return all + whole * graph, (back or all) + whole * graph, of_first
 end
 
---- Bytes of its own mixer that the last layer still keeps when its backward begins.
+--- Bytes of the last layer's mixer that are still in memory when that layer's backward begins.
 ---@param f moonring.MemoryFacts
 ---@param bytes moonring.AttentionBytes
 ---@return number
@@ -74,9 +76,9 @@ function activation_bytes.of_last(f, bytes)
   return whole + selective == f.depth and bytes.kept or 0
 end
 
---- A chunk of logits: its bytes, in the dtype of sums and in that of the product, and its rows. A
---- softcap of the logits keeps one more copy for a moment. On a GPU one kernel reads the logits in
---- the dtype of the product.
+--- The bytes of one chunk of logits, which exists in the dtype of sums and in that of the matrix
+--- product, and the rows of the chunk. A softcap of the logits temporarily needs one more copy. On
+--- a GPU one kernel reads the logits in the product's dtype.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return number bytes

@@ -1,47 +1,49 @@
 --- Closed formulas for the memory and the traffic of one layer's attention, for one long document
--- on any number of ranks. attention.cost computes the same from the plan itself, tile by tile and
--- with several documents, but at a million tokens there are too many tiles to count. A test checks
--- that both agree.
+-- on any number of ranks. The function attention.cost computes the same numbers tile by tile, also
+-- for several documents, but at a million tokens there are too many tiles. A test checks that both
+-- agree.
 --
--- An sp group has S tokens, a rank t = S / sp; H heads (Hk key heads) of d numbers, values of v.
--- The ranks form a grid of `contexts` Pr x `head_ranks` Pu: a context position has S / Pr tokens of
--- H / Pu query heads and max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e:
--- bytes per element of q, k, v; a: of sums. With a sliding window of w tokens (nil: none), a run of
--- consecutive queries attends to the w - 1 keys before it; a position has one run, in zigzag two,
--- and every run but the first needs such keys.
+-- Symbols. An sp group has S tokens, one rank t = S / sp. The model has H query heads and Hk key
+-- heads of size d, and values of size v. The ranks form a grid of Pr `contexts` x Pu `head_ranks`.
+-- The ranks of one context process S / Pr tokens, and each of them H / Pu query heads and
+-- max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e: bytes per element of q, k, v; a:
+-- bytes per element of sums. With a sliding window of w tokens (nil: none), consecutive queries
+-- attend to the w - 1 keys before them. A context has one run of consecutive queries, or two with
+-- zigzag; each run except the first needs such keys.
 local attention_shape = require "moonring.plan.attention_shape"
 local kernel_bytes = require "moonring.plan.kernel_bytes"
 
 ---@class moonring.attention_bytes
 local attention_bytes = {}
 
+--- Bytes of one rank in the backward of one layer's attention, by component.
 ---@class moonring.AttentionBytes
 ---@field attention number of this rank's tokens and of the heads that it computes
----@field communication number exchanged heads; keys of other ranks and their gradients
+---@field communication number exchanged heads; keys received from other ranks, and their gradients
 ---@field kernel number workspace of a GPU's kernel; 0 on a CPU
----@field kept number part of attention: what recompute: selective keeps in every layer
---- part of attention: kept from the forward while the rest of the block runs backward
+---@field kept number part of `attention`: what every layer keeps with recompute: selective
+--- `waiting`, part of `attention`: kept from the forward while the rest of the block runs backward.
 ---@field waiting number
----@field given number part of it: attention's output, if that is not what was kept
----@field gradient number part of it: the gradient of attention's output, of this rank's tokens
+---@field given number part of `waiting`: attention's output, if it is not the kept tensor itself
+---@field gradient number part of `waiting`: the gradient of attention's output on this rank
 ---@field exchanged number part of communication: exchanged heads
 
--- Buffers of other ranks' keys and values that exist at the same time, each of the size of one
--- context position (attention/strategy/ring_plan.h): one in use, one being received, and a copy of
--- what is sent if that is not contiguous; for their gradients one being summed and one being sent
--- back. With windows also the one that came from another window.
+-- Ring attention: buffers for keys and values of other ranks that exist at the same time. Each has
+-- the size of one context (attention/strategy/ring_plan.h): one in use, one being received, and a copy of
+-- the sent one if it is not contiguous. For gradients: one being summed and one being sent back.
+-- With sliding windows there is one more.
 local RING = { keys = 2, copies = 0.75, sums = 2 }
 local RING_OF_WINDOWS = { keys = 3, copies = 1.75, sums = 3 }
--- all-gather (attention/strategy/gather_plan.h) processes a position's key heads in slices
--- (attention/strategy/context_attention.h has their number). In memory at the same time, in slices
--- of all keys: those in use and those being received, with their send copies; and gradients that
--- are being summed, sent back and received.
+-- All-gather attention (attention/strategy/gather_plan.h) processes the key heads in slices
+-- (attention/strategy/context_attention.h has their number). The numbers count slices of all keys that exist
+-- at the same time: those in use and those being received, with their send copies; and gradients
+-- that are summed, sent back and received.
 local GATHER_KEYS, GATHER_SUMS = 3.5, 3
--- The fraction of keys that ranks send on average: those that a receiver attends to
--- (attention/strategy/ring_plan.h, gather_plan.h).
+-- The average fraction of its keys that a rank sends: only keys that the receiver attends to are
+-- sent (attention/strategy/ring_plan.h, gather_plan.h).
 local SEEN = { contiguous = 1 / 2, zigzag = 3 / 4 }
 
--- Bytes of keys from other context positions, and of their gradients.
+-- Bytes of keys and values received from other contexts, and of their gradients.
 local function travelling(f, s)
   if f.contexts == 1 then return 0 end
   local row = s.keys * (s.d + s.v)
@@ -52,7 +54,7 @@ local function travelling(f, s)
       / slices
   end
   local others = f.contexts - 1
-  -- Positions whose keys the queries here attend to; more may attend to this position's keys.
+  -- The number of contexts whose keys this rank's queries attend to.
   local seen = math.min(others, s.runs * math.ceil(s.runs * s.reach / s.rows))
   local ring = f.keys == "windows" and RING_OF_WINDOWS or RING
   local keys = math.min(ring.keys, seen) + (f.contiguous and 0 or ring.copies)
@@ -60,8 +62,9 @@ local function travelling(f, s)
     others) * f.sum_bytes)
 end
 
--- Bytes of casts. A CPU's kernels compute in the type of sums: the gradient of out, and queries,
--- keys and values of the current tile, are cast. A GPU's kernels need no casts.
+-- Bytes of casts. A CPU's kernels compute in the dtype of sums, so the gradient of attention's
+-- output and the queries, keys and values of the current tile are cast. A GPU's kernels need no
+-- casts.
 local function cast(f, s)
   if f.device ~= "cpu" or f.element_bytes == f.sum_bytes then return 0 end
   local gathers = f.contexts > 1 and f.keys == "gather"
@@ -76,7 +79,7 @@ end
 function attention_bytes.memory(f)
   local s, e, a = attention_shape.of(f), f.element_bytes, f.sum_bytes
   local d, v = s.d, s.v
-  -- Numbers per token: `packed` of the heads that this rank computes, `all` of all heads.
+  -- Numbers per token: `packed` in the heads that this rank computes, `all` in all heads.
   local t, packed = f.tokens / f.sp, s.queries * d + s.keys * (d + v)
   local all = f.heads * d + f.kv_heads * (d + v)
   local at_once = attention_shape.at_once(f)
@@ -86,7 +89,7 @@ function attention_bytes.memory(f)
   local kept = s.rows * s.queries * (v * (at_once and e or a) + a)
   if not wide then out = 0 end -- it is the kept tensor
   local sums = wide and s.rows * packed * (at_once and e or a) or gradients
-  -- Gradients of gathered keys are sums, both of other ranks' keys and of the rank's own.
+  -- The gradients of gathered keys, other ranks' and the rank's own, are sums.
   local gathers = at_once and f.contexts > 1
   if gathers then sums = s.rows * (s.queries * d * e + s.keys * (d + v) * a) end
   if kernel_bytes.in_place(f, s) then sums, gradients = 0, 0 end
@@ -94,7 +97,7 @@ function attention_bytes.memory(f)
   local exchanged, gradient_of_out = 0, 0
   if s.exchanges then
     exchanged, gradient_of_out = s.rows * packed * e, s.rows * s.queries * v * e
-    -- The gradients of a key head come from several ranks, and are sent as sums.
+    -- Several ranks compute gradients of the same key head, so these are sent as sums.
     local shared = f.head_ranks > f.kv_heads
     local others = t * packed * (f.head_ranks - 1) * (shared and a or e)
     -- The results of a single call are copied into a send buffer.
@@ -128,7 +131,7 @@ function attention_bytes.traffic(f)
   local forward, backward = 0, 0
   if s.exchanges then
     local there, back = t * packed * (f.head_ranks - 1), s.rows - t
-    -- If so, the gradients of a key head come from several ranks, and are sent as sums.
+    -- If `shared`, several ranks compute gradients of the same key head, which are sent as sums.
     local shared = f.head_ranks > f.kv_heads
     forward = (there + back * s.queries * s.v) * e
     backward = t * s.queries * (f.head_ranks - 1) * s.v * e + back * packed * (shared and a or e)

@@ -1,21 +1,21 @@
---- Sizes of attention on one position of the grid of ranks, contexts x heads, which the formulas
--- use. Symbols as in attention_bytes.lua.
+--- Sizes of the attention that one rank computes, for the formulas. The ranks form a grid, contexts
+-- x heads; attention_bytes.lua defines the symbols.
 
 ---@class moonring.attention_shape
----@field slices integer the most slices into which all-gather divides a position's key heads
+---@field slices integer the maximum number of slices into which all-gather divides key heads
 local attention_shape = {}
 
 attention_shape.slices = 4 -- attention/strategy/context_attention.h
 
 ---@class moonring.AttentionShape
----@field rows number tokens of a context position
+---@field rows number tokens of a context, which are processed on one rank of the grid
 ---@field queries integer query heads that a rank computes
 ---@field keys integer key heads that a rank computes
 ---@field d integer size of a query or key head
 ---@field v integer size of a value head, and of the output
 ---@field exchanges boolean whether heads are exchanged
----@field reach number keys before a run of queries to which it attends
----@field runs integer runs of tokens of a document per position
+---@field reach number keys before a run of consecutive queries to which the run attends
+---@field runs integer runs of consecutive tokens of a document per context
 
 ---@class moonring.AttentionFacts
 ---@field tokens number of the sp group
@@ -27,16 +27,16 @@ attention_shape.slices = 4 -- attention/strategy/context_attention.h
 ---@field contexts integer size of the axis along which keys are sent
 ---@field head_ranks integer size of the axis over which heads are split
 ---@field keys? "ring" | "windows" | "gather" how keys are sent if there are several contexts
----@field contiguous? boolean whether a position has one run of a document, not two
+---@field contiguous? boolean whether a context has one run of a document, not two (zigzag)
 ---@field element_bytes integer of q, k, v
----@field sum_bytes integer of sums
+---@field sum_bytes integer bytes per element of sums
 ---@field device "cpu" | "cuda"
 ---@field sequences? integer documents that a GPU's kernels process separately; default 1
 ---@field deterministic? boolean whether a GPU's kernels are deterministic
 ---@field softcap? number the bound of scores; absent or 0: none
 ---@field kernels? "none" omits the kernels' workspace
 
---- Computes the sizes. If heads are not divisible, those of the rank with most heads.
+--- Computes the sizes. If heads are not divisible by head_ranks, those of the rank with most heads.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionShape
 function attention_shape.of(f)
@@ -53,8 +53,8 @@ function attention_shape.of(f)
   }
 end
 
---- Whether a 16-bit kernel of a GPU computes the results of all queries in one call, in 16 bit, so
---- that they are used without a cast (attention/kernels/varlen_tile_runner.h).
+--- Whether one call of a GPU's 16-bit kernel computes the results of all queries. These are then
+--- used in 16 bits, without a cast (attention/kernels/varlen_tile_runner.h).
 ---@param f moonring.AttentionFacts
 ---@return boolean
 function attention_shape.at_once(f)
@@ -62,7 +62,7 @@ function attention_shape.at_once(f)
     and math.max(f.head_dim, f.value_dim or 0) <= 256 and (f.contexts == 1 or f.keys == "gather")
 end
 
---- Rows of keys that a rank has after an all-gather.
+--- The number of key rows that a rank has after an all-gather.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape
 ---@return number

@@ -1,5 +1,5 @@
---- Bytes of the part of a block after attention while it runs backward. Symbols as in memory.lua;
--- `s`: bytes per element.
+--- Predicts the bytes of the second half of a block, after attention (norm and MLP or experts),
+-- while it runs backward. memory.lua defines the symbols; `s` has bytes per element.
 local coefficients = require "moonring.plan.coefficients"
 local expert_share = require "moonring.plan.expert_share"
 local model_shape = require "moonring.plan.model_shape"
@@ -7,7 +7,7 @@ local model_shape = require "moonring.plan.model_shape"
 ---@class moonring.block_bytes
 local block_bytes = {}
 
--- The number of tiles of rows in which this part is computed, and the bytes of a row.
+-- The number of row tiles in which the MLP is computed, and the bytes of one row.
 local function tiles_of(f, s)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
   local row = s.a * (c.tile_mlp * m.width + (c.tile_stream + c.tile_chosen * (m.chosen
@@ -19,37 +19,43 @@ local function tiles_of(f, s)
   return math.max(1, math.ceil(t / most)), row
 end
 
--- Whether the experts' products are computed for all rows at once: those of a layer stored in two
--- tensors, in bf16 (model/blocks/grouped_stacks.h).
+-- Whether the matrix products of all experts are computed for all rows at once, which needs bf16
+-- and experts that are stored in two tensors per layer (model/blocks/grouped_stacks.h).
 local function grouped(f, s)
   local m = f.model
   return m.stacked and s.e == 2 and expert_share.ranks(f) == 1 and m.hidden % 8 == 0
     and m.width % 8 == 0
 end
 
--- A GPU's peak while one tile of the part after attention runs backward, tensor by tensor.
--- [D] of a bytes: the stream after attention and the block's result. [D] of e bytes: the MLP's
--- input and, if the stream has another dtype, the gradient of its output. [I] of e bytes: gate, up,
--- and their product and its gradient, or their gradients, one of which overwrites the product's
--- (kernels/gated.h): four. With experts two of all rows, and two of the rows of one expert
--- with an even share; if experts are stacked, five of these: the gradients of the product, gate and
--- up, and the latter two side by side. With experts also [D] of e bytes four times for each choice:
--- the rows that are sent, the results that come back, and the gradients of both. DoRA keeps what it
--- scales: [I] twice more; while it scales gate's gradient, gate and up are already freed, and that
--- gradient exists in a bytes and in the products' dtype.
+-- The peak of a GPU while one tile of the MLP runs backward, tensor by tensor. [D] and [I] are
+-- tensors with one row of D or I numbers per token.
 --
--- Weight gradients are accumulated in g bytes by the products that compute them. During the first
--- tile only the gradient of the last map exists; if experts are stored in two tensors per layer,
--- those of all experts, which are computed at once (model/blocks/grouped_mlp.cc). The gradients of
--- up's and gate's weights are added one after the other, while the gradients of up and gate are
--- freed, each with the rows' gradient [D] of e bytes that its map returns; that of attention's last
--- map at the end, together with the stream's gradient of a bytes and two tensors of e bytes, the
--- input and output gradients of that map. During later tiles all weight gradients exist.
+--   [D] of a bytes   the stream after attention, and the block's result
+--   [D] of e bytes   the MLP's input and, if the stream has another dtype, the gradient of its
+--                    output
+--   [I] of e bytes   four: gate, up, their product and its gradient; or gate, up and the gradients
+--                    of both, one of which overwrites the product's gradient (kernels/gated.h)
 --
--- Experts whose products are computed for all rows at once need [I] of e bytes six times when
--- gate's and up's gradients are put side by side, with only the sum of down's gradient. A tensor's
--- gradient is computed in e bytes before it is added to its sum: down's together with gate, up and
--- their product; gate's and up's together with their gradients.
+-- With experts, two of the [I] tensors have all rows and two the rows of one expert with an even
+-- share. If experts are stacked, five [I] tensors are needed: the gradients of the product, gate
+-- and up, and the latter two next to each other. With experts there are also four [D] tensors of e
+-- bytes per choice: the rows that are sent, the results that come back, and the gradients of both.
+-- DoRA keeps the tensors that it scales: two more [I]. While it scales gate's gradient, gate and up
+-- are already freed, and this gradient exists in a bytes and in the products' dtype.
+--
+-- Weight gradients are summed in g bytes by the products that compute them. During the first tile
+-- only the gradient of the last map exists; if experts are stored in two tensors per layer, the
+-- gradients of all experts, which are computed at once (model/blocks/grouped_mlp.cc). Then the
+-- gradients of up's and gate's weights are added one after the other, while the gradients of up and
+-- gate are freed; each map also returns the gradient of its input rows, [D] of e bytes. Last comes
+-- the weight gradient of attention's output map, with the stream's gradient of a bytes and the
+-- input and output gradients of that map, of e bytes each. During later tiles all weight gradients
+-- exist.
+--
+-- Experts whose products are computed for all rows at once need six [I] of e bytes when gate's and
+-- up's gradients are put next to each other; at this time only the sum of down's gradient exists. A
+-- weight gradient is computed in e bytes before it is added to its sum: down's together with gate,
+-- up and their product; gate's and up's together with their gradients.
 local function gpu_tile(f, s, learning)
   local m, t = f.model, f.tokens / f.sp
   local keeps_graph, tiles = f.recompute == "none", block_bytes.tiles(f, s)
@@ -61,7 +67,7 @@ local function gpu_tile(f, s, learning)
   local stream = given + (s.e == s.a and 0 or s.e)
   if keeps_graph then inner, stream, given = inner - 2 * s.e, s.e, 0 end -- the graph has them
   local choices = 4 * (m.chosen or 0) * s.e
-  if f.rotates then inner = inner + 2 * s.e end -- the last map's rotated input: x D and its sum
+  if f.rotates then inner = inner + 2 * s.e end -- OFT's rotated input: x D and its sum
   if f.dora then inner = math.max(inner + 2 * s.e, 5 * s.e + (s.e == s.a and s.a or 2 * s.a)) end
   local working = rows * (inner * m.width + (stream + choices) * m.hidden)
     + s.g * (tiles > 1 and after or m.stacked and mlp or mlp / 3 / (m.experts or 1))
@@ -89,8 +95,9 @@ local function gpu_tile(f, s, learning)
   return math.max(working, of_up, of_gate, of_output, norms), s.g * after
 end
 
---- A GPU's bytes at the end of a block's backward, when the input rows of q, k and v are recomputed
---- for the gradients of these maps, and the rows' gradient becomes that of the stream.
+--- Bytes of a GPU at the end of a block's backward. There the input rows of the maps to q, k and v
+--- are recomputed for the gradients of these maps, and the rows' gradient becomes that of the
+--- stream.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@param learning number trainable parameters of a layer
@@ -101,7 +108,7 @@ function block_bytes.entrance(f, s, learning)
     + s.g * learning
 end
 
---- The number of tiles in which the part after attention runs backward.
+--- The number of row tiles in which the MLP runs backward.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return number
@@ -109,8 +116,8 @@ function block_bytes.tiles(f, s)
   return (f.recompute == "none" or f.mlp == "whole") and 1 or (tiles_of(f, s))
 end
 
---- Bytes while the part of a block after attention runs backward: a tile of rows with the gradients
---- of its weights, summed in g bytes. Then the bytes of these gradients when it is finished.
+--- Bytes while the MLP of a block runs backward: one tile of rows, and the gradients of its
+--- weights, summed in g bytes. Also returns the bytes of these gradients after the MLP's backward.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@param learning number trainable parameters of a layer
@@ -125,7 +132,7 @@ function block_bytes.tiled(f, s, learning)
   -- The whole graph is counted elsewhere.
   if f.recompute == "none" then return s.g * learning, s.g * learning end
   local tiles, row = tiles_of(f, s)
-  -- Gradients that products cannot accumulate directly exist in addition to the sum over the tiles.
+  -- Gradients that a product cannot add to a sum directly need memory in addition to the sum.
   local beside = tiles > 1 and s.e == s.g and s.e or 0
   return t / tiles * row + (s.g + beside) * learning, s.g * learning
 end

@@ -21,7 +21,7 @@ local memory_check = {}
 ---@field dataset moonring.Dataset | moonring.Stream
 ---@field report? moonring.MemoryReport receives the prediction
 
--- The largest components as text.
+-- Lists the largest memory components of a prediction as text.
 local function told(found)
   local parts = {}
   for _, part in ipairs(memory.parts) do
@@ -32,11 +32,11 @@ local function told(found)
   return table.concat(parts, ", ")
 end
 
---- Configurations that would fit, as lists of keys, the one with the least impact first.
+--- Proposes configurations that would fit: each is text with keys to set. The one with the least
+--- impact is first.
 ---@param f moonring.MemoryFacts
 ---@param bytes number available to a rank
----@param facts_with fun(changes: table): moonring.MemoryFacts the facts of the configuration with
----   changed keys
+---@param facts_with fun(changes: table): moonring.MemoryFacts facts with changed keys
 ---@return string[]
 function memory_check.proposals(f, bytes, facts_with)
   local rows, own, words = plan.rows(f, bytes), {}, {}
@@ -75,7 +75,7 @@ end
 local HOST = "memory: what is offloaded is predicted to take %s of the host's memory and there are "
   .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn continues anyway)"
 
---- The error if the tensors that GPUs offload would not fit into the host's memory; else nil.
+--- Checks that the tensors that GPUs offload fit into the host's memory. Returns the error, or nil.
 ---@param f moonring.MemoryFacts
 ---@param ranks integer that share the host
 ---@param bytes number of the host's memory
@@ -94,15 +94,16 @@ local function longest(c, dataset)
   return report.longest + (rollout_settings.wanted(c) and c.max_completion_length or 0)
 end
 
--- Bytes available to a rank: memory_limit, or the smallest memory of all ranks.
+-- The bytes that each rank may use: memory_limit, or the smallest memory of all ranks.
 local function available(c, parts, local_ranks)
   local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit")
     or machine.memory_of_rank(parts.device, local_ranks) or math.huge
   return -parts.mesh:max(-bytes)
 end
 
---- Sets `cast_weights: auto`: "step" on a GPU if 16-bit copies of all matrices fit, or exist in any
---- case, else "lease". The results are the same. Returns a log line if the copies do not fit.
+--- Chooses the value of `cast_weights: auto`. "step" keeps 16-bit copies of all matrices during a
+--- step; it is chosen on a GPU if they fit or exist in any case. "lease" casts a matrix each time
+--- it is used. The results are the same. Returns a log line if the copies do not fit.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
 ---@param facts_with fun(changes: table): moonring.MemoryFacts
@@ -121,9 +122,9 @@ function memory_check.settle_casts(c, device, facts_with, bytes)
   end
 end
 
---- Sets micro_batch_tokens for `auto_find_batch_size`: it is halved until the run is predicted to
---- fit, or unchanged if no smaller value fits. The facts, and so the result, are the same on all
---- ranks. Returns a log line if the value was halved.
+--- Chooses micro_batch_tokens for `auto_find_batch_size`: halves it until the run is predicted to
+--- fit. If no smaller value fits, it is unchanged. All ranks have the same facts, so they get the
+--- same result. Returns a log line if the value was halved.
 ---@param c moonring.Configuration
 ---@param facts_with fun(changes: table): moonring.MemoryFacts
 ---@param bytes number available to a rank
@@ -144,9 +145,10 @@ function memory_check.settle_tokens(c, facts_with, bytes)
     :format(before, tokens)
 end
 
---- Applies memory_check and memory_limit: ends a run that would not fit, and sets recompute: auto.
---- Returns lines for the log. Collective over all ranks. Errors: INVALID_ARGUMENT with the
---- predicted bytes by component, the available bytes, and proposed changes.
+--- Applies memory_check and memory_limit, which may end a run that would not fit, and chooses the
+--- layers for recompute: auto. Returns lines for the log. Collective over all ranks. Errors:
+--- INVALID_ARGUMENT with the predicted bytes by component, the available bytes, and proposed
+--- changes.
 ---@param c moonring.Configuration
 ---@param parts moonring.CheckedRun
 ---@return string[]

@@ -1,7 +1,8 @@
---- Bytes that a training step sends, and an estimate of the seconds that takes. Bytes are those of
--- attention_bytes.lua and mixing_bytes.lua, and of ring collectives over the ranks that share
--- states. Seconds are bytes divided by bandwidth, without latency and without overlap with
--- computing: an upper bound for comparing plans, not a forecast.
+--- Predicts the bytes that a training step sends, and the seconds that this takes. The bytes are
+-- those of attention and other mixers (attention_bytes.lua, mixing_bytes.lua), and of ring
+-- collectives over the ranks that share weights and optimizer states. The seconds are bytes divided
+-- by bandwidth. They include no latency and assume no overlap with computing, so they are an upper
+-- bound for comparing plans, not a forecast.
 local attention_bytes = require "moonring.plan.attention_bytes"
 local expert_share = require "moonring.plan.expert_share"
 local mixing_bytes = require "moonring.plan.mixing_bytes"
@@ -19,10 +20,11 @@ local function learning(f)
   return f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
 end
 
--- Bytes that a rank sends for gradients, and for sharded weights. ZeRO shards over groups of
--- zero_ranks ranks; the groups are replicas, which sum up their shards' gradients. In a ring of n
--- ranks each sends (n - 1) / n of what is all-gathered or reduce-scattered, and twice that of what
--- is all-reduced. With local_steps gradients are only summed over the ranks of an sp group.
+-- Bytes that a rank sends for gradients and for sharded weights. ZeRO shards over groups of
+-- zero_ranks ranks; the groups are replicas, which sum their shards' gradients. In a ring of n
+-- ranks, each rank sends (n - 1) / n of the bytes that are all-gathered or reduce-scattered, and
+-- twice that for an all-reduce. With local_steps, gradients are summed only over the ranks of an sp
+-- group.
 local function sharded(f, s)
   local m, learns = f.model, learning(f)
   local ranks = f.local_steps and f.sp or f.ranks
@@ -31,33 +33,33 @@ local function sharded(f, s)
   local others, replicas = (f.zero_ranks - 1) / f.zero_ranks, ranks / f.zero_ranks
   local across = 2 * (replicas - 1) / replicas * s.g * learns / f.zero_ranks
   if f.zero_stage == 1 then return others * (s.g + s.e) * learns + across end
-  -- A tied embedding is used twice.
+  -- A tied embedding is used as embedding and as head, so its gradient is sent twice.
   local scattered = f.micro_batches * s.g * (learns + (m.tied and f.learns.embedding or 0))
   if f.zero_stage == 2 then return others * (scattered + s.e * learns) + across end
-  -- Blocks are gathered in each micro-batch; the head's weight for forward and backward.
+  -- Blocks are gathered in each micro-batch, the head's weight for both forward and backward.
   local runs = f.recompute == "none" and 1 or 2
   local gathered = f.micro_batches * s.e * (runs * (m.blocks + f.adapter) + m.embedding + 2 * (
     m.tied and m.embedding or m.head))
   return others * (scattered + gathered) + across
 end
 
--- Bytes per step that a rank sends for local_steps, on average: one difference per round, over the
--- sp groups.
+-- Bytes per step that a rank sends for the synchronization of local_steps, on average: once per
+-- round the sp groups sum their differences.
 local function outer(f, s)
   if not f.local_steps then return 0 end
   local groups, shards = f.ranks / f.sp, f.zero_stage > 0 and f.zero_ranks or 1
   return 2 * (groups - 1) / groups * s.g * learning(f) / shards / f.local_steps
 end
 
--- Bytes for all states, including a rank's own experts, whose gradients are summed over their
--- replicas.
+-- Bytes that a rank sends for weights and gradients. If experts are divided over ranks, the
+-- gradients of a rank's own experts are summed over their replicas.
 local function states(f, s)
   local own, peers = expert_share.own(f), f.ranks / expert_share.ranks(f)
   return sharded(expert_share.rest(f, false), s) + outer(f, s)
     + 2 * (peers - 1) / peers * s.g * own
 end
 
--- Bytes for layers that are not attention: selective recompute keeps nothing of them.
+-- Bytes for mixers other than attention. Selective recompute keeps none of their results.
 local function mixers(f, s)
   local delta, convolution, mode = mixing_bytes.traffic(f, s.dtype)
   local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
@@ -67,9 +69,10 @@ local function mixers(f, s)
     or {}).layers or 0), mode
 end
 
---- Bytes that a rank sends in a step, on average: for attention of every layer; for other mixers,
---- with the mode of the gated delta rule; for gradients, differences of local_steps and sharded
---- states; for rows sent to experts and back. `outer`: the bytes of local_steps within `states`.
+--- Bytes that a rank sends in a step, on average. `attention` and `mixing` cover all layers; `mode`
+--- is that of the gated delta rule. `states` covers gradients, sharded states and the
+--- synchronization of local_steps; `outer` is the latter alone. `experts` covers rows sent to
+--- experts and back.
 ---@param f moonring.MemoryFacts
 ---@return { attention: number, mixing: number, mode: string?, states: number, outer: number,
 ---   experts: number }
@@ -93,8 +96,8 @@ function communication.step(f)
     experts = expert_share.traffic(f, s.e) }
 end
 
---- Seconds of a step's bytes over links of the given bandwidth, without latency and without overlap
---- with computing.
+--- Seconds that a step's bytes take over links of the given bandwidth. Latency is not included, and
+--- no overlap with computing is assumed.
 ---@param f moonring.MemoryFacts
 ---@param near number bytes per second within a machine
 ---@param far number bytes per second between machines

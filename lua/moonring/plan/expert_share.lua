@@ -1,12 +1,12 @@
---- Experts that P ranks share (expert_parallel_size): bytes of the weights that belong to one rank,
--- which ZeRO does not shard, and of the traffic. X: parameters of all experts.
+--- Predicts memory and traffic of experts that P ranks share (expert_parallel_size): the weights of
+-- one rank's experts, which ZeRO does not shard, and the bytes sent. X: parameters of all experts.
 --
--- A rank has X / P of them, their gradients and their optimizer state, for every zero_stage. The
--- rest of the model is not affected.
+-- A rank has X / P of the parameters, with their gradients and optimizer state, for every
+-- zero_stage. The rest of the model is not affected.
 --
--- With T tokens of a rank, K experts per token, D features of e bytes and an even load, T K (P - 1)
--- / P rows are sent to other ranks' experts, and as many come back; the backward does the same
--- again. The numbers of rows are sent first, 8 bytes per expert of another rank
+-- Let a rank have T tokens, K experts per token and D features of e bytes. With an even load it
+-- sends T K (P - 1) / P rows to other ranks' experts, and as many come back; the backward sends the
+-- same again. The numbers of rows are sent first, 8 bytes per expert of another rank
 -- (comm/bin_exchange.h).
 
 ---@class moonring.expert_share
@@ -19,8 +19,8 @@ function expert_share.ranks(f)
   return f.model.expert_parameters and f.expert_ranks or 1
 end
 
---- Parameters of this rank's experts if they are shared: trainable and frozen ones. 0 if they are
---- not shared, since they are then like any other weight.
+--- Parameters of this rank's experts: trainable and frozen ones. Both are 0 if experts are not
+--- shared, since they are then counted with all other weights.
 ---@param f moonring.MemoryFacts
 ---@return number learns
 ---@return number frozen
@@ -32,8 +32,8 @@ function expert_share.own(f)
   return own * learning, own * (1 - learning)
 end
 
---- The facts of the model without other ranks' experts or, without `with_own`, without all shared
---- ones.
+--- The facts of the model without the experts of other ranks; if `with_own` is false, without this
+--- rank's experts, too.
 ---@param f moonring.MemoryFacts
 ---@param with_own boolean
 ---@return moonring.MemoryFacts
@@ -48,7 +48,7 @@ function expert_share.rest(f, with_own)
     model = setmetatable({ blocks = m.blocks - gone }, { __index = m }) }, { __index = f })
 end
 
---- Bytes per step that a rank sends for the rows of its tokens and of its experts, on average.
+--- Bytes per step that a rank sends to exchange token rows with other ranks' experts, on average.
 ---@param f moonring.MemoryFacts
 ---@param element_bytes number of a product's element
 ---@return number

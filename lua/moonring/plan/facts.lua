@@ -1,5 +1,5 @@
---- The inputs of memory.lua's prediction, from a configuration and a checkpoint (its config is
--- enough), or from published numbers.
+--- Collects the inputs of memory.lua's prediction, from a configuration and a checkpoint (its
+-- config.json is enough), or from published numbers.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local attention = require "moonring.native.attention"
 local errors = require "moonring.base.errors"
@@ -18,14 +18,16 @@ local strategies = require "moonring.choices.strategies"
 ---@class moonring.memory_facts
 local memory_facts = {}
 
+--- The machines and data that a run is planned for.
 ---@class moonring.RunOn
 ---@field ranks integer
 ---@field device "cpu" | "cuda"
 ---@field machine? integer ranks per machine; default: all
 ---@field longest? integer tokens of the longest document; default: cutoff_len
----@field context_is_there? boolean whether the free memory was read after CUDA's context was
----   created
+--- `context_is_there`: whether the free memory was read when CUDA's context already existed.
+---@field context_is_there? boolean
 
+--- The inputs of a memory prediction.
 ---@class moonring.MemoryFacts
 ---@field model moonring.ModelShape
 ---@field learns { embedding: number, head: number, blocks: number } trainable parameters of each
@@ -33,8 +35,8 @@ local memory_facts = {}
 ---@field first? number numbers of PiSSA's initial A and B, which are not trained
 ---@field rotates? boolean the adapter is OFT's
 ---@field depth integer number of layers that run backward
----@field tokens number in a micro-batch, over the sp group
----@field alone number in an example, over the sp group
+---@field tokens number of tokens in a micro-batch, over the sp group
+---@field alone number of tokens in one example, over the sp group
 ---@field step number of tokens in a step, on one sp group
 ---@field documents integer per example
 ---@field micro_batches integer per step
@@ -49,8 +51,8 @@ local memory_facts = {}
 ---@field zero_stage integer
 ---@field zero_ranks number ranks over which states are sharded
 ---@field expert_ranks? integer ranks that share the experts of each layer; default 1
----@field local_steps? integer steps per round, if sp groups take independent steps
----   (choices/rounds.lua)
+--- `local_steps`: steps per round, if sp groups take independent steps (choices/rounds.lua).
+---@field local_steps? integer
 ---@field outer_numbers? integer numbers that local_steps stores per trainable weight
 ---@field precision "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
@@ -59,7 +61,7 @@ local memory_facts = {}
 ---@field moments number numbers that the optimizer stores per weight
 ---@field moments_of? string the optimizer, if `moments` is a guess
 ---@field activation_offload? "cpu" | "disk" if it has an effect
----@field idle_offload? string a line that says so if it is given without an effect
+---@field idle_offload? string a log line, if activation_offload is given without an effect
 ---@field offload_optimizer? "cpu" | "disk"
 ---@field offload_weights? "cpu" if matrices are fetched from a GPU's host for each use
 ---@field moment_bytes? number bytes of each of the optimizer's numbers; default: of a gradient
@@ -67,15 +69,15 @@ local memory_facts = {}
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is in memory
 ---@field logits "chunked" | "none" | "whole"
---- bytes of weight files whose pages stay resident until the kernel evicts them, not counted in the
---- prediction; 0: on a CPU frozen weights are pages of their file
+--- `mapped`: bytes of memory-mapped weight files whose pages stay in memory until the kernel evicts
+--- them; the prediction does not count them. 0: on a CPU the frozen weights are the file's pages.
 ---@field mapped? number
---- documents of a micro-batch, which a GPU's kernels process separately; default 1
+--- `sequences`: documents of a micro-batch, which a GPU's kernels process separately; default 1.
 ---@field sequences? integer
 ---@field deterministic? boolean whether a GPU's kernels are deterministic
 ---@field context_is_there? boolean whether the available memory already excludes CUDA's context
 ---@field learning_layers? integer layers with the parameters `learns.blocks`; default: all
----@field dora? number elements of the largest map with DoRA
+---@field dora? number elements of the largest linear map that has DoRA
 ---@field tile_bytes? number of a tile of rows; 0: no tiles
 ---@field tile_rows? number the fewest rows of a tile; default: by device
 ---@field logit_rows? number the fewest rows of a chunk of logits; default: by device
@@ -83,13 +85,13 @@ local memory_facts = {}
 ---@field division table options of attention.layout: the strategy, with its degrees
 ---@field shifted? boolean whether attention is shifted (shift_attn)
 ---@field shares? moonring.ModelFlops if an example's documents share prefixes (share_prefixes)
----@field idle_mixing? string a line that says so if linear_attention_mode has no effect
+---@field idle_mixing? string a log line, if linear_attention_mode has no effect
 ---@field packed? moonring.PackedSizes of a frozen base with quantized matrices
 ---@field packed_code? string their quantization type
 ---@field packed_reference? moonring.PackedSizes of ref_model's weights
 ---@field stream_bytes? number bytes per number of the residual stream, if not fp32 (fp64)
 
---- How a strategy divides its ranks. Errors: those of attention.resolve.
+--- Resolves how a strategy divides the ranks of an sp group. Errors: those of attention.resolve.
 ---@param options moonring.ResolveOptions
 ---@return { contexts: integer, head_ranks: integer, keys: string, contiguous: boolean }
 function memory_facts.division(options)
@@ -118,15 +120,15 @@ local function zero_ranks(c, ranks, sp, machine)
   return ({ sp = sp, node = math.min(machine, ranks) })[c.zero_group or "world"] or ranks
 end
 
--- Bytes of mapped weight files that stay resident next to weights converted to another dtype. The
--- kernel can evict these pages.
+-- Bytes of memory-mapped weight files that stay in memory next to weights that were converted to
+-- another dtype. The kernel can evict these pages.
 local function mapped(c, checkpoint, device)
   local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", fp16 = "F32",
     pure_bf16 = "BF16", fp64 = "F64" })[compute.precision(c)]
   return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
 end
 
--- For keys whose value 0 means the device's default.
+-- Maps 0, which means the device's default, to nil.
 local function given_or_nil(value) return value and value > 0 and value or nil end
 
 local function placed(value) return value ~= "none" and value or nil end
@@ -184,12 +186,13 @@ function memory_facts.run(c, checkpoint, given)
   return memory_facts.spread(f, sp, c.sequence_parallel_mode, f.options)
 end
 
---- The same facts over `sp` ranks by `strategy`. Errors: INVALID_ARGUMENT if that is not possible.
+--- The same facts, with sequences divided over `sp` ranks by `strategy`. Errors: INVALID_ARGUMENT
+--- if that is not possible. `options` has degrees and windows, by the names of attention.resolve's
+--- options; absent ones are chosen automatically.
 ---@param f moonring.MemoryFacts
 ---@param sp integer
 ---@param strategy string
----@param options? table degrees and windows, by the names of attention.resolve's options; default:
----   chosen automatically
+---@param options? table
 ---@return moonring.MemoryFacts
 function memory_facts.spread(f, sp, strategy, options)
   local asked = { ranks = sp, heads = f.model.heads, kv_heads = f.model.kv_heads,

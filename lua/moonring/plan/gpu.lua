@@ -19,7 +19,7 @@ local REFUSAL = "%s: %s has compute capability %d.%d, and %s 8.0 or more "
   .. "(A100, L4, H100, RTX 30 and later); %s: false trains in fp32 there, --device cpu trains in "
   .. "%s on the CPU"
 
--- Keys, dtypes, and the features that need a newer GPU.
+-- For each key: its dtype, and the features of that dtype that need a newer GPU.
 local NARROW = { { "bf16", "bf16", "bf16 and flash attention want" },
   { "pure_bf16", "bf16", "bf16 and flash attention want" },
   { "fp16", "fp16", "flash attention wants" } }
@@ -29,9 +29,9 @@ local function version(number)
   return ("%d.%d"):format(math.floor(number / 1000), math.floor(number % 1000 / 10))
 end
 
---- Describes a GPU as text.
----@param found table { name, major, minor, multiprocessors, driver, runtime } of `trainer.gpu`, if
----   known, and `total` bytes
+--- Describes a GPU as text. `found` has the fields name, major, minor, multiprocessors, driver and
+--- runtime of trainer.gpu, if known, and `total` bytes.
+---@param found table
 ---@return string
 function gpu.describe(found)
   if not found.name then return ("a GPU with %s"):format(machine.show(found.total)) end
@@ -40,7 +40,7 @@ function gpu.describe(found)
     machine.show(found.total), able, able, version(found.runtime), version(found.driver))
 end
 
---- Why a configuration cannot run on a GPU, and what to change; nil if it can.
+--- The reason why a configuration cannot run on a GPU, and what to change; nil if it can.
 ---@param c moonring.Configuration
 ---@param found table as for `describe`
 ---@return string?
@@ -81,8 +81,8 @@ function gpu.lines(ranks)
   return lines
 end
 
---- Ends a run that its GPU does not support, with an INVALID_ARGUMENT that says what to change.
---- Returns lines that describe the ranks' GPUs. Collective.
+--- Raises INVALID_ARGUMENT if the GPU does not support the configuration; the message says what to
+--- change. Returns lines that describe the GPUs of all ranks. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param device "cpu" | "cuda"
 ---@param mesh moonring.Mesh

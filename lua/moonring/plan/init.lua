@@ -11,7 +11,7 @@ local memory_facts = require "moonring.plan.facts"
 local system = require "moonring.native.system"
 
 ---@class moonring.plan
----@field all_strategies string[] the strategies that a whole table lists
+---@field all_strategies string[] the strategies that a full table lists
 local plan = {}
 
 ---@class moonring.PlanRow
@@ -36,7 +36,8 @@ function plan.settle(c)
   end
 end
 
---- The device that a plan is for: the key `device`, else --device, else a GPU if `memory` is given.
+--- The device that a plan is for: the key `device`, otherwise --device, otherwise a GPU if the key
+--- `memory` is given, otherwise the device that a run would use.
 ---@param c moonring.Configuration
 ---@return "cpu" | "cuda"
 function plan.device(c)
@@ -62,7 +63,7 @@ end
 ---@param checkpoint moonring.Checkpoint
 function plan.check_model(c, checkpoint) expert_ranks.check_model(c, checkpoint) end
 
---- The prediction for `f` with a measure applied.
+--- Predicts the memory for `f` after a change that reduces memory (measures.lua).
 ---@param f moonring.MemoryFacts
 ---@param measure moonring.Measure
 ---@param bytes number available to a rank
@@ -88,13 +89,14 @@ function plan.sizes(ranks)
   return sizes
 end
 
--- The same facts over sp ranks. Configured degrees are only used for the configured size.
+-- The same facts with sequences divided over sp ranks. Degrees that the configuration sets are used
+-- only for the sp and strategy that it sets.
 local function over(f, sp, strategy)
   local is_asked = sp == f.sp and strategy == f.strategy
   return memory_facts.spread(f, sp, strategy, is_asked and f.options or nil)
 end
 
---- All rows: sizes, strategies, measures.
+--- All rows of the table: every sp size, with every strategy and every measure that reduces memory.
 ---@param f moonring.MemoryFacts
 ---@param bytes number
 ---@param strategies? string[] default: the configured one
@@ -135,7 +137,7 @@ function plan.propose_in_memory(rows)
   end
 end
 
---- The keys that change the configuration to that of a row, as "name: value".
+--- The keys to set so that the configuration becomes that of a row, as "name: value".
 ---@param row moonring.PlanRow
 ---@param f moonring.MemoryFacts
 ---@return string[]
@@ -179,7 +181,7 @@ function plan.last_resorts(rows, f, bytes, facts_with)
   return words
 end
 
---- A row for each strategy, with everything else unchanged.
+--- One row per strategy; everything else is as in `f`.
 ---@param f moonring.MemoryFacts
 ---@param bytes number
 ---@return moonring.PlanRow[]

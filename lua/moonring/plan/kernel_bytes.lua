@@ -1,8 +1,8 @@
---- Workspace of a GPU's attention kernels in the backward, without their inputs and outputs
--- (attention/kernels/cuda_varlen_attention.cc, varlen_tile_runner.cc), for a call with M query rows
--- of H heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. If
--- values and keys have different sizes, d is the larger: both are padded to it, and the padded
--- copies are counted here too. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
+--- Workspace of a GPU's attention kernels in the backward, in addition to their inputs and outputs
+-- (attention/kernels/cuda_varlen_attention.cc, varlen_tile_runner.cc). A call has M query rows of H heads
+-- and N key rows of K heads, of size d, in B sequences; D is d rounded up to 32. If values and keys
+-- have different sizes, d is the larger one: both are padded to d, and the padded copies are
+-- counted here. Bytes while the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
 -- mha_varlen_bwd):
 --
 --   out's gradient and out; transposed lse    2 x 2 M H d, 4 M H
@@ -13,23 +13,28 @@
 --   dk and dv of every query head             2 x 2 N H d, if K < H
 --   gathered keys and values                  2 x 2 N K d, of other ranks' keys
 --
--- After the kernel its results exist in 16 bit and in the type of sums: 6 (M H + 2 N K) d. If a
--- single call does everything (attention_shape.at_once), out's gradient and out need no copies, and
--- the results are the gradients, which are counted there; heads are processed in slices
--- (varlen_tile_runner.h): the sums of dq, and dk and dv of every query head, are those of one
--- slice; with several slices there are also the results, and contiguous copies of out and its
--- gradient.
+-- After the kernel its results exist in 16 bits and in the dtype of sums: 6 (M H + 2 N K) d. If one
+-- call does everything (attention_shape.at_once), the output and its gradient need no copies, and
+-- the results are the gradients, which attention_bytes.lua counts. Heads are then processed in
+-- slices (varlen_tile_runner.h), so the sums of dq, and dk and dv of every query head, are those of
+-- one slice. With several slices there are also the results, and contiguous copies of the output
+-- and its gradient.
 --
--- In fp32 (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and a padded tensor
--- of the same size; out's gradient times out before the kernel runs; while it runs, sums of dq in
--- tiles of 64 (d > 64: 128) rows and 64 columns; and dk and dv of K heads after it. Out's gradient
--- needs no copy. If scores are materialized in fp32 or fp64 (fp64, a softcap;
--- explicit_varlen_attention.h): three times the scores of a piece, its rows of q, k, v and out's
--- gradient in the products' layout, and the gradients of q, k, v. In 16 bits (a softcap, heads of
--- more than 256; strip_varlen_attention.h): twice the scores of a strip in fp32, its rows of dq in
--- fp32 and, if query heads share keys, of q and out's gradient; with several documents at a time
--- keys, values and the gradient of one of them in the products' layout; and the gradients of q, k,
--- v in fp32, which are the results that attention_bytes counts if a single call does everything.
+-- In fp32 (memory-efficient attention): k, v, dq, dk, dv of H heads each; lse, and a padded tensor
+-- of the same size; the product of the output and its gradient before the kernel runs; sums of dq
+-- in tiles of 64 (d > 64: 128) rows and 64 columns while it runs; dk and dv of K heads after it.
+-- The output's gradient needs no copy.
+--
+-- If scores are materialized in fp32 or fp64 (fp64, a softcap; explicit_varlen_attention.h): three
+-- times the scores of a piece; the piece's rows of q, k, v and of the output's gradient in the
+-- layout of the matrix product; the gradients of q, k, v.
+--
+-- If scores are materialized in 16 bits (a softcap, heads of more than 256;
+-- strip_varlen_attention.h): twice the scores of a strip in fp32; the strip's rows of dq in fp32
+-- and, if query heads share keys, of q and of the output's gradient. With several documents at a
+-- time also keys, values and their gradients of one document in the layout of the matrix product.
+-- The gradients of q, k, v in fp32 are the results, which attention_bytes.lua counts if one call
+-- does everything.
 local attention_shape = require "moonring.plan.attention_shape"
 
 ---@class moonring.kernel_bytes
@@ -45,8 +50,8 @@ local function parts_of(m, d, keys)
   return math.min(math.max(math.ceil(8 * m * d / WORKSPACE_BYTES), 1), keys)
 end
 
---- Whether gradients overwrite the queries, keys and values that they belong to, slice by slice.
---- This is possible if these are the rank's own rows as autograd has them.
+--- Whether the kernel writes gradients over the queries, keys and values that they belong to, slice
+--- by slice. This is possible if those are the rank's own rows, as autograd has them.
 ---@param f moonring.AttentionFacts
 ---@param s moonring.AttentionShape
 ---@return boolean
@@ -55,7 +60,8 @@ function kernel_bytes.in_place(f, s)
     and f.kernels ~= "none" and parts_of(s.rows * s.queries, math.max(s.d, s.v), s.keys) > 1
 end
 
--- Workspace of materialized scores in 16 bits, of m rows of `queries` heads and n of `keys`.
+-- Workspace if scores are materialized in 16 bits: `queries` heads of s.rows rows, and `keys` heads
+-- of n rows.
 local function of_strips(f, s, queries, keys, n)
   local d, sequences, m = math.max(s.d, s.v), f.sequences or 1, s.rows * queries
   local rows, others = s.rows / sequences, n / sequences
@@ -82,12 +88,12 @@ function kernel_bytes.of(f, s)
   local slices = gathers and math.min(attention_shape.slices, s.keys) or 1
   local d, e, a = math.max(s.d, s.v), f.element_bytes, f.sum_bytes
   local queries, keys = math.ceil(s.queries / slices), math.ceil(s.keys / slices)
-  -- Rows times query heads; rows of keys.
+  -- m: rows times query heads; n: rows of keys.
   local m, n = s.rows * queries, gathers and attention_shape.gathered(f, s) or s.rows
   local shared = keys < queries
   local moved = f.contexts > 1 and n * keys * (s.d + s.v) * e or 0
   local by_strips = e == 2 and ((f.softcap or 0) ~= 0 or d > 256)
-  -- Padding needs a copy.
+  -- Keys and values of different sizes are padded, which needs copies.
   if e == 2 and s.d ~= s.v and not by_strips then
     moved = moved + (s.d < s.v and m + n * keys or n * keys + 2 * m) * d * e
   end

@@ -14,8 +14,8 @@ local function named(list, name)
   return false
 end
 
--- The maps that have an adapter, with the shapes of their adapter weights: A and B, and DoRA's
--- magnitude; or OFT's numbers above the diagonals of its blocks.
+-- The linear maps that have an adapter, with the shapes of their adapter weights: A, B and DoRA's
+-- magnitude; for OFT the numbers above the diagonals of its blocks.
 local function adapted_maps(c, checkpoint)
   local maps, target = {}, adapter_kinds.target(c)
   for _, map in ipairs(checkpoint:linear_maps()) do
@@ -34,8 +34,8 @@ local function adapted_maps(c, checkpoint)
   return maps
 end
 
--- Parameters of an adapter: its weights over all maps, and fully trained modules. Then the elements
--- of the largest map with DoRA.
+-- Counts the parameters of an adapter: its weights in all maps, and fully trained modules. Also
+-- returns the number of elements of the largest map that has DoRA.
 local function adapter(c, checkpoint, m)
   local sum, largest = 0, 0
   for _, map in ipairs(adapted_maps(c, checkpoint)) do
@@ -50,7 +50,7 @@ local function adapter(c, checkpoint, m)
 end
 
 --- The shapes of the trainable weights, from which the optimizer's memory is computed. With
---- finetuning_type freeze the shapes of all weights, which represent the trainable ones.
+--- finetuning_type: freeze they are the shapes of all weights, as an approximation.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.WeightShape[]
@@ -66,7 +66,7 @@ function learning.shapes(c, checkpoint)
   return shapes
 end
 
---- Numbers of PiSSA's initial A and B, which are kept next to the adapter.
+--- The number of elements of PiSSA's initial A and B, which are kept in addition to the adapter.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return number
@@ -78,7 +78,7 @@ function learning.first(c, checkpoint)
   return sum
 end
 
--- With finetuning_type freeze: the trainable fraction of a layer.
+-- The fraction of a layer's parameters that is trainable with finetuning_type: freeze.
 local function thawed(c, checkpoint)
   if named(c.freeze_trainable_modules, "all") then return 1 end
   local learns, all = 0, 0
@@ -92,8 +92,9 @@ local function thawed(c, checkpoint)
   return learns / all
 end
 
---- Trainable parameters; parameters of an adapter; the number of layers that run backward, and of
---- trainable layers. Then the elements of the largest map with DoRA.
+--- Counts trainable parameters. Returns those of the model, those of an adapter, the number of
+--- layers that run backward, the number of layers with trainable parameters, and the number of
+--- elements of the largest map that has DoRA.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param m moonring.ModelShape with its parameters

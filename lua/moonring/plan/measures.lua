@@ -6,9 +6,9 @@ local expert_share = require "moonring.plan.expert_share"
 local measures = {}
 
 ---@class moonring.Measure
----@field changes table<string, any> changed facts; keys of a configuration have their own names
+---@field changes table<string, any> changed facts; a fact of a key has the key's name
 ---@field keys string[] the changed keys, each as "name: value"
----@field short string the same in a few words
+---@field short string the changes in a few words
 
 -- Keys that measures change, in display order.
 local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload",
@@ -29,7 +29,8 @@ local function shortened(changes)
   return #words > 0 and table.concat(words, ", ") or "as configured"
 end
 
---- Measures that reduce memory, the one with the least impact first; the first changes nothing.
+--- Lists the measures that reduce memory. The first one changes nothing; the others follow with the
+--- least impact first.
 ---@param f moonring.MemoryFacts
 ---@return moonring.Measure[]
 function measures.of(f)

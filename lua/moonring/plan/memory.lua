@@ -1,7 +1,7 @@
---- Predicts the memory of training from facts alone, for `moonring plan`, `moonring inspect` and
--- the check before a run. The formulas of the components are in attention_bytes, block_bytes,
--- activation_bytes, state_bytes and process_bytes; constants that measurements may correct are in
--- coefficients.
+--- Predicts the memory of a training run without running it, for `moonring plan`, `moonring
+-- inspect` and the check before a run. The formulas of the components are in attention_bytes.lua,
+-- block_bytes.lua, activation_bytes.lua, state_bytes.lua and process_bytes.lua. Constants that
+-- measurements may correct are in coefficients.lua.
 --
 -- Memory changes during a step, so the prediction is the maximum over a few moments:
 --   logits        the forward has ended: all checkpoints (inputs of blocks) exist, and a chunk of
@@ -17,18 +17,19 @@
 --                 still being copied
 --   load          fp32 weights, until their fp32 masters are moved to a GPU's host
 --   step          the optimizer's step. The peak of short sequences
--- In between, checkpoints are freed and gradients added at an even pace. With several micro-batches
--- all gradients exist from the second one on.
+-- In between, checkpoints are freed and gradients are added at an even pace. With several
+-- micro-batches, all gradients exist from the second one on.
 --
 -- On a GPU also: the workspace of attention's kernels (attention_bytes.lua), and the memory of CUDA
 -- and its libraries (process_bytes.lua).
 --
--- Not counted: pages of mapped weight files next to weights in another dtype, which the kernel can
--- evict (`mapped` of facts.lua), and fragmentation of allocators.
+-- Not counted: fragmentation of allocators; and pages of memory-mapped weight files if the weights
+-- are used in another dtype, since the kernel can evict such pages (`mapped` in facts.lua).
 --
--- Symbols: T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP
--- that a token uses, V vocabulary, L layers. Bytes per element: a of the residual stream (fp32;
--- fp64 for fp64), e of matrix products, w of stored trainable weights, g of gradients.
+-- Symbols: T is the number of tokens of a micro-batch, t = T / sp that of one rank; D the hidden
+-- size, I the features of the MLP that a token uses, V the vocabulary, L the number of layers.
+-- Bytes per element: a of the residual stream (fp32; fp64 in fp64 runs), e of matrix products, w of
+-- stored trainable weights, g of gradients.
 local activation_bytes = require "moonring.plan.activation_bytes"
 local attention_bytes = require "moonring.plan.attention_bytes"
 local block_bytes = require "moonring.plan.block_bytes"
@@ -47,8 +48,8 @@ local memory = {}
 
 ---@class moonring.MemoryPrediction
 ---@field total number bytes of a rank at the peak moment
----@field parts table<string, number> the same by component
----@field moment string name of the peak moment, one of those above
+---@field parts table<string, number> bytes of a rank at the peak moment, by component
+---@field moment string name of the peak moment: "logits", "top block", ...
 ---@field moments moonring.MemoryMoment[]
 ---@field mapped number bytes of `total` that are weights in pages of a file, not anonymous memory
 ---@field outer number bytes per rank of local_steps (choices/rounds.lua), wherever they are stored
@@ -57,15 +58,16 @@ local memory = {}
 ---@field fixed { bytes: number, words: string }[] a GPU's own memory, within the component `other`
 
 ---@class moonring.MemoryMoment
----@field name string one of those above
+---@field name string "logits", "top block", ...
 ---@field total number bytes
 ---@field parts table<string, number> bytes by component
 
 --- The relative error that tests allow for a prediction. Nineteen runs on a CPU
 -- (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute,
 -- offload, ranks, ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of
--- anonymous memory of 0.93 to 1.06 times the prediction, without mapped weights. A simulated GPU,
--- which counts the bytes of tensors and kernels: tests/scripts/pretend_plan_test.cc.
+-- anonymous memory of 0.93 to 1.06 times the prediction; mapped weights were not counted. A test
+-- with a simulated GPU, which counts the bytes of tensors and kernels:
+-- tests/scripts/pretend_plan_test.cc.
 memory.error = 0.1
 
 local SIZES = {
@@ -109,11 +111,13 @@ function memory.predict(f)
   local checkpoints, waiting, of_first = activation_bytes.kept(f, s, mixers, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local rows = activation_bytes.row(f, s) * t
-  -- ZeRO-sharded gradients, and a rank's own experts': `all` is divided by the shards below.
+  -- `all`: the gradients that ZeRO shards, before the division by the number of shards below; those
+  -- of a rank's own experts are not divided.
   local all = s.g * (held.learns + held.own * held.gradient_shards)
   local head = s.g * (m.tied and f.learns.embedding or f.learns.head)
   local carried = f.micro_batches > 1
-  -- A GPU's products accumulate into earlier micro-batches' gradients, if these are not sharded.
+  -- Products on a GPU add directly to the gradients of earlier micro-batches, if these are
+  -- unsharded.
   local straight = carried and f.device == "cuda" and f.adapter == 0 and not held.sinks
   local fresh = straight and 0 or held.learning
   local tile, tile_gradients = block_bytes.tiled(f, s, fresh)
@@ -140,7 +144,7 @@ function memory.predict(f)
   end
   local shards = held.gradient_shards
   local before = carried and all / shards or 0
-  -- The final norm's input is kept like a block's: it may be one of those being offloaded.
+  -- The final norm's input is kept like the input of a block, and may be among the offloaded ones.
   if f.device == "cuda" and f.activation_offload and not f.offloaded_layers then input = 0 end
   moment("logits", { gradients = math.max(before, head / shards), checkpoints = checkpoints + input,
     -- the head's new gradient, in addition to the sum of earlier ones, or before it is sharded
@@ -149,24 +153,26 @@ function memory.predict(f)
       + (((carried and not straight) or shards > 1 or held.gradients_leave) and head or 0),
     communication = head >= c.zero_bucket and held.waits > 0 and held.sent or held.waits,
       block = rows })
-  -- A whole graph includes these.
+  -- These tensors are included if a layer keeps its whole graph.
   local full = (f.stream_copies or c.stream) * hidden * s.a + (f.recompute == "none" and 0
     or held.cast)
-  -- An adapter's maps keep the normed rows at attention's entrance, and DoRA's what they scale.
+  -- An adapter's maps keep the normalized rows before attention, and DoRA the tensors that it
+  -- scales.
   local inputs = f.adapter > 0 and (t * s.e * (m.hidden + (f.dora
     and model_shape.rows(m) or 0))) or 0
-  -- With a single tile the results are separate tensors: out's gradient, and the stream's in
-  -- addition to that of the block's result.
+  -- With a single tile, two results are separate tensors: the gradient of the MLP's output, and the
+  -- stream's gradient in addition to that of the block's result.
   local alone = f.device == "cuda" and block_bytes.tiles(f, s) == 1 and not f.stream_copies
   local twice = alone and hidden * s.a or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * m.kv_heads * (m.head_dim + (m.value_dim
     or m.head_dim)) * math.max(4, s.e) or 0
-  -- Gradients being reduced: their sums are created with them, or exist from earlier micro-batches.
+  -- Gradients being reduced need memory for themselves and for their sums, unless the sums already
+  -- exist from earlier micro-batches.
   local function under_way(bytes)
     return bytes * (1 + 1 / shards) - (carried and 0 or bytes / shards)
   end
   local travels = under_way(held.rest)
-  -- First the part of the block after attention, then attention; the maximum of the two.
+  -- Keeps the larger of two moments: the MLP's backward, and then attention's.
   local function greater()
     local last = table.remove(moments)
     if last.total > moments[#moments].total then moments[#moments] = last end
@@ -199,7 +205,7 @@ function memory.predict(f)
       block = hidden * s.a + rows })
     greater()
   end
-  -- A gradient larger than a block's is copied to the host before anything else is computed.
+  -- A head gradient that is larger than a block's is first copied to the host by itself.
   in_block("top block", math.max(before, head / shards), waiting,
     head <= held.block_leaving and head or 0)
   if held.gradients_leave and f.depth > 1 then

@@ -1,20 +1,21 @@
---- Memory and traffic of one layer that is not softmax attention: the gated delta rule with the
--- convolution before it (model/blocks/delta_mixer.h), or a short convolution on its own
--- (convolution_mixer.h). The traffic is computed by the mixers (mixers/over_ranks/mixing_cost.h),
+--- Predicts memory and traffic of one layer that has no softmax attention: the gated delta rule
+-- with the convolution before it (model/blocks/delta_mixer.h), or a short convolution alone
+-- (convolution_mixer.h). The traffic is computed by the code of the mixers (mixers/over_ranks/mixing_cost.h),
 -- and equals what a run measures.
 --
--- A rank has t tokens; C channels of q, k and v, V numbers of all values; e: bytes per element of
--- the mixed tensors, w: of states, decays and norms (fp32, or fp64). In every mode a rank has t
--- tokens of all channels, or the same amount as all tokens of fewer channels. The graph of the
--- delta rule has per token:
+-- A rank has t tokens. C is the number of channels of q, k and v together, V the numbers of all
+-- values; e: bytes per element of the mixed tensors, w: of states, decays and norms (fp32, or
+-- fp64). In every mode a rank has t tokens of all channels, or an equal amount: all tokens of fewer
+-- channels. The autograd graph of the delta rule has per token:
 --
 --   input and output of the convolution                   2 C e
 --   the gate, the output of the rule, that of the norm    3 V e
 --   per value head: g, beta and their inputs              H (8 w + 2 e)
 --   a state for each 64 tokens                            H d_k d_v w / 64
 --
--- Its backward goes through the norm, the rule and the convolution, one after the other; each frees
--- what it kept when it has finished. The workspace of the rule does not grow with the length.
+-- Its backward runs through the norm, the rule and the convolution, one after the other. Each frees
+-- the tensors that it kept when its backward is finished. The rule's workspace does not grow with
+-- the length.
 local attention = require "moonring.native.attention"
 local coefficients = require "moonring.plan.coefficients"
 local mixing = require "moonring.native.mixing"
@@ -22,6 +23,7 @@ local mixing = require "moonring.native.mixing"
 ---@class moonring.mixing_bytes
 local mixing_bytes = {}
 
+--- The sizes of a model's gated delta rules.
 ---@class moonring.DeltaShape
 ---@field layers integer
 ---@field key_heads integer
@@ -29,7 +31,7 @@ local mixing_bytes = {}
 ---@field key_dim integer
 ---@field value_dim integer
 ---@field taps integer
---- whether the mixed tensors also exist as copies in the rule's order
+--- `reordered`: whether the mixed tensors also exist as copies in the order that the rule needs.
 ---@field reordered? boolean
 
 ---@class moonring.ConvolutionShape
@@ -58,8 +60,10 @@ local function layout_of(f)
   return attention.layout(options)
 end
 
---- Bytes that a rank sends in one layer of each kind, averaged over the ranks, and the mode of the
---- delta rule; for "auto" the mode that it chooses. Nothing on one rank.
+--- Bytes that a rank sends in one layer of each kind, averaged over the ranks; 0 on one rank. Also
+--- returns the mode of the delta rule: with "auto" the mode that is chosen.
+-- Makes a result with the fields of attention_bytes.memory. `waiting`: bytes of the graph. `steps`:
+-- the steps of the backward; each has a workspace `work`, and `gone`, the bytes freed before it.
 ---@param f moonring.MemoryFacts
 ---@param dtype "fp32" | "bf16" | "fp16" | "fp64" of the mixed tensors
 ---@return { forward: number, backward: number } delta
@@ -98,10 +102,10 @@ function mixing_bytes.delta(f, s)
   local states = math.ceil(t / 64) * m.value_heads * m.key_dim * m.value_dim * w
   local decays = t * m.value_heads * (8 * w + 2 * e)
   local waiting = t * ((m.reordered and 3 or 2) * channels + 3 * values) * e + decays + states
-  -- Gradients of the output of the rule or of the convolution, and of the gate.
+  -- Gradients of the rule's or the convolution's output, and of the gate.
   local gradients = t * (channels + values) * e
   local wide = e == w and c.norm_work or c.norm_work + 2
-  -- At least one round over a key head's value heads, at most all chunks.
+  -- The rule processes at least the value heads of one key head at a time, at most all chunks.
   local width = math.max(m.key_dim, m.value_dim, 64)
   local numbers = math.min(math.ceil(t / 64) * 64 * m.value_heads * width,
     math.max(64 * m.value_heads / m.key_heads * width, c.rule_numbers[f.device]))

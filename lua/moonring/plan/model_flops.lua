@@ -1,25 +1,27 @@
---- Floating-point operations of a training step, and the devices' peak rate, from which MFU ("model
--- FLOPs utilization", PaLM, appendix B) is computed as in torchtitan.
+--- Counts the floating-point operations of a training step, and has the peak rates of GPUs. MFU
+-- ("model FLOPs utilization", PaLM, appendix B) is computed from both as in torchtitan.
 --
 --   operations = 6 N T + 12 L h d sum of T_i^2
 --
--- T tokens in documents of T_i; N parameters of the matrices and norms that a token uses (only the
--- experts that it is sent to; not the embedding; the head, tied or not, if its logits are
--- computed); L layers of softmax attention with h heads of d (if values and keys have different
--- sizes, their mean; of linear attention and convolutions only the linear maps are counted).
--- Attention is counted as if each token attended to its whole document, as in torchtitan; `causal`
--- halves it. Windows are not subtracted; shift_attn has a quarter of the pairs. Recomputation, a
--- reference model's forward, and a survey's are not counted.
+-- T is the number of tokens, in documents of T_i tokens. N: parameters of the matrices and norms
+-- that a token uses. The embedding is not included; of the experts, only those that a token is sent
+-- to; the head, tied or not, is included if its logits are computed. L: layers of softmax attention
+-- with h heads of size d (the mean, if values and keys have different sizes). Of linear attention
+-- and convolutions only the linear maps are counted.
 --
--- If only some weights are trained: a frozen weight has no gradient, and a layer below all
--- trainable weights has no backward:
+-- Attention is counted as if each token attended to its whole document, as in torchtitan; `causal`
+-- halves this. Windows are not subtracted; shift_attn has a quarter of the pairs. Recomputation and
+-- the forwards of a reference model and of a survey are not counted.
+--
+-- If only some weights are trained, two terms are smaller: a frozen weight has no gradient, and
+-- layers below the lowest trainable weight have no backward:
 --
 --   operations per token = 2 N + 2 N_passed + 2 N_learning + 6 A
 --   operations per pair  = (4 L + 8 L_passed) h d
 --
--- N_passed: parameters of the layers that run backward, and of the head; N_learning: of those that
--- are trained; A: numbers of an adapter's A and B (fully trained modules next to it count as
--- frozen). Full fine-tuning gives 6 N and 12 L h d again; LoRA 4 N + 6 A.
+-- N_passed: parameters of the layers that run backward, and of the head. N_learning: those of them
+-- that are trained. A: elements of an adapter's A and B (fully trained modules next to an adapter
+-- count as frozen). Full fine-tuning gives 6 N and 12 L h d again; LoRA gives 4 N + 6 A.
 local learning = require "moonring.plan.learning"
 local model_shape = require "moonring.plan.model_shape"
 local stages = require "moonring.choices.stages"
@@ -43,7 +45,7 @@ local PEAKS = {
 ---@field token number operations per token
 ---@field pair number operations per pair of tokens of one document
 
--- Parameters that one token uses: of the blocks with the last norm, and of the head.
+-- Counts the parameters that one token uses: of the blocks with the final norm, and of the head.
 local function met(checkpoint, m, stage)
   local blocks, head = 0, stage.head == "logits" and m.vocab * m.hidden or 0
   for _, part in ipairs(checkpoint:parts()) do
@@ -52,14 +54,14 @@ local function met(checkpoint, m, stage)
   return blocks, head
 end
 
---- Operations of a forward and a backward of a configuration's model.
+--- Counts the operations of a forward and a backward, per token and per pair of tokens.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.ModelFlops
 function model_flops.of(c, checkpoint)
   local m = model_shape.of(checkpoint)
   local blocks, head = met(checkpoint, m, stages.of(c))
-  -- Without a vocabulary, so that only an adapter's maps are counted.
+  -- With vocab = 0, so that `adapter` counts only the adapter's maps.
   local maps_alone = setmetatable({ vocab = 0 }, { __index = m })
   local learns, adapter, depth = learning.of(c, checkpoint, maps_alone)
   local head_learns = (m.tied and learns.embedding or learns.head) > 0
@@ -71,7 +73,8 @@ function model_flops.of(c, checkpoint)
       * (m.head_dim + (m.value_dim or m.head_dim)) / 2 }
 end
 
---- Operations for documents: as in torchtitan, and with attention halved.
+--- The total operations for documents: as torchtitan counts them, and with attention halved for the
+--- causal mask.
 ---@param flops moonring.ModelFlops
 ---@param tokens number
 ---@param squares number the sum of the documents' T^2
@@ -82,8 +85,8 @@ function model_flops.total(flops, tokens, squares)
   return linear + attention, linear + attention / 2
 end
 
---- The peak bf16 rate of a device by its name, in operations per second; nil if unknown. It is the
---- bf16 rate whatever dtype a run computes in.
+--- The peak bf16 rate of a device by its name, in operations per second; nil if unknown. This rate
+--- is used for runs in any dtype.
 ---@param name? string
 ---@return number?
 function model_flops.peak(name)

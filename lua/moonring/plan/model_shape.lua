@@ -4,6 +4,7 @@
 ---@class moonring.model_shape
 local model_shape = {}
 
+--- The sizes of a model, and its parameter counts.
 ---@class moonring.ModelShape
 ---@field layers integer
 ---@field attending? integer layers with softmax attention; default: all
@@ -17,12 +18,12 @@ local model_shape = {}
 ---@field kv_heads integer
 ---@field head_dim integer
 ---@field value_dim? integer of a value head; default: head_dim
----@field latents? integer numbers per token from which q, k and v are computed; default: the stream
+---@field latents? integer numbers per token that q, k and v are computed from (latent attention)
 ---@field turning? integer features of a head that are rotated; default: head_dim
---- parameters of the maps whose outputs are a layer's q, k and v, with latent attention
+--- `entrance`: parameters of the maps that compute a layer's q, k and v, with latent attention.
 ---@field entrance? integer
 ---@field vocab integer
---- how many times more rows a tile has than with a dense MLP; default 1
+--- `tile_factor`: how many times more rows a tile has than with a dense MLP; default 1.
 ---@field tile_factor? integer
 ---@field experts? integer of a mixture of experts
 ---@field chosen? integer experts per token
@@ -36,19 +37,19 @@ local model_shape = {}
 ---@field head? integer parameters of the head; 0 if it is tied
 ---@field blocks? integer parameters of the blocks and the final norm
 
---- Numbers in a token's queries, keys and values.
+--- The number of elements of one token's queries, keys and values in one layer.
 ---@param m moonring.ModelShape
 ---@return integer
 function model_shape.rows(m)
   return m.heads * m.head_dim + m.kv_heads * (m.head_dim + (m.value_dim or m.head_dim))
 end
 
---- Numbers in attention's output per token.
+--- The number of elements of attention's output for one token.
 ---@param m moonring.ModelShape
 ---@return integer
 function model_shape.given(m) return m.heads * (m.value_dim or m.head_dim) end
 
---- Parameters of the maps whose outputs are a layer's q, k and v.
+--- The number of parameters of the maps that compute a layer's q, k and v.
 ---@param m moonring.ModelShape
 ---@return integer
 function model_shape.entrance(m) return m.entrance or m.hidden * model_shape.rows(m) end
@@ -65,7 +66,8 @@ function model_shape.fill(m)
   return m
 end
 
--- The mixers of layers without attention: a gated delta rule, a state space, convolutions.
+-- The shapes of a model's mixers other than attention: gated delta rules, state spaces,
+-- convolutions.
 local function mixers(facts)
   local delta, convolution
   if facts.delta_layers > 0 then
@@ -73,7 +75,7 @@ local function mixers(facts)
       value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
       taps = facts.delta_taps }
   end
-  -- A state space has the recurrence of the delta rule.
+  -- A state space is computed by the same recurrence as the delta rule.
   if facts.state_space_layers > 0 then
     delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
       value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
@@ -97,7 +99,7 @@ local function latents(m, facts)
     + facts.key_value_rank * m.heads * (plain + m.value_dim)
 end
 
--- Sets the sizes of a mixture of experts; `width` becomes the features that a token uses.
+-- Sets the sizes of a mixture of experts; `width` becomes the number of features that a token uses.
 local function experts(m, facts)
   m.width = facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size
   -- Each expert has as many rows per tile as a dense MLP would.

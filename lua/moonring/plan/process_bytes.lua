@@ -8,9 +8,9 @@ local GPU_WORDS = { { "context", "CUDA's context, outside of the allocator" },
   { "cublas", "cuBLAS's workspace" }, { "nccl", "NCCL's buffers, outside of the allocator" },
   { "pages", "pages of the allocator that are filled in part" } }
 
---- The number of NCCL groups with 2 or more ranks that a rank is in, each with its own buffers: the
---- world; its sp and dp groups (comm/mesh.h); two more for each other division of states or experts
---- (Mesh::CutWorld); one more dp group with local_steps.
+--- The number of NCCL groups with 2 or more ranks that a rank is in; each has buffers. Groups: the
+--- world; the sp and the dp group (comm/mesh.h); two more for each other division of states or
+--- experts (Mesh::CutWorld); one more dp group with local_steps.
 ---@param f moonring.MemoryFacts
 ---@return integer
 function process_bytes.groups(f)
@@ -25,8 +25,8 @@ function process_bytes.groups(f)
   return count
 end
 
---- A GPU's memory outside of tensors: CUDA's context, workspaces and buffers of its libraries;
---- empty on a CPU.
+--- Lists the memory of a GPU that is not in tensors: CUDA's context, workspaces and buffers of its
+--- libraries. Empty on a CPU.
 ---@param f moonring.MemoryFacts
 ---@return { bytes: number, words: string }[]
 function process_bytes.fixed(f)
@@ -43,22 +43,23 @@ function process_bytes.fixed(f)
   return list
 end
 
---- Bytes of the tokenizer in a process on a CPU; 0 if the base memory was measured.
+--- Bytes of the tokenizer in a process on a CPU. 0 if `f.base`, the measured memory of a process,
+--- is known, since that includes it.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.tokenizer(f)
   return f.device == "cpu" and not f.base and coefficients.tokenizer * f.model.vocab or 0
 end
 
---- Bytes of file pages that the system also counts as a process's memory, but a prediction does
---- not: those of the program and its libraries; 0 on a GPU.
+--- Bytes of file pages of the program and its libraries; 0 on a GPU. The system counts them as
+--- memory of the process, the prediction does not.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.libraries(f)
   return f.device == "cpu" and coefficients.libraries or 0
 end
 
---- Bytes of a process before training; on a GPU the sum of `fixed`.
+--- Bytes of a process before training. On a GPU this is the sum of `fixed`.
 ---@param f moonring.MemoryFacts
 ---@return number
 function process_bytes.base(f)

@@ -1,5 +1,5 @@
---- Published longest sequences of other trainers, with their settings and sources, for comparison
--- with the predictions of memory.lua. `moonring plan tables` prints them.
+--- The longest sequences that other trainers published, with their settings and sources, to compare
+-- them with the predictions of memory.lua. `moonring plan tables` prints the comparison.
 local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.published
@@ -14,12 +14,12 @@ local published = {}
 ---@field memory number bytes of a GPU
 ---@field strategy string
 ---@field sum_bytes? integer bytes per element of attention's sums
----@field reference? boolean whether there is a reference model
+---@field reference? boolean whether a reference model is in memory
 ---@field rows moonring.PublishedRow[]
 
 ---@class moonring.AwayRow
 ---@field model string
----@field ranks integer all share one sequence
+---@field ranks integer all of them share one sequence
 ---@field memory number available bytes of a GPU
 ---@field theirs? number tokens, as published
 ---@field by? string the trainer
@@ -49,8 +49,8 @@ published.models = {
     kv_heads = 8, head_dim = 128, vocab = 151936 },
 }
 
--- A row: model, ranks, sp, documents per example, their length (tokens of an example), for ZeRO-3
--- with the optimizer's states in the host's memory.
+-- Makes a row for ZeRO-3 with the optimizer's states in the host's memory. `longest`: tokens of
+-- each document; `documents` per example.
 local function of_360(model, ranks, sp, documents, longest)
   return { model = model, ranks = ranks, sp = sp, documents = documents, longest = longest,
     logits = "whole", mlp = "whole", offload_weights = "cpu" }
@@ -68,10 +68,10 @@ local tiled_logits, tiled_mlp, offloaded = { logits = "chunked" },
   { logits = "chunked", mlp = "tiled" }, { logits = "chunked", activation_offload = "cpu" }
 local everything = { logits = "chunked", mlp = "tiled", activation_offload = "cpu" }
 
--- `memory`: as reported by an 80 GB GPU. Common settings of these trainers: ZeRO-3; the optimizer's
+-- `memory` is what an 80 GB GPU reports. Common settings of these trainers: ZeRO-3; the optimizer's
 -- states, gradients and fp32 weights on the host; recompute of blocks, FlashAttention, bf16 hidden
--- states. sum_bytes: 4 in ring-flash-attn; with Ulysses attention sums only within a kernel, whose
--- results are bf16.
+-- states. ring-flash-attn sums attention's results over ranks in fp32 (sum_bytes: 4). With Ulysses
+-- attention sums only within a kernel, whose results are bf16.
 published.tables = {
   {
     title = "360-LLaMA-Factory, full SFT, A800 80 GB",

@@ -1,14 +1,14 @@
 --- Chooses the layers that keep activations instead of recomputing them (MEMO, arXiv:2407.12117,
--- chooses similarly for each layer's tokens). Keeping attention's result saves attention's forward:
--- at least T flops per number kept; keeping the whole graph saves the rest of the block's forward:
--- some hundred flops per number. So attention's result is kept in as many layers as fit, and only
--- if all layers keep it, some of them keep everything.
+-- makes a similar choice for the tokens of each layer). Keeping attention's result saves
+-- attention's forward: at least T flops per kept number. Keeping the whole graph saves the rest of
+-- the block's forward: some hundred flops per number. So attention's result is kept in as many
+-- layers as fit. Only if all layers keep it, some of them keep everything.
 local memory = require "moonring.plan.memory"
 
 ---@class moonring.recompute
 local recompute = {}
 
--- The greatest n in 0 .. most for which fits(n); assumes fits(0).
+-- The greatest n from 0 to `most` for which fits(n) is true. fits(0) is assumed to be true.
 local function greatest(most, fits)
   local low, high = 0, most + 1
   while high - low > 1 do
@@ -18,7 +18,8 @@ local function greatest(most, fits)
   return low
 end
 
---- How many layers can keep everything, and how many of the others can keep attention's result.
+--- The number of layers that can keep everything, and the number of other layers that can keep
+--- attention's result.
 ---@param f moonring.MemoryFacts
 ---@param bytes number available to a rank
 ---@return integer whole

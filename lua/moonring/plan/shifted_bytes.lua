@@ -1,17 +1,18 @@
---- Memory and traffic of one layer's shifted attention (shift_attn): two halves of the heads, one
--- after the other, over groups of a quarter of a document (attention/strategy/shifted_attention.h).
--- Fields as in attention_bytes.lua.
+--- Memory and traffic of one layer's shifted attention (shift_attn). It runs over two halves of the
+-- heads, one after the other, each in groups of a quarter of a document
+-- (attention/strategy/shifted_attention.h). The results have the fields of attention_bytes.lua.
 local attention = require "moonring.native.attention"
 local attention_bytes = require "moonring.plan.attention_bytes"
 
 ---@class moonring.shifted_bytes
 local shifted_bytes = {}
 
--- The traffic of a longer document is computed from one with this many tokens (at least, and per
--- rank), and scaled, since traffic is proportional to length.
+-- Traffic is proportional to length, so that of a long document is computed from a shorter one and
+-- scaled. COUNTED: tokens of the shorter one, at least; COUNTED_OF_RANK: tokens per rank, at least.
 local COUNTED, COUNTED_OF_RANK = 16384, 2048
 
--- Kv heads of the half with query heads [from, to), such that each has equally many query heads.
+-- The numbers of kv heads that serve the query heads [from, to), if each kv head must serve equally
+-- many of them.
 local function kv_heads(heads, of_all, from, to)
   local group, share, kv = heads / of_all, 0, 0
   local counts = {}
@@ -29,8 +30,9 @@ local function kv_heads(heads, of_all, from, to)
   return kv
 end
 
--- The most tokens of its group before a run of queries, over all positions' runs, which have equal
--- lengths, with groups that begin at `from`. A group that wraps around the end is like the others.
+-- The most keys before a run of queries that belong to the run's group. The maximum is over all
+-- ranks' runs, which have equal lengths; groups begin at `from`. A group that wraps around the end
+-- of the document counts like the others.
 local function reach(f, group, from)
   local runs, most = f.contexts * (f.contiguous and 1 or 2), 0
   for run = 0, runs - 1 do most = math.max(most, (run * f.tokens / runs - from) % group) end
@@ -50,9 +52,9 @@ local function halves(f)
   return list
 end
 
---- Peak bytes of a rank while one layer runs backward, the second half first. The output exists
---- once more, in addition to what the halves keep of it. At the end the gradients of the queries
---- exist both by halves and together, when nothing is being sent.
+--- Peak bytes of a rank while one layer runs backward, the second half of the heads first. The
+--- output exists in addition to what the halves keep of it. At the end, when nothing is being sent,
+--- the gradients of the queries exist both by halves and joined.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionBytes
 function shifted_bytes.memory(f)
@@ -80,8 +82,8 @@ function shifted_bytes.memory(f)
   return all
 end
 
---- Bytes that a rank sends in one layer, averaged over the ranks, computed from the plan of a
---- document; for a long document from that of a shorter one.
+--- Bytes that a rank sends in one layer, averaged over the ranks, computed from the tiles of one
+--- document. For a long document the bytes of a shorter one are scaled.
 ---@param f moonring.AttentionFacts
 ---@param division table options of attention.layout: the strategy, with its degrees
 ---@param dtype "fp32" | "bf16" | "fp16" | "fp64"

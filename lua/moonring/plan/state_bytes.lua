@@ -1,12 +1,12 @@
---- Memory of a rank that lasts during a whole step: weights, the optimizer's states, a reference;
--- whole, sharded by ZeRO or offloaded. Symbols as in memory.lua; `s`: bytes per element.
+--- Predicts the memory that a rank needs during a whole step: weights, the optimizer's states and a
+-- reference model, each whole, sharded by ZeRO, or offloaded. memory.lua defines the symbols; `s`
+-- has bytes per element.
 --
--- A trainable weight has up to three tensors: the kept weight, which the forward uses (leases); the
--- master, which the optimizer updates; and the optimizer's state. Kept weight and master are
--- separate tensors if states are sharded, or a GPU's states are offloaded, or casts are made once
--- per step; if weights are sharded, or fetched from the host, the forward uses the master itself
--- unless it is offloaded. A rank's own experts (expert_share.lua) are whole and have no separate
--- master.
+-- A trainable weight has up to three tensors: the kept weight, which the forward uses; the master,
+-- which the optimizer updates; and the optimizer's state. Kept weight and master are separate
+-- tensors if states are sharded, if a GPU's states are offloaded, or if casts are made once per
+-- step. If weights are sharded or fetched from the host, the forward uses the master itself, unless
+-- it is offloaded. A rank's own experts (expert_share.lua) are whole and have no separate master.
 local coefficients = require "moonring.plan.coefficients"
 local expert_share = require "moonring.plan.expert_share"
 
@@ -18,8 +18,9 @@ local function of_frozen_base(s, numbers, packed)
   return packed and s.e * (numbers - packed.numbers) + packed.bytes or s.e * numbers
 end
 
--- Bytes per trainable parameter: of the kept weight, and of a separate master; whether the forward
--- gathers or fetches its weights; whether the kept weight is on a GPU's host.
+-- Bytes per trainable parameter of the kept weight, and of a separate master. Also returns whether
+-- the forward gathers or fetches its weights, and whether the kept weight is in the memory of a
+-- GPU's host.
 local function of_weight(f, s, shards, away)
   local comes = f.zero_stage == 3 or f.offload_weights
   local narrower = s.e < s.w -- bf16, fp16
@@ -32,10 +33,9 @@ local function of_weight(f, s, shards, away)
   return keeps and s.e or s.w, (keeps or away) and s.w / shards or 0, false, false
 end
 
--- Sets the GPU memory of gradients that are being copied to the host
--- (trainer/sharding/host_sums.h): those of one block, and two pieces for casts and additions. These
--- pieces are needed by gradients that are not the first of a step, and by an adapter's, which have
--- the products' dtype.
+-- Sets the GPU memory of gradients that are being copied to the host (trainer/sharding/host_sums.h): the
+-- gradients of one block, and two pieces for casts and additions. The pieces are needed from the
+-- second micro-batch of a step on, and for an adapter's gradients, which have the products' dtype.
 local function leaving(f, s, held)
   local m, piece = f.model, 0
   if f.micro_batches > 1 or (f.adapter > 0 and s.e ~= s.g) then
@@ -49,10 +49,10 @@ local function leaving(f, s, held)
   held.staging = 2 * math.min(coefficients.host_piece, s.g * piece / held.shards)
 end
 
--- Sets the sizes of gradients that wait for a bucket (trainer/sharding/gradient_scatter.h) on a
--- GPU: first the head's, then those of a block at once, block after block, then the embedding's.
--- sends: the most that exist when a block's gradients fill a bucket; rest: the remainder beyond
--- whole buckets, which is sent while the next blocks run; last: those left at the end.
+-- Sets the sizes of gradients that wait for a full bucket (trainer/sharding/gradient_scatter.h) on a GPU.
+-- First come the head's, then those of each block, last the embedding's. held.sends: the most bytes
+-- that exist when a block's gradients fill a bucket. held.rest: the remainder beyond whole buckets,
+-- which is sent while the next blocks run. held.last: the bytes that remain at the end.
 local function buckets(f, s, held, bucket)
   local m, waiting = f.model, s.g * (f.model.tied and f.learns.embedding or f.learns.head)
   waiting = waiting < bucket and waiting or 0
@@ -67,8 +67,8 @@ local function buckets(f, s, held, bucket)
   held.last = waiting + s.g * f.learns.embedding
 end
 
---- The memory that lasts during a whole step, by component; the bytes stored in the host's memory
---- (a GPU's offload) or on disk instead; and derived sizes.
+--- Computes the memory that lasts during a whole step, by component; also the bytes stored in the
+--- host's memory (a GPU's offload) or on disk instead, and derived sizes.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@return table held
@@ -93,9 +93,9 @@ function state_bytes.held(f, s)
   end
   held.moved = moved
   held.gradient_shards = f.zero_stage >= 2 and shards or 1
-  -- A copy in the products' dtype exists as long as its lease; gathered blocks, and blocks fetched
-  -- from the host, are such copies.
-  -- Gradients of the weights that the forward uses are added to those of the masters.
+  -- A copy in the products' dtype is freed after its use. Gathered blocks, and blocks fetched from
+  -- the host, are such copies. Gradients of the weights that the forward uses are added to the
+  -- masters'.
   held.sinks = master > 0 or shards > 1
   -- Quantized blocks are gathered in quantized form, and one is dequantized.
   local unpacked = f.packed or f.packed_reference
@@ -107,7 +107,7 @@ function state_bytes.held(f, s)
     + unpacks
   held.head = (comes or (cast and cast.head + (m.tied and cast.embedding or 0) > 0))
     and s.e * m.vocab * m.hidden or 0
-  -- If the forward uses an fp32 shard, it is the weight.
+  -- If the forward uses an fp32 shard, this shard is both weight and master.
   local is_weight = comes and not away and s.e == s.w
   held.weights = (on_host and moved(kept * learns, "cpu") or kept * learns)
     + (f.offload_weights and moved(s.e * frozen / of_frozen, "cpu")
@@ -118,8 +118,8 @@ function state_bytes.held(f, s)
   local reference = f.reference and of_frozen_base(s, m.embedding + m.head + m.blocks,
     f.packed_reference) / of_frozen + s.e * (own + own_frozen) or 0
   held.reference = f.offload_weights and moved(reference, "cpu") or reference
-  -- Frozen weights in the dtype of their file are mapped pages of it: they are counted, since every
-  -- step reads them, but they are not anonymous memory.
+  -- Frozen weights in the dtype of their file are memory-mapped pages of it. They are counted,
+  -- since every step reads them, but they are not anonymous memory.
   held.mapped = (f.device == "cpu" and f.mapped == 0 and not comes and kept == s.e)
     and s.e * (frozen - (f.packed and f.packed.numbers or 0)) + held.reference or 0
   -- The working copies of offloaded states are in the host's memory, or pages of the file.
@@ -144,8 +144,8 @@ function state_bytes.held(f, s)
   return held
 end
 
---- Additional bytes of the optimizer's step: a piece of moments that are not stored in fp32, copies
---- made from masters, a weight in the dtype of its gradient.
+--- Additional bytes while the optimizer's step runs: a piece of moments that are not stored in
+--- fp32, copies made from masters, and a weight in the dtype of its gradient.
 ---@param f moonring.MemoryFacts
 ---@param s { a: number, e: number, w: number, g: number }
 ---@param held table the result of state_bytes.held

@@ -1,5 +1,5 @@
---- Compares published longest sequences with our predictions: for the other trainer's settings,
--- which tests the formulas, and for Moonring on the same GPUs.
+--- Compares the longest sequences that other trainers published with our predictions: for their
+-- settings, which tests the formulas, and for Moonring on the same GPUs.
 local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -13,7 +13,7 @@ local plan_tables = {}
 ---@field theirs number tokens of an example, as published
 ---@field foretold number predicted by our formulas for their settings
 ---@field ours number predicted for Moonring on the same GPUs, by the strategy that reaches furthest
----@field offloading number the same with activation_offload
+---@field offloading number the same as `ours`, with activation_offload
 ---@field strategy string the strategy with activation_offload
 ---@field host number bytes of a machine's memory that it needs
 
@@ -36,8 +36,8 @@ local function facts(of, row, strategy)
   return memory_facts.spread(f, row.sp, strategy or of.strategy)
 end
 
--- Facts of the other trainer: its tiling and offloading, a bf16 stream, gradients on the host; a
--- reference's weights on the host if weights are.
+-- The facts of the other trainer: its tiling and offloading, a bf16 residual stream, gradients on
+-- the host. If weights are on the host, a reference model's weights are, too.
 local function theirs(of, row)
   local f = facts(of, row)
   f.stream_copies = 3 -- gradients of a block's input and output, and a norm's output
@@ -86,7 +86,7 @@ local function features(row)
   return #words > 0 and table.concat(words, "+") or "-"
 end
 
--- Facts with everything possible on the host, and all ranks in one sequence.
+-- The facts with everything that can be offloaded on the host, and with all ranks in one sequence.
 local function away(row, strategy, changes)
   local m = published.models[row.model]
   local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
@@ -100,8 +100,8 @@ local function away(row, strategy, changes)
   return memory_facts.spread(f, row.ranks, strategy)
 end
 
---- The longest sequence of a row by the strategy that reaches furthest, the GPU bytes per token of
---- a rank, and the bytes of the host's memory that a machine's ranks use.
+--- The longest sequence of a row, with the strategy that allows the longest one; the GPU bytes per
+--- token of a rank; and the bytes of the host's memory that a machine's ranks use.
 ---@param row moonring.AwayRow
 ---@param changes table facts to change
 ---@return moonring.PlanAway

@@ -112,7 +112,7 @@ local function mixing_line(f)
     machine.show(step.attention))
 end
 
--- A line about the savings of shared prefixes, with a prompt of half and of three quarters of an
+-- A line about what shared prefixes save, for prompts of a half and of three quarters of an
 -- example; nil if nothing is shared.
 local function shared_line(f)
   if not f.shares then return nil end
@@ -137,8 +137,8 @@ local function packed_line(f)
     f.packed_code, machine.show(element * f.packed.layer_numbers))
 end
 
--- Lines about the process itself on a CPU: the tokenizer; and pages of files, which the system's
--- count of a process's memory (RSS) includes.
+-- Lines about the process itself on a CPU: the tokenizer, and pages of files, which the system
+-- includes in a process's memory (RSS).
 local function process_lines(f, found)
   local libraries, mapped = process_bytes.libraries(f), f.mapped or 0
   if libraries == 0 then return {} end
@@ -157,9 +157,9 @@ end
 
 local SMALL = 2 ^ 26 -- smaller checkpoints are not mentioned
 
--- A line about the memory in which a checkpoint waits to be written to disk: the model's file, and
--- trainable weights with optimizer state. It is not in the total: without room, the training waits
--- while the checkpoint is written.
+-- A line about the memory that buffers a checkpoint until it is on the disk: the model's file, and
+-- trainable weights with optimizer state. It is not in the total, because without this memory the
+-- run works too: the training waits while the checkpoint is written.
 local function checkpoint_line(f, found)
   local m, l = f.model, f.learns
   local element = ({ pure_bf16 = 2, fp64 = 8 })[f.precision] or 4

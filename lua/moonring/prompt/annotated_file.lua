@@ -1,4 +1,4 @@
---- Parser of the LuaCATS annotations of one file, for annotations.lua.
+--- Parses the LuaCATS annotations of one file. Used by annotations.lua.
 local system = require "moonring.native.system"
 
 ---@class moonring.annotated_file
@@ -25,7 +25,7 @@ end
 
 local function joined(text, more) return text == "" and more or text .. "\n" .. more end
 
--- State of the parser, which reads a file line by line.
+-- The parser's state. It reads a file line by line.
 local File = {}
 File.__index = File
 

@@ -1,6 +1,6 @@
---- Reads LuaCATS annotations: of native modules from lua/types, of Lua modules from their sources.
--- It is used for help and completion at the prompt, for the pages in docs/lua, and by tests that
--- compare annotations with the live API.
+--- Reads LuaCATS annotations: those of native modules from lua/types, those of Lua modules from
+-- their sources. The prompt uses them for help and completion, docs/lua for its pages, and tests
+-- compare them with the live API.
 local annotated_file = require "moonring.prompt.annotated_file"
 local system = require "moonring.native.system"
 
@@ -42,9 +42,10 @@ local annotations = {}
 ---@field bound? boolean whether it has a live table of functions
 ---@field place string
 
+--- The annotations of all files: classes, modules and type aliases.
 ---@class moonring.Annotations
 ---@field classes table<string, moonring.AnnotatedClass>
---- module name for require -> the class that it returns, or "" for another value
+--- `modules`: name for require -> the class that the module returns, or "" for another value.
 ---@field modules table<string, string>
 ---@field aliases table<string, string[]> alias -> its types
 
@@ -66,11 +67,11 @@ local function parse_rooms(folder, prefix, into, check)
   end
 end
 
---- Reads the annotations of all files.
+--- Reads the annotations of all files. `check` is called for each rule that files must follow, with
+--- whether the rule is met, and a message; by default nothing is checked.
 ---@param types string the folder of native modules' annotations, lua/types
 ---@param rooms string the folder of Lua modules, lua/moonring
----@param check? fun(holds: any, ...: string) called for each rule that files must follow, with
----   whether it is met and a message; default: no checks
+---@param check? fun(holds: any, ...: string)
 ---@return moonring.Annotations
 function annotations.read(types, rooms, check)
   check = check or function() end

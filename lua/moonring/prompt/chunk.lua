@@ -4,11 +4,11 @@ local chunk = {}
 
 local raw_load = load
 
--- Whether the error is only that the input is incomplete.
+-- Whether a syntax error only means that the input is incomplete.
 local function wants_more(why) return why:find "near '<eof>'$" ~= nil end
 
---- Compiles a text as an expression, whose values are returned, or otherwise as statements. A
---- leading "=" is allowed.
+--- Compiles a text as an expression, whose values the function then returns; if that fails, as
+--- statements. A leading "=" is allowed.
 ---@param text string
 ---@param globals table the environment of the text
 ---@return function? fn nil if it does not compile

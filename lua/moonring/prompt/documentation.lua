@@ -1,4 +1,4 @@
---- Maps functions, modules and objects of the live API to their annotations.
+--- Finds the annotations of functions, modules and objects of the live API.
 local annotations = require "moonring.prompt.annotations"
 local native = require "moonring.native.prompt"
 local operators = require "moonring.native.operators"
@@ -13,7 +13,7 @@ documentation.KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false
   "function", "goto", "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
   "until", "while" }
 
--- Annotations and their index by live values; read on first use, which takes about 0.1 s.
+-- The annotations, and an index of them by live values. They are read at first use, in about 0.1 s.
 local known
 
 local function note(functions, live, class)
@@ -53,7 +53,7 @@ end
 ---@return moonring.Annotations
 function documentation.said() return index().said end
 
--- An annotation for an operator of LibTorch that is not a method.
+-- Makes an annotation for an operator of LibTorch that is not a method of tensors.
 local function free_operator(name)
   local texts = { name .. "." }
   for i, schema in ipairs(operators.schemas(name)) do texts[i + 1] = "    " .. schema end
@@ -61,7 +61,7 @@ local function free_operator(name)
     text = table.concat(texts, "\n"), errors = "", place = "", line = 0, source = "" }
 end
 
--- The annotation of an operator's function, found by comparing with all operators.
+-- The annotation of a function of `moonring.ops`, found by comparing it with all operators.
 local function of_operator(fn)
   local probe, methods = tensor.tensor { 0 }, index().said.classes["moonring.Tensor"].functions
   local function is(owner, name)
@@ -74,7 +74,8 @@ local function of_operator(fn)
   end
 end
 
---- Whether an annotation is of a LibTorch operator, which has schemas instead of parameters.
+--- Whether an annotation describes an operator of LibTorch. Such annotations have schemas instead
+--- of parameters.
 ---@param each moonring.AnnotatedFunction
 ---@return boolean
 function documentation.is_operator(each)
@@ -92,7 +93,7 @@ function documentation.of_function(fn)
   return of_operator(fn)
 end
 
---- Names of the operators of a value: of the table `moonring.ops`, or of a tensor.
+--- The names of the operators that a value has as fields: the table `moonring.ops`, or a tensor.
 ---@param value any
 ---@return string[]
 function documentation.operators_of(value)
@@ -101,7 +102,7 @@ function documentation.operators_of(value)
     and index().said.classes["moonring.TensorOperators"].order or {}
 end
 
--- The class of an object that is implemented in Lua, found by any documented method of its
+-- The class of an object that is implemented in Lua: that of the first documented method in its
 -- metatable.
 local function class_by_methods(methods)
   for _, fn in next, methods do
@@ -126,7 +127,7 @@ function documentation.of_value(value)
   return type(methods) == "table" and class_by_methods(methods) or nil
 end
 
---- Resolves a name in the annotations: "moonring.comm.mesh", "Tensor", "Tensor:sum".
+--- Looks up a name in the annotations, such as "moonring.comm.mesh", "Tensor" or "Tensor:sum".
 ---@param name string
 ---@return moonring.AnnotatedFunction? fn
 ---@return moonring.AnnotatedClass? class

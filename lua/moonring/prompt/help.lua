@@ -1,4 +1,4 @@
---- Text of help(x) at the prompt, from annotations.
+--- Makes the text of help(x) at the prompt, from annotations.
 local documentation = require "moonring.prompt.documentation"
 local system = require "moonring.native.system"
 
@@ -19,7 +19,7 @@ help(moonring.comm), help(model). Also by name: help "Tensor", help "Tensor:sum"
 An incomplete line is continued on the next one. A `local` exists only within its line.
 ]]
 
--- Wraps a text at WIDTH, with an indent. Indented and empty lines are kept.
+-- Wraps a text at WIDTH columns with an indent. Indented and empty lines stay as they are.
 local function wrapped(text, indent)
   local lines, line = {}, ""
   local function flush()

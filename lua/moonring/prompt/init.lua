@@ -1,4 +1,4 @@
---- The interactive prompt (`moonring repl`): reads lines, runs them, prints their values. Other
+--- The interactive prompt (`moonring repl`): reads lines, runs them and prints their values. Other
 -- modules of this folder: chunk.lua (compiles lines), show.lua (formats values), offers.lua (Tab
 -- completion), help.lua and documentation.lua (help on the API), annotations.lua and
 -- annotated_file.lua (parse annotations).
@@ -25,7 +25,7 @@ local function say(...)
   terminal.note(...)
 end
 
--- The globals of input lines; under --sandbox those of a confined script.
+-- The globals for input lines; under --sandbox they are those of a confined script.
 local function new_globals(rank)
   local globals = native.is_confined() and require("moonring.sandbox").globals() or _G
   globals.moonring = globals.require "moonring"
@@ -35,7 +35,8 @@ local function new_globals(rank)
   return globals
 end
 
--- Opens MODEL with its keys as the globals `model` and `tokenizer`. Returns a line for the log.
+-- Opens the MODEL of the command line and sets the globals `model` and `tokenizer`. Returns a line
+-- for the log.
 local function open_model(globals, path, words)
   local config = chat.configuration(path, words)
   local checkpoint = model.open(config.model_name_or_path, config)
@@ -47,7 +48,7 @@ end
 
 local function packed(...) return { n = select("#", ...), ... } end
 
--- Runs a text; returns the results of `evaluate`. The first value becomes the global `_`.
+-- Runs a text and returns its results. The first value becomes the global `_`.
 local function run(text, globals)
   local fn, why = chunk.compile(text, globals)
   if not fn then return packed(false, why, "") end
@@ -56,7 +57,7 @@ local function run(text, globals)
   return results
 end
 
--- Loop of ranks other than 0: run the texts from rank 0 until it leaves.
+-- The loop of ranks other than 0: runs the texts that rank 0 sends, until rank 0 ends.
 local function follow(globals)
   for text in function() return native.receive() end do
     local results = run(text, globals)
@@ -94,8 +95,8 @@ local function execute(text, globals)
   end
 end
 
--- Returns a function that reads the next line: nil at the end of input, and whether Ctrl-C
--- discarded the line.
+-- Returns a function that reads the next line. Its results are the line, nil at the end of input,
+-- and whether Ctrl-C discarded the line.
 local function reader(globals)
   if not native.is_typed() then return function() return io.read "*l" end end
   return function(text)
@@ -105,7 +106,7 @@ local function reader(globals)
   end
 end
 
--- Loop of rank 0: reads and runs lines until the end of input.
+-- The loop of rank 0: reads and runs lines until the end of input.
 local function lead(globals)
   local read, text = reader(globals), ""
   while true do
@@ -134,9 +135,9 @@ local function greeting()
     system.version(), system.torch_version(), size > 1 and (", %d ranks"):format(size) or "")
 end
 
---- Runs the prompt until the end of its input: on a terminal with line editing, history and Tab,
---- otherwise plain lines of stdin. Errors: FAILED_PRECONDITION if the host was not started as a
---- prompt; those of opening MODEL.
+--- Runs the prompt until the end of its input. On a terminal it has line editing, history and Tab
+--- completion; otherwise it reads plain lines of stdin. Errors: FAILED_PRECONDITION if the host was
+--- not started as a prompt; those of opening MODEL.
 ---@param words string[] [MODEL [key=value...]], as for `moonring chat`
 function prompt.run(words)
   local rank = native.rank()

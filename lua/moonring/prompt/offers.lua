@@ -6,7 +6,7 @@ local schemas = require("moonring.native.operators").schemas
 ---@class moonring.prompt_offers
 local offers = {}
 
--- The table from which an object inherits fields; nil if its __index is a function or absent.
+-- The table from which a value inherits fields; nil if its __index is a function or absent.
 local function inherited(value)
   local bound = native.class_of(value)
   if bound ~= "" then return native.methods(bound) end
@@ -16,7 +16,7 @@ local function inherited(value)
   return type(index) == "table" and index or nil
 end
 
--- The field `value.name`, without calling functions of metatables.
+-- The field `value.name`, read without calling functions of metatables.
 local function field(value, name)
   for _ = 1, 8 do
     if type(value) == "table" and rawget(value, name) ~= nil then return rawget(value, name) end
@@ -40,8 +40,8 @@ local function members(value)
   return found
 end
 
--- Splits the text before the cursor into owner, separator ("." or ":") and word. nil if the owner
--- is not a plain path of names, because it would have to be evaluated.
+-- Splits the text before the cursor into owner, separator ("." or ":") and word. Returns nil if the
+-- owner is not a plain path of names: it would have to be evaluated first.
 local function split(head)
   local at, path = head:match "()([%a_][%w_.:]*)$"
   if not at then

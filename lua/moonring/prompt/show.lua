@@ -1,4 +1,4 @@
---- Formats values for display: tables with sorted keys, limited in depth and length.
+--- Formats values for the prompt: tables have sorted keys, and are limited in depth and length.
 local documentation = require "moonring.prompt.documentation"
 
 ---@class moonring.prompt_show
@@ -32,7 +32,7 @@ local function before(a, b)
   return tostring(a) < tostring(b)
 end
 
--- The sorted keys outside of the list part 1 .. n.
+-- The sorted keys of a table that are not in its list part, 1 to n.
 local function keys_beside(t, n)
   local keys = {}
   for key in next, t do
@@ -46,7 +46,7 @@ end
 
 local value_text
 
--- The items of a table as texts, at most MOST of the list and of other keys.
+-- The items of a table as texts: at most MOST items of its list part, and at most MOST other keys.
 local function items_of(t, depth, above)
   local items, n = {}, #t
   for i = 1, math.min(n, MOST) do items[i] = value_text(rawget(t, i), depth + 1, above) end
@@ -60,7 +60,7 @@ local function items_of(t, depth, above)
   return items
 end
 
--- Arranges items in lines: long ones on lines of their own, short ones together.
+-- Arranges items in lines: each long item on a line of its own, short items together.
 local function in_lines(items, indent)
   local lines, line = {}, ""
   for i, item in ipairs(items) do

@@ -1,5 +1,5 @@
---- A curve over steps, small enough for a page: beyond a few thousand points, only the minimum and
--- maximum of each group of neighbouring points are kept, so that no spike is lost.
+--- A curve over steps, small enough for a page. Beyond a few thousand points, neighbouring points
+-- form groups, and only the minimum and maximum of each group are kept, so no spike is lost.
 local system = require "moonring.native.system"
 
 ---@class moonring.curve
@@ -10,7 +10,7 @@ local curve = {}
 ---@field y any[] a number each; null for a non-finite one
 ---@field points integer number of points that were added
 ---@field width integer points per group, of which the extremes are kept
----@field ends integer[] where in x each group ends, if width is above 1
+---@field ends integer[] the index in x at which each group ends, if width is above 1
 ---@field open integer points after the end of the last group
 local Curve = {}
 Curve.__index = Curve
@@ -23,8 +23,8 @@ function curve.new()
   return setmetatable({ x = {}, y = {}, points = 0, width = 1, ends = {}, open = 0 }, Curve)
 end
 
--- Which of the points [first, last] are kept: the minimum, the maximum, a non-finite one, and the
--- first point of the curve.
+-- The points among [first, last] to keep: the minimum, the maximum, a non-finite one, and the first
+-- point of the curve.
 local function kept(ys, first, last)
   local least, most, none
   for i = first, last do
@@ -39,8 +39,8 @@ local function kept(ys, first, last)
     [first == 1 and 1 or least or none] = true }
 end
 
--- Thins out the groups that end at `ends`, beginning after the point `before`. Later points are
--- kept.
+-- Removes points from the groups that end at `ends`; the first group begins after the point
+-- `before`. Points after the last group stay.
 local function thin(self, ends, before)
   local x, y, at, first = self.x, self.y, before, before + 1
   self.ends = before > 0 and self.ends or {}
@@ -77,7 +77,7 @@ local function widen(self)
   thin(self, ends, 0)
 end
 
--- Removes the points from a step on.
+-- Removes all points at step x and later.
 local function cut(self, x)
   local xs, ys, ends = self.x, self.y, self.ends
   if not xs[1] or xs[#xs] < x then return end
@@ -89,8 +89,8 @@ local function cut(self, x)
   self.open = #xs - (ends[#ends] or 0)
 end
 
---- Adds a point. First removes points of this and later steps, since a resumed run repeats the
---- steps after its checkpoint.
+--- Adds a point at step x. Points at x and later steps are removed first, since a resumed run
+--- repeats the steps after its checkpoint.
 ---@param x number
 ---@param y any a number, or null
 function Curve:add(x, y)

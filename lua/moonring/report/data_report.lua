@@ -8,7 +8,7 @@ local data_report = {}
 
 local function path_of(c) return c.output_dir .. "/data_report.json" end
 
--- Adds a list of the evaluation data sets' reports as the last field of a JSON object.
+-- Adds the reports of the evaluation data sets, as a list, to a JSON object; it is the last field.
 local function with_evaluated(object, evals)
   local list = {}
   for i, one in ipairs(evals or {}) do
@@ -21,7 +21,7 @@ local function with_evaluated(object, evals)
     .. "]}"
 end
 
--- The data set split off the training data by val_size, if that is the only evaluation data.
+-- The data set that val_size split off the training data, if it is the only evaluation data.
 local function held_out(journal)
   local evals = journal.evals
   local is = evals and #evals == 1 and evals[1].of == "val_size" and not journal.config.streaming
@@ -53,8 +53,8 @@ local function write(journal)
   system.write(path_of(journal.config), text .. "\n")
 end
 
---- Reports before the training. For a stream, whose rows are counted as they are read, only its
---- name is logged. On rank 0.
+--- Reports on the data before the training. Rows of a stream are counted only as they are read, so
+--- for a stream only the name is logged. On rank 0.
 ---@param journal moonring.Journal
 function data_report.begin(journal)
   if journal.config.streaming then
@@ -74,8 +74,8 @@ function data_report.finish(journal)
   write(journal)
 end
 
---- Reports on the evaluation data in a run that does not train, on the terminal and in
---- data_report.json, where the report of an earlier training is kept. On rank 0.
+--- Reports on the evaluation data of a run that does not train: on the terminal, and in
+--- data_report.json, in which the report of an earlier training stays. On rank 0.
 ---@param log { config: moonring.Configuration, say: function }
 ---@param evals moonring.EvaluatedDataset[]
 function data_report.tell_evaluated(log, evals)
@@ -90,8 +90,8 @@ function data_report.tell_evaluated(log, evals)
   system.write(path, with_evaluated(before, evals) .. "\n")
 end
 
---- Warns as soon as the rows read so far of a stream show that cutoff_len leaves almost no targets.
---- The stream's report would come too late, after the training.
+--- Warns as soon as the rows that were read from a stream show that cutoff_len leaves almost no
+--- targets. The stream's report comes only after the training, which would be too late.
 ---@param journal moonring.Journal
 function data_report.warn_of_cut(journal)
   if journal.warned or not journal.config.streaming then return end

@@ -1,6 +1,6 @@
---- Reads a file of JSON lines that may still be written to: each call returns the new lines. A last
--- line without a line break is left for later, because it is incomplete (still being written, or of
--- a killed run).
+--- Reads a file of JSON lines that may still be growing: each call returns the new lines. If the
+-- last line has no line break, it is incomplete (still being written, or of a killed run) and is
+-- read later.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -18,7 +18,7 @@ GrowingFile.__index = GrowingFile
 
 local PART, LONGEST, HEAD = 2 ^ 20, 2 ^ 26, 256
 
---- A file of which nothing has been read. It need not exist yet.
+--- Opens a file; nothing is read yet. The file need not exist yet.
 ---@param path string
 ---@return moonring.GrowingFile
 function growing_file.open(path)
@@ -36,7 +36,7 @@ function growing_file.decode(line, path, number)
   errors.fail(path, ":", number, ":", (errors.words(value):gsub("^line:1:", "")))
 end
 
--- Whether the file has been rewritten by another run: its first bytes or the last byte read differ.
+-- Whether another run has rewritten the file: then its first bytes, or the last byte read, differ.
 local function is_another(self)
   return system.read_part(self.path, 0, #self.head) ~= self.head
     or system.read_part(self.path, self.offset - 1, 1) ~= "\n"
@@ -58,8 +58,9 @@ local function new_text(self)
   end
 end
 
---- Calls `take` with each new line's value. Starts again with the first line if the file was
---- rewritten. Errors: INVALID_ARGUMENT, with file and line, for a line of invalid JSON.
+--- Calls `take` with the value of each new line. If the file was rewritten, calls `restart` and
+--- begins again with the first line. Errors: INVALID_ARGUMENT, with file and line, for a line of
+--- invalid JSON.
 ---@param take fun(value: any)
 ---@param restart fun() called before starting again with the first line
 ---@return boolean whether there was anything new

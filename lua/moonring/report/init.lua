@@ -1,4 +1,4 @@
---- `moonring.report`: reports of runs, from the files in their folders.
+--- `moonring.report`: makes reports of runs from the files in their folders.
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
@@ -9,8 +9,8 @@ local watch_native = require "moonring.native.watch"
 ---@class moonring.report
 local report = {}
 
--- Opens runs by their folders. A run's name is the last name of its folder, or the whole path if
--- two runs share that name.
+-- Opens runs by their folders. A run is named by the last component of its folder's path, or by the
+-- whole path if two runs would have the same name.
 local function open(folders)
   local runs, named = {}, {}
   for i, folder in ipairs(folders) do
@@ -23,8 +23,8 @@ local function open(folders)
   return runs
 end
 
---- Parses a command's arguments: folders, and one optional key. Errors: INVALID_ARGUMENT without a
---- folder, or for another key.
+--- Parses a command's arguments: folders, and optionally one key. Errors: INVALID_ARGUMENT if there
+--- is no folder, or for another key.
 ---@param words string[]
 ---@param usage string "moonring report RUN... [out=FILE.html]"
 ---@param key string

@@ -1,6 +1,6 @@
---- Writes the reports of a training run: the log, the plots, data_report.json and the model card in
--- output_dir, and progress on the terminal. Rank 0 writes; the other ranks only take part in
--- collective operations (peak memory).
+--- Writes the reports of a training run: in output_dir the log, the plots, data_report.json and the
+-- model card; and progress on the terminal. Rank 0 writes. The other ranks only take part in
+-- collective operations, such as the maximum of peak memory.
 local data_report = require "moonring.report.data_report"
 local errors = require "moonring.base.errors"
 local lines = require "moonring.report.journal_lines"
@@ -36,8 +36,8 @@ local journal = {}
 ---@field steps integer steps made
 ---@field skipped integer steps skipped so far
 ---@field losses integer steps with a loss
----@field loss_scale? number with fp16: of the next step
----@field tokens integer trained on so far
+---@field loss_scale? number with fp16: the scale of the next step
+---@field tokens integer tokens trained on so far
 ---@field total_loss number the sum of the steps' losses
 ---@field since number[] the losses since the last log line
 ---@field log? moonring.Log on rank 0
@@ -50,21 +50,21 @@ local journal = {}
 ---@field evals? moonring.EvaluatedDataset[] the evaluation data
 ---@field evaluated? integer | "end" step of the last evaluation
 ---@field evaluations moonring.CardEvaluation[] during the training
----@field last_loss? number of the last log line
----@field last_evaluation? table<string, number> its metrics, by their "eval_" names
+---@field last_loss? number the loss in the last log line
+---@field last_evaluation? table<string, number> metrics of the last evaluation, by "eval_" names
 ---@field closed? boolean the training has ended
 ---@field warned? boolean whether a stream's warning about cutoff_len was logged
 ---@field memory? moonring.MemoryReport with the key memory_report
 ---@field page? moonring.RunPage on rank 0, with report_html
 ---@field step_times? moonring.StepTimes the times in log lines
----@field completions? table[] of the last rollout, with log_completions: as in completions/
+---@field completions? table[] completions of the last rollout, with log_completions
 ---@field told_unrewarded? boolean whether completions without a reward were logged
 ---@field trackers? moonring.Trackers on rank 0: report_to
 ---@field tracked? string the folder in output_dir that trackers write to
----@field first_step integer steps made before this process
----@field own_tokens integer tokens since then
----@field squares number since then: the sum of the documents' T^2
----@field step_seconds number seconds of steps since then
+---@field first_step integer steps made before this process started
+---@field own_tokens integer tokens since the process started
+---@field squares number sum of the squared document lengths since the process started
+---@field step_seconds number seconds spent in steps since the process started
 ---@field memory_limit? number bytes available to a rank
 ---@field not_written table<string, true> logged reasons why reports could not be written
 ---@field device_reserved? integer peak bytes reserved by the GPU's allocator so far, on this rank
@@ -72,10 +72,10 @@ local journal = {}
 local Journal = {}
 Journal.__index = Journal
 
--- Makes run:log(numbers) work, where `log` is a field of the run and this object.
+-- Makes run:log(numbers) work: `log` is a field of the run, and this object is its value.
 function Journal.__call(_, run, numbers) return run:log_step(numbers) end
 
---- Opens the log in output_dir, and logs on rank 0 what is about to be trained.
+--- Opens the log in output_dir. Rank 0 logs what is about to be trained.
 ---@param config moonring.Configuration
 ---@param parts moonring.JournalParts
 ---@return moonring.Journal
@@ -107,7 +107,7 @@ function journal.open(config, parts)
   return self
 end
 
---- Call it before the first step.
+--- Starts the display of training progress. Call it before the first step.
 function Journal:train()
   if not self.progress then return end
   local sp = self.mesh:sp_size()
@@ -124,7 +124,7 @@ function Journal:sampled(tag, text)
   if self.trackers then self.trackers:text(self.steps, tag, text) end
 end
 
---- Logs each strategy that "auto" chooses, once. Its arguments are the results of
+--- Logs each attention strategy that "auto" chooses, once. The arguments are the results of
 --- Attention:describe for a micro-batch.
 ---@param said string
 ---@param chosen? string
@@ -134,7 +134,8 @@ function Journal:attention(said, chosen)
   self.progress:line("attention: " .. said)
 end
 
---- The same for the results of strategies.describe_mixing.
+--- Logs each mode of linear attention that "auto" chooses, once. The arguments are the results of
+--- strategies.describe_mixing.
 ---@param said? string
 ---@param chosen? string
 function Journal:mixing(said, chosen)
@@ -150,7 +151,8 @@ function Journal:say(text)
   if self.progress then self.progress:line(text) end
 end
 
---- Records a step's numbers, and writes a log line when due. Collective over all ranks if it does.
+--- Records a step's numbers. Writes a log line if logging_strategy asks for one; this is collective
+--- over all ranks.
 ---@param record moonring.StepReport
 function Journal:step(record)
   self.steps, self.tokens = record.step, self.tokens + record.tokens
@@ -176,8 +178,8 @@ function Journal:step(record)
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
 end
 
---- Logs the result of an evaluation, and returns it under the "eval_" names. An evaluation after
---- the training is only shown on the terminal.
+--- Logs the result of an evaluation, and returns it under the "eval_" names. The result of an
+--- evaluation after the training is shown only on the terminal.
 ---@param result table<string, number>
 ---@param rows integer
 ---@param seconds number
@@ -205,8 +207,8 @@ end
 local KEPT = { "tokens", "since", "metrics", "total_loss", "steps", "skipped", "losses",
   "evaluations", "last_loss", "last_evaluation", "evaluated", "epoch", "tracked" }
 
---- The state that a checkpoint stores: sums since the last log line, the evaluations so far and so
---- on.
+--- The state that a checkpoint stores, such as sums since the last log line and the evaluations so
+--- far.
 ---@return table
 function Journal:state()
   local state = {}
@@ -258,8 +260,8 @@ function Journal:card()
   self:beside(model_card.write, self)
 end
 
---- Calls f, which writes a report. A failed write is logged once per file and reason, and does not
---- end the run.
+--- Calls f, which writes a report. If the write fails, the run continues, and the error is logged
+--- once per file and reason.
 ---@param f function
 ---@param ... any its arguments
 function Journal:beside(f, ...)
@@ -272,19 +274,19 @@ function Journal:beside(f, ...)
   self:say("not written: " .. words)
 end
 
---- Logs that a report failed; does nothing for nil.
+--- Logs that a report could not be written, for the reason `why`; does nothing if that is nil.
 ---@param why? string
 function Journal:warn(why)
   if why then self:say(why .. "; training continues") end
 end
 
---- Writes report.html when due. On rank 0.
+--- Writes report.html, unless that would take too much of the run's time. On rank 0.
 ---@param at_end? boolean writes it in any case
 function Journal:write_page(at_end)
   if self.page then self:warn(self.page:write(at_end or false)) end
 end
 
---- Ends the training's reports: writes the result files and, with plot_loss, the plots.
+--- Ends the reports of the training: writes the result files and, with plot_loss, the plots.
 function Journal:close()
   self.closed = true
   if self.memory then self.memory:tell(self, "at the end") end
@@ -295,8 +297,8 @@ function Journal:close()
   if self.config.plot_loss then self:beside(plots.draw, self) end
 end
 
---- The peak bytes of the GPU's allocator on this rank since the last call, by tensors (allocated)
---- and in total (reserved); nil on a CPU.
+--- The peak bytes of the GPU's allocator on this rank since the last call: `allocated` by tensors,
+--- and `reserved` in total; nil on a CPU.
 ---@return { allocated: integer, reserved: integer }?
 function Journal:take_device_peaks()
   local mine = trainer.take_device_peaks()
@@ -313,7 +315,7 @@ function Journal:device_peak()
   return self.device_reserved or 0
 end
 
---- Ends the trackers, after everything else that the run writes.
+--- Ends the trackers. Call it after the run has written everything else.
 function Journal:finish()
   if not self.trackers then return end
   local path, results = self.config.output_dir .. "/train_results.json", {}

@@ -1,4 +1,4 @@
---- The contents of log lines: averages over the steps since the last line, and evaluations.
+--- Makes the contents of log lines: averages over the steps since the last line, and evaluations.
 local counts_of = require "moonring.choices.counts"
 local machine = require "moonring.base.machine"
 local metrics = require "moonring.base.metrics"
@@ -17,17 +17,17 @@ local lines = {}
 ---@field due boolean whether logging_strategy wants a log line after this step
 ---@field loss? number of the whole step; loss, grad_norm and metrics are absent for a skipped step
 ---@field skipped? integer steps skipped so far
----@field loss_scale? number with fp16: of the next step
+---@field loss_scale? number with fp16: the scale of the next step
 ---@field lr number
 ---@field grad_norm number before clipping
 ---@field tokens integer in the step
----@field squares number in the step: the sum of its documents' T^2
+---@field squares number sum of the squared lengths of the step's documents
 ---@field epoch number epochs done
 ---@field seconds? number duration
 ---@field metrics? table<string, number[]> of the whole step: name -> { sum, count }
 
--- Floating-point operations of a forward and a backward per token, as Transformers counts them: 6
--- per parameter outside the embedding.
+-- The number of floating-point operations of a forward and a backward per token, as Transformers
+-- counts them: 6 per parameter, without the embedding.
 local function flops_per_token(checkpoint)
   local parameters = 0
   for _, part in ipairs(checkpoint:parts()) do
@@ -36,7 +36,8 @@ local function flops_per_token(checkpoint)
   return 6 * parameters
 end
 
--- The token rates in train_results.json: Transformers' is a total, LLaMA-Factory's is per rank.
+-- The token rates in train_results.json. The rate of Transformers is a total, that of LLaMA-Factory
+-- is per rank.
 local function token_rates(config, ranks)
   return { train_tokens_per_second = config.include_tokens_per_second and 1 or nil,
     effective_tokens_per_sec = config.include_effective_tokens_per_second and ranks or nil }
@@ -70,17 +71,17 @@ function lines.open(config, counts, checkpoint, standing, ranks)
   }
 end
 
--- The peak bytes of the GPUs' allocators since the last line, by tensors (allocated) and in total
--- (reserved), on the rank where each is greatest; empty on a CPU.
+-- The peak bytes of the GPUs' allocators since the last log line: `allocated` by tensors, and
+-- `reserved` in total. Each is the maximum over the ranks. Empty on a CPU.
 local function device_peaks(journal)
   local mine, mesh = journal:take_device_peaks(), journal.mesh
   if not mine then return {} end
   return { allocated = mesh:max(mine.allocated), reserved = mesh:max(mine.reserved) }
 end
 
--- Averages over the steps since the last line, which are then reset: the loss, nil if every step
--- was skipped; the metrics including memory peaks; the process's peak. Each peak is that of the
--- rank where it is greatest.
+-- Averages over the steps since the last log line, and starts new averages. Returns the loss (nil
+-- if every step was skipped), the metrics including memory peaks, and the peak memory of the
+-- process. Each peak is the maximum over the ranks.
 local function since_last(journal)
   local mesh = journal.mesh
   local peak, held = mesh:max(trainer.peak_memory()), mesh:max(trainer.held_memory())
@@ -89,7 +90,7 @@ local function since_last(journal)
   local loss
   for _, each in ipairs(journal.since) do loss = (loss or 0) + each / #journal.since end
   local means = metrics.means(journal.metrics)
-  -- LLaMA-Factory's name in trainer_log.jsonl.
+  -- trainer_log.jsonl uses LLaMA-Factory's name for this metric.
   means.accuracy = means.accuracy or means["rewards/accuracies"]
   means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
   for name, bytes in pairs(journal.memory and journal.memory:take_parts() or {}) do
@@ -105,8 +106,8 @@ local function since_last(journal)
   return loss, means, peak
 end
 
---- The time that a run's steps would take at the devices' peak rate, for MFU; nil if that rate is
---- unknown, which is logged for a GPU.
+--- Prepares the computation of MFU: the time that a run's steps would take at the devices' peak
+--- rate. nil if the peak rate is unknown; for a GPU this is logged.
 ---@param journal moonring.Journal
 ---@param checkpoint moonring.Checkpoint
 ---@return { flops: moonring.ModelFlops, rate: number, seconds: number, causal: number }?
@@ -124,7 +125,7 @@ function lines.at_peak(journal, checkpoint)
   end
 end
 
---- Adds a step's floating-point operations to the time at peak rate.
+--- Adds the time that a step's floating-point operations would take at the peak rate.
 ---@param journal moonring.Journal
 ---@param record moonring.StepReport
 function lines.add_work(journal, record)
@@ -134,8 +135,8 @@ function lines.add_work(journal, record)
   at.seconds, at.causal = at.seconds + flops / at.rate, at.causal + causal / at.rate
 end
 
---- Writes a log line and returns it as text. If the disk cannot take it, the line is kept until the
---- next one; this is logged once, and once when all lines are written. On rank 0.
+--- Writes a log line and returns it as text. If the disk is full, the line is kept and written
+-- together with a later one. This is logged once, and again once all lines are written. On rank 0.
 ---@param journal moonring.Journal
 ---@param record table as for Log:write
 ---@return string
@@ -193,7 +194,7 @@ function lines.say_prepared(journal)
   if times ~= "" then journal:say("prepared: " .. times) end
 end
 
---- An evaluation's metrics under their names in the log, and its speed.
+--- The metrics of an evaluation under their names in the log, and the speed of the evaluation.
 ---@param result table<string, number>
 ---@param prefix string "eval_", or "eval_NAME_" if there are several data sets
 ---@param rows integer
@@ -208,9 +209,9 @@ function lines.evaluated(result, prefix, rows, seconds, batch)
   return named
 end
 
---- Stores an evaluation's metrics for the model card. Those of several data sets at one step are
---- one evaluation. An evaluation after the training is the last one, but not a row of the card's
---- table.
+--- Stores the metrics of an evaluation for the model card. Evaluations of several data sets at the
+--- same step count as one. An evaluation after the training is the last one, but is not a row of
+--- the card's table.
 ---@param journal moonring.Journal
 ---@param named table<string, number>
 function lines.note_evaluation(journal, named)

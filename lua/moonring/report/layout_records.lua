@@ -1,6 +1,6 @@
---- layouts.jsonl: how the micro-batches of some steps are distributed over the ranks, what each
--- rank computes, and what is sent, for the report page. Recorded for steps 1, 2, 3, 10, 30, 100,
--- ...
+--- Writes layouts.jsonl, for the report page: how the micro-batches of some steps are distributed
+-- over the ranks, what each rank computes, and what is sent. The steps are 1, 2, 3, 10, 30, 100,
+-- 300, ...
 local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
 local strategies = require "moonring.choices.strategies"
@@ -43,7 +43,8 @@ function layout_records.open(run)
   return self
 end
 
--- Adds what each rank computes and sends for one layer's attention, forward and backward.
+-- Adds to a record what each rank computes and sends for the attention of one layer, forward and
+-- backward.
 local function add_cost(record, cost)
   record.balance, record.area, record.forward, record.backward = cost.balance, {}, {}, {}
   for rank, each in ipairs(cost) do
@@ -85,8 +86,8 @@ function LayoutRecords:take(batch)
   if ok then self.micros[#self.micros + 1] = record end
 end
 
---- Call it at the end of a step: rank 0 writes the file if the step is recorded. Collective over
---- all ranks.
+--- Finishes a step: if the step is recorded, rank 0 writes the file. Call it at the end of a step.
+--- Collective over all ranks.
 ---@return string? why it could not be written; returned only once
 function LayoutRecords:finish()
   local run, mesh = self.run, self.run.mesh

@@ -1,12 +1,12 @@
---- Selects the lines of a JSON lines file that a resumed run keeps: those up to the step from which
--- it resumes.
+--- Selects the lines of a JSON lines file that stay when a run resumes: those up to the step from
+-- which it resumes.
 local system = require "moonring.native.system"
 
 ---@class moonring.lines_before
 local lines_before = {}
 
---- The lines of a file whose `step` is at most the given one, with their line breaks; "" if there
---- is no file, or for step 0. An incomplete last line is dropped.
+--- The lines of a file whose `step` is at most the given one, including line breaks. "" if the file
+--- is absent, or if the given step is 0. An incomplete last line is dropped.
 ---@param path string
 ---@param step integer
 ---@param counts? fun(record: table): boolean whether to keep a line; default: all

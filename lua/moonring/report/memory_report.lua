@@ -1,6 +1,6 @@
---- memory_report: a breakdown of the peak memory of the rank that uses most, compared with the
--- kernel's total and, if there was a prediction, with the predicted bytes. A table on the terminal
--- and memory_report.json in output_dir, written by rank 0; every rank takes part.
+--- The key memory_report: reports the peak memory of the rank that uses most, by category, next to
+-- the kernel's total and, if there was a prediction, the predicted bytes. Rank 0 prints a table on
+-- the terminal and writes memory_report.json in output_dir; every rank takes part.
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -10,26 +10,27 @@ local memory_report = {}
 
 ---@class moonring.MemoryFigures
 ---@field rank integer
----@field parts table<string, integer> bytes by category, at the peak, minus those after start-up
+---@field parts table<string, integer> bytes at the peak by category, minus those after start-up
 ---@field totals table<string, integer> as in MemoryWatch's report
 
+--- The memory report of a run.
 ---@class moonring.MemoryReport
 ---@field watch moonring.MemoryWatch
 ---@field mesh moonring.Mesh
 ---@field dir string folder of memory_report.json
---- predicted bytes by category, and their `total`; empty without a prediction
+--- `predicted`: predicted bytes by category, and their `total`; empty without a prediction.
 ---@field predicted table<string, number>
 ---@field device table<string, number> a GPU's peaks so far, allocated and reserved
 local Report = {}
 Report.__index = Report
 
---- The categories, in table order; they are described in base/memory/memory_account.h. The last
--- four are not tensors.
+--- The categories, in table order. base/memory/memory_account.h describes them. The last four are
+-- not tensors.
 memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations",
   "attention", "logits", "communication", "other", "data_and_libraries",
   "scripts", "held_by_allocator", "checkpoint_copy" }
 
---- Starts to measure if the configuration asks for it, otherwise returns nil.
+--- Starts to measure memory if the key memory_report is set; otherwise returns nil.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.MemoryReport?
@@ -50,18 +51,20 @@ function Report:foretell(found)
     process = parts.other }
 end
 
---- The peak of anonymous and shared memory on any rank since the last call, in bytes. Collective.
+--- The peak bytes of anonymous and shared memory since the last call, the maximum over all ranks.
+--- Collective over all ranks.
 ---@return integer
 function Report:take_peak() return self.mesh:max(self.watch:take_peak()) end
 
---- Updates a GPU's peaks.
+--- Updates the peaks of a GPU's memory.
 ---@param peaks { allocated: integer, reserved: integer } bytes
 function Report:take_device(peaks)
   for name, bytes in pairs(peaks) do self.device[name] = math.max(self.device[name] or 0, bytes) end
 end
 
---- Bytes by category at the peak so far, of the rank with the greatest peak, under the log's names
---- memory/PART_bytes: of GPU memory if there is a GPU. Collective.
+--- The bytes of each category at the peak so far, on the rank with the greatest peak. The names are
+--- those of the log, memory/PART_bytes. With a GPU they are bytes of GPU memory. Collective over
+--- all ranks.
 ---@return table<string, integer>
 function Report:take_parts()
   local parts, totals, device = self.watch:report()
@@ -76,7 +79,7 @@ function Report:take_parts()
   return of_log
 end
 
--- The figures of all ranks: { rank, parts, totals, device } each.
+-- Collects the measurements of all ranks: { rank, parts, totals, device } each.
 local function of_ranks(self)
   local parts, totals, device = self.watch:report()
   for name, bytes in pairs(self.device) do
@@ -93,8 +96,8 @@ end
 
 local function mib(bytes) return bytes and ("%.1f"):format(bytes / 2 ^ 20) or "" end
 
--- Adds rows for categories: name, MiB, the share of `whole`, and the predicted MiB. A category with
--- neither measured nor predicted bytes has no row.
+-- Adds table rows for categories: name, MiB, the share of `whole`, and the predicted MiB. A
+-- category whose measured and predicted bytes are both 0 has no row.
 local function add_rows(lines, parts, predicted, whole)
   local function row(name, bytes, plan)
     lines[#lines + 1] = ("  %-20s %10s %7.1f %% %10s"):format((name:gsub("_", " ")), mib(bytes),
@@ -109,7 +112,7 @@ local function add_rows(lines, parts, predicted, whole)
   return row
 end
 
--- Adds the breakdown of a GPU's memory at the moment when tensors used most. The peaks of the
+-- Adds the categories of a GPU's memory, at the moment at which tensors used most. The peaks of the
 -- allocator may be at other moments.
 local function add_device(lines, figures, predicted)
   local totals, sum = figures.totals, 0
@@ -144,7 +147,7 @@ function memory_report.lines(figures, predicted, ranks, when)
   return lines
 end
 
---- Logs the table and writes memory_report.json, on rank 0. Collective.
+--- Logs the table and writes memory_report.json, on rank 0. Collective over all ranks.
 ---@param journal moonring.Journal
 ---@param when string "at the end"
 function Report:tell(journal, when)

@@ -1,5 +1,5 @@
---- README.md of a trained model: the model card shown by model hubs. Its keys and headings are
--- those of Transformers' Trainer, which other tools look for.
+--- Writes README.md of a trained model, the model card that model hubs show. Its keys and headings
+-- are those of Transformers' Trainer, which other tools expect.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local optimizers = require "moonring.choices.optimizers"
 local system = require "moonring.native.system"
@@ -16,7 +16,7 @@ local model_card = {}
 ---@field completions? table[] of the last rollout
 
 ---@class moonring.CardEvaluation
----@field loss? number of the training, as last logged
+---@field loss? number training loss in the last log line
 ---@field epoch number
 ---@field step integer
 ---@field numbers table<string, number> by their "eval_" names
@@ -55,7 +55,7 @@ local function front_matter(c, name)
   return table.concat(lines, "\n")
 end
 
--- A text that lists the other adapters that an adapter needs: they are merged into its base model.
+-- A text about the adapters that must be merged into the base model before this adapter is used.
 local function after_others(c, name)
   local first = {}
   local paths = adapter_kinds.has(c) and c.adapter_name_or_path or {}
@@ -99,7 +99,7 @@ local function hyperparameters(c, dp, examples_per_step)
   return table.concat(lines, "\n")
 end
 
--- The names of metrics other than the speed, the loss first.
+-- The names of the metrics, the loss first. Those that only describe the speed are omitted.
 local function telling(numbers)
   local names = {}
   for name in pairs(numbers) do
@@ -110,8 +110,8 @@ local function telling(numbers)
   return names
 end
 
--- A table of the evaluations during the training. Each is { loss: of the training, epoch, step,
--- numbers: by their "eval_" names }.
+-- A Markdown table of the evaluations during the training. Each evaluation has the fields loss (of
+-- the training), epoch, step, and numbers (metrics by their "eval_" names).
 local function results(evaluations)
   local names, head = telling(evaluations[1].numbers), { "Training Loss", "Epoch", "Step" }
   for _, name in ipairs(names) do
@@ -136,7 +136,7 @@ end
 
 local SHOWN = 3 -- completions shown
 
---- The first completions of a rollout with their rewards, one Markdown line each.
+--- The first completions of a rollout and their rewards, one Markdown line each.
 ---@param completions table[] as in completions/
 ---@return string
 function model_card.generated(completions)

@@ -1,5 +1,5 @@
---- report.html: one file that shows a run, or compares several, without network access. The
--- template (lua/report/page) is built with Moonring; this module inserts the data.
+--- Makes report.html: one file that shows a run, or compares several, and needs no network. The
+-- page's template (lua/report/page) is part of the program; this module inserts the data.
 local system = require "moonring.native.system"
 
 ---@class moonring.page
@@ -7,8 +7,8 @@ local page = {}
 
 local NAMES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
 
---- The data for the page's script. "<" is escaped, so that no text of a run can close the script
---- element or open another element.
+--- The data for the page's script, as JSON. "<" is escaped, so that a text of a run cannot close
+--- the script element or open another one.
 ---@param runs moonring.RunFiles[]
 ---@return string JSON without "<"
 function page.json(runs)
@@ -32,8 +32,8 @@ local function filled(template, values)
   return table.concat(parts)
 end
 
---- The whole page. With `live` the page polls its server for data; otherwise the data is embedded
---- and the page makes no requests.
+--- The whole page. If `live` is true, the page polls its server for data. Otherwise it contains the
+--- data and makes no requests.
 ---@param runs moonring.RunFiles[]
 ---@param live? boolean
 ---@return string

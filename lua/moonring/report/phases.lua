@@ -1,5 +1,5 @@
---- Phases of a run other than its steps, such as loading the model: each has its own line on the
--- terminal, with a progress bar if there is a count, and its time is in the summary at the end.
+--- Phases of a run other than its steps, such as loading the model. Each phase has a line on the
+-- terminal, with a progress bar if its units can be counted; its time is in the summary at the end.
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.phases
@@ -10,8 +10,8 @@ local function finish(progress, ...)
   return ...
 end
 
---- Runs `body` as a phase and returns its results. `body` gets a counter of finished units; nil
---- without `unit`, and without a progress display (on ranks above 0).
+--- Runs `body` as a phase and returns its results. The argument of `body` is a counter of finished
+--- units. It is nil if there is no `unit`, or no progress display (on ranks above 0).
 ---@param progress? moonring.Progress
 ---@param name string such as "preparing data"
 ---@param unit? string such as "rows"
@@ -24,8 +24,8 @@ function phases.run(progress, name, unit, body)
   return finish(progress, body(work))
 end
 
---- The progress display of a configuration, from its key progress. disable_tqdm: true turns it off,
---- unless progress is set.
+--- Creates the progress display that the key `progress` asks for. disable_tqdm: true turns the
+--- display off, unless `progress` is set.
 ---@param c moonring.Configuration
 ---@param device? "cpu" | "cuda" device whose memory is shown
 ---@return moonring.Progress

@@ -1,4 +1,5 @@
---- How long each rank worked and waited, from ranks.jsonl; finds the slowest rank.
+--- Sums how long each rank worked and waited, from the lines of ranks.jsonl, and finds the slowest
+-- rank.
 
 ---@class moonring.rank_times
 local rank_times = {}
@@ -8,18 +9,19 @@ local rank_times = {}
 ---@field busy number[] by rank: total seconds of its own work
 ---@field waiting number[] by rank: total seconds of waiting for others
 ---@field slowest integer[] by rank: how often it had the most work
----@field last table[] of the last line: { busy, waiting } each
----@field step? integer of the last line
+---@field last table[] the ranks' values in the last line: { busy, waiting } each
+---@field step? integer the step of the last line
 local RankTimes = {}
 RankTimes.__index = RankTimes
 
---- No lines yet.
+--- Creates the sums; no lines have been added yet.
 ---@return moonring.RankTimes
 function rank_times.new()
   return setmetatable({ lines = 0, busy = {}, waiting = {}, slowest = {}, last = {} }, RankTimes)
 end
 
---- Adds a line: { step, ranks = { { busy, waiting }, ... } }, in seconds. Other lines are ignored.
+--- Adds a line of the form { step, ranks = { { busy, waiting }, ... } }, in seconds. Lines of
+--- another form are ignored.
 ---@param line any
 function RankTimes:add(line)
   local ranks = type(line) == "table" and line.ranks

@@ -1,5 +1,5 @@
---- Reads the files of a run for a page. Growing files are read incrementally, so that each line is
--- read once, also while the run is in progress. Nothing is written.
+--- Reads the files of a run for a page. Nothing is written. Files that grow while the run is in
+-- progress are read incrementally: each line is read once.
 local curve = require "moonring.report.curve"
 local errors = require "moonring.base.errors"
 local growing_file = require "moonring.report.growing_file"
@@ -15,7 +15,7 @@ local run_files = {}
 ---@field folder string
 ---@field name string its name on the page
 ---@field curves table<string, moonring.Curve> by metric, from trainer_log.jsonl
----@field standing table<string, any> state in the last log line: step, total_steps, epoch, ...
+---@field standing table<string, any> values in the last log line: step, total_steps, epoch, ...
 ---@field ranks moonring.RankTimes
 ---@field parts table<string, any> the contents of the other files, by section of the page
 ---@field texts table<string, string> the text of these files when they were read
@@ -39,7 +39,7 @@ local SIGNS = { "trainer_log.jsonl", "training_args.yaml", "generated_prediction
 
 local function begin(self) self.curves, self.standing, self.count = {}, {}, 0 end
 
---- Opens a run's folder without reading it. Errors: NOT_FOUND if it is not one.
+--- Opens a run's folder without reading it. Errors: NOT_FOUND if no run has written there.
 ---@param folder string
 ---@return moonring.RunFiles
 function run_files.open(folder)
@@ -64,7 +64,8 @@ local function curve_of(self, name)
   return self.curves[name]
 end
 
--- Whether a log line is of an evaluation, whose tokens per second are not those of a step.
+-- Whether a log line describes an evaluation. Its tokens per second are not those of a training
+-- step.
 local function is_evaluation(line)
   if line.lr ~= nil then return false end
   for name in pairs(line) do
@@ -91,7 +92,8 @@ local function take_line(self, line)
   self.standing.finished = line.tokens == nil -- the line after the last step has no tokens
 end
 
--- The text of a file that is always rewritten as a whole, and whether it has changed.
+-- The text of a file that is always rewritten as a whole; also returns whether the text has
+-- changed.
 local function text_of(self, name)
   local path = self.folder .. "/" .. name
   local text = system.exists(path) and system.read(path) or nil

@@ -1,5 +1,5 @@
---- The report.html that a run writes itself: at its end, and at evaluations as long as that takes
--- at most a hundredth of the run's time. On rank 0.
+--- The report.html that a run itself writes: at its end, and after evaluations as long as this
+-- takes at most a hundredth of the run's time. On rank 0.
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local run_files = require "moonring.report.run_files"
@@ -22,8 +22,8 @@ RunPage.__index = RunPage
 local SHARE = 0.01
 local FILE = "report.html"
 
---- Opens the page; nil if report_html is false. Removes files of an earlier run's page, unless this
---- run resumes.
+--- Opens the page; nil if report_html is false. Unless this run resumes, files that the page of an
+--- earlier run needed are removed.
 ---@param c moonring.Configuration
 ---@param goes_on boolean
 ---@return moonring.RunPage?
@@ -45,7 +45,7 @@ local function write(self)
   system.write(self.folder .. "/" .. FILE, page.text { self.files })
 end
 
---- Writes the page when due.
+--- Writes the page, unless this would take too much of the run's time.
 ---@param at_end boolean writes it in any case
 ---@return string? why it could not be written; returned only once
 function RunPage:write(at_end)

@@ -1,4 +1,4 @@
---- A run's configuration for a page: training_args.yaml compared with the default values.
+--- Compares a run's configuration (training_args.yaml) with the default values, for a page.
 local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
@@ -18,8 +18,8 @@ local function setting(row, value, section)
     changed = not key_values.same(value, row[3]), section = section }
 end
 
---- The keys of a training_args.yaml, in the order of the table of keys; unknown keys at the end.
---- Errors: INVALID_ARGUMENT if the text is not a YAML mapping.
+--- Lists the keys of a training_args.yaml in the order of the table of keys. Unknown keys come
+--- last. Errors: INVALID_ARGUMENT if the text is not a YAML mapping.
 ---@param text string
 ---@param where string name of the file in errors
 ---@return moonring.RunSetting[]

@@ -1,11 +1,11 @@
---- Times of the steps between two log lines: the metrics time/PART in the log (seconds per step,
--- averaged over the ranks; they add up to the duration of a step), and a line of ranks.jsonl in
--- output_dir:
+--- Measures the time of the steps between two log lines. The log gets the metrics time/PART,
+-- seconds per step averaged over the ranks, which add up to the duration of a step. ranks.jsonl in
+-- output_dir gets a line:
 --
 --   {"step":20,"ranks":[{"busy":1.21,"waiting":0.32},{"busy":1.50,"waiting":0.03}]}
 --
--- with the seconds per step that each rank spent in collectives and transfers (waiting), and the
--- rest (busy). Checkpoints do not store these times; a resumed run starts at 0.
+-- "waiting" is the seconds per step that a rank spent in collectives and transfers, "busy" the
+-- rest. Checkpoints do not store these times; a resumed run starts at 0.
 local errors = require "moonring.base.errors"
 local lines_before = require "moonring.report.lines_before"
 local system = require "moonring.native.system"
@@ -21,11 +21,12 @@ local step_times = {}
 ---@field step integer last step that is logged
 ---@field say fun(line: string)
 ---@field lines? moonring.LineFile ranks.jsonl, on rank 0
----@field waits? boolean the disk cannot take lines now, and this was logged
+---@field waits? boolean whether the disk currently cannot store lines, which was logged
 local StepTimes = {}
 StepTimes.__index = StepTimes
 
---- Starts to measure. If ranks.jsonl cannot be opened, this is logged and the file is not written.
+--- Starts to measure. If ranks.jsonl cannot be opened, this is logged, and only the log gets the
+--- times.
 ---@param dir string
 ---@param of moonring.Times
 ---@param step integer steps made so far
@@ -63,7 +64,7 @@ local function write(self, step, ranks)
   end
 end
 
---- Returns the times since the last call for the log, and writes a line of ranks.jsonl. Collective
+--- Returns the times since the last call, for the log, and writes a line of ranks.jsonl. Collective
 --- over all ranks.
 ---@param step integer steps made
 ---@return table<string, number> by their names in the log

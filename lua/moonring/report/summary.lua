@@ -13,9 +13,9 @@ local WORTH_MEASURING = 2
 
 local MOST_FILES = 12
 
--- The measured rate of large matrix products on all ranks together, in the model's dtype, in
--- operations per second, using memory that the run had before; nil if a rank cannot measure it.
--- Collective over all ranks.
+-- Measures the rate of large matrix products on all ranks together, in the model's dtype:
+-- operations per second. It uses only memory that the run had allocated before. nil if a rank
+-- cannot measure. Collective over all ranks.
 local function measured_rate(run)
   local how = { dtype = run.model:matmul_dtype(), device = run.device, seconds = 0.03,
     device_peak = run.log:device_peak() }
@@ -54,7 +54,7 @@ local function utilisation(run)
     run.model:matmul_dtype(), ranks), whole / most
 end
 
--- The files in output_dir, without run.lock, which is removed at the end.
+-- The files in output_dir. run.lock is omitted, because it is removed at the end.
 local function files(folder)
   local names, shown = {}, {}
   for _, name in ipairs(system.list(folder)) do
@@ -71,8 +71,8 @@ end
 
 local TRAINED = "trained   %d steps in %s: %s tokens, %s tokens/s"
 
--- The memory line, such as "peak memory 2.1 GiB of 11.7 GiB", of the rank where it is greatest.
--- Collective over all ranks.
+-- The line about memory, such as "peak memory 2.1 GiB of 11.7 GiB". The peak is the maximum over
+-- the ranks. Collective over all ranks.
 local function memory(run)
   local mesh, log = run.mesh, run.log
   local host, device = mesh:max(trainer.peak_memory()), mesh:max(log:device_peak())

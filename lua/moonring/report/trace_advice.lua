@@ -1,5 +1,5 @@
---- Proposes changes to a traced run: each with the seconds per step that it concerns, the largest
--- first.
+--- Proposes changes of keys for a traced run. Each proposal states the seconds per step that it
+-- concerns; the largest comes first.
 ---@class moonring.trace_advice
 local trace_advice = {}
 
@@ -8,7 +8,7 @@ local trace_advice = {}
 ---@field what string what takes this time
 ---@field try string which key to try
 
--- The component in which a late rank spent most of the time that others waited for it.
+-- The component of the step in which a late rank spent most of the time that others waited for it.
 local function mostly(late)
   local part, most = "other", 0
   for name, seconds in pairs(late.doing) do
@@ -17,8 +17,8 @@ local function mostly(late)
   return part, most
 end
 
--- A proposal for a rank that is late in a component. `same_sp`: the rank that waits most shares its
--- sequences.
+-- A proposal about a rank that is late because of a component of the step. `same_sp`: whether the
+-- rank that waits most for it is in the same sp group.
 local function about_late(part, same_sp, keys)
   if part == "data" then
     return keys.streaming and "tokenized_path: data prepared once, or dataloader_num_workers"
@@ -40,7 +40,7 @@ local function about_late(part, same_sp, keys)
     .. "that machine is slow"
 end
 
---- The rank that waited most for a late rank, and its seconds; ranks from 1.
+--- The rank that waited longest for a late rank, and the seconds. Ranks count from 1.
 ---@param late moonring.TraceLate
 ---@return integer waiter
 ---@return number seconds
@@ -85,7 +85,7 @@ local function mean_exposed(time, area, ranks, steps)
   return sum / ranks / steps
 end
 
--- A proposal for a component that takes long on every rank.
+-- A proposal about a component of the step that takes long on every rank.
 local function about_part(part, keys)
   if part == "recompute" then
     return keys.recompute == "selective" and "recompute: none" or "recompute: selective, or auto"

@@ -1,5 +1,5 @@
---- Reads the trace of a run (its format: base/trace/trace_json.h), as far as trace_time.lua needs
--- it: the spans of each rank's main thread, and the transfers.
+--- Reads those events of a run's trace that trace_time.lua needs: the spans of each rank's main
+-- thread, and the transfers. base/trace/trace_json.h describes the file format.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -16,16 +16,16 @@ local trace_events = {}
 
 ---@class moonring.TraceEvents
 ---@field path string
----@field details table the run's metadata: version, first, last, sp, dp, keys, has_bf16
+---@field details table properties of the run: version, first, last, sp, dp, keys, has_bf16
 ---@field left_out integer spans that did not fit into the recorder
 ---@field uncertainty number largest error of the ranks' clocks, in seconds
----@field ranks moonring.TraceSpan[][] by rank, from 1: of its main thread, outer spans first
+---@field ranks moonring.TraceSpan[][] by rank, from 1: spans of its main thread, outer ones first
 ---@field travelled moonring.TraceSpan[][] by rank, from 1: transfers
 ---@field tiles { count: integer, seconds: number }[] by rank: attention kernels on all threads
 
 local NONE = "%s is no trace of Moonring's (of the key trace), or not whole"
 
--- Bounds far above those of any run: a file that exceeds them was not written by one.
+-- Bounds far above the values of any run: no run wrote a file that exceeds them.
 local MOST_RANKS, MOST_COUNT, MOST_SECONDS = 65536, 2 ^ 53, 1e9
 
 local function is_number(value, least, most)
@@ -78,8 +78,8 @@ local function outer_first(a, b)
   return a.ends > b.ends
 end
 
--- Iterates over the file's events: line by line in the format that a run writes, with one event per
--- line.
+-- Returns an iterator over the events of a file. It reads the format that a run writes, with one
+-- event per line.
 local function each_event(path, text)
   local head = '{"displayTimeUnit":"ms","traceEvents":[\n'
   local _, behind = text:find(head, 1, true)
@@ -103,8 +103,8 @@ local function each_event(path, text)
   end
 end
 
---- Calls a function on the contents of a trace. Errors: INVALID_ARGUMENT, with the file, if the
---- function fails, since the trace is then malformed.
+--- Calls f, which uses the contents of a trace. If f fails, the trace is malformed, and the error
+--- becomes INVALID_ARGUMENT with the file.
 ---@param path string
 ---@param f function
 ---@param ... any the arguments of f
@@ -117,7 +117,7 @@ function trace_events.within(path, f, ...)
   errors.fail(NONE:format(path))
 end
 
---- Reads a trace. Errors: INVALID_ARGUMENT for another file.
+--- Reads a trace. Errors: INVALID_ARGUMENT if the file is not a trace of a run.
 ---@param path string
 ---@return moonring.TraceEvents
 function trace_events.read(path)

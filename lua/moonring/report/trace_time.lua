@@ -1,9 +1,9 @@
---- Breaks down the time of traced steps: each moment of a rank's main thread counts for one
--- component, so a step's components add up to its duration.
+--- Splits the time of traced steps into components, such as forward or waiting. Each moment of a
+-- rank's main thread counts for one component, so the components of a step add up to its duration.
 --
--- A call that waits is split in two: until the last rank that it needs has made its call, the rank
--- waits for that rank; the rest is communication that does not overlap with computing (exposed). If
--- the late rank was itself waiting, the rank that it waited for counts as late.
+-- The time of a call that waits has two parts. Until the last rank that it needs has made its own
+-- call, the rank waits for that rank. The rest is exposed communication, which does not overlap
+-- with computing. If the late rank was itself waiting, the rank that it waited for counts as late.
 ---@class moonring.trace_time
 ---@field parts string[] the components, in display order
 local trace_time = {}
@@ -17,7 +17,7 @@ local trace_time = {}
 
 ---@class moonring.TraceLate
 ---@field waited table<integer, number> by waiting rank from 1: seconds, in all steps
----@field doing table<string, number> what the late rank did meanwhile: component -> seconds
+---@field doing table<string, number> what the late rank did in that time: component -> seconds
 
 --- The components, in display order.
 trace_time.parts = { "data", "forward", "recompute", "backward", "optimizer", "rollouts",
@@ -27,7 +27,8 @@ local WHOLE = { rollouts = true, evaluation = true, saving = true }
 local AREAS = { attention = "attention", layer = "weights", head = "weights",
   gradients = "gradients" }
 
--- The component, area and step of a moment in `span`, given those of the enclosing span.
+-- The component, area and step that count for a moment in `span`, derived from those of the
+-- enclosing span.
 local function within(around, span)
   local here = { part = around.part, area = around.area, step = around.step, span = span }
   local category = span.category
@@ -68,8 +69,8 @@ local function message(group, from, to, number)
   return ("%s|%d|%d|%d"):format(group, from, to, number)
 end
 
--- By collective call and by message: when each rank made its call. Also, by rank and wait, the keys
--- of the calls and messages that the wait needs.
+-- Makes two indices. `came`: for each collective call and message, when each rank made its call.
+-- `needs`: for each rank and wait, the keys of the calls and messages that it waits for.
 local function index(events)
   local came, needs = {}, {}
   for rank, spans in ipairs(events.travelled) do
@@ -94,7 +95,7 @@ local function index(events)
   return came, needs
 end
 
--- The last other rank to make a call that a wait needs, and the time.
+-- Of the other ranks that a wait needs, the one that made its call last, and the time of the call.
 local function last_of(came, needs, rank, span)
   local last, when
   for _, key in ipairs(needs[rank][span.args.group .. "|" .. span.args.transfer] or {}) do
@@ -105,7 +106,7 @@ local function last_of(came, needs, rank, span)
   return last, when
 end
 
--- The index of the first of sorted intervals that ends after a time.
+-- The index of the first of the sorted intervals that ends after a given time.
 local function first_after(stretches, time)
   local low, high = 1, #stretches + 1
   while low < high do
@@ -115,7 +116,8 @@ local function first_after(stretches, time)
   return low
 end
 
--- Attributes the seconds from..to in which `waiter` waits for `rank` to the ranks that are late.
+-- Attributes seconds to the ranks that are late: those from `from` to `to`, in which `waiter` waits
+-- for `rank`.
 local function blame(found, ranks, waiter, rank, from, to, depth)
   local stretches = ranks[rank]
   for i = first_after(stretches, from), #stretches do
@@ -133,7 +135,8 @@ local function blame(found, ranks, waiter, rank, from, to, depth)
   end
 end
 
--- A rank's time as intervals of one component each; `late` is the rank that it waits for.
+-- Splits a rank's time into intervals of one component each. In an interval of waiting, `late` is
+-- the rank that it waits for.
 local function stretches_of(events, rank, came, needs)
   local list = {}
   local function put(from, to, here, part, late)

@@ -1,5 +1,5 @@
---- The trace of some of a run's steps (the key `trace`): what each rank did and when, in one file
--- in output_dir for Perfetto and `moonring explain` (docs/traces.md).
+--- Records a trace of some steps of a run (the key `trace`): what each rank did and when. The trace
+-- is one file in output_dir, for Perfetto and `moonring explain` (docs/traces.md).
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local step_range = require "moonring.config.step_range"
@@ -23,7 +23,7 @@ local traces = {}
 local Traces = {}
 Traces.__index = Traces
 
--- The keys on which explain bases its proposals.
+-- The keys that `moonring explain` needs for its proposals.
 local KEYS = { "stage", "finetuning_type", "sequence_parallel_size", "sequence_parallel_mode",
   "bf16",
   "fp16", "pure_bf16", "recompute", "zero_stage", "zero_group", "offload_optimizer",
@@ -31,7 +31,7 @@ local KEYS = { "stage", "finetuning_type", "sequence_parallel_size", "sequence_p
   "streaming", "dataloader_num_workers", "logging_steps", "save_strategy", "save_steps",
   "eval_strategy", "eval_steps" }
 
---- Opens the tracing of a run; nil if `trace` is absent, or its steps are over.
+--- Opens the tracing of a run; nil if the key `trace` is absent, or if the steps to trace are over.
 ---@param run moonring.Run with log, counts and times
 ---@return moonring.Traces?
 function traces.open(run)
@@ -81,8 +81,8 @@ local function finish(self)
   recorder:close()
 end
 
---- Ends the step in progress, and begins step k; nil: there are no more steps. Collective over all
---- ranks if it starts or stops recording.
+--- Ends the step in progress and begins step k; nil means that there are no more steps. Starting or
+--- stopping the recording is collective over all ranks.
 ---@param k? integer
 function Traces:turn(k)
   if self.recorder then self.recorder:finish(1) end

@@ -1,4 +1,4 @@
---- The facts about a run that trackers (report_to) receive at its beginning.
+--- The facts about a run that trackers (the key report_to) receive at its beginning.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
@@ -14,7 +14,7 @@ local function shown(value)
   return value
 end
 
--- The keys that have an effect, with their values; without secrets.
+-- The values of all keys that have an effect, without secret ones.
 local function configuration(c)
   local values = {}
   for row in keys.rows() do
@@ -26,7 +26,7 @@ local function configuration(c)
   return values
 end
 
--- The first examples as text, their documents one after another.
+-- The first examples as texts; an example's documents follow one another.
 local function examples(dataset, tokenizer)
   local texts = {}
   for i = 1, math.min(EXAMPLES, dataset:size()) do
@@ -39,7 +39,7 @@ local function examples(dataset, tokenizer)
   return texts
 end
 
---- The facts. For a stream they have no examples.
+--- Collects the facts. For a stream they contain no examples.
 ---@param c moonring.Configuration
 ---@param parts moonring.JournalParts
 ---@return moonring.TrackerFacts

@@ -1,5 +1,5 @@
---- `moonring watch`: serves the page of a run on loopback while the run is in progress or after it.
--- Only reads the run's files.
+--- `moonring watch`: serves the page of a run on the loopback address, while the run is in progress
+-- or after it. It only reads the run's files.
 local errors = require "moonring.base.errors"
 local page = require "moonring.report.page"
 local system = require "moonring.native.system"
@@ -9,10 +9,10 @@ local watch = {}
 
 ---@class moonring.Watched
 ---@field runs moonring.RunFiles[]
----@field revision integer of `text`
+---@field revision integer counts the changes of `text`
 ---@field text? string the data for the page
 
--- Updates the data. The error of a malformed file is shown on the page, since the file may be
+-- Updates the data for the page. If a file is malformed, the page shows the error; the file may be
 -- complete at the next refresh.
 local function refresh(self)
   local changed, began = self.text == nil, system.clock()

@@ -24,8 +24,8 @@ local function pattern_of(spec)
   return pattern
 end
 
--- The match of a pattern in a completion: its first group, or the whole match if it has no groups;
--- nil without a match. Without a pattern, the completion.
+-- The text that a pattern matches in completion i: its first group, or the whole match if it has no
+-- groups; nil without a match. If there is no pattern, the whole completion.
 local function found(scorer, batch, i, pattern)
   local text = batch.completions[i]
   if not pattern then return text end
@@ -39,7 +39,7 @@ end
 
 local function trimmed(text) return text:match "^%s*(.*%S)" or "" end
 
---- format: 1 if the pattern is found in the completion, otherwise 0.
+--- The reward `format`: 1 if the pattern is found in the completion, otherwise 0.
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.format(spec)
@@ -56,7 +56,7 @@ local function number_of(text)
   return tonumber(plain)
 end
 
--- The text of a column in a row; nil if the row has none.
+-- The text in a column of row i; nil if the row has no value there.
 local function column_of(scorer, batch, i, name)
   local list = (batch.columns or {})[name]
   if not list then
@@ -75,9 +75,9 @@ local function column_of(scorer, batch, i, name)
   return tostring(value)
 end
 
---- exact: 1 if the completion, or the pattern's match in it, equals the text of a column, otherwise
---- 0; no score if the row has no such text. White space at the ends is ignored. With `numbers`, two
---- numbers are compared by value.
+--- The reward `exact`: 1 if the completion, or the pattern's match in it, equals the text of a
+--- column, otherwise 0. There is no score if the row has no such text. White space at both ends is
+--- ignored. With `numbers`, numbers are compared by value.
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.exact(spec)
@@ -93,10 +93,10 @@ function built_in.exact(spec)
   end)
 end
 
---- length: with n tokens, including the stop token: for `most`, 0 up to it and -(n - most) / slope
---- beyond; for `target`, -|n - target| / slope; both at least -1. The default of slope is most or
---- target. (DAPO's soft overlong punishment, arXiv:2503.14476, eq. 13, is most = L_max - L_cache,
---- slope = L_cache.)
+--- The reward `length`, for a completion of n tokens including the stop token. With `most`: 0 if n
+--- is at most `most`, otherwise -(n - most) / slope. With `target`: -|n - target| / slope. Both are
+--- at least -1. The default of slope is `most` or `target`. (DAPO's soft overlong punishment,
+--- arXiv:2503.14476, eq. 13, has most = L_max - L_cache and slope = L_cache.)
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.length(spec)
@@ -112,8 +112,8 @@ function built_in.length(spec)
   end)
 end
 
---- json: 1 if the completion, or the pattern's match in it, is valid JSON, and, if keys are given,
---- an object with all of them; otherwise 0.
+--- The reward `json`: 1 if the completion, or the pattern's match in it, is valid JSON; if keys are
+--- given, it must be an object with all of them. Otherwise 0.
 ---@param spec moonring.RewardSpec
 ---@return moonring.Scorer[]
 function built_in.json(spec)

@@ -1,16 +1,17 @@
---- Rewards from external programs. `command`: a program that keeps running and exchanges lines of
--- JSON by stdin and stdout; `url`: an HTTP service that receives the same JSON by POST. Refused
--- under --sandbox.
+--- Rewards from external programs. `command` is a program that keeps running; it receives lines of
+-- JSON on stdin and answers on stdout. `url` is an HTTP service that receives the same JSON by
+-- POST. Both are refused under --sandbox.
 --
 --   question  {"prompts": [..], "completions": [..], "stopped": [..], "rows": [..],
---              "messages": [..], "columns": {NAME: [..]}}: fields that exist, with null where a row
---              has no value; with ids: true also "prompt_ids" and "completion_ids"
---   answer    [1, 0.5, null]: a number for each completion, null for no score; or
+--              "messages": [..], "columns": {NAME: [..]}}; only the fields that exist. A row
+--              without a value has null. With ids: true also "prompt_ids" and "completion_ids"
+--   answer    [1, 0.5, null]: a number for each completion, or null for no score; or
 --             {"error": TEXT}
 --
 -- A request is repeated up to `retries` times if the program or service exits, is unreachable,
--- returns 5xx or 429, or exceeds the deadline (a program is restarted, after a pause that doubles
--- each time). Other invalid answers are errors at once, because they would recur.
+-- answers 5xx or 429, or exceeds the deadline. A program is restarted first, after a pause that
+-- doubles each time. Other invalid answers are errors at once, because a repeated request would get
+-- them again.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
@@ -22,7 +23,7 @@ local external = {}
 
 local RETRIES, LONGEST_PAUSE = 2, 10
 
--- Replaces missing values of rows by null.
+-- Copies a list of `count` values, with null for missing ones.
 local function filled(list, count)
   local items = {}
   for i = 1, count do
@@ -78,7 +79,7 @@ end
 
 local PASSING = { UNAVAILABLE = true, DEADLINE_EXCEEDED = true }
 
--- Calls `ask` until it succeeds or retries are used up. `again` prepares the next try.
+-- Calls `ask` until it succeeds or no retries are left. `again` prepares the next try.
 local function persist(spec, scorer, batch, context, ask, again)
   local tries = (spec.retries or RETRIES) + 1
   for try = 1, tries do
@@ -106,7 +107,7 @@ local function refuse_confined(spec, what)
     ")")
 end
 
---- command: starts a program that answers until the run ends.
+--- The reward `command`: starts a program, which answers requests until the run ends.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]
@@ -146,7 +147,7 @@ function external.command(spec, context)
   return { scorer }
 end
 
---- url: requests scores from an HTTP service.
+--- The reward `url`: requests scores from an HTTP service.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]

@@ -1,5 +1,5 @@
---- Rewards from a Lua file. Its functions run in a separate Lua state with limits on time and
--- memory (lua/own_state.h). A failed call harms neither that state nor the run.
+--- Rewards from a Lua file. Its functions run in a Lua state of their own, with limits on time and
+-- memory (lua/own_state.h). If a call fails, both that state and the run can continue.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
@@ -22,7 +22,7 @@ local function say_lines(context, path, state)
   for _, line in ipairs(state:lines()) do context.say(path .. ": " .. line) end
 end
 
--- The fields of a batch that functions receive.
+-- The fields of a batch that the file's functions receive.
 local function handed(batch)
   return { prompts = batch.prompts, messages = batch.messages, completions = batch.completions,
     prompt_ids = batch.prompt_ids, completion_ids = batch.completion_ids,

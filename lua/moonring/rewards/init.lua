@@ -4,8 +4,8 @@
 -- built_in.lua (format, exact, length, json), reward_model.lua (a model trained by stage rm),
 -- external.lua (a program, an HTTP service), row_words.lua (error messages about rows).
 --
--- The failure of a reward is returned as a value instead of raised, so that all ranks can learn of
--- it (rewards.raise_together) before any of them updates weights.
+-- A failed reward is returned as a value, not raised as an error, so that all ranks can be informed
+-- (rewards.raise_together) before any of them updates weights.
 local built_in = require "moonring.rewards.built_in"
 local errors = require "moonring.base.errors"
 local external = require "moonring.rewards.external"
@@ -20,6 +20,7 @@ local terminal = require "moonring.base.terminal"
 ---@class moonring.rewards
 local rewards = {}
 
+--- Options of rewards.open.
 ---@class moonring.RewardOptions
 ---@field folder? string base of relative paths; default: the working directory
 ---@field timeout? number time limit of a call in seconds; default 60
@@ -28,7 +29,8 @@ local rewards = {}
 ---@field tokenizer? moonring.Tokenizer the policy's; a reward model must have the same one
 ---@field precision? string precision of a reward model, as for model.load; default "fp32"
 ---@field device? "cpu" | "cuda" device of a reward model; default "cpu"
---- maximum tokens of a reward model's forward, except for a longer row; default 8192
+--- `micro_batch_tokens`: maximum tokens of a reward model's forward; a longer row is processed
+--- alone. Default 8192.
 ---@field micro_batch_tokens? integer
 
 --- The scores of one reward function.
@@ -37,7 +39,7 @@ local rewards = {}
 ---@field values table<integer, number> by row, from 1; nil where it has no score
 ---@field seconds number duration of the call
 
---- Internal interface of one reward function.
+--- The internal interface of one reward function.
 ---@class moonring.Scorer
 ---@field name string
 ---@field place string its source for messages: file, program or address; "" for built-in ones
@@ -60,7 +62,7 @@ local OPEN = { file = file.open, model = reward_model.open, command = external.c
   url = external.url }
 for kind, open in pairs(built_in) do OPEN[kind] = open end
 
--- Makes default names unique by suffixes; duplicates of names set by the user are an error.
+-- Makes default names unique by adding suffixes. Two equal names that the user set are an error.
 local function name_apart(scorers)
   local taken = {}
   for _, scorer in ipairs(scorers) do
@@ -88,9 +90,9 @@ local function settled(given)
   return context
 end
 
---- Opens reward functions: reads files, loads models, starts programs. Under --sandbox files are
---- confined, and programs and services are refused. Errors: INVALID_ARGUMENT for an invalid value;
---- NOT_FOUND; PERMISSION_DENIED under --sandbox.
+--- Opens reward functions: reads files, loads models, starts programs. Under --sandbox, functions
+--- from files are confined, and programs and services are refused. Errors: INVALID_ARGUMENT for an
+--- invalid value; NOT_FOUND; PERMISSION_DENIED under --sandbox.
 ---@param given string | table the value of reward_funcs: docs/rewards.md
 ---@param how? moonring.RewardOptions
 ---@return moonring.Rewards
@@ -110,8 +112,8 @@ function rewards.open(given, how)
   error(why, 0)
 end
 
---- If rewards failed on any rank, raises the first such rank's error on all ranks. Collective over
---- all ranks.
+--- Raises the same error on all ranks if rewards failed on any rank: that of the first such rank.
+--- Collective over all ranks.
 ---@param mesh moonring.Mesh
 ---@param why? string this rank's failure, as `score` returns it
 function rewards.raise_together(mesh, why)
@@ -143,7 +145,7 @@ local function check_batch(batch)
   return count
 end
 
--- Checks that each value is a finite number or false; values of external programs are checked too.
+-- Checks that each value is a finite number or false, since external programs may return anything.
 local function check_values(scorer, batch, values, count)
   for i = 1, count do
     local value = values[i]
@@ -155,9 +157,9 @@ local function check_values(scorer, batch, values, count)
   end
 end
 
---- Scores a batch by all functions. Not collective: each rank scores its own completions. Errors:
---- INVALID_ARGUMENT for an invalid batch; CANCELLED. The failure of a reward is returned, not
---- raised.
+--- Scores a batch with all functions. It is not collective: each rank scores its own completions.
+--- Errors: INVALID_ARGUMENT for an invalid batch; CANCELLED. If a reward fails, its error is
+--- returned instead of raised.
 ---@param batch moonring.RewardBatch prompts and completions are required, other fields optional
 ---@return moonring.RewardScores[]? scores nil if a reward has failed
 ---@return string? why the failure: "CODE: reward 'NAME' ..: row ..: got .., wanted .."

@@ -1,10 +1,10 @@
---- Code that runs in the Lua state of a file of rewards (lua/own_state.h): loads the file and calls
--- its functions. Only plain values pass between this state and the caller: names, numbers, and
--- descriptions of problems.
+--- Code that runs in the separate Lua state of a file of rewards (lua/own_state.h). It loads the
+-- file and calls its functions. Only plain values pass between this state and the run: names,
+-- numbers, and descriptions of problems.
 --
--- Globals of the file: Lua's pure libraries, json (encode, decode, null), `require` for Lua files
--- in its folder, print to the run's log; without --sandbox also io and os. The JIT compiler is off,
--- because compiled code does not count instructions.
+-- The file's globals: Lua's pure libraries; json (encode, decode, null); `require` for Lua files in
+-- its folder; print, which writes to the run's log; without --sandbox also io and os. The JIT
+-- compiler is off, because instructions of compiled code are not counted.
 local returned = require "moonring.rewards.returned"
 local rewards = require "moonring.native.rewards"
 local sandbox = require "moonring.sandbox"
@@ -16,18 +16,20 @@ local inside = {}
 local shown = returned.shown
 local jit = package.loaded.jit -- nil if the state is confined
 
+--- The batch that a reward function receives: lists with one item per completion.
 ---@class moonring.RewardBatch
---- each row's prompt, as text in the form that the model received
+--- `prompts`: each row's prompt as text, in the form that the model received.
 ---@field prompts string[]
---- the messages, { role, content } each, of a row that is a conversation; false if the prompt is
---- text
+--- `messages`: if a row is a conversation, its messages, { role, content } each; false if its
+--- prompt is plain text.
 ---@field messages (table[] | false)[]
 ---@field completions string[] as text
 ---@field prompt_ids integer[][]
 ---@field completion_ids integer[][]
----@field stopped boolean[] whether it ended with a stop token, not by the length limit
----@field columns table<string, any[]> further columns of the rows as lists; also available as
----   batch[name], unless `name` is one of the fields above
+---@field stopped boolean[] whether the completion ended with a stop token, not by the length limit
+--- `columns`: the rows' other columns, as lists. They can also be read as batch[name], unless
+--- `name` is one of the fields above.
+---@field columns table<string, any[]>
 ---@field rows integer[] indices of the rows in the data set, from 0
 
 ---@class moonring.RewardRow one row of a batch
@@ -92,7 +94,7 @@ end
 -- The numbers
 -- ------------------------------------------------------------------------------------------
 
--- A description of an invalid score; nil if it is valid.
+-- Describes an invalid score; nil if the score is valid.
 local function wrong(value)
   if value == nil or value == false then return nil end
   if type(value) ~= "number" then return shown(value) end
@@ -100,7 +102,7 @@ local function wrong(value)
   if value == math.huge or value == -math.huge then return tostring(value) end
 end
 
--- Adds columns as direct fields of a batch.
+-- Makes the columns direct fields of a batch.
 local function with_columns(batch)
   batch.columns = batch.columns or {}
   for name, list in pairs(batch.columns) do
@@ -161,24 +163,25 @@ local function call_batch(entry, batch, count)
   return values
 end
 
---- Calls a function of the file for a batch.
+--- Calls a function of the file for a batch. Returns the values, or a description of an invalid
+--- result: `row` is its row, or 0 if the whole result is invalid; `values` is then the number of
+--- values.
 ---@param index integer
 ---@param batch moonring.RewardBatch
 ---@param count integer number of completions
 ---@return (number | false)[]? values one per completion; false: no score
----@return { row: integer, got?: string, values?: integer }? problem an invalid result: of one row,
----   or of all (row 0), with the number of values
+---@return { row: integer, got?: string, values?: integer }? problem
 function inside.call(index, batch, count)
   current = 0
   local entry = functions[index]
   return (entry.is_each and call_each or call_batch)(entry, batch, count)
 end
 
---- The row of the last call of a function with `each`; 0 if there was none.
+--- The row that a function with `each` was last called for; 0 if there was none.
 ---@return integer
 function inside.row() return current end
 
---- Whether the JIT compiler is on, which it must not be. nil if the state is confined, without
+--- Whether the JIT compiler is on (it must be off). nil if the state is confined and so has no
 --- `jit`.
 ---@return boolean?
 function inside.compiles()

@@ -1,18 +1,19 @@
---- Checks the return value of a file of rewards and lists its functions. Runs in the file's Lua
--- state (inside.lua).
+--- Checks the value that a file of rewards returns, and lists its functions. Runs in the file's own
+-- Lua state (inside.lua).
 local system = require "moonring.native.system"
 
 ---@class moonring.returned_rewards
 local returned = {}
 
---- The return value of a file of rewards: a function, a list of functions, a table of named ones,
---- or a mixture. A function receives a batch and returns a number for each completion (false, or
---- nil except at the end: no score); { each = f } is called for one row at a time and returns a
---- number or nil.
+--- The return value of a file of rewards is a function, a list of functions, a table of named
+--- functions, or a mixture. A function receives a batch and returns a list with a number for each
+--- completion. false means no score; nil does too, except at the end of the list. { each = f } is
+--- called for one row at a time, and returns a number or nil.
 ---@alias moonring.RewardFunction fun(batch: moonring.RewardBatch): (number | false)[]
 ---@alias moonring.RewardEach { each: (fun(row: moonring.RewardRow): number?), name?: string }
 
---- A function, in a table so that it is called as entry[1] and tracebacks show only its line.
+--- A function of the file. It is in a table and called as entry[1], so that tracebacks show only
+--- its line.
 ---@class moonring.ReturnedFunction
 ---@field [1] function
 ---@field name string

@@ -1,6 +1,6 @@
---- Rewards from a model trained by stage rm. Its value head scores prompt and completion at the
--- last token, as in training. It receives the ids that the policy generated, so it must have the
--- policy's tokenizer. It runs only on this rank, without gradients, on packed rows.
+--- Rewards from a model that stage rm has trained. Its value head scores prompt and completion at
+-- the last token, as in training. It receives the ids that the policy generated, so it must have
+-- the policy's tokenizer. It runs on this rank alone, without gradients, on packed rows.
 local attention = require "moonring.native.attention"
 local autograd = require "moonring.native.autograd"
 local comm = require "moonring.native.comm"
@@ -16,7 +16,8 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.reward_model
 local reward_model = {}
 
--- Opens the checkpoint; if the folder is an adapter, the base model's, and returns the adapter too.
+-- Opens the checkpoint. If the folder contains an adapter, opens its base model, and also returns
+-- the adapter.
 local function open_checkpoint(given)
   local path = model.locate(given)
   local is_adapter = system.exists(path .. "/adapter_config.json")
@@ -68,7 +69,7 @@ local function packs(documents, most)
   return list
 end
 
---- model: loads the reward model.
+--- The reward `model`: loads the reward model.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]

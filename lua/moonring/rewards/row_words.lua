@@ -1,5 +1,5 @@
---- Error messages that identify a reward and a row of a batch, so that users find it in the data
--- set.
+--- Writes error messages that name a reward and a row of a batch, so that users find the row in the
+-- data set.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.row_words
@@ -18,7 +18,7 @@ local function beginning(text)
   return line:sub(1, cut) .. "..."
 end
 
---- "reward 'NAME'", with its source.
+--- Names a scorer: "reward 'NAME'", with its source.
 ---@param scorer moonring.Scorer
 ---@return string
 function row_words.of_scorer(scorer)
@@ -26,7 +26,7 @@ function row_words.of_scorer(scorer)
   return ("reward '%s'%s"):format(scorer.name, place)
 end
 
---- "row 17 of the data set ('What is ..'), completion 3 of the batch".
+--- Names a row: "row 17 of the data set ('What is ..'), completion 3 of the batch".
 ---@param batch moonring.RewardBatch
 ---@param i integer from 1
 ---@return string
@@ -37,7 +37,7 @@ function row_words.of_row(batch, i)
   return ("row %d of the data set %s, completion %d of the batch"):format(row, prompt, i)
 end
 
---- Raises an error of a reward about a row, as ABORTED: a retry would fail again.
+--- Raises an error of a reward about a row. Its code is ABORTED, because a retry would fail again.
 ---@param scorer moonring.Scorer
 ---@param batch moonring.RewardBatch
 ---@param i integer from 1; 0: the whole batch
@@ -46,7 +46,7 @@ function row_words.fail(scorer, batch, i, ...)
   row_words.raise("ABORTED", scorer, batch, i, ...)
 end
 
---- As `fail`, with a given status code.
+--- Like `fail`, with a given status code.
 ---@param code string
 ---@param scorer moonring.Scorer
 ---@param batch moonring.RewardBatch

@@ -11,9 +11,10 @@ local vocabulary_losses = require "moonring.run.vocabulary_losses"
 ---@class moonring.batch
 local batch = {}
 
---- Sums over this rank's tokens and all layers that have a router.
+--- What the routers of a mixture of experts chose, summed over this rank's tokens and all layers
+--- with a router. `probability`, [groups, experts], sums the routers' probabilities and is
+--- differentiable.
 ---@class moonring.RouterTally
---- [groups, experts]: sums of the routers' probabilities; differentiable
 ---@field probability moonring.Tensor
 ---@field chosen moonring.Tensor int64 [groups, experts]: how often each expert was chosen
 
@@ -22,18 +23,19 @@ local batch = {}
 ---@field size integer examples per group
 ---@field groups integer number of groups in the step
 
---- ids, positions, targets, plan and layout are this rank's shard. They are computed at the first
---- access to one of them, and freed at the end of the scope of that access.
+--- A micro-batch with this rank's shard of its tokens. The fields ids, positions, targets, plan and
+--- layout are this shard: they are computed at the first access to one of them, and freed at the
+--- end of the tensor scope (tensor.scope) of that access.
 ---@class moonring.Batch
 ---@field micro moonring.MicroBatch
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
 ---@field slot integer
---- the statistics that the log-probs were requested with: per token of this rank at token level,
---- summed over documents at sequence level
+--- `statistics`: the statistics that were requested with the log-probs. At token level they are per
+--- token of this rank, at sequence level they are summed over each document.
 ---@field statistics table<string, moonring.Tensor>
---- the reference model's log-probs, fp64 [documents] or [T_local], or its hidden states, if the
---- objective needs them
+--- `reference`: what the objective needs of the reference model, if anything: its log-probs, fp64
+--- [documents] or [T_local], or its hidden states.
 ---@field reference? moonring.Tensor | moonring.ReferenceRows
 ---@field ids moonring.Tensor int64 [T_local]
 ---@field positions moonring.Tensor int64 [T_local]
@@ -41,16 +43,18 @@ local batch = {}
 ---@field cut_targets? moonring.Tensor the targets on the host, after log-probs were computed
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
----@field shifted? boolean whether its attention is shifted (shift_attn)
+---@field shifted? boolean whether attention is shifted by half a group (LongLoRA, shift_attn)
 ---@field ledger? moonring.Rollouts has the completion of each example, if examples are generated
 ---@field wanted_mask? moonring.MaskTable | moonring.MaskFunction the argument of Batch:mask
---- groups for which `hidden` sums up the routers' decisions; absent: it does not
+--- `router`: the groups of examples for which `hidden` sums the routers' decisions; absent: nothing
+--- is summed.
 ---@field router? moonring.RouterWatch
---- set by `hidden` if the batch has a `router` and the model has experts
+--- `tally`: these sums; set by `hidden` if the batch has a `router` and the model has experts.
 ---@field tally? moonring.RouterTally
---- the sum of the tensors computed from it and a head so far, if they have a graph
+--- `joined`: the sum so far of all tensors with a graph that were computed from this batch and a
+--- language-model head. Its backward reaches all of them.
 ---@field joined? moonring.Tensor
---- by layer: the hidden states after the layers that `hidden` was asked to keep
+--- `states`: by layer, the hidden states after each layer that `hidden` was asked to keep.
 ---@field states? table<integer, moonring.Tensor>
 local Batch = {}
 
@@ -65,7 +69,8 @@ function Batch:__index(name)
   return rawget(self, name)
 end
 
---- A batch of a micro-batch. Nothing is cut until it is accessed.
+--- Wraps a micro-batch. This rank's shard of the tokens is cut from the stream only when a field
+--- that needs it is accessed.
 ---@param micro moonring.MicroBatch
 ---@param attention moonring.Attention
 ---@param mesh moonring.Mesh
@@ -76,7 +81,8 @@ function batch.new(micro, attention, mesh, slot)
     statistics = {} }, Batch)
 end
 
---- Sets which tokens may attend to which beyond the causal rule. Call it before anything is cut.
+--- Sets which tokens may attend to which beyond the causal rule. Call it before the first access to
+--- ids, positions, targets, plan or layout.
 ---@param mask? moonring.MaskTable | moonring.MaskFunction
 ---@return moonring.Batch itself
 function Batch:mask(mask) return masks.want(self, mask) end
@@ -93,10 +99,9 @@ function Batch:labels() return self.micro:labels() end
 ---@return integer[]
 function Batch:lengths() return self:sequence():lengths() end
 
---- Selects from a tensor with one row per document of the stream the rows of the examples' own
---- documents. These are all rows unless documents share prefixes (Sequence:parents): a shared
---- prefix is a document of the stream but of no example, so the per-document values of this class
---- do not include it.
+--- Selects the rows of the examples' own documents from a tensor with one row per document of the
+--- stream. A shared prefix (Sequence:parents) is a document of the stream but belongs to no single
+--- example, so its row is removed. Without shared prefixes all rows remain.
 ---@param rows moonring.Tensor [documents of the stream, ...]
 ---@return moonring.Tensor [documents, ...]
 function Batch:own(rows)
@@ -104,7 +109,8 @@ function Batch:own(rows)
   return own and rows:index_select(0, own:on(rows)) or rows
 end
 
---- Expands values of the examples' own documents to values of all documents of the stream.
+--- Expands one value per document of the examples to one value per document of the stream, which
+--- also contains shared prefixes.
 ---@generic T
 ---@param numbers T[] one per document, in the order of examples and their documents
 ---@param otherwise? T the value for a shared prefix; 0 if absent
@@ -123,7 +129,8 @@ function Batch:by_stream(numbers, otherwise)
   return all
 end
 
---- The end of each of the examples' own documents in the stream, as a number of tokens.
+--- The offset in the stream, in tokens, at which each document of the examples ends. Shared
+--- prefixes are omitted.
 ---@return integer[]
 function Batch:ends()
   local ends, found, own = {}, {}, self:sequence():own_documents()
@@ -202,7 +209,8 @@ function Batch:join(values)
   return self.mesh:sum_sp(stream:index_copy(0, index, values:detach():to "fp64"))
 end
 
---- Adds the identities of this rank's tokens to `noise`, for a model's forward; nil for nil.
+--- Adds to `noise` a number for each of this rank's tokens, by which a model's forward draws random
+--- numbers independent of sp and packing. Returns nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
 function Batch:noise(noise) return batch_forward.noise(self, noise) end
@@ -212,8 +220,9 @@ function Batch:noise(noise) return batch_forward.noise(self, noise) end
 ---@return moonring.Tensor int64 [T_local]
 function Batch:groups(size) return batch_forward.groups(self, size) end
 
---- The hidden states after the model's final norm, or where `hooks` end the forward. If self.router
---- is set, stores the routers' sums in self.tally. Collective over the sp group.
+--- Runs the model's forward: the hidden states after its final norm, or after the layer at which
+--- `hooks` ends the forward. If self.router is set, the routers' decisions are summed in
+--- self.tally. Collective over the sp group.
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
 ---@param hooks? table { states, upto, around } of Model:forward; sets self.states to the states
@@ -222,8 +231,9 @@ function Batch:hidden(model, noise, hooks)
   return batch_forward.hidden(self, model, noise, hooks)
 end
 
---- Sums a per-token tensor of this rank over each document, on all ranks of the sp group. The
---- gradient of a token is that of its document's sum. Collective over the sp group.
+--- Sums a per-token tensor of this rank over each document, on all ranks of the sp group. In the
+--- backward every token of a document gets the gradient of the document's sum. Collective over the
+--- sp group.
 ---@param values moonring.Tensor [T_local], or vectors [T_local, D]
 ---@return moonring.Tensor fp64 [documents], or [documents, D]
 function Batch:document_sums(values)

@@ -1,11 +1,11 @@
---- Runs a batch through a model's forward: its arguments and results.
+--- Runs a batch through a model's forward: prepares the arguments and stores the results.
 
 local options = require "moonring.base.options"
 
 ---@class moonring.batch_forward
 local batch_forward = {}
 
--- Refuses an option that needs to know the one document of each token.
+-- Refuses an option that needs each token to belong to one document, if documents share prefixes.
 local function refuse_shared(batch, what)
   if batch:sequence():parents() then
     options.refuse(what, "not with shared prefixes (share_prefixes), whose tokens are of several ",
@@ -13,7 +13,8 @@ local function refuse_shared(batch, what)
   end
 end
 
---- Adds the identities of this rank's tokens to `noise`, for a model's forward; nil for nil.
+--- Adds to `noise` a number for each of this rank's tokens, by which a model's forward draws random
+--- numbers independent of sp and packing. Returns nil for nil.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
@@ -40,7 +41,8 @@ function batch_forward.groups(batch, size)
   return batch:cut(batch:sequence():of_tokens(of_documents))
 end
 
---- The hidden states after the model's final norm, or where `hooks` end the forward (Batch:hidden).
+--- Implements Batch:hidden: the hidden states after the model's final norm, or after the layer at
+--- which `hooks` ends the forward.
 ---@param batch moonring.Batch
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }

@@ -51,7 +51,7 @@ function chat.configuration(path, words)
   return c
 end
 
--- The ids that end an answer according to generation_config.json: eos_token_id, one or several.
+-- The token ids that end an answer: eos_token_id of generation_config.json, one id or several.
 local function generation_stops(checkpoint)
   local text = checkpoint:companion "generation_config.json"
   local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
@@ -59,7 +59,8 @@ local function generation_stops(checkpoint)
   return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
 end
 
--- The chat template stored with the model, with the methods of a Template that chats use.
+-- The chat template that is stored with the model, as an object with those methods of
+-- moonring.Template that a chat uses.
 local Carried = {}
 Carried.__index = Carried
 Carried.whole = true -- it renders the whole prompt, including bos
@@ -69,9 +70,9 @@ function Carried:encode_prompt(texts)
 end
 function Carried:stop_ids() return self.stops end
 
---- The template for the chat: the configuration's; else the model's own, rendered with
---- default_system and enable_thinking if they are given; else `empty`. It has encode_prompt and
---- stop_ids; the stop ids of the model's own template are eos and those of generation_config.json.
+--- The template of a chat: the one that the configuration names; otherwise the model's own,
+--- rendered with default_system and enable_thinking if these are given; otherwise the template
+--- `empty`. The stop ids of the model's own template are eos and those in generation_config.json.
 --- The second result is a note for the log if there is no template.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
@@ -94,9 +95,9 @@ function chat.template(c, checkpoint, tokenizer)
     stops = stops }, Carried)
 end
 
---- The options of `model:generate` from max_new_tokens, temperature, top_k, top_p,
---- repetition_penalty, do_sample and seed. If do_sample is absent, `otherwise` replaces it; if that
---- is absent too, tokens are sampled if temperature, top_p or top_k is given, and greedy otherwise.
+--- The options of Model:generate, from max_new_tokens, temperature, top_k, top_p,
+--- repetition_penalty, do_sample and seed. `otherwise` replaces an absent do_sample. If both are
+--- absent, tokens are sampled if temperature, top_p or top_k is given, and chosen greedily if not.
 ---@param c moonring.Configuration
 ---@param otherwise? boolean
 ---@return moonring.GenerateOptions
@@ -133,8 +134,8 @@ end
 --- Clears the conversation.
 function Chat:clear() self.texts = {} end
 
---- Answers `text`, given the conversation so far. Both are added to it, the answer without special
---- tokens.
+--- Answers `text`, given the conversation so far, and adds both to the conversation. The answer is
+--- stored without its special tokens.
 ---@param text string
 ---@param on_text? fun(piece: string) called with each piece of the answer, in whole characters
 ---@return string

@@ -56,7 +56,8 @@ local function numbers(c)
   schedules.open(c, math.max(1, c.max_steps)):close()
 end
 
--- Checks a custom objective. A function can only be checked later, when there is a model.
+-- Checks a custom objective that is a table. One that is a function is called, and checked, only
+-- when there is a model.
 local function own_objective(c)
   local own = own_pieces.of(c, "objective")
   if not own or type(own.value) == "function" then return end
@@ -64,7 +65,7 @@ local function own_objective(c)
   if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
--- The checks of the stage (choices/stages), and keys that depend on each other.
+-- Checks the keys of the stage (choices/stages), and keys that depend on each other.
 local function stages(c)
   stages_of.of(c).check(c)
   prefixes.check(c)
@@ -123,7 +124,7 @@ local function states(c)
   end
 end
 
--- Keys that cannot be combined with streaming, because they need to know the number of rows.
+-- Refuses keys that cannot be combined with streaming, because they need the number of rows.
 local function streaming(c)
   if not c.streaming then return end
   if c.group_by_length then
@@ -147,7 +148,8 @@ local function streaming(c)
   end
 end
 
---- Refuses val_size together with eval_dataset, and other conflicts of data keys; part of `train`.
+--- Refuses val_size together with eval_dataset, and other conflicts of data keys. Also called by
+--- checks.train.
 ---@param c moonring.Configuration
 function checks.datasets(c)
   own_data.settle(c)
@@ -180,15 +182,15 @@ function checks.datasets(c)
   end
 end
 
---- Refuses data set names that are not in dataset_info.json; part of `train`, after the checks that
---- do not need data.
+--- Refuses data set names that dataset_info.json does not contain. Also called by checks.train,
+--- after all checks that need no data.
 ---@param c moonring.Configuration
 function checks.names(c)
   if not datasets.kept(c) then dataset_names.check(c) end
 end
 
--- Keys for training that a stream cannot have: it has no known length, and its examples cannot be
--- looked up by number.
+-- Refuses training keys that do not work with a stream, which has no known length and no access to
+-- an example by its number.
 local function stream_training(c)
   if not c.streaming or not c.do_train then return end
   if c.max_steps < 1 then

@@ -15,7 +15,7 @@ local untrained = require "moonring.run.untrained"
 ---@class moonring.closing
 local closing = {}
 
--- Saves the PiSSA adapter converted to a plain LoRA adapter of the original base.
+-- Saves the trained PiSSA adapter, converted to a plain LoRA adapter for the original base model.
 local function save_converted(run)
   run.model:save(run.config.output_dir .. "/pissa_converted", { write = run.mesh:rank() == 0,
     converted = true })
@@ -59,14 +59,15 @@ local function write_checkpoint(run, folder)
       group = run.group, origins = run.origins } })
 end
 
---- Switches the weights as a save does. Switching rounds the weights, so a failed save switches
---- too: otherwise a full disk would change the run's results.
+--- Switches the weights in the same way as a save does. Switching rounds the weights. So a save
+--- that fails must switch too; otherwise a full disk would change the results of the run.
 ---@param run moonring.Run
 function closing.turn(run)
   if not run.rounds then run.shown:keep(function() end) end
 end
 
---- Writes a checkpoint's files; they are flushed when the checkpoint is published.
+--- Writes a checkpoint's files. They are flushed to the disk later, when the checkpoint is
+--- published.
 ---@param run moonring.Run
 ---@param folder string
 ---@return string[] names of this rank's files
@@ -88,8 +89,8 @@ local SAVED = "saved after step %d; resume_from_checkpoint: true resumes from th
 local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can resume from "
   .. "it"
 
---- Finishes the checkpoint that a signal requested, logs how to resume, and ends the process if the
---- signal asks for that.
+--- Finishes the checkpoint that a signal requested, and logs how to resume. If the signal asks the
+--- run to end, ends the process.
 ---@param run moonring.Run
 ---@param asked string
 function closing.after_signal(run, asked)
@@ -104,7 +105,7 @@ end
 local NO_BEST = "the best model is that of step %d, and %s cannot be loaded: %s; the one after the "
   .. "last step is kept"
 
--- Replaces the last model by the best one, with load_best_model_at_end.
+-- Loads the best model in place of the last one, if load_best_model_at_end is set.
 local function take_best(run)
   local best = run.checkpoints.best
   if not run.config.load_best_model_at_end or not best.step then return end
@@ -119,7 +120,7 @@ local function take_best(run)
   run.engine.model, run.engine.objective = run.model, run.objective
 end
 
--- The evaluation after the training. A signal that came before it cancels it.
+-- Runs the evaluation after the training. A signal that arrived before it cancels it.
 local function evaluate_at_end(run)
   local c = run.config
   if not run.evals or not (c.do_eval or c.eval_strategy ~= "no") then return end

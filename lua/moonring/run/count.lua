@@ -1,5 +1,5 @@
---- Iterates over steps with their numbers: `for step, k in moonring.count(dataset:steps { ... })
---- do`.
+--- Returns an iterator over steps and their numbers, for loops such as
+--- `for step, k in moonring.count(dataset:steps { ... }) do`.
 ---@param steps moonring.Steps
 ---@param made? integer number of earlier steps; default 0
 ---@return fun(): moonring.Step?, integer

@@ -1,5 +1,5 @@
---- Custom micro-batches (run.open's option `micro_batches`): which examples of a step go through
--- one forward together. They do not change results, only the time and memory of a step.
+--- Custom micro-batches (run.open's option `micro_batches`): a script chooses which examples of a
+-- step go through one forward together. The choice does not change results, only time and memory.
 local errors = require "moonring.base.errors"
 
 ---@class moonring.OwnMicroBatches
@@ -10,8 +10,8 @@ local errors = require "moonring.base.errors"
 local Steps = {}
 Steps.__index = Steps
 
---- The next step, with the micro-batches that the script chooses; nil after the last. Errors:
---- INVALID_ARGUMENT if they do not contain each of the step's examples exactly once.
+--- The next step, with the micro-batches that the script chose; nil after the last step. Errors:
+--- INVALID_ARGUMENT if each of the step's examples is not in exactly one micro-batch.
 ---@return moonring.Step?
 function Steps:next()
   local step = self.steps:next()
@@ -48,9 +48,9 @@ function Steps:save_state() return self.steps:save_state() end
 ---@param state string
 function Steps:load_state(state) self.steps:load_state(state) end
 
---- Steps whose micro-batches `group` makes. Its arguments are the examples' lengths, in the step's
---- order, and the token budget (micro_batch_tokens); it returns a list of lists of positions in the
---- step, from 1, each position once.
+--- Wraps steps so that the function `group` chooses their micro-batches. It receives the lengths of
+--- the step's examples, in the step's order, and the token budget (micro_batch_tokens). It returns
+--- one list per micro-batch with the positions of its examples in the step, counted from 1.
 ---@param steps moonring.Steps
 ---@param group fun(lengths: integer[], budget: integer): integer[][]
 ---@param mesh moonring.Mesh

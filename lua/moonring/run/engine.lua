@@ -1,4 +1,4 @@
---- The engine: one model under one objective. It runs micro-batches forward, for training steps
+--- The engine: one model with one objective. It runs micro-batches forward, for training steps
 -- (step.lua) and evaluations (evaluation.lua).
 local batches = require "moonring.run.batch"
 local evaluation = require "moonring.run.evaluation"
@@ -14,15 +14,17 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.engine
 local engine = {}
 
+--- Options of engine.new.
 ---@class moonring.EngineOptions
 ---@field mesh moonring.Mesh
 ---@field model moonring.Model
 ---@field attention moonring.Attention
 ---@field objective moonring.Objective
---- the parameters whose gradients are summed; default: the model's and the objective's
+--- `parameters`: the parameters whose gradients are summed; default: all trainable ones of the
+--- model and the objective.
 ---@field parameters? moonring.Parameters
 ---@field reference? moonring.Reference if the objective needs one
----@field group? integer examples per survey group: per_device_train_batch_size x dp
+---@field group? integer examples that share a survey's term: per_device_train_batch_size x dp
 ---@field noise? table { seed, neftune_alpha }: enables dropout and NEFTune
 ---@field router? moonring.Router if experts are balanced
 ---@field on_batch? fun(batch: moonring.Batch) called with each micro-batch before its forward
@@ -30,17 +32,19 @@ local engine = {}
 ---@field states? moonring.States of the parameters; absent: each rank has all parameters
 ---@field tolerant? boolean returns a non-finite loss instead of raising an error; default false
 ---@field apart? boolean local SGD: sp groups take independent steps (rounds.lua); default false
---- multiplies the loss before the backward; Updates divides the gradients by it
+--- `loss_scale` multiplies the loss before the backward (fp16). moonring.Updates later divides the
+--- gradients by it.
 ---@field loss_scale? moonring.LossScale
 ---@field ledger? moonring.Rollouts has the completions of generated examples
 
+--- An engine: its options, and the state of the step in progress.
 ---@class moonring.Engine: moonring.EngineOptions
 ---@field parameters moonring.Parameters
 ---@field evaluates? boolean true during an evaluation
 ---@field times? moonring.Times measures the time of each component
----@field before? string the objective's state before the last step, in a tolerant engine and one
----   that retries
----@field retries? boolean if memory runs out, the step is abandoned and the error returned
+--- `before`: the objective's state before the last step; set if the engine is tolerant or retries.
+---@field before? string
+---@field retries? boolean if memory runs out, the step is abandoned and its error returned
 local Engine = {}
 Engine.__index = Engine
 
@@ -66,8 +70,8 @@ function engine.new(given)
   return self
 end
 
---- Pads a list of micro-batches with empty ones if ranks that share weights have more. Collective
---- over all ranks in that case.
+--- Pads a list of micro-batches with empty ones to the length of the longest list of all ranks, if
+--- the ranks share weights. Collective over all ranks in that case.
 ---@param micros moonring.MicroBatch[]
 ---@return moonring.MicroBatch[]
 function Engine:micro_batches(micros)
@@ -75,7 +79,7 @@ function Engine:micro_batches(micros)
   return together and lockstep.pad(micros, self.mesh) or micros
 end
 
---- The batch of a micro-batch, as the objective expects it.
+--- Wraps a micro-batch as the batch that the objective's functions receive.
 ---@param micro moonring.MicroBatch
 ---@param slot? integer as in moonring.batch.new
 ---@return moonring.Batch
@@ -85,7 +89,8 @@ function Engine:batch(micro, slot)
   return batch
 end
 
---- The input of the objective's loss for a batch (forward.lua). Collective over the sp group.
+--- Runs the forward of a batch and returns the values that the objective's loss expects
+--- (forward.lua). Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return moonring.Tensor | table<string, moonring.Tensor> values
@@ -94,7 +99,8 @@ function Engine:values(batch, noise)
   return times.within(self.times, "forward", forward.values, self, batch, noise)
 end
 
---- The objective's sum and metrics of one micro-batch (forward.lua). Collective over the sp group.
+--- Runs a micro-batch through model and objective: the objective's sum and metrics (forward.lua).
+--- Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@param reference? moonring.Reference
@@ -105,7 +111,7 @@ function Engine:loss(batch, noise, reference)
   return times.within(self.times, "forward", forward.loss, self, batch, noise, reference)
 end
 
---- The sum of `count` over a list of micro-batches.
+--- Adds up the function `count` over a list of micro-batches.
 ---@param micros moonring.MicroBatch[]
 ---@param count fun(batch: moonring.Batch): number
 ---@return number
@@ -117,14 +123,14 @@ function Engine:total(micros, count)
   return sum
 end
 
---- Call it before a step: saves the objective's state, so that undo() can restore it.
+--- Saves the objective's state, so that undo() can restore it. Call it before a step.
 function Engine:begin()
   self.evaluates = false -- a failed evaluation may have left it true
   local o = self.objective
   self.before = (self.tolerant or self.retries) and o.state and o.state() or nil
 end
 
---- Restores the state that the objective had before the last step, in an engine that is tolerant or
+--- Restores the objective's state from before the last step. Works in an engine that is tolerant or
 --- retries.
 function Engine:undo()
   if self.before then self.objective.load_state(self.before) end
@@ -136,8 +142,9 @@ function Engine:sum_gradients()
   trainer.sum_gradients(self.parameters, self.mesh)
 end
 
---- For custom training loops: adds the gradient of the whole step's loss, summed over all ranks, to
---- the parameters' gradients. Collective over all ranks. Errors: those of step.make (run/step.lua).
+--- Computes a step's gradient, for custom training loops: adds the gradient of the whole step's
+--- loss, summed over all ranks, to the parameters' gradients. Collective over all ranks. Errors:
+--- those of step.make (run/step.lua).
 ---@param batch moonring.Step
 ---@param k integer the step's number, for messages and noise
 ---@return number? loss of the whole step; nil for an idle step, which adds nothing

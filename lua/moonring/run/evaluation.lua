@@ -24,12 +24,12 @@ local OPTIONS = { batch = "number", micro_batch_tokens = "number", reference = "
 
 local function always(value) return function() return value end end
 
--- An empty step for a dp rank that has no step while others have one. Its size of 1 only avoids a
--- division by 0.
+-- An empty step, for a dp rank that has none while other dp ranks have one. Its size is 1 only to
+-- avoid a division by 0.
 local no_step = { size = always(1), micro_batches = always {}, mismatched = always {} }
 
--- Adds to `total`, once `later` is read, the accuracy of each row that has targets: the fraction of
--- them that are the likeliest id.
+-- Adds each row's token accuracy to `total`: the fraction of its targets that are the likeliest id.
+-- Rows without targets are skipped. The numbers are added when `later` is read.
 local function row_accuracy(later, total, batch)
   local targets, counts = batch:document_targets():tolist(), batch:document_counts()
   local right = batch.statistics.greedy:eq(batch.targets):to "fp64"
@@ -45,8 +45,8 @@ local function row_accuracy(later, total, batch)
   end)
 end
 
--- Evaluates one batch on one sp group. Returns its count, this rank's sum of the loss and share of
--- the routers' loss, and metrics; the per-row metrics separately.
+-- Evaluates one batch of rows on one sp group. Returns its count, this rank's sums of the loss and
+-- of the routers' loss, the metrics, and separately the metrics per row.
 local function one_batch(engine, step, how)
   local o, router, later = engine.objective, engine.router, readings.new()
   local micros, empty = step:micro_batches(), step == no_step
@@ -79,8 +79,8 @@ local function one_batch(engine, step, how)
   return found
 end
 
--- Iterates over this dp rank's steps: every dp-th one. In lockstep a rank without a step gets an
--- empty one if other ranks have a step.
+-- Iterates over the steps of this dp rank, which are every dp-th one. If ranks share weights and
+-- only other ranks have another step, this rank gets an empty one.
 local function turns(engine, steps)
   local dp, rank = engine.mesh:dp_size(), engine.mesh:dp_rank()
   return function()
@@ -103,7 +103,8 @@ end
 --- Evaluates on a data set. Returns:
 ---   loss            mean of the batches' means, weighted by rows, as in the Hugging Face Trainer
 ---   loss_per_token  at token level: the sum over all predictions divided by their number
---- and the means of the metrics by name. A survey's group is a batch. Collective over all ranks.
+--- and the mean of each metric, by name. An objective's survey (survey.lua) covers one batch at a
+--- time. Collective over all ranks.
 ---@param engine moonring.Engine
 ---@param dataset moonring.Dataset
 ---@param how moonring.EvaluationOptions

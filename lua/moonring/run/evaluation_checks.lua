@@ -5,7 +5,8 @@ local datasets = require "moonring.data.datasets"
 ---@class moonring.evaluation_checks
 local evaluation_checks = {}
 
--- The best checkpoint can only be loaded if every saved checkpoint was evaluated.
+-- Checks load_best_model_at_end: the best checkpoint is known only if every checkpoint was
+-- evaluated, so save_strategy and eval_strategy must agree.
 local function best_model(c)
   if c.save_strategy == "best" then return end
   if c.save_strategy ~= c.eval_strategy then
@@ -20,8 +21,7 @@ local function best_model(c)
     every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
 end
 
--- Refuses keys that LLaMA-Factory refuses together with predict_with_generate, or that are not
--- supported.
+-- Refuses keys that do not work together with predict_with_generate, in LLaMA-Factory or here.
 local function generation(c)
   if c.tokenized_path then
     config.fail("predict_with_generate: tokenized_path holds examples to train on, not prompts to "
@@ -58,7 +58,7 @@ local function prediction(c)
   end
 end
 
---- Refuses an evaluation without data, and keys that need an evaluation if there is none.
+--- Refuses an evaluation without data, and keys that need an evaluation in a run without one.
 ---@param c moonring.Configuration
 function evaluation_checks.check(c)
   local has = c.eval_dataset ~= nil or c.val_size > 0

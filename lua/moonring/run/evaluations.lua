@@ -35,8 +35,8 @@ function evaluations.all(run, work)
   return all
 end
 
---- Adds each data set's perplexity, exp(loss), in stage pt, as LLaMA-Factory's last evaluation
---- does.
+--- In stage pt, adds the perplexity, exp(loss), of each data set, as the last evaluation of
+--- LLaMA-Factory does.
 ---@param c moonring.Configuration
 ---@param named table<string, number> numbers by their "eval_" names
 ---@return table<string, number> named the same table

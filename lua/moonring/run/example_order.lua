@@ -1,13 +1,14 @@
---- A custom order of examples (run.open's option `order`), such as a curriculum. The order
--- determines the examples of each step, so it affects results. It depends only on the epoch, so it
--- is the same on all ranks and after a resume.
+--- A custom order of examples (run.open's option `order`), such as a curriculum. The order decides
+-- which examples a step has, so it affects results. The order is a function of the epoch alone, so
+-- it is the same on all ranks and after a resume.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.example_order
 local example_order = {}
 
--- Converts positions from 1 to indices from 0. Errors describe what is wrong with the list.
+-- Converts a list of positions, from 1, to indices from 0, and checks that it contains each
+-- position once.
 local function indices(list, n, epoch)
   local function refuse(...)
     errors.fail("order: epoch ", epoch, ": wanted each of the places 1 to ", n, " once, got ", ...)
@@ -26,7 +27,8 @@ local function indices(list, n, epoch)
   return zero_based
 end
 
---- Computes the order of every epoch of the run. Sets of.orders and their digest, of.order_digest.
+--- Computes the order of every epoch of the run. Stores the orders in of.orders and their digest in
+--- of.order_digest.
 ---@param order fun(lengths: integer[], epoch: integer): integer[]
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh

@@ -1,11 +1,12 @@
---- Reduces micro-batches until they fit into memory (auto_find_batch_size). If memory runs out in a
--- step's forward or backward, micro_batch_tokens is halved until the micro-batches of some rank
--- change, and the step is repeated from its beginning. The examples of a step do not change, so the
--- results are those of a run that has the smaller value from the start.
+--- Reduces micro-batches until they fit into memory (auto_find_batch_size). If memory runs out in
+-- the forward or backward of a step, micro_batch_tokens is halved until some rank has more, smaller
+-- micro-batches, and the step is repeated from its beginning. Each step keeps its examples, so the
+-- results are those of a run with the smaller value from the start.
 --
--- This needs ranks that do not communicate during a step: sequence_parallel_size 1, and no weights
--- or gradients that ranks share while they compute (zero_stage 2 and 3, experts); or a single rank.
--- Otherwise the other ranks would wait for the one that failed, so the run ends with the error.
+-- This needs a single rank, or ranks that do not communicate during a step: sequence_parallel_size
+-- is 1, and ranks do not share weights or gradients while they compute (as they do with zero_stage
+-- 2 and 3 and with experts). In other runs the remaining ranks would wait for the one that failed,
+-- so such a run ends with the error.
 local errors = require "moonring.base.errors"
 local counts = require "moonring.choices.counts"
 
@@ -44,7 +45,8 @@ function fitting.possible(mesh, states)
   return mesh:size() == 1 or mesh:sp_size() == 1 and not (states and states:lockstep())
 end
 
---- Restores micro_batch_tokens as the resumed run had reduced it. Call it before the value is used.
+--- Restores the reduced micro_batch_tokens of the resumed run. Call it before micro_batch_tokens is
+--- used.
 ---@param c moonring.Configuration
 ---@param resumed? moonring.Resumed
 ---@return string? said a line for the log
@@ -56,7 +58,7 @@ function fitting.go_on(c, resumed)
     :format(kept.tokens)
 end
 
---- Wraps steps so that their micro-batches can be made smaller.
+--- Wraps steps so that their micro-batches can be made smaller later.
 ---@param steps moonring.Steps
 ---@param c moonring.Configuration its micro_batch_tokens is kept up to date
 ---@param mesh moonring.Mesh
@@ -83,8 +85,8 @@ local function divides(self, step)
   return self.mesh:max(most) > 1
 end
 
---- The same step, in more micro-batches on some rank. Collective over all ranks. Errors:
---- RESOURCE_EXHAUSTED, with `why` and the step, if each micro-batch already has one example.
+--- Divides a step into more micro-batches on at least one rank. Collective over all ranks. Errors:
+--- RESOURCE_EXHAUSTED, with `why` and the step, if each micro-batch already has only one example.
 ---@param step moonring.Step
 ---@param why string
 ---@param k integer the step's number
@@ -116,7 +118,7 @@ function Steps:save_state() return self.steps:save_state() end
 ---@param state string
 function Steps:load_state(state) self.steps:load_state(state) end
 
---- The component whose state a checkpoint stores.
+--- The component for Run:track, through which checkpoints store the reduced number of tokens.
 ---@return moonring.Part
 function Steps:part()
   return { state = function() return { tokens = self.tokens } end,

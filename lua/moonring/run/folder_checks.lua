@@ -10,8 +10,9 @@ local system = require "moonring.native.system"
 ---@class moonring.folder_checks
 local folder_checks = {}
 
---- Settles resume_from_checkpoint: true, auto or a folder; nil for false. A false that was given
---- still counts: `output_dir` then refuses a folder with checkpoints instead of resuming from it.
+--- Normalizes resume_from_checkpoint to true, auto or a folder; false becomes nil. An explicit
+--- false still has an effect: folder_checks.output_dir then refuses a folder with checkpoints, from
+--- which the run would resume by default.
 ---@param c moonring.Configuration
 function folder_checks.resuming(c)
   local asked = c.resume_from_checkpoint
@@ -29,15 +30,16 @@ local GOES_ON = "output_dir: %s holds checkpoints, so the run resumes from the n
 local LOGS_ALONE = "output_dir: %s has only logs of a run that saved nothing: the run starts "
   .. "from the beginning"
 
--- The newest step from whose checkpoint a run could resume.
+-- The newest step with a checkpoint from which a run can resume.
 local function newest_checkpoint(dir)
   for _, step in ipairs(checkpoint_folders.list(dir)) do
     if checkpoint_folders.resumable(dir, step) then return step end
   end
 end
 
--- Where output_dir is not empty: resumes from its newest checkpoint if resume_from_checkpoint is
--- absent. With false, or without a checkpoint, the folder is refused.
+-- Handles an output_dir that is not empty. If resume_from_checkpoint is absent, the run resumes
+-- from the newest checkpoint there. The folder is refused if it has none, or resume_from_checkpoint
+-- is false.
 local function full_folder(c)
   local goes_on = c.resume_from_checkpoint or resume.restarted() or not c.do_train
   if goes_on or c.overwrite_output_dir or output_folder.is_empty(c.output_dir) then return end

@@ -10,7 +10,8 @@ local function is_callable(value)
   return type(value) == "function" or type(metatable) == "table" and metatable.__call ~= nil
 end
 
--- Adapts an objective's `around` to a model's forward: its functions also get the batch.
+-- Adapts an objective's `around`, the functions around the model's layers: they also receive the
+-- batch.
 local function around_of(around, batch)
   if around == nil then return nil end
   if is_callable(around) then
@@ -26,8 +27,8 @@ local function around_of(around, batch)
   return by_layer
 end
 
---- The options of the model's forward that the objective sets: functions around layers, and the
---- layer after which the forward ends.
+--- The options of Model:forward that the objective sets: `around`, functions around layers, and
+--- `upto`, the layer after which the forward ends.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@return table { around, upto } options of Model:forward
@@ -36,8 +37,8 @@ function forward.hooks(engine, batch)
   return { around = around_of(o.around, batch), upto = o.upto }
 end
 
---- The hidden states that an objective gets from the model. Those after the layers in the
---- objective's `states` are stored in batch.states. Collective over the sp group.
+--- Computes the hidden states that the objective receives. Those after the layers that the
+--- objective lists in `states` are stored in batch.states. Collective over the sp group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
@@ -48,8 +49,9 @@ function forward.hidden(engine, batch, noise)
   return batch:hidden(engine.model, noise, hooks)
 end
 
--- The tensors that an objective's `values` returned, as a list: one tensor, or those of a table, in
--- an order by name that is the same on every rank. Errors: INVALID_ARGUMENT for anything else.
+-- Lists the tensors that an objective's function `values` returned: one tensor, or those of a
+-- table, sorted by name so that the order is the same on every rank. Errors: INVALID_ARGUMENT for
+-- anything else.
 local function tensors_of(values)
   if type(values) == "userdata" then return { values } end
   local names, list = {}, {}
@@ -67,10 +69,11 @@ local function tensors_of(values)
   return list
 end
 
--- A scalar that connects a forward to its backward, for an objective with its own values. The
--- values may have no graph on this rank while other ranks wait for it in their backward. It then
--- depends on the tensors computed from a head (log-probs, divergences), for which ZeRO-3 gathers
--- weights again in the backward, or else on the hidden states.
+-- A scalar from which a backward reaches this forward, for an objective that computes its own
+-- values. The values may have no graph on this rank, but other ranks wait for this rank in their
+-- backward. The scalar then depends on the tensors computed from the language-model head
+-- (log-probs, divergences), for which ZeRO-3 gathers weights again in the backward, or else on the
+-- hidden states.
 local function joined_of(tensors, batch, of_hidden)
   local sum = batch.joined
   for _, each in ipairs(tensors) do
@@ -79,8 +82,8 @@ local function joined_of(tensors, batch, of_hidden)
   return sum or of_hidden
 end
 
--- Adds all of the kept states: a loss may use different ones on each rank, or none, but every rank
--- must run every block's backward.
+-- Adds the sums of all kept hidden states to `joined`. A loss may use other states on each rank, or
+-- none, but the backward of every block must run on every rank.
 local function joined_by_states(joined, batch, of_hidden)
   if not batch.states then return joined end
   local sum = of_hidden
@@ -88,8 +91,9 @@ local function joined_by_states(joined, batch, of_hidden)
   return joined and joined + sum:to(joined:dtype()) or sum
 end
 
---- The input of the objective's loss: log-probs of tokens or documents, or the result of the
---- objective's `values` on the hidden states. Collective over the sp group.
+--- Runs the forward and returns the values that the objective's loss expects: log-probs of tokens
+--- or documents, or the result of the objective's own function `values` on the hidden states.
+--- Collective over the sp group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
@@ -116,7 +120,8 @@ function forward.values(engine, batch, noise)
   return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 
--- Runs the reference before the policy's forward, whose activations stay in memory.
+-- Runs the reference model first: the activations of the policy's forward, which comes next, stay
+-- in memory.
 local function look_at_reference(engine, batch, reference)
   local wanted = engine.objective.needs_reference
   if not wanted or wanted == "scored" then return end
@@ -134,9 +139,9 @@ local function look_at_reference(engine, batch, reference)
   batch.router = watched
 end
 
---- The objective's sum and metrics of one micro-batch. If the objective returns a number, which a
---- rank with nothing to add may do, it becomes a tensor without a graph. Collective over the sp
---- group.
+--- The objective's sum and metrics of one micro-batch. If the objective returns a number instead of
+--- a tensor, as a rank with nothing to add may do, it is converted to a tensor without a graph.
+--- Collective over the sp group.
 ---@param engine moonring.Engine
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }

@@ -8,8 +8,8 @@
 --   end
 --   run:finish()
 --
--- A script may replace run:update by its own code that uses the same components. run:track adds a
--- component of the script to the checkpoints. The components are created in opening.lua.
+-- A script may replace run:update by code of its own that uses the same components. run:track adds
+-- a component of the script to the checkpoints. opening.lua creates the components.
 local changed_files = require "moonring.run.checkpoint.changed_files"
 local closing = require "moonring.run.closing"
 local configuration_of = require "moonring.config.of_table"
@@ -32,12 +32,14 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.run
 local run = {}
 
---- A component with a state. A checkpoint stores the result of state() on rank 0 (numbers, strings,
---- booleans, tensors, and tables of these); load_state receives it on every rank.
+--- A component with a state that checkpoints store: the result of state() on rank 0, which may
+--- consist of numbers, strings, booleans, tensors, and tables of these. When the run resumes,
+--- load_state receives it on every rank.
 ---@class moonring.Part
 ---@field state fun(self: moonring.Part): any
 ---@field load_state fun(self: moonring.Part, state: any)
 
+--- A run with its components.
 ---@class moonring.Run
 ---@field config moonring.Configuration
 ---@field mesh moonring.Mesh
@@ -72,18 +74,18 @@ local run = {}
 ---@field waited integer earlier steps that the schedule does not count (fp16)
 ---@field writes? boolean whether this rank writes the model at the end; set with output_dir's lock
 ---@field is_signed? boolean whether training_args.yaml names this run
----@field first? { [1]: moonring.Step? } the first step of a stream, read ahead, until steps() uses
----   it
+--- `first`: the first step of a stream, which was read ahead; nil once steps() has used it.
+---@field first? { [1]: moonring.Step? }
 local Run = {}
 Run.__index = Run
 
 local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", data = "any?",
   order = "function?", micro_batches = "function?", rollout = "function?" }
 
---- Opens the run of a configuration: checks it, starts the ranks, creates every component, and
---- resumes from a checkpoint if resume_from_checkpoint asks for it. `given`: the result of
---- config.command, or keys and values. Errors: INVALID_ARGUMENT for every error that can be found
---- before the first step.
+--- Opens a run: checks its configuration, starts the ranks, creates every component, and resumes
+--- from a checkpoint if resume_from_checkpoint asks for it. `given` is the result of
+--- config.command, or a table of keys and values. Errors: INVALID_ARGUMENT for every error that can
+--- be found before the first step.
 ---@param given moonring.Configuration | table<string, any>
 ---@param own? moonring.RunOptions custom components of the script
 ---@return moonring.Run
@@ -104,8 +106,8 @@ function run.open(given, own)
   return self
 end
 
---- Adds a component whose state checkpoints store. If the run resumes from a checkpoint that has
---- it, its state is restored at once.
+--- Adds a component whose state is stored in checkpoints. If the run has resumed from a checkpoint
+--- with a state of this name, the state is restored at once.
 ---@param name string
 ---@param part moonring.Part
 function Run:track(name, part)
@@ -132,8 +134,8 @@ local function is_over(self)
   return self.step >= self.counts.total_steps or self.checkpoints.best.stale >= patience
 end
 
---- Iterates over the remaining steps with their numbers: `for step, k in run:steps() do`.
---- Collective over all ranks, as are all methods.
+--- Returns an iterator over the remaining steps and their numbers: `for step, k in run:steps() do`.
+--- Collective over all ranks, as are all methods of a run.
 ---@return fun(): moonring.Step?, integer?
 function Run:steps()
   if not self.batches then return function() end end -- nothing is trained
@@ -169,7 +171,7 @@ function Run:steps()
   end
 end
 
---- The learning rate of the current step. The schedule does not advance for steps that fp16 skips.
+--- The learning rate of the current step. Steps that fp16 skips do not advance the schedule.
 ---@return number
 function Run:lr() return self.schedule:at(self.step - 1 - self.waited) end
 
@@ -196,10 +198,10 @@ function Run:update(step)
     outcome = made.outcome }
 end
 
---- Logs a step's numbers, which must be the same on every rank: loss and grad_norm (absent for a
---- skipped step), lr (default: the schedule's), metrics (name -> { sum, count }); any other number
---- is a metric under its name. A line is written as logging_strategy says. Call it as
---- run:log(numbers).
+--- Logs a step's numbers, which must be the same on every rank: `loss` and `grad_norm` (absent for
+--- a skipped step), `lr` (default: the schedule's), and `metrics` (name -> { sum, count }). Any
+--- other number is logged as a metric under its name. logging_strategy decides when a line is
+--- written. Scripts call this function as run:log(numbers).
 ---@param numbers table<string, number | table>
 function Run:log_step(numbers)
   self.pace:finish()
@@ -232,7 +234,8 @@ function Run:evaluate()
     end)
 end
 
---- Evaluates if eval_strategy and eval_steps say so, and records whether it is the best so far.
+--- Evaluates if eval_strategy and eval_steps say so, and records whether the result is the best so
+--- far.
 ---@return table<string, number>? numbers nil if it did not evaluate
 function Run:evaluate_if_due()
   if not self.evals or not self.due.evaluate(self.step, self.batch) then return nil end
@@ -243,8 +246,8 @@ function Run:evaluate_if_due()
   return numbers
 end
 
---- Saves a checkpoint if save_strategy and save_steps say so, or if a signal asks for it. If the
---- signal also asks the run to end, the process ends here.
+--- Saves a checkpoint if save_strategy and save_steps say so, or if a signal asks for it. Ends the
+--- process if the signal asks for that, too.
 function Run:save_if_due()
   self.checkpoints:poll()
   local asked = preemption.asked(self.mesh)
@@ -258,14 +261,14 @@ function Run:save_if_due()
   if asked then closing.after_signal(self, asked) end
 end
 
---- Writes the model, or the adapter, and the objective's trained parameters into a folder.
+--- Writes the model or its adapter, and the objective's trained parameters, into a folder.
 ---@param folder string
 ---@param flush? boolean to the disk at once; default true
 function Run:save_model(folder, flush) closing.save_model(self, folder, flush ~= false) end
 
---- Writes a checkpoint's files: the model, and the states of the run's components. If the model is
---- saved with other weights than those that are trained (schedule-free optimizers), the trained
---- ones are put back at the next step.
+--- Writes a checkpoint's files: the model, and the states of the run's components. Some optimizers
+--- (schedule-free ones) save other weights than those that are trained; the next step puts the
+--- trained weights back.
 ---@param folder string
 ---@return string[] names of this rank's files
 function Run:write_checkpoint(folder)
@@ -273,8 +276,8 @@ function Run:write_checkpoint(folder)
   return closing.write_checkpoint(self, folder)
 end
 
---- Ends the run: writes the model (the best one with load_best_model_at_end) to output_dir, plots,
---- the last evaluation, the model card.
+--- Ends the run: writes the model to output_dir (the best one with load_best_model_at_end), runs
+--- the last evaluation, and writes plots and the model card.
 function Run:finish()
   if self.trace then self.trace:turn() end -- if the loop was left early
   if self.batches then

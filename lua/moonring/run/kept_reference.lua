@@ -1,10 +1,10 @@
---- A reference's log-probs in a file of the run, computed once before training.
+--- Precomputed log-probs of the reference model, stored in a file before the training.
 --
--- The file stores the sum over each document, before any option of the loss is applied, and what it
--- was computed from: data, template, cutoff, the reference's weights, precision, stage and the
--- loss's options. A file that does not match these is refused. The log-probs are computed on the
--- same micro-batches as in the first epoch, so with the same sp and strategy they are bit for bit
--- those of a live reference.
+-- The file contains the sum over each document, to which no option of the loss was applied, and the
+-- settings it was computed with: data, template, cutoff, the reference's weights, precision, stage
+-- and the loss's options. A file with other settings is refused. The log-probs are computed on the
+-- same micro-batches as in the first epoch. So with the same sp and strategy they equal those that
+-- the reference would compute during training, bit for bit.
 local batches = require "moonring.run.batch"
 local errors = require "moonring.base.errors"
 local lockstep = require "moonring.run.lockstep"
@@ -33,7 +33,8 @@ local kept_reference = {}
 
 local AGAIN = "; overwrite_cache: true computes them again"
 
--- Stores the log-probs of one micro-batch's documents in `flat`, once `later` is read.
+-- Requests the log-probs of one micro-batch's documents; they are put into the list `flat` when
+-- `later` is read.
 local function note(given, live, micro, slot, flat, later)
   local batch = batches.new(micro, given.attention, given.mesh, slot)
   local counts, examples, width = batch:document_counts(), batch:examples(), given.documents
@@ -46,8 +47,8 @@ local function note(given, live, micro, slot, flat, later)
   end)
 end
 
--- Runs the model over every document of the data set. Collective over all ranks. `work` counts
--- examples.
+-- Computes the log-probs of every document of the data set. Collective over all ranks. `work`
+-- counts the finished examples.
 local function compute(given, work)
   local live, mesh, width = reference.live(given.make_model()), given.mesh, given.documents
   local flat, later, steps = {}, readings.new(), given.make_steps()
@@ -71,7 +72,7 @@ local function compute(given, work)
   return log_probs
 end
 
--- The differences between two keys, as text.
+-- Describes how the settings `was` and `now` differ, as text.
 local function difference(was, now)
   local words = {}
   for name, value in pairs(now) do
@@ -85,14 +86,15 @@ end
 
 local function sum_of(log_probs) return system.sha1(system.json_encode(log_probs)) end
 
--- The file as rank 0 reads it (other ranks may not share its disk), or nil.
+-- Rank 0 reads the file and sends its text to all ranks, which may not share a disk; nil if there
+-- is none.
 local function read(path, mesh)
   local is_there = mesh:rank() == 0 and system.exists(path)
   local text = mesh:gather(is_there and system.read(path) or "")[1]
   return text ~= "" and text or nil
 end
 
--- The log-probs of the file. Errors: INVALID_ARGUMENT if it was made with another key or is
+-- Parses the file's text. Errors: INVALID_ARGUMENT if the file was made with other settings or is
 -- damaged.
 local function checked(text, given)
   local path = given.path

@@ -5,9 +5,10 @@ local system = require "moonring.native.system"
 
 local SP = "sequence_parallel_size: "
 
---- Starts `ranks` ranks of this command, unless this process is already one of several ranks; -n
---- overrides the number. This process then only waits for them and exits with their exit code.
---- Errors: INVALID_ARGUMENT if the number of ranks is not a multiple of sp or of experts.
+--- Starts the ranks of a command, unless this process is already one of several ranks. The option
+--- -n overrides the number `ranks`. The calling process then only waits for the ranks and exits
+--- with their exit code. Errors: INVALID_ARGUMENT if the number of ranks is not a multiple of sp or
+--- of experts.
 ---@param sp integer at least 1
 ---@param ranks? integer default: sp
 ---@param restarts? integer how often the ranks are restarted after a failure; default 0

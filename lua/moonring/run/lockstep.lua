@@ -1,5 +1,5 @@
---- Equal numbers of micro-batches on all ranks. Ranks that share weights (ZeRO-3) gather them
--- together, so a rank with fewer micro-batches runs empty ones at the end.
+--- Makes the number of micro-batches equal on all ranks. Ranks that share weights (ZeRO-3) gather
+-- them together, so a rank with fewer micro-batches runs empty ones at the end.
 local comm = require "moonring.native.comm"
 local tensor = require "moonring.native.tensor"
 

@@ -5,25 +5,26 @@
 --   after a non-finite gradient              the step is skipped and the scale halved
 --   after 2000 steps without one             the scale is doubled
 --
--- All scales are powers of two: without overflow, a scaled gradient divided by the scale is bit for
--- bit the unscaled one (except for subnormal numbers). Every rank has the same scale, since it
--- depends on the norm of the gradient summed over all ranks.
+-- All scales are powers of two. So without overflow, dividing a scaled gradient by the scale gives
+-- the unscaled gradient bit for bit (except for subnormal numbers). Every rank has the same scale,
+-- since the scale depends only on the norm of the gradient summed over all ranks.
 local compute = require "moonring.choices.compute"
 
 ---@class moonring.loss_scale
 local loss_scale = {}
 
+--- The loss scale of a run, and the numbers by which it changes.
 ---@class moonring.LossScale
 ---@field scale number of the next backward
----@field steps integer steps without an overflow since the scale last changed or reached its
----   maximum
+--- `steps`: steps without an overflow since the scale last changed or reached its maximum.
+---@field steps integer
 ---@field skipped integer steps skipped so far
 local LossScale = {}
 LossScale.__index = LossScale
 
 local FIRST, GROWTH, BACKOFF, INTERVAL = 2 ^ 16, 2, 0.5, 2000
--- Bounds: the largest power of two in fp32; and the scale at which a gradient of 1 becomes the
--- smallest fp16 number, so a lower scale would not help.
+-- Bounds of the scale. MOST is the largest power of two in fp32. LEAST maps a gradient of 1 to the
+-- smallest fp16 number, so a smaller scale would be useless.
 local MOST, LEAST = 2 ^ 127, 2 ^ -24
 
 --- The initial loss scale.
@@ -37,7 +38,7 @@ end
 ---@return moonring.LossScale?
 function loss_scale.of(c) return compute.precision(c) == "fp16" and loss_scale.new() or nil end
 
---- Multiplies the loss, or a term of it, by the scale before the backward.
+--- Multiplies the loss, or one of its terms, by the scale. Call it before the backward.
 ---@param loss moonring.Tensor
 ---@return moonring.Tensor
 function LossScale:of(loss) return loss * self.scale end
@@ -49,7 +50,7 @@ function LossScale:grow()
   self.steps, self.scale = 0, math.min(self.scale * GROWTH, MOST)
 end
 
---- Call it after a step with a non-finite gradient; that step is skipped.
+--- Halves the scale. Call it after a step with a non-finite gradient; that step is skipped.
 ---@return boolean helps false if even the lowest useful scale overflows
 function LossScale:shrink()
   self.steps, self.skipped = 0, self.skipped + 1

@@ -7,25 +7,29 @@ local options = require "moonring.base.options"
 ---@class moonring.masks
 local masks = {}
 
---- A document that continues the first `length` tokens of another document and may attend to them.
+--- Says that a document continues the first `length` tokens of another document, its parent, and
+--- may attend to them.
 ---@class moonring.ParentPrefix
 ---@field document integer index in the list of documents, from 1
 ---@field length integer
 
---- An absent field means the same as without a mask.
+--- The mask of one layer. An absent field leaves the rule as it is without a mask.
 ---@class moonring.LayerMask
---- one number per document: all of its tokens may attend to so many of its first tokens, and these
---- attend to each other in both directions
+--- `prefix` has one number n per document: all tokens of the document may attend to its first n
+--- tokens, and these attend to each other in both directions.
 ---@field prefix? integer[]
 ---@field parents? table<integer, moonring.ParentPrefix> by document, from 1
 ---@field window? integer tokens that a query may attend to; overrides the model's; 0: no window
 
+--- The masks of all layers.
 ---@class moonring.MaskTable: moonring.LayerMask
---- layer l, from 0, has the mask layers[l % #layers + 1]: its fields replace those above (a field
---- that is false removes it); a layer that is false is causal, with the model's own window
+--- `layers` gives layers different masks. Layer l, from 0, uses layers[l % #layers + 1], whose
+--- fields override the fields above; a field that is false removes the one above. An entry that is
+--- false makes the layer causal, with the model's own window.
 ---@field layers? (moonring.LayerMask | false)[]
 
---- Computes a mask from the whole stream, before it is cut; nil: no mask.
+--- A function that computes a mask from the whole stream, before it is cut over ranks. If it
+--- returns nil, there is no mask.
 ---@alias moonring.MaskFunction fun(batch: moonring.Batch): moonring.MaskTable?
 
 local LAYER = { prefix = "table?", parents = "table?", window = "number?" }
@@ -57,8 +61,8 @@ local function over(given, layer)
   return whole
 end
 
---- Masks for Attention:cut. Errors: INVALID_ARGUMENT for unknown fields, and for values that do not
---- fit the documents.
+--- Converts a mask table to masks for Attention:cut. Errors: INVALID_ARGUMENT for unknown fields,
+--- and for values that do not fit the documents.
 ---@param lengths integer[] tokens of each document
 ---@param given moonring.MaskTable
 ---@return moonring.Mask[]
@@ -87,7 +91,7 @@ function masks.want(batch, mask)
   return batch
 end
 
--- Calls an objective's mask function, once per micro-batch. It may only use the uncut stream.
+-- Evaluates an objective's mask function, once per micro-batch. It may use only the uncut stream.
 local function wanted_by(batch)
   local given = batch.wanted_mask
   if type(given) ~= "function" then return given end
@@ -100,9 +104,9 @@ local function wanted_by(batch)
   return made
 end
 
---- A batch's shard of its stream, from Attention:cut, under the mask set by Batch:mask. With a
---- mask, collective over the sp group. Errors: those of `of`; DATA_LOSS if the ranks that share the
---- sequence have different masks.
+--- Cuts this rank's shard from a batch's stream with Attention:cut, under the mask that Batch:mask
+--- set. Collective over the sp group if there is a mask. Errors: those of masks.of; DATA_LOSS if
+--- the ranks that share the sequence computed different masks.
 ---@param batch moonring.Batch
 ---@return moonring.Tensor ids
 ---@return moonring.Tensor positions

@@ -1,12 +1,12 @@
---- Randomness in training: dropout and NEFTune's noise. The generator is counter-based, keyed by
--- seed, step, example and position, so the noise is the same for any sp, when a block is
--- recomputed, and after a resume.
+--- The random numbers of a training forward: dropout and NEFTune's noise. They come from a
+-- counter-based generator, keyed by seed, step, example and position. So they are the same for any
+-- sp, when a block is recomputed, and after a resume.
 local stages = require "moonring.choices.stages"
 
 ---@class moonring.noise
 local noise = {}
 
---- The seed and strength of the noise, or nil if there is none.
+--- The settings of the random numbers: the seed and NEFTune's strength; nil if the run uses none.
 ---@param c moonring.Configuration
 ---@return { seed: integer, neftune_alpha: number? }?
 function noise.of(c)

@@ -20,8 +20,8 @@ local function listed(examples)
   return table.concat(examples, ", ", 1, most) .. (#examples > most and ", ..." or "")
 end
 
--- The first module whose output is non-finite on any rank, found by a forward of the step's
--- micro-batches without gradients; nil if none is. Every rank must call it.
+-- Finds the first module whose output is non-finite on any rank, by a forward of the step's
+-- micro-batches without gradients. Returns nil if all outputs are finite. Every rank must call it.
 local function first_module(engine, step, noise)
   local place, module = math.huge, ""
   for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
@@ -42,7 +42,8 @@ local function first_module(engine, step, noise)
   return found
 end
 
---- The error of a non-finite loss: step, examples, and the first module with non-finite output.
+--- The message for a non-finite loss, with the step, the examples and the first module whose output
+--- is non-finite.
 --- Collective over all ranks.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
@@ -63,7 +64,7 @@ function nonfinite.of_loss(engine, step, noise, loss, suspects, k)
     or "the layers' results are finite, the loss of them is not")
 end
 
---- The error of a non-finite gradient.
+--- The message for a non-finite gradient, with the step and its examples.
 ---@param step moonring.Step
 ---@param why string the error that States:norm raised
 ---@param k integer the step's number

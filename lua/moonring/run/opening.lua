@@ -45,7 +45,7 @@ local vocabulary = require "moonring.data.vocabulary"
 ---@class moonring.opening
 local opening = {}
 
--- Locks output_dir, once. Nothing is written there before.
+-- Locks output_dir at the first call. The run writes nothing there before.
 local function take_folder(run)
   if run.seen == false then return end
   run.lock, run.notes.lock[1] = output_folder.take(run.config, run.mesh, run.seen)
@@ -53,14 +53,14 @@ local function take_folder(run)
   run.seen = false
 end
 
--- Whether the run keeps offloaded data in output_dir, which begins when the model is loaded.
+-- Whether the run offloads data to files in output_dir. These are created when the model is loaded.
 local function offloads_there(c)
   return c.activation_offload == "disk" and not c.activation_dir
     or c.offload_optimizer == "disk" and not c.offload_dir
 end
 
--- Starts the ranks, and chooses the device and the checkpoint to resume from, if any. Reads nothing
--- of the model and the data, and writes nothing.
+-- Starts the ranks, chooses the device, and finds the checkpoint to resume from, if any. It does
+-- not read the model or the data, and writes nothing.
 local function begin(run)
   local c = run.config
   system.outlive_stdout()
@@ -78,7 +78,7 @@ local function begin(run)
   if not c.do_train then return end
   run.resumed, run.notes.resume = resume.find(c, run.mesh)
   if run.resumed then run.notes.resume = run.resumed.notes end
-  -- Recorded before the model and the data set defaults in the configuration.
+  -- Recorded here, because loading the model and the data later changes some values of c.
   run.remembered = resume_changes.remembered(c)
   run.name, run.shared = run_name.choose(c, run.mesh, run.resumed)
   run.memory = memory_report.start(c, run.mesh)
@@ -147,8 +147,8 @@ local function read_first(run)
   run.first = { run.batches:next() }
 end
 
--- From here on the run writes into output_dir and tokenized_path. Everything that could refuse the
--- run has been checked.
+-- Starts to write into output_dir and tokenized_path. At this point all checks that could refuse
+-- the run have passed.
 local function begin_writing(run)
   take_folder(run)
   training_parts.references(run)
@@ -231,8 +231,9 @@ function opening.parts(run)
     function(when, text) run.log:sampled("sample/" .. when, text) end)
 end
 
---- Signs output_dir, once: from the first step on the folder belongs to this run, and checkpoints
---- of other runs in it are not resumed automatically. Collective over all ranks.
+--- Writes the run's name into output_dir before its first step. From then on the folder belongs to
+--- this run, and checkpoints of other runs in it are not resumed automatically. Further calls do
+--- nothing. Collective over all ranks.
 ---@param run moonring.Run
 function opening.sign(run)
   if run.is_signed then return end
@@ -240,8 +241,8 @@ function opening.sign(run)
   run.is_signed = true
 end
 
---- Runs once before the first step: a sample answer, and an evaluation if eval_on_start asks for
---- it. From here on a signal triggers a save.
+--- Runs once before the first step: prints a sample answer, and evaluates if eval_on_start is set.
+--- After it a signal triggers a save.
 ---@param run moonring.Run
 function opening.start(run)
   if not run.resumed then run.sample("before", run.model, run.objective.around) end

@@ -1,5 +1,5 @@
---- Locks output_dir, so that one run at a time writes into it. A start that is refused changes
--- nothing there: the folder is locked only after all checks of the run have passed.
+--- Locks output_dir, so that only one run at a time writes into it. The folder is locked after all
+-- checks of a run have passed, so a run that is refused changes nothing there.
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
@@ -9,8 +9,8 @@ local training_args = require "moonring.config.training_args"
 ---@class moonring.output_folder
 local output_folder = {}
 
--- A leftover of a killed run: its lock file, or a temporary file on a file system without unnamed
--- files (base/files/output_file.h).
+-- Whether a file name is a leftover of a killed run: a lock file, or a temporary file on a file
+-- system that does not support unnamed files (base/files/output_file.h).
 local function is_left_over(name)
   return name == "run.lock" or name:find "%.%a+%.%d+%.tmp$" ~= nil
 end
@@ -30,7 +30,8 @@ local LOGS = { ["data_report.json"] = true, ["layouts.jsonl"] = true, ["ranks.js
   ["report.html"] = true, ["run.lock"] = true, ["trainer_log.jsonl"] = true,
   ["training_args.yaml"] = true, runs = true, completions = true, ["memory_report.json"] = true }
 
---- Whether a folder has only files of a run that ended before its first checkpoint, and .log files.
+--- Whether a folder contains only .log files and files of a run that ended before its first
+--- checkpoint.
 ---@param dir string
 ---@return boolean
 function output_folder.has_logs_alone(dir)
@@ -42,7 +43,7 @@ function output_folder.has_logs_alone(dir)
   return true
 end
 
--- Runs a check on rank 0; its error is raised on all ranks.
+-- Runs a check on rank 0. If it fails there, its error is raised on all ranks.
 local function by_first(mesh, check)
   local words = ""
   if mesh:rank() == 0 then
@@ -53,14 +54,15 @@ local function by_first(mesh, check)
   if refused ~= "" then errors.fail("output_dir: ", refused) end
 end
 
--- The state of a folder that an opening run depends on: its run, and its checkpoints.
+-- Describes a folder as text, to detect changes while a run opens: the run that owns it, and its
+-- checkpoints.
 local function standing(dir)
   local steps = checkpoint_folders.list(dir)
   return (training_args.of_run(dir) or "nobody") .. " " .. table.concat(steps, ",")
 end
 
---- Checks output_dir without changing it. Collective over all ranks. Errors: INVALID_ARGUMENT, with
---- process and machine, if another run writes into it.
+--- Checks that no other run writes into output_dir, and changes nothing there. Collective over all
+--- ranks. Errors: INVALID_ARGUMENT, with process and machine, if another run has locked it.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return string? seen the state of the folder, for `take`; on rank 0
@@ -72,10 +74,10 @@ end
 local CHANGED = " has changed since this run began to open: another run has written into it; "
   .. "start again"
 
---- Locks output_dir for this run until the object is closed or the process ends, and creates the
---- folder if it is missing; a folder that it created is removed at the end if it is still empty.
---- Collective over all ranks. Errors: INVALID_ARGUMENT, with process and machine, if another run
---- has locked it, and if it has changed since `look`.
+--- Locks output_dir for this run until the lock is closed or the process ends, and creates the
+--- folder if it is missing. A folder that was created here is removed at the end if it is still
+--- empty. Collective over all ranks. Errors: INVALID_ARGUMENT, with process and machine, if another
+--- run has locked the folder; INVALID_ARGUMENT if the folder has changed since `look`.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param seen? string the result of `look`, on rank 0

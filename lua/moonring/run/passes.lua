@@ -31,8 +31,9 @@ local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step 
   .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
   .. "the graph)"
 
---- Call it before the first forward with gradients: runs the survey of the objective, and that of
---- the routers, over the whole step. Collective over all ranks.
+--- Prepares the passes of a step: runs the survey of the objective (survey.lua) and that of the
+--- routers (router.lua) over the whole step. Call it before the first forward with gradients.
+--- Collective over all ranks.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@param k integer the step's number
@@ -50,7 +51,7 @@ function passes.new(engine, step, k, count)
     has_graph = false, later = readings.new() }, Passes)
 end
 
--- Forward and backward of one micro-batch.
+-- Runs the forward and the backward of one micro-batch.
 local function pass(self, micro)
   local engine, router = self.engine, self.engine.router
   local batch = engine:batch(micro)
@@ -90,9 +91,9 @@ function Passes:forward_backward(retries)
   return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
 end
 
---- Returns the loss of the whole step, and an error if it is non-finite. Collective over all ranks.
---- Errors: INVALID_ARGUMENT if no rank's loss has a gradient; ABORTED for a non-finite loss, unless
---- the engine is tolerant.
+--- Sums the loss of the whole step over all ranks. Collective over all ranks. Errors:
+--- INVALID_ARGUMENT if no rank's loss has a gradient; ABORTED for a non-finite loss. A tolerant
+--- engine returns the latter error instead of raising it.
 ---@param part number this group's count as a fraction of the whole step's
 ---@return number loss
 ---@return string? fault the error if the loss is non-finite
@@ -103,8 +104,8 @@ function Passes:reduce(part)
   if mesh:max(self.has_graph and 1 or 0) == 0 then
     error(("INVALID_ARGUMENT: step %d: %s"):format(self.k, NO_GRAPH), 0)
   end
-  -- The loss of sequences is equal on all ranks of an sp group; the routers' loss is of each rank's
-  -- own tokens.
+  -- A loss of sequences is the same on all ranks of an sp group, so only one of them counts it. The
+  -- routers' loss covers each rank's own tokens.
   local is_counted = engine.objective.level == "token" or mesh:sp_rank() == 0
   local loss = mesh:sum(((is_counted and self.loss or 0) + self.router_loss) * part)
   if nonfinite.is_finite(loss) then return loss end
@@ -113,7 +114,7 @@ function Passes:reduce(part)
   return loss, fault
 end
 
---- Metrics over all ranks: name -> { sum, count }. Collective over all ranks.
+--- Sums the metrics over all ranks: name -> { sum, count }. Collective over all ranks.
 ---@return table<string, number[]>
 function Passes:metrics()
   return metrics.reduce(self.totals, self.engine.mesh, self.engine.objective.level)

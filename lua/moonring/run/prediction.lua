@@ -1,6 +1,6 @@
---- Generates answers to the prompts of a data set and compares each with the row's answer:
--- predict_with_generate in evaluations, and do_predict, as in LLaMA-Factory. The result is the same
--- for any number of ranks: each row is answered separately, with a seed that depends on the row.
+--- Generates answers to the prompts of a data set and compares each with the row's expected answer:
+-- the keys predict_with_generate and do_predict, as in LLaMA-Factory. Each row is answered by
+-- itself, with a seed that depends on the row, so the result is the same for any number of ranks.
 local chat = require "moonring.run.chat"
 local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
@@ -20,8 +20,8 @@ local prediction = {}
 ---@field label string
 ---@field scores table<string, number> bleu-4, rouge-1, rouge-2, rouge-l
 
--- The ids that end an answer, as in LLaMA-Factory: eos, the template's stop words, and all other
--- special tokens without a role of their own.
+-- The ids that end an answer, as in LLaMA-Factory: eos, the template's stop words, and all special
+-- tokens for which the tokenizer's configuration names no role such as bos or pad.
 local function stop_ids(template, tokenizer)
   local ids = template:stop_ids()
   for _, id in ipairs(tokenizer:more_special_ids()) do ids[#ids + 1] = id end
@@ -38,8 +38,9 @@ local function parts(document)
   return prompt, label
 end
 
--- The ids of a label that a model could generate: up to the first stop id. A line break that the
--- template writes after it is in the label but never in an answer (docs/predictions.md).
+-- The ids of a label that a model could generate: those before the first stop id. Templates may
+-- write a line break after the stop id; it is in the label, but never in an answer
+-- (docs/predictions.md).
 local function answered(label, stops)
   local list = {}
   for i, id in ipairs(label) do
@@ -72,8 +73,8 @@ local function answerer(run, dataset)
   end
 end
 
---- Answers each row's prompt, in the order of the rows. The rows are distributed over the ranks;
---- if ranks share the weights, all answer the same rows. Collective over all ranks, after each
+--- Answers each row's prompt, in the order of the rows. The rows are distributed over the ranks; if
+--- ranks share the weights, all ranks answer the same rows. Collective over all ranks, once per
 --- per_device_eval_batch_size rows of a rank.
 ---@param run moonring.Run
 ---@param dataset moonring.Dataset loaded with one_turn
@@ -109,7 +110,7 @@ function prediction.means(rows)
   return means
 end
 
---- A callback for `answers` that adds newly finished rows to a count.
+--- Returns a callback for `answers` that adds newly finished rows to the count `work`.
 ---@param work? moonring.WorkCount
 ---@return (fun(rows: integer))? tell
 function prediction.counted(work)
@@ -130,7 +131,8 @@ end
 
 local NO_ANSWER = '{"prompt": null, "predict": null, "label": null, "left_out": %s}\n'
 
--- One line per row of the data, in order; rows that became no example have one too.
+-- Makes one output line per row of the data, in order. Rows that were skipped as examples have a
+-- line, too.
 local function lines_of(answers, uses)
   local lines, next_answer = {}, 1
   for i, use in ipairs(uses) do
@@ -144,8 +146,8 @@ local function lines_of(answers, uses)
   return lines
 end
 
--- Adds to `named` the numbers of skipped and of truncated rows, since the scores then do not cover
--- the whole file.
+-- Adds to `named` how many rows were skipped and how many truncated, since the scores do not cover
+-- them completely.
 local function note_uses(uses, named)
   for _, use in ipairs(uses) do
     local cut = not use.left_out and use.prompt_cut + use.answer_cut > 0

@@ -1,4 +1,5 @@
---- Requests to save, or to save and end, from signals or from the program that embeds Moonring.
+--- Requests to save, or to save and end, which come from signals or from the program that embeds
+-- Moonring.
 local system = require "moonring.native.system"
 
 ---@class moonring.preemption
@@ -7,7 +8,8 @@ local preemption = {}
 -- If ranks got different requests, the later one in this list has priority.
 local WISHES = { "SIGUSR1", "SIGHUP", "SIGINT", "SIGTERM", "cancelled" }
 
---- The request that any rank has received; called between steps. Collective over all ranks.
+--- The request that any rank has received since the last call, if any; called between steps.
+--- Collective over all ranks.
 ---@param mesh moonring.Mesh
 ---@return "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "cancelled" | nil
 function preemption.asked(mesh)

@@ -1,21 +1,24 @@
---- The reference model of DPO, KTO and GRPO. Log-probs per document are computed live, or once
--- before training and then stored (kept_reference.lua); log-probs per token and whole distributions
--- are always computed live.
+--- The reference model of DPO, KTO and GRPO. Log-probs per document are computed during training,
+-- or once before it and stored (kept_reference.lua). Log-probs per token and whole distributions
+-- are always computed during training.
 local autograd = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.reference
 local reference = {}
 
+--- A reference model: three functions that return its values for a batch.
 ---@class moonring.Reference
---- fp64 [documents], outside any graph
+--- `log_probs` returns the log-prob of each document, fp64 [documents], outside any graph.
 ---@field log_probs fun(self: moonring.Reference, batch: moonring.Batch): moonring.Tensor
---- [T_local], outside any graph; options: temperature, as in objectives.log_prob
+--- `token_log_probs` returns the log-prob of each target, [T_local], outside any graph. `options`
+--- is { temperature }, as in objectives.log_prob.
 ---@field token_log_probs fun(self: moonring.Reference, batch: moonring.Batch, options: table?):
 ---   moonring.Tensor
 ---@field distributions fun(self: moonring.Reference, batch: moonring.Batch): moonring.ReferenceRows
 
---- The reference of a divergence from a live model; both are fields of moonring.DivergenceFrom.
+--- What a divergence needs of a reference model that is in memory: two fields of
+--- moonring.DivergenceFrom.
 ---@class moonring.ReferenceRows
 ---@field reference moonring.Model
 ---@field hidden moonring.Tensor [T_local, D]
@@ -23,7 +26,7 @@ local reference = {}
 local Live = {}
 Live.__index = Live
 
---- A reference model in memory.
+--- A reference that computes its values with a model in memory.
 ---@param model moonring.Model
 ---@return moonring.Reference
 function reference.live(model) return setmetatable({ model = model }, Live) end

@@ -1,13 +1,13 @@
---- A log line that describes the run's reference, and whether the policy is equal to it at first.
--- If it is not, rewards and divergences are not 0 at step 1, and DPO's loss is not ln 2. If the
--- training of an adapter continues, the policy has the adapter and the reference does not, as in
--- LLaMA-Factory and TRL (hiyouga/LlamaFactory#8974).
+--- Makes a log line that names the run's reference model, and says whether the policy is equal to
+-- it at the first step. If it is not, rewards and divergences are not 0 at step 1, and DPO's loss
+-- is not ln 2. If the training of an adapter continues, the policy has the adapter and the
+-- reference has not, as in LLaMA-Factory and TRL (hiyouga/LlamaFactory#8974).
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 
 ---@class moonring.reference_words
 local reference_words = {}
 
--- The name of a model with the adapters merged into it.
+-- Names a model and the adapters that are merged into it.
 local function with(model, adapters)
   if #adapters == 0 then return model end
   return model .. " with " .. table.concat(adapters, " and ") .. " merged into it"
@@ -25,14 +25,14 @@ local function list_of(paths)
   return list
 end
 
--- The adapters that are merged into the base, and the one whose training continues.
+-- Returns the adapters that are merged into the base, and the one whose training continues.
 local function split(c)
   local merged = list_of(c.adapter_name_or_path)
   local goes_on = adapter_kinds.has(c) and not c.create_new_adapter and table.remove(merged) or nil
   return merged, goes_on
 end
 
--- The line if ref_model is given: compares it with the model that the policy starts from.
+-- Makes the line for a ref_model: compares it with the model that the policy starts from.
 local function of_another(c)
   local name = with(c.ref_model, list_of(c.ref_model_adapters))
   local begins = with(c.model_name_or_path, list_of(c.adapter_name_or_path))

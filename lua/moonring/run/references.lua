@@ -1,5 +1,5 @@
---- The references of a run, one per data set: live, or stored in output_dir
--- (precompute_ref_log_probs).
+--- The reference models of a run, one per data set: they compute log-probs during training, or read
+-- those that were stored in output_dir before (precompute_ref_log_probs).
 local configured_template = require "moonring.data.configured_template"
 local compute = require "moonring.choices.compute"
 local counts = require "moonring.choices.counts"
@@ -13,17 +13,18 @@ local stages = require "moonring.choices.stages"
 ---@class moonring.references
 local references = {}
 
+--- The components from which the references of a run are made.
 ---@class moonring.ReferenceParts
 ---@field checkpoint moonring.Checkpoint
 ---@field policy moonring.Model
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
 ---@field zero? moonring.Zero
---- by name: "train", and the evaluation data sets
+--- `datasets` by name: "train", and the names of the evaluation data sets.
 ---@field datasets table<string, moonring.Dataset | moonring.Stream>
 ---@field progress? moonring.Progress
 
--- Names in an order that is the same on every rank: train first.
+-- The names of the data sets, in an order that is the same on every rank: train is first.
 local function sorted(datasets)
   local names = {}
   for name in pairs(datasets) do names[#names + 1] = name end
@@ -34,7 +35,7 @@ local function sorted(datasets)
   return names
 end
 
--- The settings that a stored file depends on.
+-- The settings on which stored log-probs depend.
 local function key_of(c, dataset, digest)
   local key = { data = dataset:digest(), template = configured_template.name(c),
     cutoff_len = c.cutoff_len, reference = digest, precision = compute.precision(c),

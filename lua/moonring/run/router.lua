@@ -1,13 +1,14 @@
 --- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as in Transformers, TRL and
--- LLaMA-Factory: for each group of per_device_train_batch_size examples it is coefficient x E x
--- sum_e f_e P_e over the tokens of all layers with a router. Its sum over the groups (pt, sft) or
--- its mean (dpo, kto) is added to the step's loss. It includes both answers of pairs; of KTO's
--- examples, the rated answers but not the mismatched ones.
+-- LLaMA-Factory. For each group of per_device_train_batch_size examples it is
+--   coefficient x E x sum_e f_e P_e
+-- over the tokens of all layers with a router: E experts, f_e the fraction of choices that fall on
+-- expert e, P_e the mean probability of e. The sum over the groups (pt, sft) or their mean (dpo,
+-- kto) is added to the step's loss. Both answers of a pair are included; of KTO's examples only the
+-- rated answers, not the mismatched ones.
 --
--- f_e, the fraction of choices that fall on expert e, has no gradient. With f known, the loss is a
--- sum over tokens, so it does not depend on how they are divided over micro-batches and ranks. f is
--- computed by a pass over the whole step without gradients, with the same random numbers, before
--- the step's first backward.
+-- f_e has no gradient. Once f is known, the loss is a sum over tokens, so it does not depend on how
+-- they are divided over micro-batches and ranks. f is computed by a pass over the whole step
+-- without gradients, with the same random numbers, before the step's first backward.
 local autograd = require "moonring.native.autograd"
 local forward = require "moonring.run.forward"
 local objectives = require "moonring.native.objectives"
@@ -33,7 +34,7 @@ local router = {}
 local Router = {}
 Router.__index = Router
 
---- The load balancing of a configuration's policy; nil if it has none.
+--- The load-balancing loss of a configuration's policy; nil if it has none.
 ---@param c moonring.Configuration
 ---@param policy moonring.Model
 ---@return moonring.Router?
@@ -48,7 +49,7 @@ function router.of(c, policy)
     size = c.per_device_train_batch_size, mean = stages.of(c).balances == "mean" }
 end
 
---- The load balancing of a model's experts.
+--- The load-balancing loss of a model with experts.
 ---@param given moonring.RouterOptions
 ---@return moonring.Router
 function router.new(given)
@@ -59,7 +60,7 @@ function router.new(given)
     chosen = chosen, mean = given.mean or false }, Router)
 end
 
---- The weight of each router probability in the loss.
+--- The weight by which each router probability is multiplied in the loss.
 ---@param chosen moonring.Tensor fp64 [groups, experts]: how often each was chosen, on all ranks
 ---@return moonring.Tensor fp64 [groups, experts]
 function Router:weights(chosen)
@@ -68,7 +69,7 @@ function Router:weights(chosen)
     { coefficient = self.coefficient / groups, per_token = self.chosen })
 end
 
---- Makes a batch's forward sum up the routers' decisions. Returns the batch.
+--- Makes the forward of a batch sum the routers' decisions. Returns the batch.
 ---@param batch moonring.Batch
 ---@param examples integer in the whole step
 ---@param size? integer examples per group; default: the router's
@@ -86,8 +87,8 @@ local function none(groups, experts)
   return rows
 end
 
---- The weights of a step, computed by a pass over all of it without gradients. Collective over all
---- ranks, or over sp with `alone`.
+--- The weights for Router:loss of a step, computed by a pass over the whole step without gradients.
+--- Collective over all ranks, or with `alone` over the sp group.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@param noise? table { seed, step, neftune_alpha }, the same as in the step's forwards
@@ -110,8 +111,8 @@ function Router:survey(engine, step, noise, size, alone)
   return self:weights(alone and total or engine.mesh:sum_dp(total))
 end
 
---- A watched batch's share of the loss, after its forward. It must be summed over micro-batches and
---- all ranks, whatever the objective's level.
+--- The load-balancing loss of one batch after its forward, for which `watch` was called. It must be
+--- summed over micro-batches and all ranks, at token level and at sequence level.
 ---@param batch moonring.Batch
 ---@param weights moonring.Tensor of the step
 ---@return moonring.Tensor of shape []

@@ -1,4 +1,4 @@
---- Identifies the run of an output_dir: training_args.yaml contains the run's name, so that
+--- Identifies the run that owns an output_dir: training_args.yaml contains the run's name. So
 -- checkpoints of an earlier, unrelated run in the same folder are not mistaken for its own.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
@@ -7,7 +7,8 @@ local training_args = require "moonring.config.training_args"
 ---@class moonring.run_name
 local run_name = {}
 
---- Writes training_args.yaml, on rank 0. Errors: INVALID_ARGUMENT if output_dir is not writable.
+--- Writes training_args.yaml with the run's name, on rank 0. Errors: INVALID_ARGUMENT if output_dir
+--- is not writable.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param name? string the result of `choose`
@@ -19,9 +20,9 @@ function run_name.sign(c, mesh, name, before)
   if not ok then errors.fail("output_dir: ", errors.words(why)) end
 end
 
---- The name of a new run, or that of the run of `resumed`. A run gets a new name if it resumes from
---- a named checkpoint or restarts the data, since it then does not share the later steps of the
---- resumed run. Writes nothing.
+--- The name of this run: a new one, or that of the run of `resumed`. If the run resumes from a
+--- checkpoint that a configuration names, or restarts the data, the later steps of the resumed run
+--- are not its own, so it gets a new name. Writes nothing.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param resumed? moonring.Resumed

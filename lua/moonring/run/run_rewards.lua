@@ -6,8 +6,8 @@ local rewards = require "moonring.rewards"
 ---@class moonring.run_rewards
 local run_rewards = {}
 
---- Opens the rewards of reward_funcs. Errors: INVALID_ARGUMENT if the number of reward_weights
---- differs.
+--- Opens the functions in reward_funcs. Errors: INVALID_ARGUMENT if reward_weights has another
+--- number of values.
 ---@param run moonring.Run
 ---@return moonring.Rewards
 function run_rewards.open(run)

@@ -11,15 +11,15 @@ local terminal = require "moonring.base.terminal"
 local sample_answer = {}
 
 --- Returns a function that prints the model's greedy answer to sample_prompt after a word such as
---- "before". It does nothing without sample_prompt, and on ranks above 0 unless ranks share the
---- weights.
+--- "before". It does nothing if sample_prompt is absent. It works on rank 0, or on all ranks if
+--- they share the weights. Its argument `now` replaces the model; `around` is an objective's
+--- functions around layers, which are called without a batch.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
 ---@param tell? fun(when: string, text: string) called with question and answer, on rank 0
----@return fun(when: string, now: moonring.Model?, around: any) now: another model than `model`;
----   around: an objective's functions around layers, called without a batch
+---@return fun(when: string, now: moonring.Model?, around: any)
 function sample_answer.sampler(config, mesh, model, tokenizer, tell)
   if not config.sample_prompt or (mesh:rank() ~= 0 and not compute.holds_together(config)) then
     return function() end

@@ -2,9 +2,9 @@
 --
 --   loss of the step = sum over its examples on all ranks / the objective's count of the whole step
 --
--- This is the only division. Gradients are summed over all ranks and never averaged. With local SGD
+-- This is the only division: gradients are summed over all ranks, not averaged. With local SGD
 -- (choices/rounds.lua) each sp group divides by the count of its own share of the step, and its
--- gradients are summed over its own ranks.
+-- gradients are summed over its own ranks only.
 local nonfinite = require "moonring.run.nonfinite"
 local passes = require "moonring.run.passes"
 local same_data = require "moonring.run.checkpoint.same_data"
@@ -14,28 +14,33 @@ local times = require "moonring.base.times"
 ---@class moonring.step
 local step = {}
 
---- "updated": the weights are new. "idle": nothing to train on (no example, no label, a count of
---- 0). "nonfinite": the loss or the gradient is NaN or infinite, and on_nonfinite is skip.
---- "overflow": the gradient overflowed under the loss scale of fp16, which was then reduced.
---- "out_of_memory": memory ran out on some rank, with auto_find_batch_size. "gradient": called
---- without `updates`, so only the gradient was computed.
+--- The outcome of a step.
+---   "updated"        the weights are new
+---   "idle"           nothing to train on: no example, no label, or a count of 0
+---   "nonfinite"      the loss or the gradient is NaN or infinite, and on_nonfinite is skip
+---   "overflow"       the gradient overflowed under the loss scale of fp16, which was then reduced
+---   "out_of_memory"  memory ran out on some rank, with auto_find_batch_size
+---   "gradient"       `updates` was not given, so only the gradient was computed
 ---@alias moonring.StepOutcome
 ---| "updated" | "idle" | "nonfinite" | "overflow" | "out_of_memory" | "gradient"
 
+--- The result of a step.
 ---@class moonring.StepResult
 ---@field outcome moonring.StepOutcome
----@field loss? number of the whole step, the same on all ranks; nil if idle, nonfinite or
----   out_of_memory
+--- `loss` of the whole step, the same on all ranks; nil if the outcome is idle, nonfinite or
+--- out_of_memory.
+---@field loss? number
 ---@field metrics? table<string, number[]> name -> { sum, count } over all ranks; nil if loss is
 ---@field norm? number of the gradient before clipping, if outcome is "updated"
 ---@field why? string the reason for an outcome without an update
 
---- Runs a step: forward, backward, the sum over ranks, clipping, the optimizer, publishing. Without
---- `updates` it ends with the summed gradient, which is added to the parameters' gradients.
---- Collective over all ranks. Errors, on all ranks and before any update: INVALID_ARGUMENT if no
---- rank's loss has a gradient; DATA_LOSS if the ranks of an sp group have different examples;
---- ABORTED, with step, examples and layer or parameters, for a non-finite loss or gradient, unless
---- such steps are skipped (and then after ten in a row).
+--- Runs a step: forward, backward, the sum over ranks, clipping, the optimizer, and the exchange of
+--- new weights between the ranks that shard them. Without `updates` it ends after the sum over
+--- ranks, which is added to the parameters' gradients. Collective over all ranks. Errors, on all
+--- ranks and before any update: INVALID_ARGUMENT if no rank's loss has a gradient; DATA_LOSS if the
+--- ranks of an sp group have different examples; ABORTED, with step, examples and layer or
+--- parameters, for a non-finite loss or gradient. If such steps are skipped, ABORTED is raised
+--- after ten in a row.
 ---@param engine moonring.Engine
 ---@param batch moonring.Step
 ---@param k integer the step's number, for messages and noise

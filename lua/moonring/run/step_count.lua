@@ -1,10 +1,10 @@
---- The divisor of a step's loss, known before the first forward.
+--- The count of a step: the number by which its loss is divided, known before the first forward.
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.step_count
 local step_count = {}
 
--- The count; or nil and the reason if there is nothing to train.
+-- The count of a step; or nil and the reason if there is nothing to train on.
 local function of_numbers(o, count, targets, examples)
   if examples == 0 then return nil, "no example in it" end
   if targets == 0 and (not o.values or o.of_targets) then
@@ -14,8 +14,8 @@ local function of_numbers(o, count, targets, examples)
   return count
 end
 
--- With local SGD: this group's count, 0 if its share has nothing to train; and the sum over all
--- groups.
+-- The counts with local SGD. Returns the count of this group's share of the step, which is 0 if the
+-- share has nothing to train on, and the sum over all groups.
 local function apart(engine, mine)
   local own = of_numbers(engine.objective, unpack(mine)) or 0
   local total = engine.mesh:sum_dp(tensor.tensor({ own }, "int64")):tolist()[1]
@@ -23,9 +23,9 @@ local function apart(engine, mine)
   return own, nil, total
 end
 
---- The count of a whole step or, with local SGD, of this group's share. It is nil if there is
---- nothing to train: the step has no examples, or the loss uses log-probs and no document has a
---- target, or the count is not above 0. Collective over dp.
+--- The count of a whole step or, with local SGD, of this group's share of it. It is nil if there is
+--- nothing to train on: the step has no examples, or the loss uses log-probs and no document has a
+--- target, or the count is 0 or less. Collective over dp.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@return integer? count with local SGD 0 for a share with nothing to train

@@ -1,5 +1,5 @@
---- An objective's survey: a pass over a step before its first backward, which gets the log-probs of
--- all of the step's documents (for KTO's KL term and BCO's running mean).
+--- An objective's survey: a pass over a step before its first backward. The objective receives the
+-- log-probs of all documents of the step, which KTO's KL term and BCO's running mean need.
 local autograd = require "moonring.native.autograd"
 local readings = require "moonring.base.readings"
 local tensor = require "moonring.native.tensor"
@@ -7,8 +7,8 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.survey
 local survey = {}
 
--- This dp rank's documents of the step, by position: lists of policy and reference log-probs, and
--- numbers of targets.
+-- Computes the log-probs of this dp rank's documents. Returns lists by position in the step:
+-- log-probs of the policy, log-probs of the reference, and numbers of targets.
 local function numbers_of(engine, step, wanted, reference)
   local width = wanted.per_example
   local policy, of_reference, targets = {}, {}, {}
@@ -40,13 +40,13 @@ local function numbers_of(engine, step, wanted, reference)
   return policy, of_reference, targets
 end
 
---- Runs the survey of an engine's objective over the whole step. Every rank must call it.
+--- Runs the survey of an engine's objective over the whole step. Every rank must call it. Options:
+---   group  number of examples that share one term
+---   alone  only this dp rank has this step
+---   empty  this rank has no step, and only takes part in collectives
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@param how { group: integer?, reference: moonring.Reference?, alone: boolean?, empty: boolean? }
----   group: examples that share a term; alone: only this dp rank has this step; empty: this rank
----   has
----   no step, and only takes part in collectives
 ---@return table<string, number[]> metrics: name -> { sum, count }
 function survey.run(engine, step, how)
   local wanted = engine.objective.survey

@@ -43,7 +43,7 @@ local function open_engine(run)
   run.engine.states = run.states
 end
 
--- Fingerprints the models' files on rank 0. All ranks refuse to resume if a model has changed.
+-- Fingerprints the models' files on rank 0. If a model has changed, all ranks refuse to resume.
 local function check_origins(run)
   local changes
   if run.mesh:rank() == 0 then
@@ -69,8 +69,8 @@ local function open_optimizer(run)
   if not run.resumed then run.schedule:at(0) end -- refuses one that returns no rate
 end
 
---- Opens the reference models of the objective, by data set. With precompute_ref_log_probs their
---- log-probs are computed and written here. Collective over all ranks.
+--- Opens the objective's reference model for each data set. With precompute_ref_log_probs this
+--- computes and writes its log-probs. Collective over all ranks.
 ---@param run moonring.Run after `open`
 function training_parts.references(run)
   run.references = {}
@@ -101,7 +101,8 @@ local function open_steps(run, say)
   if c.auto_find_batch_size then run.batches = fitting.new(run.batches, c, mesh, say) end
 end
 
---- Creates the components, except the references; writes nothing. Collective over all ranks.
+--- Creates all components that train, except the references. Writes nothing. Collective over all
+--- ranks.
 ---@param run moonring.Run with mesh, model, data and attention
 function training_parts.open(run)
   local c, mesh = run.config, run.mesh

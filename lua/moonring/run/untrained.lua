@@ -1,6 +1,6 @@
---- A run that does not train: do_eval evaluates the unchanged model on each evaluation data set,
--- with the same metrics as during training; do_predict generates answers. Writes the results into
--- output_dir; other files there are not changed.
+--- A run that does not train. With do_eval it evaluates the unchanged model on each evaluation data
+-- set, with the same metrics as during training; with do_predict it generates answers. It writes
+-- the results into output_dir and changes no other file there.
 local configured_template = require "moonring.data.configured_template"
 local data_report = require "moonring.report.data_report"
 local datasets = require "moonring.data.datasets"
@@ -27,7 +27,7 @@ local vocabulary = require "moonring.data.vocabulary"
 ---@class moonring.untrained
 local untrained = {}
 
--- A minimal replacement of Journal: `say` and `evaluation`.
+-- A minimal log in place of moonring.Journal, with the methods `say` and `evaluation`.
 local function log_of(c, progress)
   local log = { config = c, progress = progress }
   function log.say(_, text)
@@ -115,7 +115,7 @@ local function write_results(dir, name, named)
   system.write(dir .. "/all_results.json", system.json_encode(all, 2) .. "\n")
 end
 
--- The metrics of do_eval. Reuses the answers of do_predict if there are any.
+-- Computes the metrics of do_eval. Reuses the answers that do_predict has generated, if any.
 local function evaluate(run, predicted)
   local named = {}
   if predicted then
@@ -129,7 +129,7 @@ local function evaluate(run, predicted)
   return evaluations.with_perplexity(run.config, named)
 end
 
---- Evaluates and answers: writes eval_results.json; generated_predictions.jsonl and
+--- Runs do_eval and do_predict. Writes eval_results.json, generated_predictions.jsonl and
 --- predict_results.json. Collective over all ranks.
 ---@param run moonring.Run after `open`
 function untrained.finish(run)

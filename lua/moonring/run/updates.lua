@@ -1,5 +1,5 @@
---- Updates weights from a gradient (step.lua has the order of calls). Gradients are clipped by
--- max_grad_norm and by the history of their norm (spike_clip).
+--- Updates the weights from a step's gradient; step.lua calls these functions in order. Gradients
+-- are clipped by max_grad_norm and by the history of their norm (spike_clip).
 --
 -- Steps without an update:
 --   idle        nothing to train on. Always skipped: weights, momentum and decay do not change, but
@@ -47,7 +47,7 @@ Updates.__index = Updates
 
 local PARTS = { engine = "table", states = "any", optimizer = "any", shown = "table",
   say = "function", rounds = "table?", loss_scale = "table?" }
--- After so many skipped steps in a row the weights themselves are probably non-finite.
+-- After so many skipped steps in a row, the weights themselves are probably non-finite.
 local IN_A_ROW = 10
 
 --- The updates of a run.
@@ -86,9 +86,9 @@ local function clip(self)
   return norm
 end
 
---- Divides the gradient by the loss scale, and clips it by max_grad_norm and spike_clip. Errors:
---- ABORTED, with the parameters, for a non-finite norm; INVALID_ARGUMENT if there is a loss scale
---- that the backward did not use, and with local SGD. Collective over all ranks.
+--- Divides the gradient by the loss scale, and clips it by max_grad_norm and spike_clip. Collective
+--- over all ranks. Errors: ABORTED, with the parameters, for a non-finite norm; INVALID_ARGUMENT if
+--- the run has a loss scale and the backward did not use it; INVALID_ARGUMENT with local SGD.
 ---@return number norm before clipping
 function Updates:clip()
   if self.rounds then error(APART, 0) end
@@ -109,7 +109,8 @@ function Updates:shrink_scale(fault)
     .. "is %g"):format(scale, self.loss_scale.scale))
 end
 
--- The same as clip_gradients, for gradients that were computed under the loss scale.
+-- Clips gradients that were computed under the loss scale. Returns the norm, or nil and the error
+-- if the norm is non-finite.
 local function clip_if_finite(self, has_gradient)
   local ok, result = times.within(self.engine.times, "optimizer", pcall, clip, self)
   self.scaled = nil
@@ -138,7 +139,7 @@ local function step_and_publish(self, lr, has_gradient, k)
   if self.loss_scale then self.loss_scale:grow() end
 end
 
---- Runs the optimizer's step, and exchanges the new weights between the ranks that shard them.
+--- Runs the optimizer's step. Ranks that shard the weights then exchange the new ones.
 ---@param lr number
 ---@param has_gradient boolean whether this rank's sp group has one
 ---@param k? integer the step's number, if the run's own loop makes it
@@ -147,8 +148,8 @@ function Updates:step_optimizer(lr, has_gradient, k)
   times.within(self.engine.times, "optimizer", step_and_publish, self, lr, has_gradient, k)
 end
 
---- The backward of a custom loss, like loss:backward(joined), multiplied by the run's loss scale if
---- it has one.
+--- Runs the backward of a custom loss, as loss:backward(joined). If the run has a loss scale, the
+--- loss is multiplied by it first.
 ---@param loss moonring.Tensor
 ---@param joined? moonring.Tensor
 function Updates:backward(loss, joined)
@@ -157,10 +158,10 @@ function Updates:backward(loss, joined)
   times.within(self.engine.times, "backward", root.backward, root, joined)
 end
 
---- For custom training loops, after their backward: sums the gradients over all ranks (with local
---- SGD, over the sp group), clips them, runs the optimizer's step, publishes the weights and clears
---- the gradients. Collective over all ranks. Errors: those of clip, except for a gradient that
---- overflows under a loss scale.
+--- Updates the weights in a custom training loop, after its backward: sums the gradients over all
+--- ranks (with local SGD, over the sp group), clips them, runs the optimizer's step, exchanges the
+--- new weights and clears the gradients. Collective over all ranks. Errors: those of clip; but a
+--- gradient that overflows under a loss scale is no error.
 ---@param lr number
 ---@return number? norm before clipping; nil if the gradient overflowed and the step was skipped
 function Updates:apply(lr)
@@ -178,8 +179,8 @@ function Updates:apply(lr)
   return norm
 end
 
---- Skips a step with a non-finite loss or gradient. Errors: ABORTED if on_nonfinite is stop, and at
---- the tenth such step in a row.
+--- Skips a step with a non-finite loss or gradient. Errors: ABORTED if on_nonfinite is stop, or if
+--- this is the tenth such step in a row.
 ---@param fault string
 function Updates:skip_nonfinite(fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end

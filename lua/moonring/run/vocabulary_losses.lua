@@ -1,6 +1,6 @@
---- Per-token values that need a whole row of logits: log-probs, divergence of the policy from a
--- reference, entropy. They are methods of moonring.Batch. None of them has [tokens, vocabulary] in
--- memory (objectives/vocabulary); each recomputes the logits.
+--- Per-token values that need a whole row of logits: log-probs, the divergence of the policy from a
+-- reference, entropy. They are methods of moonring.Batch. Each recomputes the logits in tiles, so
+-- none of them stores [tokens, vocabulary] in memory (objectives/vocabulary).
 local autograd = require "moonring.native.autograd"
 local checks = require "moonring.base.options"
 local objectives = require "moonring.native.objectives"
@@ -13,14 +13,15 @@ local function chunk_bytes(model)
   return tile > 0 and tile or 2 ^ 53
 end
 
--- The targets on the host, where rows without a target are found without waiting for the device.
+-- The targets on the host. There, rows without a target are found without a wait for the device.
 local function host_targets(batch)
   batch.cut_targets = batch.cut_targets or batch.targets
   return batch.cut_targets
 end
 
--- Adds `values` to batch.joined, since other ranks may wait for this rank in their backward even if
--- the objective does not use the values. Moves the targets to the device of `values`.
+-- Adds `values` to batch.joined, from which the backward starts: even if the objective does not use
+-- the values, other ranks may wait for this rank in their backward. Also moves the targets to the
+-- device of `values`.
 local function joins(batch, values)
   batch.targets = batch.targets:on(values)
   if values:requires_grad() then
@@ -30,7 +31,8 @@ local function joins(batch, values)
   return values
 end
 
--- Calls a native function of hidden states, head and targets with the model's options for its head.
+-- Calls a native function of hidden states, head and targets, with the options that the model sets
+-- for its head.
 local function made_by(make, batch, model, hidden, options)
   options.dtype, options.chunk_bytes = model:matmul_dtype(), chunk_bytes(model)
   options.chunk_rows = model:logit_rows()
@@ -52,8 +54,8 @@ function Batch:token_log_probs(model, hidden, options)
   return joins(self, log_probs)
 end
 
---- Another model's hidden states after its final norm, outside the graph, for a divergence. The
---- policy's router sums are not changed. Collective over the sp group.
+--- Computes another model's hidden states after its final norm, outside the graph, for a
+--- divergence. The statistics of the policy's routers stay unchanged. Collective over the sp group.
 ---@param model moonring.Model
 ---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:reference_hidden(model)
@@ -64,7 +66,8 @@ function Batch:reference_hidden(model)
   return hidden
 end
 
---- The reference of a divergence: a model and its hidden states, or its top ids.
+--- The reference of a divergence: another model and its hidden states, or stored likeliest ids with
+--- their log-probs.
 ---@class moonring.DivergenceFrom
 ---@field kind "forward" | "reverse" | "js" this and the next three as in moonring.DivergenceOptions
 ---@field beta? number
@@ -119,8 +122,8 @@ function Batch:z_loss(model, hidden, options)
   return made_by(objectives.z_loss, self, model, hidden, { vocabulary = options.vocabulary })
 end
 
---- The likeliest next ids and their log-probs, to be stored for a later divergence. Not
---- differentiable.
+--- The likeliest next ids and their log-probs, for example to store them for a later divergence.
+--- They are not differentiable.
 ---@param model moonring.Model
 ---@param hidden moonring.Tensor [T_local, D]
 ---@param top integer how many

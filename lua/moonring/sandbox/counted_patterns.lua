@@ -1,5 +1,5 @@
---- string.find, match, gmatch and gsub with every step counted. Arguments that Lua's manual calls
--- strings must be strings.
+--- string.find, match, gmatch and gsub for scripts with an instruction limit: every step of a match
+-- is counted. Arguments that Lua's manual calls strings must be strings.
 local sub, find, gsub, concat = string.sub, string.find, string.gsub, table.concat
 local compiler = require "moonring.sandbox.pattern_compiler"
 local matcher = require "moonring.sandbox.pattern_matcher"
@@ -10,7 +10,7 @@ local function capture(s, c, first, last)
   return sub(s, first[c], last[c])
 end
 
--- The captures of a match; if the pattern has none and `whole` is set, the whole match.
+-- The captures of a match. If the pattern has no captures and `whole` is set, the whole match.
 local function captures(s, items, begin, after, first, last, whole)
   if items.captures == 0 then
     if whole then return sub(s, begin, after - 1) end
@@ -21,7 +21,7 @@ local function captures(s, items, begin, after, first, last, whole)
   return unpack(list, 1, items.captures)
 end
 
--- The replacement of one match in gsub.
+-- The text by which gsub replaces one match.
 local function replacement(s, items, begin, after, first, last, with)
   local whole, kind = sub(s, begin, after - 1), type(with)
   if kind == "string" then
@@ -84,7 +84,7 @@ function counted.match(s, pattern, init)
   return captures(s, items, begin, after, first, last, true)
 end
 
---- An iterator over the matches, each as returned by match.
+--- An iterator over the matches. Each call returns what `match` returns.
 ---@param s string
 ---@param pattern string
 ---@return fun(): string|integer|nil, ... captures of the next match
@@ -98,7 +98,8 @@ function counted.gmatch(s, pattern)
   end
 end
 
---- The text with its first `most` matches replaced (default: all), and their number.
+--- Replaces the first `most` matches in a text (default: all). Returns the text and the number of
+--- replacements.
 ---@param s string
 ---@param pattern string
 ---@param with string|table|function

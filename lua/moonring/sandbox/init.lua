@@ -1,7 +1,7 @@
---- Globals of scripts under --sandbox: Lua's pure libraries and Moonring. A script cannot run
+--- The globals of scripts under --sandbox: Lua's pure libraries and Moonring. A script cannot run
 -- programs or load native code or bytecode. It can access files only through Moonring's functions
--- (models, data sets, logs), below the roots given to the host. The host's own globals are reduced,
--- too, so that an escape from a script's globals would gain little.
+-- (models, data sets, logs), below the root folders that the host was given. The host's own globals
+-- are reduced, too, so that a script that escapes from its globals gains little.
 local api_table = require "moonring.base.api_table"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
@@ -31,8 +31,8 @@ local function copy(from)
   return copied
 end
 
--- A metatable that explains why a standard name is missing. The original names are recorded at load
--- time, because confine() removes some.
+-- A metatable that explains why a standard name is missing. Its names come from the original
+-- tables, which were recorded at load time, because confine() removes some names.
 local function lacks(prefix, from)
   return { __metatable = false, __index = function(_, name)
     if from[name] then refuse(("there is no %s%s"):format(prefix, tostring(name))) end
@@ -47,7 +47,8 @@ end
 
 local KNOWN, KNOWN_OS, KNOWN_SYSTEM = names(_G), names(os), names(system)
 
--- Functions of `io` that the host's own modules and scripts use: only standard streams, no files.
+-- The functions of `io` that the host's own modules and scripts use: standard streams only, no
+-- files.
 local IO = { "stdin", "stdout", "stderr", "read", "write", "flush" }
 local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile", "setfenv",
   "getfenv", "loadstring", "gcinfo" }
@@ -55,7 +56,7 @@ local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile"
 local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
 local raw_require = require
 
--- Every function that catches errors counts them here (lua/limits.h).
+-- Counts a caught error. Every function that catches errors calls this (lua/limits.h).
 local function counted(ok, ...)
   if not ok then system.count_caught() end
   return ok, ...
@@ -77,8 +78,8 @@ local function shallow(f)
 end
 local function shallow_wrap(f) return shallow(raw_wrap(f)) end
 
--- xpcall that runs the handler after unwinding. A handler at the point of the error could run
--- uncounted, if the instruction counter raised that error.
+-- xpcall, except that the handler runs after unwinding. If the instruction counter raises an error,
+-- a handler that runs before unwinding could execute uncounted instructions.
 local function xpcall_after(f, handler, ...)
   local function handled(ok, ...)
     if ok then return true, ... end
@@ -93,8 +94,8 @@ local confined = false
 ---@return boolean
 function sandbox.is_confined() return confined end
 
---- Removes access to the machine from the host's own globals. Called once per state, before any
--- script.
+--- Removes access to the machine from the host's own globals. Call it once per state, before any
+-- script runs.
 function sandbox.confine()
   confined = true
   io, os = pick(io, IO), pick(os, OS)
@@ -119,7 +120,7 @@ function sandbox.confine()
   string.dump = nil -- scripts could reach it by ("").dump
 end
 
--- collectgarbage without "stop" and without tuning.
+-- collectgarbage, restricted: scripts cannot stop or tune the collector.
 local function collect(what, step)
   what = what or "collect"
   if what ~= "collect" and what ~= "count" and what ~= "step" then
@@ -128,15 +129,15 @@ local function collect(what, step)
   return collectgarbage(what, step)
 end
 
--- getmetatable for tables only. A string's metatable belongs to the host, and in that of a native
--- object a script could set a finalizer, which would run uncounted.
+-- getmetatable, for tables only. A string's metatable belongs to the host. In the metatable of a
+-- native object a script could set a finalizer, which would run uncounted.
 local function metatable_of(value)
   if type(value) ~= "table" then return false end
   return getmetatable(value)
 end
 
--- load and loadstring for source text in these globals; bytecode is refused, because it is not
--- memory-safe.
+-- load and loadstring: they compile source text with these globals. Bytecode is refused, because it
+-- is not memory-safe.
 local function text_loader(globals)
   return function(chunk, name, _, env)
     system.check_stack()
@@ -148,18 +149,19 @@ end
 
 local CLOSED_ROOMS = { native = true, sandbox = true, prompt = true }
 
--- Whether a script may require a module: Moonring's Lua modules by their dotted names (confine()
--- disables the search in folders, where the script could have put files). Closed are native
--- modules, to which `moonring` gives limited access, this folder, which could undo the sandbox, and
--- the prompt's, which compiles text in any globals.
+-- Whether a script may require a module. Allowed are Moonring's Lua modules, by their dotted names;
+-- confine() disables the search in folders, where a script could have put files. Not allowed are
+-- native modules, to which `moonring` gives limited access; this folder, whose modules could undo
+-- the sandbox; and the prompt's modules, which compile text with any globals.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
   local found = confined or package.loaded[name] ~= nil
   return found and not CLOSED_ROOMS[name:match "^moonring%.([^.]*)"]
 end
 
---- Creates a table of globals with only Lua's pure libraries: no `require`, and no access to the
---- machine or to the host's own globals (no getfenv, no debug, no metatable of strings).
+--- Creates a table of globals with only Lua's pure libraries. It has no `require`, and gives no
+--- access to the machine or to the host's own globals (no getfenv, no debug, no metatable of
+--- strings).
 ---@return table
 function sandbox.pure()
   local globals = pick(_G, FUNCTIONS)
@@ -177,7 +179,7 @@ function sandbox.pure()
   return globals
 end
 
---- Makes such a table explain why standard names are missing.
+--- Makes a table of globals explain why standard names are missing.
 ---@param globals table
 ---@return table globals
 function sandbox.explain(globals)
@@ -185,7 +187,7 @@ function sandbox.explain(globals)
   return setmetatable(globals, lacks("", KNOWN))
 end
 
---- Creates a table of globals for a confined script: the pure ones, and Moonring.
+--- Creates a table of globals for a confined script: those of `pure`, and Moonring.
 ---@return table
 function sandbox.globals()
   local globals = sandbox.pure()

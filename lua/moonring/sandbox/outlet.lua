@@ -5,7 +5,7 @@ local system = require "moonring.native.system"
 ---@class moonring.outlet
 local outlet = {}
 
--- A stream that passes on each complete line.
+-- Makes a stream that sends each complete line to the log.
 local function stream(kind)
   local begun = ""
   local lines = {}

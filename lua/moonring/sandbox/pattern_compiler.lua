@@ -111,9 +111,10 @@ local compiler = {}
 
 local kept, count = { [true] = {}, [false] = {} }, 0
 
---- Compiles a pattern: returns `program`, `anchored`, the number of `captures`, and counts for a
---- bound on the cost: of unbounded repetitions (`many`) and of "?" (`two`). `anchors`: whether a
---- leading "^" is an anchor (for gmatch it is a character). Errors if the pattern is malformed.
+--- Compiles a pattern. Returns a table: `program`; `anchored`; the number of `captures`; and two
+--- numbers that bound the cost of a search, `many` (unbounded repetitions) and `two` (uses of "?").
+--- `anchors`: whether a leading "^" is an anchor; for gmatch it is an ordinary character. Raises an
+--- error if the pattern is malformed.
 ---@param pattern string as in the Lua 5.1 manual, section 5.4.1, with LuaJIT's %f
 ---@param anchors boolean
 ---@return table items

@@ -1,11 +1,11 @@
---- Searches a text for a compiled pattern, with each step counted (lua/counted_search.h), for
--- counted_patterns.
+--- Searches a text for a compiled pattern and counts each step (lua/counted_search.h). Used by
+-- counted_patterns.lua.
 local system = require "moonring.native.system"
 
 ---@class moonring.pattern_matcher
 local matcher = {}
 
--- Separates the flat list of capture positions into two lists.
+-- Splits the flat list of capture positions into a list of starts and a list of ends.
 local function places(begin, after, ...)
   if not begin then return nil end
   local first, last = {}, {}
@@ -16,8 +16,8 @@ local function places(begin, after, ...)
   return begin, after, first, last
 end
 
---- The first match at i or later: its start, the position after it, and the positions of its
---- captures.
+--- Finds the first match at position i or later. Returns its start, the position after its end, and
+--- the starts and ends of its captures.
 ---@param s string
 ---@param items table from pattern_compiler
 ---@param i integer

@@ -1,7 +1,7 @@
 --- string.find, match, gmatch, gsub and table.sort for a Lua state with an instruction limit.
--- LuaJIT does not count instructions within one call of these, and a pattern such as ".*.*.*x" can
--- take practically forever. Potentially slow patterns are matched by counted code, all others by
--- LuaJIT.
+-- LuaJIT does not count instructions within one call of these functions, and a pattern such as
+-- ".*.*.*x" can take practically forever. Potentially slow patterns are matched by code that counts
+-- its steps; all others by LuaJIT.
 local compiler, counted = require "moonring.sandbox.pattern_compiler",
   require "moonring.sandbox.counted_patterns"
 local system = require "moonring.native.system"
@@ -13,8 +13,8 @@ local raw = { find = string.find, match = string.match, gmatch = string.gmatch, 
 
 local STEPS = 1e7 -- limit for one call of LuaJIT: some milliseconds
 
--- Whether LuaJIT's worst case for a pattern is fast enough. Each attempt may examine the whole
--- pattern (a class of many characters).
+-- Whether LuaJIT matches a pattern fast enough even in the worst case. Each attempt may read the
+-- whole pattern (a class of many characters).
 local function is_quick(s, pattern, anchors)
   if not raw.find(pattern, "[*+?-]") and not raw.find(pattern, "%%[b%d]") then
     return (#s + 1) * #pattern <= STEPS
@@ -33,11 +33,11 @@ local function find_text(s, sought, init)
   return at, at + #sought - 1
 end
 
--- Numbers count as strings; values of other types are left to LuaJIT, which raises the error.
+-- Converts numbers to strings; values of other types go to LuaJIT, which raises the error.
 local function text(value) return type(value) == "number" and tostring(value) or value end
 local function are_strings(s, pattern) return type(s) == "string" and type(pattern) == "string" end
 
--- The replacements of string's four functions.
+-- The functions that replace four functions of `string`.
 local guarded = {}
 
 function guarded.find(s, pattern, init, plain)
@@ -101,7 +101,7 @@ local function sort(list, less)
   end
 end
 
---- Installs these functions; called by the host.
+--- Installs these functions in place of Lua's. Called by the host.
 function patterns.guard()
   for name, f in pairs(guarded) do string[name] = f end
   table.sort = sort

@@ -4,11 +4,11 @@ local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 local router_groups = require "moonring.choices.router_groups"
 
--- No dropout, as in LLaMA-Factory: policy and reference are initially equal.
+-- Dropout is off, as in LLaMA-Factory, so policy and reference are equal at the first step.
 local dpo = { name = "dpo", reads = "dpo", documents = 2, shares = true, drops = false,
   balances = "mean", head = "logits" }
 
--- Properties of a loss, from the native table.
+-- The properties of a preference loss, from the native table.
 local function facts_of(name)
   for _, loss in ipairs(native.preference_losses()) do
     if loss.name == name then return loss end
@@ -51,7 +51,7 @@ end
 
 function dpo.compares(c) return facts_of(c.pref_loss).needs_reference end
 
--- As in TRL's trainer: over the pairs of one device's batch.
+-- The load-balancing loss is computed over the pairs of one device's batch, as in TRL's trainer.
 dpo.group = router_groups.of
 
 function dpo.depends(c)

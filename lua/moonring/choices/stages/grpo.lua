@@ -6,12 +6,12 @@ local native = require "moonring.native.objectives"
 local rollout_settings = require "moonring.choices.rollout_settings"
 local tensor = require "moonring.native.tensor"
 
--- No dropout: the trained policy is initially equal to the one that generated the completions.
+-- Dropout is off, so the policy is initially equal to the one that generated the completions.
 local grpo = { name = "grpo", reads = "prompts", documents = 1, shares = true, drops = false,
   head = "logits" }
 
--- A tensor over this rank's tokens from a per-token list of each completion. A token's value is at
--- the position that predicts it; elsewhere the tensor is 0.
+-- A tensor over this rank's tokens, from a list of numbers per completion, one per token. A token's
+-- number is at the position of the token before it, which predicts it; other positions are 0.
 local function of_tokens(batch, name)
   local values, records = {}, batch:records()
   if #records > 0 and not records[1][name] then return nil end
@@ -23,7 +23,7 @@ local function of_tokens(batch, name)
   return batch:cut(tensor.tensor(values, "fp64"))
 end
 
--- For each completion whether it counts in the loss; nil: all do.
+-- For each completion, whether the loss counts it; nil if it counts all.
 local function counted(c, batch)
   if not c.mask_truncated_completions then return nil end
   local list = {}
@@ -31,8 +31,8 @@ local function counted(c, batch)
   return list
 end
 
--- Advantages by document of the stream. A shared prefix is a document without targets and counts
--- nowhere.
+-- The advantages, one per document of the stream. A shared prefix is a document without targets, so
+-- its value has no effect.
 local function advantages_of(batch)
   local list = {}
   for i, each in ipairs(batch:records()) do list[i] = each.advantage end
@@ -50,7 +50,7 @@ local function loss_of(c)
     max_completion_length = c.max_completion_length }
 end
 
---- Loss summed over completions, and its divisor (by loss_type).
+--- The objective: its loss is summed over completions, and loss_type chooses its divisor.
 ---@param c moonring.Configuration
 ---@param policy moonring.Model
 ---@return moonring.Objective
@@ -81,7 +81,7 @@ end
 
 grpo.rollouts = {}
 
---- The scores of completions required before the first step; nil: none.
+--- The log-probs and entropies of completions that are needed before the first step; nil: none.
 ---@param c moonring.Configuration
 ---@param of moonring.RolloutSettings
 ---@return moonring.ScoringWish?
@@ -91,7 +91,7 @@ function grpo.rollouts.scores(c, of)
   return (wish.old or wish.reference or wish.entropy) and wish or nil
 end
 
---- Examples of a step: one per completion.
+--- Makes the examples of a step, one per completion.
 ---@param list moonring.Completion[]
 ---@param document fun(completion: moonring.Completion): table
 ---@return table[] examples

@@ -1,22 +1,22 @@
---- Table of the training stages, one file each in this folder. A stage's table defines everything
--- that is specific to it; the run, the checks, the plan and the model code read these fields:
+--- The table of training stages, one file each in this folder. The table of a stage defines
+-- everything that is specific to it. Other modules (run, checks, plan, model) read these fields:
 --   name          the value of the key `stage`
 --   reads         which rows of a data set it reads, see data/description/stage.h: texts ("pt"),
 --                 conversations ("sft"), pairs ("dpo"), judged answers ("kto"), prompts to complete
 --                 ("prompts")
 --   documents     documents per example in one forward
---   shares        whether these can share a common prefix (share_prefixes); default false
+--   shares        whether documents can share a common prefix (share_prefixes); default false
 --   drops         whether dropout is active in training
 --   balances      how the load-balancing losses (moe_aux_loss_coef), one per group of
 --                 per_device_train_batch_size examples, are combined: "sum", "mean"; nil: not used
 --   head          "logits": the loss uses the model's head; "value": a value head
 --   objective(c, policy)   creates the objective (objective.lua)
 --   compares(c)   whether the loss needs a reference model
---   group(c, dp)  size of the groups of examples that share a non-additive loss term, or nil
+--   group(c, dp)  number of examples that share a loss term which is not a sum over them; or nil
 --   depends(c)    further settings that stored reference log-probs depend on: key -> text or number
---   rollouts      for stages that generate their examples: scores(c, settings), the scores of
---                 completions needed before the first step (scoring.lua), and
---                 examples(completions, document), the examples of a step
+--   rollouts      for stages that generate their examples. scores(c, settings): which log-probs of
+--                 completions are needed before the first step (scoring.lua).
+--                 examples(completions, document): the examples of a step
 --   check(c)      refuses incompatible keys of the stage
 local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"

@@ -1,9 +1,10 @@
---- KTO (arXiv 2402.01306): single answers, each labeled good or bad. The examples of a group share
--- a KL term, estimated from each prompt with another row's answer (the mismatched documents).
+--- KTO (arXiv 2402.01306): each example is one answer, labeled good or bad. The examples of a group
+-- share a KL term. It is estimated from mismatched documents, which pair a prompt with the answer
+-- of another row.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.objectives"
 
--- No dropout, as in LLaMA-Factory: policy and reference are initially equal.
+-- Dropout is off, as in LLaMA-Factory, so policy and reference are equal at the first step.
 local kto = { name = "kto", reads = "kto", documents = 2, drops = false, balances = "mean",
   head = "logits" }
 

@@ -1,6 +1,7 @@
---- DPO on a prompt's generated completions: the one with the highest reward is chosen, the one with
--- the lowest is rejected (arXiv 2402.04792). If all rewards are equal, the first and last are used;
--- TRL uses two as well. The loss is that of stage dpo, with `beta`.
+--- DPO on generated completions (arXiv 2402.04792): of each prompt's completions the one with the
+-- highest reward is chosen, the one with the lowest rejected. If all rewards are equal, these are
+-- the first and the last. TRL also uses two completions. The loss is that of stage dpo, with
+-- `beta`.
 local dpo = require "moonring.choices.stages.dpo"
 local rollout_settings = require "moonring.choices.rollout_settings"
 
@@ -18,7 +19,7 @@ end
 
 online.rollouts = {}
 
---- No scores are needed: the step itself computes the reference's log-probs.
+--- No log-probs are needed before the step, which computes those of the reference itself.
 function online.rollouts.scores() return nil end
 
 -- The first completion with the greatest reward, and the last other one with the least.
@@ -34,7 +35,7 @@ local function best_and_worst(group)
   return group[best], group[worst]
 end
 
---- Examples of a step: one pair per prompt.
+--- Makes the examples of a step, one pair per prompt.
 ---@param list moonring.Completion[]
 ---@param document fun(completion: moonring.Completion): table
 ---@return table[] examples

@@ -1,4 +1,4 @@
---- Pre-training on texts: all tokens are trained on. Otherwise as stage sft.
+--- Pre-training on texts: every token is a target. In all else it is like stage sft.
 local sft = require "moonring.choices.stages.sft"
 
 local pt = {}

@@ -1,7 +1,7 @@
 --- REINFORCE with the mean reward of the prompt's other completions as baseline (RLOO, arXiv
--- 2402.14740): one clipped ratio per completion, and the KL divergence from the reference as part
--- of the reward, as in TRL 0.24's RLOOTrainer. Only the advantages (run/rollouts/advantages.lua)
--- differ from stage grpo.
+-- 2402.14740). It uses one clipped ratio per completion, and the KL divergence from the reference
+-- is part of the reward, as in TRL 0.24's RLOOTrainer. It differs from stage grpo only in the
+-- advantages (run/rollouts/advantages.lua).
 local grpo = require "moonring.choices.stages.grpo"
 
 local rloo = {}

@@ -28,7 +28,8 @@ local function anchor(o, c, policy)
   return o
 end
 
---- Sum of -log p over the labels, with its divisor (count: labels or targets).
+--- The objective: the sum of -log p over the labels; the key `count` chooses its divisor, the
+--- number of labels or of targets.
 function sft.objective(c, policy)
   local smoothing = c.label_smoothing_factor > 0 and c.label_smoothing_factor or nil
   local loss = native.sft { count = c.count, dft = c.use_dft_loss or c.use_asft_loss,
@@ -48,7 +49,7 @@ end
 
 function sft.compares(c) return c.use_asft_loss end
 
--- Routers are balanced over the examples of one device's batch, as in Transformers.
+-- The load-balancing loss is computed over the examples of one device's batch, as in Transformers.
 sft.group = router_groups.of
 
 function sft.depends() return {} end

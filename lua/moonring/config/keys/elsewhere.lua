@@ -32,8 +32,8 @@ section("Images, video and sound", {
 local no_hub = "nothing is sent to a hub: `hf upload ORG/NAME output_dir` does it after the run"
 local of_hub = "it acts with push_to_hub alone"
 
--- Completes rows of keys that only configure `owner`. If `owner` is set too, only its note is
--- shown.
+-- Completes rows of keys that only configure the key `owner`. If `owner` is set without effect,
+-- too, only its note is shown.
 local function parts_of(owner, why, rows)
   for _, row in ipairs(rows) do
     row[4], row.ignored, row.part_of = row[4] or "of " .. owner, why, owner

@@ -10,7 +10,7 @@ local function section(title, rows)
   sections[#sections + 1] = { title = title, rows = rows }
 end
 
---- Completes rows of keys that only act with `owner`, which is refused.
+--- Completes rows of keys that have an effect only together with the key `owner`, which is refused.
 local function parts_of(owner, rows)
   for _, row in ipairs(rows) do
     row[4], row.ignored = row[4] or "of " .. owner, "it acts with " .. owner .. " alone"

@@ -1,6 +1,6 @@
---- Table of the keys of a training configuration: LLaMA-Factory's and Moonring's own. Each file in
--- this folder has some of its sections. Parsing, checks, `moonring help train`, training_args.yaml,
--- docs/keys.md and lua/types/configuration.lua all use these rows. A row is
+--- The table of the keys of a training configuration: those of LLaMA-Factory and Moonring's own.
+-- Each file in this folder has some sections of it. Parsing, checks, `moonring help train`,
+-- training_args.yaml, docs/keys.md and lua/types/configuration.lua all use these rows. A row is
 --   { name, type, default, meaning [, choices = {..}, others = {..}] [, only = reason | ignored =
 --   reason] }
 -- `others` are LLaMA-Factory's choices that are refused by name; `spellings` map other words to
@@ -58,8 +58,8 @@ function keys.rows()
   end
 end
 
---- Effect of values other than the default: "acts"; "refused"; "none" (accepted without effect,
---- with a note).
+--- The effect of values other than the default: "acts", "refused", or "none" (they are accepted
+--- without effect, with a note).
 ---@param row moonring.KeyRow
 ---@return "acts" | "refused" | "none"
 function keys.effect(row) return row.only and "refused" or row.ignored and "none" or "acts" end

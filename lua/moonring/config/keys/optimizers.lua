@@ -1,5 +1,5 @@
---- Keys of optimizers that are not selected by `optim` (choices/optimizer_rows.lua). Fields of a
--- row: keys/init.lua.
+--- Keys of optimizers that have a key of their own instead of a value of `optim`
+-- (choices/optimizer_rows.lua). Fields of a row: keys/init.lua.
 local null = require("moonring.native.system").null
 local by_layers = "the optimizer always runs at the end of a step, on gradients clipped by "
   .. "max_grad_norm (0: none, as in LLaMA-Factory here); zero_stage: 2 or 3 shards gradients"

@@ -1,5 +1,4 @@
--- Ant's Ling (Bailing).
--- Fields: data/template_fields.lua.
+-- Chat templates of Ant's Ling (Bailing). Fields: data/template_fields.lua.
 return {
   {
     name = "bailing", system = "<role>SYSTEM</role>{{content}}",

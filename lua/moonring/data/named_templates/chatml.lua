@@ -1,5 +1,5 @@
--- ChatML: each message between <|im_start|>ROLE and <|im_end|>; and the templates that differ from
--- it in a word or two. Fields: data/template_fields.lua.
+-- ChatML, in which each message is between <|im_start|>ROLE and <|im_end|>, and templates that
+-- differ from it in one or two words. Fields: data/template_fields.lua.
 return {
   {
     name = "chatml", system = "<|im_start|>system\n{{content}}<|im_end|>\n",

@@ -1,5 +1,4 @@
--- DeepSeek.
--- Fields: data/template_fields.lua.
+-- Chat templates of DeepSeek. Fields: data/template_fields.lua.
 return {
   { name = "deepseek", prefix = { { "bos" } }, system = "{{content}}\n\n",
     user = "User: {{content}}\n\nAssistant:" },

@@ -1,5 +1,5 @@
--- Google's Gemma and PaliGemma. Before Gemma 4 the system text goes into the user's first message.
--- Fields: data/template_fields.lua.
+-- Chat templates of Google's Gemma and PaliGemma. Before Gemma 4 the system text is part of the
+-- user's first message. Fields: data/template_fields.lua.
 return {
   {
     name = "gemma", class = "system_in_user", prefix = { { "bos" } }, system = "{{content}}\n\n",

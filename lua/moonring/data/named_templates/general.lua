@@ -1,5 +1,5 @@
--- No model family: plain texts, and the template that is used where none is named (default).
--- Fields: data/template_fields.lua.
+-- Templates of no model family: those for plain texts, and `default`, which is used if none is
+-- named. Fields: data/template_fields.lua.
 return {
   {
     name = "default", system = { "System: {{content}}", { "eos" }, "\n" },

@@ -1,5 +1,5 @@
--- Zhipu's GLM and ChatGLM. No slot ends an answer: the next marker is what a model stops at.
--- Fields: data/template_fields.lua.
+-- Chat templates of Zhipu's GLM and ChatGLM. They have no token that ends an answer: a model stops
+-- at the marker of the next message. Fields: data/template_fields.lua.
 return {
   {
     name = "glm4", prefix = "[gMASK]<sop>", system = "<|system|>\n{{content}}",

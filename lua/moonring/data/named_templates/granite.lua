@@ -1,5 +1,4 @@
--- IBM's Granite.
--- Fields: data/template_fields.lua.
+-- Chat templates of IBM's Granite. Fields: data/template_fields.lua.
 return {
   {
     name = "granite3",

@@ -1,5 +1,4 @@
--- Tencent's Hunyuan.
--- Fields: data/template_fields.lua.
+-- Chat templates of Tencent's Hunyuan. Fields: data/template_fields.lua.
 return {
   {
     name = "hunyuan", prefix = "<|startoftext|>", system = "{{content}}<|extra_4|>",

@@ -1,5 +1,4 @@
--- InternLM and InternVL.
--- Fields: data/template_fields.lua.
+-- Chat templates of InternLM and InternVL. Fields: data/template_fields.lua.
 return {
   {
     name = "intern2", like = "yi", prefix = { { "bos" } },

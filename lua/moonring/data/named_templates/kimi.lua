@@ -1,5 +1,4 @@
--- Moonshot's Moonlight and Kimi.
--- Fields: data/template_fields.lua.
+-- Chat templates of Moonshot's Moonlight and Kimi. Fields: data/template_fields.lua.
 return {
   {
     name = "moonlight", system = "<|im_system|>system<|im_middle|>{{content}}<|im_end|>",

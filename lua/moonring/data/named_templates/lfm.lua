@@ -1,5 +1,4 @@
--- Liquid's LFM2.
--- Fields: data/template_fields.lua.
+-- Chat templates of Liquid's LFM2. Fields: data/template_fields.lua.
 return {
   {
     name = "lfm2", like = "qwen",

@@ -1,5 +1,4 @@
--- Meta's Llama.
--- Fields: data/template_fields.lua.
+-- Chat templates of Meta's Llama. Fields: data/template_fields.lua.
 return {
   { name = "llama2", class = "system_in_user", system = "<<SYS>>\n{{content}}\n<</SYS>>\n\n",
     user = { { "bos" }, "[INST] {{content}} [/INST]" } },

@@ -1,5 +1,4 @@
--- Xiaomi's MiMo.
--- Fields: data/template_fields.lua.
+-- Chat templates of Xiaomi's MiMo. Fields: data/template_fields.lua.
 return {
   { name = "mimo", like = "qwen", class = "reasoning",
     default_system = "You are a helpful assistant." },

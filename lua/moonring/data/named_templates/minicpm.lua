@@ -1,5 +1,4 @@
--- MiniCPM-V and -o.
--- Fields: data/template_fields.lua.
+-- Chat templates of MiniCPM-V and MiniCPM-o. Fields: data/template_fields.lua.
 return {
   { name = "minicpm_v", like = "yi", default_system = "You are a helpful assistant." },
   { name = "minicpm_v_4_6", like = "minicpm_v" },

@@ -1,5 +1,4 @@
--- MiniMax.
--- Fields: data/template_fields.lua.
+-- Chat templates of MiniMax. Fields: data/template_fields.lua.
 return {
   {
     name = "minimax1", system = "<beginning_of_sentence>system "

@@ -1,5 +1,5 @@
--- Mistral's. From ministral on the tokenizer (tekken) wants no space after a marker.
--- Fields: data/template_fields.lua.
+-- Chat templates of Mistral. From `ministral` on, the tokenizer (tekken) needs no space after a
+-- marker. Fields: data/template_fields.lua.
 return {
   {
     name = "mistral", class = "system_in_user", prefix = { { "bos" } }, system = "{{content}}\n\n",

@@ -1,5 +1,4 @@
--- Families with a template or two.
--- Fields: data/template_fields.lua.
+-- Model families with only one or two chat templates. Fields: data/template_fields.lua.
 return {
   { name = "breeze", prefix = { { "bos" } }, user = "[INST] {{content}} [/INST] ",
     efficient_eos = true },

@@ -1,12 +1,11 @@
--- Microsoft's Phi.
--- Fields: data/template_fields.lua.
+-- Chat templates of Microsoft's Phi. Fields: data/template_fields.lua.
 return {
   {
     name = "phi", system = "<|system|>\n{{content}}<|end|>\n",
       user = "<|user|>\n{{content}}<|end|>\n<|assistant|>\n",
     assistant = "{{content}}<|end|>\n", stop_words = { "<|end|>" }, replace_eos = true,
   },
-  -- LLaMA-Factory means to begin with <|endoftext|>, but its slot gives no token.
+  -- In LLaMA-Factory the template should begin with <|endoftext|>, but its slot produces no token.
   { name = "phi_small", like = "phi" },
   {
     name = "phi4", system = "<|im_start|>system<|im_sep|>{{content}}<|im_end|>",

@@ -1,5 +1,5 @@
--- Alibaba's Qwen, and Keye-VL, which speaks like it.
--- Fields: data/template_fields.lua.
+-- Chat templates of Alibaba's Qwen, and of Keye-VL, which has the same format. Fields:
+-- data/template_fields.lua.
 return {
   {
     name = "qwen", like = "chatml",

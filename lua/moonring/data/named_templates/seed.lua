@@ -1,5 +1,4 @@
--- ByteDance's Seed.
--- Fields: data/template_fields.lua.
+-- Chat templates of ByteDance's Seed. Fields: data/template_fields.lua.
 return {
   {
     name = "seed_coder", system = { { "bos" }, "system\n{{content}}", { "eos" } },

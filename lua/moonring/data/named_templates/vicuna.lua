@@ -1,5 +1,5 @@
--- Vicuna, and the LLaVA models over several language models: of their templates the text.
--- Fields: data/template_fields.lua.
+-- Chat templates of Vicuna, and of LLaVA models with several language models, for texts only (no
+-- images). Fields: data/template_fields.lua.
 return {
   {
     name = "vicuna", user = "USER: {{content}} ASSISTANT:",

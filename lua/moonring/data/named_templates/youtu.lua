@@ -1,5 +1,4 @@
--- Tencent's Youtu.
--- Fields: data/template_fields.lua.
+-- Chat templates of Tencent's Youtu. Fields: data/template_fields.lua.
 return {
   {
     name = "youtu", class = "reasoning", prefix = { { "bos" } },

@@ -1,10 +1,10 @@
---- report_to: sends a run's metrics to trackers, in addition to trainer_log.jsonl. A tracker is a
--- table of functions that are called with events; all of them are optional:
+--- The key report_to: sends a run's metrics to trackers, in addition to trainer_log.jsonl. A
+-- tracker is a table of functions, all of them optional, which are called for events:
 --
 --   begin(facts)                      once, unless the run resumes from a checkpoint
 --   numbers(step, by_name)            a log line, under the names of the Trainer's callbacks
---   text(step, tag, text)
---   lengths(tag, list)                of documents
+--   text(step, tag, text)             a text, such as a model's answer
+--   lengths(tag, list)                lengths of documents
 --   finish(step)                      the run has ended without an error
 --   notes()                           returns lines for the terminal
 --
@@ -23,7 +23,7 @@ local trackers = {}
 ---@field name string of the run
 ---@field configuration table<string, number | boolean | string> each key that has an effect
 ---@field model_config? string the model's config.json
----@field lengths? integer[] of the data's documents
+---@field lengths? integer[] lengths of the data's documents
 ---@field examples string[] the first examples, as text
 
 ---@class moonring.TrackerOptions
@@ -45,7 +45,7 @@ local OPEN = {
   { "command", lines.open_program },
 }
 
--- Names known to Transformers or LLaMA-Factory that are not built in.
+-- Trackers that Transformers or LLaMA-Factory know, but that are not built in here.
 local ELSEWHERE = {}
 for _, name in ipairs { "azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive",
   "flyte", "mlflow", "neptune", "swanlab", "trackio", "wandb" } do
@@ -55,7 +55,8 @@ end
 -- YAML 1.1 reads a plain `no` as false.
 local NOBODY = { none = true, no = true, off = true, ["false"] = true, null = true, [""] = true }
 
--- The set of trackers that a configuration asks for, and a list of those that are not built in.
+-- The set of trackers that a configuration asks for, and the list of those among them that are not
+-- built in.
 local function wanted(c)
   local asked, set, elsewhere = c.report_to, {}, {}
   for _, name in ipairs(type(asked) == "table" and asked or { asked }) do
@@ -80,7 +81,7 @@ local function note_elsewhere(c, names)
     :format(table.concat(names, ", "), #names > 1 and "are" or "is")
 end
 
---- Refuses unknown trackers; notes those of Transformers that are not built in.
+--- Refuses unknown trackers. Adds a note for trackers of Transformers that are not built in.
 ---@param c moonring.Configuration
 function trackers.check(c)
   local known = { "none", "all" }
@@ -111,7 +112,8 @@ local function default_folder()
   return "runs/" .. os.date "%b%d_%H-%M-%S" .. "_" .. (ok and host:match "%S+" or "host")
 end
 
--- Calls a function of a tracker. An error is logged once, until a call succeeds again.
+-- Calls a function of a tracker. An error is logged once; after a successful call the next error is
+-- logged again.
 local function call(self, each, verb, ...)
   local f = each.tracker[verb]
   if not f then return nil end

@@ -1,8 +1,8 @@
---- report_to: jsonl and command. Both get the same JSON lines: jsonl writes them to a file, command
--- sends them to a program's stdin:
+--- The values jsonl and command of the key report_to. Both get the same JSON lines: jsonl writes
+-- them to a file, command sends them to a program's stdin:
 --
 --   {"event": "begin", "step": 0, "time": 1764151999, "name": .., "configuration": {KEY: ..}}
---   {"event": "resume", "step": 40, ..}       in its place, in a resumed run
+--   {"event": "resume", "step": 40, ..}       instead of "begin", in a resumed run
 --   {"event": "numbers", "step": 10, "time": .., "numbers": {"train/loss": 1.8, ..}}
 --   {"event": "lengths", .., "tag": "data/document_lengths", "lengths": [..]}
 --   {"event": "text", .., "tag": "sample/before", "text": ".."}
@@ -17,7 +17,7 @@ local lines = {}
 
 local FILE = "records.jsonl"
 
--- A tracker that calls `write` with each event as a JSON line.
+-- Makes a tracker that calls `write` with each event as a JSON line.
 local function tracker_of(write)
   local function event(name, step, more)
     more.event, more.step, more.time = name, step, os.time()
@@ -37,7 +37,7 @@ end
 
 local function is_no_end(event) return event.event ~= "end" end
 
---- A tracker that writes lines to a file in a folder, which is created if it is missing.
+--- Makes a tracker that writes lines to a file in a folder. A missing folder is created.
 ---@param _ moonring.Configuration
 ---@param folder string
 ---@param first_step integer
@@ -53,8 +53,8 @@ function lines.open_file(_, folder, first_step)
   return tracker
 end
 
---- The program of report_command and its arguments: a list, or a shell command. Errors:
---- INVALID_ARGUMENT if there is none.
+--- The program that report_command names, with its arguments; a shell command if the key is a text.
+--- Errors: INVALID_ARGUMENT if the key is absent.
 ---@param c moonring.Configuration
 ---@return string[]
 function lines.command(c)
@@ -71,7 +71,7 @@ function lines.command(c)
   return command
 end
 
---- A tracker that sends lines to a program until the run ends.
+--- Makes a tracker that sends lines to a program until the run ends.
 ---@param c moonring.Configuration
 ---@param _ string
 ---@param first_step integer

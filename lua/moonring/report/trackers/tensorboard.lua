@@ -1,5 +1,5 @@
---- report_to: tensorboard. Writes event files (trainer/reports/event_file.h) with scalars,
--- histograms, texts and, for the HParams dashboard, the run's keys.
+--- The value tensorboard of the key report_to: writes event files (trainer/reports/event_file.h)
+-- with scalars, histograms, texts and, for the HParams dashboard, the run's keys.
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 

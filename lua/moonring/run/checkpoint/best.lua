@@ -7,7 +7,7 @@ local system = require "moonring.native.system"
 local best = {}
 
 ---@class moonring.BestEvaluation
----@field wanted? string the metric, by its "eval_" name; absent: no evaluation is the best
+---@field wanted? string the metric, by its "eval_" name; absent: best checkpoints are not tracked
 ---@field greater? boolean whether a greater value is better
 ---@field stale integer evaluations since the best
 ---@field metric? number the best value
@@ -17,7 +17,7 @@ local Best = {}
 Best.__index = Best
 
 --- The best evaluation of a new run: none yet.
----@param metric? string of an evaluation, with or without "eval_"; absent: none is the best
+---@param metric? string name, with or without "eval_"; absent: the best is not tracked
 ---@param greater? boolean a greater value is better; default: true unless the metric ends in "loss"
 ---@return moonring.BestEvaluation
 function best.new(metric, greater)
@@ -63,8 +63,8 @@ function Best:state()
   return { best = found or nil, stale = self.stale }
 end
 
---- Restores the state from a checkpoint. The best checkpoint may have been moved, or may belong to
---- the run that this one resumes: it is searched in `dir`, then in `from`.
+--- Restores the state from a checkpoint. The folder of the best checkpoint may have been moved, or
+--- may belong to the run that this one resumes: it is looked up in `dir`, then in `from`.
 ---@param state table the result of state()
 ---@param dir string
 ---@param from string

@@ -1,9 +1,12 @@
---- The checkpoints of a run: output_dir/checkpoint-N, either complete or absent. Beyond
--- save_total_limit the oldest are removed, but never the newest or the best. All ranks write their
--- files of checkpoint-N.partial into memory, up to half of the free memory, and the rest to the
--- disk at once. A background thread then writes the files to the disk and computes their checksums
--- while the training continues; finally rank 0's thread writes manifest.json and renames the
--- folder. If a save fails, only this checkpoint is lost: the error is logged and the run continues.
+--- The checkpoints of a run, in folders output_dir/checkpoint-N. A folder of this name is always a
+-- complete checkpoint. With save_total_limit the oldest ones are removed, but never the newest or
+-- the best.
+--
+-- To save, all ranks write their files of checkpoint-N.partial into memory, up to half of the free
+-- memory; files beyond that go to the disk at once. Background threads then write the files in
+-- memory to the disk and compute checksums while the training continues. At the end rank 0's thread
+-- writes manifest.json and renames the folder. If a save fails, only this checkpoint is lost: the
+-- error is logged and the run continues.
 local best = require "moonring.run.checkpoint.best"
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local errors = require "moonring.base.errors"
@@ -15,16 +18,19 @@ local trainer = require "moonring.native.trainer"
 ---@class moonring.checkpoints
 local checkpoints = {}
 
+--- Options of checkpoints.new.
 ---@class moonring.CheckpointsOptions
 ---@field dir string
 ---@field mesh moonring.Mesh
---- writes a checkpoint into an empty folder, on every rank; returns the names of this rank's files
+--- `save` writes a checkpoint into an empty folder, on every rank, and returns the names of the
+--- files that this rank wrote.
 ---@field save fun(folder: string): string[]
 ---@field say fun(line: string) logs a line, on every rank
---- swaps the weights as `save` does, when nothing can be written
+--- `turn` replaces `save` where nothing can be written: it switches the weights as `save` does.
 ---@field turn? fun()
 ---@field limit? integer how many are kept; default: all
---- of an evaluation, with or without "eval_"; absent: none is the best
+--- `metric`: which metric of an evaluation decides the best checkpoint, with or without "eval_";
+--- absent: the best is not tracked.
 ---@field metric? string
 ---@field greater? boolean a greater value is better; default: true unless the metric ends in "loss"
 
@@ -63,7 +69,8 @@ function Checkpoints:judge(evaluation, step)
   return self.best:judge(evaluation, step, self.dir .. "/checkpoint-" .. step)
 end
 
--- Removes from self.kept the oldest checkpoint that is neither the newest nor the best.
+-- Removes one folder from the list self.kept and returns it: the oldest checkpoint that is neither
+-- the newest nor the best.
 local function oldest(self)
   for i = 1, #self.kept - 1 do
     if self.kept[i] ~= self.best.folder then return table.remove(self.kept, i) end
@@ -120,7 +127,7 @@ local function on_first(self, body)
   return agreed(self, pcall(self.mesh:rank() == 0 and body or function() end))
 end
 
--- Removes and logs a checkpoint that failed. On rank 0. `ends`: the run ends too.
+-- Removes and logs a checkpoint that failed. On rank 0. `ends`: the run ends after this save.
 local function give_up(self, step, draft, why, ends)
   if self.mesh:rank() ~= 0 then return end
   pcall(system.remove, draft)
@@ -130,7 +137,8 @@ local function give_up(self, step, draft, why, ends)
     ends and "" or "; training continues"))
 end
 
--- The files that this rank flushes and checksums: its own, and on rank 0 also the common ones.
+-- The files that this rank flushes and checksums: those that it wrote itself, and on rank 0 also
+-- the files that all ranks share.
 local function mine(self, draft, own)
   local taken = {}
   for rank, text in ipairs(self.mesh:gather(table.concat(own, "\n"))) do
@@ -145,8 +153,8 @@ local function mine(self, draft, own)
   return names
 end
 
---- The reason why the best checkpoint cannot be loaded. Collective over all ranks.
----@return string? why nil if it can
+--- Checks whether the best checkpoint can be loaded. Collective over all ranks.
+---@return string? why the reason if it cannot be loaded; nil if it can
 function Checkpoints:best_is_broken()
   return on_first(self, function()
     if not system.is_folder(self.best.folder) then
@@ -156,12 +164,13 @@ function Checkpoints:best_is_broken()
   end)
 end
 
--- Bytes of this rank's memory that may hold files until they are written.
+-- The number of bytes of this rank's memory that may buffer files until they are on the disk.
 local function room()
   return (machine.memory_of_rank("cpu", machine.local_ranks() or 1) or 0) / 2
 end
 
--- Writes the files, into memory if there is room. Returns pcall's results, and the files in memory.
+-- Writes the files, into memory as long as there is room. Returns the results of pcall(self.write),
+-- and the object that has the buffered files.
 local function write_held(self, draft)
   local held = trainer.hold_files { folder = draft, budget = room() }
   held:begin()
@@ -170,7 +179,7 @@ local function write_held(self, draft)
   return ok, own, held
 end
 
--- The log line that states how long the training was blocked.
+-- The log line about a save: how long the training was blocked, and how much was buffered.
 local function held_words(save)
   local size = machine.show(save.held:bytes())
   local why = save.held:was_full()
@@ -224,7 +233,7 @@ local function conclude(self)
   rotate(self)
 end
 
---- Finishes a save in progress; waits for the disk. Collective over all ranks.
+--- Waits until a save in progress is on the disk, and finishes it. Collective over all ranks.
 function Checkpoints:settle()
   if self.pending then conclude(self) end
   self.mesh:barrier() -- ranks may finish at different times

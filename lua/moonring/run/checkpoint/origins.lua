@@ -1,10 +1,10 @@
---- Records the files from which the models of a run were read. A run that resumes with a different
--- base model, or a different config.json under the same path, is refused, since its results would
--- not be those of the same run.
+--- Records the files from which the models of a run were read. If such a file, or config.json, has
+-- changed, the run cannot be resumed, since its results would not be those of one run.
 --
--- A checkpoint stores the model's config.json, and fingerprints of the files whose weights are read
--- again on resume: those of a base that is not fully trained, of a reference, and of adapters that
--- are merged into it. The weights of a full training are in the checkpoint itself.
+-- A checkpoint records the model's config.json, and fingerprints of all files whose weights a
+-- resumed run reads again: those of a base model that is not fully trained, of a reference model,
+-- and of adapters that are merged into the base. Weights that are fully trained are in the
+-- checkpoint itself and need no fingerprint.
 local adapter_kinds = require "moonring.choices.adapter_kinds"
 local model = require "moonring.model"
 local native = require "moonring.native.model"
@@ -35,7 +35,8 @@ local function marks_of(paths)
   return marks
 end
 
--- Keys are the adapter's index in the list and the file's name: "1/adapter_model.safetensors".
+-- Fingerprints of adapters' files. A key is the adapter's index in the list and the file's name, as
+-- "1/adapter_model.safetensors".
 local function adapter_marks(folders)
   local marks = {}
   for i, folder in ipairs(folders or {}) do
@@ -47,13 +48,14 @@ local function adapter_marks(folders)
   return marks
 end
 
--- Whether a resumed run reads weights of model_name_or_path.
+-- Whether a resumed run reads weights from model_name_or_path, not only from the checkpoint.
 local function reads_base(c, objective)
   if c.train_from_scratch then return false end
   return c.finetuning_type ~= "full" or objective.needs_reference and not c.ref_model
 end
 
---- The current origins of a run's models. Reads parts of their files; for rank 0.
+--- The origins of a run's models, from the current files. Reads parts of these files; called on
+--- rank 0.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param objective moonring.Objective

@@ -1,5 +1,5 @@
---- Resuming from a checkpoint: chooses it, and checks that the configuration is that of the
--- interrupted run. The contents of a checkpoint: saved_state.lua.
+--- Resumes from a checkpoint: chooses it, and checks that the configuration is that of the
+-- interrupted run. saved_state.lua describes the files of a checkpoint.
 local changes_of = require "moonring.run.checkpoint.resume_changes"
 local checkpoint_folders = require "moonring.run.checkpoint.folders"
 local errors = require "moonring.base.errors"
@@ -27,11 +27,12 @@ local resume = {}
 local Resumed = {}
 Resumed.__index = Resumed
 
--- Fields that a checkpoint does not set, and that may be absent.
+-- Fields that a checkpoint does not contain, and that may be absent.
 local OWN = { newest = true, by_itself = true }
 
--- The newest complete checkpoint in output_dir that belongs to the run whose folder it is, or to an
--- earlier run up to the step from which that run resumed. Also a note for each one skipped.
+-- Finds the newest complete checkpoint in output_dir that belongs to the folder's current run, or
+-- to an earlier run, up to the step at which the current run resumed from it. Also returns a note
+-- for each checkpoint that was skipped.
 local function newest(c)
   local notes, run, before = {}, training_args.of_run(c.output_dir)
   local function is_of_run(folder, step)
@@ -71,8 +72,9 @@ local function refusal(folder)
   return saved_state.broken(folder)
 end
 
--- The folder of resume_from_checkpoint, or the newest complete checkpoint, which has priority if
--- the ranks were restarted. Also notes for the skipped ones, and whether it is the newest.
+-- Chooses the checkpoint: the folder named by resume_from_checkpoint, or the newest complete one.
+-- If a launcher has restarted the ranks, the newest has priority. Also returns notes about skipped
+-- checkpoints, and whether the chosen one is the newest.
 local function choose(c)
   local asked, notes, folder = c.resume_from_checkpoint, {}, nil
   local is_word = asked == true or asked == "auto"
@@ -98,7 +100,8 @@ local function refuse(self, changes)
     self.by_itself and BY_ITSELF or "")
 end
 
--- Rank 0 chooses the checkpoint, which reads every byte of it, and sends its choice to all ranks.
+-- Rank 0 chooses the checkpoint, for which it reads every byte of it, and sends its choice to all
+-- ranks.
 local function found_by_first(c, mesh)
   local found
   if mesh:rank() == 0 then
@@ -116,8 +119,8 @@ local function found_by_first(c, mesh)
 end
 
 --- The checkpoint to resume from; nil if the run starts from the beginning. Errors:
---- INVALID_ARGUMENT if there is none, if the named one is broken, and if the configuration is that
---- of another run, unless ignore_data_skip. Collective over all ranks.
+--- INVALID_ARGUMENT if the requested checkpoint is absent or broken, or if the configuration is
+--- that of another run and ignore_data_skip is not set. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@return moonring.Resumed?
@@ -185,7 +188,7 @@ function Resumed:place(steps)
   if not ok then refuse(self, { errors.words(why) }) end
 end
 
---- Copies the logs of the resumed run into an output_dir that has none. On rank 0.
+--- Copies the logs of the resumed run into output_dir, unless it already has logs. On rank 0.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 function Resumed:bring_log(c, mesh)

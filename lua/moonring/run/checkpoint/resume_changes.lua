@@ -1,5 +1,5 @@
---- Compares the configuration of a run with that of the run it resumes. Which keys may change is in
--- the column `resume` of the table of keys.
+--- Compares the configuration of a run with that of the run it resumes. The table of keys
+-- (config/keys) states in its column `resume` which keys may change.
 local keys = require "moonring.config.keys"
 local own_pieces = require "moonring.choices.custom_pieces"
 local system = require "moonring.native.system"
@@ -28,8 +28,8 @@ local function same(name, a, b)
   return system.absolute(a) == system.absolute(b)
 end
 
--- By key: whether it may change; and the default, which is used if a record lacks the key because
--- an older version wrote it. (For keys that may be null, a missing value means null.)
+-- For each key: `told`, whether it may change; and the default. A record of an older version may
+-- lack a key, which then had its default. (Where null is a valid value, a missing key means null.)
 local told, defaults = {}, {}
 for row in keys.rows() do
   told[row[1]] = row.resume == "told"
@@ -41,8 +41,8 @@ local function value_of(record, name)
   return record[name]
 end
 
---- The values that a checkpoint records: those of each key that affects results, or the digest if
---- the value names a Lua file.
+--- The values that a checkpoint records: those of every key that affects results. If the value
+--- names a Lua file, the file's digest is recorded.
 ---@param c moonring.Configuration
 ---@return table<string, any>
 function resume_changes.remembered(c)

@@ -1,12 +1,12 @@
---- Checks that ranks that share sequences read the same data. If their data files differed, all
--- results would be silently wrong.
+--- Checks that ranks that share sequences (an sp group) read the same data. If their data files
+-- differed, all results would be silently wrong.
 local system = require "moonring.native.system"
 
 ---@class moonring.same_data
 local same_data = {}
 
--- A checksum over a step: sequences, labels (all of them before the shift, since the targets alone
--- do not show how many there are), and KTO's tags.
+-- A checksum over a step's sequences, labels and, for KTO, desirable flags. The unshifted labels
+-- are used because they also differ where the shifted targets do not.
 local function checksum(step)
   local sum, tags = 0, {}
   for _, micros in ipairs { step:micro_batches(), step:mismatched() } do

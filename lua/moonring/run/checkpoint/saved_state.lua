@@ -1,11 +1,11 @@
---- The files of a checkpoint, other than the model, that a run needs to resume:
+--- The files in a checkpoint that a run needs to resume, in addition to the model:
 --   training_state.json       the step, the configuration, the state of each component of the run
---   part_tensors.safetensors  the tensors of these states, if there are any
+--   part_tensors.safetensors  the tensors in these states, if there are any
 --   data_state                the position in the data
---   states-*.safetensors      weights and optimizer state, by the ranks that sharded them; with
---                             local_steps (rounds.lua) also by sp group
---   outer-*.safetensors       with local_steps: the weights common to all groups, and the state of
---                             the outer optimizer
+--   states-*.safetensors      weights and optimizer state; one file per shard, and with local_steps
+--                             (choices/rounds.lua) per sp group, too
+--   outer-*.safetensors       with local_steps: the weights that all groups agreed on at the last
+--                             synchronization, and the state of the outer optimizer
 local errors = require "moonring.base.errors"
 local safetensors = require "moonring.native.safetensors"
 local state_shape = require "moonring.run.checkpoint.state_shape"
@@ -21,7 +21,8 @@ local STATES = "states-%05d-of-%05d.safetensors"
 local OF_GROUP, OUTER = "states-%05d-of-%05d-group-%05d-of-%05d.safetensors",
   "outer-%05d-of-%05d.safetensors"
 
--- Turns null into NaN, which JSON cannot represent: nothing else is null in these values.
+-- Replaces null by NaN. JSON cannot represent NaN, so it was written as null, and no other value of
+-- these states is null.
 local function with_nan(value)
   if value == system.null then return 0 / 0 end
   if type(value) ~= "table" then return value end
@@ -29,7 +30,8 @@ local function with_nan(value)
   return value
 end
 
--- A state without its tensors, which are moved into `tensors`, by their path in the state.
+-- Copies a state, and moves its tensors into the table `tensors`. The key of a tensor there is its
+-- path in the state.
 local function without_tensors(value, place, tensors)
   if type(value) == "userdata" then
     tensors[place] = value
@@ -96,7 +98,7 @@ end
 ---@return string
 function saved_state.data(folder) return system.read(folder .. "/" .. DATA) end
 
--- The tensors of all files whose names match a pattern, sorted by name.
+-- Reads all files whose names match a pattern; the list is sorted by file name.
 local function read_all(folder, pattern)
   local names, saved = {}, {}
   for _, name in ipairs(system.list(folder)) do
@@ -115,7 +117,7 @@ local function groups_of(folder)
   end
 end
 
--- The pattern of the files with this rank's weights and optimizer state.
+-- The pattern for the names of the files with this rank's weights and optimizer state.
 local function pattern_of(folder, rounds)
   local saved = groups_of(folder)
   if not saved then return "^states%-%d+%-of%-%d+%.safetensors$" end
@@ -128,9 +130,9 @@ local function pattern_of(folder, rounds)
   return ("^states%%-%%d+%%-of%%-%%d+%%-group%%-%05d%%-of%%-%%d+%%.safetensors$"):format(group + 1)
 end
 
---- Loads the saved weights and optimizer state, whatever number of ranks they were sharded over.
---- Collective over all ranks. Errors: INVALID_ARGUMENT if sp groups had separate weights and the
---- number of groups differs.
+--- Loads the saved weights and optimizer state. The number of ranks that shard them may differ from
+--- that of the saved run. Collective over all ranks. Errors: INVALID_ARGUMENT if sp groups saved
+--- separate weights (local_steps) and the number of groups differs.
 ---@param folder string
 ---@param states moonring.States
 ---@param optimizer moonring.Optimizer
@@ -160,7 +162,7 @@ end
 ---@field state table for training_state.json: run, step, config, data, examples_per_step, group
 ---@field parts table<string, any> the results of state() on this rank; rank 0's are stored
 
---- Writes all files of the state into a checkpoint's folder. Collective over all ranks.
+--- Writes all files of the saved state into a checkpoint's folder. Collective over all ranks.
 ---@param folder string
 ---@param mesh moonring.Mesh
 ---@param saved moonring.SavedParts
@@ -179,7 +181,7 @@ function saved_state.write(folder, mesh, saved)
     write(groups and OF_GROUP:format(index + 1, of, group + 1, groups)
       or STATES:format(index + 1, of), saved.tensors)
   end
-  -- The same on all groups.
+  -- The common weights are the same on all groups, so only group 0 writes them.
   if is_first and groups and group == 0 then
     write(OUTER:format(index + 1, of), saved.rounds.outer:save())
   end

@@ -1,6 +1,6 @@
---- Switches the model between the weights that are trained and those that are evaluated and saved.
--- They differ with schedule-free optimizers, and with local_steps (the weights common to all
--- groups).
+--- Switches the model between the weights that are trained and the "shown" weights, which are
+-- evaluated and saved. They differ with schedule-free optimizers (which show an average), and with
+-- local_steps (which shows the weights of the last synchronization of all groups).
 
 ---@class moonring.shown_weights
 local shown_weights = {}
@@ -15,7 +15,7 @@ local shown_weights = {}
 local ShownWeights = {}
 ShownWeights.__index = ShownWeights
 
---- The switch of a run. The trained weights are in place at first.
+--- Creates the switch of a run. At first the trained weights are in place.
 ---@param parts moonring.ShownWeightsOptions
 ---@return moonring.ShownWeights
 function shown_weights.new(parts)
@@ -23,8 +23,8 @@ function shown_weights.new(parts)
     rounds = parts.rounds }, ShownWeights)
 end
 
--- Puts the shown or the trained weights into place. Returns whether any weight was written. A
--- custom optimizer may have no `average`.
+-- Puts the shown weights (shown = true) or the trained ones into place. Returns whether any weight
+-- was written. A custom optimizer may have no `average`; then both are the same.
 local function turn(self, shown)
   if self.rests then return false end
   if self.rounds then return self.rounds:show(shown) end
@@ -32,7 +32,8 @@ local function turn(self, shown)
   return optimizer.average and optimizer:average(shown)
 end
 
---- Calls f with the weights for evaluation and saving in place. Collective over all ranks.
+--- Calls f while the shown weights, for evaluation and saving, are in place. Collective over all
+--- ranks.
 ---@param f function
 ---@param ... any its arguments
 ---@return any its first result
@@ -44,9 +45,9 @@ function ShownWeights:with(f, ...)
   return result
 end
 
---- The same, but these weights stay in place until `learn`. Two saves without a step in between,
---- such as the last checkpoint and the final model, are then equal bit for bit, since switching
---- back and forth would round. Collective over all ranks.
+--- Calls f like `with`, but the shown weights stay in place until `learn` is called. Switching back
+--- and forth rounds the weights; without it, two saves at the same step, such as the last
+--- checkpoint and the final model, are equal bit for bit. Collective over all ranks.
 ---@param f function
 ---@param ... any its arguments
 ---@return any its first result
@@ -55,20 +56,21 @@ function ShownWeights:keep(f, ...)
   return (f(...))
 end
 
---- Puts the weights that are trained into place. Collective over all ranks.
+--- Puts the trained weights into place. Collective over all ranks.
 function ShownWeights:learn()
   if turn(self, false) then self.states:publish() end
 end
 
---- Call it after the last step: finishes the work of local_steps that is in progress. Collective
---- over all ranks.
+--- Finishes the synchronization of local_steps that is in progress. Call it after the last step.
+--- Collective over all ranks.
 function ShownWeights:finish()
   if not self.rounds then return end
   self:learn()
   if self.rounds:finish() then self.states:publish() end
 end
 
---- Stops switching: the training has ended, and the weights stay unchanged.
+--- Stops all switching. Called when the training has ended and the weights must not change any
+--- more.
 function ShownWeights:rest() self.rests = true end
 
 return shown_weights

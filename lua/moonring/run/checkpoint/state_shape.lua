@@ -1,5 +1,6 @@
---- Validates training_state.json, which may be damaged or come from an untrusted source: numbers
--- are numbers, steps are whole, tables are tables. Its reader (saved_state.lua) relies on this.
+--- Validates training_state.json, which may be damaged or come from an untrusted source: checks
+-- that numbers are numbers, steps are whole and tables are tables. saved_state.lua, which reads the
+-- file, relies on these checks.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
@@ -21,7 +22,7 @@ local IS = {
   flag = function(value) return type(value) == "boolean" end,
 }
 
--- A table whose values all pass `kind`.
+-- Returns a check for a table whose values all pass the check `kind`.
 local function each(kind)
   return function(value)
     if type(value) ~= "table" then return false end
@@ -32,7 +33,8 @@ local function each(kind)
   end
 end
 
--- A table whose fields pass the checks in `kinds`; those named in `needed` must be present.
+-- Returns a check for a table whose fields pass the checks in `kinds`. The fields in `needed` must
+-- be present.
 local function fields(kinds, needed)
   return function(value)
     if type(value) ~= "table" then return false end
@@ -47,15 +49,16 @@ local function fields(kinds, needed)
 end
 
 local numbers = each(IS.number)
--- Totals of metrics.lua by name: { sum, count }, or { value, count, "min" } for an extreme.
+-- Totals of metrics (base/metrics.lua) by name: { sum, count }, or { value, count, "min" } and
+-- { value, count, "max" } for extremes.
 local sums = each(function(value)
   return type(value) == "table" and IS.number(value[1]) and IS.number(value[2])
     and (value[3] == nil or value[3] == "min" or value[3] == "max")
 end)
 local function is_inside(value) return IS.text(value) and system.is_inside_name(value) end
 
--- Components of Moonring. The states of a script's, an objective's and a custom schedule's
--- components are the results of their own state() functions, which must validate them.
+-- The states of Moonring's own components. A script, a custom objective and a custom schedule must
+-- validate their states themselves.
 local PARTS = {
   journal = fields({ tokens = IS.whole, since = numbers, metrics = sums, total_loss = IS.number,
     steps = IS.whole, skipped = IS.whole, losses = IS.whole, evaluations = each(IS.table),
@@ -73,7 +76,7 @@ local PARTS = {
   cpu_products = IS.text,
 }
 
--- A JSON object: all keys are strings, so it is not a list.
+-- Whether a value is a JSON object: a table in which all keys are strings, not a list.
 local function is_object(value)
   if type(value) ~= "table" then return false end
   for name in pairs(value) do
@@ -105,8 +108,9 @@ function state_shape.check(path, state)
   end
 end
 
---- Calls f, which restores the state of a component. In components of Moonring, a Lua error without
---- a status code means a value that `check` does not cover; it becomes DATA_LOSS with the file.
+--- Calls f, which restores the state of a component. If f fails for one of Moonring's own
+--- components with a Lua error that has no status code, the state was malformed in a way that
+--- `check` misses; the error then becomes DATA_LOSS with the file's path.
 ---@param path string of training_state.json
 ---@param name string of the component
 ---@param f function

@@ -1,5 +1,5 @@
---- Computes advantages from the rewards of all answers of a step. The answers to one prompt are a
--- group, and are consecutive. Every rank has all rewards.
+--- Computes advantages from the rewards of all answers of a step. The answers to one prompt form a
+-- group and are consecutive. Every rank has the rewards of all answers.
 --
 --   reward of an answer = sum over the reward functions of weight x the function's value
 --   group, batch, none       A = (reward - mean of its group) / (1e-4 + the standard deviation of
@@ -18,21 +18,24 @@ local advantages = {}
 local EPSILON = 1e-4 -- added to a standard deviation before dividing by it
 local NO_SIGNAL = 1e-8 -- a smaller standard deviation counts as 0
 
+--- The values of one reward function for all answers of a step.
 ---@class moonring.RewardColumn
 ---@field name string in the metrics
 ---@field weight? number default 1
---- by answer, from 1; nil or NaN: the function has no value for this answer, and adds nothing
+--- `values` by answer, from 1. Where it is nil or NaN, the function has no value for the answer and
+--- adds nothing.
 ---@field values table<integer, number>
 
+--- The advantages of a step's answers, and metrics.
 ---@class moonring.Advantages
 ---@field advantages number[] by answer
 ---@field rewards number[] by answer: the rewards from which the advantages were computed
---- by prompt: whether its rewards differ. If they do not, all its advantages are 0 and there is no
---- gradient; DAPO's dynamic sampling skips such prompts
+--- `signal` by prompt: whether the rewards of its answers differ. If they are equal, all advantages
+--- are 0 and there is no gradient; DAPO's dynamic sampling skips such prompts.
 ---@field signal boolean[]
----@field unrewarded integer[] answers, from 1, for which no function has a value: their reward is 0
---- name -> { sum, count }, the same on every rank: reward, reward_std, frac_reward_zero_std,
---- rewards/<name>/mean, rewards/<name>/std
+---@field unrewarded integer[] answers, from 1, that no function has a value for: their reward is 0
+--- `metrics`: name -> { sum, count }, the same on every rank: reward, reward_std,
+--- frac_reward_zero_std, rewards/<name>/mean and rewards/<name>/std.
 ---@field metrics table<string, number[]>
 
 ---@class moonring.RewardsOptions
@@ -43,15 +46,16 @@ local NO_SIGNAL = 1e-8 -- a smaller standard deviation counts as 0
 ---@class moonring.AdvantagesOptions: moonring.RewardsOptions
 ---@field scale_rewards? "group" | "batch" | "none" default "group"
 
+--- Options of advantages.leave_one_out.
 ---@class moonring.LeaveOneOutOptions: moonring.RewardsOptions
 ---@field clip? number[] smallest and largest reward, before the KL term (reward_clip_range)
---- with beta: by answer, the sum over its tokens of the sampling policy's log-prob minus the
---- reference's
+--- `kl`, needed with beta: by answer, the sum over its tokens of the log-prob of the policy that
+--- sampled it minus that of the reference.
 ---@field kl? number[]
 ---@field beta? number times kl is subtracted from the reward
 ---@field tokens? number[] by answer, the number of tokens that kl sums over; adds the metric kl
---- whether to normalize the advantages of the step: minus their mean, divided by 1e-4 + their
---- standard deviation
+--- `normalize`: whether to normalize the advantages of the step: their mean is subtracted, and they
+--- are divided by 1e-4 + their standard deviation.
 ---@field normalize? boolean
 
 local REWARDS = { functions = "table", answers = "number", generations = "number" }
@@ -92,7 +96,7 @@ local function check(name, given, known)
   if #given.functions == 0 then errors.fail(name, ": functions: there is no reward function") end
 end
 
--- Adds one function's values to the rewards and metrics.
+-- Adds one reward function's values to the totals and the metrics.
 local function add_function(of, totals, rewarded, metrics)
   local known, weight = {}, of.weight or 1
   for i = 1, #totals do
@@ -107,7 +111,7 @@ local function add_function(of, totals, rewarded, metrics)
   if #known > 1 then metrics[prefix .. "/std"] = { deviation(known), 1 } end
 end
 
--- The weighted sums over all functions.
+-- The total reward of each answer: the weighted sum over all functions.
 local function total(given)
   local totals, rewarded, metrics, unrewarded = {}, {}, {}, {}
   for i = 1, given.answers do totals[i] = 0 end
@@ -118,7 +122,8 @@ local function total(given)
   return totals, metrics, unrewarded
 end
 
--- Splits rewards into groups. Returns their means, deviations, and whether their rewards differ.
+-- Splits rewards into groups of `generations`. Returns the groups' means and standard deviations,
+-- and whether the rewards within each group differ.
 local function groups_of(rewards, generations)
   local means, deviations, signal = {}, {}, {}
   for first = 1, #rewards, generations do
@@ -130,7 +135,7 @@ local function groups_of(rewards, generations)
   return means, deviations, signal
 end
 
--- Adds the metrics of the rewards. `deviations`: one per group, or one for the whole step.
+-- Adds the metrics of the rewards. `deviations` has one value per group, or one for the whole step.
 local function tell(metrics, means, deviations)
   local still = 0
   for _, each in ipairs(deviations) do still = still + (each <= NO_SIGNAL and 1 or 0) end
@@ -139,8 +144,8 @@ local function tell(metrics, means, deviations)
   metrics.frac_reward_zero_std = { still, #deviations }
 end
 
---- Advantages of answers relative to their group's mean. Errors: INVALID_ARGUMENT for inconsistent
---- numbers, and for fewer than two answers per prompt.
+--- Computes the advantages of answers relative to the mean reward of their group. Errors:
+--- INVALID_ARGUMENT for inconsistent numbers, and for fewer than two answers per prompt.
 ---@param given moonring.AdvantagesOptions
 ---@return moonring.Advantages
 function advantages.of_groups(given)
@@ -162,7 +167,7 @@ function advantages.of_groups(given)
     metrics = metrics }
 end
 
--- Subtracts the KL term from the rewards, and adds the metric kl.
+-- Subtracts beta times the KL divergence from the rewards, and adds the metric kl.
 local function penalize(given, rewards, metrics)
   if not given.beta or given.beta == 0 then return end
   if not given.kl or #given.kl ~= #rewards then
@@ -177,8 +182,9 @@ local function penalize(given, rewards, metrics)
   if tokens > 0 then metrics.kl = { sum, tokens } end
 end
 
---- Advantages of answers relative to the mean of the others of their group, as in RLOOTrainer.
---- Errors: those of of_groups, and INVALID_ARGUMENT if beta is given without kl.
+--- Computes the advantages of answers relative to the mean reward of the other answers of their
+--- group, as TRL's RLOOTrainer does. Errors: those of of_groups; INVALID_ARGUMENT if beta is given
+--- without kl.
 ---@param given moonring.LeaveOneOutOptions
 ---@return moonring.Advantages
 function advantages.leave_one_out(given)
@@ -202,9 +208,9 @@ function advantages.leave_one_out(given)
     metrics = metrics }
 end
 
---- The reward penalty of an answer's length, 0 to -1 (DAPO's soft overlong punishment, arXiv
---- 2503.14476, equation 13): 0 up to max_length - cache tokens, then linear down to -1 at
---- max_length and above.
+--- A penalty for the length of an answer, from 0 to -1, that is added to its reward (DAPO's soft
+--- overlong punishment, arXiv 2503.14476, equation 13). It is 0 up to max_length - cache tokens,
+--- falls linearly to -1 at max_length, and stays -1 above.
 ---@param length integer tokens of the answer
 ---@param how { max_length: integer, cache: integer }
 ---@return number

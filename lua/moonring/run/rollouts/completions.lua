@@ -1,5 +1,5 @@
---- Completions of prompts: each dp rank generates those of its prompts, and all ranks receive all.
--- Sampling depends only on the seed and the prompt's number, not on ranks or batches.
+--- Completions of prompts. Each dp rank generates those of its own prompts, and all ranks receive
+-- all of them. Sampling depends only on the seed and the prompt's number, not on ranks or batches.
 local compute = require "moonring.choices.compute"
 local system = require "moonring.native.system"
 

@@ -1,5 +1,6 @@
---- The groups of completions that a rollout is trained on: generated and scored completions of its
--- prompts; those of a custom rollout; or, with dynamic sampling, groups whose rewards differ.
+--- The groups of completions that a rollout is trained on, one group per prompt: completions that
+-- were generated and scored, or those of a custom rollout. With dynamic sampling only groups whose
+-- rewards differ are used.
 local errors = require "moonring.base.errors"
 local judging = require "moonring.run.rollouts.judging"
 local system = require "moonring.native.system"
@@ -24,14 +25,14 @@ function groups_of.flat(groups)
   return list
 end
 
--- Seconds that `act` takes, and its result.
+-- Calls `act`. Returns the seconds that it took, and its result.
 local function timed(act, ...)
   local began = system.clock()
   local result = act(...)
   return system.clock() - began, result
 end
 
---- Completions of prompts with their rewards, by prompt. Collective over all ranks.
+--- Generates completions of prompts and scores them. Collective over all ranks.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
 ---@param took moonring.RolloutTimes the time is added to it
@@ -43,10 +44,10 @@ function groups_of.judged(rollouts, prompts, took)
   return groups
 end
 
---- Chooses as many groups as there are prompts. With dynamic_sampling only groups with a gradient
---- are chosen, for which more prompts are taken. If some are still missing after
---- dynamic_sampling_rounds, or at the end of the prompts, the other groups fill up the rest.
---- Collective over all ranks.
+--- Chooses as many groups of completions as there are prompts. With dynamic_sampling, groups whose
+--- rewards are all equal (which have no gradient) are replaced by groups of further prompts. If
+--- some are still missing after dynamic_sampling_rounds, or at the end of the prompts, groups with
+--- equal rewards are used for the rest. Collective over all ranks.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
 ---@param took moonring.RolloutTimes the time is added to it
@@ -81,8 +82,8 @@ function groups_of.select(rollouts, prompts, took)
   return chosen, groups_of.flat(groups), told
 end
 
---- The completions of a custom rollout. Errors: INVALID_ARGUMENT if there is not one group per
---- prompt, or a completion has no advantage.
+--- The completions that a script's `rollout` function returned. Errors: INVALID_ARGUMENT if the
+--- number of groups is not that of the prompts, or if a completion has no advantage.
 ---@param rollouts moonring.Rollouts
 ---@param prompts moonring.RolloutRow[]
 ---@return moonring.Completion[] by prompt, then answer

@@ -1,7 +1,7 @@
 --- Rollouts make the steps of stages that train on rewards. A rollout takes the next prompts,
--- samples several completions of each with the current weights, has them scored, and makes
--- optimizer steps from them. Sampling depends only on the seed and the number of earlier prompts,
--- not on ranks. A checkpoint includes the rollout in progress.
+-- samples several completions of each with the current weights, lets reward functions score them,
+-- and provides the examples of one or more optimizer steps. Sampling depends only on the seed and
+-- the number of earlier prompts, not on ranks. A checkpoint includes the rollout in progress.
 local completions = require "moonring.run.rollouts.completions"
 local configured_template = require "moonring.data.configured_template"
 local counts = require "moonring.choices.counts"
@@ -59,7 +59,7 @@ function rollouts.new(run, prompts)
   return self
 end
 
--- The prompts of a step; their numbers are number(index).
+-- The prompts of a step. The function `number` maps a prompt's index in the step to its number.
 local function prompts_of(step, number)
   local taken, examples = {}, step:examples()
   for i, prompt in ipairs(step:prompts()) do
@@ -69,7 +69,7 @@ local function prompts_of(step, number)
   return taken
 end
 
---- The next prompts, with their numbers; nil after the last.
+--- Takes the next prompts from the data, with their numbers; nil after the last.
 ---@return moonring.RolloutRow[]? prompts
 ---@return moonring.Step? step from which they were read
 function Rollouts:take()
@@ -88,7 +88,8 @@ function Rollouts:complete(prompts)
   return completions.sample(self.run, prompts, self.of.sampling)
 end
 
--- The completions of one step of a rollout. Groups are not split.
+-- The completions that one step of a rollout trains on. All completions of a prompt are in one
+-- step.
 local function share_of(self, rollout, share)
   local size = math.ceil(#rollout.prompts / self.of.shares) * self.of.generations
   local list = {}
@@ -109,7 +110,8 @@ local function document(rollout, completion)
   return { ids = ids, labels = labels }
 end
 
--- Makes a step from a share of the rollout. Also returns the completions of its examples.
+-- Makes one step from a share of the rollout's completions. Also returns the completions from which
+-- its examples were made.
 local function make_step(self, rollout, share, turn)
   local list = share_of(self, rollout, share)
   local examples, records = self.stage.rollouts.examples(list, function(each)
@@ -123,7 +125,7 @@ local function make_step(self, rollout, share, turn)
   return step, records
 end
 
--- Computes log-probs before the first step, for losses that need them.
+-- Computes log-probs before the rollout's first step, if the loss needs them.
 local function score(self, rollout)
   local run = self.run
   local wish = self.stage.rollouts.scores(run.config, self.of)
@@ -140,7 +142,7 @@ local function add(told, more)
   for name, pair in pairs(more) do told[name] = pair end
 end
 
--- The next rollout; nil after the last prompt.
+-- Makes the next rollout; nil after the last prompt.
 local function roll(self)
   local run, began = self.run, system.clock()
   local prompts, taken = self:take()
@@ -170,7 +172,8 @@ local function roll(self)
   return rollout
 end
 
---- The next step; nil after the last. Collective over all ranks.
+--- The next step, from the current rollout or a new one; nil after the last. Collective over all
+--- ranks.
 ---@return moonring.Step?
 function Rollouts:next()
   if not self.rollout or self.turn == self.of.turns then
@@ -201,7 +204,7 @@ function Rollouts:told()
   return told
 end
 
---- The position in the prompts, and the rollout in progress.
+--- The state for a checkpoint: the position in the prompts, and the rollout in progress.
 ---@return string
 function Rollouts:save_state()
   local going_on = self.rollout and self.turn < self.of.turns
@@ -210,7 +213,7 @@ function Rollouts:save_state()
     rollout = going_on and self.rollout or nil }
 end
 
---- Moves to a saved position.
+--- Restores a state that save_state returned.
 ---@param text string
 function Rollouts:load_state(text)
   local ok, state = pcall(system.json_decode, text, "the rollouts' state")
@@ -222,8 +225,8 @@ function Rollouts:load_state(text)
   self.rollout = state.rollout or { number = state.number }
 end
 
---- Samples and scores completions of a data set's prompts, without training on them. Returns the
---- metrics. Collective over all ranks.
+--- Samples and scores completions of a data set's prompts, only to evaluate: nothing is trained.
+--- Returns the metrics. Collective over all ranks.
 ---@param dataset moonring.Dataset
 ---@return table<string, number[]> name -> { sum, count }
 function Rollouts:evaluate(dataset)

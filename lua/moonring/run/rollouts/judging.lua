@@ -1,11 +1,12 @@
---- Scores completions: the first rank of each sp group calls the reward functions for the
--- completions of its prompts; all ranks receive all rewards, or raise the same error.
+--- Scores completions. The first rank of each sp group calls the reward functions for the
+-- completions of its prompts. All ranks receive all rewards; if a function fails, all raise the
+-- same error.
 local system = require "moonring.native.system"
 
 ---@class moonring.judging
 local judging = {}
 
--- Converts rows to columns: name -> values, one per completion.
+-- Converts a list of rows to columns: name -> list of values, one per completion.
 local function columns_of(rows)
   local columns = {}
   for i, row in ipairs(rows) do
@@ -17,7 +18,7 @@ local function columns_of(rows)
   return columns
 end
 
---- The arguments of reward functions.
+--- Makes the batch that reward functions receive.
 ---@param tokenizer moonring.Tokenizer
 ---@param prompts moonring.RolloutRow[]
 ---@param list moonring.Completion[]
@@ -37,7 +38,8 @@ function judging.batch(tokenizer, prompts, list)
   return batch
 end
 
--- The rewards of this rank's completions, by function and completion; or nil and the error.
+-- Scores this rank's completions. Returns the rewards by function and completion, or nil and the
+-- error.
 local function score(run, prompts, mine)
   if #mine == 0 then return {} end
   local given, why = run.rewards:score(judging.batch(run.tokenizer, prompts, mine))
@@ -51,8 +53,8 @@ local function score(run, prompts, mine)
   return scores
 end
 
---- Sets the field `rewards` of completions. Collective over all ranks. Errors: those of the reward
---- functions, on every rank.
+--- Scores completions and stores the results in their field `rewards`. Collective over all ranks.
+--- Errors: those of the reward functions, on every rank.
 ---@param run moonring.Run
 ---@param prompts moonring.RolloutRow[]
 ---@param groups moonring.Completion[][] by prompt

@@ -1,5 +1,5 @@
---- Computes log-probs of completions' tokens before a rollout's first step, under the policy at
--- that time and under the reference, and entropies. All ranks receive all values.
+--- Computes entropies and log-probs of the completions' tokens before a rollout's first step: under
+-- the policy at that time and under the reference. All ranks receive all values.
 local autograd = require "moonring.native.autograd"
 local creation = require "moonring.base.creation"
 local forward = require "moonring.run.forward"
@@ -16,14 +16,15 @@ local scoring = {}
 ---@field entropy boolean
 ---@field reference boolean the reference's log-probs
 
--- The offset of each completion's tokens in a list of all tokens.
+-- The offset of each completion in a list of the tokens of all completions.
 local function offsets_of(list)
   local offsets, all = {}, 0
   for i, each in ipairs(list) do offsets[i], all = all, all + #each.ids end
   return offsets, all
 end
 
--- Copies to `flat` the values of a micro-batch's tokens that predict completion tokens.
+-- Copies values of a micro-batch to the list `flat`: the values of those tokens that predict a
+-- token of a completion.
 local function place(batch, values, offsets, flat)
   local numbers, records, places = batch:join(values):tolist(), batch:records(), batch:places()
   for i, last in ipairs(batch:ends()) do
@@ -36,7 +37,7 @@ end
 -- The names of all values, in the order in which all ranks process them.
 local NAMES = { "old", "entropy", "reference" }
 
--- The values of a micro-batch's tokens on this rank, by name.
+-- Computes the values of this rank's tokens of a micro-batch, by name.
 local function numbers_of(run, batch, wish)
   local engine, numbers = run.engine, {}
   local options = { temperature = rollout_settings.temperature(run.config) }
@@ -51,7 +52,7 @@ local function numbers_of(run, batch, wish)
   return numbers
 end
 
--- Adds the values of a micro-batch to `sums`.
+-- Adds the values of a micro-batch to the lists in `sums`.
 local function add(run, micro, wish, offsets, sums)
   local batch = run.engine:batch(micro)
   local numbers = numbers_of(run, batch, wish)
@@ -60,8 +61,8 @@ local function add(run, micro, wish, offsets, sums)
   end
 end
 
---- Sets the fields `old`, `reference` and `entropy` of a step's completions, as far as `wish` asks
---- for them, to one number per token. Collective over all ranks.
+--- Computes the values that `wish` asks for and stores them in the fields `old`, `reference` and
+--- `entropy` of a step's completions, one number per token. Collective over all ranks.
 ---@param run moonring.Run
 ---@param step moonring.Step each example is a prompt with its completion
 ---@param list moonring.Completion[] by position in the step
@@ -85,8 +86,8 @@ function scoring.score(run, step, list, wish)
   end
 end
 
---- Sets the field `high` of a step's completions: 1 for each token with one of the highest
---- entropies (top_entropy_quantile), else 0. Collective over all ranks.
+--- Marks the tokens with the highest entropies (top_entropy_quantile) in the field `high` of each
+--- completion: 1 for such a token, 0 for others. Collective over all ranks.
 ---@param run moonring.Run
 ---@param list moonring.Completion[] with their entropies, the same on every rank
 function scoring.mark(run, list)

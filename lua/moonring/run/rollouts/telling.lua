@@ -34,7 +34,7 @@ function telling.lengths(list)
   return told
 end
 
---- Logs, once per run, that no reward function has a value for some completions.
+--- Logs a warning, once per run, if there are completions for which no reward function has a value.
 ---@param run moonring.Run
 ---@param rollout moonring.Rollout
 ---@param unrewarded integer[] indices of completions, from 1
@@ -56,8 +56,8 @@ local function line_of(run, generation, prompts, each)
     advantage = each.advantage }
 end
 
---- Writes a rollout's completions with their rewards as lines of completions/NUMBER.jsonl, and logs
---- the first few; the model card shows some of the last rollout. On rank 0.
+--- Writes a rollout's completions and rewards as lines of completions/NUMBER.jsonl, and logs the
+--- first few. Those of the last rollout are also shown in the model card. On rank 0.
 ---@param run moonring.Run
 ---@param generation integer the rollout's number, from 0
 ---@param prompts moonring.RolloutRow[]

@@ -1,11 +1,11 @@
---- Total rewards and advantages of completions, by the stage's rule
+--- Computes the total rewards and the advantages of completions, by the rule of the stage
 -- (run/rollouts/advantages.lua).
 local advantages = require "moonring.run.rollouts.advantages"
 
 ---@class moonring.valuing
 local valuing = {}
 
--- Reward functions that configuration keys add: name -> function of a completion.
+-- Reward functions that configuration keys add: name -> function that scores one completion.
 local function own_functions(c)
   local own = {}
   if c.soft_overlong_cache then
@@ -36,7 +36,8 @@ local function functions_of(run, list)
   return functions
 end
 
--- For each completion the sum over its tokens of the policy's log-prob minus the reference's.
+-- For each completion, the sum over its tokens of the policy's log-prob minus the reference's; nil
+-- if the reference's are unknown. Also returns the completions' numbers of tokens.
 local function divergences(list)
   local sums, tokens = {}, {}
   for i, each in ipairs(list) do
@@ -47,8 +48,8 @@ local function divergences(list)
   return sums, tokens
 end
 
---- Computes rewards and advantages of all completions of some prompts, and sets them in the
---- completions. The completions of a prompt must be consecutive.
+--- Computes rewards and advantages of the completions of some prompts, and stores them in the
+--- completions. The completions of one prompt must be consecutive.
 ---@param run moonring.Run
 ---@param of moonring.RolloutSettings
 ---@param list moonring.Completion[]
