@@ -2,8 +2,8 @@
 #define MOONRING_KERNELS_DELTA_PACK_H_
 
 // Packs the inputs of the gated delta rule, rows of a packed stream, into the chunks that its
-// matmuls use (mixers/rule/delta_chunks.h), and unpacks gradients of chunks into rows of the stream,
-// each in one pass (operators moonring::delta_pack, moonring::delta_pack_rows and
+// matmuls use (mixers/rule/delta_chunks.h), and unpacks gradients of chunks into rows of the
+// stream, each in one pass (operators moonring::delta_pack, moonring::delta_pack_rows and
 // moonring::delta_unpack). There is one decay g (a logarithm) for each token and head.
 //
 //   pack      q, k    each row divided by sqrt(sum x^2 + eps) if normalize; q times scale

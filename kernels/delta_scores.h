@@ -1,9 +1,9 @@
 #ifndef MOONRING_KERNELS_DELTA_SCORES_H_
 #define MOONRING_KERNELS_DELTA_SCORES_H_
 
-// The computations within chunks of the gated delta rule (mixers/rule/delta_chunks.h) that come between
-// LibTorch's matmuls, with one decay per token and head; that file defines the names used here.
-// Each computation is one pass over its tensors (operators moonring::delta_scores,
+// The computations within chunks of the gated delta rule (mixers/rule/delta_chunks.h) that come
+// between LibTorch's matmuls, with one decay per token and head; that file defines the names used
+// here. Each computation is one pass over its tensors (operators moonring::delta_scores,
 // moonring::delta_scores_backward and moonring::delta_gradients). D_ij = g_{j+1} + ... + g_i,
 // summed separately for each pair of tokens i and j of a chunk.
 //

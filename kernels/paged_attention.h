@@ -2,10 +2,11 @@
 #define MOONRING_KERNELS_PAGED_ATTENTION_H_
 
 // Paged attention: attention of some rows of q over keys and values that are stored in blocks,
-// without copying them (operator moonring::paged_attention). attention/paged/paged_keys.h describes the
-// storage; attention/paged/paged_tasks.h determines which row attends to which keys. Long sequences are
-// cut into pieces and each piece is a separate task, so that even one row uses the whole GPU
-// ("flash decoding", Dao et al. 2023; merged as in Milakov and Gimelshein 2018, arXiv:1805.02867):
+// without copying them (operator moonring::paged_attention). attention/paged/paged_keys.h describes
+// the storage; attention/paged/paged_tasks.h determines which row attends to which keys. Long
+// sequences are cut into pieces and each piece is a separate task, so that even one row uses the
+// whole GPU ("flash decoding", Dao et al. 2023; merged as in Milakov and Gimelshein 2018,
+// arXiv:1805.02867):
 //
 //   a task    m_p = max_s s_ts;  l_p = sum_s e^(s_ts - m_p);  A_p = sum_s e^(s_ts - m_p) v_s
 //             for each of its rows t, over the tokens s of its blocks, where

@@ -102,8 +102,8 @@ function attention.layout(options) end
 ---@field lengths integer[] number of tokens of each document
 ---@field window? integer sliding window: number of tokens that a query attends to, including the
 ---   query's own token; absent: all earlier tokens
---- whether to estimate shifted sparse attention (attention/strategy/shifted_attention.h) instead of causal
---- attention; cannot be combined with a window
+--- whether to estimate shifted sparse attention (attention/strategy/shifted_attention.h) instead of
+--- causal attention; cannot be combined with a window
 ---@field shifted? boolean
 
 ---@class moonring.Traffic
@@ -251,9 +251,9 @@ function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap, laye
 ---@field scale? number factor of the output, as in the equation of `delta`; default 1
 ---@field normalize? boolean whether rows of q and k are first normalized to length 1
 
---- Computes linear attention by the gated delta rule (mixers/rule/delta_inputs.h). For each document
---- separately, with the state S starting at 0: S = S exp(g_t) (I - beta_t k_t k_t^T) + beta_t v_t
---- k_t^T, out_t = scale S q_t. Differentiable; collective over the sp group, as
+--- Computes linear attention by the gated delta rule (mixers/rule/delta_inputs.h). For each
+--- document separately, with the state S starting at 0: S = S exp(g_t) (I - beta_t k_t k_t^T) +
+--- beta_t v_t k_t^T, out_t = scale S q_t. Differentiable; collective over the sp group, as
 --- AttentionPlan:forward. The option `mixing` of attention.create selects how the work is divided
 --- over the ranks.
 ---@param x_TC moonring.Tensor [T_local, C]: channels of q, then k, then v, each ordered by heads

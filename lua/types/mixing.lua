@@ -1,8 +1,8 @@
 ---@meta moonring.native.mixing
 
 --- Costs of layers other than softmax attention, estimated for the ranks of an sp group from the
---- layout of a micro-batch. No layer is run (mixers/over_ranks/mixing_cost.h). The layers themselves:
---- `AttentionPlan:delta` and `AttentionPlan:convolve`.
+--- layout of a micro-batch. No layer is run (mixers/over_ranks/mixing_cost.h). The layers
+--- themselves: `AttentionPlan:delta` and `AttentionPlan:convolve`.
 ---@class moonring.mixing
 local mixing = {}
 

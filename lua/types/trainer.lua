@@ -397,8 +397,8 @@ function trainer.parameter_facts(list) end
 
 --- Creates a learning rate schedule as in Transformers' get_scheduler. With w warm-up steps, step k
 --- = 0, 1, ... has the rate learning_rate k / w while k < w; later steps have the rate of the
---- schedule's kind (formulas in trainer/optimizer/schedule.h). Errors: INVALID_ARGUMENT for an option that
---- the kind does not have.
+--- schedule's kind (formulas in trainer/optimizer/schedule.h). Errors: INVALID_ARGUMENT for an
+--- option that the kind does not have.
 ---@param options moonring.ScheduleOptions
 ---@return moonring.Schedule
 function trainer.schedule(options) end
@@ -486,8 +486,8 @@ function trainer.zclip() end
 ---@field bucket_bytes? integer bytes of gradients in one reduce-scatter; default 32 MiB
 
 --- Creates the ZeRO settings of a run (arXiv 1910.02054): how its states are sharded over ranks.
---- Memory and traffic: trainer/sharding/zero_cost.h. `model.load` accepts the result too, and then at stage
---- 3 shards the weights while it reads them. Collective over all ranks.
+--- Memory and traffic: trainer/sharding/zero_cost.h. `model.load` accepts the result too, and then
+--- at stage 3 shards the weights while it reads them. Collective over all ranks.
 ---@param options moonring.ZeroOptions
 ---@return moonring.Zero
 function trainer.zero(options) end

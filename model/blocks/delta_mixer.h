@@ -24,8 +24,8 @@
 // value heads' Wb, then of their Wa.
 //
 // g, beta, the norm and the delta rule are computed in fp32, or in fp64 if matmuls are in fp64
-// (mixers/rule/delta_inputs.h). The argument `mixing` communicates with the other ranks if a sequence is
-// split over ranks.
+// (mixers/rule/delta_inputs.h). The argument `mixing` communicates with the other ranks if a
+// sequence is split over ranks.
 
 #include <cstdint>
 

@@ -12,8 +12,8 @@
 //   heads = RmsNorm(y silu(z); w)                               each group of features separately
 //
 // The recurrence is that of the gated delta rule (delta_mixer.h) except that the old value is not
-// subtracted (mixers/rule/delta_inputs.h): C, B, u, t and -exp(A) t take the roles of q, k, v, beta and
-// g. So the code that splits a sequence of the delta rule over ranks is used here too.
+// subtracted (mixers/rule/delta_inputs.h): C, B, u, t and -exp(A) t take the roles of q, k, v, beta
+// and g. So the code that splits a sequence of the delta rule over ranks is used here too.
 //
 // t, the recurrence and the norm are computed in fp32, or in fp64 if matmuls are in fp64.
 

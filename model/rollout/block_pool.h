@@ -2,8 +2,8 @@
 #define MOONRING_MODEL_ROLLOUT_BLOCK_POOL_H_
 
 // Allocates key-value blocks (fixed numbers of tokens, as in paged attention) and counts the
-// sequences that use each block. It handles only block numbers: attention/paged/paged_keys.h stores the
-// keys and values, per layer.
+// sequences that use each block. It handles only block numbers: attention/paged/paged_keys.h stores
+// the keys and values, per layer.
 
 #include <cstdint>
 #include <vector>

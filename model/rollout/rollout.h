@@ -24,8 +24,8 @@
 // sequence-parallel attention; each rank computes its shard of the tokens and stores their keys and
 // values. Afterwards all ranks decode the same rows, each attending to its local keys, merged over
 // ranks by one AllGather per layer. So the length of a prompt is limited by the memory of all ranks
-// together. Recurrent states are copied to all ranks (mixers/over_ranks/end_states.h), and all ranks use the
-// tokens that the first rank chose.
+// together. Recurrent states are copied to all ranks (mixers/over_ranks/end_states.h), and all
+// ranks use the tokens that the first rank chose.
 //
 // Cost of one new token for each of B answers: a forward of B rows, and the head. If the rotary
 // angles depend on the sequence length (rotary_depends_on_length), a row uses the number of tokens

@@ -20,7 +20,8 @@
 //                                                matrices. A vector is one block
 //   others (norms)                               the whole weight
 //
-// Weight decay applies to all parameters except biases and norms (trainer/optimizer/weight_decay.h).
+// Weight decay applies to all parameters except biases and norms
+// (trainer/optimizer/weight_decay.h).
 //
 // Parameters that one rank processes unsharded: all but biases. State: m, 4 bytes per element, and
 // one v per block.

@@ -8,8 +8,8 @@ local system = require "moonring.native.system"
 local machine = {}
 
 -- Bytes per second that one rank sends, by the name of the link. NVLink and InfiniBand have the
--- values that the cost estimates of attention use (attention/strategy/auto_attention.h). PCIe 4.0 x16 and
--- Ethernet have their nominal bandwidth minus 10 to 20 %.
+-- values that the cost estimates of attention use (attention/strategy/auto_attention.h). PCIe 4.0
+-- x16 and Ethernet have their nominal bandwidth minus 10 to 20 %.
 local LINKS = { nvlink = 200e9, pcie = 25e9, ib = 25e9, ["ethernet-100g"] = 11e9,
   ["ethernet-10g"] = 1.1e9, loopback = 1e9 }
 

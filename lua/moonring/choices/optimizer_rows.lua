@@ -35,9 +35,9 @@ local trainer = require "moonring.native.trainer"
 local optimizer_rows = {}
 
 -- Names of bitsandbytes' 8-bit AdamW. Moonring uses the same codes and blocks with operators of its
--- own (trainer/optimizer/moment.h), and keeps the states of embeddings in fp32, as Transformers' Trainer
--- does. The "paged" variants page states out when a GPU is full; here offload_optimizer does that
--- instead.
+-- own (trainer/optimizer/moment.h), and keeps the states of embeddings in fp32, as Transformers'
+-- Trainer does. The "paged" variants page states out when a GPU is full; here offload_optimizer
+-- does that instead.
 local IN_8BIT = { adamw_8bit = true, adamw_bnb_8bit = true, paged_adamw_8bit = true }
 
 --- The format in which AdamW's state is stored, as a value of optimizer_state.

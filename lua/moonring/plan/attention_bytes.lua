@@ -6,10 +6,10 @@
 -- Symbols. An sp group has S tokens, one rank t = S / sp. The model has H query heads and Hk key
 -- heads of size d, and values of size v. The ranks form a grid of Pr `contexts` x Pu `head_ranks`.
 -- The ranks of one context process S / Pr tokens, and each of them H / Pu query heads and
--- max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e: bytes per element of q, k, v; a:
--- bytes per element of sums. With a sliding window of w tokens (nil: none), consecutive queries
--- attend to the w - 1 keys before them. A context has one run of consecutive queries, or two with
--- zigzag; each run except the first needs such keys.
+-- max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e: bytes per element of q, k,
+-- v; a: bytes per element of sums. With a sliding window of w tokens (nil: none), consecutive
+-- queries attend to the w - 1 keys before them. A context has one run of consecutive queries, or
+-- two with zigzag; each run except the first needs such keys.
 local attention_shape = require "moonring.plan.attention_shape"
 local kernel_bytes = require "moonring.plan.kernel_bytes"
 
@@ -29,15 +29,15 @@ local attention_bytes = {}
 ---@field exchanged number part of communication: exchanged heads
 
 -- Ring attention: buffers for keys and values of other ranks that exist at the same time. Each has
--- the size of one context (attention/strategy/ring_plan.h): one in use, one being received, and a copy of
--- the sent one if it is not contiguous. For gradients: one being summed and one being sent back.
--- With sliding windows there is one more.
+-- the size of one context (attention/strategy/ring_plan.h): one in use, one being received, and a
+-- copy of the sent one if it is not contiguous. For gradients: one being summed and one being sent
+-- back. With sliding windows there is one more.
 local RING = { keys = 2, copies = 0.75, sums = 2 }
 local RING_OF_WINDOWS = { keys = 3, copies = 1.75, sums = 3 }
 -- All-gather attention (attention/strategy/gather_plan.h) processes the key heads in slices
--- (attention/strategy/context_attention.h has their number). The numbers count slices of all keys that exist
--- at the same time: those in use and those being received, with their send copies; and gradients
--- that are summed, sent back and received.
+-- (attention/strategy/context_attention.h has their number). The numbers count slices of all keys
+-- that exist at the same time: those in use and those being received, with their send copies; and
+-- gradients that are summed, sent back and received.
 local GATHER_KEYS, GATHER_SUMS = 3.5, 3
 -- The average fraction of its keys that a rank sends: only keys that the receiver attends to are
 -- sent (attention/strategy/ring_plan.h, gather_plan.h).

@@ -47,9 +47,9 @@ return {
   -- (model/blocks/projection.cc).
   norm_elements = 2 ^ 24,
   host_piece = 2 ^ 25, -- piece of gradients for the host's sums (trainer/sharding/host_sums.h)
-  -- Moments that are not stored in fp32 are processed in pieces (trainer/optimizer/moment.cc): the elements
-  -- of a piece; and by storage type the bytes per element, for both moments in fp32 and the tensors
-  -- that round them.
+  -- Moments that are not stored in fp32 are processed in pieces (trainer/optimizer/moment.cc): the
+  -- elements of a piece; and by storage type the bytes per element, for both moments in fp32 and
+  -- the tensors that round them.
   moment_piece = 2 ^ 22, moment_work = { bf16 = 36, codes = 16 },
   zero_bucket = 2 ^ 25, -- bucket for gradients and weights of shards
   -- Anonymous memory of a process before training. On a CPU: 61 MiB after its start, 20 MiB for its

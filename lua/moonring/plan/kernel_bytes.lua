@@ -1,8 +1,8 @@
 --- Workspace of a GPU's attention kernels in the backward, in addition to their inputs and outputs
--- (attention/kernels/cuda_varlen_attention.cc, varlen_tile_runner.cc). A call has M query rows of H heads
--- and N key rows of K heads, of size d, in B sequences; D is d rounded up to 32. If values and keys
--- have different sizes, d is the larger one: both are padded to d, and the padded copies are
--- counted here. Bytes while the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
+-- (attention/kernels/cuda_varlen_attention.cc, varlen_tile_runner.cc). A call has M query rows of H
+-- heads and N key rows of K heads, of size d, in B sequences; D is d rounded up to 32. If values
+-- and keys have different sizes, d is the larger one: both are padded to d, and the padded copies
+-- are counted here. Bytes while the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp,
 -- mha_varlen_bwd):
 --
 --   out's gradient and out; transposed lse    2 x 2 M H d, 4 M H

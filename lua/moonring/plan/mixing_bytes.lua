@@ -1,7 +1,7 @@
 --- Predicts memory and traffic of one layer that has no softmax attention: the gated delta rule
 -- with the convolution before it (model/blocks/delta_mixer.h), or a short convolution alone
--- (convolution_mixer.h). The traffic is computed by the code of the mixers (mixers/over_ranks/mixing_cost.h),
--- and equals what a run measures.
+-- (convolution_mixer.h). The traffic is computed by the code of the mixers
+-- (mixers/over_ranks/mixing_cost.h), and equals what a run measures.
 --
 -- A rank has t tokens. C is the number of channels of q, k and v together, V the numbers of all
 -- values; e: bytes per element of the mixed tensors, w: of states, decays and norms (fp32, or

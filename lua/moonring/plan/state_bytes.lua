@@ -33,9 +33,10 @@ local function of_weight(f, s, shards, away)
   return keeps and s.e or s.w, (keeps or away) and s.w / shards or 0, false, false
 end
 
--- Sets the GPU memory of gradients that are being copied to the host (trainer/sharding/host_sums.h): the
--- gradients of one block, and two pieces for casts and additions. The pieces are needed from the
--- second micro-batch of a step on, and for an adapter's gradients, which have the products' dtype.
+-- Sets the GPU memory of gradients that are being copied to the host
+-- (trainer/sharding/host_sums.h): the gradients of one block, and two pieces for casts and
+-- additions. The pieces are needed from the second micro-batch of a step on, and for an adapter's
+-- gradients, which have the products' dtype.
 local function leaving(f, s, held)
   local m, piece = f.model, 0
   if f.micro_batches > 1 or (f.adapter > 0 and s.e ~= s.g) then
@@ -49,10 +50,11 @@ local function leaving(f, s, held)
   held.staging = 2 * math.min(coefficients.host_piece, s.g * piece / held.shards)
 end
 
--- Sets the sizes of gradients that wait for a full bucket (trainer/sharding/gradient_scatter.h) on a GPU.
--- First come the head's, then those of each block, last the embedding's. held.sends: the most bytes
--- that exist when a block's gradients fill a bucket. held.rest: the remainder beyond whole buckets,
--- which is sent while the next blocks run. held.last: the bytes that remain at the end.
+-- Sets the sizes of gradients that wait for a full bucket (trainer/sharding/gradient_scatter.h) on
+-- a GPU. First come the head's, then those of each block, last the embedding's. held.sends: the
+-- most bytes that exist when a block's gradients fill a bucket. held.rest: the remainder beyond
+-- whole buckets, which is sent while the next blocks run. held.last: the bytes that remain at the
+-- end.
 local function buckets(f, s, held, bucket)
   local m, waiting = f.model, s.g * (f.model.tied and f.learns.embedding or f.learns.head)
   waiting = waiting < bucket and waiting or 0

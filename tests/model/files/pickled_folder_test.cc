@@ -105,12 +105,9 @@ TEST(PickledFileTest, RefusesWhatIsNotATensor) {
   EXPECT_THAT(
       opened("sparse.bin"),
       StatusIs(kInvalidFolder, HasSubstr("'torch._utils._rebuild_sparse_tensor' is not a tensor")));
-  EXPECT_THAT(
-      opened("list.bin"),
-      StatusIs(
-          kInvalidFolder,
-          HasSubstr(
-              "list.bin: data.pkl: it contains a list: wanted a dictionary from names to tensors")));
+  EXPECT_THAT(opened("list.bin"),
+              StatusIs(kInvalidFolder, HasSubstr("list.bin: data.pkl: it contains a list: wanted a "
+                                                 "dictionary from names to tensors")));
   EXPECT_THAT(
       opened("number.bin"),
       StatusIs(kInvalidFolder, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found "
