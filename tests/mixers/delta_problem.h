@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
 #define MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
 
-// Random inputs for the gated delta rule, and the gradients of all of them by either form.
+// Random inputs of the gated delta rule, and the gradients of all of them, computed by the
+// recurrent or by the chunked form.
 
 #include <functional>
 #include <string>
@@ -35,8 +36,8 @@ mixers::DeltaInputs ToDtype(const mixers::DeltaInputs& inputs, at::ScalarType dt
 using DeltaFunction = std::function<mixers::DeltaResult(
     const mixers::DeltaInputs&, const std::vector<int64_t>&, const mixers::DeltaOptions&)>;
 
-// out, final, and the gradients of q, k, v, g, beta and the first state (where there is one) from
-// random ones of out and final; as names and tensors.
+// out, the final state, and the gradients of q, k, v, g, beta and the initial state (if there is
+// one) for random gradients of out and of the final state, as names and tensors.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
