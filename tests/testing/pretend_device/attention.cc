@@ -8,10 +8,12 @@
 //                        to 64 above 128; in deterministic runs one such tensor for each of several
 //                        splits; sums of dout * out [H, M + 128 B]; with fewer key heads than query
 //                        heads, dk and dv of every query head
-//   efficient, backward  dout * out and its sums; then the sums of dq in tiles of 64 or (D > 64) 128
+//   efficient, backward  dout * out and its sums; then the sums of dq in tiles of 64 or (D > 64)
+//   128
 //                        rows and 64 columns, for B sequences of the length of the longest
 //
-//   cuDNN, backward      an estimate, because its sources are not public: as flash with one sequence
+//   cuDNN, backward      an estimate, because its sources are not public: as flash with one
+//   sequence
 //
 // There are M queries and N keys of B sequences, and H heads of dimension D.
 
