@@ -4,8 +4,8 @@
 --   moonring -n RANKS invariance.lua sp=S plan=PLAN.json out=FOLDER
 --
 -- The plan is a list of runs, each of which is made as scripts/train.lua does:
---   name       the gradients of the last step go to FOLDER/NAME.safetensors; all other results go to
---              FOLDER/results.json under this name
+--   name       the gradients of the last step go to FOLDER/NAME.safetensors; all other results go
+--              to FOLDER/results.json under this name
 --   keys       the keys of moonring train, without sequence_parallel_size and
 --              per_device_train_batch_size
 --   group      per_device_train_batch_size x dp

@@ -152,13 +152,13 @@ TEST_F(TrainTest, LeavesEveryFile) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(Path("out")))
     left.push_back(entry.path().filename());
-  EXPECT_THAT(left,
-              ::testing::UnorderedElementsAre(
-                  "README.md", "all_results.json", "chat_template.jinja", "checkpoint-3",
-                  "config.json", "data_report.json", "generation_config.json", "layouts.jsonl",
-                  "model.safetensors", "ranks.jsonl", "report.html", "tokenizer.json",
-                  "tokenizer_config.json", "train_results.json", "trainer_log.jsonl",
-                  "trainer_state.json", "training_args.yaml", "training_loss.png"));
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre(
+                        "README.md", "all_results.json", "chat_template.jinja", "checkpoint-3",
+                        "config.json", "data_report.json", "generation_config.json",
+                        "layouts.jsonl", "model.safetensors", "ranks.jsonl", "report.html",
+                        "tokenizer.json", "tokenizer_config.json", "train_results.json",
+                        "trainer_log.jsonl", "trainer_state.json", "training_args.yaml",
+                        "training_loss.png"));
 }
 
 struct Split {

@@ -33,10 +33,10 @@ std::string NameOf(int number) { return "model.layers." + std::to_string(number)
 // The expected signs come from a few lines of Python integer arithmetic, independent of sketch.py.
 // Sums of integers are exact.
 TEST(GradientSketchTest, TheSignsArePythons) {
-  EXPECT_THAT(
-      Projections(Named("model.layers.0.mlp.up_proj.weight", at::arange(1, 101, at::kDouble))),
-      ElementsAre(-646, -552, 492, -1256, -44, 256, 598, 282, 304, -712, 740, 56, -434, 1482, -424,
-                  -6));
+  EXPECT_THAT(Projections(Named("model.layers.0.mlp.up_proj.weight",
+                                at::arange(1, 101, at::kDouble))),
+              ElementsAre(-646, -552, 492, -1256, -44, 256, 598, 282, 304, -712, 740, 56, -434,
+                          1482, -424, -6));
 }
 
 // The mean of the squared estimates is the true squared error, and each estimate is within a factor
