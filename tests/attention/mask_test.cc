@@ -1,4 +1,4 @@
-// Masks: what they say of documents, and what they refuse.
+// Document masks: which tokens may attend to which, and invalid masks.
 #include "attention/mask.h"
 
 #include <string>
