@@ -4,8 +4,8 @@
 //
 //   lengths    1, 2, 3, 7, 33, 257, 1024, 2999; [5 1 120 33 7], 64 documents of one token, [1000
 //              24], empty documents between
-//   heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8 (query/kv), each with each of these lengths; head dims
-//              7, 16, 64, 128 are used in turn
+//   heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8 (query/kv), each with each of these lengths; head
+//              dims 7, 16, 64, 128 are used in turn
 //   windows    none; 50 tokens
 //   softcaps   none; 1.5 for a third of them
 //   tensors    out, lse, dq, dk, dv
