@@ -133,7 +133,8 @@ TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
   });
 }
 
-// Says again and again that rank 1 lives, as that would: nobody is taken to be dead for being slow.
+// Keeps reporting that rank 1 is alive, as rank 1 itself would, so that it does not count as dead
+// for being slow.
 class Heartbeat {
  public:
   explicit Heartbeat(c10::intrusive_ptr<c10d::Store> store)
