@@ -38,7 +38,7 @@ struct Problem {
   std::vector<DocumentMask> mask = {};  // none: documents are causal and see themselves alone
 
   double scale() const;
-  LayerMasks masks() const;  // of every layer; none where there is no mask
+  LayerMasks masks() const;  // one per layer; empty without a mask
   ScoreRule rule() const { return {scale(), window, softcap}; }
   AttentionShape shape() const;
 };

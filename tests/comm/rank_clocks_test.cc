@@ -38,7 +38,7 @@ TEST(RankClocksTest, OneClockNeedsNoMeasuring) {
     ASSERT_OK(same);
     EXPECT_EQ(same->to_first, 0);
     EXPECT_EQ(same->uncertainty, 0);
-    EXPECT_EQ(comm.counters().bytes_sent - sent, 2 * 8);  // whose clock it is, to each other rank
+    EXPECT_EQ(comm.counters().bytes_sent - sent, 2 * 8);  // the clock's id, to each other rank
     // A clock that may differ is measured; the others, known to be the same, are not.
     const auto some = MeasureClock(comm, base::SteadyNanoseconds, comm.rank() == 2 ? 0 : 5);
     ASSERT_OK(some);

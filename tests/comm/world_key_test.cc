@@ -121,7 +121,7 @@ TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
       SetByAnother("live/failed", "rank 1 has failed: says another");
       SetByAnother("live/left/1", "1");
     }
-    // As often on both ranks, over some beats, each of which looks.
+    // Equally many sums on both ranks, over several heartbeats, each of which checks the store.
     for (int i = 0; i < 20; ++i) {
       ASSERT_EQ(Sum(**world), 3);
       absl::SleepFor(absl::Milliseconds(50));
@@ -140,7 +140,7 @@ class Heartbeat {
   explicit Heartbeat(c10::intrusive_ptr<c10d::Store> store)
       : thread_([this, store = std::move(store)] {
           for (int beat = 1; !over_; ++beat) {
-            // The store may end before.
+            // The store may have ended.
             (void)base::TryTorch([&] { store->set("live/alive/1", absl::StrCat(beat)); });
             absl::SleepFor(absl::Milliseconds(50));
           }

@@ -73,7 +73,7 @@ void CheckStep(const AdamWCase& c, const std::vector<int64_t>& counts) {
   std::vector<Stepped> wanted;
   for (size_t i = 0; i < counts.size(); ++i) wanted.push_back(StepInFp64(tensors, i, kFactors));
   AdamW(tensors, kFactors);
-  const double of_step = 2e-9;  // fp32's error of a step of 1e-2, beside a weight of 1
+  const double of_step = 2e-9;  // fp32's error of a step of 1e-2, added to 1
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
     EXPECT_TRUE(RelativeError(tensors.weights[i], wanted[i].weight,

@@ -117,7 +117,7 @@ TEST_F(CrossEntropyRowsTest, IsFp64s) {
 
 TEST_F(CrossEntropyRowsTest, LargeAndEmptyScores) {
   at::Tensor scores = at::full({4, 300}, -kInfinity);
-  scores[0].fill_(-3e38);  // lse is -3e38: log 300 is lost beside it
+  scores[0].fill_(-3e38);  // lse is -3e38: log 300 is rounded away
   scores[1][7] = 1e4;
   scores[1][299] = 1e4 - 1.0;  // all others -inf
   scores[2] = at::arange(300).to(at::kFloat) * -50.0;

@@ -225,7 +225,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
 // -------------------------------------------------------------------------------------------------
 
 struct Launch {
-  int status = 0;  // of the launcher, as waitpid gives it
+  int status = 0;  // the launcher's, from waitpid
   std::string output;
   std::vector<std::string> lines() const { return absl::StrSplit(output, '\n', absl::SkipEmpty()); }
 };

@@ -42,7 +42,7 @@ local SHAPE = model_shape.fill { layers = 20, hidden = 2048, width = 5504, heads
 local BLOCK = 2048 * (16 + 8) * 128 + 16 * 128 * 2048 + 3 * 2048 * 5504 + 2 * 2048
 local P = 2 * 32000 * 2048 + 20 * BLOCK + 2048
 
--- The facts of full fine-tuning of this model over `sp` ranks, with changes.
+-- The input of the predictions for full fine-tuning of this model, with some fields changed.
 local function facts(changes)
   local f = { model = SHAPE, learns = { embedding = SHAPE.embedding, head = SHAPE.head,
     blocks = SHAPE.blocks }, adapter = 0, depth = 20, tokens = 1024, alone = 1024, step = 1024,

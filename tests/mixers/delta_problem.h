@@ -22,7 +22,7 @@ struct DeltaProblem {
   bool normalize = false;   // by the rule itself; else k has norm 1 already
   int64_t key_heads = 2, heads = 2, keys = 8, values = 6;
   double decay = 1.0;       // g is in [-2 decay, 0], but for
-  double strong_every = 0;  // each n-th token, whose g is about -30
+  double strong_every = 0;  // every n-th token has g about -30
   bool delta = true;
   int64_t working_numbers = 0;  // the device's
 };

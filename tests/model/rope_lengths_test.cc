@@ -32,7 +32,7 @@ using ::moonring::testing::RelativeError;
 using ::moonring::testing::SmallJson;
 
 constexpr int64_t kContext = 160;   // of the rule
-constexpr int64_t kLong = 230;      // tokens of the document whose positions restart
+constexpr int64_t kLong = 230;      // length of the document with restarts
 constexpr int64_t kRestarts = 120;  // where they do: no position reaches the context
 constexpr int64_t kShort = 90;
 

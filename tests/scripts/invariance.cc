@@ -351,7 +351,7 @@ void InvarianceTest::CompareSteps(const json& ours, const json& theirs, double t
 void InvarianceTest::CompareGradients(const json& ours, const std::string& path,
                                       const std::string& of, double tolerance, Worst* worst) const {
   Tensors gradients = ReadDoubles(path), wanted = reference_gradients_.at(of);
-  for (auto* numbers : {&ours, &reference_.at(of)}) {  // a value head's are beside the model's
+  for (auto* numbers : {&ours, &reference_.at(of)}) {  // a value head has its own
     if (!numbers->at("value_head").is_object()) continue;
     for (const auto& [name, values] : numbers->at("value_head").items())
       Flatten(values, &(numbers == &ours ? gradients : wanted)[name]);

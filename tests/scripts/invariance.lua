@@ -170,7 +170,7 @@ local function go(entry)
     and own_step(entry, c) or nil end } or counts.steps(c, train, mesh, numbers)
   for step, k in count(steps) do
     if k > 1 then states:clear_gradients() end
-    local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
+    local loss, metrics = runtime:backward(step, k) -- nil for a step without targets
     result.steps[k] = { loss = loss or 0, metrics = metrics or {}, grad_norm = norm_of(states),
       idle = loss == nil or nil }
     if k < c.max_steps or entry.save then

@@ -155,7 +155,7 @@ TEST_F(LinearAttentionTest, ThePlansBytesAreTheAccounts) {
     }
 }
 
-// Mixing layers of a script: AttentionPlan:delta and AttentionPlan:convolve.
+// A script's own linear-attention layers, by AttentionPlan:delta and AttentionPlan:convolve.
 TEST_F(LinearAttentionTest, ScriptsMixByTheSameModes) {
   const std::string script = Runfile("tests/scripts/plan_mixers.lua");
   for (const char* mode : kLinearModes)

@@ -119,7 +119,7 @@ TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
     SCOPED_TRACE(name);
     Write(name, text);
     const std::string out = "of_" + name.substr(0, name.find('.'));
-    if (out != "of_coroutine") {  // whose twenty rows are one pass
+    if (out != "of_coroutine") {  // its twenty rows are one pass
       EXPECT_EQ(Train(out, {"data_source=" + name}), file);
       EXPECT_EQ(Train(out + "_used", {"data_source=" + name, "max_steps=6"}), file);
     } else {

@@ -244,7 +244,7 @@ TEST_F(OwnPiecesTest, GoOnAfterAKill) {
   ExpectSameRun("unbroken", "killed");
 }
 
-// The contents of a file are compared, not its path.
+// When a run is resumed, the contents of a file are compared, not its path.
 TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
   Write("adamw.lua", kAdamW);
   Write("rate.lua", "return function(k, total, config) return config.learning_rate end");
@@ -414,7 +414,7 @@ TEST_F(OwnPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
   EXPECT_EQ(said.out.find("are assumed"), std::string::npos) << said.out;
 }
 
-// A script sets them directly, without keys.
+// A script passes user-defined optimizers and schedules directly, without keys.
 TEST_F(OwnPiecesTest, AScriptBringsThem) {
   Write("script.lua", R"lua(
     local moonring = require "moonring"

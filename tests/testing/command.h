@@ -26,7 +26,7 @@ struct CommandOptions {
   std::map<std::string, std::string>
       environment;           // besides this process's own, without torchrun's and Slurm's variables
   std::string folder;        // to run in; "": this one
-  std::string input;         // stdin; at most what a pipe holds
+  std::string input;         // stdin; at most a pipe's capacity
   int64_t largest_file = 0;  // bytes, beyond which a write fails as on a full disk; 0: none
   bool closed = false;       // it starts with descriptors 0, 1 and 2 closed
   bool unread = false;       // nobody reads what it says: the pipes' other ends are closed

@@ -24,7 +24,7 @@ namespace {
 struct Choice {
   std::string source;              // empty: of any
   std::string tier;                // fast, full; empty: any
-  std::string named;               // the tier whose cases the patterns name
+  std::string named;               // the tier that the patterns list
   std::vector<std::string> cases;  // patterns of "Suite.Case"
 };
 

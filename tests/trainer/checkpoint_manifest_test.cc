@@ -192,7 +192,7 @@ TEST_F(CheckpointManifestTest, ADeadRankIsNotWaitedForLong) {
                                      .patience = absl::Milliseconds(200)});
   EXPECT_THAT(patient.result(), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                          HasSubstr("rank 1's files did not reach the disk")));
-  {  // with all the patience there is, and still it ends
+  {  // with an infinite timeout, and it still ends
     const CheckpointPublisher left({.draft = Draft(),
                                     .folder = Final(),
                                     .names = {"empty"},

@@ -135,7 +135,7 @@ Tensors Equations(const Rounds& run) {
 }
 
 struct Saved {
-  std::vector<std::vector<StateTensors>> states;  // by group, by rank of those that part
+  std::vector<std::vector<StateTensors>> states;  // by group, by rank of its shards
   std::vector<StateTensors> outer;
   int inner = 0;
 };

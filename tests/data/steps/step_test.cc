@@ -475,7 +475,7 @@ TEST(PrefixesTest, AreWhatAllBeginWithAndNoneLearns) {
   // Three tokens are the same; the last of them predicts a different token in each document.
   EXPECT_EQ(SharedTokens({&a, &b}), 2);
   EXPECT_EQ(SharedTokens({&a, &b, &a}), 2);
-  EXPECT_EQ(SharedTokens({&a, &a}), 2);  // what is learnt is nobody else's
+  EXPECT_EQ(SharedTokens({&a, &a}), 2);  // a label is never shared
   EXPECT_EQ(SharedTokens({&a}), 0);
   EXPECT_EQ(SharedTokens({}), 0);
   const Document sooner{{1, 2, 3, 6}, {kNone, 2, kNone, 6}},

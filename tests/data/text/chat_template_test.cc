@@ -150,7 +150,7 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
   EXPECT_EQ(replaced.eos(), 2);
   EXPECT_EQ(replaced.pad(), 2);  // none of its own
   const ChatTemplate kept = *ChatTemplate::Create(
-      NamedTemplate("smollm2"), tokenizer);  // eos stays, the stop word comes beside it
+      NamedTemplate("smollm2"), tokenizer);  // eos stays, and the stop word is added too
   EXPECT_EQ(kept.eos(), 0);
   EXPECT_THAT(kept.stop_ids(), ElementsAre(0, 2));
   EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("smollm2", ""))->eos(),

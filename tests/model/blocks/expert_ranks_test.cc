@@ -115,7 +115,7 @@ ExpertMaps MapsOf(const ExpertRule& rule, const Weights& weights) {
 
 struct RankRun {
   at::Tensor out, dx;
-  std::vector<at::Tensor> common, experts;  // gradients; undefined where there is none
+  std::vector<at::Tensor> common, experts;  // gradients; undefined if there is none
   std::vector<int64_t> rows;                // of each expert
 };
 

@@ -202,7 +202,7 @@ TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
     ASSERT_OK_AND_ASSIGN(const auto again,
                          ReadAdapter(folder.path(), checkpoint->config(), at::kFloat, at::kCPU));
     EXPECT_EQ(again->maps.size(), adapter->maps.size());
-    ASSERT_OK(SaveAdapter(folder.path(), *again, "base", {}));  // as a run that goes on writes it
+    ASSERT_OK(SaveAdapter(folder.path(), *again, "base", {}));  // as a resumed run writes it
   }
 }
 
