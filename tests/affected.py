@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`./bazelw affected [REV]`: builds and runs the tests that the change since REV reaches.
+"""`./bazelw affected [REV]`: builds and runs the tests that depend on the files changed since REV.
 
-REV is a commit; without one it is HEAD: what is not committed yet. The tests of one library come
-first, those that run the host last, so that what is broken shows early. What the change reaches in
-the full tier is named at the end, and is not run.
+REV is a commit; the default is HEAD, that is, the uncommitted changes. Tests of single libraries
+run first, and tests that run the host run last, so that failures show early. Affected tests of the
+full tier are listed at the end and are not run.
 
-With --list it prints the labels and runs nothing: "fast //a:b" and "full //a:b", one a line.
+With --list it prints the labels and runs nothing: "fast //a:b" and "full //a:b", one per line.
 """
 
 import argparse
@@ -14,11 +14,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# What decides how everything is built; Bazel's graph has no file of these names.
+# Files that affect the whole build; Bazel's graph does not contain them.
 EVERYTHING = (".bazelrc", "WORKSPACE", "bazelw", "third_party/")
-# Where the tests are that run the host, or a virtual machine with all libraries.
+# The packages with tests that run the host, or a virtual machine with all libraries.
 LAST = ("//tests/scripts", "//tests/lua", "//tests/docs", "//tests/dist", "//tests/hub")
-# The exit code of `bazel test` where no test is among what it was asked for.
+# The exit code of `bazel test` if its targets contain no test.
 NO_TESTS = 4
 
 
@@ -27,7 +27,7 @@ def run(command, **options):
 
 
 def changed_files(revision):
-    """The files that differ from the revision, and those that git does not know yet."""
+    """The files that differ from the revision, and untracked files."""
     names = []
     for command in (
         ["git", "diff", "--name-only", "--no-renames", revision, "--"],
@@ -41,7 +41,7 @@ def changed_files(revision):
 
 
 def sources_of(names):
-    """What Bazel's query is asked about: labels; None where all targets are reached."""
+    """The labels of these files for Bazel's query; None if all targets are affected."""
     labels = []
     for name in names:
         if name.endswith(".bzl") or (name.startswith(EVERYTHING) and not name.endswith(".md")):
@@ -58,7 +58,7 @@ def sources_of(names):
 
 
 def tests_reached(labels):
-    """The tests of both tiers that these labels reach: fast, full."""
+    """The tests of both tiers that depend on these labels: fast, full."""
     if labels is None:
         within = "//..."
     elif labels:
@@ -69,7 +69,7 @@ def tests_reached(labels):
     found = []
     for expression in (f"({tests}) except attr(tags, '[\\[ ]full[,\\]]', //...)",
                        f"({tests}) intersect attr(tags, '[\\[ ]full[,\\]]', //...)"):
-        # A label that is no target (docs, a file that nothing names) is no error here.
+        # A label that is not a target (docs, or a file that no target uses) is not an error here.
         result = run(["./bazelw", "query", "--keep_going", "--noshow_progress", expression],
                      capture_output=True)
         if result.returncode not in (0, 3):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints comments drawn at random, each with its place and the code below it, for a reader who does
-not know the project to say which are clear at once:
+"""Prints comments drawn at random, each with its position and the code below it, so that a reader
+who does not know the project can say which of them are clear at once:
 
     python3 tests/draw_comments.py --seed 56 --count 60 [FOLDER...]
 
-Of the C++ and Lua that git tracks, tests too where no folder is named.
+The comments are those of C++ and Lua files that git tracks; without a folder, tests are included.
 """
 
 import argparse
@@ -19,7 +19,8 @@ SHOWN_OF_CODE = 4
 
 
 def blocks(path: str):
-    """(line, comment's lines, the code's lines below): comments of whole lines, of a sentence."""
+    """Yields (line, comment's lines, the lines of code below) for whole-line comments of some
+    length."""
     begin = BEGINS[path[path.rindex(".") :]]
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")

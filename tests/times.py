@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Where the minutes of a build and of its tests go: tables out of what Bazel wrote.
+"""Where the minutes of a build and of its tests go: tables from Bazel's output.
 
   ./bazelw test --profile=/tmp/profile.gz //...
   python3 tests/times.py --profile /tmp/profile.gz --tests --bytes
 
 Tables of compile seconds by folder and by source, link seconds, test seconds by folder, target and
-case, and bytes of tracked files by folder. Seconds are those that an action took beside the others
-that ran at the same time. Tests whose results were cached count with the seconds of the run that
-made them.
+case, and bytes of tracked files by folder. Seconds of an action include the effect of other actions
+that ran at the same time. Tests with cached results count with the seconds of the run that made
+them.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# What Bazel calls an action: the first word of its line on the terminal.
+# Bazel's names of actions: the first word of their line on the terminal.
 KINDS = {"Compiling": "compile", "Precompiling": "compile", "Linking": "link", "Testing": "test"}
 
 

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Runs the host on what is broken, odd or hostile, and looks at how each run ends.
+"""Runs the host on broken, unusual or hostile input, and checks how each run ends.
 
 usage: attack.py [--host PATH] [--parts PART,..] [--seed N] [--share F] [--jobs N]
 
-A run may end well (0), or with exit code 1 or 2 and one message ("moonring: ..."; of several ranks
-a message each), within the time limit. Anything else is wrong: a crash, a hang, a message with C++
-or a Lua traceback in it, no message. Prints a table, a part a line, and what was wrong; exits with
-1 where anything was.
+A run may end with success (0), or with exit code 1 or 2 and one message ("moonring: ..."; with
+several ranks one message each), within the time limit. Anything else is a failure: a crash, a hang,
+no message, or a message with C++ internals or a Lua traceback. Prints a table with a line for each
+part, and the failures; exits with 1 if there are any.
 
   flips      each file of a model, a data set, a configuration, an adapter and a checkpoint: cut
              short, or with bytes changed
   values     each key of `moonring help train` with 0, -1, a huge number, NaN, infinity, an empty
-             text, null, a list, a table, a path that is not there
+             text, null, a list, a table, a path that does not exist
   pipes      FIFOs, sockets, devices, folders and nothing in place of each of those files
-  strangers  another program that connects to whatever the ranks listen on, from their start on, and
-             sends what it likes
-  signals    SIGINT, SIGTERM, SIGHUP to runs started in each way: the exit code says the signal,
-             and a checkpoint is there
+  strangers  another program that connects to all ports of the ranks, from their start on, and sends
+             arbitrary data
+  signals    SIGINT, SIGTERM, SIGHUP to runs started in each way: the exit code matches the signal,
+             and there is a checkpoint
   lock       two runs that write into one output_dir
 
---share 0.1 makes a tenth of the tries, drawn by --seed.
+--share 0.1 runs a tenth of the cases, selected by --seed.
 """
 
 import argparse
@@ -77,7 +77,7 @@ Ended = collections.namedtuple("Ended", "code err")
 
 
 class Place:
-    """A folder with a model, an adapter, data and a configuration; gone at its end."""
+    """A folder with a model, an adapter, data and a configuration; deleted at the end."""
 
     def __init__(self, host):
         self.host, self.folder = host, tempfile.mkdtemp(prefix="moonring_attack_")
@@ -138,7 +138,7 @@ class Place:
         return self.wait(self.start(*words))
 
     def await_step(self, process):
-        """Until a run has logged a step, or is over."""
+        """Waits until a run has logged a step, or has ended."""
         log, end = self.path("out", "trainer_log.jsonl"), time.time() + LIMIT
         while process.poll() is None and time.time() < end:
             if os.path.exists(log) and os.path.getsize(log):
@@ -151,7 +151,7 @@ def messages(err):
 
 
 def fault(ended, ranks=1):
-    """What is wrong with how a run ended; None where nothing is."""
+    """The failure of a run that has ended; None if there is none."""
     end = ended.err[-300:]
     if ended.code not in (0, 1, 2):
         return f"exit code {ended.code}: {end}"
@@ -164,11 +164,11 @@ def fault(ended, ranks=1):
     return None
 
 
-# Each part: what it tries, as (words for it, what makes it in a place of its own). That gives how
-# it ended, and what is wrong with that.
+# The cases of each part, as (description, function). The function gets a folder, and returns how
+# the run ended and its failure.
 
 
-# The beginning of a file says what the rest is, so half of the changes go there.
+# The beginning of a file determines how the rest is read, so half of the changes are made there.
 def damaged(data, how, rng):
     if how == "cut":
         return data[: rng.choice((0, 1, len(data) // 2, max(0, len(data) - 1)))]
@@ -275,7 +275,7 @@ def ports_of(session):
 
 
 class Stranger:
-    """Connects to all that a session listens on, again and again, on a thread."""
+    """A thread that repeatedly connects to all ports of a session."""
 
     def __init__(self, session, kind, rng):
         self.session, self.kind, self.rng = session, kind, rng
@@ -394,7 +394,7 @@ ALONE = ("strangers", "signals", "lock")  # one try at a time
 
 
 def make_tries(name, options):
-    """How the tries of a part ended, counted, and what was wrong."""
+    """Counts how the cases of a part ended, and collects failures."""
     tries = PARTS[name](options)
     if options.share < 1:
         some = max(1, round(options.share * len(tries)))
@@ -426,7 +426,7 @@ def main():
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    # Runs inherit what is ignored, as it is after nohup and in a script's background.
+    # Processes inherit ignored signals, for example under nohup and in a script's background.
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

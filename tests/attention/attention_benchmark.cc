@@ -1,13 +1,13 @@
-// Attention measured: its kernel beside matmul, one rank beside LibTorch's own operator, and every
-// strategy beside what its plan says.
+// Attention benchmarks: the kernel compared with matmul, one rank compared with LibTorch's
+// operator, and every strategy compared with the prediction of its plan.
 //
 //   bazel run //tests/attention:attention_benchmark -- [--quick] [--filter=SUBSTRING] [--json=FILE]
 //
-// Three tables, each line printed when it is measured; above each stands what its columns are. A
-// line's name for --filter is its table's name and its first columns, as in
-// strategies/4096/bf16/4/ring. --quick leaves out the longest and takes fewer turns. --json writes
-// all values by name too. Times are the best of a few turns, and worth as much as the machine is
-// idle.
+// There are three tables; each line is printed when it has been measured, and a heading explains
+// the columns. --filter selects lines by name: the table's name and the first columns, for example
+// strategies/4096/bf16/4/ring. --quick omits the longest sequences and measures fewer times. --json
+// writes all values with their names to a file. Times are the best of a few measurements, and are
+// only accurate on an idle machine.
 
 #include <cstdio>
 #include <fstream>

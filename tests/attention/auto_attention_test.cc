@@ -1,5 +1,5 @@
-// What auto chooses by is what the plans cost, and asking costs little: allocations are counted, so
-// that no clock has a say.
+// The strategy `auto` chooses the one whose plan has the lowest cost, and computing the costs is
+// cheap: the test counts allocations, so that it does not depend on a clock.
 
 #include "attention/strategy/auto_attention.h"
 
@@ -40,7 +40,7 @@ using Lengths = std::vector<int64_t>;
 
 constexpr AttentionShape kShape{.heads = 32, .kv_heads = 8, .head_dim = 128};
 
-// What auto chooses among (strategies.cc), over so many ranks.
+// The strategies that auto chooses from (strategies.cc), for this many ranks.
 std::vector<Strategy> Candidates(int ranks, int ranks_per_machine) {
   std::vector<StrategyOptions> wanted;
   for (const char* name : {"ulysses", "zigzag-ring", "all-gather"})
@@ -56,7 +56,7 @@ std::vector<Strategy> Candidates(int ranks, int ranks_per_machine) {
   return strategies;
 }
 
-// One long document; short ones; both.
+// Packs of one long document, of short ones, and of both.
 std::vector<Lengths> Packs() {
   std::vector<Lengths> packs = {{65536}, Lengths(200, 300), {20000, 40, 9000, 0, 3000, 3000, 1}};
   Lengths mixed = {30000};
@@ -102,7 +102,8 @@ TEST(AutoAttention, CountsExactlyUpTo32Ranks) {
   }
 }
 
-// Of more ranks the slowest is among those that are counted, or nearly as slow.
+// With more ranks than are estimated one by one, the slowest rank is among those that are, or is
+// nearly as slow.
 TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
   for (const int ranks : {48, 64}) {
     for (const Strategy& strategy : Candidates(ranks, 8)) {
@@ -114,7 +115,8 @@ TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
           const double exact = EstimateSeconds(costs.exact, strategy, kShape, machine);
           const double estimate = EstimateSeconds(costs.estimate, strategy, kShape, machine);
           EXPECT_LE(estimate, exact * (1 + 1e-12));
-          // Within what counts as equal; what a place of a double ring sends on is not foreseen.
+          // Within the tolerance for equal costs; the estimate does not include keys that a rank of
+          // a double ring forwards.
           EXPECT_GE(estimate, (strategy.name == "double-ring" ? 0.75 : 0.95) * exact);
         }
       }
@@ -136,8 +138,8 @@ int64_t AllocationsOfAChoice(int ranks, const Lengths& lengths) {
   return first;
 }
 
-// Twice the ranks: twice the work, and one candidate more. A quadratic count would be 4 times as
-// many.
+// Twice the ranks mean twice the work, and one candidate more. Quadratic work would be 4 times as
+// much.
 TEST(AutoAttention, AChoiceTakesWorkInProportionToTheRanks) {
   Lengths packed = {1 << 20};
   for (int64_t d = 0; d < 100; ++d) packed.push_back(100 + 29 * d);

@@ -1,5 +1,5 @@
-// Bands: plans made of them, and what one call of a kernel gives, handed on as it is. On the CPU; a
-// GPU's kernels have stand-ins there.
+// Bands (queries with a range of keys): plans made of them, and the result of a single kernel call,
+// which is returned unchanged. On the CPU, with stand-ins for the GPU's kernels.
 
 #include <array>
 #include <cmath>
@@ -39,7 +39,7 @@ at::Tensor HeadsFirst(const at::Tensor& rows, int64_t repeats) {
   return rows.repeat_interleave(repeats, 1).transpose(0, 1);
 }
 
-// Bands by their definition (tile.h), in the inputs' dtype; other tiles one after another.
+// Computes bands from their definition (tile.h), in the inputs' dtype; other tiles one by one.
 class WrittenBands final : public VarlenAttention {
  public:
   absl::string_view name() const override { return "written bands"; }
@@ -180,7 +180,7 @@ std::vector<Problem> BandProblems(at::ScalarType type) {
           RandomProblem({200, 33}, {7, 1, 8}, type, 90), RandomProblem({64}, {4, 2, 8}, type, 64)};
 }
 
-// fp64, so that only the plan and what is around the calls is left to be wrong: 1e-12 as in
+// In fp64, so that only errors of the plan and of the code around the calls remain: 1e-12 as in
 // conformance_test.
 TEST_F(BandsTest, EveryStrategyEqualsTheDefinition) {
   const std::vector<Problem> problems = BandProblems(at::kDouble);
@@ -201,7 +201,8 @@ TEST_F(BandsTest, EveryStrategyEqualsTheDefinition) {
   }
 }
 
-// One call each way, whatever the window, and all-gather's slices of heads apart.
+// One call for the forward and one for the backward, for any window; all-gather has one per slice
+// of heads.
 TEST_F(BandsTest, OneCallWhereOneRankHasAllKeys) {
   for (const std::string name : {"dense", "ulysses", "all-gather"}) {
     const int ranks = name == "dense" ? 1 : 2;
@@ -228,7 +229,7 @@ std::shared_ptr<const TileRunner> FlashRunner(const at::Device&) {
   return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>());
 }
 
-// No further from fp64 than one rounding of each product's factors: 8e-3 as in varlen_test.
+// The distance from fp64 is at most one rounding of each product's factors: 8e-3 as in varlen_test.
 TEST_F(BandsTest, FlashTakesThemInBfloat16) {
   for (const Problem& problem : BandProblems(at::kBFloat16)) {
     if (problem.q.size(0) <= 3) continue;  // gradients are differences near 0 of terms near 1
@@ -243,9 +244,9 @@ TEST_F(BandsTest, FlashTakesThemInBfloat16) {
   }
 }
 
-// A few kv heads at a time: the same numbers, in more calls.
+// A few kv heads at a time give the same numbers with more calls.
 TEST_F(BandsTest, HeadsInSlicesWhereTheWorkspaceIsBounded) {
-  // 140 rows x 16 x 8 bytes x 12 query heads; 3 of each kv head.
+  // 140 rows x 16 x 8 bytes x 12 query heads; 3 query heads for each kv head.
   const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
   const auto solve = [&](int64_t bytes) {
     return SolveAll({.name = "dense"}, 1, {problem}, [&](const at::Device&) {
@@ -260,14 +261,15 @@ TEST_F(BandsTest, HeadsInSlicesWhereTheWorkspaceIsBounded) {
   }
 }
 
-// Gradients of q, k and v that lie where autograd has made these from leaves, and where q, k, v
-// lay.
+// Gradients of q, k and v; and for each, whether it is stored in the memory of autograd's leaves or
+// of q, k and v.
 struct Placed {
   std::vector<at::Tensor> gradients;
   std::vector<const void*> inputs;
 };
 
-// `make`: q, k, v of their leaves. `held`: what somebody keeps of them through the backward.
+// `make` computes q, k and v from their leaves. `held` are tensors that somebody keeps through the
+// backward.
 using Making = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;
 
 Placed DifferentiatedBands(const Problem& problem, int64_t workspace_bytes, const Making& make,
@@ -303,7 +305,7 @@ Placed DifferentiatedBands(const Problem& problem, int64_t workspace_bytes, cons
 std::vector<at::Tensor> Copies(const std::vector<at::Tensor>& leaves) {
   return {leaves[0].clone(), leaves[1].clone(), leaves[2].clone()};
 }
-// As maps of rows give them.
+// q, k and v as slices of one linear map's result.
 std::vector<at::Tensor> Views(const std::vector<at::Tensor>& leaves) {
   std::vector<at::Tensor> views;
   for (const at::Tensor& leaf : leaves) views.push_back(leaf.flatten(1).clone().view(leaf.sizes()));
@@ -314,8 +316,9 @@ std::vector<at::Tensor> PartsOfOne(const std::vector<at::Tensor>& leaves) {
   return at::cat(leaves, 1).split_with_sizes({12, 4, 4}, 1);
 }
 
-// In slices each gradient is written over its input where nobody else has that; whoever has it
-// finds it as it was. The bits are those of one call: no slice reads what another has written.
+// With slices, each gradient is written over its input if nobody else uses that memory; otherwise
+// the input stays unchanged. The bits are those of a single call: no slice reads what another has
+// written.
 TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
   const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
   const Placed whole = DifferentiatedBands(problem, int64_t{1} << 30, Copies);
@@ -324,8 +327,8 @@ TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
     Making make;
     bool held, twice, takes;
   };
-  // The parts' gradients are put into one piece after the attention has let go of theirs, whose
-  // memory the allocator could give it.
+  // The gradients of the slices of q, k and v are joined after attention has freed its own, whose
+  // memory the allocator could return.
   c10::Storage kept;
   const auto kept_parts = [&kept](const std::vector<at::Tensor>& leaves) {
     std::vector<at::Tensor> parts = PartsOfOne(leaves);
@@ -359,7 +362,8 @@ TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
   }
 }
 
-// What the kernel gives is the result and what is kept, in its dtype; the backward's too.
+// The kernel's output is both the result and the tensor kept for backward, in the kernel's dtype;
+// the same holds for the backward's results.
 TEST_F(BandsTest, ResultsStayInTheKernelsDtype) {
   testing::ConnectedRanks ranks(1);
   const Problem problem = RandomProblem({40, 100}, {4, 2, 16}, at::kBFloat16, 30);

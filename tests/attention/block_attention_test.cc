@@ -1,4 +1,4 @@
-// Tiles, their merge, and the runner, each against explicit softmax in fp64.
+// Tiles, their merge, and the tile runner, each compared with an explicit softmax in fp64.
 
 #include "attention/kernels/block_attention.h"
 
@@ -54,7 +54,8 @@ const std::vector<TileShape> kShapes = {
     {600, 600, 2, 1, 12, TileKind::kCausal, 6}, {99, 99, 6, 2, 7, TileKind::kWindowEdge, 40},
 };
 
-// None, one that bends scores of about 1, and Gemma 2's, which hardly does.
+// No softcap; one that changes scores of about 1 strongly; and Gemma 2's, which hardly changes
+// them.
 constexpr double kSoftcaps[] = {0.0, 1.5, 50.0};
 
 Tile RandomTile(const TileShape& shape, at::ScalarType type, double softcap = 0.0) {
@@ -74,11 +75,11 @@ Tile TileInDouble(const Tile& tile) {
           tile.kind, tile.score};
 }
 
-// fp32 kernels are 3e-7 from fp64 at these lengths, fp64 ones 1e-15: an order of magnitude of room
-// for other machines' GEMMs.
+// fp32 kernels differ from fp64 by 3e-7 at these lengths, fp64 ones by 1e-15: the bounds leave an
+// order of magnitude for other machines' GEMMs.
 double Bound(at::ScalarType type) { return type == at::kDouble ? 1e-14 : 2e-6; }
 
-// Bf16 tiles round P and dS, by 2^-9 at most, and dS is small beside what it is a difference of:
+// bf16 tiles round P and dS by at most 2^-9, and dS is a small difference of larger numbers:
 // relative errors of outputs and gradients.
 constexpr double kBf16Bound = 3e-3, kBf16GradientBound = 5e-3;
 
@@ -127,7 +128,8 @@ TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
   }
 }
 
-// Of every kind, with odd sizes and those of models; nothing of it may be the upcast kernel's.
+// Tiles of every kind, with odd sizes and with those of real models; the generic kernel that
+// converts to fp32 must not be used.
 TEST_F(BlockAttentionTest, Bf16TilesEqualTheReference) {
   if (!CanComputeBf16Tiles()) GTEST_SKIP() << "no AVX-512 BF16 here";
   EXPECT_EQ(CpuBlockAttention(Bf16Tiles::kBf16).ComputeType(at::kBFloat16), at::kBFloat16);
@@ -144,8 +146,9 @@ TEST_F(BlockAttentionTest, Bf16TilesEqualTheReference) {
   }
 }
 
-// LibTorch's flash attention in bf16 rounds the same and its results too: a second kernel's error
-// on the same rows, against fp64. Ours has no rounding of results.
+// LibTorch's bf16 flash attention rounds at the same points, and rounds its results too: this is
+// the error of a second kernel on the same rows, relative to fp64. Our kernel does not round its
+// results.
 TEST_F(BlockAttentionTest, Bf16TilesAreAsExactAsLibTorchsFlash) {
   if (!CanComputeBf16Tiles()) GTEST_SKIP() << "no AVX-512 BF16 here";
   const Tile tile = RandomTile({2048, 2048, 4, 4, 64, TileKind::kCausal}, at::kBFloat16);
@@ -181,8 +184,8 @@ TEST_F(BlockAttentionTest, Bf16TilesAreAsExactAsLibTorchsFlash) {
   }
 }
 
-// The kernel is compiled for several kinds of CPU: each that this one can run, and the plain one
-// that all can.
+// The kernel is compiled for several kinds of CPU: tests each kind that this CPU can run, and the
+// portable one.
 TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
   const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
   for (const int64_t target : targets) {
@@ -197,7 +200,7 @@ TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
   hwy::GetChosenTarget().DeInit();
 }
 
-// Attention of one tile by its definition, over all keys at once.
+// Attention of one tile from its definition, over all keys at once.
 at::Tensor WrittenOut(const Tile& tile) {
   const int64_t repeats = tile.q_MHD.size(1) / tile.k_NKD.size(1);
   const auto by_head = [](const at::Tensor& rows, int64_t times) {
@@ -259,7 +262,8 @@ TEST_F(BlockAttentionTest, SoftcappedGradientsEqualFiniteDifferences) {
         return (ReferenceBlockAttention().Forward(shifted).out_MHD * dout).sum().item<double>();
       };
       const double want = (gradient * direction).sum().item<double>();
-      // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |loss| / step.
+      // The truncation error is O(step^2) = 1e-10 times third derivatives; rounding is 1e-16 |loss|
+      // / step.
       EXPECT_NEAR((loss(kStep) - loss(-kStep)) / (2 * kStep), want,
                   1e-6 * std::max(1.0, std::abs(want)));
     };
@@ -306,7 +310,7 @@ TEST_F(BlockAttentionTest, AnyStridesGiveTheSameBits) {
     }
 }
 
-// A part of the heads of a kv head, too.
+// Also for some of the query heads of one kv head.
 TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
   for (const int64_t head_dim : {7, 16, 20, 64, 128, 192}) {
     for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256, 515}) {
@@ -337,8 +341,8 @@ TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
   }
 }
 
-// A step that went wrong must show: fp32 kernels that skip NaN (a maximum, an exponential that is 0
-// below) would hide it.
+// NaN must propagate, so that an error in a step is visible: fp32 kernels that ignore NaN (by a
+// maximum, or an exponential that is 0 below a limit) would hide it.
 TEST_F(BlockAttentionTest, NaNOfARowComesOutOfIt) {
   for (const double softcap : {0.0, 1.5})
     for (const at::ScalarType type : kRowTypes) {
@@ -424,8 +428,8 @@ TEST_F(BlockAttentionTest, OnePartComesBackBitForBit) {
 }
 
 TEST_F(BlockAttentionTest, ExtremeScoresNeitherOverflowNorVanish) {
-  // out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), by hand, for parts whose lse are 1e4
-  // apart or 1e4 large.
+  // out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), computed here, for partial results whose
+  // lse differ by 1e4 or are as large as 1e4.
   for (const std::vector<double>& lses : std::vector<std::vector<double>>{
            {1e4, 1e4 + 2, 1e4 - 1}, {-1e4, 1e4, 0}, {-1e4, -1e4 - 1, -1e4 + 3}, {3e38, 0, -3e38}}) {
     double max = -kInfinity, sum = 0, mean = 0;
@@ -501,8 +505,8 @@ TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
       EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
       EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
       EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));
-      // Lanes add in another order: 1e-6 as between any two orders in fp32. Two runs agree to the
-      // bit.
+      // Threads add in another order: 1e-6, as between any two orders in fp32. Two runs are
+      // bit-identical.
       EXPECT_TRUE(RelativeError(many.gradients.k_SKD, one.gradients.k_SKD, 1e-6));
       EXPECT_TRUE(RelativeError(many.gradients.v_SKD, one.gradients.v_SKD, 1e-6));
       EXPECT_TRUE(BitEqual(many.gradients.k_SKD, again.gradients.k_SKD));

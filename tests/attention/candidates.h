@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_CANDIDATES_H_
 #define MOONRING_TESTS_ATTENTION_CANDIDATES_H_
 
-// The strategies that conformance tests accept, each on any number of ranks. A new one is accepted
-// by one line in kStrategies.
+// The attention strategies that the conformance tests check, each on every number of ranks that the
+// strategy supports. To test a new strategy, add one line to kStrategies.
 
 #include <iosfwd>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace moonring::attention {
 
-// A strategy on a number of ranks.
+// A strategy and the number of ranks that it runs on.
 struct Case {
   StrategyOptions strategy;
   int ranks = 1;
@@ -22,7 +22,7 @@ struct Case {
 std::string NameOf(const Case& value);  // a name for gtest
 void PrintTo(const Case& value, std::ostream* out);
 
-// The dense strategy on one rank, and every other on all its numbers of ranks.
+// The dense strategy on one rank, and every other strategy on each of its numbers of ranks.
 std::vector<Case> AllCases();
 
 }  // namespace moonring::attention

@@ -1,16 +1,17 @@
-// The conformance suite at length: every strategy on 1, 2, 3, 4 and 8 ranks against attention
-// written out in fp64, tensor by tensor and rank by rank (each rank's own rows, not only the stream
-// joined), over
+// The conformance suite with more cases: every strategy on 1, 2, 3, 4 and 8 ranks is compared with
+// attention computed from its definition in fp64, for each tensor and each rank (each rank's own
+// rows, not only the joined stream), over
 //
 //   lengths    1, 2, 3, 7, 33, 257, 1024, 2999; [5 1 120 33 7], 64 documents of one token, [1000
 //              24], empty documents between
-//   heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8, each with each of these; head dims 7, 16, 64, 128
-//              take turns over them
+//   heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8 (query/kv), each with each of these lengths; head
+//              dims 7, 16, 64, 128 are used in turn
 //   windows    none; 50 tokens
 //   softcaps   none; 1.5 for a third of them
 //   tensors    out, lse, dq, dk, dv
 //
-// and prints the worst error of each tensor by strategy, ranks and dtype. Many minutes:
+// and the worst error of each tensor is printed by strategy, ranks and dtype. It takes many
+// minutes:
 //
 //   bazel test //tests/attention:conformance_matrix_test --test_output=all
 
@@ -58,8 +59,8 @@ const std::vector<std::vector<int64_t>> kMatrixLengths = {{1},
 const std::vector<Heads> kMatrixHeads = {{4, 4}, {8, 2}, {6, 3}, {7, 1}, {28, 4}, {40, 8}};
 constexpr std::array<int64_t, 4> kHeadDims = {7, 16, 64, 128};
 
-// Products of a problem, forward and backward, as written out. A head dim that costs more than this
-// gives way to the next lower.
+// The limit of floating-point operations of one problem, forward and backward, by the definition. A
+// head dim that needs more is replaced by the next lower one.
 constexpr double kMostFlops = 2e9;
 
 double Flops(const std::vector<int64_t>& lengths, const Heads& heads) {
@@ -99,8 +100,8 @@ void Print(const Row& row) {
   std::fflush(stdout);
 }
 
-// In fp64 written out; else that of one rank in fp64, which the fp64 problems compare with what is
-// written out.
+// The expected solution: for fp64 problems, the definition; for others, the solution of one rank in
+// fp64, which the fp64 problems compare with the definition.
 struct WorkedMatrix {
   std::vector<Problem> problems;
   std::vector<Solution> want, alone;  // `alone`: of one rank in the problem's dtype
@@ -134,9 +135,9 @@ class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, a
     for (const Row& row : rows_) Print(row);
   }
 
-  // fp64 and fp32: rule 5 of the design, in units of what scores are sums of where the result is
-  // near 0. bf16: as one rank's, doubled for out, trebled for gradients, though for no less than
-  // half a unit in the last place; lse is in fp32 throughout.
+  // fp64 and fp32: rule 5 of the design, in units of the terms of a score if the result is near 0.
+  // bf16: the error of one rank, times two for out and times three for gradients, but at least half
+  // a unit in the last place; lse is always fp32.
   static double BoundOf(const Problem& problem, int tensor, const at::Tensor& alone,
                         const at::Tensor& want) {
     const double terms = IsNearZero(want) ? std::sqrt(static_cast<double>(problem.q.size(2))) : 1;

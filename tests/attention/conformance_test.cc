@@ -1,7 +1,7 @@
-// The conformance suite: every strategy, on any number of ranks, equals attention written out over
-// the whole stream in fp64, in outputs, the log-sum-exp that is kept, and the gradients of q, k and
-// v: each rank's own rows of them, so that an error in a small part is not lost in the whole. The
-// strategies are those of candidates.h.
+// The conformance suite: every strategy, on any number of ranks, equals attention over the whole
+// stream computed from its definition in fp64: outputs, the kept log-sum-exp, and the gradients of
+// q, k and v. Each rank's rows are compared separately, so that an error in a small share is
+// visible. The strategies are those of candidates.h.
 
 #include <algorithm>
 #include <cmath>
@@ -36,8 +36,7 @@ using moonring::testing::ConnectedRanks;
 using moonring::testing::RelativeError;
 using moonring::testing::RelativeErrorOf;
 
-// `bound` is relative, and absolute where the result is near 0, in units of what scores are sums
-// of.
+// `bound` is relative; if the result is near 0, it is absolute, in units of the terms of a score.
 void ExpectClose(const Solution& got, const Solution& want, int64_t head_dim, double bound) {
   for (size_t m = 0; m < std::size(kMembersAndLse); ++m) {
     const at::Tensor &a = got.*kMembersAndLse[m], &b = want.*kMembersAndLse[m];
@@ -46,24 +45,24 @@ void ExpectClose(const Solution& got, const Solution& want, int64_t head_dim, do
   }
 }
 
-// A strategy of the table without a row in candidates.cc would be tested by nothing.
+// A strategy of the table without a row in candidates.cc would not be tested at all.
 TEST(CandidatesTest, EveryStrategyIsTested) {
   std::set<std::string> tested;
   for (const Case& value : AllCases()) tested.insert(value.strategy.name);
   for (const std::string& name : StrategyNames()) {
-    // "llama3" is another name of "all-gather"; "auto" resolves to none.
+    // "llama3" is another name of "all-gather"; "auto" does not resolve to a name of its own.
     const auto strategy = ResolveStrategy({.name = name}, /*ranks=*/name == "dense" ? 1 : 4);
     EXPECT_TRUE(tested.contains(strategy.ok() ? strategy->name : name)) << name;
   }
 }
 
-// Connections by number of ranks, for all tests.
+// Connected ranks by number of ranks, shared by all tests.
 std::map<int, std::unique_ptr<ConnectedRanks>>& Connections() {
   static auto* const connections = new std::map<int, std::unique_ptr<ConnectedRanks>>;
   return *connections;
 }
 
-// Problems with their solution in fp64, and that of one rank.
+// Problems with their solutions in fp64, and with the solution of one rank.
 struct Worked {
   std::vector<Problem> problems;
   std::vector<Solution> want, alone;
@@ -71,20 +70,21 @@ struct Worked {
 
 const std::vector<int64_t> kMany = {1, 2, 63, 0, 330, 64, 65, 0, 130}, kFew = {65, 1, 0, 129};
 
-// Scores are about 1: it bends them.
+// Scores are about 1, so this softcap changes them.
 constexpr double kSoftcap = 1.5;
 
-// Over kMany: prefixes of nothing, of a token, of a whole document, up to a border of blocks and
-// beyond one.
+// For the documents of kMany: prefixes of no token, of one token, of a whole document, up to a
+// block boundary and beyond one.
 const std::vector<DocumentMask> kPrefixes = {{1}, {0}, {63}, {0}, {100}, {64}, {1}, {0}, {129}};
-// Parents before and behind, in part and whole, empty ones, and one that has a parent itself.
+// Parents before and after their child, partly and wholly visible, empty ones, and one that has a
+// parent itself.
 const std::vector<DocumentMask> kParents = {
     {0, 7, 0}, {0, 0, 1}, {0}, {0, 4, 70}, {0, 8, 70}, {0, 4, 200}, {0, 4, 330}, {0, 2, 63}, {0}};
 const std::vector<DocumentMask> kBoth = {{0, 2, 10},   {2, 4, 64}, {1, 8, 130}, {0, 4, 70}, {65},
                                          {10, 4, 200}, {0, 5, 33}, {0},         {129, 6, 1}};
 
-// Every shape of heads and head dims over documents of many lengths, streams of one length,
-// windows, and softcaps with each of these; masks, with windows too.
+// Every combination of heads and head dims over documents of many lengths; streams of one length;
+// windows, and softcaps with each of these; and masks, with windows too.
 std::vector<Problem> AllProblems(at::ScalarType type) {
   std::vector<Problem> problems;
   const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0,
@@ -95,7 +95,7 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
     add(kMany, heads);
   for (const Heads& heads : std::vector<Heads>{{8, 2, 16}, {6, 3, 64}, {40, 8, 8}, {5, 5, 128}})
     add(kFew, heads);
-  // Values of fewer features than keys, and of more.
+  // Values with fewer features than keys, and with more.
   for (const Heads& heads : std::vector<Heads>{{4, 4, 12, 6}, {9, 3, 24, 16}, {6, 2, 7, 20}}) {
     add(kMany, heads);
     add(kFew, heads, 65, heads.kv_heads == 3 ? kSoftcap : 0.0);
@@ -133,8 +133,9 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   return problems;
 }
 
-// In fp64 written out; in fp32 and bf16 that of one rank in fp64, which the fp64 problems compare
-// with what is written out: at 1e-12 it is as good, and quicker. Worked once for all.
+// The expected solution of fp64 problems is the definition. That of fp32 and bf16 problems is the
+// fp64 solution of one rank, which the fp64 problems compare with the definition: with a bound of
+// 1e-12 it is as good, and faster. Each is computed once.
 const Worked& WorkedIn(at::ScalarType type) {
   static std::map<at::ScalarType, Worked> of_type;
   Worked& worked = of_type[type];
@@ -170,8 +171,8 @@ class ConformanceTest : public ::testing::TestWithParam<Case> {
     return SolveAll(ranks(), strategy(), problems);
   }
 
-  // Each rank's rows of every problem: as solved here, as they should be, and of one rank's
-  // solution in the same type (fp32, bf16).
+  // Receives each rank's rows of every problem: the result under test, the expected result, and the
+  // result of one rank in the same dtype (fp32, bf16).
   using ExpectPart = std::function<void(const Problem&, const Solution& got, const Solution& want,
                                         const Solution& alone)>;
   void ForEachPart(at::ScalarType type, const ExpectPart& expect) const {
@@ -192,7 +193,7 @@ class ConformanceTest : public ::testing::TestWithParam<Case> {
   }
 };
 
-// Bounds: rule 5 of the design (relative Frobenius error a tensor): fp64 1e-12, fp32 2e-6.
+// Bounds: rule 5 of the design (relative Frobenius error of a tensor): fp64 1e-12, fp32 2e-6.
 TEST_P(ConformanceTest, EqualsAttentionWrittenOutInFp64) {
   ForEachPart(at::kDouble,
               [](const Problem& problem, const Solution& got, const Solution& want,
@@ -209,8 +210,8 @@ TEST_P(ConformanceTest, EqualsAttentionWrittenOutInFp32) {
   });
 }
 
-// bf16: at most twice (outputs) and three times (gradients) the error of one rank in bf16, both
-// against fp64, though for no less than half a unit in the last place; lse is in fp32.
+// bf16: the error relative to fp64 is at most twice (outputs) and three times (gradients) that of
+// one rank in bf16, but the bound is at least half a unit in the last place; lse is fp32.
 TEST_P(ConformanceTest, Bf16IsAsExactAsOnOneRank) {
   ForEachPart(at::kBFloat16, [&](const Problem& problem, const Solution& got, const Solution& want,
                                  const Solution& alone) {
@@ -252,7 +253,7 @@ TEST_P(ConformanceTest, DocumentsDoNotSeeOneAnother) {
   }
 }
 
-// Central differences of L = sum(out * dout) along random directions: a second source for the
+// Central differences of L = sum(out * dout) along random directions: a second reference for the
 // gradients, in fp64.
 TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
   const Heads heads{6, 3, 16, 10};
@@ -276,7 +277,8 @@ TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
     };
     const double want[] = {along(solutions[0].dq, direction.q), along(solutions[0].dk, direction.k),
                            along(solutions[0].dv, direction.v)};
-    // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |L| / step.
+    // The truncation error is O(step^2) = 1e-10 times third derivatives; rounding is 1e-16 |L| /
+    // step.
     for (int leaf = 0; leaf < 3; ++leaf)
       EXPECT_NEAR((loss(1 + 2 * leaf) - loss(2 + 2 * leaf)) / (2 * kStep), want[leaf],
                   1e-6 * std::max(1.0, std::abs(want[leaf])));
@@ -294,7 +296,7 @@ TEST_P(ConformanceTest, RanksWithoutTokensTakePart) {
     EXPECT_EQ(solutions[i].out.sizes(), (std::vector<int64_t>{0, 4, 16}));
 }
 
-// A forward from what an earlier one kept gives the same bits, and no keys travel for it.
+// A second forward that reuses what the first one kept gives the same bits and sends no keys.
 TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
   for (const Problem& problem :
        {RandomProblem(kMany, {9, 3}, at::kFloat), RandomProblem(kMany, {9, 3}, at::kBFloat16),

@@ -1,5 +1,5 @@
-// The kernels of a GPU against the definition of attention. Builds everywhere and skips where there
-// is no GPU:
+// The GPU's attention kernels compared with the definition. It builds on every machine, and skips
+// its tests without a GPU:
 //
 //   bazel test --config=cuda //tests/attention:cuda_conformance_test
 
@@ -34,13 +34,14 @@ class CudaConformanceTest : public ::testing::TestWithParam<at::ScalarType> {
     at::manual_seed(11);
   }
 
-  // Relative. 16 bits: twice (out) and three times (gradients) what LibTorch's own bf16 kernel on
-  // the CPU has, 2.0e-3 and 4.6e-3.
+  // Relative bounds. 16 bits: twice (out) and three times (gradients) the errors of LibTorch's own
+  // bf16 kernel on the CPU, 2.0e-3 and 4.6e-3.
   static double Bound(bool is_gradient) {
     const at::ScalarType type = GetParam();
     if (type == at::kDouble) return 1e-12;
-    // Memory-efficient attention multiplies in 3xTF32. A query that sees one key has no gradient,
-    // and gets the rounding of two sums that cancel: 5.8e-6 of all on an H100.
+    // Memory-efficient attention multiplies in 3xTF32. A query with a single key has a zero
+    // gradient, computed as the rounding error of two sums that cancel: 5.8e-6 of the whole on an
+    // H100.
     if (type == at::kFloat) return is_gradient ? 1e-5 : 2e-6;
     return is_gradient ? 1.4e-2 : 4e-3;
   }
@@ -53,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(, CudaConformanceTest,
 const std::vector<Heads> kHeads = {{4, 4, 7},   {6, 2, 16},  {9, 3, 64},
                                    {7, 1, 128}, {2, 1, 256}, {2, 2, 264}};
 
-// Flash attention takes all that cuDNN does not.
+// The default choice, and one with which flash attention runs everything that cuDNN would run.
 const std::vector<KernelChoice> kChoices = {{}, {0}};
 
 at::Tensor OnGpu(const at::Tensor& rows) { return rows.to(at::kCUDA); }
@@ -107,7 +108,7 @@ TEST_P(CudaConformanceTest, EachKindOfTile) {
   }
 }
 
-// Rows whose logits are all far below zero, against keys that fill half a tile of cuDNN's.
+// Rows whose logits are all far below zero, with keys that fill half of a cuDNN tile.
 TEST_P(CudaConformanceTest, LogitsFarBelowZero) {
   if (GetParam() != at::kBFloat16 && GetParam() != at::kHalf) GTEST_SKIP() << "cuDNN's dtypes";
   const LoopedVarlenAttention reference(std::make_shared<ReferenceBlockAttention>());
@@ -138,14 +139,14 @@ TEST_P(CudaConformanceTest, LogitsFarBelowZero) {
     const TileGradients ideal =
         reference.Backward(wide, dout.to(at::kDouble), want.out_MHD, want.lse_MH);
     EXPECT_TRUE(RelativeError(back.dv_NKD.cpu(), ideal.dv_NKD, Bound(true))) << keys;
-    // Products of 16 bits with keys of -11 leave of the difference of two scores less.
+    // With keys of -11, 16-bit products leave fewer digits of the difference of two scores.
     EXPECT_TRUE(RelativeError(back.dk_NKD.cpu(), ideal.dk_NKD, 3 * Bound(true))) << keys;
     EXPECT_TRUE(back.dq_MHD.isfinite().all().item<bool>()) << keys;
   }
 }
 
-// Queries that are the last of their documents against all keys, under windows: what all-gather
-// makes, native to flash attention.
+// Queries that are the last of their documents, against all keys, under windows: the calls of
+// all-gather, which flash attention supports natively.
 TEST_P(CudaConformanceTest, BandsOfLastQueries) {
   const int64_t long_one = 700, last = 190, short_one = 333;
   for (const Heads& heads : kHeads) {
@@ -179,7 +180,8 @@ TEST_P(CudaConformanceTest, BandsOfLastQueries) {
   }
 }
 
-// The kernels agree where a run would choose between them, and there is a choice.
+// The kernels agree in the cases where a run would choose between them, and the timing makes a
+// choice.
 TEST_P(CudaConformanceTest, KernelsAreTimed) {
   if (GetParam() != at::kBFloat16) GTEST_SKIP() << "there is a choice in bf16";
   const at::Device device(at::kCUDA);

@@ -18,7 +18,7 @@ struct StandInMask {
   int64_t left = -1;  // keys to the left of the diagonal that are seen; -1: all
 };
 
-// Which query row sees which key row, [M, N].
+// [M, N]: which query row attends to which key row.
 at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets,
                 const StandInMask& mask) {
   TORCH_CHECK(query_offsets.scalar_type() == at::kInt && key_offsets.scalar_type() == at::kInt &&
@@ -96,7 +96,7 @@ void CheckRows(const at::Tensor& rows, at::IntArrayRef sizes = {}) {
               (sizes.empty() || (rows.sizes() == sizes && rows.is_contiguous())));
 }
 
-// One head dim for all.
+// Checks the arguments: all head dims are equal.
 StandInMask FlashMask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k,
                       bool causal, int64_t left, int64_t right) {
@@ -104,7 +104,7 @@ StandInMask FlashMask(const at::Tensor& q, const at::Tensor& k, const at::Tensor
               q.size(2) <= 256 && k.size(2) == q.size(2) && v.sizes() == k.sizes());
   TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) &&
               right == -1);
-  // With a left bound it is a window, whose right bound causal makes the diagonal.
+  // With a left bound it is a window; `causal` sets its right bound to the diagonal.
   return {causal, /*bottom_right=*/true, left};
 }
 
@@ -147,8 +147,8 @@ void CheckEfficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   TORCH_CHECK(max_q == Longest(cu_q) && max_k == Longest(cu_k));
 }
 
-// lse [tiles, H, longest rounded up to 32]: rows of each tile, +inf up to a multiple of 32, and
-// what lies there.
+// lse [tiles, H, longest length rounded up to 32]: the rows of each tile, +inf up to a multiple of
+// 32, then undefined values.
 template <typename Visit>
 void EachLse(const at::Tensor& cu_q, const Visit& visit) {
   const int32_t* q = cu_q.const_data_ptr<int32_t>();

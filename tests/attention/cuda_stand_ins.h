@@ -1,19 +1,21 @@
 #ifndef MOONRING_TESTS_ATTENTION_CUDA_STAND_INS_H_
 #define MOONRING_TESTS_ATTENTION_CUDA_STAND_INS_H_
 
-// LibTorch's fused attention kernels for GPUs, on the CPU: flash and memory-efficient attention,
-// varlen, and cuDNN's, dense; forward and backward.
+// CPU stand-ins for LibTorch's fused GPU attention kernels: varlen flash and memory-efficient
+// attention and dense cuDNN attention, each forward and backward.
 //
-// Attention by its definition in fp64, under the conventions of the kernels: what they take, refuse
-// or believe unchecked (here refused too), how masks align, the shape of lse and its padding, what
-// they round to. Thus all that is around the kernels runs as it does on a GPU, the calls included.
-// That the kernels themselves are so is from LibTorch's source, and not shown here.
+// The stand-ins compute attention from its definition in fp64 and follow the kernels' conventions:
+// which arguments they accept or refuse, how masks are aligned, the shape and padding of lse, and
+// how results are rounded. An argument that a real kernel trusts unchecked is checked and refused
+// here. So all code around the kernels, including the calls, runs as it does on a GPU. The
+// conventions are taken from LibTorch's source; these tests do not prove that the real kernels
+// follow them.
 
 #include <torch/library.h>
 
 namespace moonring::attention {
 
-// While the result lives, these are what the operators do on tensors of the CPU.
+// While the returned library is alive, the operators use these stand-ins for CPU tensors.
 torch::Library CudaStandIns();
 
 }  // namespace moonring::attention

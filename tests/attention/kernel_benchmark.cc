@@ -90,7 +90,7 @@ class Roofline {
                 {"of shapes", "ratio_shapes", 9},
                 {"of square", "ratio_square", 9}}) {}
 
-  // All lines or none: ratios need the first ones.
+  // Runs all lines or none: the ratios need the first lines.
   ResultTable Run() && {
     if (!table_.Wants({})) return std::move(table_);
     const int machine_threads = at::get_num_threads();
@@ -172,7 +172,8 @@ class Roofline {
   ResultTable table_;
 };
 
-// The two take turns, and the best of each counts: other work on the machine falls on both alike.
+// Both run alternately, and the best time of each counts: other work on the machine affects both
+// equally.
 void DenseBesideStock(ResultTable& table, const std::string& documents,
                       const std::vector<int64_t>& lengths, const Heads& heads, at::ScalarType type,
                       int threads, double turns_seconds) {

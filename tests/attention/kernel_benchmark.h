@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_KERNEL_BENCHMARK_H_
 #define MOONRING_TESTS_ATTENTION_KERNEL_BENCHMARK_H_
 
-// One rank's attention, measured beside what the machine can do and beside what LibTorch has.
+// Benchmarks of attention on one rank, compared with the machine's peak and with LibTorch's own
+// attention operators.
 
 #include <string>
 
@@ -9,10 +10,10 @@
 
 namespace moonring::attention {
 
-// Kernels beside matmul, on one thread and on all.
+// Attention kernels compared with matmul, on one thread and on all threads.
 testing::ResultTable MeasureRoofline(const std::string& filter, bool quick);
 
-// Dense attention beside the stock operator.
+// Dense attention compared with LibTorch's operator.
 testing::ResultTable MeasureDense(const std::string& filter, bool quick);
 
 }  // namespace moonring::attention

@@ -1,5 +1,6 @@
-// The choice between a GPU's kernels: from times to a choice, its words, one for all ranks; and
-// what a choice makes of a call, with stand-ins for the kernels and for the clock.
+// The choice between a GPU's attention kernels: from timings to a choice, its text form, its
+// agreement over all ranks, and its effect on calls, with stand-ins for the kernels and for the
+// clock.
 
 #include "attention/kernels/kernel_choice.h"
 
@@ -48,7 +49,7 @@ TEST(KernelChoiceTest, FromTheLengthOnWhereCudnnIsFaster) {
   EXPECT_EQ(chosen({{2048, 1.0, 0.5}, {8192, 10.0, std::nullopt}}), kNever) << "refused";
 }
 
-// An H100's times for 32 heads of 128: a plan is built once for all layers.
+// Timings of an H100 for 32 heads of dim 128: a plan is built once for all layers.
 TEST(KernelChoiceTest, WhereALengthPaysForItsPlans) {
   const std::vector<KernelTiming> timings = {{2048, 0.683e-3, 0.400e-3, 0.107},
                                              {8192, 6.529e-3, 3.553e-3, 0.091},
@@ -88,7 +89,7 @@ TEST(KernelChoiceTest, EveryRankTakesTheFirst) {
   });
 }
 
-// The operators of fused attention that run while it lives, by name.
+// Records the names of the fused attention operators that run while it is alive.
 class Watch {
  public:
   Watch() {
@@ -144,7 +145,7 @@ std::vector<at::Tensor> RunBoth(const VarlenAttention& attention, const VarlenTi
   return {part.out_MHD, part.lse_MH, back.dq_MHD, back.dk_NKD, back.dv_NKD};
 }
 
-// The stand-ins are both the definition in fp64, rounded once: 4e-3 is a rounding to bf16.
+// Both stand-ins compute the definition in fp64, rounded once: 4e-3 is a rounding to bf16.
 TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
   for (const TileKind kind : {TileKind::kBand, TileKind::kCausal, TileKind::kFull}) {
     const VarlenTiles tiles = Documents({5, 33, 70, 65, 1, 90}, kind);
@@ -161,7 +162,7 @@ TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
   }
 }
 
-// One head dim goes in, the greater; those that came go out.
+// The kernel gets the greater head dim for all inputs; results have the original ones.
 TEST_F(KernelsTest, CudnnTakesTwoHeadDims) {
   for (const auto& [head_dim, value_dim] : {std::pair(24, 16), std::pair(12, 32)}) {
     const VarlenTiles tiles = Documents({33, 70}, TileKind::kBand, 0, head_dim, value_dim);
@@ -199,7 +200,7 @@ TEST_F(KernelsTest, WhatCudnnDoesNotTakeGoesToFlash) {
   EXPECT_THAT(deterministic, ElementsAre(kFlash, kFlashBack));
 }
 
-// Documents of the length that many have go to cuDNN beside the long ones.
+// Documents of the most frequent length go to cuDNN, like the long ones.
 TEST_F(KernelsTest, OneLengthMore) {
   const Watch watch;
   const VarlenTiles tiles = Documents({33, 70, 40, 33}, TileKind::kBand);
@@ -208,7 +209,7 @@ TEST_F(KernelsTest, OneLengthMore) {
                                            kFlashBack, kCudnnBack));
 }
 
-// Keys that fill half a tile of cuDNN's, without a mask.
+// Keys that fill half of a cuDNN tile, without a mask.
 TEST_F(KernelsTest, KeysOfHalfATileGoToFlash) {
   for (const int64_t keys : {64, 192, 320}) {
     const Watch watch;
@@ -218,7 +219,7 @@ TEST_F(KernelsTest, KeysOfHalfATileGoToFlash) {
   }
 }
 
-// Flash attention computes what cuDNN refuses in the middle of a run.
+// Flash attention takes over calls that cuDNN refuses in the middle of a run.
 TEST_F(KernelsTest, FlashDoesWhatCudnnRefuses) {
   const VarlenTiles tiles = Documents({70, 33}, TileKind::kBand);
   const at::Tensor dout = at::randn_like(tiles.q_MHD);
@@ -235,8 +236,8 @@ TEST_F(KernelsTest, FlashDoesWhatCudnnRefuses) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(RelativeError(got[i], want[i], 4e-3)) << i;
 }
 
-// A long document behind many short ones is a call of its own: with them its grid would be empty
-// but for a fiftieth. A grid of few blocks stays whole.
+// A long document after many short ones becomes a separate call: in a joint call only a fiftieth of
+// the grid's blocks would have work. A grid of few blocks is not split.
 TEST_F(KernelsTest, ALongDocumentAndManyShortOnesAreTwoCalls) {
   std::vector<int64_t> lengths(300, 3);
   lengths.push_back(2400);
@@ -254,7 +255,7 @@ TEST_F(KernelsTest, ALongDocumentAndManyShortOnesAreTwoCalls) {
   EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kFlashBack));
 }
 
-// Whole strategies, keys that travel and windows among them, as by flash alone.
+// Whole strategies, including those that send keys and windows, equal the results of flash alone.
 TEST_F(KernelsTest, StrategiesOverAChoice) {
   const TileRunners runners = [](const at::Device&) {
     return ChosenTileRunner(at::Device(at::kCUDA, 0), {100});
@@ -272,7 +273,7 @@ TEST_F(KernelsTest, StrategiesOverAChoice) {
 
 // ---- measuring
 
-// A clock on which each kernel takes what is said of it.
+// A simulated stopwatch that returns these times for the kernels.
 Stopwatch Says(double flash, double cudnn) {
   return [=](const std::function<void()>& work) {
     const Watch watch;

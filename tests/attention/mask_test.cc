@@ -1,4 +1,4 @@
-// Masks: what they say of documents, and what they refuse.
+// Document masks: which tokens may attend to which, and invalid masks.
 #include "attention/kernels/mask.h"
 
 #include <string>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 TEST(MaskTest, AncestorsStandBeforeADocumentInTheirOrder) {
   ASSERT_OK_AND_ASSIGN(const auto mask,
                        Mask::Create({10, 4, 6, 5}, {{0, 2, 3}, {}, {2, 3, 5}, {}}));
-  ASSERT_EQ(mask->before(0).size(), 2u);  // document 0 goes on from 2, which goes on from 3
+  ASSERT_EQ(mask->before(0).size(), 2u);  // document 0 continues 2, which continues 3
   EXPECT_EQ(mask->before(0)[0].document, 3);
   EXPECT_EQ(mask->before(0)[0].tokens, 5);
   EXPECT_EQ(mask->before(0)[1].document, 2);

@@ -1,5 +1,5 @@
-// What CostOfAttention says of memory, beside what a rank's thread allocates: results, what is
-// saved from forward to backward and the most alive at a time, within a tenth.
+// The memory predicted by CostOfAttention, compared with the allocations of a rank's thread:
+// results, tensors kept from forward to backward, and the peak, within a tenth.
 
 #include <cstdint>
 #include <cstdio>
@@ -30,7 +30,7 @@ using moonring::testing::ConnectedRanks;
 
 class MemoryTest : public ::testing::TestWithParam<Case> {};
 
-// Above q, k, v and dout, by rank: a forward and a backward.
+// The peak bytes by rank of a forward and a backward, without q, k, v and dout.
 std::vector<int64_t> MeasuredPeaks(ConnectedRanks& ranks, const StrategyOptions& strategy,
                                    const Problem& problem) {
   std::vector<int64_t> peaks(ranks.size());
@@ -73,7 +73,7 @@ TEST_P(MemoryTest, IsWhatTheCostSays) {
       shape.upcasts = ChooseBf16Tiles() == Bf16Tiles::kFp32;
       const AttentionCost cost = CostOfAttention(resolved, *layout, shape);
       for (int rank = 0; rank < ranks.size(); ++rank) {
-        // out, dq and dk, dv come out.
+        // The results are out, dq, dk and dv.
         const int64_t results = layout->local_tokens(rank) * (shape.heads + shape.kv_heads) *
                                 (shape.dims().key + shape.dims().value) * shape.element_bytes;
         const auto planned =

@@ -1,5 +1,5 @@
-// Shares of a micro-batch: together they are the stream, each token beside its own position, target
-// and document length, under every strategy and where ranks get nothing.
+// The ranks' shares of a micro-batch: joined they are the stream, each token with its own position,
+// target and document length, under every strategy and also if some ranks get no tokens.
 #include "attention/strategy/micro_batch_share.h"
 
 #include <memory>
@@ -24,7 +24,7 @@ using ::moonring::testing::RunRanks;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Ids 0 .. T - 1 in their order, so that an id says which row of the stream it was.
+// The ids are 0 ... T - 1 in order, so an id is the token's row in the stream.
 comm::Sequence Stream(std::vector<int64_t> lengths) {
   int64_t tokens = 0;
   for (const int64_t length : lengths) tokens += length;
@@ -44,7 +44,7 @@ TEST(MicroBatchShareTest, SharesAreTheStreamAndTheirRowsStayTogether) {
         ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 4));
         ASSERT_OK_AND_ASSIGN(auto attention, CreateAttention({{.name = name}, mesh->sp_group()}));
         ASSERT_OK_AND_ASSIGN(MicroBatchShare share, CutMicroBatch(*attention, *mesh, stream));
-        // A row of the stream is known by its id: everything else must be of that row.
+        // An id gives the row of the stream: all other values must be those of that row.
         const auto row = [&](const at::Tensor& stream_T) {
           return at::index_select(stream_T, 0, share.ids_T);
         };
@@ -63,7 +63,7 @@ TEST(MicroBatchShareTest, SharesAreTheStreamAndTheirRowsStayTogether) {
   }
 }
 
-// A long prompt that both of a place's documents look into costs as one of their own.
+// A long prompt that both documents of a rank attend to costs as much as tokens of their own.
 TEST(MicroBatchShareTest, WorkUnderAMaskIsBalanced) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 2));
@@ -85,7 +85,7 @@ TEST(MicroBatchShareTest, WorkUnderAMaskIsBalanced) {
   });
 }
 
-// The same layout and the same sums as under the mask that they are.
+// The same layout and the same sums as under the equivalent mask.
 TEST(MicroBatchShareTest, ParentsMakeTheMask) {
   comm::Sequence stream = Stream({4096, 100, 100, 100, 100});
   stream.parents = {{}, {0, 4096}, {0, 4096}, {}, {3, 60}};
@@ -126,7 +126,7 @@ TEST(MicroBatchShareTest, AStrategyOfAnotherNumberOfRanksIsRefused) {
                          CreateAttention({{.name = "ring"}, world->communicator()}));
     EXPECT_THAT(CutMicroBatch(*attention, *mesh, Stream({5})).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sp")));
-    // A rank that leaves at once may break another's connecting.
+    // A rank that ends immediately could break another rank's connection setup.
     ASSERT_OK(mesh->world().Barrier());
   });
 }

@@ -1,4 +1,5 @@
-// Attention over keys in blocks against attention by its definition, of every row by itself.
+// Attention over paged keys (stored in blocks) compared with attention from its definition, each
+// row separately.
 
 #include "attention/paged/paged_attention.h"
 
@@ -27,8 +28,8 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
-// fp64: sums in another order, exp and tanh to some ulp. fp32: as the tiles of a forward. 16 bits:
-// keys and queries are given so, all else is fp32.
+// fp64: sums in another order, and exp and tanh to some ulp. fp32: as for the tiles of a forward.
+// 16 bits: keys and queries are given in 16 bits, everything else is fp32.
 double BoundOf(at::ScalarType type) { return type == at::kDouble ? 2e-14 : 2e-6; }
 
 TEST(PagedAttentionTest, IsAttentionOfEachRow) {
@@ -52,7 +53,7 @@ TEST(PagedAttentionTest, IsAttentionOfEachRow) {
           EXPECT_TRUE(RelativeError(made.lse_MH, wanted.lse_MH, BoundOf(type)));
           const PartialAttention gathered =
               internal::GatheredAttention(problem.q, problem.paged, runs, rule);
-          // Tiles of bf16 round what they multiply.
+          // bf16 tiles round the factors of their products.
           const double bound = type == at::kBFloat16 ? 1e-2 : BoundOf(type);
           EXPECT_TRUE(RelativeError(gathered.out_MHD, wanted.out_MHD, bound));
           EXPECT_TRUE(RelativeError(gathered.lse_MH, wanted.lse_MH, bound));
@@ -87,7 +88,7 @@ TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   }
 }
 
-// Keys that lie on two ranks: each gives its part, and the parts merge to the whole.
+// Keys on two ranks: each rank computes a partial result, and the merged results equal the whole.
 TEST(PagedAttentionTest, PartsOfTheKeysMerge) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kDouble, {});

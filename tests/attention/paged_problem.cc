@@ -28,7 +28,7 @@ void PagedProblem::Add(int64_t tokens, int64_t rows, int64_t parent) {
 }
 
 void PagedProblem::Draw() {
-  // The CPU's alone: a pretend GPU has no generator.
+  // Uses the CPU's generator only: the pretend device has none.
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(11);
   const auto random = [&](int64_t rows, int64_t heads, int64_t dim) {
     return at::randn({rows, heads, dim}, at::kDouble).to(type);

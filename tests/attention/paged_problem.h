@@ -1,8 +1,9 @@
 #ifndef MOONRING_TESTS_ATTENTION_PAGED_PROBLEM_H_
 #define MOONRING_TESTS_ATTENTION_PAGED_PROBLEM_H_
 
-// Sequences with keys in blocks (attention/paged/paged_keys.h), on any device, and attention of
-// their new rows by its definition. What was never written in a block is NaN.
+// Test sequences with paged keys and values (attention/paged/paged_keys.h) on any device, and the
+// attention of their new rows computed from its definition. Slots of a block that were never
+// written are NaN.
 
 #include <cstdint>
 #include <vector>
@@ -19,8 +20,8 @@ struct PagedShape {
   int64_t heads = 6, kv_heads = 2, dim = 24, value_dim = 24;
 };
 
-// Sequences whose keys lie in blocks at random places; answers to one prompt share its whole
-// blocks. `rows` new rows of each.
+// Sequences whose keys are stored in randomly placed blocks. Answers to one prompt share the whole
+// blocks of that prompt. Each sequence has `rows` new query rows.
 struct PagedProblem {
   struct Sequence {
     std::vector<KeyBlock> blocks;
@@ -32,10 +33,12 @@ struct PagedProblem {
   PagedProblem(at::ScalarType dtype, const PagedShape& of, c10::Device where = at::kCPU)
       : shape(of), type(dtype), device(where) {}
 
-  // One that begins as `parent` does, so far as whole blocks go, and has `tokens` in all.
+  // Adds a sequence of `tokens` tokens in total. With `parent`, it shares the parent's whole blocks
+  // at its beginning.
   void Add(int64_t tokens, int64_t rows, int64_t parent = -1);
 
-  // Answers to two prompts with one row each, then prompts of many rows, some of them continued.
+  // Adds answers to two prompts with one new row each, then prompts of many new rows; some of the
+  // prompts continue a sequence that is cached already.
   void AddAll();
 
   // Once all are added.
@@ -43,7 +46,7 @@ struct PagedProblem {
 
   std::vector<PagedRun> Runs() const;
 
-  // Every row against the keys that it sees, in fp64, on the CPU.
+  // The expected attention of every new row over the keys that it attends to, in fp64 on the CPU.
   PartialAttention Wanted(const PagedRule& rule) const;
 
   PagedShape shape;

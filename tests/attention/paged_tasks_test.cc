@@ -13,10 +13,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// [block, begin, end) that a row sees, in order.
+// The blocks [block, begin, end) that a row attends to, in order.
 using SeenBlocks = std::vector<kernels::PagedBlock>;
 
-// Blocks first, first + 1, ... of a sequence of so many tokens.
+// The blocks first, first + 1, ... of a sequence of this many tokens.
 std::vector<KeyBlock> BlocksOf(int64_t tokens, int64_t first) {
   std::vector<KeyBlock> blocks;
   for (int64_t at = 0; at < tokens; at += kKeyBlock)
@@ -24,7 +24,7 @@ std::vector<KeyBlock> BlocksOf(int64_t tokens, int64_t first) {
   return blocks;
 }
 
-// The tasks of each row, one after another.
+// The tasks of each row, in order.
 std::map<int64_t, std::vector<SeenBlocks>> TasksOfRows(
     const std::vector<kernels::PagedTask>& tasks) {
   std::map<int64_t, std::vector<SeenBlocks>> of_rows;
@@ -46,7 +46,7 @@ TEST(PagedTasksTest, ATokenSeesItsWindow) {
   EXPECT_EQ(seen(500, 5), std::make_pair(int64_t{40}, int64_t{40}));
 }
 
-// From half of 64 tasks to 64, where a task has at least its four blocks.
+// For small inputs a task has at least four blocks; for others there are between 32 and 64 tasks.
 TEST(PagedTasksTest, BlocksOfATask) {
   EXPECT_EQ(BlocksOfPagedTask(0), 4);
   EXPECT_EQ(BlocksOfPagedTask(256), 4);  // 16k tokens
@@ -69,8 +69,8 @@ TEST(PagedTasksTest, FewRowsOrFewKeysAreDecoded) {
   EXPECT_FALSE(IsDecoded({512, 0, {}}));
 }
 
-// Every row sees what it should, once, in order, whatever is beside it; and how a row is cut is its
-// own affair.
+// Every row attends to the right keys, once and in order, whatever other rows there are; and the
+// split of a row does not depend on other rows.
 TEST(PagedTasksTest, CoverWhatRowsSee) {
   const auto one = BlocksOf(1003, 0), two = BlocksOf(20000, 100), three = BlocksOf(1, 500),
              four = BlocksOf(600, 600), none = std::vector<KeyBlock>{};
@@ -112,7 +112,8 @@ TEST(PagedTasksTest, CoverWhatRowsSee) {
   }
 }
 
-// Answers to one prompt read its blocks together, two at a time with four queries a kv head.
+// Answers to one prompt read its blocks together: two answers at a time, with four query heads per
+// kv head.
 TEST(PagedTasksTest, ShareWhatTheySeeAlike) {
   std::vector<std::vector<KeyBlock>> answers(3, BlocksOf(640, 0));
   for (int64_t a = 0; a < 3; ++a) answers[a].push_back({100 + a, 640, 1});
@@ -121,7 +122,7 @@ TEST(PagedTasksTest, ShareWhatTheySeeAlike) {
   const auto tasks = PagedTasks(runs, 4, 0);
   std::vector<std::vector<int64_t>> rows;
   for (const kernels::PagedTask& task : tasks) rows.push_back(task.rows);
-  // Of blocks 0 to 3, 4 to 7, and 8, 9 and the answer's own.
+  // Tasks over blocks 0 to 3, over 4 to 7, and over 8, 9 and the answer's own block.
   EXPECT_THAT(rows, ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(0, 1),
                                 ElementsAre(2), ElementsAre(0), ElementsAre(1), ElementsAre(2)));
   EXPECT_EQ(PagedTasks(runs, 8, 0).size(), 9u);

@@ -1,11 +1,11 @@
 #ifndef MOONRING_TESTS_ATTENTION_PROBLEM_H_
 #define MOONRING_TESTS_ATTENTION_PROBLEM_H_
 
-// Problems over a whole stream for tests of strategies, solved by the definition of attention and
-// by ranks as threads.
+// Attention problems over a whole packed stream, for tests of strategies. They are solved from the
+// definition of attention, and by ranks that are threads.
 //
-// Every head of every token is random by itself, so a row or a head in the wrong place is an error
-// of the size of the result.
+// Every head of every token has independent random values, so a row or a head in the wrong position
+// makes an error as large as the result.
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +29,7 @@ struct Heads {
   int64_t of_value() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
-// q, k [T, H or Hk, D], v, dout [T, Hk or H, Dv]; its scale is 1 / sqrt(D).
+// Shapes: q [T, H, D], k [T, Hk, D], v [T, Hk, Dv], dout [T, H, Dv]. The scale is 1 / sqrt(D).
 struct Problem {
   std::vector<int64_t> lengths;
   at::Tensor q, k, v, dout;
@@ -38,12 +38,12 @@ struct Problem {
   std::vector<DocumentMask> mask = {};  // none: documents are causal and see themselves alone
 
   double scale() const;
-  LayerMasks masks() const;  // of every layer; none where there is no mask
+  LayerMasks masks() const;  // one per layer; empty without a mask
   ScoreRule rule() const { return {scale(), window, softcap}; }
   AttentionShape shape() const;
 };
 
-// lse [T, H] only where it was asked for.
+// lse [T, H] is defined only where it was requested.
 struct Solution {
   at::Tensor out, dq, dk, dv;
   at::Tensor lse = {};
@@ -62,35 +62,37 @@ Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::Scal
 Problem InDouble(const Problem& problem);
 std::string Said(const Problem& problem);  // its shape, in words
 
-// Softmax by document, or under a mask over the whole stream, through LibTorch's own autograd, in
-// fp64 whatever the problem's dtype; lse too.
+// The reference solution: softmax per document, or under a mask over the whole stream, computed
+// with LibTorch's autograd in fp64 whatever the problem's dtype. Also returns lse.
 Solution Written(const Problem& problem);
 
 std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention,
                                                const std::vector<int64_t>& lengths);
 
-// A rank's rows of a solution of the whole stream. Of lse its heads, and the rows of all ranks of
-// its context place.
+// One rank's rows of a solution of the whole stream. For lse: this rank's heads, and the rows of
+// all ranks that share its context-parallel index.
 Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank,
                 const Problem& problem);
 
-// Relative; absolute where the result is near 0: few rows, or rows of documents of one token, are
-// differences near 0 of terms near 1.
+// The relative error; the absolute error where the result is close to 0. IsNearZero: the problem
+// has few rows, or rows of documents of one token, whose results are small differences of terms
+// near 1.
 double ErrorOf(const at::Tensor& got, const at::Tensor& want);
 bool IsNearZero(const at::Tensor& want);
 
-// This rank's part of a problem, forward and backward; gives its rows of the solution. With
-// `resumed` the forward runs twice, the second time from what the first kept, and the gradients are
-// those of the second.
+// Runs this rank's share of a problem forward and backward and returns its rows of the solution.
+// With `resumed` the forward runs twice: the second call reuses what the first one kept, and the
+// gradients are those of the second call.
 Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan,
                int rank, const Problem& problem, bool resumed = false);
 Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed = false);
 
-// The same, with the lse that a forward keeps.
+// The same as Solve, and returns the lse that the forward keeps.
 Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int rank,
                       const Problem& problem);
 
-// All problems by a strategy on ranks that are threads, with lse.
+// The solutions of all problems, with lse, by one strategy on ranks that are threads; each rank's
+// rows separately.
 struct Parts {
   std::vector<std::shared_ptr<const comm::Layout>> layouts;  // by problem
   std::vector<std::vector<Solution>> of_rank;                // by rank, by problem
@@ -99,7 +101,7 @@ Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy
                  const std::vector<Problem>& problems,
                  const TileRunners& runners = DeviceTileRunner);
 
-// The same, joined, without lse.
+// The same, with the rows of all ranks joined, and no lse.
 std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy,
                                const std::vector<Problem>& problems,
                                const TileRunners& runners = DeviceTileRunner);

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_ATTENTION_RESULT_TABLE_H_
 #define MOONRING_TESTS_ATTENTION_RESULT_TABLE_H_
 
-// A benchmark's results as a table that people read while it is being made, and as JSON.
+// A table of a benchmark's results: printed line by line while the benchmark runs, and as JSON.
 //
 //   ResultTable table("dense", filter, "What the columns are.", {{"tokens", "tokens", -7}, {"ms",
 //       "forward_ms", 8}});
@@ -15,7 +15,7 @@
 
 namespace moonring::testing {
 
-// A value, and how a table shows it.
+// A value and its text in the table.
 struct Cell {
   nlohmann::ordered_json value;
   std::string text;
@@ -37,10 +37,11 @@ class ResultTable {
 
   ResultTable(std::string name, std::string filter, std::string title, std::vector<Column> columns);
 
-  // Whether "name/line[0]/line[1]..." contains the filter.
+  // Whether "NAME/line[0]/line[1]..." contains the filter; NAME is the table's name.
   bool Wants(const std::vector<std::string>& line) const;
 
-  // Prints a line, before the first one title and headers. A cell a column.
+  // Prints a line with one cell per column. Before the first line it prints the title and the
+  // headers.
   void Add(const std::vector<Cell>& cells);
 
   const std::string& name() const { return name_; }

@@ -1,6 +1,6 @@
-// What must not change a bit of any strategy's results: other models and micro-batches beside it,
-// late messages, memory that nobody wrote, another run; of Ulysses' and all-gather's forward, the
-// number of ranks. What a rank that dies does to the others.
+// Things that must not change a bit of any strategy's results: other models and micro-batches at
+// the same time, late messages, uninitialized memory, a second run; and, for the forward of Ulysses
+// and all-gather, the number of ranks. Also the effect of a rank that dies on the others.
 
 #include <csignal>
 #include <functional>
@@ -51,14 +51,14 @@ const std::vector<Case> kCases = {
     {{.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, kRanks},
 };
 
-// A document that every strategy divides, and some that live whole on a rank.
+// A document that every strategy splits, and some that stay whole on one rank.
 const std::vector<int64_t> kLengths = {1, 300, 0, 64, 700, 33};
 const Heads kNine = {9, 3, 16}, kTwentyEight = {28, 4, 8};
 
-// Solutions of one rank's part, problem by problem.
+// The solutions of one rank's share, one for each problem.
 using Solutions = std::vector<Solution>;
 
-// A forward whose backward is still to come.
+// A forward whose backward has not run yet.
 struct OpenCall {
   at::Tensor q, k, v, dout, out;
 
@@ -68,8 +68,8 @@ struct OpenCall {
   }
 };
 
-// The parts of one rank in several micro-batches. Those of the same lengths share a plan, whatever
-// their heads.
+// One rank's shares of several micro-batches. Micro-batches of the same lengths share a plan,
+// whatever their heads.
 class RankProblems {
  public:
   RankProblems(const StrategyOptions& strategy, std::shared_ptr<comm::Communicator> group,
@@ -98,14 +98,14 @@ class RankProblems {
     return call;
   }
 
-  // Forward and backward of all, one after another.
+  // The forward and backward of each problem, one after another.
   Solutions OneByOne() {
     Solutions solutions;
     for (size_t i = 0; i < problems_.size(); ++i) solutions.push_back(Forward(i).Backward());
     return solutions;
   }
 
-  // All forwards, then all backwards, in the same order or the other way round.
+  // All forwards, then all backwards, in the same or in reverse order.
   Solutions AllLive(bool last_first) {
     std::vector<OpenCall> calls;
     for (size_t i = 0; i < problems_.size(); ++i) calls.push_back(Forward(i));
@@ -117,7 +117,7 @@ class RankProblems {
     return solutions;
   }
 
-  // Each with a second forward from what the first kept.
+  // Each with a second forward that reuses what the first one kept.
   Solutions Resumed() {
     Solutions solutions;
     for (size_t i = 0; i < problems_.size(); ++i) {
@@ -155,7 +155,7 @@ class RobustnessTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override { at::manual_seed(7); }
 
-  // What `solve` gives on each rank, over a group of its own.
+  // Runs `solve` on each rank, over its own group, and returns the results.
   static std::vector<Solutions> OnRanks(const std::vector<Problem>& problems,
                                         const std::function<Solutions(RankProblems&)>& solve) {
     std::vector<Solutions> of_rank(kRanks);
@@ -176,7 +176,7 @@ class RobustnessTest : public ::testing::TestWithParam<Case> {
   static Solutions OneByOne(RankProblems& mine) { return mine.OneByOne(); }
 };
 
-// Whole and windowed, with and without a softcap, fp32 and bf16.
+// With and without a window, with and without a softcap, fp32 and bf16.
 std::vector<Problem> Several() {
   return {RandomProblem(kLengths, kNine, at::kFloat),
           RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100),
@@ -186,7 +186,8 @@ std::vector<Problem> Several() {
           RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100, /*softcap=*/1.5)};
 }
 
-// One layout, one plan, two layers of each model: what belongs to a call must lie with the call.
+// One layout, one plan, two layers of each model: the state of a call must not be stored in the
+// plan.
 TEST_P(RobustnessTest, ModelsWithOtherHeadsTakeTurns) {
   const std::vector<Problem> problems = {RandomProblem(kLengths, kNine, at::kFloat),
                                          RandomProblem(kLengths, kTwentyEight, at::kFloat),
@@ -209,7 +210,7 @@ TEST_P(RobustnessTest, MicroBatchesMayBeLiveAtOnce) {
       OnRanks(problems, OneByOne));
 }
 
-// Two intra-op threads take tiles as they come.
+// Two intra-op threads take tiles in varying order.
 TEST_P(RobustnessTest, AnotherRunGivesTheSameBits) {
   const std::vector<Problem> problems = Several();
   const auto threaded = [](RankProblems& mine) {
@@ -237,7 +238,8 @@ TEST_P(RobustnessTest, LateMessagesChangeNothing) {
   EXPECT_THAT(delays, ::testing::Each(::testing::Gt(0)));
 }
 
-// Nothing reads what it did not write, nor what it has let go; and nothing is held on to.
+// No code reads memory that it did not write, or that it has freed; and no memory remains
+// allocated.
 TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
   const std::vector<Problem> problems = Several();
   const std::vector<Solutions> want = OnRanks(problems, OneByOne);
@@ -252,7 +254,7 @@ TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
 
 // ---- a rank that dies
 
-// The kernels of a rank, which fail at the n-th plan of a forward (n > 0) or of a backward.
+// Kernels of a rank that fail at the n-th plan of a forward (n > 0) or of a backward.
 class FailingRunner final : public TileRunner {
  public:
   FailingRunner(std::shared_ptr<const TileRunner> inner, int forward, int backward)
@@ -279,8 +281,8 @@ class FailingRunner final : public TileRunner {
 
 enum class Death { kBeforeForward, kInForward, kBeforeBackward, kInBackward };
 
-// Rank 1 dies in its first call or, in a forward of one plan, in its second; the others go on. What
-// each said when it ended.
+// Rank 1 dies in its first call or, in a forward with a single plan, in its second; the others
+// continue. Returns each rank's final error.
 std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<Problem>& problems,
                              Death death) {
   constexpr int kVictim = 1;
@@ -313,7 +315,8 @@ std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<
   return words;
 }
 
-// By name, not by the group's deadline (ten minutes), which would have other words.
+// The error names the rank, and does not come from the group's deadline (ten minutes), which has
+// another text.
 TEST_P(RobustnessTest, ADeadRankEndsTheOthersByName) {
   const std::vector<Problem> problems = {RandomProblem({1100}, {4, 4, 16}, at::kFloat)};
   for (const Death death :
@@ -347,8 +350,8 @@ at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& 
   return layout->Join(outs);
 }
 
-// Rule 5 of the design. Blocks are of 64 tokens, from 8192 tokens on of 128; the last of a document
-// is short, down to one row.
+// Rule 5 of the design. Blocks have 64 tokens, or 128 from 8192 tokens on; the last block of a
+// document is short, down to one row.
 TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
   at::manual_seed(9);
   struct Shape {
@@ -391,8 +394,8 @@ TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
   }
 }
 
-// Partial results are merged in fp32 however many there are: without that the error grows with
-// each, to twice this on 8 ranks.
+// Partial results are merged in fp32 however many there are: in bf16 the error would grow with each
+// merge, to twice this bound on 8 ranks.
 TEST(RankCountTest, TheErrorInBf16DoesNotGrowWithTheRing) {
   at::manual_seed(10);
   const Problem problem = RandomProblem({1100}, {4, 2, 64}, at::kBFloat16);

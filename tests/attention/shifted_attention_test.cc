@@ -1,6 +1,6 @@
-// Shifted sparse attention by every strategy equals attention written out by the definition's own
-// roll, in fp64 and fp32: outputs and gradients by each rank's rows, of heads of every kind. What
-// it sends is what its cost says.
+// Shifted sparse attention with every strategy equals attention computed with the roll of its
+// definition, in fp64 and fp32: outputs and gradients of each rank's rows, for all kinds of heads.
+// The bytes that it sends are those that its cost predicts.
 
 #include "attention/strategy/shifted_attention.h"
 
@@ -39,13 +39,13 @@ using ::moonring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The rolled order of a document that is filled up to a multiple of 8: where token t stands.
+// The position of token t in the rolled order of a document that is padded to a multiple of 8.
 int64_t PlaceOf(int64_t t, int64_t length, int half) {
   const int64_t filled = (length + 7) / 8 * 8, group = filled / 4;
   return half == 0 ? t : (t + filled - group / 2) % filled;
 }
 
-// bool [T, T]: what a half of the heads does not see.
+// bool [T, T]: which keys a half of the heads must not attend to.
 at::Tensor Hidden(const std::vector<int64_t>& lengths, int half) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   at::Tensor hidden = at::ones({tokens, tokens}, at::kBool);
@@ -65,7 +65,8 @@ at::Tensor Hidden(const std::vector<int64_t>& lengths, int half) {
   return hidden;
 }
 
-// Kv heads are repeated for all query heads before these are halved, as LLaMA-Factory does.
+// Kv heads are repeated for all query heads before the heads are split into halves, as
+// LLaMA-Factory does.
 Solution WrittenShifted(const Problem& given) {
   const Problem problem = InDouble(given);
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
@@ -92,13 +93,13 @@ std::vector<Problem> ShiftedProblems(at::ScalarType type) {
   const auto add = [&](std::vector<int64_t> lengths, const Heads& heads, double softcap = 0.0) {
     problems.push_back(RandomProblem(std::move(lengths), heads, type, 0, softcap));
   };
-  // Tokens that fill their groups, and others; documents too short for four groups.
+  // Documents whose tokens fill their groups, and others; documents too short for four groups.
   add({64}, {4, 2, 16});
   add({528, 40, 16, 8}, {4, 4, 8});
   add({1, 2, 63, 0, 330, 64, 65, 0, 130}, {4, 2, 16});
   add({5, 33, 7, 700}, {4, 2, 16}, 1.5);
   add({1000}, {2, 1, 8});
-  // Kv heads that both halves read, and halves that are no halves.
+  // Kv heads that both halves of the query heads read, and unequal halves.
   add({200, 9}, {6, 3, 16});
   add({333}, {9, 3, 16});
   add({72, 30}, {5, 1, 16});
@@ -135,7 +136,7 @@ class ShiftedAttentionTest : public ::testing::TestWithParam<Case> {
         const Solution got = Solve(*attention, *layout, *plan, world->rank(), problems[i]);
         for (int m = 0; m < 4; ++m) {
           const at::Tensor of_rank = layout->Cut(want[i].*kMembers[m], world->rank());
-          // Of the whole result's size: a rank with a few rows has gradients near 0.
+          // Relative to the norm of the whole result: a rank with a few rows has gradients near 0.
           const double size = (want[i].*kMembers[m]).norm().item<double>();
           EXPECT_LE((got.*kMembers[m] - of_rank).norm().item<double>(), bound * size)
               << kNames[m] << " rank " << world->rank();
@@ -148,7 +149,7 @@ class ShiftedAttentionTest : public ::testing::TestWithParam<Case> {
 TEST_P(ShiftedAttentionTest, EqualsWhatIsWrittenOutInFp64) { Expect(at::kDouble, 1e-12); }
 TEST_P(ShiftedAttentionTest, EqualsWhatIsWrittenOutInFp32) { Expect(at::kFloat, 2e-6); }
 
-// Bits, since what was kept is what came out. Heads alone: nothing but they travel again.
+// Bit-identical, because the kept tensors are the results. Only heads are sent again.
 TEST_P(ShiftedAttentionTest, ResumesFromWhatWasKept) {
   at::manual_seed(9);
   const std::vector<Problem> problems = {RandomProblem({330, 64}, {4, 2, 16}, at::kFloat),
@@ -198,7 +199,7 @@ TEST_P(ShiftedAttentionTest, StepsAndBytesAreThoseOfItsCost) {
 INSTANTIATE_TEST_SUITE_P(All, ShiftedAttentionTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return NameOf(info.param); });
 
-// As memory_test.cc has it of strategies by themselves.
+// As memory_test.cc does for the plain strategies.
 TEST(ShiftedCostTest, MemoryIsWhatItSays) {
   at::manual_seed(3);
   for (const auto& [name, size] :
@@ -283,7 +284,7 @@ TEST(ShiftedHeadsTest, EachQueryHeadReadsItsKvHead) {
   EXPECT_THAT(SplitHalves(12, 3)[0].kv, ElementsAre(0, 0, 1));
 }
 
-// The work of the ranks under the layout that a micro-batch gets.
+// The ranks' work under the layout that a micro-batch gets.
 TEST(ShiftedShareTest, IsBalancedAndTakesNoMask) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 2));

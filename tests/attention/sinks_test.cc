@@ -1,5 +1,6 @@
-// Every strategy with a sink equals attention written out with one more column of scores, in fp64:
-// outputs and the gradients of q, k and v by each rank's rows, the sink's summed over ranks.
+// Every strategy with an attention sink equals the definition, which has one more column of scores,
+// in fp64: outputs and the gradients of q, k and v for each rank's rows, and the sink's gradient
+// summed over ranks.
 
 #include <cmath>
 #include <functional>
@@ -39,7 +40,7 @@ struct SinkSolution {
   at::Tensor dsink;
 };
 
-// Sinks from hardly any share of the softmax to nearly all of it.
+// Sinks that take from almost nothing to almost all of the softmax.
 std::vector<SinkProblem> Problems(at::ScalarType type) {
   at::manual_seed(5);
   std::vector<SinkProblem> problems;
@@ -120,8 +121,8 @@ class SinksTest : public ::testing::TestWithParam<Case> {
   }
 };
 
-// Bounds: those of attention without sinks (conformance_test.cc); bf16: its rounding of inputs to
-// products and of out, which the sink's gradient is made of.
+// Bounds: those of attention without sinks (conformance_test.cc). bf16 also rounds the products'
+// inputs and out, from which the sink's gradient is computed.
 TEST_P(SinksTest, EqualWhatIsWrittenOut) {
   Expect(at::kDouble, 1e-12, /*resumed=*/false);
   Expect(at::kFloat, 4e-6, /*resumed=*/false);
@@ -133,7 +134,7 @@ TEST_P(SinksTest, ResumeFromWhatAForwardKept) { Expect(at::kDouble, 1e-12, /*res
 INSTANTIATE_TEST_SUITE_P(Strategies, SinksTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return NameOf(info.param); });
 
-// s so low that it takes nothing leaves everything as it is; s so high takes all.
+// A sink score s that is very low changes nothing; one that is very high takes everything.
 TEST(SinkTest, TakesItsShareOfTheSoftmax) {
   const at::Tensor out = at::ones({2, 3, 4}, at::kDouble), lse = at::zeros({2, 3}, at::kDouble);
   AddSink(at::tensor({-1000.0, 0.0, 1000.0}, at::kDouble), {out, lse});

@@ -1,5 +1,4 @@
-// Strategies by name: what they resolve to, what they cost, what they refuse, and how "auto"
-// chooses.
+// Strategies by name: how names are resolved, costs, errors, and the choice of "auto".
 
 #include "attention/strategy/strategies.h"
 
@@ -71,7 +70,7 @@ TEST(StrategiesTest, SixteenRanks) {
         const auto layout = MakeLayout(*attention, problems[i].lengths);
         for (int m = 0; m < 4; ++m) {
           const at::Tensor of_rank = layout->Cut(want[i].*kMembers[m], world->rank());
-          // Of the whole result's size: a rank with a few rows has gradients near 0.
+          // Relative to the norm of the whole result: a rank with a few rows has gradients near 0.
           const double bound = 1e-12 * (want[i].*kMembers[m]).norm().item<double>();
           EXPECT_LE((got.*kMembers[m] - of_rank).norm().item<double>(), bound)
               << name << " " << kNames[m];
@@ -100,7 +99,8 @@ Bytes BytesOf(const StrategyOptions& options, const std::vector<int64_t>& length
   return bytes;
 }
 
-// The formulas of the literature, for one document that divides evenly. bf16, P = 4, S = 8192.
+// The formulas of the literature, for one document that is split evenly; bf16, P = 4 ranks, S =
+// 8192 tokens. N and Nk are the elements of all queries and of all keys.
 TEST(StrategiesTest, BytesAgainstTheFormulas) {
   const AttentionShape shape{
       .heads = 16, .kv_heads = 4, .head_dim = 64, .element_bytes = 2, .accumulate_bytes = 4};
@@ -108,23 +108,25 @@ TEST(StrategiesTest, BytesAgainstTheFormulas) {
   const auto bytes = [&](const StrategyOptions& options) {
     return BytesOf(options, {8192}, ranks, shape);
   };
-  // Ulysses, each rank: (P-1)/P^2 (2N + 2Nk), both ways.
+  // Ulysses sends (P-1)/P^2 (2N + 2Nk) per rank, in the forward and in the backward.
   const int64_t ulysses = (ranks - 1) * (2 * n + 2 * nk) / ranks;
   EXPECT_EQ(bytes({.name = "ulysses"}), (Bytes{ulysses, ulysses}));
-  // A relaying ring sends 2Nk (P-1)/P a rank, back as much and 2Nk (P-1)/P 4/e. Contiguous: only
-  // the half that goes forwards. Zigzag: both chunks to earlier ranks, the front one to later
-  // ranks: 3/4.
+  // A ring that forwards keys and values sends 2Nk (P-1)/P per rank in the forward, and in the
+  // backward as much plus gradients of 2Nk (P-1)/P at 4/e times the bytes (e bytes per element).
+  // With a contiguous layout only the half that goes to later ranks is sent. With zigzag, both
+  // chunks go to earlier ranks and only the front one to later ranks: 3/4.
   const int64_t relay = 2 * nk * (ranks - 1);
   EXPECT_EQ(bytes({.name = "ring"}), (Bytes{relay / 2, relay / 2 + relay}));
   EXPECT_EQ(bytes({.name = "zigzag-ring"}), (Bytes{relay / 4 * 3, relay / 4 * 3 * 3}));
-  // All-gather: 2Nk (P-1)/P a rank if all were gathered; of a causal document in zigzag, as the
-  // ring.
+  // All-gather would send 2Nk (P-1)/P per rank if all keys were gathered; for a causal document in
+  // zigzag layout it sends as much as the ring.
   EXPECT_EQ(bytes({.name = "all-gather"}), (Bytes{relay / 4 * 3, relay / 4 * 3 * 3}));
-  // usp 2 x 2: (Pu-1)/Pu/P (2N + 2Nk) a rank for heads, 3/4 of 2Nk (Pr-1)/P for keys.
+  // usp 2 x 2: (Pu-1)/Pu/P (2N + 2Nk) per rank for heads, 3/4 of 2Nk (Pr-1)/P for keys, with Pu =
+  // Pr = 2 ranks along each axis.
   const int64_t heads = (2 * n + 2 * nk) / 2, keys = 2 * nk / 4 * 3;
   EXPECT_EQ(bytes({.name = "usp", .ulysses_degree = 2}), (Bytes{heads + keys, heads + 3 * keys}));
-  // The example of 1.6 in the literature's survey, H=32, Hk=8, D=128, S=128k, P=8, forward and
-  // backward: Ulysses 0.59 GB a rank.
+  // The example of section 1.6 in the survey of the literature: H=32, Hk=8, D=128, S=128k, P=8,
+  // forward and backward. Ulysses sends 0.59 GB per rank.
   const AttentionShape large{
       .heads = 32, .kv_heads = 8, .head_dim = 128, .element_bytes = 2, .accumulate_bytes = 4};
   const Bytes of_eight = BytesOf({.name = "ulysses"}, {131072}, 8, large);

@@ -40,13 +40,13 @@ using testing::Text;
 using testing::Whole;
 
 constexpr Heads kHeads = {8, 4, 64};
-// Up to here the definition written out is the reference: it holds several matrices of heads x
+// Up to this length the reference is the definition, which allocates several matrices of heads x
 // length^2 in fp64.
 constexpr int64_t kLongestWritten = 1024;
 
 // ---- What the plan says.
 
-// The strategy that runs: that of the name, or the one that auto chose.
+// The strategy that runs: the named one, or the one that auto chose.
 Strategy Resolved(const StrategyOptions& options, int ranks, const std::string& described) {
   if (options.name != "auto" || ranks == 1)
     return *ResolveStrategy(
@@ -78,7 +78,7 @@ Predicted Predict(const Strategy& strategy, const comm::Layout& layout,
     predicted.bytes += cost[rank].forward().bytes + cost[rank].backward().bytes;
     predicted.steps =
         std::max(predicted.steps, cost[rank].forward().steps + cost[rank].backward().steps);
-    // out, dq and dk, dv come out.
+    // The results are out, dq, dk and dv.
     const int64_t results = layout.local_tokens(rank) * 2 * (shape.heads + shape.kv_heads) *
                             shape.head_dim * shape.element_bytes;
     predicted.peak_bytes += results + cost[rank].saved_bytes + cost[rank].peak_bytes;
@@ -163,7 +163,7 @@ class OnRanks {
     }
   }
 
-  // A forward and a backward, each begun together.
+  // A forward and a backward, each started on all ranks together.
   RankTurn Turn(comm::Communicator& group, PlannedAttention& plan, const Problem& mine,
                 Solution& solution) const {
     RankTurn turn;
@@ -188,7 +188,7 @@ class OnRanks {
     return turn;
   }
 
-  // On rank 0, while the others wait.
+  // Called on rank 0 while the others wait.
   void EndTurn(int turn, int64_t live_before) {
     measured_.peak_bytes = std::max(measured_.peak_bytes, watch_.peak_bytes() - live_before);
     measured_.bytes = measured_.steps = 0;
@@ -234,7 +234,7 @@ std::vector<Case> Cases(bool quick) {
   return {small, {"4096", {4096}}, pack, docs, {"16384", {16384}}};
 }
 
-// In fp64: written out, or by dense attention on all threads.
+// The reference in fp64: the definition, or dense attention on all threads.
 Solution Reference(const Problem& problem) {
   if (*std::max_element(problem.lengths.begin(), problem.lengths.end()) <= kLongestWritten)
     return Written(problem);
@@ -242,7 +242,7 @@ Solution Reference(const Problem& problem) {
   return Solve(*dense, 0, InDouble(problem));
 }
 
-// The worst of the four tensors.
+// The greatest error of the four tensors.
 double ErrorOf(const Solution& got, const Solution& want) {
   double worst = 0;
   for (const at::Tensor Solution::*member : kMembers) {
@@ -259,7 +259,7 @@ std::vector<std::string> NamesOn(int ranks) {
   return {"ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp", "auto"};
 }
 
-// A case in one type by all strategies.
+// Runs a case in one dtype with all strategies.
 class CaseRunner {
  public:
   CaseRunner(testing::ResultTable& table, const Case& of, at::ScalarType type, double turns_seconds)
@@ -269,7 +269,7 @@ class CaseRunner {
         type_(type),
         turns_seconds_(turns_seconds) {}
 
-  // `rounded` is the problem in bf16, `want` its solution, made where it is needed first.
+  // `rounded` is the problem in bf16; `want` is its solution, which is computed on first use.
   void Run(const Problem& rounded, Solution& want, const AllocatorWatch& watch) {
     const auto in_type = [&](const at::Tensor& stream) { return stream.to(type_); };
     const Problem problem{rounded.lengths, in_type(rounded.q), in_type(rounded.k),

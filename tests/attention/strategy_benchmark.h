@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
 #define MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
 
-// Every strategy on ranks that are threads of this process, beside what its plan says: time, bytes,
-// steps, balance, memory, error.
+// Benchmark of every strategy on ranks that are threads of this process, compared with the
+// prediction of its plan: time, bytes, steps, balance, memory and error.
 
 #include <string>
 

@@ -29,7 +29,7 @@ using comm::Ownership;
 const std::vector<std::vector<int64_t>> kPacks = {
     {1}, {64}, {65}, {2, 1}, {1, 2, 63, 64, 65, 200}, {700, 3}, {2100}, {130, 1, 1, 513}};
 
-// The pairs (query, key) of the stream that tiles meet, counted: times[query * T + key].
+// Counts how often tiles cover each pair (query, key) of the stream: times[query * T + key].
 class Pairs {
  public:
   explicit Pairs(int64_t tokens) : tokens_(tokens), times_(tokens * tokens, 0) {}
@@ -59,14 +59,15 @@ class Pairs {
     }
   }
 
-  // Each query has met each key that it sees once, and no other.
+  // Expects that each query is paired exactly once with each key that it attends to, and with no
+  // other.
   void ExpectSeen(const at::Tensor& hidden_TT) const {
     const at::Tensor times = at::tensor(times_, at::kInt).view({tokens_, tokens_});
     EXPECT_TRUE(times.equal(hidden_TT.logical_not().to(at::kInt)));
   }
 
-  // Each query has met each token of its document up to itself once, the last `window` of them if
-  // there is one, and no other.
+  // Expects that each query is paired exactly once with each token of its document up to itself
+  // (the last `window` of them if there is a window), and with no other.
   void ExpectCausal(const std::vector<int64_t>& lengths, int64_t window) const {
     int64_t offset = 0, wrong = 0;
     for (const int64_t length : lengths) {
@@ -94,7 +95,7 @@ std::vector<int64_t> RowsOfSpans(const Layout& layout, const std::vector<comm::S
   return rows;
 }
 
-// Dense: one place, its own rows.
+// The dense plan: one rank with all rows.
 TilePlan PlanWhole(const std::vector<int64_t>& lengths, int64_t window = 0,
                    TileGrid grid = TileGrid::kBlocks) {
   const auto layout = *Layout::Create(lengths, {1});
@@ -132,7 +133,7 @@ TEST(TilePlanTest, ABlockIsItsPrefixAndThenItsDiagonal) {
                                    {{138, 140}, {138, 140}, TileKind::kCausal}}));
 }
 
-// A prefix ends a block; its own queries see all of it, those behind the rest causally.
+// A prefix ends a block; the prefix's queries attend to all of it, later queries causally.
 TEST(TilePlanTest, ABlockOfAPrefixSeesAllOfIt) {
   ASSERT_OK_AND_ASSIGN(const auto mask, Mask::Create({130}, {{100}}));
   const auto layout = *Layout::Create({130}, {1});
@@ -157,7 +158,8 @@ TEST(TilePlanTest, ABandIsItsEdgeItsMiddleAndItsDiagonal) {
                                    {{128, 192}, {128, 192}, TileKind::kCausal}}));
 }
 
-// Blocks of different families share no key: the backward adds to those of each by itself.
+// Expects that blocks of different document families share no key: the backward adds to the keys of
+// each family separately.
 void ExpectKeysOfOneFamily(const TilePlan& plan) {
   std::vector<int64_t> family_of_row(plan.key_rows, -1);
   for (const QueryBlock& block : plan.blocks) {
@@ -191,8 +193,8 @@ const std::vector<Movement> kMovements = {
     {"gather", PlanGather},
 };
 
-// The stream's rows that each step's keys are, followed from their owners through the moves of all
-// places.
+// The rows of the stream that each step's keys contain, traced from their owners through the
+// transfers of all ranks.
 std::vector<std::vector<std::vector<int64_t>>> Travel(const Layout& layout,
                                                       const std::vector<ContextPlan>& plans) {
   const int places = static_cast<int>(plans.size());
@@ -266,7 +268,7 @@ TEST(TilePlanTest, EveryMovementMeetsEachPairOnce) {
   }
 }
 
-// Masks by chance: prefixes, parents before and behind, chains of them.
+// Random masks: prefixes, parents before and after, chains of them.
 std::vector<DocumentMask> RandomMask(const std::vector<int64_t>& lengths, std::mt19937& random) {
   const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % bound); };
   const auto count = static_cast<int64_t>(lengths.size());
@@ -342,7 +344,8 @@ TEST(TilePlanTest, NothingTravelsWithoutACommonDocument) {
 }
 
 TEST(TilePlanTest, NothingTravelsBeyondAWindow) {
-  // Four runs of 512 tokens: under a window of 65 a place needs the 64 tokens before its own.
+  // Four ranks with 512 tokens each: with a window of 65, a rank needs the 64 tokens before its
+  // own.
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                        Layout::Create({2048}, {4, Ownership::kContiguous}));
   for (int place = 0; place < 4; ++place) {
@@ -355,7 +358,7 @@ TEST(TilePlanTest, NothingTravelsBeyondAWindow) {
 TEST(TilePlanTest, OfADoubleRingOneCopyCrossesWindows) {
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                        Layout::Create({16384}, {8, Ownership::kZigzag}, CausalTileArea));
-  // Rows that go from one half of the places to the other.
+  // The number of rows that are sent from one half of the ranks to the other.
   const auto crossing = [&](int window) {
     int64_t rows = 0;
     for (int place = 0; place < 8; ++place) {
@@ -367,8 +370,8 @@ TEST(TilePlanTest, OfADoubleRingOneCopyCrossesWindows) {
     }
     return rows;
   };
-  // The outer half's places own the first and the last quarter of the document; the inner half
-  // never sees the last.
+  // The ranks of the outer half own the first and the last quarter of the document; the inner half
+  // never attends to the last.
   EXPECT_EQ(crossing(4), 16384 / 4 * 3);
   EXPECT_EQ(crossing(8), 4 * crossing(4));
 }

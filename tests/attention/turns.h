@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_TURNS_H_
 #define MOONRING_TESTS_ATTENTION_TURNS_H_
 
-// Timing on a machine that others use too: what is compared takes turns, and the best of each
-// counts.
+// Timing on a machine that other processes use too: the compared functions run alternately, and the
+// best time of each counts.
 
 #include <algorithm>
 #include <ctime>
@@ -19,8 +19,8 @@ inline double Now(clockid_t clock) {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Of the wall; of this thread's own work where it is the only one, so that a busy machine does not
-// matter.
+// Seconds that `body` takes: CPU time of this thread if it is the only one, so that other processes
+// do not matter; wall time otherwise.
 inline double SecondsOf(const std::function<void()>& body) {
   const clockid_t clock = at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const double start = Now(clock);
@@ -28,7 +28,7 @@ inline double SecondsOf(const std::function<void()>& body) {
   return Now(clock) - start;
 }
 
-// Of a forward and a backward.
+// Seconds of a forward and of a backward.
 struct Seconds {
   double forward = std::numeric_limits<double>::infinity(), backward = forward;
 
@@ -38,7 +38,7 @@ struct Seconds {
   }
 };
 
-// Turns until the seconds are over, two at least.
+// Calls `turn` until `seconds` have passed, at least twice.
 inline void TakeTurns(double seconds, const std::function<void()>& turn) {
   const double end = Now(CLOCK_MONOTONIC) + seconds;
   for (int turns = 0; turns < 2 || Now(CLOCK_MONOTONIC) < end; ++turns) turn();

@@ -1,5 +1,5 @@
-// Ragged calls: VarlenAttention, and whole strategies through VarlenTileRunner, on the CPU. A GPU's
-// kernels have stand-ins there.
+// Ragged attention calls: VarlenAttention, and whole strategies through VarlenTileRunner, on the
+// CPU, with stand-ins for the GPU's kernels.
 
 #include <array>
 #include <cmath>
@@ -116,8 +116,8 @@ class VarlenTest : public ::testing::Test {
 
   torch::Library kernels_ = CudaStandIns();
 
-  // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and of it and p's factors
-  // in gradients, is 2e-3 each.
+  // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and for gradients also of
+  // the factors out and p, of 2e-3 each.
   static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type,
                                const Heads& heads, double softcap = 0.0) {
     const double bound = type == at::kDouble ? 1e-14 : type == at::kFloat ? 2e-6 : 8e-3;
@@ -129,7 +129,7 @@ class VarlenTest : public ::testing::Test {
         EXPECT_TRUE(RelativeError(got[i], want[i], bound))
             << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D "
             << heads.head_dim << " and " << heads.of_value() << ", softcap " << softcap;
-        // As the kernel makes it; lse in AccumulateType.
+        // In the kernel's dtype; lse in AccumulateType.
         EXPECT_TRUE(got[i].scalar_type() == AccumulateType(type) ||
                     (i != 1 && got[i].scalar_type() == type));
       }
@@ -160,7 +160,7 @@ TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
                                                  {4, 4, 12, 6},
                                                  {3, 1, 7, 40},
                                                  {2, 2, 64, 260}}) {
-      // The kernels know no softcap: with one these are not called, or the answer would be without
+      // The kernels do not support a softcap: if one were passed to them, the result would ignore
       // it.
       for (const double softcap : {0.0, 1.5})
         ExpectDefinition(CudaVarlenAttention(), type, heads, softcap);
@@ -168,8 +168,8 @@ TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
   }
 }
 
-// Tiles of many lengths, and others of one; together as they are, some cut, nearly each by itself.
-// 1e-14 and 2e-6 as above.
+// Tiles of many lengths, and tiles of one length; all in one call, split into some, and almost one
+// by one. Bounds of 1e-14 and 2e-6 as above.
 TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
   struct Lengths {
     std::vector<int64_t> queries, keys_of_full;
@@ -191,7 +191,7 @@ TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
           for (const int64_t score_bytes : {int64_t{1} << 30, int64_t{1} << 20, int64_t{1} << 10}) {
             const auto got = AnswerOf(ExplicitVarlenAttention(score_bytes), tiles, dout).all();
             for (size_t i = 0; i < got.size(); ++i) {
-              // With one key there is nothing to choose: dq and dk are 0 but for rounding.
+              // With a single key the softmax is constant: dq and dk are 0 except for rounding.
               const bool is_rounding = i >= 2 && i <= 3 && want[i].norm().item<double>() < 1e-12;
               EXPECT_TRUE(is_rounding ||
                           RelativeError(got[i], want[i], type == at::kDouble ? 1e-14 : 2e-6))
@@ -207,7 +207,7 @@ TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
   }
 }
 
-// Flash attention has another way for these, which is not ours: the stand-in refuses it.
+// Flash attention has another code path for these calls, which the stand-in refuses.
 TEST_F(VarlenTest, CudaTakesOneQueryATile) {
   const VarlenTiles tiles = RandomTiles(TileKind::kFull, {6, 2, 16}, at::kBFloat16, {1, 1, 1, 1});
   const at::Tensor dout = at::randn_like(tiles.q_MHD);
@@ -271,8 +271,8 @@ std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
 const std::vector<std::string> kVarlenStrategies = {"ulysses",     "ring",       "zigzag-ring",
                                                     "double-ring", "all-gather", "usp"};
 
-// Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at
-// and beyond documents' lengths, softcaps.
+// Numbers of heads that 2 and 3 do not divide, empty documents, ranks without tokens, windows
+// within, at and beyond documents' lengths, softcaps.
 std::vector<Problem> ManyProblems(at::ScalarType type) {
   const std::vector<int64_t> many = {1, 2, 63, 0, 200, 64, 65, 0, 30};
   return {RandomProblem(many, {9, 3, 16}, type),
@@ -328,7 +328,7 @@ TEST_F(VarlenTest, EveryStrategyAroundTheKernelsOfAGpuInFloat) {
   ExpectAll(CudaRunner, at::kFloat, 2e-6);
 }
 
-// No further from fp64 than twice (out) and three times (gradients) what one rank is.
+// The error relative to fp64 is at most twice (out) and three times (gradients) that of one rank.
 TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
   const std::vector<Problem> problems = {
       RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16),
@@ -353,7 +353,7 @@ TEST_F(VarlenTest, GpusRunRaggedCalls) {
   EXPECT_EQ(DeviceTileRunner(at::Device(at::kCUDA, 0))->grid(), TileGrid::kSpans);
 }
 
-// What is asked of another VarlenAttention.
+// Records the calls of another VarlenAttention.
 class Recorder final : public VarlenAttention {
  public:
   absl::string_view name() const override { return "recorder"; }
@@ -444,7 +444,7 @@ TEST_F(VarlenTest, WholeSpansAreNotCopied) {
   }
 }
 
-// By ragged calls as by one call a tile.
+// Expects the same results from ragged calls as from one call per tile.
 void ExpectAsTileByTile(const std::shared_ptr<Recorder>& recorder, const TilePlan& plan) {
   const QueryKeyValue rows = RandomRows(plan, 5, 2);
   const at::Tensor dout = at::randn_like(rows.q_THD);
@@ -460,7 +460,7 @@ void ExpectAsTileByTile(const std::shared_ptr<Recorder>& recorder, const TilePla
   EXPECT_TRUE(RelativeError(got.gradients.v_SKD, want.gradients.v_SKD, 1e-13));
 }
 
-// Keys in pieces, out of order, seen by several spans of queries and cut by the window's edge.
+// Keys in pieces, out of order, used by several spans of queries and cut at the window's edge.
 TEST_F(VarlenTest, OverlappingTilesAddUp) {
   const std::vector<comm::Span> queries = {{0, 40, 100}, {0, 130, 200}, {1, 0, 9}};
   const std::vector<KeySegment> keys = {{{0, 25, 40}, 0}, {{0, 0, 10}, 15},  {{0, 100, 130}, 25},
@@ -478,7 +478,7 @@ TEST_F(VarlenTest, OverlappingTilesAddUp) {
   }
 }
 
-// Under a mask the same kinds of tiles: a kernel that takes these takes every mask.
+// A mask has the same kinds of tiles: a kernel that supports these supports every mask.
 TEST_F(VarlenTest, TilesOfAMaskAddUp) {
   const std::vector<int64_t> lengths = {200, 0, 90, 9, 70};
   const auto mask = *Mask::Create(lengths, {{70}, {}, {0, 0, 150}, {9, 2, 90}, {20, 0, 150}});

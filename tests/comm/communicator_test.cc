@@ -38,7 +38,7 @@ constexpr int kSizes[] = {1, 2, 3, 5, 8};
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf,
                                       at::kLong,  at::kInt,    at::kByte};
 
-// Distinct small integers of a rank, exact in every dtype here.
+// Distinct small integers of a rank, exact in every dtype used here.
 at::Tensor Mine(int rank, int64_t numel, at::ScalarType dtype) {
   return ((at::arange(numel, at::kLong) * 3 + rank) % 7).to(dtype);
 }
@@ -65,7 +65,7 @@ TEST(CommunicatorTest, AllReduceOfEachDtypeAndSize) {
   }
 }
 
-// Only Gloo's loop threads are batch work in this process (batch_threads.h).
+// In this process only Gloo's loop threads have the batch scheduling policy (batch_threads.h).
 TEST(CommunicatorTest, EachRankHasALoopThreadThatTakesNoCoreFromOthers) {
   if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "this process is not SCHED_OTHER";
   constexpr int kRanks = 3;
@@ -93,8 +93,8 @@ TEST(CommunicatorTest, SumsAreBitEqualOnAllRanks) {
   });
 }
 
-// Several under way, waited for in another order, in groups of one and more; counted as a sum that
-// is waited for at once.
+// Several sums are pending at a time and are waited for in another order, in groups of one rank and
+// more; the counters are those of a sum that is waited for immediately.
 TEST(CommunicatorTest, SumsUnderWay) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
@@ -145,7 +145,7 @@ TEST(CommunicatorTest, BroadcastFromEachRoot) {
         ASSERT_OK(comm.Broadcast(t, root));
         ASSERT_TRUE(BitEqual(t, Mine(2 * root, 50, at::kBFloat16)));
       }
-      // A binomial tree sends P-1 times in all.
+      // A binomial tree sends P-1 times in total.
       at::Tensor sent = at::full({1}, comm.counters().bytes_sent, at::kLong);
       ASSERT_OK(comm.AllReduceSum(sent));
       EXPECT_EQ(sent.item<int64_t>(), size * (size - 1) * 100);
@@ -153,7 +153,7 @@ TEST(CommunicatorTest, BroadcastFromEachRoot) {
   }
 }
 
-// Rows of a rank in a sum that is scattered: uneven, some of them none.
+// Rows of a rank in a reduce-scatter: uneven numbers, some of them 0.
 std::vector<int64_t> UnevenRows(int size, int round) {
   std::vector<int64_t> rows;
   for (int r = 0; r < size; ++r)
@@ -193,7 +193,8 @@ TEST(CommunicatorTest, ReduceScatterOfUnevenRows) {
   }
 }
 
-// Several are under way while something else is sent; a whole and what each rank put into it.
+// Several all-gathers are pending while something else is sent: the whole tensor, and each rank's
+// contribution.
 TEST(CommunicatorTest, AllGathersUnderWay) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
@@ -228,7 +229,7 @@ TEST(CommunicatorTest, AllGathersUnderWay) {
   }
 }
 
-// Rows that rank `from` sends to rank `to`: uneven, some of them none.
+// The number of rows that rank `from` sends to rank `to`: uneven, sometimes 0.
 int64_t RowsBetween(int from, int to, int round) {
   return (from * 5 + to * 3 + round) % 4 == 0 ? 0 : (from * 7 + to * 11 + round) % 6;
 }
@@ -241,7 +242,7 @@ TEST(CommunicatorTest, AllToAllOfUnevenRows) {
         for (int round = 0; round < 4; ++round) {
           std::vector<int64_t> send(size), receive(size);
           std::vector<at::Tensor> sent, want;
-          // Row i from a to b holds (a, b, i) in its three columns.
+          // Row i from a to b contains (a, b, i) in its three columns.
           const auto rows = [&](int from, int to, int64_t count) {
             at::Tensor t = at::zeros({count, 3}, at::kLong);
             t.select(1, 0).fill_(from), t.select(1, 1).fill_(to),
@@ -257,7 +258,7 @@ TEST(CommunicatorTest, AllToAllOfUnevenRows) {
           ASSERT_TRUE(BitEqual(*got, at::cat(want))) << dtype << " round " << round;
         }
       }
-      // Nobody sends anything; one sends everything to the last.
+      // No rank sends anything; then one rank sends everything to the last.
       const std::vector<int64_t> none(size, 0);
       auto nothing = comm.AllToAll(at::empty({0, 4}), none, none);
       ASSERT_OK(nothing);
@@ -292,7 +293,7 @@ TEST(CommunicatorTest, ExchangeGoesRoundARing) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
       Communicator& comm = *world->communicator();
       const int next = (comm.rank() + 1) % size, before = (comm.rank() + size - 1) % size;
-      // Sizes differ from rank to rank; the second of three is empty on all.
+      // Sizes differ between ranks; the second of three tensors is empty on all ranks.
       const auto key = [](int r) { return Mine(r, 1000 + r, at::kFloat); };
       const auto value = [](int r) { return Mine(r + 1, 500 + 2 * r, at::kBFloat16); };
       at::Tensor k = at::empty({1000 + before}), v = at::empty({500 + 2 * before}, at::kBFloat16),
@@ -309,7 +310,8 @@ TEST(CommunicatorTest, ExchangeGoesRoundARing) {
   }
 }
 
-// Nothing is started then, so nothing can be waited for: on a GPU the batch would have no work.
+// An empty exchange starts nothing, so it must not be waited for: on a GPU an empty batch has no
+// Work.
 TEST(CommunicatorTest, ExchangeOfNothingIsOverAtOnce) {
   RunRanks(2, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
@@ -329,7 +331,7 @@ TEST(CommunicatorTest, ExchangeWithManyAtOnceAndWithItself) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
       Communicator& comm = *world->communicator();
-      // Rank a sends b two tensors, the second of b rows: none for rank 0. Itself among them.
+      // Rank a sends rank b, or itself, two tensors; the second has b rows: none for rank 0.
       std::vector<Communicator::Message> send, receive;
       for (int r = size - 1; r >= 0; --r) {
         send.push_back({at::full({3}, 10 * comm.rank() + r, at::kFloat), r});
@@ -396,7 +398,7 @@ TEST(CommunicatorTest, AgreeTellsAllRanksOfOnesFailure) {
   RunRanks(4, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
     EXPECT_OK(comm.Agree(absl::OkStatus()));
-    // They fail at different points, and all come here.
+    // The ranks fail at different points, and all reach this call.
     absl::Status mine;
     if (comm.rank() == 2) mine = absl::NotFoundError("weights.bin is missing");
     if (comm.rank() == 3) mine = absl::DataLossError("half a file");
@@ -448,7 +450,7 @@ TEST(CommunicatorTest, RefusesTheCallersMistakesBeforeAnythingIsSent) {
   });
 }
 
-// (They wait for one another by the counts here: a call would have the same deadline.)
+// (Here the ranks wait for one another by these counters: a call would have the same deadline.)
 TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
   std::atomic<int> come = 0, gave_up = 0;
   RunRanks(
@@ -471,7 +473,7 @@ TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
         EXPECT_THAT(std::string(status.message()),
                     AllOf(HasSubstr("all_reduce_sum on group 'world', rank "),
                           HasSubstr("not done within 3s: rank 1 is alive but has not entered it")));
-        // The group stays broken, and says so without another call.
+        // The group stays broken, and reports that without another call.
         const absl::Duration waited = world->waited();
         EXPECT_THAT(std::string(comm.Barrier().message()), HasSubstr("not done within 3s"));
         EXPECT_EQ(world->waited(), waited);
@@ -501,8 +503,8 @@ TEST(CommunicatorTest, WhatARankWaitsInCallsIsCounted) {
 }
 
 TEST(CommunicatorTest, ARankThatEndsWhileConnectionsAreMadeIsNamed) {
-  // Rank 1 says in the store that it is there, and is no more: nothing answers where it said, and
-  // it shows no heartbeat.
+  // Rank 1 has written its address to the store and has died: nothing answers at that address, and
+  // it sends no heartbeat.
   const auto store = c10::make_intrusive<c10d::HashStore>();
   store->c10d::Store::set("join the world/1", "127.0.0.1");
   store->c10d::Store::set("make group 0 'world'/1", "");
@@ -511,7 +513,7 @@ TEST(CommunicatorTest, ARankThatEndsWhileConnectionsAreMadeIsNamed) {
                                        HasSubstr("rank 1 is stopped or out of reach")));
 }
 
-// Where the process is the library's own; else its signals are left alone.
+// In a process whose signals belong to the library; otherwise its signals are not changed.
 TEST(CommunicatorTest, OutlivesABrokenPipe) {
   const auto handler = [] {
     struct sigaction standing {};
@@ -545,7 +547,7 @@ TEST(CommunicatorTest, AnAbortEndsTheOthersPendingCalls) {
       world->Abort("the disk is full");
       return;
     }
-    // Rank 0 waits for 1, 1 for 2, 2 for 3: none but 2 waits for the one that fails.
+    // Rank 0 waits for 1, 1 for 2, 2 for 3: only rank 2 waits for the rank that fails.
     at::Tensor t = at::empty({10});
     auto transfer = comm.Exchange({}, {{t, comm.rank() + 1}});
     ASSERT_OK(transfer);

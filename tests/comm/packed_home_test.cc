@@ -1,5 +1,5 @@
-// A packed weight whole and in pieces on several ranks: what is leased are the numbers that the
-// code unpacks, bit by bit, and what each rank holds is its part of the bytes.
+// A packed weight, whole and sharded over several ranks: the weight that is unpacked for use equals
+// the code's own result bit by bit, and each rank stores its shard of the bytes.
 
 #include <memory>
 #include <utility>

@@ -12,7 +12,7 @@ namespace {
 
 using ::moonring::testing::RunRanks;
 
-// Clocks that are off by known amounts.
+// Clocks with known offsets.
 TEST(RankClocksTest, AnOffsetIsWithinItsUncertainty) {
   RunRanks(4, [](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
@@ -38,15 +38,15 @@ TEST(RankClocksTest, OneClockNeedsNoMeasuring) {
     ASSERT_OK(same);
     EXPECT_EQ(same->to_first, 0);
     EXPECT_EQ(same->uncertainty, 0);
-    EXPECT_EQ(comm.counters().bytes_sent - sent, 2 * 8);  // whose clock it is, to each other rank
-    // One that is not known to be the same is measured; the others are not.
+    EXPECT_EQ(comm.counters().bytes_sent - sent, 2 * 8);  // the clock's id, to each other rank
+    // A clock that may differ is measured; the others, known to be the same, are not.
     const auto some = MeasureClock(comm, base::SteadyNanoseconds, comm.rank() == 2 ? 0 : 5);
     ASSERT_OK(some);
     EXPECT_EQ(some->uncertainty > 0, comm.rank() == 2);
   });
 }
 
-// Half way between two measurements, half of what the clock has drifted in between.
+// Half way between two measurements, half of the clock's drift is applied.
 TEST(RankClocksTest, ADriftingClockIsFollowed) {
   const ClockOffset before{.at = 1000, .to_first = 50}, after{.at = 2000, .to_first = 70};
   EXPECT_EQ(ByFirstClock(1000, before, after), 1050);

@@ -38,7 +38,7 @@ Sequence Small() {
 
 TEST(SequenceTest, LabelsAreShiftedInsideEachDocument) {
   EXPECT_THAT(ValuesOf(Small().targets_T), ElementsAre(6, 7, kIgnore, kIgnore, 10, kIgnore));
-  // What is not to be learnt stays so; the label of a document's first token predicts nothing.
+  // Ignored labels stay ignored; the label of a document's first token is not predicted.
   EXPECT_THAT(ValuesOf(ShiftLabels(Longs({1, kIgnore, 3, 4, 5}), {3, 2})),
               ElementsAre(kIgnore, 3, kIgnore, 5, kIgnore));
   EXPECT_THAT(ValuesOf(ShiftLabels(Longs({}), {})), IsEmpty());
@@ -81,13 +81,15 @@ TEST(SequenceTest, APromptEndsWithTheFirstTokenThatPredicts) {
 
 TEST(SequenceTest, EachTokenKnowsItsDocumentsLength) {
   EXPECT_THAT(ValuesOf(LengthsOfTokens(Small())), ElementsAre(3, 3, 3, 1, 2, 2));
-  // Whatever positions say: those of a row of LLaMA-Factory's packing restart inside one document.
+  // Even if positions say otherwise: those of a row of LLaMA-Factory's packing restart inside one
+  // document.
   Sequence restarting = Small();
   restarting.positions_T = Longs({0, 0, 1, 7, 0, 0});
   EXPECT_THAT(ValuesOf(LengthsOfTokens(restarting)), ElementsAre(3, 3, 3, 1, 2, 2));
 }
 
-// A prompt of three tokens behind one of its two answers, and a turn after the other one.
+// A prompt of three tokens after the first of its two answers, and a turn that continues the other
+// one.
 Sequence Shared() {
   Sequence sequence{.lengths = {2, 3, 1, 2}, .ids_T = at::arange(8, at::kLong)};
   sequence.positions_T = PositionsInDocuments(sequence.lengths);
@@ -130,12 +132,12 @@ TEST(SequenceTest, TheChecksumSeesParents) {
   }
 }
 
-// Else what ranks read before an empty micro-batch would not be compared.
+// Otherwise the data that ranks read before an empty micro-batch would not be compared.
 TEST(SequenceTest, AnEmptyStreamGoesOnFromTheChecksumBefore) {
   const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
   EXPECT_NE(Checksum(empty, 17), Checksum(empty, 18));
   EXPECT_NE(Checksum(empty), Checksum(empty, Checksum(empty)));
-  // Numbers that go from the end of one row to the beginning of the next.
+  // Numbers that move from the end of one field to the beginning of the next.
   EXPECT_NE(Checksum({.lengths = {1},
                       .ids_T = Longs({2}),
                       .positions_T = Longs({3}),
@@ -146,7 +148,7 @@ TEST(SequenceTest, AnEmptyStreamGoesOnFromTheChecksumBefore) {
                       .targets_T = Longs({})}));
 }
 
-// Ranks that hold other sequences must not agree, whatever it is that differs.
+// Ranks with different sequences must have different checksums, whatever the difference is.
 TEST(SequenceTest, TheChecksumSeesEverything) {
   const Sequence sequence = Small();
   std::set<uint32_t> sums = {Checksum(sequence)};
@@ -173,7 +175,7 @@ TEST(SequenceTest, TheChecksumSeesEverything) {
   add(other, "another order of ids");
   EXPECT_NE(Checksum(sequence, 0, /*labels=*/3), Checksum(sequence, 0, /*labels=*/2));
   EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it goes on from what came before";
-  // A view in steps is what it holds.
+  // A strided view has the checksum of its values.
   other = sequence;
   other.ids_T = at::stack({sequence.ids_T, sequence.ids_T}, 1).select(1, 0);
   EXPECT_EQ(Checksum(other), Checksum(sequence));

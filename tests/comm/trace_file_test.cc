@@ -1,5 +1,6 @@
-// A trace of every kind of call, by ranks whose clocks are seconds apart: what it says is what the
-// communicator counts, and what one rank sends another one receives, in time.
+// A trace of every kind of call, by ranks whose clocks differ by seconds: it agrees with the
+// communicator's counters, and each message that a rank sends is received by another one, in order
+// of time.
 
 #include "comm/trace_file.h"
 
@@ -41,7 +42,7 @@ void CallAll(Communicator& comm) {
   auto sum = comm.StartAllReduceSum(t);
   ASSERT_OK(sum);
   ASSERT_OK(sum->Wait());
-  // To the next rank, two messages at once.
+  // Sends two messages to the next rank at once.
   const int next = (comm.rank() + 1) % kRanks, last = (comm.rank() + kRanks - 1) % kRanks;
   const at::Tensor one = at::empty({10}), two = at::empty({20});
   auto transfer =
@@ -118,7 +119,8 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
     if (name != "receive") bytes[rank] += args.at("bytes").get<int64_t>();
   }
   EXPECT_EQ(bytes, counted);
-  // Each to each other in all_gather and reduce_scatter, and two to the next one.
+  // One message for each pair of ranks in all_gather and in reduce_scatter, and two to the next
+  // rank.
   EXPECT_EQ(messages.size(), 2 * kRanks * (kRanks - 1) + 2 * kRanks);
   for (const auto& [key, ends] : messages) {
     EXPECT_EQ(ends.bytes_sent, ends.bytes_received) << key;
@@ -131,7 +133,8 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
   for (const auto& [call, spans] : calls) {
     ASSERT_EQ(spans.size(), kRanks) << call;
     for (const json& one : spans) {
-      // None has all of it before all have come, but for a broadcast, which comes from one.
+      // No rank finishes a collective before all have entered it, except a broadcast, which has one
+      // source.
       for (const json& other : spans) {
         if (one.at("name") == "broadcast") continue;
         EXPECT_GE(one.at("ts").get<double>() + one.at("dur").get<double>(),

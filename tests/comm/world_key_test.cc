@@ -1,4 +1,4 @@
-// A world whose ranks have a secret, and programs that have not: who is let in, and who can end it.
+// A world whose ranks share a secret, and programs without it: who is let in, and who can end it.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -69,7 +69,7 @@ class WorldKeyTest : public ::testing::Test {
     store_->c10d::Store::set(key, words);
   }
 
-  // What anybody reaches.
+  // The store that anybody can access.
   const c10::intrusive_ptr<c10d::HashStore> store_ = c10::make_intrusive<c10d::HashStore>();
 };
 
@@ -96,7 +96,8 @@ TEST_F(WorldKeyTest, ARankWithAnotherTokenIsRefusedAndSaysWhy) {
   }
 }
 
-// Before the ranks have met what another writes ends the run, with a message; it never counts.
+// Before the ranks are connected, a value that another program has written ends the run with a
+// message; the value is never used.
 TEST_F(WorldKeyTest, AnAddressThatAnotherHasWrittenIsRefused) {
   SetByAnother("join the world/1", "127.0.0.1 0");
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
@@ -111,8 +112,8 @@ TEST_F(WorldKeyTest, APlaceThatAnotherHasTakenIsNoRank) {
                                        HasSubstr("'process of rank 0' is not signed")));
 }
 
-// After they have met, words that no rank has said end nothing, and a rank's own words come
-// through.
+// After they are connected, messages that no rank has signed do not end the run, and a rank's own
+// messages arrive.
 TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
   Run({kToken, kToken}, [&](int rank, Joined world) {
     ASSERT_THAT(world, IsOk());
@@ -120,7 +121,7 @@ TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
       SetByAnother("live/failed", "rank 1 has failed: says another");
       SetByAnother("live/left/1", "1");
     }
-    // As often on both ranks, over some beats, each of which looks.
+    // Equally many sums on both ranks, over several heartbeats, each of which checks the store.
     for (int i = 0; i < 20; ++i) {
       ASSERT_EQ(Sum(**world), 3);
       absl::SleepFor(absl::Milliseconds(50));
@@ -132,13 +133,14 @@ TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
   });
 }
 
-// Says again and again that rank 1 lives, as that would: nobody is taken to be dead for being slow.
+// Keeps reporting that rank 1 is alive, as rank 1 itself would, so that it does not count as dead
+// for being slow.
 class Heartbeat {
  public:
   explicit Heartbeat(c10::intrusive_ptr<c10d::Store> store)
       : thread_([this, store = std::move(store)] {
           for (int beat = 1; !over_; ++beat) {
-            // The store may end before.
+            // The store may have ended.
             (void)base::TryTorch([&] { store->set("live/alive/1", absl::StrCat(beat)); });
             absl::SleepFor(absl::Milliseconds(50));
           }
@@ -153,8 +155,8 @@ class Heartbeat {
   std::thread thread_;
 };
 
-// Another that has rank 1's connection, but not the run's key: what the store holds of rank 1 is
-// right, as where it was there and another was quicker to connect.
+// Another program gets rank 1's connection but does not have the run's key. The store's values for
+// rank 1 are right, as when rank 1 exists and the other program connects faster.
 TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
   std::thread another([this] {
     const auto store = c10::make_intrusive<SignedStore>(store_, Secret(kToken));
@@ -169,7 +171,7 @@ TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
         c10::make_intrusive<c10d::PrefixStore>("gloo/0", store), 1, 2, options);
     at::Tensor guess = at::zeros({64}, at::kByte), got = at::zeros({64}, at::kByte);
     std::vector<int64_t> evenly;
-    // It may end as rank 0 hangs up.
+    // This call may fail when rank 0 closes the connection.
     (void)base::TryTorch([&] { group->alltoall_base(got, guess, evenly, evenly)->wait(); });
   });
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
@@ -179,8 +181,9 @@ TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
   another.join();
 }
 
-// Gloo connects two ranks once for each interface. Another whose words on the first connection are
-// right (here it has the key; else that one is rank 1's own) is found out on the second.
+// Gloo connects two ranks once for each interface. A program that proves itself on the first
+// connection (here it has the key; otherwise that connection is rank 1's own) is detected on the
+// second.
 TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
   setenv("GLOO_SOCKET_IFNAME", "lo,lo", /*overwrite=*/1);
   const RendezvousOptions options{.rank = 0,
@@ -219,9 +222,9 @@ TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
     const auto* words = static_cast<const char*>(heard.const_data_ptr());
     first_is_right = std::string(words, Secret::kBytes) == proof("rank 0 to rank 1");
     at::Tensor guess = at::zeros({64}, at::kByte);
-    // It may end as rank 0 hangs up.
+    // This call may fail when rank 0 closes the connection.
     (void)base::TryTorch([&] { group->alltoall_base(heard, guess, evenly, evenly)->wait(); });
-    // Who serves the store waits for the others to leave.
+    // The process that serves the store waits for the others to leave.
     (void)base::TryTorch([&] { store->set("live/left/1", std::string("1")); });
   };
   std::thread another([&] { EXPECT_THAT(base::TryTorch(impersonate), IsOk()); });
@@ -236,8 +239,8 @@ TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
 
 constexpr int kAMoment = 300, kAsLongAsItTakes = 60'000;  // milliseconds
 
-// Whether a connection to the socket's address is made in that time. On loopback it is at once or
-// never.
+// Whether a connection to the socket's address succeeds in that time. On loopback it succeeds
+// immediately or never.
 bool Admits(int listening, int milliseconds) {
   sockaddr_in address{};
   socklen_t size = sizeof address;
@@ -279,7 +282,7 @@ TEST(ListeningSocketsTest, ADoorShutsAndOpens) {
   close(listening);
 }
 
-// Gloo's own sockets, once the ranks have met.
+// Gloo's own sockets, after the ranks are connected.
 TEST_F(WorldKeyTest, NobodyConnectsToRanksThatHaveMet) {
   if (!KernelShutsDoors()) GTEST_SKIP() << "this kernel has no TCP MD5 signatures";
   const std::set<int> before = ListeningSockets();

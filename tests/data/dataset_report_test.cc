@@ -1,4 +1,4 @@
-// When a report warns of cutoff_len. (What it counts: dataset_test.cc.)
+// When a report warns about cutoff_len. (dataset_test.cc tests what it counts.)
 
 #include "data/dataset_report.h"
 
@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 constexpr char kWarning[] = "cutoff_len leaves almost nothing to train on";
 
-// Sixty rows, five of them left out, packed in twelve examples.
+// Sixty rows, five of which are skipped, packed into twelve examples.
 DatasetReport Packed(int64_t starved) {
   DatasetReport report{.rows = 60, .examples = 12, .truncated = starved, .starved = starved};
   for (int row = 0; row < 2; ++row) CountRow("no 'output'", "d.json:1 (row 1)", report.skipped);

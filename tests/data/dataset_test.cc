@@ -1,5 +1,5 @@
-// Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on
-// SmolLM2's tokenizer), reports, bad input.
+// The whole preparation of data: token for token what LLaMA-Factory 0.9.5 prepares
+// (tests/golden/preprocess, with SmolLM2's tokenizer); reports; bad input.
 #include "data/dataset.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ std::string Lines(const std::vector<Example>& examples) {
   return text;
 }
 
-// {to learn, to evaluate on (empty where the case has none)}
+// Returns {training examples, evaluation examples (empty if the case has none)}.
 absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCase(
     const json& config, int64_t threads) {
   DatasetOptions options = OptionsOf(config, std::string(kGolden) + "data");
@@ -68,8 +68,8 @@ absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCas
   return std::pair(train.examples, evaluated.examples);
 }
 
-// Every case; where the cut leaves nothing to learn ours refuses what LLaMA-Factory writes, and the
-// ids are compared below.
+// Every case. Where truncation leaves no labels, Moonring refuses the data and LLaMA-Factory writes
+// it; for these cases the ids are compared below.
 TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   const json cases = json::parse(ReadRunfile(std::string(kGolden) + "cases.json"));
   ASSERT_GE(cases.size(), 89);
@@ -132,7 +132,7 @@ TEST(DatasetTest, TurnsThatAreNotToBeLearnt) {
   EXPECT_THAT(labels({}), ElementsAre(n, n, n, n, n, n, 7, n, n, 10));
   EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, n, n, n, n, 7, 8, 9, 10));
   EXPECT_THAT(labels({.mask_history = true}), ElementsAre(n, n, n, n, n, n, n, n, n, 10));
-  // An eos that parts turns ends the answer before it: it is learnt where that is.
+  // An eos that separates turns ends the answer before it: it is a label if that answer is.
   EXPECT_THAT(labels({.efficient_eos = 99}), ElementsAre(n, n, n, n, n, n, 7, 99, n, 10, 99));
   std::vector<EncodedTurn> last = turns;
   last.back().learns_response = false;
@@ -140,7 +140,7 @@ TEST(DatasetTest, TurnsThatAreNotToBeLearnt) {
               ElementsAre(n, n, n, n, n, n, 7, 99, n, n, n));
 }
 
-// A folder with one data set "d", and what becomes of it.
+// A folder with one data set "d", and the result of preparing it.
 class OwnDataTest : public ::testing::Test {
  protected:
   void Describe(const std::string& rows, const std::string& more = "") {
@@ -154,7 +154,7 @@ class OwnDataTest : public ::testing::Test {
     options.threads = threads_;
     return PrepareDataset(options, SmolLM2());
   }
-  // The message with the folder's own path taken out.
+  // The message without the folder's own path.
   std::string ErrorOf(const DatasetOptions& options = {}) {
     std::string message(Prepare(options).status().message());
     for (size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;)
@@ -222,15 +222,15 @@ TEST_F(OwnDataTest, CountsAndReports) {
                 bar + "\n");
 }
 
-// 700 rows of uneven lengths, some left out and some noted, are the same examples and the same
-// report on any number of threads; and of two rows that are wrong, or a wrong row before broken
-// JSON, the first is named.
+// 700 rows of different lengths, some skipped and some noted, give the same examples and the same
+// report with any number of threads. Of two invalid rows, or an invalid row before broken JSON, the
+// first is reported.
 constexpr char kOpenai[] =
     R"(, "formatting": "openai", "columns": {"messages": "m", "tools": "tools", "system": "sys"},
        "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user",
                 "assistant_tag": "assistant", "observation_tag": "tool", "system_tag": "system"})";
 
-// What the report counts rows under.
+// The names under which the report counts rows.
 std::vector<std::string> Told(const std::vector<CountedRows>& rows) {
   std::vector<std::string> told;
   for (const CountedRows& each : rows) told.push_back(absl::StrCat(each.count, " ", each.what));
@@ -283,7 +283,7 @@ TEST_F(OwnDataTest, LearnsWhatIsMarked) {
       << prepared.report.Text();
 }
 
-// Of pairs and judged answers the last message alone is learnt.
+// In pairs and judged answers only the last message has labels.
 TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
   const std::string asked = R"({"m": [{"role": "user", "content": "a"}], )",
                     marked = R"({"role": "assistant", "content": "y", "loss": false})",
@@ -299,7 +299,8 @@ TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
               ElementsAre("1 whose answer is marked (weight, loss, trainable) as not trained"));
 }
 
-// What the template does with thoughts and texts beside calls is said with the count.
+// The count comes with an explanation of what the template does with thoughts and with texts next
+// to tool calls.
 TEST_F(OwnDataTest, TellsOfWhatMessagesSayBesideTheirText) {
   Describe(Conversation(R"(, "reasoning_content": "why")", "") +
                Conversation(R"(, "tool_calls": [{"name": "f", "arguments": {"a": 1}}])", ""),
@@ -314,8 +315,8 @@ TEST_F(OwnDataTest, TellsOfWhatMessagesSayBesideTheirText) {
            "it)"}));
 }
 
-// `tools` and `system` of the openai format are what a row may have; a name that is nearly there is
-// a slip.
+// `tools` and `system` of the openai format are optional in a row; a name that almost matches a
+// column's is reported as a mistake.
 TEST_F(OwnDataTest, ColumnsThatRowsMayDoWithout) {
   Describe(R"([{"instruction": "a", "output": "b"}])",
            R"(, "columns": {"prompt": "instruction", "response": "output", "images": "pictures"})");
@@ -390,7 +391,7 @@ TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
                        "overlong must be truncate, drop or error, got 'cut'"));
 }
 
-// Slices of the split, in their order; num_samples and max_samples are of what they leave.
+// Slices of the split, in their order; num_samples and max_samples apply to the remaining rows.
 TEST_F(OwnDataTest, TakesSlicesOfTheSplit) {
   std::string rows = "[";
   for (int i = 0; i < 20; ++i)
@@ -471,7 +472,7 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_THAT(named({"dd"}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
 }
 
-// kto: the mismatched answer is that of the row before, inside a batch.
+// kto: the mismatched answer is that of the row before, within a batch.
 TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
   Describe(R"([{"instruction": "q1", "output": "one", "t": true},
                {"instruction": "q2", "output": "two", "t": null},
@@ -512,7 +513,7 @@ TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
       HasSubstr("rows desired, and none undesired (kto needs both kinds): 1; the first is "));
 }
 
-// Prompts: what is to be answered, with the row's columns. Any conversation will do.
+// Prompts to generate answers for, with the row's columns, from any conversation.
 TEST_F(OwnDataTest, TakesPromptsOfAnyRowsWithTheirColumns) {
   const auto text = [](const Example& example) {
     EXPECT_EQ(example.documents.size(), 1);
@@ -520,7 +521,7 @@ TEST_F(OwnDataTest, TakesPromptsOfAnyRowsWithTheirColumns) {
     return SmolLM2()->Decode(example.documents[0].ids);
   };
   const std::string asked = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n";
-  // Without an answer, with one, and a pair of them.
+  // Rows without an answer, with one, and with a pair of answers.
   Describe(R"([{"instruction": "q", "answer": "4", "more": [1, {"a": null}]},
                {"instruction": "q", "answer": "5"}])",
            R"(, "columns": {"prompt": "instruction"})");
@@ -548,7 +549,7 @@ TEST_F(OwnDataTest, TakesPromptsOfAnyRowsWithTheirColumns) {
            R"(, "formatting": "sharegpt", "columns": {"messages": "m"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset second, Prepare({.stage = Stage::kPrompts}));
   EXPECT_THAT(text(second.examples[0]), EndsWith("<|im_start|>assistant\na<|im_end|>\n" + asked));
-  // Of a longer one the end is kept; or it is left out.
+  // A longer prompt keeps its end; or it is skipped.
   const std::vector<int32_t> whole = bare.examples[0].documents[0].ids;
   Describe(R"([{"instruction": "q"}])", R"(, "columns": {"prompt": "instruction"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
@@ -576,7 +577,7 @@ TEST_F(OwnDataTest, ReportsPairs) {
   ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
                        Prepare({.stage = Stage::kPairs, .cutoff_len = 14}));
   EXPECT_EQ(cut.report.truncated, 1);
-  // Both documents of a pair keep the same part of the prompt.
+  // Both documents of a pair keep the same section of the prompt.
   for (const Example& example : cut.examples) {
     const auto prompt = [](const Document& document) {
       return std::count(document.labels.begin(), document.labels.end(), kNotLearnt);
@@ -626,8 +627,8 @@ TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
             "train_on_prompt is for stage sft alone");
 }
 
-// Where the tokenizer adds a bos: the first id of each block is replaced by it; a text alone gets
-// one before it.
+// If the tokenizer adds a bos, it replaces the first id of each block; an unpacked text gets one in
+// front.
 TEST_F(OwnDataTest, PutsABosWhereTheTokenizerAddsOne) {
   const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
   const auto files = model::TokenizerFilesFromGguf(**file);

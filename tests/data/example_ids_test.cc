@@ -1,4 +1,4 @@
-// Ids beyond a vocabulary, of all documents of all examples.
+// Checks for ids beyond a vocabulary, in all documents of all examples.
 #include "data/example_ids.h"
 
 #include "gmock/gmock.h"

@@ -1,5 +1,5 @@
-// Configurations of tests/golden, as LLaMA-Factory took them, and the tokenizer that they were
-// prepared with.
+// The configurations of tests/golden that LLaMA-Factory was run with, and the tokenizer that their
+// data was prepared with.
 #ifndef MOONRING_TESTS_DATA_GOLDEN_CONFIG_H_
 #define MOONRING_TESTS_DATA_GOLDEN_CONFIG_H_
 
@@ -21,7 +21,7 @@
 
 namespace moonring::testing {
 
-// SmolLM2's, from the file that the quickstart uses.
+// The tokenizer of SmolLM2, from the file that the quickstart uses.
 inline std::shared_ptr<const data::Tokenizer> SmolLM2() {
   static const std::shared_ptr<const data::Tokenizer> tokenizer = [] {
     const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");

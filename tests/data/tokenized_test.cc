@@ -1,6 +1,6 @@
-// Prepared data on disk: folders that LLaMA-Factory 0.9.5 wrote (tests/golden/tokenized) hold what
-// is prepared here, what is written is read again, and folders that are none are refused in one
-// line.
+// Prepared data on disk: folders that LLaMA-Factory 0.9.5 wrote (tests/golden/tokenized) contain
+// the data that is prepared here; data that is written can be read again; and other folders are
+// refused in one line.
 #include "data/tokenized_folder.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ using ::testing::HasSubstr;
 
 constexpr char kFolders[] = "tests/golden/tokenized/";
 
-// As make.py has them; val_size aside.
+// The cases as in make.py, except for val_size.
 const std::map<std::string, json>& Cases() {
   static const auto& cases = *new std::map<std::string, json>{
       {"sft", {{"dataset", "own"}, {"template", "chatml"}, {"cutoff_len", 64}}},
@@ -94,7 +94,7 @@ TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
   EXPECT_THAT(splits, ::testing::ElementsAre("train", "validation_chats", "validation_renamed"));
 }
 
-// The rows of the split train one by one, as a stream of prepared rows hands them in.
+// The rows of the split can be trained one by one, as a stream of prepared rows passes them in.
 TEST(TokenizedTest, ItsRowsAreFedOneByOne) {
   for (const auto& [name, config] : Cases()) {
     SCOPED_TRACE(name);

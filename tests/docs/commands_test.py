@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""What README.md and the pages under docs tell a reader to type works. Arguments: pages to look
-at, and languages (yaml), whose blocks are looked at on all pages; without any, all of all pages.
+"""Checks that the commands in README.md and docs work. Arguments: pages to check, and languages
+(for example yaml), whose blocks are checked on all pages; without arguments, all blocks of all
+pages.
 
-Each page has a folder of its own, with a small model (model/) and data (data/), in which its
-blocks are taken in their order, by what stands behind the language of their fence:
+Each page has a folder with a small model (model/) and data (data/), in which its fenced blocks are
+processed in order, by the text after the block's language:
 
   sh run             run by bash; every command must succeed
   sh not run: WHY    not run here, and why
   ... file: NAME     written to NAME, where later commands of the page find it
   ... same as: PATH  equal to that file of the repository
-  yaml               the configuration must be one that the host takes; where it is a part of one,
-                     the keys that it lacks are BASE's
-  lua run            a script, which the host runs. Its output is compared with what stands behind
-                     each "-- prints: " of it, or with the next block where that is "text out"
+  yaml               the configuration must be accepted by the host; if it is incomplete, the
+                     missing keys are those of BASE
+  lua run            a script, which the host runs. Its output is compared with the text after each
+                     "-- prints: " in it, or with the next block if that is "text out"
   lua run: NAME      the same, from the file NAME
   lua, json, jsonl   must parse
-  text, c            anything but a command
+  text, c            anything except a command
 """
 
 import json
@@ -45,7 +46,7 @@ GOLDEN = "tests/golden/stages"
 
 
 class Page:
-    """One page's folder, and what is wrong with its blocks."""
+    """One page's folder, and the errors of its blocks."""
 
     def __init__(self, root: str, folder: str):
         self.root, self.folder, self.complaints, self.ran = root, folder, [], 0

@@ -1,4 +1,5 @@
-"""The pages for readers, README.md and those under docs: their fenced blocks, and their marks."""
+"""The documentation pages, README.md and those under docs: their fenced blocks and the blocks'
+marks."""
 
 import glob
 import os
@@ -21,7 +22,7 @@ class Block(NamedTuple):
 
 
 def pages(root: str) -> list[str]:
-    """Their paths from the repository's root."""
+    """The paths of the pages, relative to the repository's root."""
     found = glob.glob(os.path.join(root, "docs", "**", "*.md"), recursive=True)
     return ["README.md"] + sorted(os.path.relpath(path, root) for path in found)
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""README.md and the pages under docs as texts: they point at what is there, are not too wide, and
-README.md is a front page. Argument: a file at the repository's root.
+"""Checks README.md and the pages under docs as texts: links, widths, lengths. Argument: a file at
+the repository's root.
 
-  links    a relative link's file is there; of a page, the heading too
-  labels   a Bazel label that is written out is a target or a folder of some
-  width    100 columns, but for tables, links, and commands, which end where they end
-  README   at most 900 words outside of fenced blocks; it shows scripts/own_loss.lua whole
+  links    the file of a relative link exists; for a page, the heading too
+  labels   a Bazel label is an existing target or a folder of targets
+  width    100 columns, except tables, links, and commands
+  README   at most 900 words outside of fenced blocks; it shows scripts/own_loss.lua as a whole
   reached  README.md links every page of docs/ and each folder's README.md there, which links the
            folder's pages
   lengths  a page of the tutorial has at most 80 lines
   examples docs/scripting.md links each script in scripts/examples
-  editors  the folders that .luarc.json names are there
+  editors  the folders that .luarc.json names exist
 """
 
 import json
@@ -26,7 +26,7 @@ WIDTH, WORDS, LESSON = 100, 900, 80
 
 
 def anchors(text: str) -> set[str]:
-    """The headings of a page, as their links are written."""
+    """The headings of a page in the form that links use."""
     found = set()
     for _, line in pages.prose(text):
         if line.startswith("#"):
@@ -51,8 +51,8 @@ def broken_label(root: str, folder: str, name: str | None, below: str | None) ->
     where = os.path.join(root, folder)
     if below or not name:
         return None if os.path.isdir(where) else f"no folder {folder}"
-    # Of what rerun.bzl of the pretend device and cc_test of together.bzl make, the BUILD file names
-    # the test alone.
+    # The BUILD file names only the test itself for targets that rerun.bzl of the pretend device and
+    # cc_test of together.bzl generate.
     test = re.sub(r"_on_(one_|two_)?pretend_devices?$", "", name.removesuffix("_full"))
     build = pages.read(root, os.path.join(folder, "BUILD"))
     if any(f'name = "{written}"' in build for written in (name, test)):

@@ -1,10 +1,10 @@
-// A library to preload: one operation on files under a folder fails, or ends the process.
+// A library for LD_PRELOAD: one operation on files below a folder fails, or ends the process.
 //
 //   FAULT=OP:N:WHAT    the N-th OP of a process; "N+": from the N-th on. WHAT: ENOSPC, EIO, EACCES,
 //                      EMFILE, ENOMEM or kill (SIGKILL)
-//   FAULT_UNDER=TEXT   of paths that hold this text
-//   FAULT_RANK=R       of the process whose RANK is R alone
-//   FAULT_FIRED=PATH   is made where it has happened
+//   FAULT_UNDER=TEXT   only for paths that contain this text
+//   FAULT_RANK=R       only in the process whose RANK is R
+//   FAULT_FIRED=PATH   this file is created when the fault has occurred
 //
 // OP is open (for writing), write, fsync, rename, link, mkdir, unlink or truncate.
 #define _GNU_SOURCE
@@ -37,7 +37,7 @@ static int code_of(const char* what) {
   return 0;
 }
 
-// 0, or the errno that this operation fails with.
+// Returns 0, or the errno with which this operation fails.
 static int fault(const char* op, const char* path) {
   const char *plan = getenv("FAULT"), *under = getenv("FAULT_UNDER"), *rank = getenv("FAULT_RANK"),
              *mine = getenv("RANK"), *fired = getenv("FAULT_FIRED");

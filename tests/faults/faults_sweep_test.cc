@@ -1,10 +1,10 @@
-// Runs under planned faults of their files: the N-th open, write, fsync, rename, ... in output_dir
-// fails by errno, once or from then on, or the process is killed there (failing_files.c). Each run
-// ends with an exit code and words, and resumed without the fault it is the unbroken run bit for
-// bit.
+// Runs with planned faults of file operations: the N-th open, write, fsync, rename, ... in
+// output_dir fails with an errno, once or from then on, or the process is killed there
+// (failing_files.c). Each run ends with an exit code and a message; resumed without the fault, it
+// equals the uninterrupted run bit for bit.
 //
-// MOONRING_FAULT_POINTS: how many N of each operation and kind of fault; 1, 2, 3, 5, 8, ... as long
-// as the fault is reached. A table of what was tried and held is printed.
+// MOONRING_FAULT_POINTS is the number of values of N for each operation and kind of fault: 1, 2, 3,
+// 5, 8, ... as long as the fault is reached. The test prints a table of the faults that it tried.
 
 #include <cstdio>
 #include <cstdlib>
@@ -53,7 +53,7 @@ class FaultsSweepTest : public ResumedRuns, public ::testing::WithParamInterface
     int tried = 0, held = 0;
   };
 
-  // Whether the fault was reached. `rank`: of that rank alone; "": of each process.
+  // Returns whether the fault was reached. `rank` limits it to that rank; "" means each process.
   bool Try(const Kind& kind, const std::string& fault, const std::string& rank, Count& count) {
     SCOPED_TRACE(fault + (rank.empty() ? "" : " on rank " + rank));
     const std::string out = "broken";
@@ -126,7 +126,7 @@ TEST_P(FaultsSweepTest, ResumedItIsTheUnbrokenRun) { Sweep(Kinds()[GetParam()], 
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultsSweepTest, ::testing::Range<size_t>(0, Kinds().size()),
                          [](const auto& info) { return std::string(Kinds()[info.param].name); });
 
-// A few of them, for every day.
+// A few of the faults, for the regular test runs.
 TEST_F(FaultsSweepTest, AFewPoints) {
   const Kind& kind = Kinds()[1];
   ASSERT_THAT(Train(kind.name, kind.words + kLength, kind.options), Succeeds());

@@ -1,6 +1,6 @@
-// Runs whose machine plays tricks: closed descriptors, words that nobody reads, files of models
-// that change or are cut short, folders that go, files in the way. Nothing is lost and nothing is
-// silent.
+// Runs on a machine with problems: closed descriptors, output that nobody reads, model files that
+// change or are truncated, folders that disappear, files in the way. Nothing is lost, and every
+// problem is reported.
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 class MachineTest : public ResumedRuns {
  protected:
-  // The command with a copy of the model, to be changed.
+  // The command with a copy of the model, which the test changes.
   Words OwnModel(const std::string& out, const Words& more, const Words& options = {}) const {
     fs::create_directories(Path("model"));
     for (const auto& file : fs::directory_iterator(Runfile("tests/golden/stages/model"))) {
@@ -34,7 +34,7 @@ class MachineTest : public ResumedRuns {
     return CommandOf(out, more + Words{"model_name_or_path=model"}, options);
   }
 
-  // Each weight times `factor`, written over in place.
+  // Multiplies each weight by `factor`, in place in the file.
   void Scale(float factor) const {
     std::fstream file(Path("model/model.safetensors"),
                       std::ios::in | std::ios::out | std::ios::binary);
@@ -68,7 +68,7 @@ TEST_F(MachineTest, WordsThatNobodyReadsEndNothing) {
     if (ranks.empty()) ExpectSameRun("whole", "unread");
     fs::remove_all(Path("unread"));
   }
-  // And ask to save and end, as Ctrl-C does in `moonring train ... 2>&1 | tee log`.
+  // With a request to save and end, like Ctrl-C in `moonring train ... 2>&1 | tee log`.
   CommandOptions options = Options(Paused("3", CommandOf("asked", {"max_steps=100"})));
   options.unread = true;
   Command command(options);
@@ -79,7 +79,7 @@ TEST_F(MachineTest, WordsThatNobodyReadsEndNothing) {
   EXPECT_TRUE(fs::exists(Path("asked/checkpoint-3/manifest.json")));
 }
 
-// A script that prints without end is another thing: it ends as any program in a pipe.
+// A script that prints endlessly is different: it ends like any program in a pipe.
 TEST_F(MachineTest, AScriptEndsWhereItsOutputIsNotRead) {
   const std::string host = fs::absolute("moonring");
   Write("run.sh", host + " -e 'while true do print(1) end' | head -1; exit ${PIPESTATUS[0]}");
@@ -160,7 +160,7 @@ TEST_F(MachineTest, AFolderThatIsRenamedIsTakenAgain) {
   EXPECT_TRUE(fs::exists(Path("out/checkpoint-4/manifest.json")));
 }
 
-// Another run has the name by the time of the next save.
+// Another run has taken the folder's name by the time of the next save.
 TEST_F(MachineTest, AFolderThatIsTakenMeanwhileEndsTheRun) {
   Command command(Options(Paused("3", CommandOf("out", {"max_steps=4"}))));
   ASSERT_TRUE(command.WaitForOutput("waits before step 3")) << command.Wait().Describe();

@@ -1,4 +1,4 @@
-// A file of rows in Arrow's and Parquet's forms.
+// A file of rows in Arrow's and Parquet's formats.
 #include <cstdint>
 
 #include "data/files/arrow_reader.h"

@@ -1,4 +1,4 @@
-// A model's chat template: parsed, rendered over a conversation, and taken apart into slots.
+// A model's chat template: parsed, rendered for a conversation, and split into slots.
 #include <cstdint>
 #include <string>
 
@@ -11,8 +11,8 @@ namespace {
 
 using namespace moonring::data;
 
-// Less than what a rendering may take elsewhere, so that a template that takes all of it does not
-// take the fuzzer's time. The depth is the real one: it stands for the stack.
+// Lower limits than in real use, so that a template that uses them up does not slow down the
+// fuzzer. The depth is the real one: it limits the stack.
 constexpr jinja::Limits kLimits = {.steps = 50'000, .bytes = 1 << 22};
 
 OrderedJson Context() {
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto parsed = jinja::Template::Parse(source, "input");
   if (!parsed.ok()) return 0;
   const auto text = parsed->Render(context, {.now = 1'700'000'000, .limits = kLimits});
-  // One that takes more than it may here takes more than a fuzzer's patience there.
+  // A template that exceeds these limits would take too long in the next call.
   if (text.status().code() == absl::StatusCode::kResourceExhausted) return 0;
   const auto carried = ModelTemplate::Find({.chat_template = source, .where = "folder"}, tokenizer);
   if (!carried.ok() || *carried == nullptr) return 0;

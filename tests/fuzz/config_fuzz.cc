@@ -1,5 +1,5 @@
-// config.json, and GGUF's way to the same: what is accepted keeps its promises to those who make a
-// model of it.
+// config.json, and the same values from GGUF metadata: an accepted config satisfies the invariants
+// that the model's code relies on.
 #include <cstdint>
 
 #include "model/families/parse_config.h"

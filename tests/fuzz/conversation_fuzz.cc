@@ -1,4 +1,4 @@
-// One row of a data set: converted by each format for each stage, and what came of it encoded by
+// One row of a data set: converted by each format for each stage; the result is encoded by
 // templates with tools and thoughts.
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// Gives each file of the corpora to its fuzz target, as libFuzzer does with one input: seeds, and
-// inputs that once broke a reader. Then some changes of each.
+// Runs each fuzz target on each file of its corpus, as libFuzzer does with one input: seeds, and
+// inputs that once broke a reader. Then on some changes of each file.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

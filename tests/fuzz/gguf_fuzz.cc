@@ -1,5 +1,5 @@
-// A GGUF file whole: its header, its metadata as config.json and tokenizer files, and its tensors
-// dequantised.
+// A whole GGUF file: its header, its metadata as config.json and tokenizer files, and its
+// dequantized tensors.
 #include <cstdint>
 
 #include "model/gguf/gguf.h"

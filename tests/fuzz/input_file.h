@@ -1,5 +1,5 @@
-// A fuzzer's input as a file, for readers that take a path. It lies in memory and leaves no name
-// behind, however the process ends.
+// A fuzzer's input as a file, for readers that take a path. The file is in memory and has no name
+// in the file system, so nothing remains however the process ends.
 #ifndef MOONRING_TESTS_FUZZ_INPUT_FILE_H_
 #define MOONRING_TESTS_FUZZ_INPUT_FILE_H_
 

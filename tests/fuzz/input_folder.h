@@ -1,5 +1,5 @@
-// A folder of this process for readers that want one, in memory where the machine has such a place;
-// its files are written anew for each input.
+// A folder of this process for readers that need one. It is in memory where the machine has a
+// memory file system. Its files are rewritten for each input.
 #ifndef MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 #define MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 

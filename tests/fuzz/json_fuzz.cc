@@ -1,5 +1,5 @@
-// JSON texts by each of the readers that there are, and what is done with any value: shown in
-// messages, written as Python does, spliced.
+// JSON texts in each of the readers; then each operation on a value: display in messages, Python's
+// format, replacing a field.
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const nlohmann::json copy = *value;
     (void)moonring::data::WrongType(copy, "something else", "input");
     if (copy.is_object()) {
-      // A splice leaves JSON that says the same but for the field.
+      // Replacing a field leaves JSON with the same contents except for that field.
       nlohmann::json wanted = copy;
       wanted["added_tokens"] = nlohmann::json::array({1});
       const auto spliced = moonring::data::ParseJson(
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     moonring::data::PythonText(*value);
     moonring::data::PythonTruth(*value);
     moonring::data::PythonJson(*value, 2);
-    // What json.dumps writes json.loads reads.
+    // json.loads reads the output of json.dumps.
     if (!moonring::data::ParseOrderedJson(moonring::data::PythonJson(*value)).ok())
       __builtin_trap();
   }

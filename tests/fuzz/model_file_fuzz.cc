@@ -1,5 +1,5 @@
-// Tokenizers that are no tokenizer.json: sentencepiece models, ranks of tiktoken, Mistral's
-// tekken.json; told apart by their contents. The input: tokenizer_config.json, the file.
+// Tokenizer files other than tokenizer.json: sentencepiece models, ranks of tiktoken, Mistral's
+// tekken.json, recognized by their contents. The input: tokenizer_config.json, then the file.
 #include <cstdint>
 #include <string>
 

@@ -1,4 +1,5 @@
-// Small changes of an input, for runs without libFuzzer: blind, but quick.
+// Small random changes of an input, for runs without libFuzzer. They are fast and not guided by
+// coverage.
 #ifndef MOONRING_TESTS_FUZZ_MUTATION_H_
 #define MOONRING_TESTS_FUZZ_MUTATION_H_
 
@@ -10,8 +11,8 @@
 
 namespace moonring::fuzz {
 
-// `input` with one to four changes: bytes changed, erased, doubled, or taken from one of `others`.
-// No longer than `most` bytes.
+// `input` with one to four changes: bytes changed, erased, duplicated, or copied from one of
+// `others`. The result has at most `most` bytes.
 inline std::string Mutated(std::string input, const std::vector<std::string>& others,
                            std::mt19937_64& random, size_t most) {
   const auto below = [&](size_t end) { return end == 0 ? 0 : random() % end; };

@@ -1,7 +1,9 @@
-// A fuzz target by itself, without clang and libFuzzer, with the options of theirs that matter:
+// Runs a fuzz target without clang and libFuzzer, with libFuzzer's most important options:
 //   NAME [-max_total_time=SECONDS] [-runs=N] [-seed=N] [-max_len=BYTES] [-timeout=SECONDS]
-//        [FILE_OR_FOLDER...]     (60 s; a file alone is replayed; else tests/fuzz/corpus/NAME)
-// An input that ends the process, or takes longer than -timeout (10 s), is written to found-NAME.
+//        [FILE_OR_FOLDER...]
+// The default time is 60 s. A single file is replayed; the default folder is
+// tests/fuzz/corpus/NAME. An input that ends the process, or takes longer than -timeout (10 s), is
+// written to found-NAME.
 #include <fcntl.h>
 #include <unistd.h>
 

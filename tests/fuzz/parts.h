@@ -1,5 +1,5 @@
-// Several texts in one input: separated by zero bytes, which a fuzzer moves and multiplies readily
-// and none of these formats holds.
+// Several texts in one fuzzer input, separated by zero bytes: a fuzzer moves and duplicates such
+// bytes easily, and none of these formats contains them.
 #ifndef MOONRING_TESTS_FUZZ_PARTS_H_
 #define MOONRING_TESTS_FUZZ_PARTS_H_
 
@@ -13,7 +13,8 @@
 
 namespace moonring::fuzz {
 
-// `count` of them; those that are not there are empty, and the last has whatever follows.
+// Splits the input into `count` texts. Missing texts are empty; the last one is all the remaining
+// bytes.
 inline std::vector<std::string> PartsOfInput(const uint8_t* data, size_t size, size_t count) {
   const absl::string_view input(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> parts =

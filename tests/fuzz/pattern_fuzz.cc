@@ -1,4 +1,4 @@
-// A regular expression as tokenizer.json writes it, and a text that it cuts.
+// A regular expression in the syntax of tokenizer.json, and a text that it splits.
 #include <cstdint>
 #include <stdexcept>
 

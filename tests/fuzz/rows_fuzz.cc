@@ -1,5 +1,5 @@
-// A data file of each textual kind, plain or compressed, read twice: from its beginning, and again
-// from the places of the first rows.
+// A data file of each text format, plain or compressed, read twice: from its beginning, and from
+// the positions of the first rows.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 using moonring::data::RowReader;
 
-// The value of the row after `state` must be the same on a reader that went straight there.
+// The row after `state` must be the same in a reader that seeks to that state.
 void ReadAll(const std::string& path,
              absl::StatusOr<std::unique_ptr<RowReader>> (*open)(const std::string&)) {
   auto reader = open(path);

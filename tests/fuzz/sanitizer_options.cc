@@ -1,5 +1,5 @@
-// Defaults of the sanitizers, so that a target started by hand is judged as the runner judges it:
-// as config asan has them (.bazelrc).
+// The sanitizers' default options, so that a target that is started by hand has the options of
+// --config=asan (.bazelrc).
 extern "C" const char* __asan_default_options() {
   return "detect_leaks=0:detect_container_overflow=0";
 }

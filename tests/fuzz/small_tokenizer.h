@@ -1,4 +1,4 @@
-// A tokenizer of a few tokens, for targets that need one and fuzz something else.
+// A tokenizer of a few tokens, for fuzz targets that need a tokenizer but do not fuzz it.
 #ifndef MOONRING_TESTS_FUZZ_SMALL_TOKENIZER_H_
 #define MOONRING_TESTS_FUZZ_SMALL_TOKENIZER_H_
 

@@ -1,5 +1,5 @@
-// What a checkpoint keeps of the data's place and of the objective, as a run that goes on loads it.
-// (The tensors beside it are safetensors.)
+// The saved states of the data's position and of the objective, as a resumed run loads them from a
+// checkpoint. (The tensors next to them are safetensors.)
 #include <cstdint>
 #include <string>
 
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       !(*preference)->LoadState((*preference)->State()).ok())
     __builtin_trap();
 
-  // A state of rows says of which files it is, and they lie elsewhere in each process.
+  // A state of rows names its files, which have another path in each process.
   nlohmann::json state = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!state.is_object()) return 0;
   state["files"] = {rows};

@@ -1,5 +1,5 @@
-// The files of a tokenizer, a text encoded and decoded by it, and what is written of it where it
-// got a new token. The input: tokenizer.json, the text, tokenizer_config.json,
+// The files of a tokenizer; a text that it encodes and decodes; and the files that are written
+// after adding a token. The input: tokenizer.json, the text, tokenizer_config.json,
 // special_tokens_map.json, added_tokens.json.
 #include <cstdint>
 
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto changed =
       ChangedFiles(files, *Tokenizer::WithStopWords(*tokenizer, "<end>", {"<stop>"}));
   if (!changed.ok()) return 0;
-  // What is written of it is a tokenizer again.
+  // The written files are a valid tokenizer.
   for (const auto& [name, contents] : *changed) files[name] = contents;
   if (!OpenTokenizer(files, "folder").ok()) __builtin_trap();
   return 0;

@@ -1,8 +1,7 @@
 """The checks, most valuable first, and which of them run at the same time.
 
-A check is a generator of rows. Checks of the same stage that stand next to one another in the list
-run concurrently; those of stage 0 run alone, since they measure time. `seconds`: the check's time
-limit.
+A check is a generator of rows. Adjacent checks of the same stage run concurrently; those of stage 0
+run alone, because they measure time. `seconds` is the check's time limit.
 """
 
 import dataclasses
@@ -66,7 +65,7 @@ def stages(checks):
 
 
 def left_of(rows):
-    """The checks that failed in an earlier call's table, then those that it has no result of."""
+    """The checks that failed in an earlier call's table, then those without a result in it."""
     verdicts = {}
     for row in rows:
         verdicts.setdefault(row["of"], set()).add(row["verdict"])

@@ -1,7 +1,8 @@
-"""Are the numbers right. Each check is a generator of rows (checks.py).
+"""Checks of the numerical results. Each check is a generator of rows (checks.py).
 
-On a device everything is computed twice, there and by the same code on the CPU: gradients on that
-machine, training when packing (references). A dry run has the CPU on both sides.
+On a device everything is computed twice: on the device, and by the same code on the CPU. The CPU's
+gradients are computed on that machine, its training losses when packing (references). A dry run
+uses the CPU on both sides.
 """
 
 import math
@@ -18,8 +19,8 @@ MODES = ("zigzag-ring", "ulysses", "all-gather")
 
 
 def worst_difference(got, want):
-    """max over steps of |a - b| / |b|; NaN where a value is NaN, infinite where the steps are not
-    the same ones, there are none, or a value is missing.
+    """The maximum over steps of |a - b| / |b|; NaN if a value is NaN; infinite if the steps differ,
+    there are none, or a value is missing.
     """
     if not want or sorted(got) != sorted(want) or None in (*got.values(), *want.values()):
         return math.inf
@@ -102,8 +103,8 @@ def ceilings(shop):
 
 
 def own_kernels(shop):
-    """Each kernel of Moonring's own (kernels) against fp64, and the bytes that it moves a
-    second beside those of a copy; kernel_cases.cc has the definitions and bounds.
+    """Compares each of Moonring's own kernels with fp64, and the bytes that it moves per second
+    with those of a copy; kernel_cases.cc has the definitions and bounds.
     """
     sizes = shop.sizes.kernels
     words = [f"{key}={value}" for key, value in sizes.items()]
@@ -129,7 +130,7 @@ def own_kernels(shop):
         )
 
 
-# Attention against its definition
+# Attention compared with its definition
 
 
 def failed_tests(tests):
@@ -142,15 +143,15 @@ def failed_tests(tests):
 
 
 def failures_of(tests, most=20):
-    """What failed tests say, line by line."""
+    """The messages of failed tests, line by line."""
     texts = [each["failure"] for test in tests for each in test.get("failures", [])]
     lines = [line for text in texts for line in text.splitlines() if line.strip()]
     return lines[:most] + ([f"and {len(lines) - most} lines more"] if len(lines) > most else [])
 
 
 def attention_kernels(name, dtype, *chosen):
-    """A check of a GPU's kernels in one dtype, by the tests that `chosen` names; a process each, so
-    that one that is slow or ends early takes no other's row. cuda_conformance_test.cc has the
+    """A check of a GPU's kernels in one dtype, by the tests that `chosen` names. Each is a process,
+    so that a slow or crashing one does not affect another row. cuda_conformance_test.cc has the
     bounds.
     """
 
@@ -178,7 +179,7 @@ def attention_kernels(name, dtype, *chosen):
     return check
 
 
-# The slow tests of the 16-bit dtypes by themselves: cuDNN builds a plan for each shape there.
+# The slow tests of the 16-bit dtypes run separately: cuDNN builds a plan for each shape there.
 ATTENTION_KERNELS = {
     name: attention_kernels(f"attention kernels {name}", name.split()[0], *chosen)
     for name, *chosen in (
@@ -238,15 +239,15 @@ def modes(shop):
 
 
 def diagnosed(row, *makers):
-    """The row, with what each maker says where it has failed."""
+    """The row; if it has failed, with the output of each diagnosis function."""
     if row.verdict == FAIL:
         row.diagnosis = [line for make in makers for line in diagnosis.tried(make)]
     return row
 
 
 def of_gradients(shop, row, found, model, tokens, keys):
-    """The row; where it has failed with the worst number and the layer where streams part. `found`:
-    what Workshop.compare says of the gradients.
+    """The row; if it has failed, with the worst number and the layer at which hidden states
+    diverge. `found` is the result of Workshop.compare for the gradients.
     """
     return diagnosed(
         row,
@@ -255,14 +256,14 @@ def of_gradients(shop, row, found, model, tokens, keys):
     )
 
 
-# fp32 sums in another order differ by about this much, whichever of the two is nearer to fp64:
-# fp32's last place is 6e-8, and an H100's gradients are 1.4e-6 from fp64, as the CPU's are.
+# fp32 sums in another order differ by about this much, whichever of the two is closer to fp64: the
+# last digit of fp32 is 6e-8, and an H100's gradients differ from fp64 by 1.4e-6, as the CPU's do.
 FP32_FLOOR = 3e-6
 
 
 def gradients(shop):
-    """Gradients and logits of a whole model, by `probe`. fp64 is the proof: 1e-10 from the CPU's.
-    fp32: no further from fp64 than twice what the CPU is, or FP32_FLOOR. bf16: its distance from
+    """Gradients and logits of a whole model, by `probe`. fp64 must be within 1e-10 of the CPU.
+    fp32: the distance from fp64 is at most twice the CPU's, or FP32_FLOOR. bf16: the distance from
     fp32 is at most 3 times (gradients) and 2 times (logits) the CPU's. All of it with TF32
     requested in the environment, which Moonring must override.
     """
@@ -328,21 +329,21 @@ def gradients(shop):
 
 # Training
 
-# Of losses of steps that differ in the order of sums alone. On the CPU fp32 is 2e-7 from fp64 after
-# eight steps of a tiny model; AdamW turns a rounding of a tiny gradient into one
+# The bound for losses of steps that differ in the order of sums only. On the CPU, fp32 differs from
+# fp64 by 2e-7 after eight steps of a tiny model; AdamW turns a rounding of a tiny gradient into one
 # of the step, and longer sums round more.
 LOSS_BOUND = 2e-5
-# In bf16 one forward is 2e-4 from fp32 there: ten times that.
+# In bf16 one forward differs from fp32 by 2e-4 there; the bound is ten times that.
 BF16_LOSS_BOUND = 2e-3
 
 
 def lengths(tokens, rows):
-    """Uneven document lengths, all within `tokens`."""
+    """Document lengths that vary, all within `tokens`."""
     return [max(8, tokens - 30 - (i * i * 7) % (tokens // 2)) for i in range(rows)]
 
 
 def training_runs(sizes):
-    """{dtype: Training} of the check `training`."""
+    """The runs {dtype: Training} of the check `training`."""
     tokens, steps = sizes.training_tokens, sizes.training_steps
     keys = {"max_steps": steps, "learning_rate": 2e-5}
     rows = lengths(tokens, 2 * steps)
@@ -353,7 +354,8 @@ def training_runs(sizes):
 
 
 def training(shop):
-    """Full fine-tuning of the gradients' model, in fp32 and in bf16: the CPU's losses."""
+    """Full fine-tuning of the model of the gradient check, in fp32 and in bf16, has the CPU's
+    losses."""
     tokens, steps = shop.sizes.training_tokens, shop.sizes.training_steps
     threads = max(1, shop.cores // 2)
     runs = {}
@@ -397,7 +399,7 @@ def training(shop):
 
 ADAPTER = {"finetuning_type": "lora", "lora_rank": 8, "lora_target": "all", "learning_rate": 1e-3}
 
-# What is trained, by name: the model, the keys.
+# The kinds of training by name, with their models and keys.
 KINDS = (
     ("DPO", "kinds", {"stage": "dpo", "dataset": "pairs", "pref_beta": 0.1}),
     ("KTO", "kinds", {"stage": "kto", "dataset": "judged"}),
@@ -410,7 +412,7 @@ KINDS = (
 
 
 def kinds_runs(sizes):
-    """{name: Training} of the check `kinds of training`."""
+    """The runs {name: Training} of the check `kinds of training`."""
     tokens, steps = sizes.kind_tokens, sizes.kind_steps
     return {
         name: Training(
@@ -426,13 +428,13 @@ def references(sizes):
 
 
 def ended(shop, check, why, tokens):
-    """The row of a run that ended by an error."""
+    """The row of a run that ended with an error."""
     row = Row(check, FAIL, tokens=tokens, remark=str(why))
     return diagnosed(row, lambda: diagnosis.of_process(shop, why.process))
 
 
 def beside(shop, check, run, other, bound, remark, tokens):
-    """The row of a run that is to have the losses of another, which has ended."""
+    """The row of a run that must have the losses of another run, which has ended."""
     try:
         shop.finish(run)
     except Failed as why:
@@ -492,7 +494,7 @@ def kinds(shop):
 
 
 def offload(shop):
-    """Offload must not change the losses. In fp32 and with full_determinism, so that sums have one
+    """Offload must not change the losses. In fp32 with full_determinism, so that sums have a fixed
     order.
     """
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
@@ -517,8 +519,8 @@ def offload(shop):
 
 
 def one_card(shop):
-    """Two ranks that share the first GPU and exchange through the host: gradients of sp 2 are those
-    of sp 1. A small model in fp32: 1e-5.
+    """Two ranks share the first GPU and exchange through the host: the gradients with sp 2 are
+    those with sp 1, within 1e-5 for a small model in fp32.
     """
     tokens, model = shop.sizes.kind_tokens, shop.model(shop.sizes.kinds)
     alone = shop.probe("device", model, tokens)
@@ -552,7 +554,7 @@ def one_card(shop):
 
 
 def several(shop):
-    """Over NCCL, a GPU a rank; in the dry run over Gloo."""
+    """Over NCCL with one GPU per rank; in the dry run over Gloo."""
     names = ("NCCL sp 2", "NCCL dp 2", "NCCL ZeRO-3", "NCCL kill and resume")
     if not shop.dry and shop.gpus < 2:
         for name in names:
@@ -575,7 +577,7 @@ def several(shop):
     yield resumed(shop, names[3], ranks=2, keys=halves | {"zero_stage": 3}, data=data)
 
 
-# Interrupted and watched
+# Interrupted and monitored runs
 
 
 def resumed(shop, check, ranks, keys, data):
@@ -636,13 +638,13 @@ def kill_and_resume(shop):
     yield resumed(shop, "kill and resume", 1, {}, data)
 
 
-# Families whose steps run most of the kernels beside a Llama's.
+# Families whose steps run most of the kernels that a Llama does not use.
 WATCHED = ("qwen3_next", "kimi_linear")
 
 
 def sanitizer(shop):
-    """compute-sanitizer's memcheck over steps: it sees each access of each of Moonring's own
-    kernels (with LibTorch's as well it takes minutes).
+    """compute-sanitizer's memcheck of some steps: it checks each access by each of Moonring's own
+    kernels (with LibTorch's kernels it takes minutes).
     """
     check = "compute-sanitizer"
     tool = workshop.find_tool("compute-sanitizer")
@@ -705,14 +707,14 @@ def sanitized(check, process, tokens):
     )
 
 
-# Of log-probs of a token, sampler's beside trainer's: kernels for one query and for many add up in
-# other orders.
+# The bound for a token's log-probs from the sampler and from the trainer: kernels for one query and
+# for many add in different orders.
 LOG_PROB_BOUND = 1e-4
 
 
 def rollouts(shop):
-    """GRPO: what the model writes on the device, token by token, has the log-probs that the trainer
-    gives it.
+    """GRPO: the completions that the model generates on the device, token by token, have the
+    log-probs that the trainer computes for them.
     """
     check, tokens = "rollouts", shop.sizes.kind_tokens
     data = shop.documents([tokens // 2] * 16)

@@ -1,5 +1,5 @@
-"""What a failed row leaves, so that the fault can be fixed without another look at the machine:
-where two results part, and in what a process ended.
+"""Additional information for a failed row, so that the fault can be fixed without access to the
+machine: where two results diverge, and in what a process ended.
 """
 
 import os
@@ -7,14 +7,15 @@ import os
 from processes import Failed, Overdue, last_line
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Operators that a process that failed is asked for when it is run again.
+# The number of last operators that a failed process reports when it is run again.
 OPERATORS = 40
-# A layer after which two streams are so many times as far apart as before it is where they part.
+# If the difference of two streams of hidden states grows by this factor in a layer, they diverge
+# there.
 PARTING = 20
 
 
 def worst_number(found):
-    """In words, of what `measure compare` says of two files."""
+    """Describes the result of `measure compare` for two files."""
     return (
         f"worst in {found['name']}: {found['worst']:.1e}; element {found['at']}: "
         f"{found['got']:.6g}, wanted {found['want']:.6g}"
@@ -22,8 +23,8 @@ def worst_number(found):
 
 
 def parting_layer(shop, model, tokens, keys):
-    """After which layer the device's stream parts from the CPU's, in words. The tokens are those of
-    `probe` (inputs.write_probe, seed 3).
+    """Describes the layer after which the device's hidden states diverge from the CPU's. The tokens
+    are those of `probe` (inputs.write_probe, seed 3).
     """
     folder, given = shop.probe_input("layers", model, tokens)
     paths = [os.path.join(folder, f"{side}.safetensors") for side in ("device", "reference")]
@@ -49,7 +50,7 @@ def parting_layer(shop, model, tokens, keys):
     before = None
     for name in names:
         error = errors[name]
-        # A NaN is no number that is at most another.
+        # This comparison is false for NaN.
         if before is not None and not error <= PARTING * max(before, 1e-12):
             return f"streams part at {name}: {error:.1e} apart, {before:.1e} before it"
         before = error
@@ -59,13 +60,13 @@ def parting_layer(shop, model, tokens, keys):
 
 
 def of_process(shop, process):
-    """What a process says that has failed, run once more with each kernel awaited and the last
-    operators kept; [line, ...].
+    """The output lines of a failed process when it is run once more, waiting for each kernel and
+    keeping the last operators.
     """
     if process.process.returncode == 0:
         return []
     lines = [f"exit {process.process.returncode}: {last_line(process.text)}"]
-    # A run that has written its folder is refused it otherwise.
+    # Otherwise a run is refused a folder that it has written.
     words = ["overwrite_output_dir=true"] if "train" in process.command else []
     again = shop.start(
         [*process.command, *words],
@@ -81,13 +82,13 @@ def of_process(shop, process):
 
 
 def last_words(process, most=20):
-    """The end of what a process that was cut off had said."""
+    """The end of the output of a process that was stopped."""
     said = [line for line in (process.text or "").splitlines() if line.strip()]
     return [f"cut off: {' '.join(process.command)}"] + said[-most:]
 
 
 def first_part(got, want, bound):
-    """The first step at which two runs' numbers are further apart than `bound`, in words."""
+    """Describes the first step at which two runs' numbers differ by more than `bound`."""
     for step in sorted(want):
         if got.get(step) is None or want[step] is None:
             return f"step {step} has no number"
@@ -97,7 +98,7 @@ def first_part(got, want, bound):
 
 
 def tried(make):
-    """What `make` says, or why it says nothing: a diagnosis takes no row down."""
+    """The result of `make`, or the reason why it failed: a diagnosis must not break a row."""
     try:
         found = make()
     except (Failed, Overdue, OSError, KeyError, ValueError) as why:

@@ -1,6 +1,6 @@
-"""Each family of models, tiny, with random weights: its gradients on the device are the CPU's, in
-fp64, fp32 and bf16. Here whatever an architecture has of its own meets the device: linear
-attention, experts, soft caps, windows, norms of other dtypes.
+"""Checks each model family with tiny, random weights: its gradients on the device are the CPU's, in
+fp64, fp32 and bf16. This covers architecture-specific code on the device: linear attention,
+experts, softcaps, windows, norms in other dtypes.
 """
 
 import os
@@ -13,14 +13,14 @@ from table import FAIL, PASS, Row, is_number
 TOKENS = 96
 SIDES = (("reference", "cpu"), ("device", None))
 DTYPES = (("fp64", ("fp64=true",)), ("fp32", ()), ("bf16", ("bf16=true",)))
-# How far from fp64 on the CPU: the bound, or so many times what the CPU is in the same dtype, since
-# random models differ in how far they carry a rounding.
+# The allowed distance from fp64 on the CPU: a bound, or this many times the CPU's distance in the
+# same dtype, because random models differ in how much they amplify rounding.
 BOUNDS = {"fp64": (1e-10, 3), "fp32": (1e-5, 5), "bf16": (2e-2, 3)}
 
 
 def probes(shop, names):
-    """Starts all probes, at most one process a core at a time;
-    {(family, dtype, side): (process, out, gradients)}.
+    """Starts all probes, at most one process per core at a time. Returns {(family, dtype, side):
+    (process, out, gradients)}.
     """
     started = {}
     for name in names:

@@ -1,8 +1,8 @@
-"""What the checks train and ask: models of random weights, a tokenizer of bytes, documents.
-Python's standard library alone, so that any machine can make them.
+"""Inputs of the checks: models with random weights, a tokenizer of bytes, documents. It uses
+Python's standard library only, so that any machine can make them.
 
-Weights are bf16, of either sign, uniform in size over one binade: random bits under a fixed
-exponent. They are slices of one pool of random bits, which makes gigabytes in seconds.
+Weights are bf16 of either sign, uniform over one power of two: random bits with a fixed exponent.
+They are slices of one pool of random bits, which makes gigabytes in seconds.
 """
 
 import json
@@ -10,7 +10,7 @@ import os
 import random
 import struct
 
-# Llama's names; `experts` makes a Mixtral of it.
+# Llama's names; with `experts` the model is a Mixtral.
 SMOLLM2 = {
     "hidden": 576,
     "inner": 1536,
@@ -30,8 +30,8 @@ LLAMA_8 = {
 LLAMA_4 = LLAMA_8 | {"layers": 4}
 SMALL = {"hidden": 256, "inner": 704, "layers": 4, "heads": 4, "kv_heads": 2, "vocabulary": 1024}
 MIXTURE = SMALL | {"experts": 4}
-# Qwen3.5-MoE at the width of its 35B: linear attention in three layers of four, experts in two
-# tensors a layer. Weights are made by config.json alone (train_from_scratch).
+# Qwen3.5-MoE at the width of its 35B model: linear attention in three of four layers, experts in
+# two tensors per layer. Weights are initialized from config.json (train_from_scratch).
 HYBRID = {
     "hidden": 2048,
     "heads": 16,
@@ -114,7 +114,7 @@ def parameters_of(shape):
 
 
 class Pool:
-    """Random bf16 numbers of one size, from any place of a pool, around its end."""
+    """Random bf16 numbers from any position of a pool, with wrap-around."""
 
     ELEMENTS = 2**24 - 3  # a prime: rows of a matrix do not repeat
 
@@ -161,7 +161,7 @@ def write_safetensors(path, shape, seed):
             if len(dims) == 1:
                 f.write(struct.pack("<H", 0x3F80) * dims[0])  # 1.0
                 continue
-            # The size that keeps a product's elements about as large as its input's.
+            # The scale that keeps a product's elements about as large as its input's.
             exponent = 0
             while 2.0**exponent > 0.65 / dims[1] ** 0.5:
                 exponent -= 1
@@ -319,7 +319,7 @@ def write_hybrid(folder, shape):
 
 
 def text_of(index, tokens):
-    """Words of as many bytes at least."""
+    """A text of at least this many bytes."""
     rng, words, size = random.Random(1000 + index), [], 0
     while size < tokens:
         words.append(rng.choice(WORDS))
@@ -328,8 +328,8 @@ def text_of(index, tokens):
 
 
 def write_documents(folder, lengths):
-    """Data sets copy (alpaca), pairs (dpo) and judged (kto) of so many rows, their answers about so
-    many tokens long: more than that, and cutoff_len is to cut them.
+    """Writes the data sets copy (alpaca), pairs (dpo) and judged (kto) with one row per length.
+    Answers have slightly more tokens than the length, so that cutoff_len truncates them.
     """
     os.makedirs(folder)
     texts = [text_of(i, length) for i, length in enumerate(lengths)]
@@ -385,7 +385,7 @@ def vocabulary_of(model):
 
 
 def write_probe(path, tokens, vocabulary):
-    """Two documents of random ids, a few of their labels left out."""
+    """Writes two documents of random ids, with a few labels removed."""
     rng = random.Random(3)
     ids = [rng.randrange(vocabulary) for _ in range(tokens)]
     labels = [-100 if i % 11 == 0 else each for i, each in enumerate(ids)]

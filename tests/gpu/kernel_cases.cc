@@ -91,7 +91,7 @@ PreparedKernel RmsNormBackward(const Sizes& sizes, at::Device device) {
           2 * Bytes({dy, s}) + Bytes({dsum})};
 }
 
-// Halves of each head turn together.
+// Rotates the two halves of each head against each other.
 Tensor Turned(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const auto halves = Wide(x).chunk(2, 2);
   return at::cat({halves[0] * Wide(cos) - halves[1] * Wide(sin),
@@ -182,7 +182,8 @@ PreparedKernel CrossEntropyRows(const Sizes& sizes, at::Device device) {
     kernels::CrossEntropyRows(s.scores, /*softcap=*/0, s.targets, rows);
     return std::vector<Tensor>{rows.picked_R, rows.logsumexp_R, rows.mean_R};
   };
-  // The mean's terms cancel: its error is the sum's rounding, beside rows of about 1.
+  // The terms of the mean cancel: its error is the rounding of the sum, relative to rows of about
+  // 1.
   return {call,
           {In(at::kFloat, s.z64.gather(1, s.targets.unsqueeze(1)).squeeze(1)),
            In(at::kFloat, s.logsumexp64),
@@ -246,7 +247,7 @@ PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
   return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
 }
 
-// The last queries of a causal document beside all its keys, with a softcap.
+// The last queries of a causal document with all its keys, and a softcap.
 struct Scoring {
   Tensor x, y, seen, hidden, p, ds, sum, lse;
   kernels::ScoreCurve curve{.scale = 0.5, .softcap = 4.0};
@@ -302,11 +303,11 @@ PreparedKernel ScoreRowsBackward(const Sizes& sizes, at::Device device) {
 
 // --- of a linear attention ---------------------------------------------------
 
-// Sums of hundreds of terms in fp32, and of products in TF32, one after the other.
+// Sums of hundreds of terms in fp32; two TF32 products in sequence.
 constexpr double kSums = 2e-6, kTf32Sums = 1e-3;
 
-// A new row of each of some sequences, of four times as many tokens as a hidden state has rows,
-// whose blocks lie in any order.
+// One new row for each of some sequences, whose lengths are four times the number of rows of hidden
+// states, with their blocks in any order.
 PreparedKernel Decode(const Sizes& sizes, at::Device device, int64_t sequences) {
   const int64_t tokens = 4 * sizes.rows, head_dim = sizes.width / sizes.heads,
                 queries = sizes.heads / sizes.kv_heads,
@@ -363,7 +364,7 @@ PreparedKernel PagedAttentionOfOne(const Sizes& sizes, at::Device device) {
 
 // --- of a linear attention ---------------------------------------------------
 
-// One document; heads as attention has them.
+// One document, with the heads of attention.
 PreparedKernel DeltaScanIn(const Sizes& sizes, at::Device device, bool tf32) {
   const int64_t chunks = (sizes.rows + 63) / 64, heads = sizes.heads,
                 head_dim = sizes.width / sizes.heads;
@@ -403,7 +404,7 @@ PreparedKernel DeltaScanInTf32(const Sizes& sizes, at::Device device) {
   return DeltaScanIn(sizes, device, /*tf32=*/true);
 }
 
-// One document as chunks of 64 tokens, in fp64: rows of zeros fill the last one.
+// One document as chunks of 64 tokens, in fp64; the last chunk is padded with zeros.
 Tensor InChunks(const Tensor& rows) {
   const int64_t chunks = (rows.size(0) + 63) / 64;
   return at::constant_pad_nd(Wide(rows), {0, 0, 0, 0, 0, chunks * 64 - rows.size(0)})
@@ -417,7 +418,7 @@ Tensor TokensOfSlots(const Sizes& sizes, at::Device device) {
   return at::where(tokens < sizes.rows, tokens, -1).to(device);
 }
 
-// Each row over its norm.
+// Each row divided by its norm.
 Tensor Unit(const Tensor& x) { return Wide(x) * (Wide(x).square().sum(-1, true) + kEps).rsqrt(); }
 
 PreparedKernel DeltaPack(const Sizes& sizes, at::Device device) {
@@ -522,7 +523,8 @@ PreparedKernel DeltaScoresBackward(const Sizes& sizes, at::Device device) {
                r = Random(key.sizes(), at::kFloat, device);
   const Tensor by_key = (-Wide(s.beta) * Wide(r)).tril(-1), to_key = by_key * s.decay64,
                d_pairs = Wide(p).tril() * Wide(query) + by_key * Wide(key),
-               // Of all pairs i >= m > j: sums from each row on, of the columns before it.
+               // For all pairs i >= m > j: sums over rows from each row on, of the columns before
+               // it.
       from_rows = d_pairs.flip(2).cumsum(2).flip(2);
   const std::vector<KernelResult> results = {{Wide(p) * s.decay64, kSums},
                                              {to_key + to_key.mT(), kSums},
@@ -588,7 +590,7 @@ Convolved ConvolvedOf(const Sizes& sizes, at::Device device) {
                weight = Random({sizes.width, 4}, at::kFloat, device),
                dy = Random(x.sizes(), at::kBFloat16, device),
                documents = at::tensor({int64_t{0}, int64_t{0}, sizes.rows, int64_t{0}}, at::kLong);
-  // Row t + 3 - s of `before` is the row s before t.
+  // Row t + 3 - s of `before` is the row s positions before t.
   const Tensor before =
       at::cat({at::zeros({3, sizes.width}, x.options().dtype(at::kDouble)), Wide(x)});
   const auto tap = [&](int64_t s) { return before.narrow(0, 3 - s, sizes.rows); };
@@ -629,7 +631,7 @@ PreparedKernel ShortConvolutionBackward(const Sizes& sizes, at::Device device) {
 
 // --- of all parameters -------------------------------------------------------
 
-// So many numbers in tensors of unlike lengths.
+// `count` numbers in tensors of different lengths.
 std::vector<Tensor> Parameters(int64_t count, at::Device device) {
   std::vector<Tensor> tensors;
   for (int64_t left = count; left > 0; left -= tensors.back().numel())
@@ -683,7 +685,7 @@ Tensor Codes(int64_t count, at::ScalarType dtype, at::Device device) {
                      at::TensorOptions(device).dtype(dtype));
 }
 
-// Codes of four bits that stand for even steps, their scales doubly quantised likewise.
+// Four-bit codes that represent equidistant steps; the scales are quantized in the same way.
 PreparedKernel UnpackFourBits(const Sizes& sizes, at::Device device) {
   const int64_t count = sizes.rows * sizes.width, blocks = (count + 63) / 64;
   const Tensor out = at::empty({sizes.rows, sizes.width},

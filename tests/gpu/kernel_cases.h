@@ -1,9 +1,9 @@
 #ifndef MOONRING_TESTS_GPU_KERNEL_CASES_H_
 #define MOONRING_TESTS_GPU_KERNEL_CASES_H_
 
-// One call of each kernel of kernels at a model's sizes, beside its definition in fp64 by
-// LibTorch's operators: what `measure kernels` times on a GPU. In the dtypes of a run in bf16: rows
-// in bf16, the residual stream, weights and sums in fp32.
+// One call of each operator of kernels/ at the sizes of a model, and its definition in fp64 by
+// LibTorch's operators. `measure kernels` times these calls on a GPU. The dtypes are those of a
+// bf16 run: rows in bf16; the residual stream, weights and sums in fp32.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ struct KernelSizes {
   int64_t vocabulary = 0, parameters = 0;
 };
 
-// A result beside what it is in fp64; `bound`: of ||got - want|| / ||want||.
+// A kernel's result and its fp64 value; `bound` is the limit of ||got - want|| / ||want||.
 struct KernelResult {
   at::Tensor want;
   double bound = 0;
@@ -40,10 +40,10 @@ struct KernelCase {
 
 std::vector<KernelCase> KernelCases();
 
-// The greatest error over its bound.
+// The greatest ratio of an error to its bound.
 double WorstError(const std::vector<at::Tensor>& got, const std::vector<KernelResult>& results);
 
-// Operators of the namespace moonring that have a kernel for `device` in this program.
+// The operators of the namespace `moonring` for which this program has a kernel on `device`.
 std::vector<std::string> KernelsFor(at::Device device);
 
 }  // namespace moonring::testing

@@ -1,5 +1,5 @@
-// Each kernel's case, small, by its kernel for the CPU: its definition is right, and none is
-// missing.
+// Runs each kernel's case at a small size with the kernel for the CPU: the definition is right, and
+// no case is missing.
 
 #include "tests/gpu/kernel_cases.h"
 

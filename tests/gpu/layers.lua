@@ -1,4 +1,4 @@
---- The stream after each layer of a model, for the CPU's beside a device's:
+--- Writes the hidden states after each layer of a model, to compare a device with the CPU:
 --- moonring layers.lua model_name_or_path=DIR input=IN.json out=OUT.safetensors [key=value...]
 --- The input is that of `probe`; keys are those of train (bf16, fp64, ...). OUT has "layer 000",
 --- which is the embedding, "layer 001", ... and "norm".

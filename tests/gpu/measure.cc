@@ -1,23 +1,26 @@
-// What a device does at its best, and how near attention comes to it; how far two files of tensors
-// are apart. One JSON object a call, on stdout:
+// Measures a device's peak rates, attention relative to them, and the difference of two files of
+// tensors. Each call prints one JSON object to stdout; the text after the arguments describes it:
 //
-//   measure devices                                          { "cuda": GPUs that LibTorch sees }
-//   measure matmul device=cuda dtype=bf16 size=8192          { "flops_per_second", "error": of some
-// rows against fp64 }
-//   measure copy device=cuda bytes=1073741824                { "device", "to_device",
-// "from_device": bytes a second, "intact" }
+//   measure devices
+//       { "cuda": number of GPUs that LibTorch sees }
+//   measure matmul device=cuda dtype=bf16 size=8192
+//       { "flops_per_second", "error": of some rows relative to fp64 }
+//   measure copy device=cuda bytes=1073741824
+//       { "device", "to_device", "from_device": bytes per second, "intact" }
 //   measure attention device=cuda dtype=bf16 tokens=8192 heads=32 kv_heads=8 head_dim=128
-//                                                            { "forward_seconds",
-// "backward_seconds", "flops", "out", "dq", "dk", "dv": errors against fp64, "peak_bytes" }
+//       { "forward_seconds", "backward_seconds", "flops", "out", "dq", "dk", "dv": errors relative
+//       to fp64, "peak_bytes" }
 //   measure kernels device=cuda rows=8192 width=4096 heads=32 kv_heads=8 vocabulary=128256
-//     parameters=536870912                                 { "kernels": [{ "operator", "error": the
-// greatest over its bound, against fp64, "bytes", "seconds" }], "without_case": [...] }
-//   measure compare A.safetensors B.safetensors ...          of each pair [{ "error": ||A - B|| /
-// ||B|| over all tensors, "worst": of one tensor, "name": which, "at", "got", "want": its element
-// that is furthest off, "each": by name, "tensors" }]
+//       parameters=536870912
+//       { "kernels": [{ "operator", "error": the greatest ratio of an error to its bound, "bytes",
+//       "seconds" }], "without_case": [...] }
+//   measure compare A.safetensors B.safetensors ...
+//       for each pair [{ "error": ||A - B|| / ||B|| over all tensors, "worst": of one tensor,
+//       "name": of that tensor, "at", "got", "want": its element with the greatest difference,
+//       "each": by name, "tensors" }]
 //
-// Times are medians of the host's clock over several rounds, each ended by reading one number of
-// the result, which waits for the device. Inputs are random.
+// Times are medians of the host's clock over several rounds; each round ends by reading one number
+// of the result, which waits for the device. Inputs are random.
 
 #include <algorithm>
 #include <chrono>
@@ -53,7 +56,7 @@ namespace {
 
 using nlohmann::json;
 
-// The words key=value of the command line. What nobody asked for is refused.
+// The arguments key=value of the command line. Unknown ones are refused.
 class Words {
  public:
   Words(int argc, char** argv) {
@@ -91,10 +94,10 @@ class Words {
   std::map<std::string, std::string> values_;
 };
 
-// Waits until the device has made `tensor`.
+// Waits until the device has computed `tensor`.
 void WaitFor(const at::Tensor& tensor) { tensor.flatten().select(0, 0).to(at::kCPU); }
 
-// Of `calls` calls, after `prepare`, which is not timed.
+// The median time of `calls` calls after `prepare`, which is not timed.
 double MedianSeconds(
     int rounds, int calls, const std::function<at::Tensor()>& call,
     const std::function<void()>& prepare = [] {}) {
@@ -153,8 +156,8 @@ json Copy(Words words) {
           {"intact", at::equal(host, from.cpu()) && at::equal(to, from)}};
 }
 
-// The last `rows` rows of a stream of one document, for the heads of the first kv head, by the
-// definition in fp64.
+// Attention of the last `rows` rows of a stream of one document, for the query heads of the first
+// kv head, from its definition in fp64.
 struct LastRows {
   at::Tensor out, dq, dk, dv;  // [rows, heads or 1, D]
 };
@@ -178,7 +181,7 @@ LastRows Written(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Ten
   const at::Tensor out_GRD = at::matmul(p_GRT, v_TD);
   const at::Tensor delta_GR1 = (dout_GRD * out_GRD).sum(2, /*keepdim=*/true);
   const at::Tensor ds_GRT = p_GRT * (at::matmul(dout_GRD, v_TD.t()) - delta_GR1);
-  // The last keys are seen by the last queries alone.
+  // Only the last queries attend to the last keys.
   const auto of_last_keys = [&](const at::Tensor& weight_GRT, const at::Tensor& rows_GRD) {
     return at::matmul(weight_GRT.narrow(2, tokens - rows, rows).transpose(1, 2), rows_GRD)
         .sum(0)
@@ -269,7 +272,7 @@ json Kernels(Words words) {
   return found;
 }
 
-// The indices of an element, "[3, 17]".
+// The indices of an element, for example "[3, 17]".
 std::string Place(const at::Tensor& tensor, int64_t flat) {
   std::vector<int64_t> place(tensor.dim());
   for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {

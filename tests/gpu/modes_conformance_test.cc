@@ -1,9 +1,9 @@
-// Every strategy of attention on the tensors of a device, against the definition of attention in
-// fp64. The ranks are threads that share the device and exchange over Gloo,
-// so one GPU is enough. The device is what ACCEPT_DEVICE names, "cpu" where it is absent.
+// Every attention strategy on tensors of a device, compared with the definition of attention in
+// fp64. The ranks are threads that share the device and exchange over Gloo, so one GPU is enough.
+// The environment variable ACCEPT_DEVICE names the device; the default is "cpu".
 //
-// Bounds, relative per tensor: fp32 2e-6; bf16 twice (out) and three times (gradients) what
-// LibTorch's own bf16 kernel on the CPU has, 2.0e-3 and 4.6e-3.
+// Relative bounds for each tensor: fp32 2e-6; bf16 twice (out) and three times (gradients) the
+// error of LibTorch's own bf16 kernel on the CPU, 2.0e-3 and 4.6e-3.
 
 #include <algorithm>
 #include <cstdlib>

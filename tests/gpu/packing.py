@@ -1,4 +1,4 @@
-"""The folder that goes to the machine with the GPU: these scripts, packed.json, and
+"""Makes the folder that is copied to the machine with the GPU: these scripts, packed.json, and
 programs.tar.xz with dist/ (Moonring), bin/ (measure and two tests), families/ and wheels/.
 """
 
@@ -65,8 +65,8 @@ def build(configuration):
 
 
 def count_steps(shape, lengths):
-    """What a step of each length computes and moves, counted on the pretend device: from it and
-    the rates that are measured there follows the time that is predicted (roofline.py).
+    """The operations and bytes of a step for each length, counted on the pretend device. From them
+    and the rates that are measured on the GPU, roofline.py predicts the time.
     """
     host = "//tests/testing/pretend_device:host"
     subprocess.run(["./bazelw", "build", host], cwd=ROOT, check=True)
@@ -78,8 +78,8 @@ def count_steps(shape, lengths):
 
 
 def make_references(built, sizes, libtorch):
-    """{Training.name(): log lines} of the checks' CPU references, by the CPU build in `built`.
-    One run at a time, on all cores.
+    """The CPU references {Training.name(): log lines} of the checks, by the CPU build in `built`,
+    one run at a time, on all cores.
     """
     found = {}
     with tempfile.TemporaryDirectory(prefix="accept-references-") as work:
@@ -133,8 +133,8 @@ def sizes(folder):
 
 
 def check_configuration(folder, configuration):
-    """Bazel's outputs of both configurations lie in one place: what was copied must be of the one
-    that was asked for.
+    """Bazel's outputs of both configurations have the same paths: checks that the copied ones are
+    of the requested configuration.
     """
     for name in (
         "dist/moonring-bin",
@@ -149,7 +149,7 @@ def check_configuration(folder, configuration):
 
 
 def lay_out(folder, built, wheels):
-    """Copies into `folder` what the archive is to hold."""
+    """Copies the archive's contents into `folder`."""
     shutil.copytree(os.path.join(built, "dist"), os.path.join(folder, "dist"), symlinks=False)
     for at, _, _ in os.walk(os.path.join(folder, "dist")):
         os.chmod(at, 0o755)  # Bazel's outputs are read-only
@@ -168,7 +168,7 @@ def lay_out(folder, built, wheels):
         if strip:
             subprocess.run([strip, "--strip-all", target], check=True)
     for name in os.listdir(os.path.join(ROOT, FAMILIES)):
-        # A family's files are in the repository or made by the build.
+        # A family's files are in the repository or in the build's output.
         found = {
             file: os.path.join(at, FAMILIES, name, file)
             for at in (ROOT, built)
@@ -192,7 +192,7 @@ def lay_out(folder, built, wheels):
 def unpack(pack, work):
     """The programs of a packed folder, laid out under `work`."""
     folder = os.path.join(work, "pack")
-    # Pythons from 3.12 on, and patched ones before, have filters and want one.
+    # Python from 3.12 on, and patched earlier versions, have extraction filters and expect one.
     filtered = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(os.path.join(pack, ARCHIVE)) as archive:
         archive.extractall(folder, **filtered)
@@ -200,7 +200,7 @@ def unpack(pack, work):
 
 
 def travelling():
-    """Bytes of the checkout: tracked files and others that git does not ignore."""
+    """The size of the checkout: tracked files and others that git does not ignore."""
     try:
         names = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -216,8 +216,8 @@ def travelling():
 
 
 def pack(folder, configuration, built, wheels, limit_mib):
-    """Makes `folder`, which must be absent or empty. `built`: Bazel's output folder; None: build
-    now.
+    """Makes `folder`, which must not exist or be empty. `built` is Bazel's output folder; None
+    means to build now.
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise Refused(f"{folder} is there already: name a new folder")

@@ -1,10 +1,10 @@
-"""Training steps of Transformers on the documents that `moonring preprocess` wrote: a line "STEP
-{loss, seconds, peak_bytes}" each.
+"""Training steps by Transformers on the documents that `moonring preprocess` wrote; prints a line
+"STEP {loss, seconds, peak_bytes}" for each step.
 
     peer_steps.py MODEL EXAMPLES.jsonl DEVICE
 
-sdpa attention, gradient checkpointing, autocast to bf16 over fp32 weights, clipping at 1.0, AdamW
-(fused): as LLaMA-Factory trains.
+The settings are those of LLaMA-Factory: sdpa attention, gradient checkpointing, autocast to bf16
+over fp32 weights, clipping at 1.0, AdamW (fused).
 """
 
 import json

@@ -1,6 +1,10 @@
---- What `moonring plan` foretells of one rank, as JSON in a file: { total, process (of total: what
--- is no tensor), longest (tokens that fit in `memory` bytes) }. moonring plan_of.lua CONFIG.yaml
--- device=cuda ranks=1 out=FILE [memory=80GiB; absent: what is free]
+--- Writes the memory that `moonring plan` predicts for one rank as JSON to a file: { total, process
+-- (the share of total that is not tensors), longest (the number of tokens that fit into `memory`
+-- bytes) }.
+--
+--   moonring plan_of.lua CONFIG.yaml device=cuda ranks=1 out=FILE [memory=80GiB]
+--
+-- The default of `memory` is the free memory.
 local moonring = require "moonring"
 local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"

@@ -1,5 +1,5 @@
-"""Commands with a time limit: each leads a process group of its own, which is killed when the limit
-comes, and what it said goes to one log.
+"""Commands with a time limit. Each leads its own process group, which is killed at the limit; all
+output goes to one log.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 
 
 class Overdue(Exception):
-    """`process`: one that was cut off."""
+    """`process` is the one that exceeded its limit."""
 
     def __init__(self, words, process):
         super().__init__(words)
@@ -19,7 +19,7 @@ class Overdue(Exception):
 
 
 class Failed(Exception):
-    """`process`: the one that failed, where it is one."""
+    """`process` is the one that failed, if it was a process."""
 
     def __init__(self, words, process=None):
         super().__init__(words)
@@ -32,7 +32,7 @@ def last_line(text):
 
 
 class Log:
-    """What all commands said, one after another."""
+    """The output of all commands, one after another."""
 
     MOST = 60_000  # characters of one command, its end
 
@@ -79,8 +79,8 @@ class Process:
         return self.process.poll() is None
 
     def kill(self):
-        """With all that it started. A process that not even SIGKILL ends at once, stuck in a
-        driver, is left behind.
+        """Kills the process and all that it started. A process that SIGKILL does not end
+        immediately, because it is stuck in a driver, is left running.
         """
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -89,7 +89,7 @@ class Process:
             pass
 
     def end(self, how=None):
-        """After its end: notes what it said, once."""
+        """Records the output of a process that has ended, once."""
         if self.text is None:
             self.seconds = time.monotonic() - self.began
             self.text = self.said()
@@ -112,7 +112,7 @@ class Process:
 
 
 def wait_for(processes, deadline, until=lambda: False):
-    """Waits for the end of all, or until `until` holds. At the deadline all are killed."""
+    """Waits until all have ended, or until `until` is true. At the deadline all are killed."""
     while any(process.running() for process in processes) and not until():
         if time.monotonic() > deadline:
             late = [process for process in processes if process.running()]

@@ -1,4 +1,4 @@
-"""What the kernels of a step took, out of what NVIDIA's profilers write."""
+"""Reads the times of a step's kernels from the output of NVIDIA's profilers."""
 
 import csv
 import io
@@ -11,8 +11,8 @@ KINDS = (
 
 
 def rows_from(text, header):
-    """The rows of a CSV text whose header line has the word `header`; what a tool says before it is
-    passed over.
+    """The rows of a CSV text whose header line contains `header`; lines before the header are
+    skipped.
     """
     lines = text.splitlines()
     first = next((i for i, line in enumerate(lines) if header in line and "," in line), None)
@@ -29,8 +29,8 @@ def from_nsys(text):
 
 
 def from_ncu(text):
-    """The same of `ncu --csv --page raw --print-units base --metrics gpu__time_duration.sum`: a row
-    a launch, after one of units.
+    """The same from `ncu --csv --page raw --print-units base --metrics gpu__time_duration.sum`: one
+    row per launch, after a row of units.
     """
     found = {}
     for row in rows_from(text, "Kernel Name"):

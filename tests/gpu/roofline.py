@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a step of training would take on a GPU at the best, foretold without one.
+"""Predicts the best possible time of a training step on a GPU, without a GPU.
 
     tests/gpu/roofline.py                             Llama-8B, 8k and 32k tokens: some two minutes
     tests/gpu/roofline.py --tokens 8192 --top 40 bf16=true finetuning_type=full
@@ -7,23 +7,24 @@
     tests/gpu/roofline.py --model qwen3_next --layers 4     a period of Qwen3-Next-80B's layers
     tests/gpu/roofline.py --documents 16                    so many documents of equal lengths
 
-The whole program makes two steps on the pretend device, of one document of so many tokens, with
-PRETEND_DEVICE_PRODUCTS=counted: each operator is asked for, in its shapes, and none of the large
-ones is done. The second step less the first run's only one is what is counted (work.h):
+The whole program makes two steps on the pretend device, on one document of this many tokens, with
+PRETEND_DEVICE_PRODUCTS=counted: each operator is called with its shapes, and the large ones are
+skipped. The counts of the second step are those of the run with two steps minus those of a run with
+one (work.h):
 
     seconds = sum over calls of max(bytes / 0.85 / 3.35e12, operations / (efficiency x peak))
 
-bf16 efficiency: products 0.75, flash attention 0.36 forward and 0.32 backward (measured:
-docs/gpu.md), cuDNN's 0.62 and 0.55 (1.7 times flash); fp32 attention 0.60 and 0.50. Peak: 989e12 in
-bf16, 495e12 in TF32 (the gated delta rule's products in 16-bit runs), 67e12 in fp32, an H100 SXM's.
-attention_kernels: auto is counted as flash, attention_kernels=cudnn as cuDNN. A kernel's launch
-costs nothing here, and copies between host and device are beside the time, not in it. Alike calls
-(operator, shapes) are summed before the maximum is taken.
+bf16 efficiency: products 0.75; flash attention 0.36 forward and 0.32 backward (measured:
+docs/gpu.md), cuDNN's 0.62 and 0.55 (1.7 times flash); fp32 attention 0.60 and 0.50. The peaks are
+those of an H100 SXM: 989e12 in bf16, 495e12 in TF32 (the gated delta rule's products in 16-bit
+runs), 67e12 in fp32. attention_kernels: auto is counted as flash, attention_kernels=cudnn as cuDNN.
+Kernel launches cost nothing here, and copies between host and device are listed separately and not
+part of the time. Equal calls (operator, shapes) are summed before the maximum is taken.
 
     MFU = (6 N T + 12 L h d T^2) / (989e12 x seconds)
 
-as torchtitan counts; N: parameters without the embedding. Beside it: attention halved, as a causal
-mask sees half of the pairs.
+as torchtitan counts, where N is the number of parameters without the embedding. A second value
+counts half of attention's operations, because a causal mask uses half of the pairs.
 """
 
 import argparse
@@ -43,7 +44,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
 PEAK = 989e12
-# Operations a second of each kind of work, and "bytes": bytes a second, read and written.
+# Operations per second for each kind of work, and for "bytes": bytes per second, read and written.
 RATES = {
     "bytes": 0.85 * 3.35e12,
     "product bf16": 0.75 * PEAK,
@@ -64,7 +65,7 @@ LLAMA_8B = {
     "kv_heads": 8,
     "vocabulary": 128256,
 }
-# Qwen3-Next-80B-A3B: three layers of the gated delta rule to one of attention, 512 experts.
+# Qwen3-Next-80B-A3B: three layers of the gated delta rule for one of attention, 512 experts.
 QWEN3_NEXT = {
     "family": "qwen3_next",
     "hidden": 2048,
@@ -93,7 +94,7 @@ def read_json(path):
 
 
 def tensors_of(shape):
-    """inputs.tensors_of with a head of its own, as Llama-8B has, unless the shape is "tied"."""
+    """inputs.tensors_of with a separate head, as in Llama-8B, unless the shape is "tied"."""
     if shape.get("family") == "qwen3_next":
         yield from qwen3_next_tensors(shape)
         return
@@ -140,7 +141,7 @@ def qwen3_next_tensors(shape):
 
 
 def configuration_of(shape):
-    """What config.json says besides what a Llama's does."""
+    """The fields of config.json that a Llama's does not have."""
     if shape.get("family") != "qwen3_next":
         return {"tie_word_embeddings": shape.get("tied", False)}
     return {
@@ -167,7 +168,7 @@ def configuration_of(shape):
 
 
 def write_model(folder, shape):
-    """Weights of zeros, in a file that has no blocks on the disk."""
+    """Writes weights of zeros, in a sparse file."""
     inputs.write_model(folder, inputs.TINY)
     path = os.path.join(folder, "config.json")
     config = read_json(path) | {
@@ -194,7 +195,7 @@ def write_model(folder, shape):
 
 
 def steps(host, work, config, count, products="counted"):
-    """The report of a process that makes so many steps."""
+    """The report of a process that makes this many steps."""
     report = os.path.join(work, f"report-{count}")
     environment = os.environ | {
         "PRETEND_DEVICE_PRODUCTS": products,
@@ -216,8 +217,8 @@ def steps(host, work, config, count, products="counted"):
 
 
 def count_step(host, shape, tokens, keys, products="counted", documents=1):
-    """What the second step of a run asks, of so many tokens in documents of equal lengths: its rows
-    of work, synchronizations, and the memory that tensors took at the most. `products`: as
+    """The work of a run's second step, for this many tokens in documents of equal lengths: its rows
+    of work, synchronizations, and the peak memory of tensors. `products` is
     PRETEND_DEVICE_PRODUCTS.
     """
     each = tokens // documents
@@ -253,7 +254,7 @@ def count_step(host, shape, tokens, keys, products="counted", documents=1):
 
 
 def second_step(first, both):
-    """A run of two steps less one of its first."""
+    """The counts of a run of two steps minus those of a run of one."""
 
     def key(row):
         return row["operator"], row["shapes"], row["by"]
@@ -275,7 +276,7 @@ def second_step(first, both):
 
 
 def computing(row, rates):
-    """Seconds of a row's operations."""
+    """The computing time of a row, in seconds."""
     if not row["flops"]:
         return 0.0
     of_cudnn = row["by"].replace("attention", "cuDNN")
@@ -284,7 +285,7 @@ def computing(row, rates):
 
 
 def seconds_of(row, rates):
-    """At the best; 0 of a copy over the link, which goes beside."""
+    """The best possible time; 0 for a copy over the link, which runs at the same time."""
     if row["by"] == "link":
         return 0.0
     moving = (row["read"] + row["written"]) / rates["bytes"]
@@ -292,9 +293,10 @@ def seconds_of(row, rates):
 
 
 def model_flops(shape, lengths):
-    """A forward and a backward of documents of these lengths: (6 N for each token, 12 L h d T^2 for
-    each document). Tied or not, the head is one matrix. Of experts those that a token has chosen,
-    of layers those of attention: the delta rule's own operations are left out.
+    """The operations of a forward and a backward of documents of these lengths: 6 N for each token,
+    12 L h d T^2 for each document. The head counts as one matrix, tied or not. Only the experts
+    that a token has chosen count, and only attention layers: the delta rule's own operations are
+    omitted.
     """
     share = shape["chosen"] / shape["experts"] if "chosen" in shape else 1
     matrices = sum(

@@ -1,10 +1,11 @@
---- Steps of a configuration's run, and no more: no model is saved. moonring roofline_steps.lua
+--- Makes some steps of a configuration's run, without saving a model: moonring roofline_steps.lua
 -- CONFIG.yaml [steps=2]
 local moonring = require "moonring"
 local config = moonring.config.command(arg, { { "steps", "int", 2, "to make" } })
 local steps = config.steps
 config.steps = nil
--- Which kernels take attention is measured at a run's start; here there is no time to measure.
+-- A run measures at its start which attention kernels are fastest; the pretend device has no time
+-- to measure.
 if config.attention_kernels == "auto" then config.attention_kernels = "flash" end
 local run = moonring.run.open(config)
 for step, k in run:steps() do

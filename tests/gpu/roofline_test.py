@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""roofline.py on a tiny model: operations in closed form, times added up anew, and that work that
-is left out is asked for as work that is done.
+"""Tests roofline.py on a tiny model: operations in closed form, sums of times, and that skipped
+work is counted like work that is done.
 """
 
 import os
@@ -36,8 +36,8 @@ class Roofline(unittest.TestCase):
         return sum(row["flops"] for row in self.counted["work"] if row["by"] == by)
 
     def test_products_are_six_to_eight_times_the_matrices(self):
-        # 6: forward and backward; 8: a second forward, of blocks that are recomputed and logits
-        # that nobody keeps. Some rows, the prompt's, meet no head.
+        # 6: forward and backward; 8: with a second forward of recomputed blocks and of logits that
+        # are not kept. Some rows, those of the prompt, do not go through the head.
         flops = self.flops("product bf16") + self.flops("product fp32")
         self.assertGreater(flops, 6 * (MATRICES + HEAD) * TOKENS * 0.97)
         self.assertLessEqual(flops, 8 * (MATRICES + HEAD) * TOKENS)

@@ -1,7 +1,7 @@
-"""How fast, and how much memory. Each check is a generator of rows (checks.py).
+"""Checks of speed and memory. Each check is a generator of rows (checks.py).
 
 A speed is compared with the measured rate of the bf16 matrix product (of this call, or of the call
-that --resume names), or with Transformers on the same GPU. The dry run judges no speed.
+that --resume names), or with Transformers on the same GPU. The dry run does not judge speed.
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ from processes import Failed
 from table import FAIL, PASS, Row, at_most, is_number, skipped
 from workshop import Skip, find_tool, read_json
 
-# Relative; bf16: twice (out) and three times (gradients) what LibTorch's own bf16 kernel on the CPU
-# has, 2.0e-3 and 4.6e-3.
+# Relative bounds for bf16: twice (out) and three times (gradients) the error of LibTorch's own bf16
+# kernel on the CPU, 2.0e-3 and 4.6e-3.
 OUT_BOUND, GRADIENT_BOUND = 4e-3, 1.4e-2
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEER_LOSS_BOUND = correctness.BF16_LOSS_BOUND
 
 
 def attention_choice(shop):
-    """Flash attention beside cuDNN at three lengths, and what a length costs that cuDNN meets for
-    the first time.
+    """Flash attention compared with cuDNN at three lengths, and the cost of a length that is new to
+    cuDNN.
     """
     check = "attention choice"
     if shop.dry:
@@ -46,7 +46,7 @@ def attention_choice(shop):
 
 
 def attention(shop):
-    """Forward and backward of one document's attention in bf16. The last rows are held against
+    """Forward and backward of one document's attention in bf16. The last rows are compared with
     fp64.
     """
     for tokens in shop.sizes.attention_tokens:
@@ -90,16 +90,16 @@ def attention(shop):
 
 
 def flops_per_token(shape, tokens):
-    """As MFU in the log counts, and torchtitan: 6 a parameter (the tied embedding as the head), and
-    attention's 12 L h d T. What recomputation adds is no use.
+    """As MFU in the log counts, and torchtitan: 6 per parameter (the tied embedding counts as the
+    head), and 12 L h d T for attention. Recomputation does not count.
     """
     linear, attention = roofline.model_flops(shape, [tokens])
     return (linear + attention) / tokens
 
 
 def mfu_rows(shop, shape, tokens, lines, rate):
-    """MFU as the log has it. Fails where the log's lines imply different peak rates; in the dry
-    run, whose peak is the measured product's rate, also where it is not the formula's.
+    """MFU as in the log. Fails if the log's lines imply different peak rates; in the dry run, whose
+    peak is the measured product's rate, also if it does not match the formula.
     """
     check = f"MFU of the log, {shape['layers']} layers"
     told = [line["mfu"] / line["tokens_per_second"] for line in lines if "mfu" in line]
@@ -126,7 +126,7 @@ def mfu_rows(shop, shape, tokens, lines, rate):
 
 
 def chosen_by_run(tokens, run):
-    """Which kernels the run says that attention is by, as it measured at its start."""
+    """The attention kernels that the run chose by measuring at its start."""
     check = "attention's kernels"
     said = re.search(r"attention_kernels: (.+)", run.process.text)
     if said is None:
@@ -139,8 +139,8 @@ def gib(count):
 
 
 def steps_of_peer(shop, shape, examples):
-    """(The steps that peer_steps.py measured, its process, torch's and Transformers' versions).
-    Raises Skip where there is no Transformers.
+    """Returns the steps that peer_steps.py measured, its process, and torch's and Transformers'
+    versions. Raises Skip if Transformers is missing.
     """
     path, versions = shop.peer
     process = shop.start(
@@ -201,7 +201,7 @@ def llama(shop):
 
 @dataclasses.dataclass
 class Timed:
-    """What a run of Llama's width was, for what it is compared with."""
+    """A run at Llama's width, for comparison with others."""
 
     rate: float  # tokens a second
     loss: float  # of the first step
@@ -267,12 +267,12 @@ def is_whole(lines, steps):
 
 
 def rate_of(run):
-    """Tokens a second, the median of all steps but the first."""
+    """Tokens per second: the median of all steps but the first."""
     return statistics.median(line["tokens_per_second"] for line in run.lines()[1:])
 
 
 def lengths(shop):
-    """Documents of all lengths, four a step: the kernels that the start's measurement chose are at
+    """Documents of many lengths, four per step: the kernels that the run chose at its start are at
     least 0.95 times as fast as the better of flash attention and cuDNN alone.
     """
     shape, longest = shop.sizes.llama, shop.sizes.longest_of_many
@@ -354,8 +354,8 @@ def memory_runs_out(shop):
 
 
 def decoding(shop):
-    """Completions by a model of Llama's width: tokens a second, and how far the log-probs of the
-    sampler are from the trainer's in bf16.
+    """Generation by a model of Llama's width: tokens per second, and the distance of the sampler's
+    log-probs from the trainer's in bf16.
     """
     shape, most = shop.sizes.llama, shop.sizes.completion_tokens
     data = shop.documents([512 if not shop.dry else 24] * 16)
@@ -389,7 +389,7 @@ def decoding(shop):
 
 
 def planned(shop, config, *words):
-    """What `moonring plan` foretells."""
+    """The prediction of `moonring plan`."""
     found = shop.fresh("plan.json")
     shop.run(
         shop.moonring(
@@ -406,7 +406,8 @@ def planned(shop, config, *words):
 
 
 def one_long_step(shop, shape, tokens):
-    """A short step, which makes the optimizer's states, and one of a document of so many tokens."""
+    """A short step, which creates the optimizer's states, and one on a document of this many
+    tokens."""
     data = shop.documents([256, tokens + 64])
     keys = {
         "bf16": True,
@@ -423,8 +424,8 @@ def one_long_step(shop, shape, tokens):
 
 
 def longest(shop):
-    """The longest document that `plan` says fits in so much memory: it takes that much. A part of
-    the card's, since a step that fills it takes minutes.
+    """The longest document that `plan` says fits into this much memory: it takes that much. The
+    limit is below the card's memory, because a step that fills the card takes minutes.
     """
     shape, memory = shop.sizes.deep, shop.sizes.deep_memory
     config, _ = shop.config(
@@ -505,12 +506,13 @@ def with_ncu(shop, tool, command):
     )
 
 
-# Of the predicted time over the measured one: below it something is slow that need not be.
+# The least ratio of the predicted time to the measured one: below it, something is too slow.
 LEAST_OF_PREDICTED = 0.7
 
 
 def beside_prediction(shop, kernels):
-    """A step's time beside what roofline.py makes of its counts and of the rates measured here."""
+    """A step's time, compared with the prediction of roofline.py from its counts and the rates
+    measured here."""
     rates = roofline.RATES | shop.rates
     shape = shop.sizes.llama | {"tied": True}
     for tokens, timed in sorted(shop.timed.items()):
@@ -538,7 +540,7 @@ def beside_prediction(shop, kernels):
 
 
 def profile(shop):
-    """GPU time by kernel of a run of one step, loading included: by nsys, else by ncu, which runs
+    """GPU time by kernel for a run of one step, including loading: by nsys, or by ncu, which runs
     kernels one at a time.
     """
     check, tokens = "profile of a step", shop.sizes.profile_tokens

@@ -1,5 +1,5 @@
-"""The table of a call: rows of each check, written to its files after each one, so that a call that
-is cut off leaves what it has.
+"""The result table of a call: rows of each check, written to files after each one, so that a call
+that is stopped keeps its rows.
 
 check | T | got | wanted | % of ceiling | peak / plan | verdict | s | remark
 """
@@ -52,7 +52,7 @@ def is_number(value):
 
 
 def at_most(check, got, bound, remark="", show="{:.2e}", **more):
-    """A row that passes where a number is at most its bound. NaN passes nothing."""
+    """A row that passes if a number is at most its bound; NaN fails."""
     good = is_number(got) and is_number(bound) and got <= bound
     shown = show.format(got) if is_number(got) else str(got)
     return Row(
@@ -85,7 +85,7 @@ class Table:
         self.write()
 
     def keep(self, rows, without):
-        """Takes over the rows of an earlier call, but for those of checks that run again."""
+        """Copies the rows of an earlier call, except those of checks that run again."""
         again = {check.name for check in without}
         self.rows = [Row(**row) for row in rows if row["of"] not in again]
         self.write()
@@ -132,7 +132,7 @@ class Table:
         return lines
 
     def summary(self):
-        """What is proved, what failed, what was not reached."""
+        """The checks that passed, failed, and were not reached."""
         failed = [row.check for row in self.rows if row.verdict == FAIL]
         late = [row.check for row in self.rows if row.verdict == LATE]
         return [

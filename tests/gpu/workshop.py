@@ -1,5 +1,5 @@
-"""What checks work with: the packed programs, the device, models and data made as they are wanted,
-and runs of moonring with what they left.
+"""Shared objects of the checks: the packed programs, the device, models and data that are made on
+demand, and runs of moonring with their results.
 """
 
 import copy
@@ -26,7 +26,8 @@ ONE_CARD = {
 }
 
 
-# What a machine's image may set: ranks of another launcher, and other arithmetic.
+# Variables that a machine's image may set and that must not be passed on: ranks of another
+# launcher, and other arithmetic.
 NOT_PASSED = (
     "RANK",
     "WORLD_SIZE",
@@ -39,7 +40,7 @@ NOT_PASSED = (
 )
 
 
-# As some images ask for: fp32 by TF32, to 1e-3.
+# As some images set it: fp32 products in TF32, with errors of 1e-3.
 TF32 = {"NVIDIA_TF32_OVERRIDE": "1", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
 
 
@@ -179,7 +180,7 @@ DRY = Sizes(
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """All that decides a training run's numbers."""
+    """Everything that determines a training run's numbers."""
 
     shape: dict
     lengths: list  # of the documents
@@ -198,13 +199,13 @@ class Lines:
 
 
 class Run(Lines):
-    """A training run that has been started, and after its end what it left."""
+    """A training run that has been started, with its results after its end."""
 
     def __init__(self, process, out, config):
         self.process, self.out, self.config = process, out, config
 
     def lines(self):
-        """The log's lines of steps; the last one may be half written while it runs."""
+        """The log's lines of steps; the last one may be incomplete while the run writes it."""
         lines = []
         try:
             with open(os.path.join(self.out, "trainer_log.jsonl"), encoding="utf-8") as f:
@@ -222,8 +223,7 @@ class Run(Lines):
             return json.load(f)
 
     def device_peak(self):
-        """Bytes that tensors took of the GPU at the most, of the rank with the most; None without a
-        GPU.
+        """The peak bytes of tensors on the GPU, of the rank with the most; None without a GPU.
         """
         return (
             max(
@@ -234,13 +234,13 @@ class Run(Lines):
         )
 
     def peak_beside_plan(self):
-        """The GPU's peak over what was foretold of tensors; None without a GPU."""
+        """The GPU's peak divided by the prediction for tensors; None without a GPU."""
         plan, peak = self.memory()["plan"], self.device_peak()
         return peak / plan["total"] if plan and peak else None
 
 
 class Carried(Lines):
-    """A reference computed when packing; used like a Run."""
+    """A CPU reference that was computed when packing; used like a Run."""
 
     def __init__(self, lines):
         self.carried = lines
@@ -279,16 +279,16 @@ class Workshop:
 
     @property
     def ceiling(self):
-        """flop/s of bf16 products; None until they are measured."""
+        """flop/s of bf16 products; None before they are measured."""
         return self.rates.get("product bf16")
 
     @functools.cached_property
     def gpus(self):
-        """How many LibTorch sees; the dry run has none."""
+        """The number of GPUs that LibTorch sees; the dry run has none."""
         return 0 if self.dry else self.measure("devices")["cuda"]
 
     def note_ceiling(self, name, rate):
-        """The most that was measured, a second; kept in ceilings.json."""
+        """Records the highest measured rate per second in ceilings.json."""
         self.rates[name] = max(rate, self.rates.get(name, 0.0))
         inputs.write_json(os.path.join(self.out, "ceilings.json"), {"rates": self.rates})
 
@@ -343,8 +343,8 @@ class Workshop:
         return json.loads(processes.last_line(text))
 
     def compare(self, *pairs):
-        """What `measure compare` says of each pair of files; "error": ||a - b|| / ||b||. A number
-        that JSON cannot hold is NaN.
+        """The result of `measure compare` for each pair of files; "error" is ||a - b|| / ||b||. A
+        number that JSON cannot express is NaN.
         """
 
         def known(numbers):
@@ -403,8 +403,8 @@ class Workshop:
         ]
 
     def config(self, side, shape, data, tokens, keys):
-        """A configuration and the folder of its run. `side` is in the folder's name: device,
-        reference or what else tells two runs apart.
+        """A configuration and the folder of its run. `side` is part of the folder's name: device,
+        reference or another word that distinguishes two runs.
         """
         folder = self.fresh(side)
         os.makedirs(folder)
@@ -473,15 +473,15 @@ class Workshop:
             self.forget_models(run)
 
     def forget_models(self, run):
-        """Weights that a run left are no longer wanted: the disk may be small."""
+        """Deletes the weights that a run has written, because the disk may be small."""
         name = os.path.join(run.out, "model.safetensors")
         if os.path.exists(name):
             os.remove(name)
 
     @functools.cached_property
     def peer(self):
-        """PYTHONPATH for a Python with torch and Transformers: this one's own, else with the packed
-        wheels unpacked. Skip where neither is there.
+        """PYTHONPATH for a Python with torch and Transformers: this one's own, or the unpacked
+        wheels. Raises Skip if there is neither.
         """
 
         def asks(path):
@@ -514,7 +514,7 @@ class Workshop:
             shutil.rmtree(path, ignore_errors=True)
 
     def probe_input(self, side, model, tokens):
-        """A new folder, and in it the tokens that `probe` and layers.lua take."""
+        """A new folder with the input tokens of `probe` and layers.lua."""
         folder = self.fresh(side)
         os.makedirs(folder)
         given = os.path.join(folder, "in.json")

@@ -1,4 +1,4 @@
-"""What tests of the hub share: a hub on loopback, an empty cache, and the host run beside them."""
+"""Shared code of the hub tests: a hub on loopback, an empty cache, and the host run with them."""
 
 import os
 import pathlib
@@ -30,7 +30,7 @@ class HubCase(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))).resolve()
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.cache, self.here = self.folder / "cache", self.folder
-        # Nothing of whoever runs this: no token, no proxy, no cache.
+        # The environment without the user's token, proxy and cache.
         self.environment = {
             name: value
             for name, value in os.environ.items()
@@ -62,7 +62,7 @@ class HubCase(unittest.TestCase):
         return said
 
     def locate(self, name: str, want: str = "model", code: int = 0, **environment: str) -> str:
-        """Where moonring.hub says that a model lies, or what it says where that fails."""
+        """The path that moonring.hub returns for a model, or its error message."""
         script = f'print((moonring.hub.locate("{name}", "{want}")))'
         said = self.run_host("-e", script, code=code, **environment)
         return said.splitlines()[-1] if code == 0 else said

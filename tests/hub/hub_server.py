@@ -4,9 +4,9 @@
         hub.add("model", "org/tiny", {"config.json": b"{}", "model.safetensors": b"..."})
         environment["HF_ENDPOINT"] = hub.endpoint
 
-Large files (LARGE bytes and more, and .safetensors) lie in a storage of its own, another origin,
-to which a request is redirected with the headers X-Linked-Etag and X-Linked-Size; small ones behind
-a relative redirect. What it was asked is in `requests`; what is to go wrong is in `faults`.
+Large files (LARGE bytes and more, and .safetensors) are on a separate storage server, another
+origin, to which a request is redirected with the headers X-Linked-Etag and X-Linked-Size; small
+ones are behind a relative redirect. `requests` records the requests; `faults` lists planned faults.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Repository:
 
 @dataclass
 class Fault:
-    """What goes wrong with requests whose path ends so, so many times."""
+    """A planned fault of requests whose path ends with a text, for a number of times."""
 
     path: str
     times: int = 1
@@ -92,7 +92,8 @@ class FakeHub:
             server.hub, server.where = self, where
             self.servers.append(server)
         self.endpoint = f"http://127.0.0.1:{self.servers[0].server_port}"
-        # Another name of the same machine: another host, so no token of the hub's goes there.
+        # Another name of the same machine counts as another host, so the hub's token must not be
+        # sent to it.
         self.storage = f"http://localhost:{self.servers[1].server_port}"
 
     def __enter__(self):
@@ -106,7 +107,8 @@ class FakeHub:
             server.server_close()
 
     def encrypt(self, certificate: str, key: str, storage: bool) -> None:
-        """From here on the hub speaks TLS, and its storage too or not. Before anything is asked."""
+        """From here on the hub uses TLS, and optionally its storage too. Call it before any
+        request."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         for server in self.servers[: 2 if storage else 1]:
@@ -116,14 +118,15 @@ class FakeHub:
             self.storage = f"https://127.0.0.1:{self.servers[1].server_port}"
 
     def add(self, kind: str, name: str, files: dict[str, bytes], **more) -> Repository:
-        # A commit is its contents, so that recordings stay.
+        # The commit is a hash of the contents, so that recordings stay valid.
         digest = hashlib.sha1(repr(sorted((p, git_sha1(b)) for p, b in files.items())).encode())
         repository = Repository(files, {"main": digest.hexdigest()}, **more)
         self.repositories[kind, name] = repository
         return repository
 
     def asked(self, path: str, method: str = "GET", where: str = "") -> list[Request]:
-        """The requests whose path ends so, those for a file at its storage too."""
+        """The requests whose path ends with this text, including those for a file on the storage
+        server."""
         with self.lock:
             return [
                 r
@@ -132,7 +135,7 @@ class FakeHub:
             ]
 
     def fault(self, path: str, method: str, of_body: bool) -> Fault | None:
-        """What goes wrong with an answer; or with a file's bytes, where they are sent."""
+        """The planned fault of an answer, or of the bytes of a file."""
         with self.lock:
             for fault in self.faults:
                 fits = path.endswith(fault.path) and method == fault.method and fault.times > 0
@@ -199,7 +202,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         repository = self.server.hub.repositories.get((kind, name))
         if repository is None or (repository.private and not token):
-            # As the hub: whoever shows no token learns no more.
+            # As the real hub does: without a token, a client does not learn more.
             code = 404 if token else 401
             self.refuse(code, "RepoNotFound", "Repository not found")
             return None

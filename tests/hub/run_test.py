@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs whose configuration names models and data on a hub: as with folders in their place."""
+"""Runs whose configuration names models and data on a hub give the same results as with local
+folders."""
 
 import json
 import shutil
@@ -54,7 +55,7 @@ class Runs(hub_case.HubCase):
         said = self.train("two", "org/tiny", "sequence_parallel_size=2", f"cache_dir={cached}")
         self.assertEqual(said.count("org/tiny: "), 1, said)  # before the ranks are started
         self.assertEqual(self.weights("two"), self.weights("here2"))
-        # Ranks that somebody else has started: one downloads, the others wait.
+        # Ranks that another program has started: one downloads, the others wait.
         self.forget()
         command = ["-n", "2", "train", "two.yaml", "sequence_parallel_size=2", "output_dir=three"]
         said = self.run_host(*command, f"cache_dir={self.folder / 'third'}")
@@ -83,7 +84,7 @@ class Runs(hub_case.HubCase):
         self.assertEqual(self.weights("merged"), self.weights("merged2"))
         fetched = {r.path.split("/")[-1] for r in self.hub.asked("", "HEAD") if "my-lora" in r.path}
         self.assertEqual(fetched, {"adapter_config.json", "adapter_model.safetensors"})
-        # An adapter alone: its base is where it says.
+        # Only an adapter is named: its base is the one that it names.
         self.run_host("chat", "me/my-lora")
 
     def test_commands(self):

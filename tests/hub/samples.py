@@ -1,4 +1,5 @@
-"""Repositories of the tests: what is in them is made of their names, so that recordings stay."""
+"""The tests' repositories: their contents are derived from their names, so that recordings stay
+valid."""
 
 
 def filled(size: int, seed: int) -> bytes:
@@ -9,7 +10,7 @@ def filled(size: int, seed: int) -> bytes:
     return bytes(out[:size])
 
 
-# A model in two files, with what is no part of it beside. (No model: nothing opens it.)
+# A model in two files, with other files next to it. (It is not a real model: nothing opens it.)
 SHARDED = {
     ".gitattributes": b"*.safetensors filter=lfs\n",
     "README.md": b"# A model\n",
@@ -26,7 +27,7 @@ SHARDED = {
     "pytorch_model.bin": filled(400_000, 5),
     "onnx/model.onnx": filled(1000, 6),
 }
-# Of these what a model is, by its files.
+# The files of these that belong to the model.
 SHARDED_WANTED = [
     "chat_template.jinja",
     "config.json",

@@ -1,5 +1,5 @@
-// Merges of attention's parts three ways: on the CPU, on a pretend GPU by the kernel, and there by
-// LibTorch's operators (MOONRING_KERNELS=composed).
+// Merging partial results of attention in three implementations: on the CPU, on the pretend device
+// by the kernel, and there by LibTorch's operators (MOONRING_KERNELS=composed).
 
 #include <string>
 
@@ -19,14 +19,14 @@ using ::moonring::testing::RelativeError;
 
 constexpr int64_t kMergeRows = 19, kMergeHeads = 6, kHeadDim = 16;
 
-// Parts for all rows, for a run of them and some heads, and for rows by their numbers; the first
-// rows have none. `part`: of out, on a GPU.
+// Merges partial results for all rows, for a range of rows and some heads, and for rows by their
+// indices; the first rows have none. `part` is the dtype of partial outputs on a GPU.
 PartialAttention Run(at::ScalarType sums, at::ScalarType part, c10::Device device) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
   const SoftmaxState state = SoftmaxState::Empty(kMergeRows, kMergeHeads, kHeadDim,
                                                  at::TensorOptions(sums).device(device));
   const auto random = [&](int64_t rows, int64_t heads) -> PartialAttention {
-    // The CPU takes the sums' dtype alone, of the same numbers.
+    // The CPU supports the sums' dtype only, so it gets the same numbers in that dtype.
     const at::Tensor out = at::randn({rows, heads, kHeadDim}, at::kDouble).to(part);
     return {(device.is_cpu() ? out.to(sums) : out).to(device),
             at::randn({rows, heads}, at::kDouble).mul_(3.0).to(sums).to(device)};

@@ -1,5 +1,5 @@
-// Attention over keys in blocks on a pretend GPU, by the kernel and by LibTorch's operators
-// (MOONRING_KERNELS=composed), against attention by its definition.
+// Attention over paged keys on the pretend device, by the kernel and by LibTorch's operators
+// (MOONRING_KERNELS=composed), compared with attention from its definition.
 
 #include <cmath>
 #include <string>
@@ -28,8 +28,9 @@ PartialAttention OnHost(const PartialAttention& made) {
   return {made.out_MHD.to(at::kCPU), made.lse_MH.to(at::kCPU)};
 }
 
-// The kernel's sums are in fp32 (fp64 is gathered). LibTorch's flash attention rounds what it
-// multiplies to the keys' 16 bits, as do tiles of the runs that the kernel does not take.
+// The kernel's sums are in fp32 (fp64 inputs use another path). LibTorch's flash attention rounds
+// the factors of its products to the keys' 16 bits, and so do the tiles of runs that the kernel
+// does not support.
 double BoundOnDevice(at::ScalarType type) {
   if (type == at::kDouble) return 2e-14;
   if (type == at::kFloat) return 2e-6;
@@ -55,7 +56,7 @@ void CheckDecoding(at::ScalarType type, const PagedShape& shape, const PagedRule
     EXPECT_TRUE(RelativeError(made.out_MHD, wanted.out_MHD, BoundOnDevice(type)));
     EXPECT_TRUE(RelativeError(made.lse_MH, wanted.lse_MH, BoundOnDevice(type)));
     if (!fused) continue;
-    // Rows that are decoded: the first runs', and the last one's.
+    // Rows of decoding: those of the first runs, and that of the last.
     const int64_t decoded = 6, all = made.lse_MH.size(0);
     for (const int64_t first : {int64_t{0}, all - 2}) {
       const int64_t rows = first == 0 ? decoded : 2;
@@ -99,8 +100,8 @@ TEST(PagedDeviceTest, ARowDoesNotDependOnWhatIsBesideIt) {
   }
 }
 
-// What the runs are goes to the device once for all layers of one window, and the host does not
-// wait.
+// The description of the runs is copied to the device once for all layers with the same window, and
+// the host does not wait.
 TEST(PagedDeviceTest, IsToldOnce) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {4, 2, 16, 16}, kGpu);
@@ -121,7 +122,7 @@ TEST(PagedDeviceTest, IsToldOnce) {
   EXPECT_TRUE(BitEqual(made[1].out_MHD.to(at::kCPU), made[3].out_MHD.to(at::kCPU)));
 }
 
-// A rank that holds none of a sequence's keys.
+// A rank without any key of a sequence.
 TEST(PagedDeviceTest, NoKeysHere) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {}, kGpu);

@@ -1,9 +1,9 @@
-// What a layer of attention with a softcap in bf16 asks of a GPU, forward and backward, by strips
-// (with their kernel, and by LibTorch's operators in its place) and as fp32 has it: operator calls,
-// bytes a score, operations, the memory it works in, and the time of its roofline. Printed for
-// docs/gpu-design.md. Nothing large is done: PRETEND_DEVICE_PRODUCTS=counted
-// (pretend_device/counts.h). SOFTCAP_WORK_TOKENS in the environment is for how many tokens, MOST
-// for the operators that move most.
+// The work of a bf16 attention layer with a softcap on a GPU, forward and backward: by strips of
+// scores (with their kernel, and with LibTorch's operators in its place), and as for fp32. It
+// prints operator calls, bytes per score, operations, working memory, and the time by a roofline
+// model, for docs/gpu-design.md. Large operations are counted and skipped:
+// PRETEND_DEVICE_PRODUCTS=counted (pretend_device/counts.h). In the environment,
+// SOFTCAP_WORK_TOKENS is the number of tokens, and MOST lists the operators that move most bytes.
 
 #include <algorithm>
 #include <cstdio>
@@ -29,7 +29,8 @@ namespace {
 
 using ::moonring::testing::KernelChoice;
 
-// Gemma-2-9B's: 16 heads of 256 on 8 of keys; every other layer has a window of 4096.
+// The heads of Gemma-2-9B: 16 query heads of dim 256, 8 kv heads; every other layer has a window of
+// 4096.
 constexpr int64_t kLayerHeads = 16, kLayerKvHeads = 8, kLayerHeadDim = 256;
 
 struct Asked {
@@ -38,8 +39,8 @@ struct Asked {
   std::vector<std::pair<double, std::string>> most;  // bytes by operator
 };
 
-// As tests/gpu/roofline.py has it of an H100: 0.85 of 3.35 TB/s, 0.75 of 989 TFLOP/s in bf16 and of
-// 67 in fp32.
+// The rates that tests/gpu/roofline.py uses for an H100: 0.85 of 3.35 TB/s, 0.75 of 989 TFLOP/s in
+// bf16 and of 67 in fp32.
 double Seconds(const pretend::Calls& calls, const std::string& by) {
   const double peak = by == "product bf16" ? 989e12 : 67e12;
   return std::max(static_cast<double>(calls.read + calls.written) / (0.85 * 3.35e12),
@@ -143,12 +144,13 @@ TEST(SoftcapWorkTest, OfALayer) {
     PrintLayer(with + "strips, composed", composed);
     PrintLayer(with + "fp32", before);
     for (const Asked& asked : {fused.forward, fused.backward}) EXPECT_EQ(asked.waits, 0);
-    // Scores alone: 12 bytes of 40, 22 of 76; and what they are made of besides.
+    // For scores alone 12 bytes instead of 40, and 22 instead of 76; plus the bytes of their
+    // inputs.
     EXPECT_LT(fused.forward.bytes, 0.5 * before.forward.bytes);
     EXPECT_LT(fused.backward.bytes, 0.5 * before.backward.bytes);
     EXPECT_LT(fused.forward.seconds, 0.4 * before.forward.seconds);
     EXPECT_LT(fused.backward.seconds, 0.4 * before.backward.seconds);
-    // A document of 2,048 is one strip, its masked half computed too.
+    // A document of 2,048 tokens is one strip, whose masked half is computed too.
     EXPECT_LT(fused.forward.flops, 1.5 * before.forward.flops);
   }
 }

@@ -1,5 +1,6 @@
-// Attention in strips, three ways: on the CPU, on a pretend GPU by its kernel, and there by
-// LibTorch's operators (MOONRING_KERNELS=composed), beside attention by its definition in fp64.
+// Attention in strips of scores in three implementations: on the CPU, on the pretend device by its
+// kernel, and there by LibTorch's operators (MOONRING_KERNELS=composed), compared with the
+// definition in fp64.
 
 #include <algorithm>
 #include <array>
@@ -72,7 +73,8 @@ at::Tensor HiddenOf(const VarlenTiles& tiles, int64_t m, int64_t n) {
 using StripAnswer = std::array<at::Tensor, 5>;  // out, lse, dq, dk, dv
 constexpr std::array<const char*, 5> kAnswers = {"out", "lse", "dq", "dk", "dv"};
 
-// By LibTorch's operators and autograd in `type`: fp64, or 16 bits for what these cost.
+// Computes the definition by LibTorch's operators and autograd in `type`: in fp64 as the reference,
+// or in 16 bits to measure the rounding.
 StripAnswer StripsWrittenOut(const VarlenTiles& tiles, const at::Tensor& dout,
                              at::ScalarType type) {
   const at::AutoGradMode enable(true);
@@ -112,8 +114,8 @@ StripAnswer ByStrips(const VarlenTiles& tiles, const at::Tensor& dout, int64_t s
   return {part.out_MHD.cpu(), part.lse_MH.cpu(), d.dq_MHD.cpu(), d.dk_NKD.cpu(), d.dv_NKD.cpu()};
 }
 
-// Twice (out) and three times (gradients) what the definition by 16-bit operators loses; lse is
-// fp32's, of 16-bit inputs.
+// The bound is twice (out) and three times (gradients) the error of the definition in 16-bit
+// operators; lse is fp32, from 16-bit inputs.
 void CheckAnswer(const StripAnswer& made, const StripAnswer& wanted,
                  const StripAnswer& in_16_bits) {
   for (size_t i = 0; i < made.size(); ++i) {
@@ -159,7 +161,7 @@ void CheckCase(const StripCase& c, at::ScalarType type,
 
 class StripVarlenAttentionTest : public ::testing::Test {
  protected:
-  // The CPU's alone: a pretend GPU has no generator.
+  // Uses the CPU's generator only: the pretend device has none.
   void SetUp() override {
     at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(7);
   }
@@ -188,7 +190,7 @@ TEST_F(StripVarlenAttentionTest, HeadDims) {
   }
 }
 
-// Keys in pieces, which are merged.
+// Keys in several pieces, whose results are merged.
 TEST_F(StripVarlenAttentionTest, MoreKeysThanARowTakesAtOnce) {
   CheckCase({TileKind::kFull, {70}, {8900}, 1, 1, 8, 8, 1.5}, at::kBFloat16, {kWhole, 1 << 20});
 }
@@ -200,7 +202,7 @@ TEST_F(StripVarlenAttentionTest, RefusesWhatIsNotIn16Bits) {
 
 // ---- plans
 
-// How often each query meets each key: [M, N].
+// How often each query is paired with each key: [M, N].
 class Meetings {
  public:
   explicit Meetings(const VarlenTiles& tiles)
@@ -236,8 +238,8 @@ void AddSeen(const RowRange& queries, const RowRange& keys, const SeenPairs& see
   }
 }
 
-// Each pair once; no more pairs at a time than there may be, or rows of 64; each query's keys in
-// one strip, so that its out is whole there.
+// Each pair occurs once; a strip has no more pairs than allowed, or 64 rows; all keys of a query
+// are in one strip, so that its out is complete there.
 TEST_F(StripVarlenAttentionTest, PlansMeetEachPairOnce) {
   const std::vector<int64_t> some = {300, 1, 150, 30, 29}, more = {420, 9, 150, 30, 71};
   for (const auto& [kind, window] :

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_COMM_KERNELS_CASES_H_
 #define MOONRING_TESTS_COMM_KERNELS_CASES_H_
 
-// What every kernel is tried with: dtypes, shapes, ways to lie in memory, orders of its threads.
+// The cases that every kernel is tested with: dtypes, shapes, memory layouts and orders of its
+// threads.
 
 #include <array>
 #include <cstdint>
@@ -18,24 +19,24 @@ inline constexpr std::array<uint64_t, 4> kOrders = {0, 1, 2, 77};  // fibers.h's
 enum class Lies { kWhole, kApart, kOdd };
 inline constexpr std::array<Lies, 3> kLies = {Lies::kWhole, Lies::kApart, Lies::kOdd};
 
-// Standard normal [rows, width]: without gaps; in rows that lie further apart, on 16 bytes; or as a
-// view whose rows lie on no boundary but an element's.
+// Standard normal values [rows, width]. `lies` selects the memory layout: contiguous; rows with a
+// larger stride, aligned to 16 bytes; or a view whose rows are aligned to one element only.
 at::Tensor RandomRows(int64_t rows, int64_t width, at::ScalarType dtype, Lies lies);
 
-// Of sums, and of weights beside narrower rows.
+// The dtype of sums, and of weights that are wider than the rows: fp64 for fp64, else fp32.
 inline at::ScalarType WideDtype(at::ScalarType dtype) {
   return dtype == at::kDouble ? dtype : at::kFloat;
 }
 
-// While it lives, at::empty gives NaN.
+// While a Poison is alive, at::empty returns tensors full of NaN.
 class Poison {
  public:
   Poison();
   ~Poison();
 };
 
-// How far a result may be from fp64's of the same inputs, as RelativeError has it: its dtype's last
-// place, for one rounding at the end.
+// The allowed RelativeError between a result and the fp64 result of the same inputs: one unit in
+// the last place of `dtype`, for a single rounding at the end.
 double BoundOf(at::ScalarType dtype);
 
 }  // namespace moonring::kernels

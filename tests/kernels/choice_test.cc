@@ -14,8 +14,8 @@ TEST(ChoiceTest, WordsOfTheEnvironment) {
             "MOONRING_KERNELS='fuse': wanted fused or composed");
 }
 
-// The program on the CPU is LibTorch's, though a test has linked the kernels. (Tensors of a GPU:
-// tests/model/blocks/kernels_test.cc, on the pretend device.)
+// On the CPU a program uses LibTorch's operators, even if it has linked the kernels, as this test
+// does. (For GPU tensors: tests/model/blocks/kernels_test.cc, on the pretend device.)
 TEST(ChoiceTest, NotOnTheCpu) { EXPECT_FALSE(UseKernel(at::ones({1}), "moonring::rms_norm")); }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// Two documents of 70 and 9 tokens: the second one's chunk stands between the first one's two.
+// Two documents of 70 and 9 tokens: the second document's chunk is between the two chunks of the
+// first.
 constexpr int64_t kTokens = 79, kKeyHeads = 2, kPackHeads = 4;
 
 struct Slots {
@@ -52,7 +53,7 @@ DeltaRows PackRows(const PackCase& one) {
 
 constexpr double kPackScale = 0.3, kPackEps = 1e-3;
 
-// [T, H, X] as chunks, in fp64.
+// Converts [T, H, X] to chunks, in fp64.
 at::Tensor Packed(const at::Tensor& rows) {
   const at::Tensor slots = at::zeros({192, rows.size(1), rows.size(2)}, at::kDouble);
   slots.index_copy_(0, SlotsOf().slot_of_token, rows.to(at::kDouble));
@@ -133,7 +134,7 @@ TEST(DeltaPackTest, GradientsComeHome) {
     SCOPED_TRACE(::testing::Message()
                  << one.dtype << ", " << one.keys << ", lies " << static_cast<int>(one.lies));
     const at::Tensor x = PackRows(one).k_THK;
-    // Of rows as q and k have them, the definition by autograd.
+    // For rows in the layout of q and k: the definition with autograd.
     const at::Tensor d = at::randn({3, kPackHeads, 64, one.keys});
     const at::Tensor leaf = x.to(at::kDouble).requires_grad_();
     at::Tensor normed = leaf * kPackScale;
@@ -142,7 +143,7 @@ TEST(DeltaPackTest, GradientsComeHome) {
     const at::Tensor of_rows =
         d.to(at::kDouble).transpose(1, 2).flatten(0, 1).index_select(0, SlotsOf().slot_of_token);
     (packed * of_rows).sum().backward();
-    // Into some heads of more.
+    // The output is some of the heads of a larger tensor.
     const at::Tensor all = at::full({kTokens, kKeyHeads + 2, one.keys}, 7.0, x.options()),
                      rows = all.narrow(1, 1, kKeyHeads);
     const at::Tensor normed_x = one.normalize ? x : at::Tensor();
@@ -153,7 +154,7 @@ TEST(DeltaPackTest, GradientsComeHome) {
   }
 }
 
-// The first two chunks, the last one: each reads and writes its own tokens of the stream.
+// The first two chunks, then the last one: each reads and writes its own tokens of the stream.
 TEST(DeltaPackTest, OfPartsOfAStream) {
   const PackCase one = PackCases()[0];
   const DeltaRows in = PackRows(one);

@@ -33,7 +33,7 @@ DeltaScanTensors ScanInputs(const ScanCase& one) {
           .b_NHCK = random({chunks, one.heads, 64, one.keys}) * 0.1,
           .written_NHCV = one.written ? random({chunks, one.heads, 64, one.width}) : at::Tensor(),
           .added_NHVK = one.added ? random({chunks, one.heads, one.width, one.keys}) : at::Tensor(),
-          // A view, as the last row of running sums is.
+          // A view, like the last row of running sums.
           .decay_NH1X =
               at::rand({chunks, one.heads, 3, one.decay_by_channel ? one.keys : 1}).narrow(2, 2, 1),
           .state_DHVK = random({one.documents, one.heads, one.width, one.keys}),
@@ -41,7 +41,7 @@ DeltaScanTensors ScanInputs(const ScanCase& one) {
           .round_begin = at::tensor(one.round_begin, at::kLong)};
 }
 
-// Of 10 explicit bits, to the nearest, ties away from zero.
+// Rounded to 10 explicit bits, to the nearest, ties away from zero.
 at::Tensor RoundedToTf32(const at::Tensor& x) {
   return x.to(at::kFloat)
       .view(at::kInt)
@@ -51,7 +51,7 @@ at::Tensor RoundedToTf32(const at::Tensor& x) {
       .to(at::kDouble);
 }
 
-// By the definition, in fp64; `tf32`: the products' operands are rounded.
+// The definition in fp64; with `tf32` the products' operands are rounded.
 Made WantedScan(const ScanCase& one, const DeltaScanTensors& in, bool backward, bool tf32 = false) {
   const auto operand = [tf32](const at::Tensor& x) { return tf32 ? RoundedToTf32(x) : x; };
   const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
@@ -85,7 +85,7 @@ Made CallScan(const ScanCase& one, const DeltaScanTensors& inputs, bool backward
   return {tensors.written_NHCV, tensors.state_DHVK, tensors.states_NHVK};
 }
 
-// Terms of hundreds, in other orders, over several chunks.
+// Sums of hundreds of terms in another order, over several chunks.
 constexpr double kScanBound = 1e-6;
 
 TEST(DeltaScanTest, IsTheDefinition) {
@@ -126,9 +126,10 @@ TEST(DeltaScanTest, IsTheDefinition) {
   }
 }
 
-// What rounding the same operands gives, but for those that fp32's own rounding moves to the other
-// side of a half: one in thousands, by 2^-10 (seen: 5e-5 after three chunks). And no further from
-// the definition itself than the rounding of operands, 2e-4 each, of two products in a row.
+// kRoundedBound: the distance from products with the same rounded operands. It is not 0, because
+// one operand in thousands is rounded to another neighbor after fp32 rounding, by 2^-10 (observed:
+// 5e-5 after three chunks). kTf32Bound: the distance from the definition, for two products in
+// sequence whose operands have rounding errors of 2e-4 each.
 constexpr double kRoundedBound = 1e-4, kTf32Bound = 6e-4;
 
 TEST(DeltaScanTest, InTf32) {
@@ -158,7 +159,7 @@ TEST(DeltaScanTest, InTf32) {
   }
 }
 
-// Other sizes are in fp32 as without it.
+// Other sizes are computed in fp32, as without TF32.
 TEST(DeltaScanTest, NotInTf32) {
   for (const ScanCase& one : {ScanCase{.round_begin = {0, 1}, .heads = 1, .keys = 32},
                               ScanCase{.round_begin = {0, 1}, .heads = 1, .width = 18}}) {
@@ -185,7 +186,7 @@ TEST(DeltaScanTest, AnyOrderOfThreads) {
   }
 }
 
-// Tensors that do not lie on 16 bytes give the same bits.
+// Tensors that are not aligned to 16 bytes give the same bits.
 TEST(DeltaScanTest, WhereverTensorsLie) {
   const ScanCase one{.round_begin = {0, 1, 2}, .heads = 1, .keys = 16, .width = 16};
   DeltaScanTensors inputs = ScanInputs(one);

@@ -23,7 +23,7 @@ at::Tensor RandomChunks(int64_t rows, int64_t columns) {
 }
 at::Tensor Wide(const at::Tensor& x) { return x.to(at::kDouble); }
 
-// exp(D) below the diagonal and on it, in fp64.
+// exp(D) on and below the diagonal, in fp64.
 at::Tensor PairDecay(const at::Tensor& g) {
   const at::Tensor sums = g.cumsum(2), all = (sums - sums.mT()).exp();
   return at::where(at::ones({64, 64}, at::kBool).tril(), all, at::zeros({}, at::kDouble));
@@ -59,7 +59,7 @@ TEST(DeltaScoresTest, ScoresAndInverse) {
   EXPECT_TRUE(BitEqual(DeltaScores({}, alone, in.g, in.beta).inverse_NHCC, made[2]));
 }
 
-// A decay of -infinity forgets: no NaN, and nothing reaches across it.
+// A decay of -infinity erases the state: there is no NaN, and nothing passes across it.
 TEST(DeltaScoresTest, ADecayOfMinusInfinity) {
   Inside in = InsideOf();
   in.g.select(2, 20).fill_(-INFINITY);
@@ -80,8 +80,8 @@ Columns CallBackward(const Inside& in, const Tensors& scores, const at::Tensor& 
   return {made_p, made_r, columns.beta_NHC1, columns.g_NHC1};
 }
 
-// Of sum (query P) - sum (Diag(beta) key R), whose gradients autograd makes in fp64: that is what
-// the system's part gives where R is dr U^T.
+// The loss is sum (query P) - sum (Diag(beta) key R), whose gradients autograd computes in fp64.
+// That is the contribution of the linear system if R is dr U^T.
 TEST(DeltaScoresTest, BackwardIsAutograds) {
   const Inside in = InsideOf();
   const Tensors scores = CallScores(in);

@@ -25,7 +25,7 @@ std::string MessageOf(const Shape& shape, void (*kernel)(float*), float* out = n
   return "";
 }
 
-// Each thread's value beside its neighbour's, by shared memory.
+// Each thread writes its neighbor's value, through shared memory.
 template <bool kWaits>
 void Neighbours(float* out) {
   KERNEL_SHARED(float, values, 128);
@@ -146,7 +146,7 @@ TEST(FibersTest, SharedMemoryHasAnEnd) {
   };
   EXPECT_EQ(MessageOf({.shared_bytes = (48 << 10) - 128}, both), "");
   EXPECT_NE(MessageOf({.shared_bytes = (48 << 10) - 124}, both).find("48 KiB"), std::string::npos);
-  // The first array takes 16 bytes, not 4: the second one is aligned to 16.
+  // The first array takes 16 bytes, not 4, because the second one is aligned to 16.
   const auto little = +[](float*) {
     KERNEL_SHARED(float, value, 1);
     KERNEL_SHARED(float, values, 32);
@@ -157,7 +157,7 @@ TEST(FibersTest, SharedMemoryHasAnEnd) {
             std::string::npos);
 }
 
-// A load or a store of several elements, as Load, Store and kernels make them.
+// A load or a store of several elements, as made by Load, Store and kernels.
 TEST(FibersTest, AWordBeginsAtAMultipleOfItsSize) {
   alignas(16) float numbers[8] = {};
   const auto loads = +[](float* out) {
@@ -184,8 +184,8 @@ TEST(FibersTest, AWordBeginsAtAMultipleOfItsSize) {
   EXPECT_EQ(numbers[1], 32);
 }
 
-// A launch that is not allowed throws before a thread runs. (A GPU would take the last one: that
-// blocks are whole warps is this code's own rule.)
+// An invalid launch throws before a thread runs. (A GPU would accept the last one: that blocks
+// consist of whole warps is a rule of this code.)
 TEST(FibersTest, AGridHasLimits) {
   const auto runs = +[](float*) { throw std::runtime_error("a thread runs"); };
   for (const Shape& shape : {Shape{.grid_x = 0}, Shape{.grid_y = 0}, Shape{.grid_y = 65536},
@@ -196,7 +196,7 @@ TEST(FibersTest, AGridHasLimits) {
   }
 }
 
-// A block's shared memory is not what the one before left there.
+// A block's shared memory does not contain values of the block before.
 TEST(FibersTest, SharedMemoryBeginsAsNan) {
   const auto kernel = +[](float* out) {
     KERNEL_SHARED(float, values, 32);
@@ -218,7 +218,7 @@ TEST(FibersTest, AFaultLeavesTheNextLaunchWhole) {
   EXPECT_NE(MessageOf({.block_x = 33}, throws), "");
 }
 
-// Every value of 16 bits, and what lies about the halves between them, as LibTorch rounds it.
+// Every 16-bit value, and the values around the halves between them, round as in LibTorch.
 TEST(FibersTest, RoundsAsLibTorchDoes) {
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
     const at::Tensor all =

@@ -51,7 +51,7 @@ TEST(GatedTest, IsFp64s) {
   }
 }
 
-// Halves of one matrix, as where gate and up come out of one product.
+// Halves of one matrix, as when one product computes gate and up.
 TEST(GatedTest, ViewsOfOneMatrix) {
   const at::Tensor both = at::randn({5, 48});
   EXPECT_TRUE(BitEqual(

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Every kernel, compiled by nvcc for every GPU that is served: none spills a register.
+"""Compiles every kernel with nvcc for every supported GPU: none may spill a register.
 
-Registers and sizes are printed. Skipped where there is no CUDA 13 toolkit (CUDA_HOME, else
-/usr/local/cuda).
+Registers and sizes are printed. Skipped without a CUDA 13 toolkit (CUDA_HOME, or /usr/local/cuda).
 
 Arguments: compile.sh, then the .cu files."""
 
@@ -31,7 +30,7 @@ def toolkit() -> str | None:
 
 
 class Report:
-    """What ptxas says of one source."""
+    """The output of ptxas for one source."""
 
     def __init__(self, text: str):
         self.kernels: dict[tuple[str, str], dict[str, int]] = {}

@@ -29,8 +29,8 @@ struct AttendedRows {
   at::Tensor out, lse;
 };
 
-// Rows that share a task and go on apart, that see one token, that see none, and one of another
-// call. What no task sees is NaN.
+// Rows that share a task and then attend to different blocks, a row with one token, one with none,
+// and one of another call. Keys that no task uses are NaN.
 class PagedProblem {
  public:
   PagedProblem(at::ScalarType dtype, const PagedCase& of) : case_(of) {
@@ -63,7 +63,7 @@ class PagedProblem {
     values.masked_fill_(unseen.view({kBlocksOfKeys, 1, kBlockTokens, 1}), NAN);
   }
 
-  // Rows of another call hold 7 before, the others NaN.
+  // Rows of another call contain 7 before, the others NaN.
   AttendedRows Call(const std::vector<PagedTask>& some, const std::vector<int64_t>& of) const {
     const PagedTable table = TableOf(some, of);
     const AttendedRows made{at::full({kRowsOfQ, case_.heads, case_.value_dim}, 7.0, at::kFloat),
@@ -79,7 +79,7 @@ class PagedProblem {
   }
   AttendedRows Call() const { return Call(tasks, rows); }
 
-  // By the definition, in fp64.
+  // The definition, in fp64.
   AttendedRows Wanted() const {
     AttendedRows wanted{at::full({kRowsOfQ, case_.heads, case_.value_dim}, 7.0, at::kDouble),
                         at::full({kRowsOfQ, case_.heads}, 7.0, at::kDouble)};
@@ -115,7 +115,7 @@ class PagedProblem {
   PagedCase case_;
 };
 
-// Sums of hundreds of terms in fp32, of what 16 bits hold.
+// Sums of hundreds of terms in fp32, from 16-bit inputs.
 constexpr double kPagedBound = 1e-6;
 
 void CompareRows(const AttendedRows& made, const AttendedRows& wanted) {
@@ -163,7 +163,7 @@ TEST(PagedAttentionTest, AnyOrderOfThreads) {
   }
 }
 
-// However many queries a block of threads has.
+// For any number of queries in a block of threads.
 TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const int64_t heads : {1, 2, 4}) {
@@ -184,7 +184,7 @@ TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   }
 }
 
-// Tensors that do not lie on 16 bytes, and rows of q that are far apart, give the same bits.
+// Tensors that are not aligned to 16 bytes, and rows of q with a large stride, give the same bits.
 TEST(PagedAttentionTest, WhereverTensorsLie) {
   PagedProblem problem(at::kBFloat16, {.dim = 40, .value_dim = 32});
   const AttendedRows wanted = problem.Call();
@@ -201,14 +201,14 @@ TEST(PagedAttentionTest, WhereverTensorsLie) {
   EXPECT_TRUE(BitEqual(problem.Call().out, wanted.out));
 }
 
-// Scores of hundreds of thousands: the greatest is taken off before any exponential.
+// Scores of hundreds of thousands: the maximum is subtracted before any exponential.
 TEST(PagedAttentionTest, LargeScores) {
   PagedProblem problem(at::kFloat, {});
   problem.q.mul_(1e4);
   CompareRows(problem.Call(), problem.Wanted());
 }
 
-// What a row sees itself comes through, and no further.
+// A NaN that a row attends to appears in its result, and in no other row.
 TEST(PagedAttentionTest, NaNComesThrough) {
   for (const bool of_q : {false, true}) {
     PagedProblem problem(at::kFloat, {.heads = 8, .kv_heads = 1});

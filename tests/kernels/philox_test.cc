@@ -14,7 +14,7 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-constexpr uint64_t kKey = 0xFEDCBA9876543210u;  // beyond what an int64 holds as it is
+constexpr uint64_t kKey = 0xFEDCBA9876543210u;  // exceeds int64
 
 at::Tensor Identities(int64_t count) {
   return at::arange(count, at::kLong) * ((int64_t{1} << 31) + 7) - 3;

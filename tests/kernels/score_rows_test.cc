@@ -19,7 +19,8 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// Where p and ds lie: over x and y; by themselves; over them, on no boundary but an element's.
+// The memory of p and ds: that of x and y; separate; or that of x and y, aligned to one element
+// only.
 enum class Memory { kOver, kApart, kOdd };
 
 struct ScoreCase {
@@ -41,7 +42,7 @@ at::Tensor SeenOf(const ScoreCase& c) {
       .logical_and(j.le(i + column(3)));
 }
 
-// NaN where the kernel is not to look.
+// Scores with NaN where the kernel must not read.
 at::Tensor RandomScores(const ScoreCase& c) {
   const at::Tensor random = at::randn(c.sizes, at::kDouble).mul_(3.0).to(at::kFloat);
   return random.masked_fill(SeenOf(c).logical_not(), NAN);
@@ -77,7 +78,7 @@ ScoreAnswer ByKernel(const ScoreCase& c, const at::Tensor& x, const at::Tensor& 
   return {e.to(at::kFloat) / sum.unsqueeze(3), lse, p.clone(), ds.clone()};
 }
 
-// By LibTorch's autograd in fp64: of sum shares y, whose gradient by x is scale ds.
+// By LibTorch's autograd in fp64: the gradient of sum(shares * y) by x is scale * ds.
 ScoreAnswer InFp64(const ScoreCase& c, const at::Tensor& x, const at::Tensor& y) {
   const at::AutoGradMode enable(true);
   const at::Tensor seen = SeenOf(c), hidden = seen.logical_not(),
@@ -106,15 +107,16 @@ void CheckScores(const ScoreCase& c, at::ScalarType dtype) {
   const at::Tensor hidden = SeenOf(c).logical_not().expand(c.sizes);
   for (const at::Tensor& each : {made.shares, made.p, made.ds})
     EXPECT_TRUE(each.masked_select(hidden).eq(0).all().item<bool>());
-  // lse of some 3 has fp32's own error, which exp makes one of p. Of a row or two whose largest
-  // number is all of the norm, bf16 is off by up to 2^-8; fp16's smallest numbers by 2^-25 each.
+  // lse of about 3 has the rounding error of fp32, which exp turns into a relative error of p. In
+  // one or two rows whose largest number makes up the norm, bf16 differs by up to 2^-8; fp16's
+  // smallest numbers by 2^-25 each.
   const double bound = dtype == at::kBFloat16 ? 4e-3 : 6e-4;
   const at::Tensor sees = wanted.lse.isfinite();
   EXPECT_TRUE(made.lse.masked_select(sees.logical_not()).isneginf().all().item<bool>());
   EXPECT_TRUE(RelativeError(made.lse.masked_select(sees), wanted.lse.masked_select(sees), 1e-6));
   EXPECT_TRUE(RelativeError(made.shares, wanted.shares, bound));
   EXPECT_TRUE(RelativeError(made.p, wanted.p, bound));
-  // With one key there is nothing to choose: ds is 0 but for rounding.
+  // With a single key the softmax is constant: ds is 0 except for rounding.
   EXPECT_TRUE(c.sizes[3] == 1 || RelativeError(made.ds, wanted.ds, bound));
 }
 
@@ -127,12 +129,12 @@ constexpr int64_t kFar = int64_t{1} << 40;
 
 std::vector<ScoreCase> AllCases() {
   return {
-      // All; causal; a window's edge; a band, whose last query is not there and last keys neither.
+      // All keys; causal; the edge of a window; a band without its last query and last keys.
       {{1, 2, 7, 640}, {7, 640, -kFar, kFar}},
       {{1, 3, 37, 37}, {37, 37, -kFar, 0}},
       {{1, 3, 37, 37}, {37, 37, 0, kFar}},
       {{2, 3, 9, 29}, {9, 29, 10, 20, 8, 24, 3, 5}},
-      // The first query sees a key after the last, and others none.
+      // The first query attends to a key beyond the last one, and other queries attend to none.
       {{2, 1, 6, 24}, {6, 24, 20, 30, 2, 24, -30, -22}},
       {{1, 1, 3, 1}, {3, 1, -kFar, kFar}},
       {{3, 2, 2, 70}, {2, 70, -kFar, kFar, 1, 1, -kFar, kFar, 2, 64, -kFar, 40}},
@@ -158,8 +160,8 @@ TEST_F(ScoreRowsTest, IsFp64s) {
   }
 }
 
-// Neither the threads' order nor where rows lie moves a bit; a missing barrier would, where p is
-// written over what others still read.
+// Neither the order of threads nor the rows' address changes a bit. A missing barrier would,
+// because p overwrites memory that other threads still read.
 TEST_F(ScoreRowsTest, TheSameBits) {
   for (ScoreCase c : AllCases()) {
     c.curve = {0.7, 2.0};
@@ -191,7 +193,7 @@ TEST_F(ScoreRowsTest, WhatIsNotFinite) {
   const at::Tensor lse = made.lse[0][0];
   EXPECT_TRUE(lse[0].isnan().item<bool>() && lse[1].isnan().item<bool>());
   EXPECT_TRUE(made.p[0][0][0].isnan().any().item<bool>());
-  // Scores of -inf alone are as none.
+  // A row whose scores are all -inf counts as having no keys.
   EXPECT_TRUE(lse[2].isneginf().item<bool>());
   for (const at::Tensor& each : {made.shares, made.p})
     EXPECT_TRUE(each[0][0][2].eq(0).all().item<bool>());
@@ -225,7 +227,7 @@ TEST_F(ScoreRowsTest, RefusesShapesAndDtypes) {
   EXPECT_THROW(run(x, seen, p.to(at::kFloat), sum), c10::Error);
   EXPECT_THROW(run(x, seen, p.narrow(3, 0, 7), sum), c10::Error);
   EXPECT_THROW(run(x, seen, p, sum.narrow(2, 0, 2)), c10::Error);
-  // Over x, and not where its rows begin.
+  // Memory that overlaps x but does not begin at x's rows.
   EXPECT_THROW(run(x, seen, x.view(at::kHalf).narrow(3, 8, 8), sum), c10::Error);
   EXPECT_THROW(ScoreRowsBackward(x, x.clone(), sum, sum, seen, {}, {p, p}), c10::Error);
 }

@@ -41,8 +41,8 @@ ConvolutionTensors ConvolutionInputs(const ConvolutionCase& one, at::ScalarType 
           halo > 0 ? at::randn({halo, one.channels}).to(dtype) : at::Tensor(), documents};
 }
 
-// y, then the gradients of x, the weight, and of bias and halo where they are: by LibTorch's conv1d
-// of each document in fp64.
+// y, then the gradients of x, of the weight, and of bias and halo if they exist: by LibTorch's
+// conv1d for each document in fp64.
 Tensors WantedConvolution(const ConvolutionCase& one, const ConvolutionTensors& in,
                           const at::Tensor& dy) {
   const auto leaf = [](const at::Tensor& x) {
@@ -113,7 +113,7 @@ TEST(ShortConvolutionTest, IsConv1dsInFp64) {
   }
 }
 
-// Tiles of one block, one after another: more than it has partial sums.
+// One block processes several tiles in turn: there are more tiles than partial sums.
 TEST(ShortConvolutionTest, MoreTilesThanBlocks) {
   const ConvolutionCase one{{9000}, {}, 4, 4, true, true};
   const ConvolutionTensors in = ConvolutionInputs(one, at::kFloat, Lies::kWhole);

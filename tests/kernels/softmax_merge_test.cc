@@ -27,7 +27,7 @@ SoftmaxSums Nothing(int64_t rows, int64_t heads, int64_t head_dim, at::ScalarTyp
           at::zeros({rows, heads, head_dim}, dtype)};
 }
 
-// softmax over the parts that a row has, in fp64: out = sum softmax(lse)_i out_i.
+// The softmax over a row's partial results, in fp64: out = sum_i softmax(lse)_i out_i.
 struct Whole {
   at::Tensor out_THD, lse_TH;
 };
@@ -76,7 +76,7 @@ void CheckSums(const MergeCase& c) {
   }
   SoftmaxFinish(sums);
   const Whole wanted = MergeInFp64(parts, c.rows);
-  // Five roundings of the sum; lse of some 5 has its own besides.
+  // Five roundings of the sum; lse of about 5 has its own in addition.
   const double bound = 4.0 * BoundOf(c.sums);
   EXPECT_TRUE(RelativeError(sums.weighted_THD, wanted.out_THD, bound));
   EXPECT_TRUE(RelativeError(sums.max_TH, wanted.lse_TH, bound));

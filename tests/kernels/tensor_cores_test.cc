@@ -25,7 +25,7 @@ struct Matrices {
   bool round;
 };
 
-// Fragments by the table of the header, each lane for itself.
+// Fragments by the table of the header, for each lane separately.
 void OneProduct(const Matrices m) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
             g = lane / 4, t = lane % 4;
@@ -75,7 +75,7 @@ TEST(TensorCoresTest, WantsRoundedOperands) {
                std::runtime_error);
 }
 
-// Half of the distance between two numbers of 10 explicit bits goes away from zero.
+// Half of the distance between two numbers of 10 explicit bits is rounded away from zero.
 TEST(TensorCoresTest, RoundsToTheNearest) {
   const float last = std::ldexp(1.0f, -10), half = last / 2, less = std::nextafter(1 + half, 0.0f);
   EXPECT_EQ(Tf32(1 + half), 1 + last);

@@ -21,7 +21,8 @@ constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at
 const std::vector<std::vector<int64_t>> kShapes = {{3, 50},  {5, 7},     {1, 1},
                                                    {37, 64}, {2, 3, 40}, {300, 129}};
 
-// A weight of that shape that begins `begin` elements after a boundary, as out and its codes may.
+// A weight of this shape that begins `begin` elements after an alignment boundary, as the output
+// and its codes may.
 at::Tensor Place(const std::vector<int64_t>& shape, at::ScalarType dtype, int64_t begin) {
   const int64_t count = c10::multiply_integers(shape);
   return at::empty({count + begin}, dtype).narrow(0, begin, count).view(shape);
@@ -31,7 +32,7 @@ at::Tensor Moved(const at::Tensor& part, int64_t begin) {
   return moved.copy_(part);
 }
 
-// The CPU's own pass, which is bitsandbytes' (tests/kernels/packed), to the last bit.
+// Equal to the CPU's own result, which is that of bitsandbytes (tests/kernels/packed), bit by bit.
 TEST(UnpackTest, FourBitsAreTheCpus) {
   at::manual_seed(11);
   for (const auto& shape : kShapes) {

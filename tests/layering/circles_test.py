@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""No circle between packages: a folder builds on another, and that one not on it, by however many
-steps. Argument: a file at the repository's root."""
+"""Packages must not depend on one another in a cycle, however long. Argument: a file at the
+repository's root."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ SEEN_BY = {"visibility", "default_visibility", "packages"}  # who may, not who d
 
 
 class Packages:
-    """edges[a][b]: what says that a builds on b."""
+    """edges[a][b]: the reason why a depends on b."""
 
     def __init__(self, root: str):
         self.root, self.edges = root, {}
@@ -58,7 +58,7 @@ class Packages:
 
 
 def way(edges: dict, start: str, end: str) -> list[str]:
-    """The packages of a shortest way from start to end; empty where there is none."""
+    """The packages on a shortest path from start to end; empty if there is none."""
     before, waiting = {start: None}, deque([start])
     while waiting:
         package = waiting.popleft()
@@ -76,7 +76,7 @@ def way(edges: dict, start: str, end: str) -> list[str]:
 
 
 def circles(edges: dict) -> list[list[str]]:
-    """A shortest circle through each edge that has one, each set of packages once."""
+    """A shortest cycle through each edge that is on one, each set of packages once."""
     found = {}
     for package, others in edges.items():
         for other in others:

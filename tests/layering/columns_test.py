@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """No hand-written line is longer than 100 characters. Argument: a file at the repository's root.
 
-C++ is brought there by `clang-format -i FILE` (.clang-format), Python by `ruff format`.
+To fix C++, run `clang-format -i FILE` (.clang-format); Python, `ruff format`.
 """
 
 import os
@@ -29,7 +29,7 @@ ENDINGS = (".bzl", ".c", ".cc", ".h", ".lua", ".md", ".py", ".sh")
 NAMES = ("BUILD", "accept")  # and *.BUILD
 ROOT = (".bazelrc", ".ci/run", ".luacheckrc", "BUILD", "README.md", "WORKSPACE", "bazelw")
 
-# What may be longer, and why.
+# Files that may have longer lines, and why.
 EXCEPTIONS = {
     "tests/golden/": "data, and the programs and texts of other projects that make it",
 }
@@ -56,7 +56,8 @@ def sources(root: str):
 
 
 def too_long(path: str, lines) -> list[tuple[int, int]]:
-    """Numbers and lengths of the lines that are; of Markdown's code blocks none: they are run."""
+    """Numbers and lengths of the lines that are too long; Markdown's code blocks are exempt,
+    because they are run."""
     found, in_code = [], False
     for number, line in enumerate(lines, 1):
         line = line.rstrip("\n")

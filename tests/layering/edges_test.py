@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""No edge leaves the drawing, and visibility would refuse one. Arguments: the results of
-layers.bzl's queries."""
+"""Every dependency is permitted by the layering, and Bazel's visibility would refuse others.
+Arguments: the results of layers.bzl's queries."""
 
 import os
 import sys

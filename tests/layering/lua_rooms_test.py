@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Each room of lua/moonring requires those on lower floors only. Argument: a file at the
-repository's root."""
+"""Each folder ("room") of lua/moonring requires modules of lower layers only. Argument: a file at
+the repository's root."""
 
 import os
 import re
 import sys
 
-# From the lowest: a room may require those on lower floors, and itself.
+# The layers from the lowest: a folder may require folders of lower layers, and itself.
 FLOORS = [
     ["base"],
     ["nn", "sandbox"],
@@ -20,7 +20,8 @@ FLOORS = [
     ["prompt"],
     ["commands"],
 ]
-# The whole API, `require "moonring"`: init.lua is above every room. These two hand it to scripts.
+# init.lua (`require "moonring"`) is the whole API, above all folders. These two files give it to
+# scripts.
 HAND_OUT_THE_API = {"prompt/init.lua", "sandbox/init.lua"}
 
 REQUIRE = re.compile(r"""require\s*\(?\s*["'](moonring[\w.]*)["']""")
@@ -31,7 +32,7 @@ def floor_of(room: str) -> int:
 
 
 def complaint(path: str, required: str) -> str:
-    """What is wrong with a file (RUN/FILE.lua) that requires a module; empty where nothing is."""
+    """The error of a file (FOLDER/FILE.lua) that requires a module; empty if there is none."""
     room = path.split("/")[0]
     names = required.split(".")
     if len(names) == 1:

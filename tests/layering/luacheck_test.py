@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""luacheck has nothing to say of any Lua file of the source tree: no undefined global, no unused
-variable, no shadowing. Argument: a file at the repository's root, whose .luacheckrc says what is
-meant."""
+"""luacheck has no warning for any Lua file of the source tree: no undefined global, no unused
+variable, no shadowing. Argument: a file at the repository's root, whose .luacheckrc has the
+settings."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-# Text of a file that is made up, its name, and what luacheck must say of it; nothing where "".
+# The text of an invented file, its name, and the expected warning; "" for none.
 PROOFS = [
     ("return undefined_name\n", "lua/moonring/made_up.lua", "W113"),
     ("local unused = 1\n", "tests/lua/made_up.lua", "W211"),
@@ -35,7 +35,7 @@ def lua_files(root: str) -> list[str]:
 
 
 def luacheck(root: str, words: list[str], text: str = "") -> tuple[int, str]:
-    """Exit code and output: 0 and a line of totals where nothing is wrong."""
+    """Exit code and output: 0 and a line of totals if there is no warning."""
     done = subprocess.run(
         ["luacheck", "--config", ".luacheckrc", "--codes", "--no-color", "-q", *words],
         cwd=root,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sources of one package are compiled together (third_party/precompiled/together.bzl), so no two of
-them give one name to things of their unnamed namespaces. The compiler finds those of one unit; this
-finds all, whichever sources the next one shares a unit with.
+them may define the same name in their unnamed namespaces. The compiler finds duplicates within one
+unit; this test finds all, however sources are grouped into units.
 """
 
 import collections

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A path that a comment or a page names is there. Argument: a file at the repository's root.
+"""A path in a comment or a page exists. Argument: a file at the repository's root.
 
-A path is FOLDER/.../NAME.ENDING, from the repository's root, from lua/moonring, or from a folder
+A path is FOLDER/.../NAME.ENDING, relative to the repository's root, to lua/moonring, or to a folder
 above the file that names it.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""No include, require or BUILD label leaves the drawing. Arguments: a file at the repository's
-root, then LAYER=ALLOWED,..."""
+"""Every include, require and BUILD label is permitted by the layering. Arguments: a file at the
+repository's root, then LAYER=ALLOWED,..."""
 
 import ast
 import os
@@ -8,14 +8,14 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-# Whoever opens, lists or makes files asks base/files/confinement first, so that a sandbox has no
-# hole.
+# Code that opens, lists or creates files must call base/files/confinement first, so that the
+# sandbox has no gap.
 OPENS = re.compile(
     r"\b(?:ifstream|ofstream|fopen|mkostemp|create_directories|directory_iterator|remove_all)\b|"
     r"[^\w.>]open\("
 )
-# Those that need not: paths of the host's own and of the kernel, and what is opened where its
-# caller has asked.
+# Files that need not: they use paths of the host itself or of the kernel, or their caller has
+# checked.
 UNASKED = {
     "base/files/kernel_confinement.cc",
     "comm/rank_clocks.cc",

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Each claim of tests/README.md has a first case in the fast tier, and each large suite a tier.
+"""Each claim of tests/README.md has a first case in the fast tier, and each large suite belongs to
+a tier.
 
-Argument: a file at the repository's root. BUILD files are read as Python, whose syntax theirs is.
-A first case is a target of tests/ and, of a test in C++, one of its cases: "comm:layout_test
-LayoutTest.OneRank"; of another test, one of the arguments of the fast tier. What is run by hand
-says so: "by hand: COMMAND".
+Argument: a file at the repository's root. BUILD files are parsed as Python, whose syntax they have.
+A first case is a target of tests/ and, for a C++ test, one of its cases: "comm:layout_test
+LayoutTest.OneRank"; for another test, one of the arguments of the fast tier. Cases that are run by
+hand are written as "by hand: COMMAND".
 """
 
 import ast
@@ -18,7 +19,7 @@ LARGE = ("large", "enormous")
 
 
 class Target:
-    """A test that a BUILD file declares, and what decides about its tier."""
+    """A test that a BUILD file declares, and the settings that determine its tier."""
 
     def __init__(self, package: str, call: ast.Call):
         given = {}
@@ -50,7 +51,7 @@ class Target:
 
 
 def matches(pattern: str, case: str) -> bool:
-    """As fnmatch does with FNM_EXTMATCH, of whose forms !(x|y) alone is known here."""
+    """As fnmatch does with FNM_EXTMATCH, of which only the form !(x|y) is supported here."""
     without = re.fullmatch(r"(.*?)!\((.*?)\)(.*)", pattern)
     if not without:
         return fnmatch.fnmatchcase(case, pattern)
@@ -80,13 +81,13 @@ def targets(tests: str) -> dict[str, Target]:
 
 
 def claims(page: str) -> list[tuple[str, str]]:
-    """The kind and the first case of each row of the table of claims."""
+    """The kind and the first case in each row of the table of claims."""
     rows = [line.strip("|\n").split(" | ") for line in page.split("\n") if line.startswith("| ")]
     return [(row[0].strip(), row[-1].strip()) for row in rows[1:]]
 
 
 def fault_of(kind: str, first: str, known: dict[str, Target], tests: str) -> str | None:
-    """What is wrong with a claim's first case; None if nothing is."""
+    """The error of a claim's first case; None if there is none."""
     if first.startswith("by hand: "):
         return None if kind in BY_HAND else "is run by hand: it wants a case in the fast tier"
     name, _, case = first.strip("`").partition(" ")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sources speak as docs/glossary.md does. Argument: a file at the repository's root.
+"""Sources use the terms of docs/glossary.md. Argument: a file at the repository's root.
 
-What a table there has under "not" is refused in hand-written sources and pages, as whole words,
-small or with a capital at its beginning. Golden files and templates hold other people's words.
+The words in the glossary's columns "not" are refused in hand-written sources and pages, as whole
+words, lower case or capitalized. Golden files and templates contain other people's words.
 """
 
 import os
@@ -27,7 +27,7 @@ FOLDERS = (
 )
 ENDINGS = (".bzl", ".c", ".cc", ".h", ".in", ".lua", ".md", ".py", ".sh", ".yaml", "BUILD")
 OTHERS = ("tests/golden/", "lua/moonring/templates/", "lua/moonring/data/named_templates/")
-# What must say such a word: whose it is.
+# Files that must contain such a word, because it belongs to another project.
 ALLOWED = {
     "docs/glossary.md": None,  # all of them: here they are named
     # huggingface_hub's folder of that name

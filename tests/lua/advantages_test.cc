@@ -1,5 +1,5 @@
-// Advantages of rewards (lua/moonring/run/rollouts/advantages.lua) beside TRL's trainers:
-// advantages_test.lua says what it looks at.
+// Advantages of rewards (lua/moonring/run/rollouts/advantages.lua) compared with TRL's trainers, by
+// advantages_test.lua.
 
 #include <string>
 

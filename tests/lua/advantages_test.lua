@@ -1,5 +1,5 @@
--- Advantages beside those of TRL 0.24's trainers: advantages_test.lua POLICY_GRADIENT.json. Then
--- what the golden cannot show.
+-- Compares advantages with those of TRL 0.24's trainers: advantages_test.lua POLICY_GRADIENT.json.
+-- Then checks cases that the golden file does not cover.
 local moonring = require "moonring"
 local advantages, system = require("moonring.run.rollouts.advantages"), moonring.system
 
@@ -16,7 +16,8 @@ local function refused(words, f, ...)
     .. words or text)
 end
 
--- The golden's table [answers][functions], by function; null is no reward.
+-- Converts the golden file's table [answers][functions] to one list per reward function; null means
+-- no reward.
 local function functions_of(case)
   local functions = {}
   for f, weight in ipairs(case.options.weights) do
@@ -58,7 +59,7 @@ for _, case in ipairs(golden.leave_one_out) do
     normalize = o.normalize, kl = case.kl, tokens = case.tokens })
 end
 
--- Which prompts have a signal, and which answers no reward.
+-- Which prompts have a training signal, and which answers have no reward.
 local nan = 0 / 0
 local made = advantages.of_groups { answers = 6, generations = 2, functions = {
   { name = "a", values = { 0.1, 0.1, 1, nan, nan } },
@@ -84,7 +85,7 @@ refused("option 'scale_rewards': wanted group or batch or none, got 'groop'", ad
 refused("kl: wanted a number for each of 2 answers with beta 0.1, got none",
   advantages.leave_one_out, { answers = 2, generations = 2, functions = one, beta = 0.1 })
 
--- DAPO's equation 13, with L_max 20 and L_cache 4.
+-- Equation 13 of DAPO, with L_max 20 and L_cache 4.
 for length, wanted in pairs { [1] = 0, [16] = 0, [17] = -0.25, [18] = -0.5, [20] = -1, [21] = -1,
   [900] = -1 } do
   assert(advantages.overlong(length, { max_length = 20, cache = 4 }) == wanted, length)

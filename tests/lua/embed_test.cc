@@ -1,4 +1,4 @@
-// Moonring inside this process, by its C API alone.
+// Moonring embedded in this process, used through its C API only.
 
 #include "lua/embed.h"
 
@@ -56,7 +56,7 @@ void TakeProgress(void* told, const char* text) {
   if (all->on_progress) all->on_progress(all->progress.back());
 }
 
-// A runtime, its options, and what it told; confined to `root` unless "".
+// A runtime, its options, and its messages; confined to `root` unless that is "".
 class Runtime {
  public:
   explicit Runtime(const std::string& root,
@@ -95,14 +95,14 @@ class Runtime {
 
 class Embed : public Workplace {
  protected:
-  // With absolute paths: an embedded runtime changes no folder.
+  // Paths are absolute, because an embedded runtime does not change the working directory.
   void WriteConfig(const std::string& more = "") const {
     Workplace::WriteConfig("model_name_or_path: " + Path("model") + "\ndataset_dir: " +
                            Path("data") + "\noutput_dir: " + Path("out") + "\n" + more);
   }
 };
 
-// What the process wrote to a descriptor while this lives.
+// Captures what the process writes to a descriptor while the object is alive.
 class Captured {
  public:
   explicit Captured(int descriptor)
@@ -228,7 +228,7 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
   EXPECT_THAT(runtime.error(), HasSubstr("stack overflow"));
 }
 
-// One line for whoever called; the calls that led there, of the script's own alone, in the log.
+// The caller gets one line; the log gets the stack of calls, with the script's functions only.
 TEST_F(Embed, TellsWhereAnErrorCameFrom) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"),
@@ -376,7 +376,7 @@ TEST_F(Embed, AJobStaysInItsRoot) {
   EXPECT_FALSE(fs::exists("/tmp/moonring-out"));
 }
 
-// Words after config.yaml by which four runs differ.
+// The arguments after config.yaml in which four runs differ.
 std::vector<std::string> RunOf(int i, const std::string& output) {
   return {"seed=" + std::to_string(i), "data_seed=" + std::to_string(i), "output_dir=" + output};
 }

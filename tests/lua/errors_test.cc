@@ -1,4 +1,4 @@
-// Codes and words of errors as Lua reads them; errors_test.lua says what is looked at.
+// Codes and texts of errors as Lua reads them, by errors_test.lua.
 
 #include <filesystem>
 

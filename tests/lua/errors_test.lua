@@ -1,4 +1,4 @@
--- Reading errors: errors_test.lua. Raises one error that lists what is wrong.
+-- Reading errors: errors_test.lua. Raises one error that lists all failures.
 local errors = require "moonring.base.errors"
 local comm = require "moonring.native.comm"
 
@@ -26,13 +26,13 @@ for _, case in ipairs {
   check(not errors.is(why, "UNAVAILABLE"), "'", why, "' is UNAVAILABLE")
 end
 
--- What the guard writes of a bound function's error, with the script's place.
+-- The guard's text for an error of a bound function, with the position in the script.
 local done, why = pcall(comm.mesh, { sequence_parallel_size = 3 })
 check(not done and errors.code(why) == "INVALID_ARGUMENT", "comm.mesh says ", tostring(why))
 check(not errors.words(why):find "INVALID_ARGUMENT", "its words are ", errors.words(why))
 check(tostring(why):find(errors.words(why), 1, true) > 20, "it has no place: ", tostring(why))
 
--- What is raised is read again.
+-- An error that is raised can be read.
 local _, raised = pcall(errors.raise, "DATA_LOSS", "row ", 3, ": x")
 check(raised == "DATA_LOSS: row 3: x", "raise gives ", tostring(raised))
 _, raised = pcall(errors.fail, "key: ", 1)
@@ -41,7 +41,7 @@ _, raised = pcall(errors.prefix, "f.lua:1: NOT_FOUND: x", "model: ")
 check(raised == "NOT_FOUND: model: x", "prefix gives ", tostring(raised))
 check(not pcall(errors.raise, "OK", "x"), "raise takes OK")
 
--- A secret is in no message, whatever is wrong with it or with its key's name.
+-- A secret occurs in no message, even if its value or its key's name is wrong.
 local config = require "moonring.config"
 local hidden = "hf_HIDDEN"
 for _, word in ipairs { "hf_hub_token=[%s]", "hf_hub_token={a: %s}", "--hf_hub_token={a: %s",

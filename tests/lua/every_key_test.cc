@@ -1,5 +1,5 @@
-// Every key acts, is refused or says that it has no effect (lua/moonring/config/keys), at its
-// values in LLaMA-Factory and at wrong ones: the scripts say what they look at.
+// Every key (lua/moonring/config/keys) has an effect, is refused, or is reported to have none, with
+// its values in LLaMA-Factory and with wrong ones. The Lua scripts make the checks.
 
 #include <fstream>
 #include <string>
@@ -23,7 +23,7 @@ TEST(EveryKey, ActsOrIsRefusedOrSaysThatItHasNoEffect) {
   EXPECT_EQ(error.message, "");
 }
 
-// A script with these words behind the path of a fresh folder that holds a dataset_info.json.
+// Runs a script with these arguments after the path of a new folder with a dataset_info.json.
 std::string ErrorOf(const std::string& script, std::vector<std::string> words) {
   const auto assets = Assets::Find("test");
   if (!assets.ok()) return std::string(assets.status().message());

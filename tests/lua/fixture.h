@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_LUA_FIXTURE_H_
 #define MOONRING_TESTS_LUA_FIXTURE_H_
 
-// A virtual machine to run short scripts in. A script's own assertions are errors, so one that
-// passes has no message:
+// A virtual machine for short test scripts. A failed assertion in the script is an error, so a
+// script that passes has no message:
 //
 //   EXPECT_EQ(Run("assert(1 + 1 == 2)").message, "");
 
@@ -24,7 +24,7 @@ namespace moonring::lua {
 
 class VmTest : public ::testing::Test {
  protected:
-  // Each call is a script of its own, named script.lua, in one state.
+  // Runs `text` as a script named script.lua. All calls share one Lua state.
   ScriptError Run(const std::string& text, const std::vector<std::string>& arguments = {}) {
     const std::string path = ::testing::TempDir() + "/script.lua";
     std::ofstream(path) << text;
@@ -36,10 +36,10 @@ class VmTest : public ::testing::Test {
     return *vm_;
   }
 
-  // What the next machine is told; before its first use.
+  // The settings of the virtual machine; change them before its first use.
   Host& host() { return host_; }
 
-  // A global function, under a name that the guard knows.
+  // Defines a global function, under a name that the guard of globals permits.
   void Define(const char* name, Bound bound) { Define(name, bound.function); }
   void Define(const char* name, lua_CFunction function) {
     NameFunction(vm().state(), function, (std::string("test.") + name).c_str());

@@ -1,5 +1,5 @@
 // Gradients in Lua: grad, second derivatives, checkpoint, functions with a backward in Lua, and
-// modules whose weights are Parameters. Second source: closed forms and finite differences.
+// modules whose weights are Parameters. The references are closed forms and finite differences.
 
 #include <string>
 

@@ -32,8 +32,8 @@ struct Ended {
 
 std::string Binary() { return absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring"); }
 
-// A line of the shell's in a folder of its own, without the environment of Bazel's test but for
-// where the program's own files are.
+// Runs a shell command in a separate folder, without the environment of Bazel's test except the
+// variable that locates the program's own files.
 Ended InShell(const std::string& line) {
   const std::string folder = ::testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
@@ -51,7 +51,7 @@ Ended InShell(const std::string& line) {
   return ended;
 }
 
-// `moonring WORDS`; `variable`: "NAME=VALUE", in its environment.
+// Runs `moonring WORDS`; `variable` ("NAME=VALUE") is added to its environment.
 Ended Moonring(const std::string& words, const std::string& variable = "") {
   return InShell(absl::StrCat(variable, " ", Binary(), " ", words));
 }
@@ -139,7 +139,7 @@ TEST(Host, ARewardThatFailsOnOneRankIsToldOfOnAll) {
   EXPECT_THAT(ended.output, HasSubstr("rank 1: reward 'x' (oh.lua): row 11 of the data set ('p'), "
                                       "completion 1 of the batch: oh.lua:1: oh\n"));
   EXPECT_THAT(ended.output, Not(HasSubstr("not here")));
-  // Caught, all of them go on together.
+  // If the error is caught, all ranks continue together.
   ended = Moonring("-n 2 " + Script("caught.lua", score + R"lua(
     local ok, words = pcall(moonring.rewards.raise_together, mesh, why)
     assert(not ok and words:find("rank 1: reward 'x'", 1, true), words)
@@ -151,7 +151,7 @@ TEST(Host, ARewardThatFailsOnOneRankIsToldOfOnAll) {
   EXPECT_EQ(ended.output, "2\t1\n");
 }
 
-// What lies in the working directory is anybody's: a clone, an unpacked archive, /tmp.
+// The working directory may belong to anybody: a clone, an unpacked archive, /tmp.
 TEST(Host, TheWorkingDirectoryIsNoProgram) {
   const std::string pwned = "io.open('pwned', 'w'):write('x') return {}";
   const std::string folder = ::testing::TempDir() + "/host";
@@ -163,7 +163,7 @@ TEST(Host, TheWorkingDirectoryIsNoProgram) {
   }
   std::filesystem::create_directories(folder + "/bin");
   std::filesystem::create_symlink(Binary(), folder + "/bin/moonring");
-  // Without Bazel's word on where its own files are.
+  // Without Bazel's variables that locate the program's own files.
   for (const std::string& how :
        {"PATH=" + folder + "/bin:$PATH moonring", "exec -a ./moonring " + Binary(),
         std::string("cd bin; exec -a ../moonring ./moonring")}) {
@@ -206,7 +206,7 @@ TEST(Host, CodeOfTheCommandLineIsRunAsItIs) {
   EXPECT_THAT(ended.output, HasSubstr("unexpected symbol near"));
 }
 
-// An error may quote a file, a model, a hub; a confined script is somebody else's.
+// An error may quote a file, a model or a hub, and a confined script may come from somebody else.
 TEST(Host, SendsNoCodesOfOthersToTheTerminal) {
   const std::string error = Script("escape.lua", "error('\\27]0;x\\7', 0)");
   for (const char* how : {"-n 2 ", "--sandbox "})
@@ -260,7 +260,7 @@ TEST(Host, ConfinesFilesToRoots) {
   ended = Moonring("--sandbox-root /nowhere " + read);
   EXPECT_EQ(ended.code, 2);
   EXPECT_EQ(ended.output, "moonring: --sandbox-root: no folder '/nowhere'\n");
-  // Commands too: a configuration leads nowhere else.
+  // The sandbox also applies to commands: a configuration cannot access other folders.
   ended = Moonring("--sandbox inspect /etc");
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.output, HasSubstr("/etc is outside of the roots"));
@@ -307,8 +307,8 @@ TEST(Host, SaysThatTheKernelDoesNotHoldTheRoots) {
             "moonring: MOONRING_LANDLOCK=of: the only value is 'off'; unset it to use Landlock\n");
 }
 
-// What LibTorch keeps beside a tensor's bytes: by one call, and by many. A handle with what it
-// stands for takes more than 200 bytes.
+// LibTorch's memory in addition to a tensor's bytes: from one call, and from many. A handle and the
+// object that it represents take more than 200 bytes.
 TEST(Host, CountsHandlesViewsAndGraphs) {
   const std::string of_one_call = Script("pieces.lua", R"lua(
     local x = require "moonring".ops.ones(1):expand { 2 ^ 26 }
@@ -344,7 +344,7 @@ TEST(Host, CountsHandlesViewsAndGraphs) {
     EXPECT_THAT(ended.output, HasSubstr(absl::StrCat(name, "\tfalse\ttrue\tmemory\n")));
 }
 
-// A safetensors file with one number, x.
+// Writes a safetensors file with one number, x.
 void WriteNumber(const std::filesystem::path& path, float number) {
   const std::string header = R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   const uint64_t size = header.size();
@@ -354,8 +354,8 @@ void WriteNumber(const std::filesystem::path& path, float number) {
   file.write(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// Another process swaps a folder and a link to one outside, all the time, while a script opens a
-// file there 20,000 times: without the kernel's help some 300 reads are outside.
+// While a script opens a file in a folder 20,000 times, another process keeps swapping that folder
+// with a link to one outside. Without the kernel's enforcement, some 300 reads would be outside.
 TEST(Host, ReadsNothingOutsideWhileLinksChange) {
   if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock";
   namespace fs = std::filesystem;

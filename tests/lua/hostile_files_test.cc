@@ -1,4 +1,4 @@
-// Traces and training states of strangers; hostile_files_test.lua says what is looked at.
+// Traces and training states from untrusted sources, by hostile_files_test.lua.
 
 #include <filesystem>
 

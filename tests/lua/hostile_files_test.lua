@@ -1,6 +1,6 @@
--- Traces and training states of strangers: hostile_files_test.cc. A whole one of each is changed in
--- one place at a time, to a value of another type or size; reading it must end, well or with an
--- error that names the file. Raises one error that lists what is wrong.
+-- Traces and training states from untrusted sources: hostile_files_test.cc. A valid one of each is
+-- changed at one point at a time to a value of another type or size. Reading it must end, with
+-- success or with an error that names the file. Raises one error that lists all failures.
 local errors = require "moonring.base.errors"
 local explain = require "moonring.commands.explain"
 local saved_state = require "moonring.run.checkpoint.saved_state"
@@ -13,7 +13,8 @@ local DEEP = ("["):rep(100) .. ("]"):rep(100)
 local HOSTILE = { '"x"', '""', "null", "true", "[]", "{}", "[1]", '{"a":1}', "-1", "0", "0.5",
   "1e18", "1e300", "-1e300", "9007199254740993", '"\\u001b]0;x\\u0007"', '"../../x"', DEEP }
 
--- Texts of a JSON value with one place in it changed, or left out; `visit` gets each and its place.
+-- Texts of a JSON value with one of its values changed or removed; calls `visit` with each text and
+-- the position of the change.
 local MARK, EVERY = "@@here@@", 3
 local function each_change(value, visit)
   local whole, turn = value, 0
@@ -35,7 +36,7 @@ local function each_change(value, visit)
   walk(value, "")
 end
 
--- What of an error is not for people: Lua's own complaints.
+-- Errors that must not reach users: Lua's own messages.
 local OWN = { "attempt to", "bad argument", "%.lua", "stack overflow", "limit must",
   "invalid order", "traceback" }
 
@@ -59,7 +60,7 @@ local function span(name, category, from, length, args, rank)
     args = args }
 end
 
--- As a run of two ranks writes it, with a call that waits for a message.
+-- A trace as a run of two ranks writes it, with a call that waits for a message.
 local function trace()
   local events = {}
   for rank = 0, 1 do
@@ -77,7 +78,7 @@ local function trace()
       keys = { zero_stage = 1, bf16 = false, recompute = "none" } } } }
 end
 
--- As a run writes it (closing.lua), the configuration shortened.
+-- A training state as a run writes it (closing.lua), with a shortened configuration.
 local function state()
   return { step = 2, run = "a run", config_sha1 = "x", data = "digest", examples_per_step = 4,
     group = 8, config = { stage = "sft", seed = 42, dataset = { "talks" } },
@@ -102,7 +103,7 @@ for _, broken in ipairs { "", "[]", "1", "null", "{", DEEP, text:sub(1, #text / 
   explained(broken, "=" .. broken:sub(1, 20))
 end
 
--- What a part does with its state, as far as it is Moonring's own: numbers are reckoned with.
+-- Uses the numbers of a state as Moonring's own code would, in arithmetic.
 local function reckon(value)
   for _, each in pairs(value) do
     if type(each) == "table" then reckon(each) end

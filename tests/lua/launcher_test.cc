@@ -1,5 +1,5 @@
-// Ranks as processes: LaunchRanks runs in a process of its own, whose output and end are looked at;
-// what a rank does there is a scenario.
+// Ranks as processes: LaunchRanks runs in a separate process, whose output and exit code are
+// checked; a scenario is the code that a rank runs there.
 
 #include "lua/launcher.h"
 
@@ -58,7 +58,7 @@ void Say(const std::string& line) {
   while (true) pause();
 }
 
-// What ranks of a launch tell one another: by files, named after their launcher.
+// Ranks of a launch communicate through files that are named after their launcher.
 std::string MarkOf(const std::string& what) {
   return absl::StrCat(::testing::TempDir(), "/launcher_", getppid(), "_", what);
 }
@@ -66,7 +66,7 @@ void Mark(const std::string& what) { close(open(MarkOf(what).c_str(), O_CREAT | 
 void Await(const std::string& what) {
   while (access(MarkOf(what).c_str(), F_OK) != 0) usleep(1000);
 }
-// The same, with the process's number.
+// The same, with the process id as contents.
 void MarkProcess(const std::string& what) {
   const std::string draft = MarkOf(absl::StrCat("draft ", getpid()));
   std::ofstream(draft) << getpid();
@@ -110,15 +110,16 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          }
          Say("hears " + heard);
        }},
-      // Beside what the test itself holds, which `before` has counted.
+      // In addition to the test's own open files, which `before` has counted.
       {"open files",
        [](int) { Say(absl::StrCat(OpenFiles() - std::atoi(Environment("OPEN_FILES")), " more")); }},
       {"no line feed",
        [](int rank) {
          if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11);
        }},
-      // The victims see the loss of rank 2 and end before rank 2 itself has. The first of them when
-      // all are there: from then on the launcher's patience runs, in which no process must start.
+      // The victims detect the loss of rank 2 and end before rank 2 has ended. The first victim
+      // ends when all ranks are ready: from then on the launcher waits for a limited time, in which
+      // no process may need to start.
       {"victims first",
        [](int rank) {
          if (rank != 2) {
@@ -193,7 +194,8 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          Say("ready");
          Sleep();
        }},
-      // As a rank in training: the first is noted, and answered on stderr; SIGUSR1 ends it well.
+      // As a rank in training: the first signal is recorded and answered on stderr; SIGUSR1 ends
+      // the rank with success.
       {"notes wishes",
        [](int) {
          CatchPreemption(/*says=*/true);
@@ -223,7 +225,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
 // -------------------------------------------------------------------------------------------------
 
 struct Launch {
-  int status = 0;  // of the launcher, as waitpid gives it
+  int status = 0;  // the launcher's, from waitpid
   std::string output;
   std::vector<std::string> lines() const { return absl::StrSplit(output, '\n', absl::SkipEmpty()); }
 };
@@ -234,13 +236,13 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// What to do with the launcher once every rank has said `text`, after the stage before.
+// An action on the launcher, done when every rank has printed `text`, after the previous stage.
 struct Stage {
   std::string text;
   std::function<void(pid_t)> act;
 };
 
-// Runs LaunchRanks in a child, after `before`.
+// Runs LaunchRanks in a child process, after `before`.
 Launch LaunchScenario(const std::string& scenario, int ranks, const std::vector<Stage>& stages,
                       const std::function<void()>& before = nullptr) {
   int fds[2];
@@ -306,7 +308,8 @@ TEST(Launcher, IsWhatAProcessWithThreadsBecomes) {
   EXPECT_THAT(launch.lines(), UnorderedElementsAre("0", "[rank 1] 1", "[rank 2] 2"));
 }
 
-// What a rank holds open of its launcher: two pipes at most, and its own end of a socket pair.
+// The descriptors of its launcher that a rank has open: at most two pipes, and its own end of a
+// socket pair.
 TEST(Launcher, LeavesARankNoEndOfAnother) {
   const Launch launch = LaunchScenario(
       "open files", 4, nullptr, [] { setenv("OPEN_FILES", absl::StrCat(OpenFiles()).c_str(), 1); });
@@ -346,7 +349,7 @@ TEST(Launcher, ReportsASignalAndEndsTheOthers) {
               ElementsAre(StartsWith("moonring: rank 1 of 2: ended by signal 6 (Aborted")));
 }
 
-// Waits out the 3 s to TERM and the 5 s to KILL.
+// Waits for the full 3 s until TERM and 5 s until KILL.
 TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
   const Launch launch = LaunchScenario("one hangs, one ignores TERM", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
@@ -354,8 +357,8 @@ TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
             "[rank 1] asked to end\nmoonring: rank 0 of 3: the gradient's norm is nan\n");
 }
 
-// The rank that something else kills is the culprit, though the launcher sends signals afterwards
-// and others ended earlier.
+// The rank that was killed from outside is reported as the cause, although the launcher sends
+// signals afterwards and other ranks ended earlier.
 TEST(Launcher, BlamesARankThatWasKilledFromOutside) {
   const Launch launch = LaunchScenario("killed after another is done", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
@@ -404,8 +407,8 @@ TEST(Launcher, IsDoneWhereAllRanksAreWhateverSignalCame) {
       ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
 }
 
-// As where LibTorch's threads are there before the ranks: a signal to the process may be any
-// thread's.
+// LibTorch may start threads before the ranks exist: a signal to the process may be delivered to
+// any thread.
 TEST(Launcher, HearsSignalsWhateverThreadTheyComeTo) {
   const auto with_thread = [] { std::thread([] { Sleep(); }).detach(); };
   EXPECT_EQ(ExitCodeOf(LaunchScenario(
@@ -420,8 +423,8 @@ TEST(Launcher, HearsSignalsWhateverThreadTheyComeTo) {
 constexpr char kAnswer[] =
     "the run is saved and ends at the border of the next step; once more ends it now\n";
 
-// Each rank gets a signal to the group twice, from the sender and from the launcher: that is one
-// wish.
+// For a signal to the group, each rank gets it twice, from the sender and from the launcher: this
+// counts as one request.
 TEST(Launcher, ASignalToTheGroupIsOneWish) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Launch launch = LaunchScenario("notes wishes", 2,
@@ -443,7 +446,7 @@ TEST(Launcher, ASignalAfterTheLastStepIsAnsweredOtherwise) {
   EXPECT_EQ(Count(launch.output, kAtEnd), 2) << launch.output;
 }
 
-// Of one launch, whose session ends with it.
+// The terminal of one launch, whose session ends with it.
 class Terminal {
  public:
   Terminal() {
@@ -461,7 +464,7 @@ class Terminal {
   int keys_ = -1, screen_ = -1;
 };
 
-// Ctrl-C comes to the launcher and to each rank at once.
+// Ctrl-C goes to the launcher and to each rank at the same time.
 TEST(Launcher, TheSecondCtrlCEndsNow) {
   for (const bool again : {false, true}) {
     const Terminal terminal;
@@ -480,8 +483,7 @@ TEST(Launcher, TheSecondCtrlCEndsNow) {
   }
 }
 
-// nohup moonring -n 2 ...: the terminal's end must not end the run, nor take the place of its exit
-// code.
+// nohup moonring -n 2 ...: the end of the terminal must not end the run, nor change its exit code.
 TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
   const Launch launch = LaunchScenario(
       "fail at USR1", 2,
@@ -537,8 +539,8 @@ TEST(Launcher, SaysWhichLimitKeepsARankFromStarting) {
                                        "may have 24 open files (ulimit -n)\n"));
 }
 
-// LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would
-// make this test hang until its deadline.
+// LaunchScenario returns when no process has the pipe open: if a rank outlived its launcher, this
+// test would hang until its deadline.
 TEST(Launcher, TakesItsRanksWithIt) {
   const Launch launch = LaunchScenario("wait", 3, [](pid_t pid) { kill(pid, SIGKILL); });
   EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGKILL);

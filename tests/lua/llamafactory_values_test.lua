@@ -1,8 +1,8 @@
--- Values of LLaMA-Factory 0.9.5's own keys (arg[1]: tests/golden/llamafactory_keys), each in a file
--- of its own (arg[3]: a folder for it), through all that is checked before a model is opened. At
--- its default, at each of its choices, at each value that the examples (arg[2]) give it, and
--- spelled in other ways a key acts, or one line says that it does nothing, or it is refused by its
--- name and its line. At one wrong value it is refused so.
+-- Values of LLaMA-Factory 0.9.5's own keys (arg[1]: tests/golden/llamafactory_keys), each in a
+-- separate file (arg[3]: a folder for it), through all checks before a model is opened. With its
+-- default, each of its choices, each value from the examples (arg[2]), and other spellings of the
+-- value, a key has an effect, or one line says that it has none, or it is refused by its name and
+-- line. With one wrong value it is refused in this way.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local moonring = require "moonring"
@@ -16,7 +16,7 @@ local path = arg[3] .. "/c.yaml"
 local rows = {}
 for row in keys.rows() do rows[row[1]] = row end
 
--- What else a key wants to be looked at.
+-- Other keys that a configuration needs so that a key is checked.
 local BASE = { model_name_or_path = "model", dataset = "rows", dataset_dir = arg[3], template =
   "chatml", output_dir = arg[3] .. "/out", overwrite_output_dir = true, max_steps = 1,
   do_train = true }
@@ -26,8 +26,8 @@ local BESIDE = { load_best_model_at_end = "eval_strategy: steps\nval_size: 2\nsa
   do_predict = "predict_with_generate: true\nval_size: 2", predict_with_generate = "val_size: 2",
   early_stopping_steps = "eval_strategy: steps\nval_size: 2", streaming = "max_steps: 2" }
 
--- A key with a value as YAML writes it, among what else it wants: the configuration, its notes; or
--- nil and why it is refused.
+-- Loads a configuration with one key in YAML, and the keys that it needs. Returns the configuration
+-- and its notes; or nil and the reason why it is refused.
 local function check(name, text)
   local own = keys.aliases[name] or name
   local lines = { name .. ": " .. text, BESIDE[name] }
@@ -47,7 +47,7 @@ end
 
 local counts = { acts = 0, told = 0, refused = 0 }
 
--- Whether a text has a key by name, not as a part of another one.
+-- Whether a text contains the name of a key, not as part of another name.
 local function names(text, name)
   return (" " .. text .. " "):find("[^%w_]" .. name .. "[^%w_]") ~= nil
 end
@@ -55,7 +55,7 @@ end
 local failures = {}
 local function fail(...) failures[#failures + 1] = table.concat({ ... }, ": ") end
 
--- A value: one of the three.
+-- Checks one value: one of the three outcomes must occur.
 local function look_anew(name, text)
   local own, c, why = keys.aliases[name] or name, check(name, text)
   if not c then
@@ -88,10 +88,10 @@ local function yaml(value)
   return type(value) == "string" and system.json_encode(value) or system.json_encode(value)
 end
 
--- Absent in LLaMA-Factory too where nothing is to be done.
+-- These keys have no default in LLaMA-Factory either, and a run needs them.
 local REFUSED_DEFAULTS = { model_name_or_path = true, dataset = true, output_dir = true,
   dataset_dir = true }
--- LLaMA-Factory sets the first to false itself; with do_train: false nothing is done.
+-- LLaMA-Factory itself sets the first to false; with do_train: false there is nothing to do.
 local TOLD_DEFAULTS = { remove_unused_columns = true, do_train = true }
 
 local function look_at_default(name, key)
@@ -102,7 +102,7 @@ local function look_at_default(name, key)
   end
 end
 
--- The same value spelled otherwise: quoted, as YAML 1.1 has it.
+-- The same value in other spellings: quoted, and as in YAML 1.1.
 local function look_at_spellings(name, key)
   local row = rows[keys.aliases[name] or name]
   local function same(a, b)
@@ -125,7 +125,7 @@ local function look_at_spellings(name, key)
   end
 end
 
--- Any text will do for these, and only a list or a map is none.
+-- These keys accept any text, so only a list or a map is wrong.
 local function wrong(name, key)
   if key.type:find "map" then return "[1, 2]" end
   if key.type:find "list" or rows[keys.aliases[name] or name][2] == "list" then
@@ -135,7 +135,7 @@ local function wrong(name, key)
   return key.type == "string" and "[a, b]" or key.type == "bool" and "maybe" or "many"
 end
 
--- Their values say nothing, whatever they are.
+-- Keys without any effect, whatever their values are.
 local function is_idle(name) return keys.effect(rows[keys.aliases[name] or name]) == "none" end
 
 local function look_at_wrong(name, key)

@@ -1,5 +1,5 @@
-// The loss scale of fp16 (lua/moonring/run/loss_scale.lua) beside torch.amp.GradScaler's:
-// loss_scale_test.lua says what it looks at.
+// The loss scale of fp16 (lua/moonring/run/loss_scale.lua) compared with torch.amp.GradScaler, by
+// loss_scale_test.lua.
 
 #include <string>
 

@@ -1,5 +1,4 @@
-// What memory.lua and its neighbours foretell: one test a section of memory_test.lua, which says
-// what each looks at.
+// The predictions of memory.lua and related modules: one test for each section of memory_test.lua.
 
 #include <filesystem>
 #include <string>

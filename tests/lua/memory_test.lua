@@ -1,5 +1,6 @@
--- Memory foretold: memory_test.lua SECTION MODEL_FOLDER. Raises one error that lists what is wrong.
--- Wanted numbers are closed forms written out here, or what attention.cost counts from a plan.
+-- Tests of memory predictions: memory_test.lua SECTION MODEL_FOLDER. Raises one error that lists
+-- all failures. Expected numbers are closed forms written out here, or counts of attention.cost
+-- from a plan.
 local section, folder = arg[1], arg[2]
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
@@ -32,16 +33,16 @@ local function near(what, got, wanted, tolerance)
     ": wanted ", wanted, ", got ", got)
 end
 
--- A model of 1e9 or so parameters, untied; P in all.
--- The keys of a way to take less memory, in one line.
+-- The keys of a measure that saves memory, in one line.
 local function words_of(measure) return table.concat(measure.keys, ", ") end
 
+-- A model of about 1e9 parameters, with an untied head; P is their number.
 local SHAPE = model_shape.fill { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4,
   head_dim = 128, vocab = 32000 }
 local BLOCK = 2048 * (16 + 8) * 128 + 16 * 128 * 2048 + 3 * 2048 * 5504 + 2 * 2048
 local P = 2 * 32000 * 2048 + 20 * BLOCK + 2048
 
--- Full fine-tuning of it over `sp` ranks, with changes.
+-- The input of the predictions for full fine-tuning of this model, with some fields changed.
 local function facts(changes)
   local f = { model = SHAPE, learns = { embedding = SHAPE.embedding, head = SHAPE.head,
     blocks = SHAPE.blocks }, adapter = 0, depth = 20, tokens = 1024, alone = 1024, step = 1024,
@@ -60,8 +61,8 @@ end
 
 local sections = {}
 
--- Bytes that are sent are those of the plan, exactly; bytes that are held come near (a tile in work
--- is left out here, and the fullest rank's keys are an estimate).
+-- The bytes that are sent equal those of the plan; the bytes in memory are close to it (a tile that
+-- is being computed is not counted here, and the keys of the fullest rank are an estimate).
 local function attention_of(head_dim, value_dim)
   local heads, kv_heads, tokens = 32, 8, 32768
   for _, dtype in ipairs { "fp32", "bf16" } do
@@ -89,8 +90,8 @@ local function attention_of(head_dim, value_dim)
       local traffic, held = attention_bytes.traffic(f), attention_bytes.memory(f)
       near(label .. ": forward", traffic.forward, forward, 2e-3)
       near(label .. ": backward", traffic.backward, backward, 2e-3)
-      -- The plan counts neither what goes in and out (q, k, v, out's gradient, out, and the
-      -- gradients of q, k, v) nor what is saved from the forward.
+      -- The plan excludes inputs and outputs (q, k, v, out's gradient, out, and the gradients of q,
+      -- k, v), and the tensors saved by the forward.
       local rows, own = tokens / f.contexts, tokens / case[2] * f.element_bytes
       local both = head_dim + (value_dim or head_dim)
       local there = own * (heads + kv_heads) * both + own * (heads * head_dim + kv_heads * both)
@@ -119,7 +120,7 @@ function sections.attention()
   near("dense exchanges", attention_bytes.memory(dense).communication, 0)
 end
 
--- The same of shifted attention: what is sent is counted from the plan of a shorter document.
+-- The same for shifted attention: the bytes sent are counted from the plan of a shorter document.
 function sections.shifted()
   for _, dtype in ipairs { "fp32", "bf16" } do
     for _, case in ipairs { { "dense", 1 }, { "ulysses", 4 }, { "zigzag-ring", 2 },
@@ -142,14 +143,14 @@ function sections.shifted()
       near(label .. ": forward", traffic.forward, forward, 2e-2)
       near(label .. ": backward", traffic.backward, backward, 2e-2)
       local held, own = shifted_bytes.memory(f), f.tokens / case[2] * f.element_bytes * 128
-      -- Inputs and out's gradient, out and gradients, and what is saved.
+      -- Inputs and out's gradient, out and gradients, and the saved tensors.
       local there = own * (2 * (32 + 2 * 8) + 2 * 32) + held.kept + held.exchanged
       near(label .. ": held", held.attention + held.communication, there + peak, 0.12)
     end
   end
 end
 
--- Bytes a parameter, by precision and ZeRO stage, in the optimizer's step of a full fine-tuning.
+-- Bytes per parameter, by precision and ZeRO stage, in the optimizer's step of full fine-tuning.
 function sections.states()
   near("parameters", SHAPE.embedding + SHAPE.head + SHAPE.blocks, P)
   for _, case in ipairs {
@@ -159,7 +160,7 @@ function sections.states()
     { "fp32", 3, (4 + 4 + 8) / 8 }, { "bf16", 3, (4 + 4 + 8) / 8 },
   } do
     local step = moment(facts { precision = case[1], zero_stage = case[2] }, "step")
-    -- A bucket, and this rank's part of its sum.
+    -- A bucket of gradients, and this rank's shard of its sum.
     near(("%s, stage %d"):format(case[1], case[2]), step.total,
       case[3] * P + (case[2] > 0 and 2 ^ 25 + 2 ^ 25 / 8 or 0))
   end
@@ -170,14 +171,15 @@ function sections.states()
   near("lora", moment(lora, "step").total, 2 * P + 16 * 1e6)
   near("a reference", memory.predict(facts { precision = "bf16",
     reference = true }).parts.reference, 2 * P)
-  -- Offload takes the optimizer's states, and a sharded fp32 weight with them, off a GPU; on a CPU
-  -- only disk is elsewhere.
+  -- Offload moves the optimizer's states, and the sharded fp32 weights with them, off a GPU; for a
+  -- training on the CPU, only the disk is another place.
   local away = memory.predict(facts { precision = "bf16", zero_stage = 3,
     offload_optimizer = "cpu" })
-  -- The states, the bf16 part that is gathered, and the gradients of a rank's part.
+  -- On the host are the states, the bf16 shard that is gathered, and the gradients of a rank's
+  -- shard.
   near("on the host", away.host, (12 + 2 + 4) * P / 8)
   near("offloaded states leave", away.parts.optimizer, 0)
-  -- Of gradients those of a block that is on its way.
+  -- On the GPU remain only the gradients of the block that is being copied.
   local sharded = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
   near("offloaded gradients leave", moment(sharded, "first block").parts.gradients,
     4 * SHAPE.blocks / 20 / 8)
@@ -186,8 +188,8 @@ function sections.states()
   near("offloaded without shards", moment(alone, "step").total, 4 * P)
   near("its gradients", moment(alone, "first block").parts.gradients, 4 * SHAPE.blocks / 20)
   near("its host", memory.predict(alone).host, (4 + 8 + 4) * P)
-  -- Copies in bf16: of all matrices, on the GPU or on its host; and two buffers of 32 MiB in which
-  -- bf16 gradients are cast.
+  -- bf16 copies of all matrices, on the GPU or on its host; and two buffers of 32 MiB in which bf16
+  -- gradients are cast.
   near("cast once a step", moment(facts { precision = "bf16", cast_once = true }, "step").total,
     (2 + 4 + 4 + 8) * P)
   local once = facts { precision = "bf16", offload_optimizer = "cpu" }
@@ -196,7 +198,7 @@ function sections.states()
   local streamed = facts { precision = "bf16", offload_optimizer = "cpu", offload_weights = "cpu",
     tokens = 512 }
   near("weights on the host", moment(streamed, "step").total, 0) -- their gradients have left
-  -- What is added to what is there already goes through two buffers of 32 MiB.
+  -- Gradients that are added to existing ones go through two buffers of 32 MiB.
   near("two micro-batches", moment(facts { precision = "bf16", offload_optimizer = "cpu",
     offload_weights = "cpu", tokens = 512, micro_batches = 2 }, "step").total, 2 * 2 ^ 25)
   near("of two blocks here", moment(streamed, "first block").parts.weights,
@@ -213,9 +215,9 @@ function sections.states()
   near("on disk", memory.predict(facts { device = "cpu", offload_optimizer = "disk" }).disk, 8 * P)
 end
 
--- What a GPU takes besides: Llama-8B's attention (32 query heads, 8 of keys, of 128) for a token of
--- one long document, each part as LibTorch's kernel and the code around it allocate it; and what
--- CUDA and its libraries take.
+-- Additional memory on a GPU: for Llama-8B's attention (32 query heads, 8 kv heads, head dim 128),
+-- the bytes per token of one long document, with each tensor as LibTorch's kernel and the
+-- surrounding code allocate it; and the memory of CUDA and its libraries.
 function sections.gpu()
   local H, K, d = 32, 8, 128
   local function held(changes)
@@ -225,21 +227,21 @@ function sections.gpu()
     return attention_bytes.memory(f), f.tokens
   end
   local bf16, tokens = held()
-  -- q, k, v, out's gradient, out, and the gradients of q, k, v, in 16 bit; lse in fp32.
+  -- q, k, v, out's gradient, out, and the gradients of q, k, v, in 16 bits; lse in fp32.
   near("bf16: attention", bf16.attention / tokens,
     2 * (3 * H + 2 * K) * d + 4 * H + 2 * (H + 2 * K) * d)
   local dq_sums, out_sums = 4 * H * d, 4 * H
   -- The sums, and dk and dv of every query head.
   local running = dq_sums + out_sums + 2 * 2 * H * d
   near("bf16: the kernel", bf16.kernel, tokens * running + 128 * (dq_sums + out_sums))
-  -- Where those of all heads are more than a GiB: of one key head at a time, out and its gradient
-  -- copied, and what it gives, which goes where q, k and v were.
+  -- If the sums of all heads exceed a GiB, attention runs for one key head at a time: copies of out
+  -- and its gradient, and results, which replace q, k and v.
   local long = held { tokens = 2 ^ 20 }
   near("bf16: a million tokens", long.kernel,
     (2 ^ 20 * running + 128 * (dq_sums + out_sums)) / K + 2 ^ 20 * 2 * (3 * H / K + 2) * d)
   near("bf16: their gradients take the place of q, k, v", long.attention / 2 ^ 20,
     2 * (3 * H + 2 * K) * d + 4 * H)
-  -- Gradients of keys that were gathered, or of heads that were exchanged, are apart.
+  -- Gradients of gathered keys, or of exchanged heads, are separate tensors.
   local function row(changes)
     local of, tokens_of = held(changes)
     return of.attention / tokens_of
@@ -252,31 +254,31 @@ function sections.gpu()
   near("bf16: nothing is sent", bf16.communication, 0)
   near("many documents", held { sequences = 1000 }.kernel - bf16.kernel,
     999 * 128 * (dq_sums + out_sums))
-  -- 132 multiprocessors over 32 heads of one document: 5 sums; over as many documents as make 132
-  -- of them: one.
+  -- 132 multiprocessors over 32 heads of one document: 5 sums. Over so many documents that each
+  -- multiprocessor has one: 1 sum.
   near("deterministic", held { deterministic = true }.kernel - bf16.kernel,
     4 * (tokens + 128) * dq_sums)
   near("deterministic, of many", held { deterministic = true, sequences = 5 }.kernel,
     held { sequences = 5 }.kernel)
-  -- No dk and dv beside those of each key head.
+  -- Without grouped heads there are no additional dk and dv.
   near("as many key heads", held { kv_heads = H }.kernel, (tokens + 128) * (dq_sums + out_sums))
   local fp32 = held { element_bytes = 4 }
   -- Out's gradient times out, with its sums twice, is more than the sums of dq.
   near("fp32: the kernel", fp32.kernel,
     tokens * (2 * H * d * 4 + 2 * H * 4 + 3 * H * d * 4 + H * d * 4 + 2 * H * 4))
-  -- Sums of dq for heads of 16: 64 rows and as many columns to a tile, each with 16 bytes.
+  -- Sums of dq for heads of dim 16: tiles of 64 rows and 64 columns, each with 16 bytes more.
   near("fp32, small heads", held { element_bytes = 4, head_dim = 16, kv_heads = H }.kernel,
     tokens * (3 * H * 4 + 3 * H * 16 * 4) + tokens / 64 * H * (64 * 64 * 4 + 16))
-  -- A square of scores thrice, and the rows beside it: q and its gradient and out's, k and v and
-  -- their gradients.
+  -- Three square score matrices, and the rows next to them: q, its gradient and that of out, and k,
+  -- v and their gradients.
   local function piece(a)
     local rows = math.sqrt(2 ^ 29 / (3 * H * a))
     return 2 ^ 29 + rows * (3 * H + 4 * K) * d * a
   end
   near("fp64: scores written out", held { element_bytes = 8, sum_bytes = 8 }.kernel,
     piece(8) + tokens * (H + 2 * K) * d * 8)
-  -- In 16 bits strips of queries meet 8,192 keys: two tensors of their scores in fp32, and rows of
-  -- dq, q and out's gradient.
+  -- In 16 bits strips of queries are computed against 8,192 keys: two tensors of their scores in
+  -- fp32, and rows of dq, q and out's gradient.
   local rows = 2 ^ 29 / (2 * 4 * H * 8192)
   near("a softcap", held { softcap = 50 }.kernel,
     2 * 4 * rows * 8192 * H + rows * H * d * (4 + 2 * 2))
@@ -288,7 +290,7 @@ function sections.gpu()
   near("heads of 160", of_160(1000) - of_160(999), 5 * 4 * H * 192 + 4 * H)
   near("a CPU", held { device = "cpu" }.kernel, 0)
   near("left out", held { kernels = "none" }.kernel, 0)
-  -- Over ranks: half of the heads, or a place's rows and the keys that come to it.
+  -- Over ranks: half of the heads, or a rank's rows and the keys that it receives.
   near("ulysses", held { sp = 2, head_ranks = 2 }.kernel,
     tokens * running / 2 + 64 * (dq_sums + out_sums), 1e-6)
   near("ring", held { sp = 2, contexts = 2, keys = "ring" }.kernel,
@@ -320,7 +322,7 @@ function sections.gpu()
     "NCCL's buffers", "filled in part" } do
     check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
   end
-  -- Groups of a rank: the world, its sp and dp groups, two for each other cut.
+  -- The groups of a rank: the world, its sp and dp groups, and two for each further split.
   for _, of in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
     { 2, ranks = 4, sp = 1 },
     { 3, ranks = 8, sp = 2 }, { 3, ranks = 8, sp = 2, zero_stage = 3, zero_ranks = 8 },
@@ -331,8 +333,8 @@ function sections.gpu()
     check(process_bytes.groups(of) == of[1], "groups of ", of.ranks, " ranks, sp ", of.sp, ": ",
       process_bytes.groups(of), ", wanted ", of[1])
   end
-  -- A configuration's: documents of a micro-batch (300 tokens, so two pairs of 100 each), and
-  -- whether kernels are deterministic.
+  -- Facts from a configuration: the documents of a micro-batch (300 tokens, so two pairs with
+  -- documents of 100 tokens each), and whether kernels are deterministic.
   local checkpoint = moonring.model.open_config(folder .. "/config.json")
   local c = moonring.config.load(nil, { "cutoff_len=100", "per_device_train_batch_size=3",
     "stage=dpo", "full_determinism=true" })
@@ -342,8 +344,8 @@ function sections.gpu()
     " documents, deterministic: ", run.deterministic)
 end
 
--- What is said of GPUs: alike ones together, others apart; a GPU without bf16's products is refused
--- by the key that wants them.
+-- Messages about GPUs: equal ones are listed together, different ones separately. A GPU without
+-- bf16 products is refused with the keys that require them.
 function sections.gpus()
   local gpu = require("moonring.plan.gpu")
   local h100 = { name = "NVIDIA H100 80GB HBM3", major = 9, minor = 0, multiprocessors = 132,
@@ -377,8 +379,8 @@ function sections.gpus()
     "full_determinism on a CPU")
 end
 
--- memory_report's table: a CPU's parts beside the plan; with a GPU the plan is the GPU's, and
--- stands beside its parts.
+-- memory_report's table: a CPU's components next to the plan; with a GPU the plan is for the GPU,
+-- and is printed next to the GPU's components.
 function sections.report()
   local lines = require("moonring.report.memory_report").lines
   local figures = { rank = 1, parts = { weights = 2 ^ 20, scripts = 2 ^ 20 },
@@ -404,7 +406,7 @@ function sections.report()
       .. " 100.0 %  of tensors; 16.0 with what it keeps" }, "\n"), gpu)
 end
 
--- Which gradients are there at which moment.
+-- Which gradients exist at which moment.
 function sections.moments()
   local f = facts { tokens = 8192 }
   near("logits: the head's gradient", moment(f, "logits").parts.gradients, 4 * SHAPE.head)
@@ -427,13 +429,13 @@ function sections.moments()
   end
 end
 
--- A block's own work: the gradient of the stream, a tile of rows, and the gradients of the block's
--- weights.
+-- A block's temporary memory: the gradient of the hidden states, a tile of rows, and the gradients
+-- of the block's weights.
 function sections.blocks()
   local tokens, sp, learning = 2 ^ 17, 8, SHAPE.blocks / 20
   local rows = tokens / sp
   local row = 4 * (5 * 5504 + 7 * 2048 + 2048)
-  -- All but q, k and v; all but these and attention's last.
+  -- `after`: all weights but q, k and v; `mlp`: all but these and attention's output matrix.
   local after = learning - (16 + 8) * 128 * 2048
   local mlp = after - 16 * 128 * 2048
   local small = 128 * 4 + 4 * 8 + 4 -- of a token: rotary's tables, ids and the like
@@ -448,10 +450,11 @@ function sections.blocks()
     local e = precision == "bf16" and 2 or 4
     local f = facts { tokens = tokens, sp = sp, strategy = "ulysses", precision = precision }
     local stream = rows * (2048 * 4 + small) + (e == 2 and 2 * learning or 0)
-    -- The second of two tiles of 8192 rows: gate, up, their gradients; the stream, the result, the
-    -- MLP's input and, in the products' dtype, its result's gradient; all sums, in fp32.
+    -- The second of two tiles of 8192 rows: gate, up, their gradients; the hidden states, the
+    -- result, the MLP's input and, in the products' dtype, its result's gradient; all gradient
+    -- sums, in fp32.
     local tile = rows / 2 * (4 * e * 5504 + 12 * 2048) + 4 * after
-    -- Which is greatest depends on attention: in its backward the sums are there.
+    -- Which of the two is greater depends on attention: the sums exist in its backward.
     nearest(precision .. ": a block", moment(f, "top block").parts.block, stream + tile,
       stream + 4 * after)
   end
@@ -460,22 +463,22 @@ function sections.blocks()
     "top block").parts.block
   nearest("a CPU's block", cpu, rows * 2048 * 4 + rows / tiles * row + (4 + 4) * learning,
     rows * 2048 * 4 + 4 * learning)
-  -- One tile: only the last map's sum is there.
+  -- With a single tile only the last matrix's sum exists.
   local function one_tile(what, of_row, changes)
     changes.tokens = 4096
     near(what, moment(facts(changes), "top block").parts.block,
       4096 * (2048 * 4 + small + of_row) + 4 * mlp / 3 / (changes.model or { experts = 1 }).experts)
   end
   one_tile("one tile", 4 * 4 * 5504 + 12 * 2048, {})
-  -- A mixture of 8 experts of which a token meets 2: two of the rows of one, four times the rows
-  -- that are sent, and the first expert's sum.
+  -- A mixture of 8 experts, 2 per token: the rows of two experts, four times the rows that are
+  -- sent, and the first expert's gradient sum.
   local mixture = setmetatable({ experts = 8, chosen = 2, tile_factor = 4 }, { __index = SHAPE })
   one_tile("a mixture", (2 + 2 / 8) * 4 * 5504 + (12 + 4 * 2 * 4) * 2048, { model = mixture })
-  -- Few tokens: all gradients of the block count most. Then the gradients of its result, of the
-  -- stream after attention, and of q, k and v, and the normed rows.
+  -- With few tokens the gradients of all the block's weights dominate. Then follow the gradients of
+  -- its result, of the hidden states after attention, and of q, k and v, and the normalized rows.
   near("few tokens", moment(facts { tokens = 100 }, "top block").parts.block,
     100 * (2 * 2048 * 4 + small + 4 * 2048 + 4 * (16 + 8) * 128) + 4 * learning)
-  -- DoRA: W + s B A, 2^24 elements at a time.
+  -- DoRA computes W + s B A for 2^24 elements at a time.
   local lora = { learns = { embedding = 0, head = 0, blocks = 0 }, adapter = 1, tokens = 1024 }
   local dora = setmetatable({ dora = 2 ^ 25 }, { __index = lora })
   near("DoRA's norms", moment(facts { tokens = 1024, learns = lora.learns, adapter = 0,
@@ -485,19 +488,19 @@ function sections.blocks()
     dora = dora.dora }, "top block").parts.attention
     - moment(facts { tokens = 1024, learns = lora.learns }, "top block").parts.attention,
       1024 * 4 * (2048 + (16 + 8) * 128))
-  -- A CPU's threads hold gradients of keys and values of their own.
+  -- Each thread of a CPU has its own gradients of keys and values.
   local on_cpu, on_gpu = facts { tokens = tokens, device = "cpu" }, facts { tokens = tokens }
   on_gpu.kernels = "none"
   near("key sums", moment(on_cpu, "top block").parts.attention - moment(on_gpu,
     "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
   near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" },
     "top block").parts.checkpoints, tokens * 2048 * 4)
-  -- Under ZeRO-3 two blocks are whole beside the shards.
+  -- Under ZeRO-3 two whole blocks exist in addition to the shards.
   near("gathered", moment(facts { zero_stage = 3 }, "top block").parts.weights,
     4 * P / 8 + 2 * 4 * learning)
 end
 
--- What waits for the backward.
+-- Activations that are kept for the backward.
 function sections.activations()
   local tokens, sp = 2 ^ 17, 4
   local input = tokens / sp * 2048 * 4
@@ -521,7 +524,8 @@ function sections.activations()
     "top block").parts.checkpoints, 20 * (input + kept))
   local none = moment(facts { tokens = tokens, sp = sp, recompute = "none" },
     "top block").parts.checkpoints
-  -- The stream twice and normed; gate and up; q, k, v and what attention keeps.
+  -- The hidden states twice and once normalized; gate and up; q, k, v and attention's saved
+  -- tensors.
   local graph = tokens / sp * 4 * (3 * 2048 + 2 * 5504 + (16 + 2 * 4) * 128) + kept
   near("none", none, 20 * graph)
   local mixed = facts { tokens = tokens, sp = sp, whole_layers = 5, selective_layers = 7 }
@@ -532,18 +536,19 @@ function sections.activations()
     activation_offload = "cpu" }
   near("what attention keeps is offloaded too", moment(away, "top block").parts.checkpoints,
     2 * (input + kept))
-  -- In bf16 a graph has the weights as products want them, and what attention gave them.
+  -- In bf16 the graph also keeps the weights in the products' dtype, and attention's converted
+  -- inputs.
   local narrow = moment(facts { tokens = tokens, sp = sp, recompute = "none", precision = "bf16" },
     "top block").parts.checkpoints
   local of_bf16 = tokens / sp * (2 * 2048 * 4 + 2 * (2048 + 2 * 5504 + (
     16 + 2 * 4) * 128 + 16 * 128)) + kept + 2 * SHAPE.blocks / 20
   near("none, in bf16", narrow, 20 * of_bf16)
-  -- Logits come in chunks; whole ones are 14 bytes each.
+  -- Logits are computed in chunks; without chunks they take 14 bytes each.
   for _, precision in ipairs { "fp32", "bf16" } do
-    -- As the product left them, 4096 rows at a time.
+    -- Logits in the product's dtype, 4096 rows at a time.
     local of_row, chunk_rows = 32000 * (precision == "bf16" and 2 or 4), 4096
-    -- The hidden states and their gradient; of a chunk's rows both, in bf16 once more as the
-    -- product gave it; and the head as the product wants it.
+    -- The hidden states and their gradient; for a chunk's rows both again, in bf16 also in the
+    -- product's dtype; and the head in the product's dtype.
     near("a chunk in " .. precision, moment(facts { tokens = tokens, precision = precision },
       "logits").parts.logits,
       2 * tokens * 2048 * 4 + chunk_rows * (of_row + 2048 * (precision == "bf16" and 10 or 8)) + (
@@ -553,8 +558,8 @@ function sections.activations()
     14 * tokens * 32000 + 2 * tokens * 2048 * 4)
 end
 
--- recompute: auto: what is chosen fits, and one layer more would not; all of it where there is
--- room, nothing where there is none.
+-- recompute: auto: the chosen number of layers fits, and one more would not; all layers are kept if
+-- there is enough memory, and none if there is too little.
 function sections.automatic()
   for _, case in ipairs { { 0, 0 }, { 0, 9 }, { 0, 20 }, { 3, 17 }, { 20, 0 } } do
     local f = facts { tokens = 2 ^ 17, sp = 4 }
@@ -574,8 +579,8 @@ function sections.automatic()
     "block is left alone")
 end
 
--- More tokens never take less, more ranks of a sequence never more, and no measure makes it worse
--- than the one that it goes beyond.
+-- More tokens never take less memory, more sp ranks never take more, and no measure is worse than
+-- the weaker measure that it extends.
 function sections.growth()
   for _, strategy in ipairs { "ulysses", "zigzag-ring", "all-gather", "usp", "double-ring", "ring",
     "auto" } do
@@ -595,7 +600,7 @@ function sections.growth()
   end
 end
 
--- The longest that fits does, and one step more does not.
+-- The longest length that fits does fit, and one step more does not.
 function sections.longest()
   for _, gib in ipairs { 20, 24, 80 } do
     local f, bytes = facts { sp = 8, zero_stage = 3, precision = "bf16" }, gib * 2 ^ 30
@@ -609,7 +614,7 @@ function sections.longest()
   near("nothing fits", memory.longest(facts {}, 2 ^ 30, 1024), 0)
 end
 
--- A configuration's facts, of a checkpoint of which only the config is read.
+-- The facts of a configuration, for a checkpoint of which only the config is read.
 function sections.facts()
   local checkpoint = moonring.model.open_config(folder .. "/config.json")
   local m = model_shape.of(checkpoint)
@@ -668,7 +673,7 @@ function sections.facts()
   near("a reference", of_file("finetuning_type=full", "stage=dpo"), 4 * total)
   check(run("recompute=block", "disable_gradient_checkpointing=true").recompute == "none",
     "disable_gradient_checkpointing")
-  -- Keys that others' runs have.
+  -- Keys of runs with several ranks.
   local c = moonring.config.load(nil, { "sequence_parallel_size=2" })
   c.zero_stage, c.zero_group, c.activation_offload, c.offload_optimizer = 2, "sp", "disk", "none"
   local f = memory_facts.run(c, checkpoint, { ranks = 4, device = "cpu" })
@@ -676,7 +681,7 @@ function sections.facts()
     and f.offload_optimizer == nil, "sharding and offload")
 end
 
--- What is foretold to lie elsewhere is what a model's activation_offload moves, on each device.
+-- The prediction moves the same activations as a model's activation_offload does, on each device.
 function sections.offload()
   local checkpoint = moonring.model.open(folder)
   for _, device in ipairs { "cpu", "cuda" } do
@@ -703,13 +708,13 @@ function sections.offload()
       end
     end
   end
-  -- A model's store is made for the device that it is loaded to.
+  -- A model's activation store is created for the device that the model is loaded to.
   local ok, why = pcall(moonring.model.load, checkpoint,
     { device = "cuda", activation_offload = "disk", activation_dir = "." })
   check(not ok and tostring(why):find("disk is for the CPU alone", 1, true), "disk on a GPU: ", why)
 end
 
--- What is proposed fits, and is the smallest size for which anything does.
+-- The proposal fits, and is for the smallest number of ranks that can fit.
 function sections.plans()
   for _, gib in ipairs { 6, 12, 24, 80 } do
     local f, bytes = facts { tokens = 2 ^ 18, alone = 2 ^ 17, step = 2 ^ 18, precision = "bf16",
@@ -750,7 +755,7 @@ function sections.plans()
   check(words_of(measures.of(facts { device = "cpu" })[5]) == "activation_offload: disk",
     "a CPU offloads to disk, not ", words_of(measures.of(facts { device = "cpu" })[5]))
   near("sizes", #plan.sizes(12), 6)
-  -- A ring of 8 sums 4 bytes a parameter: 2 x 7/8 of them.
+  -- A ring of 8 sums 4 bytes per parameter: 2 x 7/8 of them are sent.
   near("gradients that are sent", communication.step(facts { sp = 8 }).states, 2 * 7 / 8 * 4 * P)
   local function sent(changes)
     changes.micro_batches = 3
@@ -768,8 +773,8 @@ function sections.plans()
     2 * 7 / 8 * 4 * P / 1e8)
 end
 
--- Layers that are not attention, in closed form: of the delta rule 2 C + 3 V numbers of a token, a
--- state for each 64 tokens, decays; a short convolution 6 channels.
+-- Layers other than softmax attention, in closed form: the delta rule keeps 2 C + 3 V numbers per
+-- token, a state for each 64 tokens, and decays; a short convolution keeps 6 channels.
 function sections.mixing()
   local K, H, d, v, tokens = 16, 32, 128, 64, 8192
   local model = setmetatable({ attending = 5, delta = { layers = 12, key_heads = K,
@@ -790,7 +795,7 @@ function sections.mixing()
       check(delta.attention > delta.waiting + t * (C + V) * e, label, "no work in its backward")
       near(label .. "a convolution's graph", mixing_bytes.convolution(f, sizes[precision]).waiting,
         6 * t * 2048 * e)
-      -- A block's backward takes what that of the mixer does that takes most.
+      -- A block's backward takes the memory of the mixer kind that needs most.
       local function top(mixers)
         return moment(facts { model = setmetatable(mixers, { __index = SHAPE }), tokens = tokens,
           sp = sp, precision = precision, device = "cpu" }, "top block").total
@@ -799,7 +804,7 @@ function sections.mixing()
         top {} }
       near(label .. "the top block", moment(f, "top block").total, math.max(unpack(alone)))
       check(alone[1] > alone[2] and alone[1] > alone[3], label, "the rule takes nothing")
-      -- With its graph kept a layer waits with it.
+      -- If its graph is kept, a layer keeps these tensors until the backward.
       local function kept(changes)
         changes.model, changes.tokens, changes.sp = changes.model or model, tokens, sp
         changes.precision, changes.recompute, changes.device = precision, "none", "cpu"
@@ -816,7 +821,8 @@ function sections.mixing()
         delta.waiting - of_attention, 1e-6)
     end
   end
-  -- What is sent: of two documents a rank each nothing but by heads; of one what the layout says.
+  -- Bytes sent: with two documents, one per rank, only head exchanges send anything; with one
+  -- document, it depends on the layout.
   local function sent(changes)
     changes.model, changes.tokens, changes.sp = model, tokens, 2
     return communication.step(facts(changes))
@@ -825,7 +831,8 @@ function sections.mixing()
   check(whole.mode == "spans" and whole.mixing == 0, "whole documents send ", whole.mixing)
   check(sent({ mixing = "heads", sequences = 2, strategy = "ulysses" }).mixing > 0,
     "by heads whole documents send nothing")
-  -- One cut: a state each way, and three rows of halo; two rows for a short convolution.
+  -- One document split in two: a state in each direction, and three rows of halo; two rows for a
+  -- short convolution.
   local one = sent { mixing = "relay", strategy = "ring", recompute = "none" }
   near("one cut", 2 * one.mixing, 12 * 2 * (H * d * v * 4 + 3 * C * 4) + 3 * 2 * 2 * 2048 * 4)
   near("made again", sent({ mixing = "relay", strategy = "ring" }).mixing, 1.5 * one.mixing)
@@ -835,7 +842,8 @@ function sections.mixing()
   check(plain.mixing == 0 and plain.mode == nil, "a model without mixers sends ", plain.mixing)
 end
 
--- Refused beyond the stated error, warned within it, silent below.
+-- Above memory plus the stated error a run is refused, within the error there is a warning, below
+-- there is none.
 function sections.judgements()
   local f = facts { tokens = 2 ^ 17, alone = 2 ^ 17, step = 2 ^ 17, sp = 4, options = {} }
   local total = memory.predict(f).total
@@ -847,7 +855,7 @@ function sections.judgements()
   check(judged(1.2) == nil, "a fifth of room is judged ", judged(1.2))
   check(judged(1.0) == "warn", "no room is judged ", judged(1.0))
   local verdict, words = judged(0.8)
-  -- 18 bytes a parameter, over 8 ranks of a host.
+  -- 18 bytes per parameter, over 8 ranks of a host.
   local away = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
   check(memory_check.judge_host(away, 8, 18 * P) == nil
     and memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
@@ -858,8 +866,8 @@ function sections.judgements()
     and not words:find "\n", words)
 end
 
--- Published figures: what their settings are foretold to take comes near what they had, and never
--- below two thirds of it: what is foretold leaves allocators out.
+-- Published figures: the prediction for their settings is close to the published memory, and never
+-- below two thirds of it, because predictions exclude allocator overhead.
 function sections.published()
   for name, parameters in pairs { ["Qwen2.5-7B"] = 7615616512, ["Llama-3.1-8B"] = 8030261248 } do
     local model = published.models[name]
@@ -875,7 +883,7 @@ function sections.published()
   end
 end
 
--- Sizes and links as people write them.
+-- Sizes and link speeds as people write them.
 function sections.sizes()
   near("80GiB", machine.bytes("80GiB", "memory"), 80 * 2 ^ 30)
   near("500MB", machine.bytes("500MB", "memory"), 5e8)

@@ -1,5 +1,5 @@
-// What messages say beside their text, by template: one test a section of
-// message_fields_test.lua, which says what each looks at.
+// Fields of messages besides their text (thoughts, tool calls), by template: one test for each
+// section of message_fields_test.lua.
 
 #include <filesystem>
 #include <string>

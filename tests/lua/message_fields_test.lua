@@ -1,5 +1,6 @@
--- What messages say beside their text, by template: message_fields_test.lua SECTION GOLDEN_FOLDER
--- SCRATCH_FOLDER. Raises one error that lists what is wrong.
+-- Fields of messages besides their text (thoughts, tool calls), by template:
+-- message_fields_test.lua SECTION GOLDEN_FOLDER SCRATCH_FOLDER. Raises one error that lists all
+-- failures.
 local section, golden, scratch = arg[1], arg[2], arg[3]
 local moonring = require "moonring"
 local configured_template = require "moonring.data.configured_template"
@@ -10,7 +11,7 @@ local function check(condition, ...)
   if not condition then failures[#failures + 1] = table.concat({ ... }) end
 end
 
--- A tokenizer as a checkpoint carries one.
+-- A tokenizer with the files of a checkpoint.
 local files = { ["tokenizer.json"] = system.read(golden .. "/tokenizer.json"),
   ["tokenizer_config.json"] = '{"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": '
     .. '"<|endoftext|>"}' }
@@ -21,7 +22,7 @@ local TAGS = [["tags": {"role_tag": "role", "content_tag": "content", "user_tag"
   "assistant_tag": "assistant", "observation_tag": "tool", "function_tag": "function_call",
   "system_tag": "system"}]]
 
--- Rows (JSON texts) as a data set, under a template and with keys of moonring.data.load.
+-- Loads rows (JSON texts) as a data set, with a template and options of moonring.data.load.
 local function load(rows, template, formatting, more)
   system.write(scratch .. "/rows.jsonl", table.concat(rows, "\n"))
   system.write(scratch .. "/dataset_info.json", ([[{"d": {"file_name": "rows.jsonl",
@@ -42,7 +43,7 @@ end
 
 local sections = {}
 
--- The models' own chat templates write the same, in either format.
+-- The models' own chat templates give the same text, in either format.
 function sections.equal()
   for _, case in ipairs(system.json_decode(system.read(golden .. "/fields.json"))) do
     for _, formatting in ipairs { "openai", "sharegpt" } do
@@ -52,8 +53,8 @@ function sections.equal()
         case.template, ", ", case.name, ", ", formatting, ": wanted ", case.answer, ", got ", got)
     end
   end
-  -- By what the models' templates say: Seed's takes the space off a thought's ends and puts a line
-  -- feed behind it, MiniMax's does neither.
+  -- As in the models' templates: Seed's strips spaces from a thought and adds a line feed,
+  -- MiniMax's does neither.
   local row = [[{"messages": [{"role": "user", "content": "q"}, {"role": "assistant",
     "content": "a", "reasoning_content": " why\n"}]}]]
   for template, wanted in pairs { seed_oss = "<seed:think>why</seed:think>\na<|eos|>",
@@ -68,7 +69,7 @@ local TURNS = {
   { "last", "why", "end" },
 }
 
--- A conversation whose thoughts stand in their field, or in the text between two words.
+-- A conversation whose thoughts are in their own field, or in the text between two markers.
 local function conversation(words)
   local messages = {}
   for i, turn in ipairs(TURNS) do
@@ -84,8 +85,9 @@ local function conversation(words)
   return system.json_encode { messages = messages }
 end
 
--- In every turn and with every key about thoughts a thought in a field is as one in the text, which
--- is as in LLaMA-Factory (templates_test); for templates that write both between the same words.
+-- In every turn and with every key about thoughts, a thought in its field equals one in the text,
+-- which equals LLaMA-Factory's (templates_test). For templates that write both between the same
+-- markers.
 function sections.inline()
   local compared = 0
   for _, name in ipairs(templates.names()) do
@@ -110,8 +112,8 @@ function sections.inline()
   check(compared >= 10, "only ", compared, " templates")
 end
 
--- One call gives the same ids whether its arguments are an object, its JSON text, or the text of
--- that, in every format of tools; no arguments are {}.
+-- A tool call gives the same ids whether its arguments are an object, its JSON text, or that text
+-- as a JSON string, in every format of tools; missing arguments are {}.
 function sections.arguments()
   local row = [[{"messages": [{"role": "user", "content": "w"}, {"role": "assistant", "content": "",
     "tool_calls": [{"function": {"name": "f"%s}}]}, {"role": "tool", "content": "3"},
@@ -142,7 +144,7 @@ function sections.arguments()
   end
 end
 
--- A template that the model carries writes thoughts as it does itself, where it has none too.
+-- A template from the model's files writes thoughts itself, also an empty one if there is none.
 function sections.carried()
   local function thought(jinja, answer)
     local carried = { ["chat_template.jinja"] = jinja,

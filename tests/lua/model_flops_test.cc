@@ -1,5 +1,4 @@
-// What MFU counts (lua/moonring/plan/model_flops.lua): model_flops_test.lua says what it looks
-// at.
+// The operations that MFU counts (lua/moonring/plan/model_flops.lua), by model_flops_test.lua.
 
 #include <string>
 

@@ -1,5 +1,5 @@
--- Operations that a training is worth: model_flops_test.lua FOLDER, an empty one. Raises one error
--- that lists what is wrong. Wanted numbers are written out from published sizes.
+-- Operations of a training step: model_flops_test.lua FOLDER, an empty one. Raises one error that
+-- lists all failures. Expected numbers are computed from published sizes.
 local folder = arg[1]
 local moonring = require "moonring"
 local model_flops = require "moonring.plan.model_flops"
@@ -33,7 +33,7 @@ local function of(found, ...)
   return model_flops.of(moonring.config.load(nil, { ... }), found)
 end
 
--- Llama-8B: 8,030,261,248 parameters, 525,336,576 of them the embedding's.
+-- Llama-8B has 8,030,261,248 parameters, 525,336,576 of them in the embedding.
 local HEAD = 128256 * 4096
 local N = 8030261248 - HEAD
 local ATTENTION = 4096 * 4096 * 2 + 4096 * 1024 * 2
@@ -48,14 +48,15 @@ same("a tied head is a product all the same",
   of(llama("tied", { tie_word_embeddings = true }), full).token, 6 * N)
 same("a reward model has no head", of(whole, full, "stage=rm", "dataset=x").token, 6 * (N - HEAD))
 
--- torchtitan's figure for 8k tokens: 6 N + 12 L h d T a token.
+-- torchtitan's formula for 8k tokens: 6 N + 12 L h d T per token.
 local operations, causal = model_flops.total(of(whole, full), 8192, 8192 ^ 2)
 same("a step of 8k", operations, 8192 * (6 * N + 12 * 32 * 32 * 128 * 8192))
 same("its attention halved", causal, 8192 * (6 * N + 6 * 32 * 32 * 128 * 8192))
 local packed = model_flops.total(of(whole, full), 8192, 8 * 1024 ^ 2)
 same("eight documents", packed, 8192 * (6 * N + 12 * 32 * 32 * 128 * 1024))
 
--- Of what does not learn: no gradient of its own; below all that learns, none at all.
+-- A frozen weight needs no gradient of its own; below the lowest trainable weight no gradient is
+-- needed at all.
 local lora = of(whole, "finetuning_type=lora", "lora_rank=8", "lora_target=q_proj,v_proj")
 same("LoRA", lora.token, 4 * N + 6 * 32 * 8 * (4096 + 4096 + 4096 + 1024))
 same("LoRA's pairs", lora.pair, 12 * 32 * 32 * 128)
@@ -72,7 +73,7 @@ local mixture = llama("mixture", { architectures = { "MixtralForCausalLM" },
 same("Mixtral", of(mixture, full).token, 6 * (32000 * 4096 + 4096
   + 32 * (ATTENTION + 8 * 4096 + 2 * 3 * 4096 * 14336 + 2 * 4096)))
 
--- Qwen3.5-9B: of 32 layers 8 are softmax attention, which alone has pairs.
+-- Qwen3.5-9B: 8 of 32 layers are softmax attention, and only these have pairs of query and key.
 local hybrid = checkpoint("hybrid", { architectures = { "Qwen3_5ForCausalLM" },
   model_type = "qwen3_5_text", hidden_size = 4096, intermediate_size = 12288,
   num_hidden_layers = 32, num_attention_heads = 16, num_key_value_heads = 4, head_dim = 256,

@@ -1,4 +1,4 @@
-// Objectives as scripts call them: what goes in and comes out, and what is said of wrong calls.
+// Objectives as scripts call them: arguments and results, and the messages for wrong calls.
 
 #include <memory>
 #include <string>
@@ -255,7 +255,7 @@ TEST_F(Objectives, PolicyGradientOfAnswers) {
             "");
 }
 
-// Over micro-batches, ranks and steps; what is of nothing does not count.
+// Over micro-batches, ranks and steps; a metric over no elements does not count.
 TEST_F(Objectives, MetricsThatAreExtremes) {
   EXPECT_EQ(Check(R"lua(
     local metrics = moonring.metrics
@@ -290,8 +290,8 @@ TEST_F(Objectives, RouterWeights) {
             "");
 }
 
-// They are as large as the stream, and the scope that would end them holds the policy's backward
-// too.
+// The hidden states are as large as the stream, and the scope that would free them also covers the
+// policy's backward.
 TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
   EXPECT_EQ(Check(R"lua(
     local hidden = tensor { { 1, 2 } }

@@ -1,5 +1,5 @@
-// What a call of an operator costs from C++ and from Lua, in microseconds, the operator's own work
-// included: the difference is Lua's. Beside it PyTorch's Python: tests/peers/operator_calls.py.
+// The time of an operator call from C++ and from Lua, in microseconds, including the operator's own
+// work: the difference is the cost of Lua. tests/peers/operator_calls.py measures PyTorch's Python.
 //   bazel run //tests/lua:operator_calls_benchmark
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kCalls = 200000, kRounds = 5;
 
-// The least of some rounds: what the machine does besides only adds.
+// The minimum of several rounds: other work on the machine only adds time.
 double Microseconds(const std::function<void()>& run) {
   double least = 1e9;
   for (int round = 0; round < kRounds; ++round) {

@@ -1,5 +1,5 @@
 // Operators in Lua: every kind of argument and result, overloads, keywords, writes; values and
-// gradients against PyTorch's (tests/golden/operators); text as PyTorch prints it; errors.
+// gradients compared with PyTorch's (tests/golden/operators); text as PyTorch prints it; errors.
 
 #include <string>
 
@@ -142,7 +142,8 @@ TEST_F(OperatorsTest, PrintAsPyTorchDoes) {
             "");
 }
 
-// Nearly every schema of the dispatcher; what is left out is of kinds that Lua has no value for.
+// Nearly every schema of the dispatcher is available; the exceptions have argument types that Lua
+// has no value for.
 TEST_F(OperatorsTest, AreAllThere) {
   EXPECT_EQ(Check(R"lua(
     local count = moonring.operators.count()
@@ -278,7 +279,7 @@ TEST_F(OperatorsTest, NewTensorsAreFunctionsOfTheirSeed) {
             "");
 }
 
-// Each gives one clear message: where, what came, what is wanted.
+// Each gives one clear message: which argument, what was given, what is expected.
 TEST_F(OperatorsTest, WrongCallsSayWhatIsWrong) {
   EXPECT_EQ(Check(R"lua(
     local x, ints = tensor { { 1, 2, 3 }, { 4, 5, 6 } }, tensor({ 1, 2 }, "int64")

@@ -1,4 +1,4 @@
-// The prompt's parts in Lua; prompt_parts_test.lua says what is looked at.
+// The components of the interactive prompt in Lua, by prompt_parts_test.lua.
 
 #include <filesystem>
 

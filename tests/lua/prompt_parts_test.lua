@@ -1,5 +1,5 @@
--- The prompt's parts, each against values that are written here: chunks, values as they are shown,
--- what Tab offers, what help says, what the parser of annotations makes of a file.
+-- The components of the interactive prompt, compared with values that are written here: chunks, the
+-- display of values, completion by Tab, help, and the parser of annotations.
 local scratch = arg[1]
 local chat = require "moonring.run.chat"
 local moonring = require "moonring"
@@ -19,7 +19,7 @@ local function has(what, text, part)
   if not text:find(part, 1, true) then error(("%s: no '%s' in\n%s"):format(what, part, text), 2) end
 end
 
--- Chunks: expressions, statements, and what asks for more.
+-- Chunks: expressions, statements, and incomplete input that needs another line.
 local globals = setmetatable({}, { __index = _G })
 local function value(text) return assert(chunk.compile(text, globals))() end
 equal("an expression", value "1 + 1", 2)
@@ -85,8 +85,8 @@ equal("a module's", select(2, offered "moonring.comm.mesh"),
   "mesh(options?: moonring.MeshOptions): moonring.Mesh")
 equal("a described field", select(2, offered "moonring.version"), "version: string")
 
--- Help: of a bound function, a Lua function, a module, an object, names.
-has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  number of ranks that share one sequence")
+-- Help for a bound function, a Lua function, a module, an object, and names.
+has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  ranks that share one")
 has("a Lua function", help.text(chat.sampling), "moonring.chat.sampling(c: ")
 has("a module", help.text(moonring.comm), ".mesh(options?: moonring.MeshOptions): moonring.Mesh")
 has("the face", help.text(moonring), "comm: moonring.comm")

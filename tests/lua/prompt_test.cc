@@ -1,4 +1,4 @@
-// `moonring repl` at a terminal, as one types, and from a pipe; `-e` and a script on stdin.
+// `moonring repl` at a terminal with typed input, and from a pipe; `-e` and a script on stdin.
 
 #include <fcntl.h>
 #include <pty.h>
@@ -26,7 +26,7 @@ using ::testing::Not;
 constexpr char kTab[] = "\t", kEnter[] = "\r", kCtrlC[] = "\x03", kCtrlD[] = "\x04",
                kCtrlU[] = "\x15", kUp[] = "\x10";
 
-// The host in the foreground of a terminal of its own. What is looked for is looked for behind what
+// The host as the foreground process of its own terminal. Each search continues after the text that
 // was found before.
 class PromptTerminal {
  public:
@@ -77,7 +77,7 @@ class PromptTerminal {
     seen_ = found + text.size();
     return ::testing::AssertionSuccess();
   }
-  // A value on a line of its own: not the echo of what is typed.
+  // Expects a value on a line of its own, which differs from the echo of the typed text.
   ::testing::AssertionResult ShowsLine(const std::string& line) {
     const ::testing::AssertionResult shown = Shows(absl::StrCat("\n", line, "\r\n"));
     if (shown) --seen_;  // the next may follow at once
@@ -86,7 +86,7 @@ class PromptTerminal {
 
   const std::string& said() const { return said_; }
 
-  // The exit code, as a shell says it; -1 where it hangs.
+  // The exit code, as a shell reports it; -1 if the process hangs.
   int Wait() {
     int status = 0;
     ended_ = Await([&] {
@@ -99,7 +99,7 @@ class PromptTerminal {
   }
 
  private:
-  // Takes what is there; false at the end.
+  // Reads the available output; returns false at its end.
   bool Read() {
     char buffer[4096];
     ssize_t size;
@@ -203,7 +203,7 @@ TEST_F(Prompt, SessionsAtTheSameTimeKeepOneHistory) {
   ASSERT_TRUE(later.ShowsLine("\"of the other\""));
   later.Type(kCtrlD);
   EXPECT_EQ(later.Wait(), 0);
-  // Of a pipe no line is remembered.
+  // Lines from a pipe are not stored in the history.
   EXPECT_THAT(Piped({"repl"}, "'piped'\n"), Succeeds());
   EXPECT_THAT(ReadText(Path("state/moonring/history")), Not(HasSubstr("piped")));
 }
@@ -279,7 +279,7 @@ TEST_F(Prompt, ARankThatWaitsInVainIsToldSo) {
   at.TypeLine("mesh = moonring.comm.mesh {}");
   at.TypeLine("mesh:sum(1), mesh:sp_size()");
   ASSERT_TRUE(at.ShowsLine("2"));
-  // One that never comes, and Ctrl-C.
+  // A call whose other rank never joins, and Ctrl-C.
   at.TypeLine(
       "print('be' .. 'gins') if mesh:rank() == 1 then while true do end end mesh:barrier()");
   ASSERT_TRUE(at.ShowsLine("begins"));
@@ -376,7 +376,7 @@ TEST_F(Prompt, RunsAScriptOnStdin) {
   EXPECT_THAT(Piped({"-"}, "x y"), FailsWith(2, HasSubstr("stdin:1: '=' expected")));
   EXPECT_THAT(Piped({"-"}, "\nerror 'no'"), FailsWith(1, "stdin:2: no"));
   EXPECT_EQ(Piped({"--sandbox", "-"}, "io.open 'x'").exit_code, 2);
-  // Ranks read it again, by -n and by the script itself.
+  // The ranks read the script again, when started by -n and by the script itself.
   const std::string lines =
       "local m = require('moonring').comm.mesh {} local s = m:sum(1) "
       "if m:rank() == 0 then print(s, io.read()) end";

@@ -1,4 +1,4 @@
-// What a report is made of: report_test.lua says what it looks at.
+// The components of a report, by report_test.lua.
 
 #include <string>
 

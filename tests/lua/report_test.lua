@@ -1,4 +1,4 @@
--- Parts of a report: report_test.lua SECTION FOLDER.
+-- The components of a report: report_test.lua SECTION FOLDER.
 local section, folder = arg[1], arg[2]
 local system = require "moonring.native.system"
 local sections = {}
@@ -8,8 +8,8 @@ local function same(got, wanted, what)
   if got ~= wanted then error(("%s: got %s, wanted %s"):format(what, got, wanted), 2) end
 end
 
--- A curve of many points keeps a few thousand: its ends, the greatest and the least of all, and
--- of every few neighbours too, so that what is drawn covers what was there.
+-- A curve of many points keeps a few thousand: its ends, the maximum and the minimum of all, and
+-- those of each small group of neighbors, so that the drawn line covers the range of the values.
 function sections.curve()
   local curve = require("moonring.report.curve").new()
   local function value(x) return x == 7777 and 50 or x == 4444 and -50 or math.sin(x / 500) end
@@ -29,7 +29,7 @@ function sections.curve()
     assert(i == 1 or (x > curve.x[i - 1] and x - curve.x[i - 1] < 100), x)
   end
   same({ least, most, none }, { -50, 50, 1 }, "spikes and gaps")
-  -- Steps that are made again.
+  -- Steps that are repeated after a resume.
   local again = require("moonring.report.curve").new()
   for _, x in ipairs { 1, 2, 3, 4, 3, 4, 5 } do again:add(x, 10 * x) end
   same({ again.x, again.y, again.points }, { { 1, 2, 3, 4, 5 }, { 10, 20, 30, 40, 50 }, 5 },
@@ -58,7 +58,7 @@ function sections.growing_file()
   local long = ('["%s"]\n'):format(("a"):rep(3 * 2 ^ 20))
   system.write(path, "[7]\n" .. long)
   same({ read(), #got, #got[2][1], restarts }, { true, 2, 3 * 2 ^ 20, 2 }, "a line of 3 MiB")
-  -- A line that is no JSON is told of each time, with its number, until it is mended.
+  -- A line that is not JSON is reported each time, with its number, until it is corrected.
   system.write(path, "[7]\n?\n")
   for _ = 1, 2 do
     local ok, why = pcall(read)
@@ -80,8 +80,8 @@ function sections.rank_times()
     { 3, { 6, 9.5 }, { 4.5, 1 }, { 1, 2 }, 3 }, "sums")
 end
 
--- A page in the middle of a run takes its time only where that is a hundredth of the run's; at the
--- end it comes in any case.
+-- During a run the page is written only if that takes at most a hundredth of the run's time; at the
+-- end it is always written.
 function sections.share()
   local run_page = require "moonring.report.run_page"
   system.write(folder .. "/trainer_log.jsonl", "")

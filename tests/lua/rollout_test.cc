@@ -1,4 +1,4 @@
-// model:rollout from a script: rollout_test.lua says what it looks at.
+// model:rollout from a script, by rollout_test.lua.
 
 #include <string>
 

@@ -1,5 +1,5 @@
--- model:rollout: rollout_test.lua MODEL. Its log-probs are those that an objective gives of the
--- same text, its greedy answers those of model:generate, and what it is told wrong has one clear
+-- model:rollout: rollout_test.lua MODEL. Its log-probs are those that an objective computes for the
+-- same text, its greedy answers are those of model:generate, and wrong arguments give one clear
 -- line.
 local moonring = require "moonring"
 
@@ -50,7 +50,7 @@ for p, of_prompt in ipairs(answers) do
 end
 assert(differ > 0, "answers draw numbers of their own")
 
--- The same again, alone, and with a stop.
+-- The same prompt again, alone, and with a stop token.
 local alone = model:rollout({ prompts[2] }, how)[1]
 for i = 1, 3 do
   assert(table.concat(alone[i].ids, " ") == table.concat(answers[2][i].ids, " "))
@@ -66,7 +66,7 @@ for p, prompt in ipairs(prompts) do
   assert(table.concat(greedy[p][1].ids, " ") == table.concat(wanted, " "), "prompt " .. p)
 end
 
--- A hook sees what runs; ranks together are here one.
+-- A hook gets the rows of the rollout; the group of ranks has one rank here.
 local rows = 0
 model:rollout({ prompts[1] }, { max_new_tokens = 3, lockstep = mesh,
   around = function(layer, hidden) if layer == 0 then rows = rows + hidden:size(0) end end })

@@ -1,6 +1,6 @@
-// Every operator that a sandboxed script may call, with values of the right kinds and odd ones: a
-// call may fail with one clear error, and never ends the process. Each name is printed before its
-// calls, so that a crash says whose it is.
+// Every operator that a sandboxed script may call, with values of the right types and unusual
+// contents: a call may fail with one clear error, and never ends the process. Each name is printed
+// before its calls, so that a crash can be attributed.
 
 #include <cstdio>
 #include <filesystem>
@@ -148,9 +148,9 @@ TEST_F(SandboxOperatorsTest, NeverEndTheProcess) {
             "");
 }
 
-// Every operator of a tensor and a tensor or a number, with the least integers, -1 and 0: the
-// quotient that does not fit would be the processor's exception. Of one element, and of as many as
-// are computed at once; broadcast, in place, and in another order of memory.
+// Every operator of two tensors, or of a tensor and a number, with the smallest integers, -1 and 0:
+// a quotient that overflows would cause a processor exception. With one element, and with as many
+// as are computed at once; broadcast, in place, and with another memory layout.
 TEST_F(SandboxOperatorsTest, DivideIntegersOrRefuse) {
   EXPECT_EQ(Run(R"lua(
     local moonring = require "moonring"

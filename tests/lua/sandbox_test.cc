@@ -1,5 +1,5 @@
-// A script that wants out: what it may try, and that it comes to nothing. (What a sandboxed script
-// can do is in vm_test.cc.)
+// A script that tries to escape the sandbox: its attempts, all of which must fail. (vm_test.cc
+// tests what a sandboxed script can do.)
 
 #include <pthread.h>
 
@@ -35,7 +35,8 @@ class Confined : public VmTest {
     host().sandbox = true;
     host().limits.confinement = *ConfineTo({.roots = {root_.string()}}, host().assets);
   }
-  // Runs after `refused(words, f, ...)`: f must fail, and say that it may not or cannot.
+  // Runs `text` after the definition of `refused(words, f, ...)`: f must fail with an error that
+  // says that it is not permitted or not possible.
   ScriptError Try(const std::string& text) {
     return Run(absl::StrCat("local ROOT = '", root_.string(), "' ", kRefused, text));
   }
@@ -280,7 +281,7 @@ class FewInstructions : public Confined {
   FewInstructions() { host().limits.instructions = 200'000; }
 };
 
-// Each of them would go on for ever, or for hours.
+// Each of them would run forever, or for hours.
 TEST_F(FewInstructions, NoLoopGoesOn) {
   for (const char* script : {
            "while true do end",
@@ -340,7 +341,7 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
 }
 
 // A handle may be closed while it is in use, by a callback or by a metamethod of an options table:
-// the object lives until the call is over.
+// the object stays alive until the call ends.
 TEST_F(Confined, WhatIsClosedInUseLivesOn) {
   WriteModel();
   EXPECT_EQ(Try(R"lua(
@@ -386,8 +387,8 @@ TEST_F(Confined, DeepTablesAreNoTensors) {
             "");
 }
 
-// What is parsed and written counts before malloc is asked: the limit is far below what these would
-// take.
+// Memory for parsing and formatting is counted before malloc is called: the limit is far below the
+// memory that these calls would take.
 TEST_F(Confined, TextsThatGrowWithoutMeasureAreRefused) {
   host().limits.confinement =
       *ConfineTo({.roots = {root_.string()}, .memory = 100'000'000}, host().assets);
@@ -410,7 +411,7 @@ TEST_F(Confined, TextsThatGrowWithoutMeasureAreRefused) {
             "");
 }
 
-// What takes the place of LuaJIT's own under a limit gives the same.
+// The replacements of LuaJIT's own functions under a limit give the same results.
 TEST_F(FewInstructions, LongTextsAndListsAreFoundAndSorted) {
   host().limits.instructions = 50'000'000;
   EXPECT_EQ(Run(R"lua(
@@ -438,7 +439,7 @@ TEST_F(FewInstructions, LongTextsAndListsAreFoundAndSorted) {
             "");
 }
 
-// Lua and C in turn, without end, on threads of small stacks.
+// Endless alternating calls of Lua and C, on threads with small stacks.
 TEST_F(Confined, NestingEndsInAnError) {
   constexpr char kScript[] = R"lua(
     local m, n = require "moonring", 0
@@ -475,7 +476,7 @@ TEST_F(Confined, NestingEndsInAnError) {
   }
 }
 
-// The functions of counted_patterns.lua beside LuaJIT's own, over random patterns and texts.
+// The functions of counted_patterns.lua compared with LuaJIT's own, for random patterns and texts.
 TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
   host().sandbox = false;
   const ScriptError error = Run(R"lua(

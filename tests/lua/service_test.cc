@@ -79,7 +79,7 @@ class Service : public Workplace {
     EXPECT_TRUE(result);
     return result ? Answered{result->status, json::parse(result->body)} : Answered{};
   }
-  // A connection of our own.
+  // Opens a connection.
   int Call() const {
     const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -93,7 +93,7 @@ class Service : public Workplace {
     return Take(client_->Post("/jobs", configuration.dump(), "application/json"));
   }
   Answered Get(const std::string& path) { return Take(client_->Get(path.c_str())); }
-  // Until the job is `status`, or has ended in another way.
+  // Waits until the job has this status, or has ended with another one.
   json Wait(const std::string& id, const std::string& status) {
     while (true) {
       const json job = Get("/jobs/" + id).body;
@@ -147,7 +147,7 @@ TEST_F(Service, TrainsTwoJobsAtOnceToTheEnd) {
   EXPECT_EQ(Get("/jobs").body.size(), 2u);
 }
 
-// Started again over the same folder: what earlier jobs left is theirs.
+// Started again with the same folder: the files of earlier jobs are kept, and job numbers continue.
 TEST_F(Service, NumbersGoOn) {
   const std::string id = Post(Configuration()).body["id"];
   Wait(id, "done");
@@ -199,7 +199,7 @@ TEST_F(Service, RefusesWhatIsWrong) {
   const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
   EXPECT_EQ(data.status, 403) << data.body;
   EXPECT_THAT(data.body["error"].get<std::string>(), HasSubstr("is outside of the roots"));
-  // What only the run can see ends the job, not the service.
+  // An error that only the run can detect ends the job, not the service.
   const Answered cut = Post(Configuration({{"cutoff_len", 1}}));
   ASSERT_EQ(cut.status, 202) << cut.body;
   EXPECT_THAT(Wait(cut.body["id"], "failed")["error"].get<std::string>(),
@@ -208,8 +208,8 @@ TEST_F(Service, RefusesWhatIsWrong) {
   EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
 }
 
-// What a page in a browser could send: a form or plain text, with its origin, or to a name that it
-// has made stand for this machine.
+// Requests that a page in a browser could send: a form or plain text, with its origin, or to a host
+// name that it has redirected to this machine.
 TEST_F(Service, RefusesOtherPages) {
   const std::string body = Configuration().dump(), here = "127.0.0.1:" + std::to_string(port_);
   for (const char* type :
@@ -282,7 +282,7 @@ TEST_F(Service, AJobHasItsShareOfTheMemory) {
   EXPECT_EQ(Get("/jobs").status, 200);
 }
 
-// Connections that say nothing take no more than their places, and give them back.
+// Silent connections use up the limited number of places, and are closed after a while.
 TEST_F(Service, AcceptsSoManyAtATime) {
   const auto descriptors = [this] {
     const std::filesystem::directory_iterator files("/proc/" + std::to_string(pid_) + "/fd");

@@ -1,4 +1,5 @@
-// Arrivals as the kernel describes them, made here: no signal is sent, and the clock is a number.
+// Signals in the form in which the kernel describes them, constructed here: no signal is sent, and
+// the clock is a number.
 
 #include "lua/signal_count.h"
 
@@ -36,7 +37,7 @@ TEST(SignalCount, KeysCountHoweverQuick) {
   EXPECT_EQ(count.Add(Typed(), 100), 2);
 }
 
-// timeout(1) signals its child and then its own group, where the child is.
+// timeout(1) signals its child and then its own group, which contains the child.
 TEST(SignalCount, WhatAProcessSendsTwiceAtOnceCountsOnce) {
   SignalCount count;
   EXPECT_EQ(count.Add(Sent(1), 0), 1);
@@ -47,7 +48,7 @@ TEST(SignalCount, WhatAProcessSendsTwiceAtOnceCountsOnce) {
   EXPECT_EQ(count.Add(Sent(1), 4000), 3);
 }
 
-// A terminal's or a scheduler's signal to the group: the rank has it by itself and from its
+// A signal from a terminal or a scheduler to the group: the rank gets it directly and from its
 // launcher, in either order.
 TEST(SignalCount, TheLauncherAndTheGroupAreOne) {
   SignalCount typed, sent, late;

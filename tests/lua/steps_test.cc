@@ -1,4 +1,4 @@
-// Steps of token ids that a script has at hand: what comes out of data.step, and what is said of
+// Steps made of token ids that a script provides: the results of data.step, and the messages for
 // wrong ones.
 
 #include <string>
@@ -60,7 +60,7 @@ TEST_F(GivenSteps, KeepTheirOrderAndArePacked) {
             "");
 }
 
-// A pair as one example, and a group of answers as three of one family.
+// A pair as one example, and a group of answers to one prompt as three examples.
 TEST_F(GivenSteps, ShareWhatTheyBeginWith) {
   EXPECT_EQ(Check(R"lua(
     local given = { micro_batch_tokens = 100, share_prefixes = true, examples = {
@@ -103,7 +103,7 @@ TEST_F(GivenSteps, ShareWhatTheyBeginWith) {
             "");
 }
 
-// The same as a script writes it down.
+// The same with parents written out by the script.
 TEST_F(GivenSteps, ASequenceMayHaveParents) {
   EXPECT_EQ(Check(R"lua(
     local function of(parents) return { documents = { { 1, 2 }, { 2, 7 } },

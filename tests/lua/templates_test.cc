@@ -1,5 +1,4 @@
-// Chat templates as scripts use them: one test a section of templates_test.lua, which says what
-// each looks at.
+// Chat templates as scripts use them: one test for each section of templates_test.lua.
 
 #include <filesystem>
 #include <string>

@@ -1,5 +1,5 @@
 -- Chat templates: templates_test.lua SECTION GOLDEN_FOLDER SCRATCH_FOLDER. Raises one error that
--- lists what is wrong.
+-- lists all failures.
 local section, golden, scratch = arg[1], arg[2], arg[3]
 local moonring = require "moonring"
 local jinja = require "moonring.data.jinja"
@@ -11,7 +11,7 @@ local function check(condition, ...)
   if not condition then failures[#failures + 1] = table.concat({ ... }) end
 end
 
--- A tokenizer as a checkpoint carries one.
+-- A tokenizer with the files of a checkpoint.
 local files = { ["tokenizer.json"] = system.read(golden .. "/tokenizer.json"),
   ["tokenizer_config.json"] = '{"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": '
     .. '"<|endoftext|>"}' }
@@ -36,8 +36,7 @@ end
 
 local sections = {}
 
--- Every case has the ids and labels that LLaMA-Factory's has, and every one of its templates is
--- there.
+-- Every case has the ids and labels of LLaMA-Factory, and every template of LLaMA-Factory exists.
 function sections.equal()
   local cases, seen = system.json_decode(system.read(golden .. "/cases.json")), {}
   for _, case in ipairs(cases) do
@@ -65,7 +64,7 @@ local function prompt(template)
   return tokenizer:decode(moonring.data.template(template, tokenizer):encode_prompt { "Hi" })
 end
 
--- Templates of one's own: a table, or a file; what they leave out is what LLaMA-Factory leaves out.
+-- User-defined templates: a table, or a file; missing fields have LLaMA-Factory's defaults.
 function sections.own()
   local function is(template, wanted)
     local got = prompt(template)
@@ -89,7 +88,7 @@ function sections.own()
     .. "assistant\n")
   check(tostring(moonring.data.template(path, tokenizer)) == "Template " .. path,
     "a file's template has its path's name")
-  -- The cores know llama3 by its name.
+  -- The C++ code recognizes llama3 by its name.
   for name, wanted in pairs { mine = ("mine (%s)"):format(path), llama3 = "llama3" } do
     system.write(path, ('return { name = "%s", like = "llama3" }'):format(name))
     local got = tostring(moonring.data.template(path, tokenizer))
@@ -97,8 +96,8 @@ function sections.own()
   end
 end
 
--- What a configuration without a template takes: what is told of the model's own, `empty`, or an
--- error that says what to do. In stage pt nothing is asked of it.
+-- The template of a configuration that names none: one parsed from the model's own, `empty`, or an
+-- error that says what to do. Stage pt needs no template.
 function sections.settled()
   local function settle(text, config, c)
     c.notes = {}
@@ -134,8 +133,8 @@ function sections.settled()
     tostring(message))
 end
 
--- Every template as Jinja, carried by a model, renders what the template itself encodes, with a
--- system text and without, over two turns.
+-- Every template as Jinja, in a model's files, renders the text that the template itself encodes,
+-- with a system text and without, over two turns.
 function sections.jinja()
   for _, name in ipairs(templates.names()) do
     local template = configured_template.of { template = name, enable_thinking = true,
@@ -158,7 +157,7 @@ function sections.jinja()
     "turns' numbers cannot be said")
 end
 
--- What is wrong is one line that says where.
+-- An error is one line that names the position.
 function sections.errors()
   local function says(template, ...)
     local done, message = pcall(moonring.data.template, template, tokenizer)
@@ -195,7 +194,7 @@ function sections.errors()
   end
   system.write(path, ('return { like = "%s" }'):format(path))
   says(path, "like goes round in a circle")
-  -- A file is named by its path, also where it has a name.
+  -- A file is named by its path, even if the template in it has a name.
   local said = { ["user = 3"] = "user: wanted a text or a list of slots, got a number",
     ["user = { { 1 } }"] = "user: a slot is a text, ",
     ['class = "resoning"'] = "class: wanted plain | reasoning | system_in_user, got 'resoning'",

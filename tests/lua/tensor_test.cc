@@ -1,4 +1,4 @@
-// Tensors in Lua: scopes, what outlives them, arithmetic, and the bytes that LuaJIT cannot see.
+// Tensors in Lua: scopes, tensors that outlive them, arithmetic, and memory that LuaJIT cannot see.
 
 #include "lua/binding/tensor.h"
 
@@ -21,7 +21,7 @@ class Tensors : public VmTest {
  protected:
   Tensors() {
     g_held.reset();
-    // Written to, so that the bytes are resident.
+    // The tensor is written, so that its bytes are resident.
     Define("big", Bind<[](double megabytes) {
              return at::ones({static_cast<int64_t>(megabytes * 1e6 / 4)});
            }>);
@@ -151,7 +151,7 @@ TEST_F(Tensors, LiveWhileCppHoldsThem) {
   EXPECT_EQ(g_held.sum().item<double>(), 12);
 }
 
-// Closed handles do not end the storage that backward needs.
+// Closing a handle does not free storage that the backward needs.
 TEST_F(Tensors, LiveWhileAutogradHoldsThem) {
   EXPECT_EQ(Check(R"lua(
     local w = weight()
@@ -179,8 +179,8 @@ TEST_F(Tensors, NoGradRecordsNothingAndIsLeftByAnError) {
             "");
 }
 
-// A loss that depends on nothing would train nothing, and in silence; what is joined goes backward
-// with a gradient of zero, whatever the loss is made of.
+// Backward of a loss without a graph would silently train nothing, so it is an error. After `join`
+// it runs the backward with a gradient of zero, whatever the loss is made of.
 TEST_F(Tensors, BackwardOfNothingIsAnErrorUnlessAForwardIsJoined) {
   EXPECT_EQ(Check(R"lua(
     local w = weight()
@@ -279,9 +279,8 @@ TEST_F(Tensors, ReadAndWriteNestedLists) {
             "");
 }
 
-// 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles; the book of bytes makes it
-// collect each GiB, so about 11 are resident at the most. Without it all 2.4 GB would be. Each as
-// tolist gives it, numbers of any dtype and shape; nothing of nothing.
+// Each result equals that of tolist, for numbers of any dtype and shape; an empty list gives an
+// empty list.
 TEST_F(Tensors, AreFetchedTogether) {
   EXPECT_EQ(Check(R"lua(
     local native = require "moonring.native.tensor"
@@ -297,8 +296,8 @@ TEST_F(Tensors, AreFetchedTogether) {
             "");
 }
 
-// What micro-batches leave is read once, at the end, in the order in which it was wanted, and
-// outlives their scopes.
+// Values of micro-batches are read once, at the end, in the order of the requests, and outlive
+// their scopes.
 TEST_F(Tensors, AreReadLater) {
   EXPECT_EQ(Check(R"lua(
     local native, readings, metrics = require "moonring.native.tensor",
@@ -332,6 +331,8 @@ TEST_F(Tensors, AreReadLater) {
             "");
 }
 
+// 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles only. Moonring counts their bytes
+// and starts a collection for each GiB, so at most about 11 are resident at a time, not 2.4 GB.
 TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
   EXPECT_EQ(Check(R"lua(
     local before, peak = resident(), 0
@@ -345,7 +346,7 @@ TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
             "");
 }
 
-// The results of operations are charged as well.
+// The memory of operators' results is counted as well.
 TEST_F(Tensors, MadeByOperationsDoNotPileUp) {
   EXPECT_EQ(Check(R"lua(
     local x = big(50)
@@ -359,7 +360,7 @@ TEST_F(Tensors, MadeByOperationsDoNotPileUp) {
             "");
 }
 
-// A scope waits for no collector.
+// A scope frees its tensors without waiting for the garbage collector.
 TEST_F(Tensors, OfAScopeAreGoneAtItsEnd) {
   EXPECT_EQ(Check(R"lua(
     collectgarbage()

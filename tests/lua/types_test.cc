@@ -1,5 +1,4 @@
-// lua/types against the live API: one test a section of types_test.lua, which says what each looks
-// at.
+// lua/types compared with the live API: one test for each section of types_test.lua.
 
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model folder with a tokenizer, of two golden ones: no folder of the repository has both.
+// A model folder with a tokenizer, made of two golden ones: no folder of the repository has both.
 std::string ModelFolder(const fs::path& root, const fs::path& scratch) {
   const fs::path folder = scratch / "model";
   fs::create_directories(folder);

@@ -1,5 +1,5 @@
--- Holds annotations (lua/types, and those in the sources of Lua modules) against the live API,
--- both ways: types_test.lua SECTION TYPES_FOLDER MODEL_FOLDER DATA_FOLDER SCRATCH_FOLDER.
+-- Compares annotations (lua/types, and those in the sources of Lua modules) with the live API in
+-- both directions: types_test.lua SECTION TYPES_FOLDER MODEL_FOLDER DATA_FOLDER SCRATCH_FOLDER.
 -- Raises one error that lists every difference.
 local section, types_folder, model_folder, data_folder, scratch = arg[1], arg[2], arg[3], arg[4],
   arg[5]
@@ -223,7 +223,7 @@ end
 local sections = {}
 local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, __tostring = true }
 
--- A member of a live class: `known` is what its annotations say.
+-- Checks a member of a live class; `known` is its annotation.
 local function check_member(class, known, name, value)
   if HIDDEN[name] or type(name) == "number" then
     return -- every class has these, or a list's item
@@ -239,7 +239,7 @@ local function check_member(class, known, name, value)
   end
 end
 
--- Whatever is there is documented.
+-- Everything that exists is documented.
 function sections.documented()
   for name in pairs(package.loaded) do
     local is_data = name:find "^moonring%.choices%.stages%."
@@ -260,7 +260,7 @@ function sections.documented()
   end
 end
 
--- Whatever is documented is there.
+-- Everything that is documented exists.
 function sections.exists()
   for name, class in pairs(classes) do
     local members = live[name]
@@ -287,8 +287,8 @@ function sections.exists()
   end
 end
 
--- Values by documented type, for the calls below; each of them is refused for a reason that is
--- looked at, so nothing runs.
+-- Values by documented type, for the calls below. Each call is refused for a reason that is
+-- checked, so nothing runs.
 local wrong = coroutine.create(function() end) -- no function takes a thread
 
 local function example(kind)
@@ -327,8 +327,8 @@ local function check_lua_parameters(label, each, f)
     table.concat(names, ", "), ") is documented with (", table.concat(documented, ", "), ")")
 end
 
--- A bound function reads its arguments from left to right before it does anything: one of a wrong
--- type at place i says what it wants there.
+-- A bound function reads its arguments from left to right before it does anything: if argument i
+-- has a wrong type, the error names the expected type of argument i.
 local function check_bound_parameters(label, class, each, f)
   local params = {}
   if each.method then params[1] = { name = "self", type = class } end
@@ -363,13 +363,14 @@ local function check_bound_parameters(label, class, each, f)
   end
 end
 
--- Parameters have the documented names (Lua's own functions) and types (bound ones).
+-- Parameters have the documented names (Lua functions) and types (bound functions).
 function sections.parameters()
   for name, class in pairs(classes) do
     for called, each in pairs(class.functions) do
       local f = live[name] and live[name][called]
       local label = name .. (each.method and ":" or ".") .. called
-      -- The section "exists" says what is no function; an operator's schemas are LibTorch's.
+      -- The section "exists" reports members that are not functions; an operator's schemas are
+      -- LibTorch's.
       local is_ours = type(f) == "function" and operators[called] ~= each
       if is_ours and debug.getinfo(f, "S").what == "C" then
         check_bound_parameters(label, name, each, f)
@@ -380,7 +381,8 @@ function sections.parameters()
   end
 end
 
--- What a bound function does with options: each is made to end in an error before it does anything.
+-- The error of a bound function for these options: each call ends in an error before it does
+-- anything.
 local function options_error(f, values, place, options)
   values[place] = options
   local done, message = pcall(f, unpack(values, 1, place))
@@ -425,7 +427,7 @@ local function check_options(label, f, values, place, record)
   end
 end
 
--- Options tables have the documented keys, no more and no fewer, of the documented types.
+-- Options tables have exactly the documented keys, of the documented types.
 function sections.options()
   local records = 0
   for name, class in pairs(classes) do
@@ -448,7 +450,7 @@ function sections.options()
     .. "this test broken?")
 end
 
--- Tables that Lua modules make or take have the documented fields.
+-- Tables that Lua modules return or accept have the documented fields.
 function sections.records()
   local function fields(label, record, value)
     for name, each in pairs(classes[record].fields) do
@@ -500,7 +502,8 @@ function sections.records()
   end
 end
 
--- Every object prints itself, closes twice, says so, and is no use afterwards.
+-- Every object can be printed, can be closed twice, reports that it is closed, and then refuses
+-- use.
 function sections.closed()
   for name, metatable in pairs(native) do
     local object = objects[name]

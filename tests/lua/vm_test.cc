@@ -1,4 +1,4 @@
-// What a script sees of the host: errors and their text, exit codes, modules, options, handles, the
+// The host as a script sees it: errors and their text, exit codes, modules, options, handles, the
 // sandbox.
 
 #include "lua/vm.h"
@@ -35,7 +35,8 @@ using ::testing::StartsWith;
 // The guard
 // -------------------------------------------------------------------------------------------------
 
-// Counts its ends: a longjmp over it, or an exception that nobody unwinds, leaves it alive.
+// Counts its destructions: a longjmp over it, or an exception without unwinding, would leave it
+// alive.
 int g_ended = 0;
 struct Counted {
   std::string owned = std::string(100, 'x');  // so that a leak is one for a sanitizer too
@@ -227,7 +228,7 @@ TEST_F(Scripts, MayRaiseATable) {
             "the script raised { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... }");
   EXPECT_THAT(Run("error { function() end, ('x'):rep(1e6) }").message,
               AllOf(StartsWith("the script raised { a function, \"xxx"), HasSubstr("xxx...\" }")));
-  // One that cannot print itself is told of by its fields.
+  // An error object that cannot print itself is reported by its fields.
   EXPECT_EQ(Run("error(setmetatable({ code = 3 }, { __tostring = function() error 'again' end }))")
                 .message,
             "the script raised { code = 3 }");
@@ -252,13 +253,13 @@ TEST_F(Scripts, SayWhereAnErrorCameFrom) {
   EXPECT_EQ(error.traceback,
             "\n  script.lua:3: in function 'loss'\n  script.lua:6: in function 'step'\n  "
             "script.lua:9: in main chunk");
-  // Through Moonring's own functions, which are left out, as C is.
+  // Through Moonring's own functions, which are omitted from the stack, as C functions are.
   error =
       Run("local tensor = require 'moonring'\ntensor.scope(function()\n  error { code = 3 }\nend)");
   EXPECT_EQ(error.message, "the script raised { code = 3 }");
   EXPECT_EQ(error.traceback,
             "\n  script.lua:3: in the function of line 2\n  script.lua:2: in main chunk");
-  // Where the message says it all, and where nothing is wrong with the script, there is none.
+  // There is no stack if the message is sufficient, or if the script is not at fault.
   EXPECT_EQ(Run("error 'oh'").traceback, "");
   EXPECT_EQ(Run("local moonring = require 'moonring'\nlocal opt = moonring.flags { model = "
                 "moonring.required }")
@@ -356,7 +357,7 @@ TEST_F(BoundFunctions, AreNamedWhereNoScriptOfTheUsersIsRunning) {
             "INVALID_ARGUMENT: Counter:get: wanted no arguments, got 1 argument");
 }
 
-// Every function of every library and class, called with ten: none takes them in silence.
+// Every function of every library and class, called with ten arguments: none accepts them silently.
 TEST_F(Scripts, FindNoFunctionThatIgnoresArguments) {
   EXPECT_EQ(Run(R"lua(
     require "moonring"
@@ -638,7 +639,7 @@ TEST_F(Sandbox, SaysWhatIsMissing) {
 }
 
 TEST_F(Sandbox, TakesNoBytecode) {
-  // Bytecode is not checked by LuaJIT: it can read and write any memory.
+  // LuaJIT does not check bytecode, which can read and write any memory.
   EXPECT_EQ(Run(R"lua(
     local f, text = load("\27LJ\2\0")
     assert(f == nil and text:find "attempt to load", text)

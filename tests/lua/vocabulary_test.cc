@@ -1,5 +1,5 @@
-// Tokenizers with added tokens beside LLaMA-Factory's: one test a section of vocabulary_test.lua,
-// which says what each looks at.
+// Tokenizers with added tokens compared with LLaMA-Factory's: one test for each section of
+// vocabulary_test.lua.
 
 #include <filesystem>
 #include <string>

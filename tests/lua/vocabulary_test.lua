@@ -1,5 +1,5 @@
 -- Tokenizers with added tokens: vocabulary_test.lua SECTION GOLDEN_FOLDER. Raises one error that
--- lists what is wrong.
+-- lists all failures.
 local section, golden = arg[1], arg[2]
 local moonring = require "moonring"
 local configured_template = require "moonring.data.configured_template"
@@ -75,7 +75,7 @@ function sections.equal()
   end
 end
 
--- Files that were changed give the same tokenizer, without a key.
+-- The changed files give the same tokenizer without any key.
 function sections.files()
   for _, case in ipairs(words.cases) do
     local files = files_of(case)

@@ -1,4 +1,4 @@
-// `moonring watch`, asked by HTTP as browsers and strangers ask.
+// `moonring watch`, with HTTP requests from browsers and from unknown programs.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -99,13 +99,13 @@ TEST_F(WatchTest, FollowsARunAsItGoesOn) {
   Append("eps\":9,\"loss\":1.5,\"lr\":0.1,\"tokens\":2}\n");
   EXPECT_EQ(StatusOf(With("/runs.json"), {{"If-None-Match", tag}}), 200);
   EXPECT_EQ(Losses(), json({2.5, 1.5}));
-  // Goes on from step 1: step 2 is made again. Then another run begins in the folder.
+  // The run resumes from step 1 and repeats step 2. Then another run begins in the folder.
   Step(2, 1.25);
   EXPECT_EQ(Losses(), json({2.5, 1.25}));
   Log("");
   Step(1, 4.5);
   EXPECT_EQ(Losses(), json({4.5}));
-  // What is no line of a log is told of, for as long as it is there.
+  // A line that is not part of a log is reported as long as it is there.
   Log("what\n");
   EXPECT_THAT(json::parse(Get(With("/runs.json"))->body)["error"].get<std::string>(),
               HasSubstr("run/trainer_log.jsonl:1"));
@@ -124,12 +124,12 @@ TEST_F(WatchTest, RefusesStrangers) {
   EXPECT_EQ(StatusOf("/?token=" + token_.substr(1)), 403);
   EXPECT_EQ(StatusOf(With("/") + "0"), 403);
   EXPECT_EQ(StatusOf("/runs.json"), 403);
-  // A name that someone has pointed at this machine.
+  // A host name that someone has redirected to this machine.
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "evil.example"}}), 403);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "localhost.evil.example:" + std::to_string(port_)}}),
             403);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", ""}}), 403);
-  // A tunnel's port, and IPv6's loopback.
+  // The port of a tunnel, and IPv6's loopback address.
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "localhost:8080"}}), 200);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "[::1]:8080"}}), 200);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "localhost:8080"}, {"Origin", "http://localhost:8080"}}),
@@ -145,7 +145,7 @@ TEST_F(WatchTest, RefusesStrangers) {
   EXPECT_EQ(StatusOf(With("/")), 200);
 }
 
-// Each silent connection may hold one of 32 places for half a minute.
+// Each silent connection may occupy one of 32 places for half a minute.
 TEST_F(WatchTest, SilentConnectionsDoNotShutItsDoor) {
   Start();
   std::vector<int> silent;

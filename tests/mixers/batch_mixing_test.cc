@@ -1,5 +1,5 @@
-// Sequences that grow together against each of them in one piece: fp64, 1e-12, sums of the same
-// terms in another order.
+// Sequences that are extended together, compared with each of them in one piece: fp64, 1e-12, sums
+// of the same terms in another order.
 #include "mixers/over_ranks/batch_mixing.h"
 
 #include <map>
@@ -35,13 +35,13 @@ std::vector<MixingProblem> BatchProblems() {
           {{kBatchTokens}, 2, 2, 8, 6, 3, false, false}};
 }
 
-// These tokens of the stream in a layer.
+// The output of one layer for these tokens of the stream.
 at::Tensor FeedTokens(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
                       const std::vector<int64_t>& tokens, int64_t layer = 0) {
   return FeedRows(mixing, problem, RowsOf(all, at::tensor(tokens, at::kLong)), layer);
 }
 
-// Sequences by their tokens, and what came out of them.
+// Sequences as lists of tokens, with their outputs.
 class Batch {
  public:
   Batch(const MixingProblem& problem, const MixingTensors& all) : problem_(problem), all_(all) {}
@@ -50,7 +50,7 @@ class Batch {
   int64_t Fork(int64_t name) { return Named(mixing_.Fork(numbers_[name]), name); }
   void Close(int64_t name) { mixing_.Close(numbers_[name]); }
 
-  // The next so many tokens of each, those of one first.
+  // Runs the next tokens of each sequence; `rows` has pairs of a sequence and a number of tokens.
   void Run(const std::vector<std::pair<int64_t, int64_t>>& rows) {
     std::vector<int64_t> tokens;
     std::vector<BatchMixing::Rows> begins;

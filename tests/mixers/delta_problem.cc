@@ -9,7 +9,7 @@
 namespace moonring::testing {
 namespace {
 
-// Of the CPU alone: a pretend GPU has no generator.
+// Seeds the CPU's generator only: the pretend device has none.
 void Seed(uint64_t seed) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(seed);
 }

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
 #define MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
 
-// Random inputs for the gated delta rule, and the gradients of all of them by either form.
+// Random inputs of the gated delta rule, and the gradients of all of them, computed by the
+// recurrent or by the chunked form.
 
 #include <functional>
 #include <string>
@@ -21,7 +22,7 @@ struct DeltaProblem {
   bool normalize = false;   // by the rule itself; else k has norm 1 already
   int64_t key_heads = 2, heads = 2, keys = 8, values = 6;
   double decay = 1.0;       // g is in [-2 decay, 0], but for
-  double strong_every = 0;  // each n-th token, whose g is about -30
+  double strong_every = 0;  // every n-th token has g about -30
   bool delta = true;
   int64_t working_numbers = 0;  // the device's
 };
@@ -35,8 +36,8 @@ mixers::DeltaInputs ToDtype(const mixers::DeltaInputs& inputs, at::ScalarType dt
 using DeltaFunction = std::function<mixers::DeltaResult(
     const mixers::DeltaInputs&, const std::vector<int64_t>&, const mixers::DeltaOptions&)>;
 
-// out, final, and the gradients of q, k, v, g, beta and the first state (where there is one) from
-// random ones of out and final; as names and tensors.
+// out, the final state, and the gradients of q, k, v, g, beta and the initial state (if there is
+// one) for random gradients of out and of the final state, as names and tensors.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;

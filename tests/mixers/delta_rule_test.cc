@@ -1,7 +1,8 @@
-// The gated delta rule by chunks against the recurrence, token by token.
+// The gated delta rule by chunks, compared with the recurrence token by token.
 //
-// fp64, both: 1e-10 relative (Frobenius), for outputs, last states and gradients: they sum the same
-// terms in another order, some hundred of them, and 1e-14 is what is seen. fp32: see there.
+// The bound for fp64 is 1e-10 relative (Frobenius), for outputs, final states and gradients: both
+// sum the same terms, some hundred of them, in another order; 1e-14 is observed. The fp32 test
+// states its own bound.
 #include "mixers/rule/delta_rule.h"
 
 #include <limits>
@@ -53,7 +54,8 @@ std::vector<DeltaProblem> RuleProblems() {
     problems.push_back({kind + "DocumentsFromStates", several, by_channel, true});
     problems.push_back({kind + "Normalized", {70, 9}, by_channel, true, true});
     problems.push_back({kind + "SharedKeyHeads", {70, 9}, by_channel, true, true, 2, 6});
-    // More than goes together (packed_heads.h): rounds in parts, and heads in slices besides.
+    // More data than is processed at a time (packed_heads.h): rounds in pieces, and also heads in
+    // slices.
     problems.push_back({kind + "Parts", {500, 40, 300}, by_channel, true, true, 2, 4, 64, 48});
     problems.push_back({kind + "PartsOfSlices", std::vector<int64_t>(20, 70), by_channel, true,
                         true, 2, 4, 64, 48});
@@ -77,9 +79,9 @@ TEST_P(DeltaRuleTest, IsTheRecurrenceWithItsGradients) {
   }
 }
 
-// fp32 against fp64: 2e-6, as elsewhere in this project for sums in another order. Seen: 4.2e-7,
-// and 9e-7 for the first state's gradient where the first token's g is -30: its rounding alone
-// gives that.
+// fp32 compared with fp64: 2e-6, as elsewhere in this project for sums in another order. 4.2e-7 is
+// observed, and 9e-7 for the initial state's gradient if the first token's g is -30, caused by its
+// rounding alone.
 TEST_P(DeltaRuleTest, InFp32IsNearFp64) {
   const auto exact = RunDelta(DeltaRecurrence, GetParam(), at::kDouble);
   const auto chunked = RunDelta(GatedDeltaRule, GetParam(), at::kFloat);
@@ -91,8 +93,8 @@ TEST_P(DeltaRuleTest, InFp32IsNearFp64) {
 INSTANTIATE_TEST_SUITE_P(All, DeltaRuleTest, ::testing::ValuesIn(RuleProblems()),
                          [](const auto& info) { return info.param.name; });
 
-// Central differences of a weighted sum of out and final, with steps of 1e-5: their own error is
-// some 1e-9.
+// Central differences of a weighted sum of out and the final state, with steps of 1e-5; their own
+// error is about 1e-9.
 TEST(DeltaRuleFiniteDifferencesTest, OfEveryInputInSomeDirection) {
   for (const auto& [by_channel, delta] :
        {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {

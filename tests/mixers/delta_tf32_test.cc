@@ -1,6 +1,6 @@
-// What TF32 costs the gated delta rule on a pretend GPU, beside what inputs in bf16 cost it: whose
-// products truncate their operands (the worse of what cuBLAS may do), as the scan's kernel rounds
-// them. By the widths of Qwen3-Next, over many chunks, with decays near 1.
+// The error of TF32 in the gated delta rule on the pretend device, compared with the error of bf16
+// inputs. Products truncate their operands (cuBLAS may be more exact), and the scan's kernel rounds
+// them. With the widths of Qwen3-Next, over many chunks, with decays near 1.
 
 #include <cstdio>
 #include <string>
@@ -23,14 +23,15 @@ using ::moonring::testing::NamedTensor;
 using ::moonring::testing::RelativeErrorOf;
 using ::moonring::testing::RunDelta;
 
-// The values of x in `dtype`, and x's gradient as it is.
+// The values of x rounded to `dtype`, with the gradient of x passed through unchanged.
 at::Tensor ValuesIn(const at::Tensor& x, at::ScalarType dtype) {
   return x + (x.detach().to(dtype).to(x.scalar_type()) - x.detach());
 }
 
 enum class Values { kExact, kBf16 };
 
-// Of q, k and v in bf16 or not, computed on `device` in `dtype`. g, beta and states are fp32's.
+// Runs the rule with q, k and v rounded to bf16 or not, on `device` in `dtype`. g, beta and states
+// are fp32.
 std::vector<NamedTensor> RunRule(const DeltaProblem& problem, Values values, c10::DeviceType device,
                                  at::ScalarType dtype, at::ScalarType of_rows) {
   const auto rule = [&](const DeltaInputs& in, const std::vector<int64_t>& lengths,

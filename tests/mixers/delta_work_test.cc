@@ -1,10 +1,9 @@
-// What a linear attention's layer (the short convolution and the gated delta rule), forward and
-// backward, asks of a GPU, by the kernels of kernels and by LibTorch's operators: operator
-// calls, bytes, operations, the memory it works in, and the time of its roofline. Printed for
-// docs/gpu-design.md. Nothing large is done: PRETEND_DEVICE_PRODUCTS=counted
-// (pretend_device/counts.h).
-// DELTA_WORK_TOKENS in the environment is for how many tokens, MOST for the operators that move
-// most.
+// The work of a linear-attention layer (the short convolution and the gated delta rule) on a GPU,
+// forward and backward, with Moonring's kernels and with LibTorch's operators. It prints operator
+// calls, bytes, operations, working memory, and the time by a roofline model, for
+// docs/gpu-design.md. Large operations are counted and skipped: PRETEND_DEVICE_PRODUCTS=counted
+// (pretend_device/counts.h). In the environment, DELTA_WORK_TOKENS is the number of tokens, and
+// MOST lists the operators that move most bytes.
 
 #include <algorithm>
 #include <cstdio>
@@ -27,7 +26,7 @@ namespace {
 
 using ::moonring::testing::KernelChoice;
 
-// Qwen3-Next's: 16 key heads and 32 value heads of 128 channels, a decay a head.
+// The sizes of Qwen3-Next: 16 key heads and 32 value heads of 128 channels, one decay per head.
 constexpr int64_t kKeyHeads = 16, kValueHeads = 32, kWidth = 128, kTaps = 4;
 
 struct Asked {
@@ -36,8 +35,8 @@ struct Asked {
   std::vector<std::pair<double, std::string>> most;  // bytes by operator
 };
 
-// As tests/gpu/roofline.py has it of an H100: 0.85 of 3.35 TB/s, 0.75 of 495 TFLOP/s in TF32 and of
-// 67 in fp32.
+// The rates that tests/gpu/roofline.py uses for an H100: 0.85 of 3.35 TB/s, 0.75 of 495 TFLOP/s in
+// TF32 and of 67 in fp32.
 double Seconds(const pretend::Calls& calls, const std::string& by) {
   return std::max(static_cast<double>(calls.read + calls.written) / (0.85 * 3.35e12),
                   calls.flops / (0.75 * (by == "product tf32" ? 495e12 : 67e12)));
@@ -87,7 +86,7 @@ Asked Measure(int64_t tokens, bool by_channel, const char* word) {
   return asked;
 }
 
-// Each call takes the pretend device a millisecond or so.
+// Each call takes the pretend device about a millisecond.
 int64_t Tokens() {
   const char* const text = std::getenv("DELTA_WORK_TOKENS");
   return text == nullptr ? 512 : std::atoll(text);
@@ -116,7 +115,7 @@ TEST(DeltaWorkTest, OfALayer) {
       EXPECT_EQ(asked->waits, 0);
       EXPECT_EQ(asked->blocking_copies, 0);
     }
-    // By channel the scan and the convolution alone are kernels.
+    // With a decay per channel only the scan and the convolution are kernels.
     EXPECT_LT(fused.bytes, (by_channel ? 0.85 : 0.35) * composed.bytes);
     if (by_channel) continue;
     const int64_t parts = (Tokens() + 4095) / 4096;  // 64 MiB each (mixers/rule/packed_heads.h)

@@ -1,4 +1,5 @@
-// Documents' ends over ranks against a sampler's state after each document: fp64, 1e-12.
+// The states at documents' ends over ranks, compared with a sampler's state after each document:
+// fp64, 1e-12.
 #include "mixers/over_ranks/end_states.h"
 
 #include <map>

@@ -1,6 +1,6 @@
-// Documents that go on from others: every strategy over every layout gives what documents that
-// repeat what they share give, token by token by the recurrence in fp64, in outputs and all
-// gradients.
+// Documents that continue others (their parents): every strategy over every layout gives the
+// results of documents that repeat the shared tokens, computed token by token by the recurrence in
+// fp64, in outputs and all gradients.
 #include "mixers/rule/generations.h"
 
 #include <memory>
@@ -42,7 +42,7 @@ struct SharedProblem {
   std::vector<comm::Parent> parents;
 };
 
-// Each goes on from its parent's end.
+// Each document continues from the end of its parent.
 std::vector<comm::Parent> WholeParents(const std::vector<int64_t>& lengths,
                                        const std::vector<int64_t>& documents) {
   std::vector<comm::Parent> parents;
@@ -51,11 +51,12 @@ std::vector<comm::Parent> WholeParents(const std::vector<int64_t>& lengths,
 }
 
 std::vector<SharedProblem> SharedProblems() {
-  // A long prompt behind one of its answers, short and long answers, a document alone; and a prompt
-  // of two tokens, whose answers' convolution looks at what stands before it.
+  // A long prompt after one of its answers, short and long answers, a document without relatives;
+  // and a prompt of two tokens, so that the convolution of its answers reaches tokens before the
+  // prompt.
   const std::vector<int64_t> family = {70, 140, 1, 130, 65, 2, 3, 70, 1};
   const auto answers = WholeParents(family, {1, -1, 1, 1, -1, 1, 5, 5, 7});
-  // Nothing of a parent: those of its own.
+  // A document that shares no token of its parent equals one without a parent.
   std::vector<comm::Parent> nothing = answers;
   nothing[6] = {4, 0};
   nothing[8] = {7, 0};
@@ -72,12 +73,13 @@ std::vector<SharedProblem> SharedProblems() {
   };
 }
 
-// The convolution of documents that look into their parents may begin anywhere in them.
+// The convolution of documents that share tokens of their parents may begin anywhere in them.
 SharedProblem InTheMiddle() {
   return {{{100, 30, 3, 5}, 2, 4, 8, 6, 4, false, false}, {{}, {0, 40}, {1, 1}, {2, 0}}};
 }
 
-// The rows of the stream that a document's line of tokens has: its ancestors' and its own.
+// The rows of the stream that belong to a document with its shared prefix: its ancestors' and its
+// own.
 std::vector<int64_t> LineOf(const SharedProblem& problem, int64_t document, int64_t tokens) {
   std::vector<int64_t> rows;
   if (const comm::Parent& parent = problem.parents[document]; parent.document >= 0)
@@ -88,7 +90,7 @@ std::vector<int64_t> LineOf(const SharedProblem& problem, int64_t document, int6
   return rows;
 }
 
-// By documents that repeat what stands before them, where it has no gradient of its own.
+// The reference: documents that repeat their prefixes; the repeated tokens have no output gradient.
 std::vector<NamedTensor> Apart(const SharedProblem& problem, const MixingTensors& stream) {
   MixingProblem apart = problem.of;
   apart.lengths.clear();

@@ -1,9 +1,11 @@
 // Seconds of PlannedMixing::Delta with its convolution, forward and with backward, in fp32, by
-// strategy, ranks (threads with one intra-op thread each) and tokens; arguments: tokens. 4 key and
-// 8 value heads of 64 and 64 channels, one document, contiguous; the least of two runs of the
-// slowest rank. Before them the numbers of mixing_cost.h's MachineModel, as this machine has them:
-// of the rule in seconds of CPU, of exchanges between two ranks in the least of many, so that a
-// busy machine tells as much.
+// strategy, ranks (threads with one intra-op thread each) and tokens. Arguments: tokens. 4 key
+// heads and 8 value heads with 64 key and 64 value channels, one document, contiguous; the better
+// of two runs of the slowest rank.
+//
+// Before that, it prints the values of mixing_cost.h's MachineModel for this machine: the rule in
+// seconds of CPU time, and an exchange between two ranks as the minimum of many, so that other
+// processes matter little.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +29,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds of CPU of the rule alone, forward and backward; the least of five.
+// CPU seconds of the rule alone, forward and backward; the best of five.
 double RuleCpu(int64_t tokens, int64_t heads, int64_t width) {
   const auto leaf = [](at::Tensor x) { return x.requires_grad_(); };
   const at::Tensor q = leaf(at::randn({tokens, heads, width})),
@@ -46,7 +48,7 @@ double RuleCpu(int64_t tokens, int64_t heads, int64_t width) {
   return least;
 }
 
-// Seconds of an exchange of so many bytes each way; the least of `times`.
+// Seconds of an exchange with this many bytes in each direction; the minimum of `times`.
 double ExchangeSeconds(int64_t bytes, int times) {
   double least = 1e9;
   testing::ConnectedRanks(2).Run([&](std::shared_ptr<comm::World> world) {
@@ -64,7 +66,7 @@ double ExchangeSeconds(int64_t bytes, int times) {
 }
 
 void MeasureMachine() {
-  // Flop of forward and backward, and seconds of four scans, as the cost has them.
+  // Flops of forward and backward, and seconds of four scans, by the formulas of the cost.
   const auto flop = [](double tokens, double heads, double d) {
     return 4 * tokens * heads * 2 * (64 * 5 * d + 3 * d * d + 64 * 64 / 3.0);
   };

@@ -1,5 +1,5 @@
-// A document in pieces against the same in one piece: fp64, 1e-12, sums of the same terms in
-// another order.
+// A document in several pieces compared with the same in one piece: fp64, 1e-12, sums of the same
+// terms in another order.
 #include "mixers/cache/mixing_cache.h"
 
 #include <vector>
@@ -24,7 +24,7 @@ using ::moonring::testing::RowsOf;
 
 constexpr int64_t kCacheTokens = 200;
 
-// Tokens [begin, end) in a layer.
+// The output of one layer for tokens [begin, end).
 at::Tensor FeedRange(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
                      int64_t begin, int64_t end, int64_t layer = 0) {
   return FeedRows(mixing, problem, RowsOf(all, at::arange(begin, end, at::kLong)), layer);

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MIXERS_MIXING_PROBLEM_H_
 #define MOONRING_TESTS_MIXERS_MIXING_PROBLEM_H_
 
-// Streams of random rows for PlannedMixing, and what a layer makes of them, with all gradients: on
-// one rank, token by token, or on a rank of several.
+// Streams of random rows for PlannedMixing, and the outputs and gradients of one layer: on one rank
+// token by token, or on one rank of several.
 
 #include <memory>
 #include <string>
@@ -27,25 +27,26 @@ struct MixingProblem {
   int64_t channels() const { return 2 * key_heads * keys + heads * values; }
 };
 
-// The whole stream's, in fp64, from a seed; `d_out` is the gradient of what comes out.
+// The tensors of the whole stream, in fp64, from a seed; `d_out` is the gradient of the output.
 struct MixingTensors {
   at::Tensor x, g, beta, taps, bias, skip, d_out;
 };
 MixingTensors MakeMixingTensors(const MixingProblem& problem);
 
-// Rows of a stream by their places, in an order of one's own.
+// The rows of a stream at the indices `places`, in that order.
 MixingTensors RowsOf(const MixingTensors& stream, const at::Tensor& places);
 
-// What comes out of rows, in a layer that may go on from a state of its own.
+// The output for the given rows, in a layer that may continue from a kept state.
 at::Tensor FeedRows(mixers::PlannedMixing& mixing, const MixingProblem& problem,
                     const MixingTensors& rows, int64_t layer = 0);
 
-// out, and the gradients of x, g, beta (of the rank's rows) and of taps, bias and skip (the
-// rank's part). `dtype`: of x and the taps; g and beta are in fp32, or fp64 for fp64.
+// out, and the gradients of x, g and beta (this rank's rows) and of taps, bias and skip (this
+// rank's contribution). `dtype` is that of x and the taps; g and beta are fp32, or fp64 if `dtype`
+// is fp64.
 std::vector<NamedTensor> RunMixing(mixers::PlannedMixing& mixing, const MixingProblem& problem,
                                    const MixingTensors& rows, at::ScalarType dtype);
 
-// Convolution and rule by the recurrence, in fp64, of the whole stream.
+// The reference: convolution and delta rule over the whole stream by the recurrence, in fp64.
 std::vector<NamedTensor> RunByTokens(const MixingProblem& problem, const MixingTensors& stream);
 
 // The rank's rows.

@@ -1,9 +1,9 @@
-// Mixing over ranks: every strategy over every layout gives what the recurrence gives, token by
-// token over the whole stream in fp64, in outputs and all gradients; a rank's own rows each, and
-// taps summed over ranks.
+// Linear-attention mixing over ranks: every strategy over every layout gives the result of the
+// recurrence, token by token over the whole stream in fp64, in outputs and all gradients. Each
+// rank's rows are compared, and the gradient of the taps summed over ranks.
 //
-// fp64: 1e-10 relative (Frobenius); fp32: 2e-6, as for one rank; bf16: no more than twice (outputs)
-// and three times (gradients) the error of one rank in bf16.
+// fp64: 1e-10 relative (Frobenius); fp32: 2e-6, as for one rank; bf16: at most twice (outputs) and
+// three times (gradients) the error of one rank in bf16.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -58,7 +58,7 @@ std::vector<MixingProblem> Problems() {
   };
 }
 
-// Every division of so many ranks.
+// Every division of the stream over this many ranks.
 std::vector<comm::Division> DivisionsOf(int ranks) {
   std::vector<comm::Division> divisions;
   for (int heads = 1; heads <= ranks; ++heads) {
@@ -87,8 +87,9 @@ ConnectedRanks& RanksOf(int ranks) {
 class MixingTest : public ::testing::TestWithParam<std::tuple<int, MixingStrategy>> {
  protected:
   static int Ranks() { return std::get<0>(GetParam()); }
-  // Runs every problem over every division; calls `expect` on each rank with what it made (sums
-  // over ranks where it has a part), and its rows of what `want` has for the problem.
+  // Runs every problem over every division. Calls `expect` on each rank with the rank's results
+  // (summed over ranks where a rank has only a contribution) and its rows of the expected result in
+  // `want`.
   using Expect = std::function<void(size_t problem, const std::vector<NamedTensor>& made,
                                     const comm::Layout& layout, int rank)>;
   void ForEach(at::ScalarType dtype, const Expect& expect) const {
@@ -122,7 +123,7 @@ class MixingTest : public ::testing::TestWithParam<std::tuple<int, MixingStrateg
     }();
     return (*all)[problem];
   }
-  // By problem, token by token in fp64.
+  // The expected results by problem, computed token by token in fp64.
   static const std::vector<NamedTensor>& Exact(size_t problem) {
     static const auto* const all = [] {
       auto* exact = new std::vector<std::vector<NamedTensor>>;
@@ -170,7 +171,7 @@ TEST_P(MixingTest, InBf16IsAsExactAsOneRank) {
     for (size_t i = 0; i < made.size(); ++i) {
       const at::Tensor want = RowsOf(exact[i], layout, rank);
       const double one = RelativeErrorOf(RowsOf(alone[problem][i], layout, rank), want);
-      // Not less than half a unit in the last place.
+      // The bound is at least half a unit in the last place.
       EXPECT_TRUE(RelativeError(made[i].tensor, want,
                                 (made[i].name == "out" ? 2 : 3) * std::max(one, 1.0 / 512)))
           << made[i].name;
@@ -191,7 +192,8 @@ INSTANTIATE_TEST_SUITE_P(Relay, MixingTest,
                          ::testing::Combine(::testing::Values(2, 3, 4),
                                             ::testing::Values(MixingStrategy::kRelay)));
 
-// Bytes by heads: a row goes with a rank's channels to that rank, and its outputs come back.
+// Bytes of the strategy by heads: a row's channels go to the ranks that own these heads, and the
+// outputs come back.
 TEST(HeadsMixingTest, SendsWhatIsCounted) {
   const MixingProblem problem{{300, 70, 5}, 3, 6, 8, 4, 4};
   const MixingTensors stream = MakeMixingTensors(problem);
@@ -203,7 +205,7 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
       const auto mixing = PlanMixing(layout, group, {MixingStrategy::kHeads});
       const auto before = group->counters();
       RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
-      // Value heads [6 p / P, 6 (p + 1) / P), in twos on a key head.
+      // Rank p of P has the value heads [6 p / P, 6 (p + 1) / P); two value heads share a key head.
       const auto values = [&](int r) { return 6 * (r + 1) / ranks - 6 * r / ranks; };
       const auto keys = [&](int r) { return (6 * (r + 1) / ranks + 1) / 2 - 6 * r / ranks / 2; };
       const auto in = [&](int r) {  // x in bf16, g and beta in fp32
@@ -222,13 +224,13 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
   }
 }
 
-// Bytes by spans of one contiguous document on P ranks, written out: rank r > 0 gets 3 rows of the
-// one before; and states or maps go as span_scan.h says.
+// Bytes of the strategy by spans for one contiguous document on P ranks: each rank r > 0 gets 3
+// rows of the rank before, and states or maps are sent as span_scan.h describes.
 TEST(SpansMixingTest, SendsWhatIsCounted) {
   const MixingProblem problem{{64 * 8}, 2, 4, 8, 6, 4};
   const MixingTensors stream = MakeMixingTensors(problem);
   const int64_t halo = 3 * problem.channels() * 8, b = 4 * 6 * 8 * 8, map = b + 4 * 8 * 8 * 8;
-  // Forward, by rank; backward the same from the last rank on.
+  // The bytes of the forward, by rank; the backward sends the same from the last rank on.
   const std::map<int, std::vector<int64_t>> scan = {
       {2, {b, 0}}, {3, {b, map + b, 0}}, {4, {b, map + b + b, map + map, 0}}};
   for (const auto& [ranks, sent] : scan) {
@@ -247,8 +249,8 @@ TEST(SpansMixingTest, SendsWhatIsCounted) {
   }
 }
 
-// Bytes by relay of one contiguous document, written out: each rank but the last gives every value
-// head's state to the next, one key head's at a time, and gets its gradient back.
+// Bytes of the relay strategy for one contiguous document: each rank except the last sends every
+// value head's state to the next rank, one key head at a time, and gets its gradient back.
 TEST(RelayMixingTest, SendsWhatIsCounted) {
   const MixingProblem problem{{64 * 8}, 3, 6, 8, 6, 4};
   const MixingTensors stream = MakeMixingTensors(problem);
@@ -263,8 +265,8 @@ TEST(RelayMixingTest, SendsWhatIsCounted) {
       RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kDouble);
       const int ends = (rank + 1 < ranks ? 1 : 0) + (rank > 0 ? 1 : 0);
       EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent, ends * (states + halo));
-      // Of two neighbours a rank gives one and gets from the other in the same exchange, but for
-      // the first and the last one of three groups.
+      // A rank between two neighbors sends to one and receives from the other in the same exchange,
+      // except for the first and the last of three groups.
       EXPECT_EQ(group->counters().steps - before.steps, 2 * (ends == 2 ? 4 + 1 : 3 + 1));
     });
   }
@@ -300,7 +302,7 @@ TEST(MixingCostTest, IsTheCommunicatorsAccount) {
       });
 }
 
-// Of parts of the estimate alone: what each unit of the others costs is nothing.
+// Machine models in which only one resource has a cost.
 constexpr double kMuch = std::numeric_limits<double>::infinity();
 const MachineModel kOnlyFlops{1, 0, kMuch, 0}, kOnlyBytes{kMuch, 0, 1, 0},
     kOnlySteps{kMuch, 0, kMuch, 1};
@@ -321,13 +323,14 @@ TEST(MixingEstimateTest, CountsTheBytesOfTheRankThatSendsMost) {
         EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kHeads, *layout, sizes, kOnlyBytes), most);
       }
   }
-  // A document in a row: halos of 3 rows, and as span_scan.h and relay_schedule.h have them.
+  // A document split in order: halos of 3 rows, and messages as in span_scan.h and
+  // relay_schedule.h.
   const auto layout = LayoutOf({64 * 8}, {4});
   const MixingSizes sizes{2, 4, 8, 6, 4, false, 2, 4};
   const double halo = 3 * sizes.channels() * 2, b = 4 * 6 * 8 * 4, map = b + 4 * 8 * 8 * 4;
   EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kSpans, *layout, sizes, kOnlyBytes),
                    2 * halo + 2 * b + 3 * map);  // ranks 1 and 2
-  // Along the chain: the last of two key heads' states comes after 4 - 1 others.
+  // Along the chain, the state of the second key head arrives after 4 - 1 others.
   EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kRelay, *layout, sizes, kOnlyBytes),
                    2 * halo + 2 * 3 * b / 2);
 }
@@ -346,11 +349,11 @@ TEST(MixingEstimateTest, CountsTheWorkOfTheLastRank) {
       << "the fullest rank has two of six heads";
   // Eight groups of one key head: 3 rounds more.
   EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kRelay, sizes), all / 4 * 11 / 8);
-  // Both ways of the map, and what is composed: of the ranks in between.
+  // The map in both directions, and the composed maps of the ranks in between.
   const double composed = 3 * (2.0 * 16 * 32 * 32 * (32 + 48));
   EXPECT_GT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4);
   EXPECT_LT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4 + 2 * composed);
-  // Whole documents: no more than the rule itself, of the fullest rank.
+  // Whole documents: only the time of the rule itself, on the fullest rank.
   const auto whole = LayoutOf({64, 128, 64, 64}, {4, comm::Ownership::kWholeDocuments});
   for (const MixingStrategy strategy : {MixingStrategy::kSpans, MixingStrategy::kRelay}) {
     EXPECT_DOUBLE_EQ(EstimateSeconds(strategy, *whole, sizes, kOnlyFlops), 4 * 128 * 16 * token);
@@ -380,7 +383,8 @@ TEST(MixingEstimateTest, TheLeastIsChosen) {
     }
 }
 
-// By heads an output is made as one rank makes it: its head's products are the same ones.
+// With the strategy by heads, an output is computed as on one rank: the products of its head are
+// the same.
 TEST(HeadsMixingTest, IsOneRankToTheBitForward) {
   const MixingProblem problem{{300, 70, 5, 700}, 4, 8, 16, 24, 4};
   const MixingTensors stream = MakeMixingTensors(problem);

@@ -1,5 +1,5 @@
-// Spans of a packed stream as maps of the state: alone, composed, and backward. fp64, 1e-10: the
-// same sums in another order.
+// Spans of a packed stream as linear maps of the state: alone, composed, and in the backward. fp64,
+// 1e-10: the same sums in another order.
 #include "mixers/rule/span.h"
 
 #include <tuple>
@@ -39,7 +39,7 @@ DeltaInputs Part(const DeltaInputs& whole, int64_t begin, int64_t rows) {
 
 class SpanTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
  protected:
-  // A weak decay: something of a state passes a whole span.
+  // A weak decay: some of the state remains after a whole span.
   const DeltaProblem problem_{"",   kLengths, std::get<0>(GetParam()), false, true, 2, 4, 8, 6,
                               0.01, 0,        std::get<1>(GetParam())};
 };
@@ -104,7 +104,7 @@ TEST_P(SpanTest, SpansWithTheirFirstStatesAreTheWholeForwardAndBackward) {
     state = ApplySpan(maps[s], state);
     EXPECT_TRUE(RelativeError(state, results[s].final_DHVK[documents - 1], 1e-10));
   }
-  // dS of what each span hands on, from the last one to the first.
+  // The gradient of the state that each span passes on, from the last span to the first.
   at::Tensor d_state = at::zeros_like(state);
   for (int s = 3; s >= 0; --s) {
     const at::Tensor part_d_out = d_out.narrow(0, s * 75, 75);

@@ -1,8 +1,8 @@
-// The gated delta rule against Transformers 5.23 (tests/golden/mixers/make.py): Qwen3-Next's, with
-// one decay a head and shared key heads, and Kimi Linear's, with one a channel; outputs, last
-// states and gradients of all inputs, from a first state.
+// The gated delta rule compared with Transformers 5.23 (tests/golden/mixers/make.py): that of
+// Qwen3-Next, with one decay per head and shared key heads, and that of Kimi Linear, with one per
+// channel. Outputs, final states and gradients of all inputs are compared, with an initial state.
 //
-// Ours in fp64 against theirs in fp32: 2e-6 relative, their own error; 6e-7 is what is seen.
+// Ours is fp64, theirs fp32: 2e-6 relative, their own error; 6e-7 is observed.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
 #define MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
 
-// Small random models with adapters of every kind over them, and streams for them.
+// Small random models with adapters of every kind on top, and token streams for them.
 
 #include <memory>
 #include <string>
@@ -58,7 +58,7 @@ inline Noise NoiseOf(const Stream& stream) {
   return {3, 4, stream.identity, 5.0, stream.document_lengths};
 }
 
-// A frozen base and an adapter over it whose B is no longer 0.
+// A frozen base model, and the same base with an adapter whose B is not 0.
 struct Models {
   std::unique_ptr<Transformer> base, adapted;
   std::shared_ptr<Adapter> adapter;
@@ -100,7 +100,7 @@ inline at::Tensor HiddenOf(Transformer& model, const Stream& stream, const Noise
       .hidden_TD;
 }
 
-// A loss of the hidden states and of the head's logits, each by fixed weights.
+// A loss: the hidden states and the head's logits, each weighted by fixed numbers.
 inline double Loss(Transformer& model, const Stream& stream, const Noise* noise, bool backward) {
   const at::Tensor hidden = HiddenOf(model, stream, noise);
   at::Tensor head = model.head()->Lease(hidden.scalar_type());

@@ -41,9 +41,9 @@ using ::testing::HasSubstr;
 
 class FolderKindTest : public ::testing::TestWithParam<Kind> {};
 
-// Written, read, and merged into the base: each as the adapted model. fp64: the same sums in
-// another order. fp32: some tens of roundings of 6e-8, in random models whose adapters are as large
-// as they are.
+// An adapter that is saved, loaded, or merged into the base gives the results of the adapted model.
+// In fp64 only the order of sums differs. fp32 allows some tens of roundings of 6e-8, in random
+// models whose adapters are as large as their weights.
 TEST_P(FolderKindTest, FolderAndMerge) {
   for (const auto& [tied, dtype, bound] :
        {std::tuple(true, at::kDouble, 1e-13), std::tuple(false, at::kDouble, 1e-13),
@@ -312,8 +312,8 @@ at::Tensor WantedNll(const nlohmann::json& golden) {
   return at::tensor(nll, at::kDouble);
 }
 
-// Adapters of other makers (../golden/lora_kinds): PEFT's numbers in fp64 by the adapted model, by
-// the merged one, and by what is saved again and read.
+// Adapters from other programs (../golden/lora_kinds): the adapted model, the merged one, and the
+// adapter saved and loaded again all give PEFT's numbers in fp64.
 TEST(OtherMakersTest, GiveTheirNumbers) {
   const std::string kinds = "tests/golden/lora_kinds/";
   const auto cases = nlohmann::json::parse(std::ifstream(kinds + "golden.json"))["cases"];
@@ -323,7 +323,7 @@ TEST(OtherMakersTest, GiveTheirNumbers) {
   for (const nlohmann::json& golden : cases) {
     const std::string folder = kinds + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
-    // Qwen2's norms are fp32 in Transformers, whatever the model is.
+    // Transformers computes Qwen2's norms in fp32, whatever the model's dtype.
     const double bound = golden["base"] == "families/qwen2" ? 1e-6 : 1e-10;
     const nlohmann::json input = {{"input_ids", golden["ids"]},
                                   {"labels", golden["ids"]},
@@ -382,7 +382,7 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
       EXPECT_TRUE(SketchedError(parameter->name(), parameter->gradient(),
                                 gradients.at(parameter->name()), Bound()));
     }
-    // Merged into the base as it is loaded, the same numbers.
+    // Merging into the base while it is loaded gives the same numbers.
     ASSERT_OK_AND_ASSIGN(const auto merged,
                          Transformer::Load(checkpoint, Options(/*frozen=*/false), {adapter}));
     const FolderOutcome whole = Evaluate(*merged, golden["input"], false);
@@ -391,8 +391,8 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
   }
 }
 
-// A few steps of gradient descent, as PEFT made them in fp64. PEFT itself in fp32 is off by 1.7e-5
-// at most on `pissa`, whose adapter is large; elsewhere by 2e-6.
+// A few steps of gradient descent, compared with PEFT's in fp64. PEFT itself in fp32 differs by up
+// to 1.7e-5 on `pissa`, whose adapter is large, and by 2e-6 elsewhere.
 TEST_P(PeftTest, ItsStepsAreTheSame) {
   int seen = 0;
   for (const nlohmann::json& golden : GoldenCases()) {
@@ -433,8 +433,8 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
   EXPECT_EQ(seen, 5);
 }
 
-// bf16: true. The base is held in bf16, A and B in fp32. PEFT itself, so held and under autocast,
-// is on these cases up to 3e-3 off in the loss and 20% in a gradient.
+// bf16: true. The base is stored in bf16, A and B in fp32. On these cases PEFT itself, with the
+// same dtypes and autocast, differs by up to 3e-3 in the loss and 20% in a gradient.
 TEST(PeftPrecisionTest, Bf16) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();
@@ -462,9 +462,10 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, PeftTest, ::testing::Values(at::kDouble, at::kF
                            return info.param == at::kDouble ? "Fp64" : "Fp32";
                          });
 
-// PEFT's own decomposition of a model, up to the signs of its vectors: s B A and what it leaves.
-// PEFT's is made in fp32: what a rounding of W by 6e-8 s_1 moves its directions by is that over the
-// distance of the R-th singular value to the next, a thousandth of s_1 in the worst of these maps.
+// The initial decomposition of a model equals PEFT's up to the signs of singular vectors: s B A,
+// and the residual weight. PEFT computes it in fp32: a rounding of W by 6e-8 s_1 changes the
+// directions by that value over the gap between the R-th and the next singular value, which is a
+// thousandth of s_1 for the worst of these matrices.
 TEST(PeftPissaTest, FirstValuesAreItsOwn) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kModels) + "gqa_tied"));
   const std::string folder = std::string(kLoraGolden) + "pissa";
@@ -498,7 +499,8 @@ TEST(PeftPissaTest, FirstValuesAreItsOwn) {
   }
 }
 
-// What PEFT makes of PiSSA's folder and its first values, tensor by tensor and field by field.
+// A PiSSA folder with its initial values converts to the same LoRA as in PEFT: each tensor and each
+// field is compared.
 TEST(PeftPissaTest, IsConvertedAsPeftConvertsIt) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kLoraGolden + golden["adapter"].get<std::string>(),
@@ -533,7 +535,7 @@ TEST(PeftPissaTest, IsConvertedAsPeftConvertsIt) {
   }
 }
 
-// The same tensors are read and written, and adapter_config.json has PEFT's keys and their values.
+// The same tensors are read and written, and adapter_config.json has PEFT's keys and values.
 TEST(PeftFolderTest, FoldersAreWrittenAsPeftWritesThem) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();

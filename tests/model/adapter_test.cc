@@ -100,8 +100,8 @@ TEST(AdapterPlanTest, Refuses) {
           "of the 16 inputs of model.layers.0.self_attn.q_proj blocks of 1 would be made");
 }
 
-// What PEFT 0.18.1's adjust_oft_parameters gives, rows of (inputs, wanted, taken); a number of
-// blocks and a size are brought to a divisor in the same way.
+// The results of adjust_oft_parameters in PEFT 0.18.1, as rows of (inputs, requested, used). The
+// number of blocks and the block size are changed to a divisor of the inputs by the same rule.
 TEST(AdapterPlanTest, BlocksDivideTheInputsAsPeftHasIt) {
   for (const auto& [inputs, wanted, taken] :
        std::vector<std::tuple<int64_t, int64_t, int64_t>>{{16, 32, 16},
@@ -155,7 +155,7 @@ TEST(AdapterTest, ANewOneIsTheBase) {
   Models lora = MakeModels(config, {.saved = {"embed_tokens"}}, at::kFloat, Recompute::kBlock,
                            /*moved=*/false);
   EXPECT_TRUE(BitEqual(HiddenOf(*lora.adapted, stream), HiddenOf(*lora.base, stream)));
-  // DoRA's m / n is 1 up to a rounding.
+  // DoRA's m / n is 1 up to rounding.
   Models dora = MakeModels(config, {.dora = true}, at::kDouble, Recompute::kBlock, /*moved=*/false);
   EXPECT_TRUE(RelativeError(HiddenOf(*dora.adapted, stream), HiddenOf(*dora.base, stream), 1e-14));
   for (const int64_t terms : {0, 5}) {
@@ -163,7 +163,7 @@ TEST(AdapterTest, ANewOneIsTheBase) {
                             Recompute::kBlock, /*moved=*/false);
     EXPECT_TRUE(BitEqual(HiddenOf(*oft.adapted, stream), HiddenOf(*oft.base, stream)));
   }
-  // What is added is taken off again, up to a rounding.
+  // PiSSA subtracts its initial product from the base, so the model is the same up to rounding.
   Models pissa = MakeModels(config, {.principal = PrincipalOptions{}}, at::kDouble,
                             Recompute::kBlock, /*moved=*/false);
   EXPECT_TRUE(
@@ -189,8 +189,8 @@ TEST(AdapterTest, TheBaseStaysAsItIs) {
 
 class AdapterKindTest : public ::testing::TestWithParam<Kind> {};
 
-// Every element of every weight that learns, but DoRA's A and B, whose norm is a constant to the
-// backward (projection_test.cc).
+// Checks every element of every trainable weight, except DoRA's A and B, whose norm counts as a
+// constant in the backward (projection_test.cc).
 TEST_P(AdapterKindTest, GradientsByFiniteDifferences) {
   const ModelConfig config = SmallConfig();
   const Stream stream = RandomStream({5, 1, 3}, config.vocab_size);
@@ -301,7 +301,7 @@ TEST(AdapterTest, NoiseActsOnlyWhereGivenAndByItsKey) {
   EXPECT_TRUE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
   noise.step += 1;
   EXPECT_FALSE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
-  // Documents in another order have the noise of their own tokens.
+  // With the documents in another order, each token keeps its noise.
   noise = NoiseOf(stream);
   const at::Tensor order = at::cat({at::arange(9, 13, at::kLong), at::arange(9, at::kLong)});
   const Stream turned{{4, 9},
@@ -325,7 +325,7 @@ TEST(AdapterTest, NeftuneIsUniformInItsRange) {
     parameter->weight().fill_(parameter->name() == "model.norm.weight" ? 1.0 : 1e4);
   const Stream stream = RandomStream({100, 25}, config.vocab_size);
   const Noise noise{1, 2, stream.identity, 5.0, stream.document_lengths};
-  // A row of 1e4 with small noise: norm(x) - norm(1e4) is the noise less its mean, over 1e4.
+  // A row of 1e4 plus small noise: norm(x) - norm(1e4) is the noise minus its mean, over 1e4.
   const at::Tensor change = (HiddenOf(*model, stream, &noise) - HiddenOf(*model, stream)) * 1e4;
   const double first = 5 / std::sqrt(100.0 * 64), second = 5 / std::sqrt(25.0 * 64);
   EXPECT_NEAR(change.narrow(0, 0, 100).std().item<double>(), first / std::sqrt(3.0), 0.03 * first);

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_GOLDEN_FAMILIES_H_
 #define MOONRING_TESTS_MODEL_GOLDEN_FAMILIES_H_
 
-// The families whose numbers their peers have given: folders of tests/golden/families with a
-// golden.json. A new one is tested by being there.
+// The model families with golden numbers from Transformers or another implementation: the folders
+// of tests/golden/families that have a golden.json. A new folder is tested automatically.
 
 #include <string>
 #include <vector>

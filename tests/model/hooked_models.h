@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_HOOKED_MODELS_H_
 #define MOONRING_TESTS_MODEL_HOOKED_MODELS_H_
 
-// A small model whose stream is looked at between its blocks, and every way in which it may keep
-// what backward needs.
+// A small model whose hidden states are read between its blocks, and every way in which it may keep
+// activations for the backward.
 
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ namespace moonring::model {
 
 inline constexpr int64_t kLayers = 4;
 
-// Keeps copies, and counts those that are alive.
+// Keeps copies, and counts the copies that are still alive.
 class CloneStore : public ActivationStore {
  public:
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override {
@@ -42,7 +42,7 @@ class CloneStore : public ActivationStore {
   };
 };
 
-// A model, and a stream for it.
+// A model, and a token stream for it.
 class HookedModelTest : public ::testing::Test {
  protected:
   static ModelConfig Config(bool bias = false) {
@@ -90,7 +90,7 @@ class HookedModelTest : public ::testing::Test {
     return nullptr;
   }
 
-  // Fixed numbers of the stream's shape.
+  // Fixed random numbers of the shape of the hidden states.
   at::Tensor Weights(int64_t seed) const {
     at::manual_seed(static_cast<uint64_t>(seed));
     return at::randn({stream_.ids.size(0), Config().hidden_size}, at::kDouble);
@@ -126,7 +126,7 @@ struct Mode {
 
 inline void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
 
-// Every way in which what backward needs is kept.
+// Every way to keep or recompute activations for the backward.
 inline std::vector<Mode> Modes() {
   return {Mode{"block", Recompute::kBlock},
           Mode{"selective", Recompute::kSelective},

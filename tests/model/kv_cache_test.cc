@@ -1,5 +1,5 @@
-// The key-value cache's attention, rows given in parts, against attention of the whole document by
-// its definition.
+// Attention through the key-value cache, with rows in several calls, compared with attention of the
+// whole document from its definition.
 
 #include "model/kv_cache.h"
 
@@ -25,21 +25,21 @@ using moonring::testing::MaskedAttention;
 using moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
-// A prompt, token by token, several tokens behind held ones, past a growth of the cache.
+// A prompt, single tokens, and several tokens after cached ones, so that the cache grows.
 const std::vector<int64_t> kParts = {5, 1, 1, 64, 1, 200, 1};
 constexpr int64_t kTokens = 273;
 
 TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
   at::NoGradGuard no_grad;
   at::manual_seed(4);
-  // fp64 and fp32: reordered sums. bf16: the operator rounds probabilities too, to 2^-9.
+  // fp64 and fp32: sums in another order. bf16: the operator also rounds probabilities, to 2^-9.
   for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-14}, std::pair{at::kFloat, 2e-6},
                                      std::pair{at::kBFloat16, 1e-2}}) {
     const auto random = [&, type = dtype](int64_t heads, int64_t head_dim = 8) {
       return at::randn({kTokens, heads, head_dim}, at::kDouble).to(type);
     };
     const at::Tensor q = random(6), k = random(2), v = random(2);
-    // A third layer, whose values are of fewer features.
+    // A third layer, whose values have fewer features.
     const at::Tensor narrow = random(2, 6);
     for (const int64_t window : {0, 3, 64, 500}) {
       for (const double softcap : {0.0, 1.5, 50.0}) {

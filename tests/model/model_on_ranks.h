@@ -1,9 +1,9 @@
 #ifndef MOONRING_TESTS_MODEL_MODEL_ON_RANKS_H_
 #define MOONRING_TESTS_MODEL_MODEL_ON_RANKS_H_
 
-// A whole model over the documents of a packed stream, by ranks that are threads and share each
-// sequence: what all of them give together. The loss is the mean over the stream's targets,
-// whatever the dtype in fp32 or fp64.
+// Runs a whole model over the documents of a packed stream, on ranks that are threads and share
+// each sequence, and joins the results of all ranks. The loss is the mean over the stream's
+// targets, in fp32 or fp64 whatever the model's dtype.
 
 #include <cstdint>
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace moonring::model {
 
-// Labels, unshifted, are the ids.
+// The token ids are also the (unshifted) labels.
 struct Documents {
   std::vector<int64_t> lengths;
   at::Tensor ids_T;
@@ -32,8 +32,8 @@ struct Documents {
 
 Documents RandomDocuments(std::vector<int64_t> lengths, int64_t vocabulary);
 
-// Weights of a model, the same for the same config: maps of 1 / sqrt(fan in), as training starts
-// with; in fp64.
+// Weights that depend on the config only, in fp64: random matrices of scale 1 / sqrt(fan in), as at
+// the start of training.
 base::Parameters RandomWeights(const ModelConfig& config);
 
 struct Answer {
@@ -42,14 +42,14 @@ struct Answer {
   std::map<std::string, at::Tensor> gradients;  // of that sum over `divisor`
 };
 
-// One rank's copy of the model.
+// Makes one rank's copy of the model.
 using MakeModel = std::function<std::unique_ptr<Transformer>()>;
 
-// From fp64 weights, cast to the options' weight_dtype.
+// Makes the model from fp64 weights, cast to the weight_dtype of `options`.
 MakeModel FromWeights(const ModelConfig& config, const base::Parameters& weights,
                       const TransformerOptions& options);
 
-// `strategy` by name; "dense" on one rank.
+// Runs the strategy of this name; "dense" means one rank.
 Answer RunOn(testing::ConnectedRanks& ranks, const std::string& strategy, const MakeModel& make,
              const Documents& documents, int64_t divisor);
 

@@ -19,7 +19,7 @@ using ::moonring::testing::RelativeError;
 constexpr int64_t kRank = 3;
 constexpr double kScale = 1.7;
 
-// U S V^T of orthonormal U and V, its singular values falling by `ratio`.
+// U S V^T with orthonormal U and V; its singular values fall by the factor `ratio`.
 struct Known {
   at::Tensor weight, u, s, v;
 
@@ -43,7 +43,7 @@ TEST(PrincipalPartTest, ExactIsTheLargestSingularValues) {
     const Known known(rows, columns, 0.8);
     const PrincipalPart part = PrincipalPartOf(known.weight, kRank, kScale, -1, 1, "map");
     EXPECT_TRUE(RelativeError(Product(part), known.Largest(), 1e-13));
-    // Both have the same length along each direction.
+    // A and B have the same length along each singular direction.
     EXPECT_TRUE(
         RelativeError(part.a_RI.matmul(part.a_RI.t()), part.b_OR.t().matmul(part.b_OR), 1e-13));
     EXPECT_TRUE(
@@ -59,7 +59,8 @@ TEST(PrincipalPartTest, ExactIsTheLargestSingularValues) {
   }
 }
 
-// The error falls as (sigma_(R+1) / sigma_R)^(2n), 0.5^(2n) here, times what the first guess lacks.
+// The error falls as (sigma_(R+1) / sigma_R)^(2n), here 0.5^(2n), times the error of the first
+// guess.
 TEST(PrincipalPartTest, RandomisedComesAsCloseAsItsIterationsSay) {
   for (const auto& [rows, columns] : {std::pair(20, 12), std::pair(12, 20)}) {
     const Known known(rows, columns, 0.5);

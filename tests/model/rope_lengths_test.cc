@@ -1,5 +1,5 @@
-// Rotary embeddings that depend on a document's length go by the sequence's lengths, not by its
-// positions: a row of LLaMA-Factory's `packing` is one document whose positions restart.
+// Rotary embeddings that depend on a document's length use the lengths of the sequence's documents,
+// not the positions: a row of LLaMA-Factory's `packing` is one document whose positions restart.
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ using ::moonring::testing::RelativeError;
 using ::moonring::testing::SmallJson;
 
 constexpr int64_t kContext = 160;   // of the rule
-constexpr int64_t kLong = 230;      // tokens of the document whose positions restart
+constexpr int64_t kLong = 230;      // length of the document with restarts
 constexpr int64_t kRestarts = 120;  // where they do: no position reaches the context
 constexpr int64_t kShort = 90;
 
@@ -63,7 +63,7 @@ RotaryRule LongRope() {
           .long_factor = {2.0, 3.0, 5.0, 7.0}};
 }
 
-// The closed form of `rule` for a document of `length` tokens, as a rule that looks at no length.
+// The closed form of `rule` for a document of `length` tokens, as a rule that ignores the length.
 RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
   if (rule.kind == RopeKind::kDynamic) {
     const double n = std::max<double>(static_cast<double>(length), rule.original_length);
@@ -77,7 +77,7 @@ RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
   return fixed;
 }
 
-// Two layers in fp64, always the same numbers.
+// Two layers in fp64, with the same weights in each call.
 std::unique_ptr<Transformer> MakeRotated(const RotaryRule& rule) {
   ModelConfig config = ParsedConfig(SmallJson({{"hidden_size", 32}}));
   config.rotaries = {rule};
@@ -113,7 +113,7 @@ struct RotatedOutcome {
   at::Tensor hidden, gradient;
 };
 
-// Each document by itself, its frequencies by the closed form, attention by its definition.
+// Each document alone, with frequencies from the closed form and attention from its definition.
 RotatedOutcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequence) {
   const at::Tensor weights = LossWeights(sequence.ids_T.size(0));
   std::vector<at::Tensor> rows;
@@ -136,7 +136,7 @@ RotatedOutcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequen
   return {at::cat(rows), gradient};
 }
 
-// As a run does it, over `ranks`.
+// As in a run, over `ranks` ranks.
 RotatedOutcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence, int ranks) {
   const at::Tensor weights = LossWeights(sequence.ids_T.size(0));
   std::vector<at::Tensor> hidden(ranks), gradients(ranks);

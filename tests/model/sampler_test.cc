@@ -54,7 +54,8 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions
       .value();
 }
 
-// Of softmax attention and another mixer, drawn so that heads remember some ten tokens.
+// A model of softmax attention and another mixer, with random weights such that heads remember
+// about ten tokens.
 std::unique_ptr<Transformer> MixedModel(const nlohmann::json& family, at::ScalarType dtype) {
   nlohmann::json changes = {{"vocab_size", 61},
                             {"hidden_size", 32},
@@ -88,7 +89,7 @@ nlohmann::json LinearAttention() {
           {"layer_types", {"linear_attention", "full_attention", "linear_attention"}}};
 }
 
-// With a decay by channel, beside latent attention.
+// A family with a decay per channel, and latent attention.
 nlohmann::json ChannelDecay() {
   return {{"architectures", {"KimiLinearForCausalLM"}},
           {"model_type", "kimi_linear"},
@@ -122,7 +123,7 @@ nlohmann::json Convolutions(const std::vector<int64_t>& attending) {
           {"full_attn_idxs", attending}};
 }
 
-// Layers that are a half of a block each.
+// A family whose layers are half a block each (a mixer or a feed-forward).
 nlohmann::json Halves(const std::string& pattern) {
   return {{"architectures", {"NemotronHForCausalLM"}},
           {"model_type", "nemotron_h"},
@@ -139,7 +140,7 @@ std::vector<int64_t> RandomIds(int64_t count) {
   return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + count};
 }
 
-// Logits of the last token by a forward of all of them, through another attention.
+// Logits of the last token by a forward of all tokens, with another attention implementation.
 at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
@@ -155,15 +156,16 @@ at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
 }
 
 TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
-  // fp64 and fp32: reordered sums. bf16: keys and values are rounded alike, the softmax is not.
+  // fp64 and fp32: sums in another order. bf16: keys and values are rounded equally, the softmax is
+  // not.
   for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 1e-5},
                                      std::pair{at::kBFloat16, 3e-2}}) {
     SCOPED_TRACE(dtype);
     const auto model = RandomModel(dtype);
     Sampler sampler(*model);
     std::vector<int64_t> ids = RandomIds(5);
-    // A prompt, token by token past a growth of the cache, a jump (rows that see held keys), a
-    // branch, a prefix, the same again.
+    // A prompt, single tokens until the cache grows, several tokens after cached keys, another
+    // continuation, a prefix, and the same text again.
     for (const int64_t length : {5, 6, 7, 8, 40, 41, 300, 301}) {
       const std::vector<int64_t> more = RandomIds(length - static_cast<int64_t>(ids.size()));
       ids.insert(ids.end(), more.begin(), more.end());
@@ -200,10 +202,10 @@ TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
       ids.insert(ids.end(), more.begin(), more.end());
       same();
     };
-    // A prompt, tokens, the next turn, a prompt in pieces.
+    // A prompt, single tokens, the next turn of a conversation, and a prompt in pieces.
     for (const int64_t length : {5, 6, 7, 8, 40, 41, 42, 1200, 1201}) grow(length);
-    // The last prompt again, another end of it, the one before (its state is there), one that
-    // parts within that (from nothing), one token, and on.
+    // The last prompt again, another end of it, the one before (its state is kept), one that
+    // differs within that (computed from the beginning), one token, and its continuation.
     ids.resize(1200);
     same();
     ids.back() = (ids.back() + 1) % 61;
@@ -220,7 +222,7 @@ TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
   }
 }
 
-// What goes back to a prompt's last token runs that token alone.
+// A text that returns to a prompt's last token runs only that token.
 TEST(SamplerTest, APromptAgainRunsItsLastToken) {
   const auto model = MixedModel(LinearAttention(), at::kFloat);
   std::vector<int64_t> rows;
@@ -339,7 +341,7 @@ TEST(SamplerTest, BadInput) {
               StatusIs(invalid, HasSubstr("repetition_penalty is 0")));
 }
 
-// How often each id is drawn from these logits, in 20000 draws.
+// The share of each id in 20000 draws from these logits.
 std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOptions options,
                                  const std::vector<int64_t>& ids = {}) {
   constexpr int kDraws = 20000;
@@ -349,7 +351,8 @@ std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOpti
   return shares;
 }
 
-// Shares of p in 20000 draws stray by sqrt(p (1 - p) / 20000) <= 0.0036; four of those.
+// The standard deviation of a share p in 20000 draws is sqrt(p (1 - p) / 20000) <= 0.0036; the
+// bound is four of those.
 constexpr double kStray = 0.0145;
 const std::vector<double> kLogits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
 
@@ -375,7 +378,7 @@ TEST(ChooseTokenTest, TopKAndTopP) {
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.75}),
                {{1, 4 / 9.0}, {2, 2 / 9.0}, {3, 3 / 9.0}});
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.01}), {{1, 1.0}});
-  // top_k first: of 0.4 and 0.3, the first alone is 4/7 of the rest.
+  // top_k applies first: of 0.4 and 0.3, the first alone has a share of 4/7.
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_k = 2, .top_p = 0.5}), {{1, 1.0}});
 }
 

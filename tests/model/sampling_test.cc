@@ -1,5 +1,6 @@
-// Choices against what Transformers' processors leave (tests/golden/sampling), and against
-// ChooseToken, which tests/model/sampler_test.cc holds to its own numbers.
+// Sampled tokens compared with those that Transformers' logits processors keep
+// (tests/golden/sampling) and with ChooseToken, which tests/model/sampler_test.cc compares with its
+// own numbers.
 
 #include "model/sampling.h"
 
@@ -40,7 +41,8 @@ SamplingOptions OptionsOf(const nlohmann::json& golden) {
           .seed = 3};
 }
 
-// Of `draws` answers to one prompt, how many begin with each id; the log-probs that came with them.
+// The share of each first id among `draws` answers to one prompt, and the log-probs returned with
+// them.
 struct Drawn {
   std::vector<double> shares, log_probs;
 };
@@ -57,8 +59,8 @@ Drawn Draw(const at::Tensor& logits_V, const std::vector<int64_t>& ids,
   return drawn;
 }
 
-// Shares of p in n draws stray by sqrt(p (1 - p) / n); four and a half of those. Nothing is drawn
-// that Transformers leaves out.
+// The standard deviation of a share p in n draws is sqrt(p (1 - p) / n); the bound is four and a
+// half of those. A token that Transformers removes is never drawn.
 TEST(SamplingTest, KeepsWhatTransformersKeeps) {
   constexpr int64_t kDraws = 8000;
   for (const nlohmann::json& golden : Cases()) {
@@ -82,7 +84,7 @@ TEST(SamplingTest, KeepsWhatTransformersKeeps) {
   }
 }
 
-// ChooseToken has the same probabilities: what it draws with each of many seeds.
+// ChooseToken has the same probabilities, measured by its draws with many seeds.
 TEST(SamplingTest, OneTextKeepsTheSame) {
   constexpr int kDraws = 4000;
   for (const nlohmann::json& golden : Cases()) {
@@ -100,7 +102,7 @@ TEST(SamplingTest, OneTextKeepsTheSame) {
   }
 }
 
-// A large vocabulary, of which more and more is ranked until enough is kept.
+// A large vocabulary: more and more tokens are sorted until enough probability is kept.
 TEST(SamplingTest, RanksNoLessThanIsWanted) {
   at::manual_seed(2);
   const at::Tensor logits = at::randn({30000}, at::kDouble);
@@ -114,12 +116,13 @@ TEST(SamplingTest, RanksNoLessThanIsWanted) {
       const int64_t kept = std::min(most, sums.lt(wanted).sum().item<int64_t>() + 1);
       const at::Tensor ids = std::get<0>(order.narrow(0, 0, kept).sort());
       const at::Tensor steps = p.index_select(0, ids).cumsum(0);
-      // The draws by hand: the id at which the kept ones' sum passes the draw's number.
+      // The expected draws: the first id at which the cumulative probability of the kept tokens
+      // exceeds the random number.
       const SamplingOptions options{.temperature = 1.0, .top_k = top_k, .top_p = top_p, .seed = 8};
       const SamplingOptions all{.temperature = 1.0, .seed = 8};
       for (uint64_t answer = 0; answer < 12; ++answer) {
         const int64_t id = ChooseTokens({{logits, {}, {}, 1, answer}}, options)[0].id;
-        // The number itself, to within a token's probability: from the whole vocabulary's draw.
+        // The random number, up to a token's probability, from a draw over the whole vocabulary.
         const int64_t whole = ChooseTokens({{logits, {}, {}, 1, answer}}, all)[0].id;
         const double above = p.narrow(0, 0, whole + 1).sum().item<double>(),
                      below = above - p[whole].item<double>();
@@ -157,7 +160,7 @@ TEST(SamplingTest, ADrawHasItsOwnNumbersAlone) {
   EXPECT_GT(std::unique(ids.begin(), ids.end()) - ids.begin(), 10);
   ChoiceOf other = choices[0];
   const auto differs = [&](const ChoiceOf& of, const SamplingOptions& how) {
-    // One draw may fall on the same id; forty do not.
+    // One draw may give the same id by chance; forty do not.
     int same = 0;
     for (uint64_t answer = 0; answer < 40; ++answer) {
       ChoiceOf a = choices[0], b = of;

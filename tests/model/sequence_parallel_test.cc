@@ -1,5 +1,6 @@
-// A whole model on ranks that share each sequence, against what no collective has a part in: finite
-// differences, fp64, one rank, the documents one by one. Tolerances are rule 5's of the design.
+// A whole model on ranks that share each sequence, compared with references without collectives:
+// finite differences, fp64, one rank, and single documents. The tolerances are those of rule 5 of
+// the design.
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +39,7 @@ ModelConfig Config(int64_t layers) {
                                                    {"num_hidden_layers", layers}}));
 }
 
-// Connections by number of ranks, for all tests.
+// Connected ranks by number of ranks, shared by all tests.
 std::map<int, std::unique_ptr<ConnectedRanks>>& Connections() {
   static auto* const connections = new std::map<int, std::unique_ptr<ConnectedRanks>>;
   return *connections;
@@ -55,7 +56,7 @@ class SequenceParallelTest : public ::testing::Test {
   static void TearDownTestSuite() { Connections().clear(); }
 };
 
-// A strategy's name in a case's: no hyphens.
+// A strategy's name for a test's name: without hyphens.
 std::string AsName(std::string strategy) {
   std::replace(strategy.begin(), strategy.end(), '-', '_');
   return strategy;
@@ -63,7 +64,7 @@ std::string AsName(std::string strategy) {
 
 constexpr auto NameOfStrategy = [](const auto& info) { return AsName(info.param); };
 
-// A model, its weights and documents, of which each run takes what it needs.
+// A model, its weights and documents; each run uses some of them.
 struct Setting {
   ModelConfig config;
   base::Parameters weights = RandomWeights(config);
@@ -82,8 +83,8 @@ Setting MakeSetting(int64_t layers, std::vector<int64_t> lengths) {
   return setting;
 }
 
-// Along a random direction of each weight: central differences are known to h^2 L'''/6 + 1e-16 L/h,
-// about 1e-9.
+// Along a random direction of each weight: the error of central differences is h^2 L'''/6 + 1e-16
+// L/h, about 1e-9.
 class GradientsTest : public SequenceParallelTest,
                       public ::testing::WithParamInterface<const char*> {};
 
@@ -108,7 +109,8 @@ TEST_P(GradientsTest, EqualFiniteDifferencesOnTwoRanks) {
 INSTANTIATE_TEST_SUITE_P(Strategies, GradientsTest,
                          ::testing::Values("ulysses", "zigzag-ring", "all-gather"), NameOfStrategy);
 
-// Deep enough that an error a layer would show, and documents that all of eight ranks share.
+// The model is deep enough to reveal an error in each layer, and the documents are shared by all of
+// eight ranks.
 TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
   const Setting setting = MakeSetting(24, {530, 65, 1});
   const Answer exact = setting.OnOne(kFp64), alone = setting.OnOne(kFp32);
@@ -144,8 +146,8 @@ TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
               worst_fp64, worst_fp32, worst_ratio);
 }
 
-// In 16 bits: at most twice (the last hidden states) and three times (gradients) the error that one
-// rank has, both against fp32.
+// In 16 bits: the error relative to fp32 is at most twice (last hidden states) and three times
+// (gradients) that of one rank.
 void CompareNarrow(const TransformerOptions& options, const std::vector<std::string>& strategies) {
   const Setting setting = MakeSetting(4, {520, 64, 1, 200});
   const Answer want = setting.OnOne(kFp32), alone = setting.OnOne(options);
@@ -185,11 +187,13 @@ TEST_F(SequenceParallelTest, ABf16StreamIsAsExactAsOnOneRank) {
   CompareNarrow(options, {"ulysses", "zigzag-ring"});
 }
 
-// What a document gives does not depend on its neighbours in the pack, nor on how either is cut.
+// The results of a document do not depend on its neighbors in the pack, nor on how the pack is
+// split over ranks.
 class PackTest : public SequenceParallelTest,
                  public ::testing::WithParamInterface<std::tuple<int, const char*>> {
  protected:
-  // The sum of what the documents give one by one, whose states are compared with the pack's.
+  // The sum of the results of the single documents, whose hidden states are compared with the
+  // pack's.
   Answer OneByOne(const Setting& setting, const Answer& pack) {
     const auto [ranks, strategy] = GetParam();
     Answer sum;

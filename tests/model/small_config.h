@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_MODEL_SMALL_CONFIG_H_
 #define MOONRING_TESTS_MODEL_SMALL_CONFIG_H_
 
-// Configs of small models, read from JSON as those of real ones are.
+// Configs of small models, parsed from JSON in the same way as those of real models.
 
 #include <stdexcept>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace moonring::testing {
 
-// A small Llama with `changes` merged in; a null there removes the key.
+// A small Llama config with `changes` merged in; a null value removes the key.
 inline nlohmann::json SmallJson(const nlohmann::json& changes = nlohmann::json::object()) {
   nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}},
                            {"model_type", "llama"},

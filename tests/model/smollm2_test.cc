@@ -1,4 +1,4 @@
-// SmolLM2-135M, from its GGUF file, against Transformers.
+// SmolLM2-135M, from its GGUF file, compared with Transformers.
 
 #include <cmath>
 #include <cstdlib>
@@ -63,14 +63,15 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
         at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, comm::kIgnore);
     loss.backward();
     model_->head()->AddGradient(head.grad());
-    // Against fp64. Stock fp32 is up to 3e-6 (losses) and 2e-4 (gradients) from it, and as far from
-    // ours: the angles' frequencies are powers in fp32, whose last bit goes by the processor.
+    // Compared with fp64. Transformers' fp32 differs from it by up to 3e-6 (losses) and 2e-4
+    // (gradients), and as much from ours: the rotary frequencies are powers in fp32, whose last bit
+    // depends on the processor.
     const double wanted = golden["output"]["loss"].get<double>();
     EXPECT_NEAR(loss.item<double>(), wanted, 1e-5 * wanted);
     const at::Tensor places = logits.index_select(0, AsLongs(golden["input"]["positions"]));
     const auto logsumexp = golden["output"]["logsumexp"].get<std::vector<double>>();
     EXPECT_TRUE(RelativeError(places.logsumexp({1}), at::tensor(logsumexp, at::kDouble), 1e-5));
-    // The norm is taken in fp64: at::norm in fp32 loses 1e-4 on a million numbers.
+    // The norm is computed in fp64: at::norm in fp32 has an error of 1e-4 on a million numbers.
     for (const auto& parameter : model_->parameters()) {
       const double norm = golden["output"]["grad_norm"][parameter->name()].get<double>();
       EXPECT_NEAR(parameter->gradient().to(at::kDouble).norm().item<double>(), norm, 5e-4 * norm)

@@ -1,5 +1,5 @@
-// What a forward and backward take beside weights, as transformer.h says it: counted over all
-// threads, in units of the stream, T D numbers of 4 bytes.
+// The memory of a forward and backward in addition to the weights, as documented in transformer.h:
+// counted over all threads, in units of one hidden-state stream, T D numbers of 4 bytes.
 
 #include <memory>
 #include <string>
@@ -36,7 +36,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 using ::moonring::testing::ScratchFolder;
 
-// SmolLM2's shape, an eighth as wide: 9 query heads, 3 kv heads.
+// SmolLM2's shape at an eighth of its width: 9 query heads, 3 kv heads.
 nlohmann::json Shape(const nlohmann::json& changes = nlohmann::json::object()) {
   nlohmann::json json = moonring::testing::SmallJson({{"hidden_size", kWidth},
                                                       {"intermediate_size", 192},
@@ -91,9 +91,9 @@ Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool route
   return step;
 }
 
-// The least that a backward of attention can hold is 5 1/3 streams: q, k, v and their gradients (1
-// 2/3 each), its result and the gradient of that; and the block's own gradient. Threads that share
-// a document's keys add dk and dv of their own (2/3).
+// The minimum for a backward of attention is 5 1/3 streams: q, k, v and their gradients (1 2/3
+// each), its result and the gradient of that; plus the block's own gradient. Threads that share a
+// document's keys add separate dk and dv (2/3).
 TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto disk, DiskStore::Create(folder.path()));
@@ -122,8 +122,8 @@ TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
       9.5);
 }
 
-// Layers that keep more than the others: each costs what it keeps, and no bit changes but the order
-// of a tile's sums.
+// Some layers keep more than others: each costs what it keeps, and no bit changes, except by the
+// order of a tile's sums.
 TEST(StepMemoryTest, SomeLayersKeepMore) {
   const Step block = RunStep(Shape(), {.tile_bytes = 1}),
              selective = RunStep(Shape(), {.selective_layers = 4, .tile_bytes = 1}),
@@ -140,8 +140,8 @@ TEST(StepMemoryTest, SomeLayersKeepMore) {
   }
 }
 
-// In fp64, over families whose blocks differ after attention: maps that are one, norms on both
-// sides, biases, experts with a tally.
+// In fp64, for families whose blocks differ after attention: fused matrices, norms before and
+// after, biases, experts with router statistics.
 TEST(StepMemoryTest, TilesChangeNoGradient) {
   struct Case {
     nlohmann::json changes;

@@ -1,5 +1,5 @@
-// Functions around blocks' outputs: what they change, the gradients through them in every mode of
-// recompute and with activations elsewhere, what is refused, and decoding with one.
+// Functions around blocks' outputs (hooks): their changes, the gradients through them in every
+// recompute mode and with activation offload, errors, and decoding with a hook.
 
 #include "model/stream_hooks.h"
 
@@ -33,7 +33,7 @@ class StreamHooksTest : public HookedModelTest {};
 class StreamHooksInEveryMode : public HookedModelTest,
                                public ::testing::WithParamInterface<Mode> {};
 
-// It runs once a module in a forward, and never in what backward runs again.
+// The hook runs once per module in a forward, and never in the backward's recomputation.
 TEST_P(StreamHooksInEveryMode, AnIdentityChangesNoBit) {
   const auto model = Make(GetParam().Options());
   const at::Tensor loss = LossOfStates(*model);
@@ -43,7 +43,7 @@ TEST_P(StreamHooksInEveryMode, AnIdentityChangesNoBit) {
       [](int64_t, absl::string_view, const at::Tensor&) { return at::Tensor(); },
       [](int64_t, absl::string_view, const at::Tensor& hidden) { return hidden; },
       [](int64_t, absl::string_view, const at::Tensor& hidden) { return hidden.clone(); },
-      // Its rows do not lie one after another.
+      // The rows of this result are not contiguous.
       [](int64_t, absl::string_view, const at::Tensor& hidden) {
         return hidden.t().contiguous().t();
       }};
@@ -65,8 +65,8 @@ TEST_P(StreamHooksInEveryMode, AnIdentityChangesNoBit) {
   }
 }
 
-// A vector added after a block is that block's last bias; added after the embedding it is in each
-// of its rows.
+// A vector that is added after a block acts as that block's last bias; added after the embedding,
+// it acts as an addition to each of its rows.
 TEST_P(StreamHooksInEveryMode, AnAddedVectorIsABias) {
   const auto model = Make(GetParam().Options(), /*bias=*/true),
              biased = Make(GetParam().Options(), /*bias=*/true);
@@ -100,7 +100,7 @@ TEST_P(StreamHooksInEveryMode, AnAddedVectorIsABias) {
   }
 }
 
-// What learns is in the hook alone; below a cut nothing does.
+// The only trainable weight is in the hook; below a detached point nothing is trained.
 TEST_F(StreamHooksTest, AFrozenModelUnderWhatLearns) {
   TransformerOptions options = In(Recompute::kBlock);
   options.frozen = true;
@@ -177,8 +177,8 @@ TEST_F(StreamHooksTest, NoRows) {
   EXPECT_EQ(attention_->calls, kLayers + 2);  // in backward too: it may hold collectives
 }
 
-// Decoding with a hook: a prompt of several pieces, then token by token, as a forward of all rows
-// has it; greedy, as a model with the bias says.
+// Decoding with a hook: a prompt in several pieces, then token by token, equals a forward of all
+// rows; greedy decoding equals that of a model with the bias.
 TEST_F(StreamHooksTest, ActsOnEachTokenThatIsDecoded) {
   const auto model = Make(In(Recompute::kBlock), /*bias=*/true),
              biased = Make(In(Recompute::kBlock), /*bias=*/true);

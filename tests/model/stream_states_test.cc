@@ -1,5 +1,5 @@
-// States of the stream between blocks, and forwards that end early: what they give, and the
-// gradients through them, in every mode of recompute and with activations elsewhere.
+// Hidden states between blocks, and forwards that end early: their values, and the gradients
+// through them, in every recompute mode and with activation offload.
 
 #include <map>
 #include <memory>
@@ -33,7 +33,7 @@ class StreamStatesTest : public HookedModelTest {};
 class StreamStatesInEveryMode : public HookedModelTest,
                                 public ::testing::WithParamInterface<Mode> {};
 
-// A model of the first k blocks with the same weights is the second source.
+// The reference is a model of the first k blocks with the same weights.
 TEST_F(StreamStatesTest, StatesAreWhatAShorterModelGives) {
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
     const auto model = Make(In(Recompute::kBlock, dtype));
@@ -59,7 +59,8 @@ TEST_F(StreamStatesTest, StatesAreWhatAShorterModelGives) {
   }
 }
 
-// The loss is some hundreds: known to 1e-13, over a step of 1e-5, of gradients from 0.1 on.
+// The loss is some hundreds, with an error of 1e-13, divided by a step of 1e-5; gradients are at
+// least 0.1.
 TEST_F(StreamStatesTest, GradientsAreFiniteDifferences) {
   const auto model = Make(In(Recompute::kNone));
   LossOfStates(*model).backward();
@@ -80,12 +81,13 @@ TEST_P(StreamStatesInEveryMode, GradientsAreTheSame) {
   ExpectBitEqual(Gradients(*model), Gradients(*plain));
 }
 
-// A loss that uses nothing above layer 2, with the whole forward run and with its end there.
+// A loss that uses nothing above layer 2, with a whole forward and with one that ends there.
 TEST_P(StreamStatesInEveryMode, ALossBelowTheTop) {
   const auto model = Make(GetParam().Options());
   const auto loss = [&](const at::Tensor& state) { return (state * Weights(33)).square().sum(); };
   loss(Run(*model, {.states = {2}}).states_TD[0]).backward();
-  // No block above layer 2 runs backward; this attention keeps nothing, so it runs again below.
+  // No block above layer 2 runs backward; this attention keeps nothing, so it is recomputed in the
+  // blocks below.
   const int64_t again = GetParam().recompute == Recompute::kNone ? 0 : 2 - GetParam().whole_layers;
   EXPECT_EQ(attention_->calls, kLayers + again);
   const auto whole = Gradients(*model);
@@ -101,7 +103,7 @@ TEST_P(StreamStatesInEveryMode, ALossBelowTheTop) {
   ExpectBitEqual(Gradients(*model), whole);
 }
 
-// An adapter over a frozen model, with its dropout.
+// An adapter over a frozen model, with dropout.
 TEST_F(StreamStatesTest, GradientsOfAnAdapter) {
   std::map<std::string, at::Tensor> wanted;
   const Stream stream = RandomStream({7, 1, 5}, 13);
@@ -138,8 +140,8 @@ TEST_F(StreamStatesTest, GradientsOfAnAdapter) {
   }
 }
 
-// A block may write into a gradient that nobody else reads: not into one of the caller's, nor into
-// one whose rows are the same memory, as that of a sum is.
+// A block may overwrite a gradient that nobody else reads, but not one of the caller's, nor one
+// whose rows are the same memory, like the expanded gradient of a sum.
 TEST_F(StreamStatesTest, TheCallersGradientStaysAsItIs) {
   stream_ = RandomStream({300}, 13);
   TransformerOptions options = In(Recompute::kBlock);
@@ -164,7 +166,7 @@ TEST_F(StreamStatesTest, TheCallersGradientStaysAsItIs) {
   }
 }
 
-// A write into what a block took tells, wherever its input waits.
+// Writing to a tensor that a block has used is an error, wherever its input is stored.
 TEST_F(StreamStatesTest, AStateIsNotToBeWrittenTo) {
   for (const bool stores : {false, true}) {
     TransformerOptions options = In(Recompute::kBlock);
@@ -180,7 +182,7 @@ TEST_F(StreamStatesTest, AStateIsNotToBeWrittenTo) {
                     &std::exception::what,
                     HasSubstr(stores ? "written to in place" : "modified by an inplace"))));
   }
-  // In a hook, before the block has it, it is free.
+  // In a hook, before the block uses it, writing is allowed.
   const auto model = Make(In(Recompute::kBlock));
   const at::Tensor twice =
       LossOfStates(*model, [](int64_t layer, absl::string_view, const at::Tensor& hidden) {

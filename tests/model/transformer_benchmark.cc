@@ -1,7 +1,7 @@
 // Seconds and peak memory of one training step's forward and backward (no optimizer):
 // SmolLM2-135M's shape with random weights, one document, a target in every row, dense attention,
-// chunked log-probs; all weights learn, or an adapter's. transformer_benchmark.py does the same
-// with Transformers.
+// chunked log-probs; all weights are trained, or an adapter's. transformer_benchmark.py does the
+// same with Transformers.
 //
 //   bazel run -c opt //tests/model:transformer_benchmark -- --benchmark_min_time=10
 
@@ -52,7 +52,7 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute 
 // What learns.
 enum Finetuning : int64_t { kFull, kLora, kLoraDropout, kDora };
 
-// Over a frozen base, on all linear maps, of rank 8.
+// An adapter of rank 8 on all linear maps of a frozen base.
 std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t finetuning) {
   AdapterOptions options;
   options.dropout = finetuning == kLoraDropout ? 0.1 : 0.0;
@@ -63,8 +63,8 @@ std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t finetuning
       .value();
 }
 
-// Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone, the
-// Finetuning.
+// Arguments: the number of tokens; 1 for bf16; 1 to keep all activations; 1 for the forward only;
+// the Finetuning.
 void Step(benchmark::State& state) {
   const int64_t tokens = state.range(0), finetuning = state.range(4);
   const at::ScalarType dtype = state.range(1) != 0 ? at::kBFloat16 : at::kFloat;

@@ -47,8 +47,8 @@ TEST(ValueHeadTest, NewSavedAndRead) {
                        HasSubstr("v_head.summary.weight: shape [1, 16], this model wants [1, 8]")));
 }
 
-// The configuration's text is the model's: in its folder, in a .gguf file, or, of an adapter, in
-// the folder of another model.
+// The error names the file with the config: that of the model's folder, of a .gguf file, or, for an
+// adapter, of the base model's folder.
 TEST(ValueHeadTest, NamesWhereTheRateIs) {
   const ScratchFolder scratch;
   ModelConfig config = SmallConfig();

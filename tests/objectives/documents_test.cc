@@ -62,7 +62,8 @@ TEST(DocumentsTest, TargetsOfEach) {
 }
 
 TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
-  // Predictions: 1 and 3; 2 and 2; 0 and 1. A token weighs for the prediction that it makes.
+  // The documents have 1 and 3 predictions, 2 and 2, 0 and 1. A token's weight applies to the
+  // prediction that it makes.
   const comm::Sequence sequence = SequenceOf({{kNone, kNone, 1},
                                               {kNone, 1, 2, 3},
                                               {0, 1, 2},
@@ -75,7 +76,8 @@ TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   EXPECT_TRUE(Desensitized(sequence, 1.0).eq(1).all().item<bool>());
   EXPECT_THROW(Desensitized(SequenceOf({{1}}), 0.5), c10::Error);
   EXPECT_THROW(Desensitized(sequence, 1.5), c10::Error);
-  // A prompt that the first pair shares, before and between its answers, is nobody's pair.
+  // A prompt that the first pair shares, before or between its answers, does not belong to any
+  // pair.
   for (const int64_t place : {0, 1}) {
     std::vector<std::vector<int64_t>> documents = {{kNone, 1}, {kNone, 1, 2, 3}, {0, 1}, {2, 1}};
     documents.insert(documents.begin() + place, {kNone, kNone, kNone});
@@ -90,8 +92,8 @@ TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   }
 }
 
-// What every rank has before the cut: documents long enough to lie on several ranks, and some that
-// are not.
+// The data before they are split over ranks: documents that are long enough for several ranks, and
+// some that are not.
 struct Batch {
   comm::Sequence sequence;
   at::Tensor hidden_TD, head_VD, reference, value_D, identity_T;
@@ -118,7 +120,7 @@ Batch MakeBatch(const std::vector<int64_t>& lengths) {
   return batch;
 }
 
-// One objective over the batch on one rank: the loss that it reports.
+// One objective for the batch on one rank; returns the loss that it reports.
 using Objective = std::function<at::Tensor(
     const Batch&, const comm::Layout&, const std::shared_ptr<comm::Communicator>&,
     const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head,
@@ -210,7 +212,7 @@ struct DocumentsResult {
   at::Tensor hidden_gradient, head_gradient, value_gradient, bias_gradient;
 };
 
-// Every objective, by name.
+// The results of every objective, by name.
 std::map<std::string, DocumentsResult> RunAll(const Batch& batch, int ranks,
                                               const Division& division) {
   const auto layout = *comm::Layout::Create(batch.sequence.lengths, division);
@@ -249,8 +251,8 @@ std::map<std::string, DocumentsResult> RunAll(const Batch& batch, int ranks,
   return results;
 }
 
-// Documents cut over ranks, whole ones, an empty one, ranks without rows: the same numbers, values
-// and gradients, as on one rank.
+// Documents split over ranks, whole ones, an empty one, ranks without rows: the values and
+// gradients are those of one rank.
 TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
   const std::vector<std::vector<int64_t>> shapes = {
       {300, 130, 3, 70, 1, 90}, {260, 5}, {4, 3}, {0, 66, 129, 2}, {}};
@@ -297,7 +299,7 @@ TEST(DocumentsTest, SumsInFp64AndRefusals) {
   EXPECT_EQ(DocumentSums(at::empty({0}), **comm::Layout::Create({}, {}), alone).numel(), 0);
 }
 
-// A column of vectors is summed as its numbers alone would be, and so is its gradient.
+// A column of vectors is summed like its numbers alone, and so is its gradient.
 TEST(DocumentsTest, VectorsAreSummedByColumns) {
   const auto layout = *comm::Layout::Create({3, 0, 2}, {});
   const auto alone = comm::Communicator::Alone();
@@ -327,7 +329,8 @@ TEST(RewardTest, ScoreOfTheLastToken) {
   EXPECT_EQ(bias->gradient().item<double>(), 11.0);
   EXPECT_TRUE(at::equal(hidden.grad(), Numbers({0, 0, 0, 0, 2, -1, 0, 0, 20, -10}).view({5, 2})));
 
-  // A frozen head leaves the hidden states' gradient; frozen hidden states leave the head's.
+  // A frozen head still gives the gradient of the hidden states; frozen hidden states still give
+  // the head's.
   const auto frozen = ParameterOf(weight->weight().clone(), false),
              frozen_bias = ParameterOf(bias->weight().clone(), false);
   hidden.mutable_grad().zero_();
@@ -339,7 +342,8 @@ TEST(RewardTest, ScoreOfTheLastToken) {
   EXPECT_TRUE(at::equal(weight->gradient(), Numbers({12.0, 14.0}).unsqueeze(0)));
 }
 
-// Dropout keeps the mean, is the same for a token wherever it lies, and another in another step.
+// Dropout keeps the mean; its mask is the same for a token at any position, and changes with the
+// step.
 TEST(RewardTest, DropoutOfTokens) {
   constexpr int64_t kWidth = 4000;
   const auto layout = *comm::Layout::Create({1, 1}, {});

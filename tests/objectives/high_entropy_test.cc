@@ -26,7 +26,7 @@ double Alone(const std::vector<double>& entropies, double share) {
   return EntropyThreshold(Entropies(entropies), share, *comm::Communicator::Alone());
 }
 
-// The thresholds of TRL's masks (tests/golden/objectives/make_policy_gradient.py), and the masks.
+// The thresholds and masks of TRL (tests/golden/objectives/make_policy_gradient.py).
 TEST(HighEntropyTest, IsTrls) {
   const json golden = json::parse(std::ifstream("tests/golden/objectives/policy_gradient.json"));
   int64_t seen = 0;
@@ -65,7 +65,7 @@ TEST(HighEntropyTest, TheShareOfTokens) {
                c10::Error);
 }
 
-// Wherever the tokens are, on a rank without any too.
+// For any distribution of the tokens, also with a rank without any.
 TEST(HighEntropyTest, OverRanks) {
   const at::Tensor all = at::rand({37}, at::kDouble);
   const double wanted = EntropyThreshold(all, 0.2, *comm::Communicator::Alone());

@@ -1,5 +1,5 @@
-// Token log-probs three ways: on the CPU, on a pretend GPU by the kernels of cross-entropy rows,
-// and there by LibTorch's operators (MOONRING_KERNELS=composed).
+// Token log-probs in three implementations: on the CPU, on the pretend device by the kernels for
+// cross-entropy rows, and there by LibTorch's operators (MOONRING_KERNELS=composed).
 
 #include <memory>
 #include <string>
@@ -72,7 +72,7 @@ MadeLogProb Run(const KernelCase& c, c10::Device device) {
 void Check(const KernelCase& c) {
   SCOPED_TRACE(c.name);
   const MadeLogProb wanted = Run(c, at::kCPU);
-  // Outputs have seen one product; in bf16 it is rounded the same everywhere.
+  // Outputs depend on one product, which is rounded equally in bf16 in all of them.
   const double bound = c.dtype == at::kDouble ? 1e-12 : 2e-6;
   for (const char* word : {"fused", "composed"}) {
     SCOPED_TRACE(word);
@@ -114,7 +114,8 @@ TEST(LogProbKernelsTest, TheSameThreeWays) {
          .bias = true,
          .chunk_bytes = 9 * row,
          .bound = 1e-12});
-  // The rows' gradients are rounded to bf16 for both products then, not for one of them.
+  // In this case the rows' gradients are rounded to bf16 for both products, otherwise for one of
+  // them.
   Check({.name = "bf16", .matmul = at::kBFloat16, .bound = 4e-3});
   Check({.name = "bf16, in chunks, softcap",
          .matmul = at::kBFloat16,

@@ -83,7 +83,8 @@ KtoOutcome RunKtoStep(const KtoOptions& options,
 const std::vector<KtoOptions> kCases = {
     {}, {.beta = 0.9}, {.beta = 0.4, .chosen_weight = 1.3, .rejected_weight = 0.5}, {.ftx = 0.6}};
 
-// Doubles throughout: 1e-13 is some hundred roundings; differences of 1e-5 are off by 1e-10.
+// All values are doubles: 1e-13 is some hundred roundings; differences with steps of 1e-5 have an
+// error of 1e-10.
 TEST(KtoTest, EqualsTheClosedFormAndItsDifferences) {
   constexpr double kStep = 1e-5;
   for (const KtoOptions& options : kCases) {

@@ -1,10 +1,11 @@
-// TokenLogProb beside a plain linear + log-softmax + pick by LibTorch's autograd, forward and
-// backward: CPU time and memory. Then what label smoothing and the statistics add to it.
+// TokenLogProb compared with a plain linear + log-softmax + gather by LibTorch's autograd, forward
+// and backward: CPU time and memory. Then the additional cost of label smoothing and of the
+// statistics.
 //
 //   bazel run //tests/objectives:log_prob_benchmark -- [rows] [vocab] [hidden] [fp32|bf16]
 //       [threads]
 //
-// Each runs in a process of its own (a fork), because a peak is a process's.
+// Each case runs in a process of its own (a fork), because the peak is counted for a process.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -31,7 +32,7 @@ struct Shape {
   bool bf16;
 };
 
-// What TokenLogProb is asked for beside the log-probs.
+// What TokenLogProb computes in addition to the log-probs.
 struct Extra {
   const char* name;
   double label_smoothing;
@@ -48,8 +49,7 @@ double PeakMebibytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-// The process's own, on all its threads: unlike the wall's it does not count what else the machine
-// does.
+// CPU time of the process on all its threads: unlike wall time it does not include other processes.
 double CpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -66,7 +66,7 @@ LogProbResult Ours(const LogProbCase& c, const Inputs& in, LogProbOptions option
           c.bias ? options.head.bias_V->gradient() : at::Tensor()};
 }
 
-// The same by LibTorch's autograd over the whole [tokens, vocab].
+// The same by LibTorch's autograd over the whole [tokens, vocab] matrix.
 LogProbResult Plain(const LogProbCase& c, const Inputs& in) {
   at::Tensor hidden = in.hidden.clone().requires_grad_(),
              weight = in.weight.clone().requires_grad_(), bias = in.bias.clone().requires_grad_();
@@ -98,7 +98,7 @@ void ExpectClose(const LogProbResult& ours, const LogProbResult& wanted, double 
   }
 }
 
-// fp64 leaves nothing but the order of sums: 1e-12 is some thousand roundings.
+// In fp64 only the order of sums differs: 1e-12 is some thousand roundings.
 TEST(LogProbTest, EqualsPlainAutogradInFp64) {
   for (const int64_t chunk_rows : {1, 2, 5, 8, 22, 1000}) {
     for (const double softcap : {0.0, 3.0}) {
@@ -155,8 +155,8 @@ TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   }
 }
 
-// The matmul in 16 bits, all else in fp32: no further from exact than autocast's own linear and
-// cross entropy, within a half.
+// The matmul in 16 bits, everything else in fp32: the error is at most one and a half times that of
+// autocast's linear and cross entropy.
 void ExpectNoWorseThanAutocast(at::ScalarType narrow, double loss_scale) {
   SCOPED_TRACE(narrow);
   const LogProbCase c{.tokens = 300,
@@ -193,15 +193,15 @@ void ExpectNoWorseThanAutocast(at::ScalarType narrow, double loss_scale) {
 
 TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) { ExpectNoWorseThanAutocast(at::kBFloat16, 1.0); }
 
-// Of probabilities some of which fp16 has no number for, and under a scale so large that hidden
-// states times it would be infinite.
+// With probabilities below the range of fp16, and with a loss scale so large that hidden states
+// times the scale would be infinite.
 TEST(LogProbTest, Fp16MatmulNoWorseThanAutocast) {
   for (const double scale : {1.0 / 1024.0, 1.0, 4096.0})
     ExpectNoWorseThanAutocast(at::kHalf, scale);
 }
 
 // A sharded stream: each rank's rows alone give the whole stream's log-probs bit for bit (rows are
-// independent; 64 or more of them, so that the matmul takes the same path), and the weight
+// independent; there are at least 64, so that the matmul uses the same code path), and the weight
 // gradients add up.
 TEST(LogProbTest, RowsOfRanksGiveTheWhole) {
   const LogProbCase c{.tokens = 256,
@@ -247,7 +247,7 @@ TEST(LogProbTest, GradientsAddUpInTheSink) {
   EXPECT_LE(Distance(head->gradient(), Plain(c, in).weight_gradient * 3), 1e-12);
 }
 
-// The first backward uses up what forward kept; the second makes the logits again.
+// The first backward frees what the forward kept; the second one recomputes the logits.
 TEST(LogProbTest, TwoBackwardsOfOneGraph) {
   const LogProbCase c;
   const Inputs in = MakeInputs(c);
@@ -271,7 +271,7 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   EXPECT_FALSE(frozen->gradient().defined());
   EXPECT_LE(Distance(hidden.grad(), wanted.hidden_gradient), 1e-12);
 
-  // Hidden states that need no gradient (everything below is frozen): the head still learns.
+  // Hidden states that need no gradient (everything below is frozen): the head is still trained.
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
   (TokenLogProb(in.hidden, head, in.targets) * in.upstream).sum().backward();
   EXPECT_LE(Distance(head->gradient(), wanted.weight_gradient), 1e-12);
@@ -280,8 +280,8 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   EXPECT_FALSE(TokenLogProb(hidden, head, in.targets).requires_grad());
 }
 
-// Logits of thousands: exp would overflow without the peak taken out, and the wrong tokens'
-// probabilities are all zero.
+// Logits of thousands: exp would overflow if the maximum were not subtracted, and the probabilities
+// of all other tokens are zero.
 TEST(LogProbTest, LargeLogits) {
   LogProbCase c{.dtype = at::kFloat};
   Inputs in = MakeInputs(c);
@@ -316,7 +316,7 @@ TEST(LogProbTest, FiniteDifferencesOfTheHead) {
   }
 }
 
-// Of whole logits; with fewer ids than top_entropy looks at, and with more.
+// Compared with statistics of whole logits; with fewer ids than top_entropy uses, and with more.
 TEST(LogProbTest, StatisticsOfRows) {
   for (const int64_t vocab : {7, 29}) {
     for (const int64_t chunk_rows : {1, 5, 1000}) {

@@ -1,4 +1,4 @@
-// Whole chains, from logits to loss, against the peers' own trainers
+// Whole computations from logits to loss, compared with other libraries' trainers
 // (tests/golden/objectives/make.py).
 
 #include <algorithm>
@@ -42,8 +42,8 @@ at::Tensor Rows(const json& rows) {
   return at::stack(tensors);
 }
 
-// The first n documents of a set of the golden file, packed; a head that is the identity makes
-// logits of hidden states.
+// The first n documents of a set in the golden file, packed. The head is the identity, so the
+// hidden states are the logits.
 struct Packed {
   comm::Sequence sequence;
   at::Tensor policy_TV, reference_TV;
@@ -108,7 +108,7 @@ TEST(PeersTest, Preference) {
     if (preference->needs_survey()) preference->Survey(policy, reference, targets, 3);
     const auto sums = preference->Loss({policy, reference, targets, {}, {0, 1, 2}});
     (sums.loss / 3).backward();
-    // fp64 on both sides, but for TRL's running mean and accuracies.
+    // fp64 on both sides, except TRL's running mean and accuracies.
     const double bound = o.contains("bco_weight") ? 1e-6 : 1e-12;
     EXPECT_NEAR(sums.loss.item<double>() / 3, golden["value"].get<double>(), bound);
     EXPECT_TRUE(RelativeError(packed.policy_TV.grad(), Gradient(golden), bound));
@@ -197,7 +197,8 @@ TEST(PeersTest, Sft) {
   }
 }
 
-// In fp64 there too: DFT's sum and asft_alpha x the forward KL, over the number of predictions.
+// In fp64 on both sides: the sum of DFT and asft_alpha x the forward KL, over the number of
+// predictions.
 TEST(PeersTest, Asft) {
   const json& golden = Peers()["asft"];
   const auto labels = at::tensor(golden["labels"].get<std::vector<int64_t>>(), at::kLong);

@@ -1,4 +1,4 @@
-// GRPO's loss on a pretend GPU: the CPU's numbers, and nothing that waits for the device.
+// GRPO's loss on the pretend device: it gives the CPU's numbers, and never waits for the device.
 
 #include <memory>
 #include <string>

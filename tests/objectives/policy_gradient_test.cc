@@ -1,5 +1,6 @@
-// GRPO and its kin beside TRL's own trainers (tests/golden/objectives/make_policy_gradient.py),
-// beside finite differences, and over ranks, layouts and micro-batches.
+// GRPO and related losses compared with TRL's trainers
+// (tests/golden/objectives/make_policy_gradient.py), with finite differences, and over ranks,
+// layouts and micro-batches.
 
 #include "objectives/policy_gradient.h"
 
@@ -38,8 +39,8 @@ using nlohmann::json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// An answer: what is known of each of its document's tokens. The first `prompt` predict nothing,
-// but the last of them.
+// An answer, with the values of each of its document's tokens. The first `prompt` tokens, except
+// the last of them, predict nothing.
 struct Answer {
   at::Tensor log_prob, old, reference, entropy, high_entropy, targets;
   double advantage = 0.0;
@@ -82,7 +83,7 @@ PolicyGradientOptions WithLoss(std::string loss_type, double beta = 0.0,
   return options;
 }
 
-// One rank's part of a micro-batch: its loss, and the log-probs that hold its gradient.
+// One rank's share of a micro-batch: its loss, and the log-probs that receive its gradient.
 std::pair<Sums, at::Tensor> LossOf(const PolicyGradient& policy_gradient, const Answers& all,
                                    Uses uses, const comm::Layout& layout,
                                    const std::shared_ptr<comm::Communicator>& group) {
@@ -135,13 +136,13 @@ int64_t CountOf(const PolicyGradient& policy_gradient, const Answers& all) {
   return policy_gradient.Count(at::tensor(targets, at::kDouble), counted);
 }
 
-// A way to make a loss of answers.
+// A configuration of the loss.
 struct Way {
   PolicyGradientOptions options;
   Uses uses;
 };
 
-// Each way over micro-batches of `packed` documents each, on ranks that are threads.
+// Runs each configuration over micro-batches of `packed` documents, on ranks that are threads.
 std::vector<Result> RunWays(const std::vector<Way>& ways, const Answers& all,
                             const Division& division, int64_t packed) {
   const auto documents = static_cast<int64_t>(all.size());
@@ -150,7 +151,7 @@ std::vector<Result> RunWays(const std::vector<Way>& ways, const Answers& all,
     parts.emplace_back(all.begin() + begin, all.begin() + std::min(documents, begin + packed));
   std::vector<Result> results(ways.size());
   std::mutex mutex;
-  // gradients[way][part][rank]
+  // Indices: gradients[way][part][rank].
   std::vector<std::vector<std::vector<at::Tensor>>> gradients(
       ways.size(), std::vector<std::vector<at::Tensor>>(parts.size(),
                                                         std::vector<at::Tensor>(division.ranks())));
@@ -198,7 +199,8 @@ const json& Golden() {
   return golden;
 }
 
-// Of an answer's tokens -> of its document's, where the others are not to be looked at.
+// Converts values of an answer's tokens to values of its document's tokens; the other tokens, which
+// are not used, get `otherwise`.
 at::Tensor Spread(const json& values, int64_t prompt, double otherwise) {
   const auto numbers = values.get<std::vector<double>>();
   at::Tensor all =
@@ -327,7 +329,8 @@ TEST(PolicyGradientTest, ChainsAreTrls) {
   }
 }
 
-// Answers of some lengths at random, one of which is masked, and one a prompt alone.
+// Answers of different lengths with random values; one is masked, and one document is only a
+// prompt.
 Answers RandomAnswers(const std::vector<int64_t>& lengths) {
   auto generator = at::detail::createCPUGenerator(5);
   Answers all;
@@ -379,7 +382,7 @@ void ExpectTheSame(const Result& many, const Result& one) {
   }
 }
 
-// Answers cut over ranks, whole ones, a prompt alone, an empty document, ranks without tokens.
+// Answers split over ranks, whole ones, a prompt alone, an empty document, ranks without tokens.
 TEST(PolicyGradientTest, RanksLayoutsAndMicroBatchesDoNotMatter) {
   const std::vector<std::vector<int64_t>> shapes = {
       {300, 130, 3, 70, 1, 90, 17}, {4, 3}, {0, 66, 129, 2}, {}};
@@ -442,7 +445,8 @@ Answer Of(std::vector<double> log_ratios, double advantage) {
   return one;
 }
 
-// By hand: which tokens are clipped, and whose share of them is the least and the greatest.
+// Computed by hand: the clipped tokens, and the answers with the smallest and the greatest share of
+// them.
 TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   const double up = std::log(1.5), down = std::log(0.5);
   Answer masked = Of({down, down}, -1.0);
@@ -452,7 +456,8 @@ TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   const Answers all = {Of({up, 0.0, 0.0, down}, 1.0), Of({down, down, up, 0.0}, -1.0),
                        Of({down, down}, -1.0), masked, prompt};
   const Result ours = ResultOf(WithLoss("grpo"), all, {.old = true});
-  // -min(s A, clip(s) A): of A = 1 -1.2, -1, -1, -0.5; of A = -1 0.8, 0.8, 1.5, 1 and 0.8, 0.8.
+  // -min(s A, clip(s) A) per token: for A = 1 -1.2, -1, -1, -0.5; for A = -1 0.8, 0.8, 1.5, 1 and
+  // 0.8, 0.8.
   EXPECT_NEAR(ours.loss, -3.7 / 4 + 4.1 / 4 + 0.8, 1e-14);
   EXPECT_EQ(ours.count, 4);
   const auto expect = [&](const char* name, double sum, double count) {
@@ -472,13 +477,13 @@ TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   EXPECT_EQ(ResultOf(WithLoss("dr_grpo"), all).count, 4 * 8);
   EXPECT_EQ(ResultOf(WithLoss("rloo"), all).count, 4);
 
-  // One ratio an answer: exp of the mean of log s. Of the second it is 0.375^(1/4) < 0.8.
+  // One ratio per answer: exp of the mean of log s. For the second answer it is 0.375^(1/4) < 0.8.
   const Result sequence = ResultOf(WithLoss("grpo", 0.0, "sequence"), all, {.old = true});
   EXPECT_NEAR(sequence.loss, -std::pow(0.75, 0.25) + 0.8 + 0.8, 1e-14);
   EXPECT_EQ(sequence.metrics.at("clip_ratio/low_mean").sum, 2);
   EXPECT_EQ(sequence.metrics.at("clip_ratio/low_mean").count, 4);
   EXPECT_EQ(sequence.metrics.at("clip_ratio/low_min").sum, 0);
-  // ... and of their sum; a masked answer has ratio 1.
+  // With the sum of log s instead of the mean; a masked answer has ratio 1.
   EXPECT_NEAR(ResultOf(WithLoss("rloo"), all, {.old = true}).loss, -0.75 + 0.8 + 0.8 + 1, 1e-14);
 }
 
@@ -486,7 +491,7 @@ TEST(PolicyGradientTest, TheSamplersLogProbs) {
   Answer masked = Of({3.0}, 1.0), prompt = Of({2.0}, 1.0);
   masked.counted = false;
   prompt.targets.fill_(kIgnore);
-  // The policy's are all -1, and so is what the sampler says: they differ from the old ones.
+  // The policy's log-probs are all -1, and so are the sampler's: both differ from the old ones.
   const Answers all = {Of({0.5, -0.25}, 1.0), Of({0.0}, -1.0), masked, prompt};
   const std::string name = "sampling/logp_difference/";
   for (const int64_t packed : {4, 1}) {
@@ -501,7 +506,8 @@ TEST(PolicyGradientTest, TheSamplersLogProbs) {
   EXPECT_FALSE(ResultOf(WithLoss("dapo"), all).metrics.contains(name + "mean"));
 }
 
-// A negative advantage pulls without bound where a ratio is large, but for delta.
+// With a negative advantage the loss grows without bound for large ratios, unless delta limits
+// them.
 TEST(PolicyGradientTest, DeltaBoundsTheRatio) {
   const Answers all = {Of({std::log(50.0)}, -1.0)};
   EXPECT_NEAR(ResultOf(WithLoss("dapo"), all, {.old = true}).loss, 50, 1e-12);
@@ -512,7 +518,8 @@ TEST(PolicyGradientTest, DeltaBoundsTheRatio) {
   EXPECT_EQ(ours.gradient_T.abs().sum().item<double>(), 0);
 }
 
-// The step of the sampling policy: ratios are 1, and the gradient is the policy gradient.
+// A step whose policy is the sampling policy: ratios are 1, and the gradient is the policy
+// gradient.
 TEST(PolicyGradientTest, WithoutOldLogProbs) {
   const Answers all = {Of({0.3, 0.9}, 2.0), Of({-4.0}, -3.0)};
   const Result ours = ResultOf(WithLoss("dapo"), all);

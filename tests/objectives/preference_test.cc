@@ -20,7 +20,7 @@ namespace {
 using moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Everything here is arithmetic on a few doubles: 1e-13 is some hundred roundings.
+// Arithmetic on a few doubles: 1e-13 is some hundred roundings.
 constexpr double kBound = 1e-13;
 
 struct Step {
@@ -28,7 +28,7 @@ struct Step {
   int64_t pairs() const { return static_cast<int64_t>(policy.size()) / 2; }
 };
 
-// Log-probs on both sides of the reference's, in groups that are so too.
+// Log-probs above and below the reference's, also in each group.
 Step MakeStep(int64_t pairs, double shift = 0.0) {
   Step step;
   for (int64_t i = 0; i < 2 * pairs; ++i) {
@@ -53,8 +53,8 @@ bool TakesMeans(const std::string& loss) {
   return loss == "ipo" || loss == "orpo" || loss == "simpo";
 }
 
-// The definitions, written out for a whole step of one group after another; `mean` is BCO's running
-// mean before the step, `seen` its groups.
+// The definitions for a whole step, one group after another. `mean` is BCO's running mean before
+// the step, and `seen` the number of groups in it.
 double ClosedForm(const PreferenceOptions& o, const Step& step, int64_t group, double mean = 0.0,
                   int64_t seen = 0) {
   const int64_t n = step.pairs();
@@ -110,7 +110,7 @@ struct PreferenceOutcome {
   Metrics metrics;
 };
 
-// The step in micro-batches of the given pairs, each place once.
+// The step in micro-batches of the given pairs; each pair occurs once.
 PreferenceOutcome RunStep(Preference& preference, const Step& step, int64_t group,
                           const std::vector<std::vector<int64_t>>& micro_batches) {
   at::Tensor policy = PreferenceNumbers(step.policy).requires_grad_();
@@ -181,8 +181,8 @@ TEST(PreferenceTest, EqualsTheClosedForm) {
   }
 }
 
-// Differences of the closed form itself, with what flows through the divergences of kto_pair; BCO's
-// running mean is held still, as its gradient is none.
+// Differences of the closed form itself, including the dependence through the divergences of
+// kto_pair. BCO's running mean is kept constant, because it has no gradient.
 TEST(PreferenceTest, GradientEqualsFiniteDifferences) {
   constexpr double kStep = 1e-5;  // error about 1e-10
   for (const PreferenceOptions& options : Cases()) {
@@ -203,7 +203,7 @@ TEST(PreferenceTest, GradientEqualsFiniteDifferences) {
   }
 }
 
-// A step is the same however it is split and in whatever order its pairs come.
+// The results of a step do not depend on its split or on the order of its pairs.
 TEST(PreferenceTest, TheSplitDoesNotMatter) {
   const Step step = MakeStep(7);
   for (const PreferenceOptions& options : Cases()) {
@@ -224,8 +224,8 @@ TEST(PreferenceTest, TheSplitDoesNotMatter) {
   }
 }
 
-// The gradient through the divergences against LibTorch's autograd over each whole group, as TRL
-// 0.8.6 writes the loss.
+// The gradient through the divergences, compared with LibTorch's autograd over each whole group, as
+// TRL 0.8.6 defines the loss.
 TEST(PreferenceTest, KtoPairThroughItsDivergences) {
   for (const double shift : {0.0, 0.7, -0.7, 99.0}) {
     Step step = MakeStep(8, shift);
@@ -254,7 +254,7 @@ TEST(PreferenceTest, KtoPairThroughItsDivergences) {
   }
 }
 
-// The mean is over all groups so far, short ones too; a state carries it over.
+// The mean is over all groups so far, including short ones; a saved state contains it.
 TEST(PreferenceTest, BcoMeanRunsOverSteps) {
   const PreferenceOptions options{.loss = "sigmoid", .beta = 0.3, .bco_weight = 1.0};
   const auto first = Make(options);
@@ -312,7 +312,7 @@ TEST(PreferenceTest, MetricsAreSumsAndCounts) {
   }
   EXPECT_EQ(dpo.metrics.size(), 8);
 
-  // Without ftx in the odds ratio's part, which LLaMA-Factory lets in.
+  // ftx does not apply to the odds ratio's term; in LLaMA-Factory it does.
   const PreferenceOutcome orpo =
       RunStep(*Make({.loss = "orpo", .beta = 0.5, .ftx = 2.0}), step, 1, Whole(step));
   const PreferenceOutcome plain =
@@ -322,7 +322,7 @@ TEST(PreferenceTest, MetricsAreSumsAndCounts) {
               plain.loss, 1e-12);
 }
 
-// The first step's loss of DPO.
+// The loss of DPO's first step.
 TEST(PreferenceTest, LnTwoWhereThePolicyIsTheReference) {
   Step step = MakeStep(4);
   step.policy = step.reference;
@@ -353,7 +353,7 @@ TEST(PreferenceTest, NothingAndNoTargets) {
   }
 }
 
-// A sure answer: its odds are infinite, and TRL's gradient is not finite.
+// An answer with probability 1 has infinite odds, and TRL's gradient is not finite.
 TEST(PreferenceTest, OrpoOfCertainty) {
   for (const double sure : {0.0, -1e-14, -1e-9}) {
     const Step step{{sure, -3.0, -2.0, sure}, {0, 0, 0, 0}, {2, 2, 2, 2}};

@@ -15,7 +15,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
 // Transformers' load_balancing_loss_func (4.57, modeling_mixtral.py) without a mask, in its own
-// steps, times the coefficient: gate_logits of all layers.
+// steps, times the coefficient; gate_logits has one tensor per layer.
 at::Tensor LoadBalancingLoss(const std::vector<at::Tensor>& gate_logits, int64_t experts,
                              int64_t top_k, double coefficient) {
   const at::Tensor routing_weights = at::cat(gate_logits).softmax(-1);
@@ -37,7 +37,8 @@ Tally TallyOf(const at::Tensor& logits, int64_t top_k) {
                               .sum(0, true)};
 }
 
-// Of layers of unlike numbers of tokens, in pieces: their tallies are summed first.
+// Layers with different numbers of tokens, in several micro-batches: their statistics are summed
+// first.
 TEST(RouterBalanceTest, IsTransformersLoss) {
   at::manual_seed(3);
   for (const auto& [experts, top_k] : {std::pair<int64_t, int64_t>{4, 2}, {8, 1}, {6, 5}, {5, 3}}) {
@@ -76,7 +77,7 @@ TEST(RouterBalanceTest, EachGroupIsALossOfItsOwn) {
   }
   EXPECT_TRUE(BitEqual(weights[1], at::zeros({4}, at::kDouble)));
   EXPECT_TRUE(BitEqual(RouterWeights(counts.to(at::kFloat), 2, 0.5), weights));
-  // Choices spread evenly: E sum_e (K / E) (1 / E) is K, the least that there is.
+  // For evenly spread choices, E sum_e (K / E) (1 / E) is K, the minimum.
   const double even =
       (RouterWeights(at::full({1, 8}, 30, at::kLong), 2, 1.0) * (120.0 / 8)).sum().item<double>();
   EXPECT_DOUBLE_EQ(even, 2.0);

@@ -55,8 +55,8 @@ def mean_step(binary: str, case: str, sp: int) -> float:
 
 
 def stat(path: str) -> list[str]:
-    """The fields of a /proc stat file after the name, which may hold anything; none where it is
-    gone."""
+    """The fields of a /proc stat file after the name, which may contain any character; none if the
+    process is gone."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -65,7 +65,7 @@ def stat(path: str) -> list[str]:
 
 
 def family(root: int) -> set[int]:
-    """A process and all that it started."""
+    """A process and all that it has started."""
     parents = {
         int(name): int((stat(f"/proc/{name}/stat") or ["", "0"])[1])
         for name in os.listdir("/proc")

@@ -1,16 +1,16 @@
-"""One layer's gated delta rule by length: Moonring over 1, 2 and 4 ranks beside Transformers'
-torch_chunk_gated_delta_rule and beside Moonring's softmax attention of the same heads.
+"""The gated delta rule of one layer by length: Moonring on 1, 2 and 4 ranks, Transformers'
+torch_chunk_gated_delta_rule, and Moonring's softmax attention with the same heads.
 
     compare_delta.py --moonring PATH [--tokens 1024,4096] [--rounds 3]
 
-4 key and 8 value heads of 64 (Qwen3-Next's proportions), fp32, forward and backward, one thread a
-rank; wants Transformers 5. All take turns, `rounds` times, and a figure is the least. Ranks beyond
-the machine's cores take turns on them, so their seconds say nothing: a rank's seconds of CPU do,
-which are told for all. Memory: the most beyond what was there before, of a rank. A length is left
-out where what Transformers took of the one before says that it does not fit.
+4 key and 8 value heads of dim 64 (Qwen3-Next's proportions), fp32, forward and backward, one thread
+per rank; needs Transformers 5. All run alternately, `rounds` times, and the best times are printed.
+If there are more ranks than cores, wall times are meaningless; CPU seconds are printed for all
+ranks. Memory is the increase of a rank at its peak. A length is skipped if the memory that
+Transformers took for the previous one shows that it does not fit.
 
-`sent` is what all ranks send forward and backward; it is equal to what moonring.mixing.cost counts,
-or the script ends.
+`sent` is the number of bytes that all ranks send forward and backward; if it differs from
+moonring.mixing.cost, the script ends with an error.
 """
 
 import argparse

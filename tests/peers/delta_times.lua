@@ -1,9 +1,10 @@
---- The core of one layer on one document, forward and backward: the gated delta rule by
--- linear_attention_mode, or causal softmax attention of the same heads. Prints one JSON: the least
--- of `repeats` runs in seconds (of the slowest rank) and in seconds of CPU (of all ranks), the
--- most memory of a rank beyond what was there before, bytes that all ranks send, and as many as
--- moonring.mixing.cost counts.
--- moonring [-n SP] delta_times.lua tokens=4096 sp=1 mode=auto kind=delta|softmax
+--- Measures the core of one layer on one document, forward and backward: the gated delta rule with
+-- a linear_attention_mode, or causal softmax attention with the same heads. Prints one JSON: the
+-- best of `repeats` runs in seconds (of the slowest rank) and in CPU seconds (of all ranks), the
+-- peak memory of a rank minus its memory before, the bytes that all ranks send, and the bytes that
+-- moonring.mixing.cost predicts.
+--
+--   moonring [-n SP] delta_times.lua tokens=4096 sp=1 mode=auto kind=delta|softmax
 local moonring = require "moonring"
 local opt = moonring.flags { tokens = 4096, sp = 1, mode = "auto", kind = "delta", repeats = 3,
   key_heads = 4, value_heads = 8, dim = 64 }
@@ -33,7 +34,7 @@ else
 end
 local gradient = moonring.randn(rows, H, d)
 
--- The most and the present size of this process in bytes, the most since it was forgotten.
+-- The peak or current size of this process in bytes; the peak is since it was last reset.
 local function resident(field)
   for line in io.lines "/proc/self/status" do
     local kib = line:match("^" .. field .. ":%s*(%d+)")

@@ -1,6 +1,6 @@
---- One row of expert_ranks.py: steps of a mixture with `expert_parallel_size` ranks to an expert.
--- Prints, on rank 0: seconds of a step (the best), bytes of weights, gradients and the optimizer's
--- state on this rank, bytes sent for rows in a step.
+--- One row of the table of expert_ranks.py: steps of a mixture of experts with
+-- expert_parallel_size. Rank 0 prints: seconds of a step (the best), bytes of weights, gradients
+-- and the optimizer's state on this rank, and bytes sent for rows in a step.
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local optimizers = require "moonring.choices.optimizers"

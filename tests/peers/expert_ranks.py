@@ -1,13 +1,14 @@
-"""A mixture of experts on 1, 2 and 4 ranks: all experts on each rank beside each rank's own alone.
+"""A mixture of experts on 1, 2 and 4 ranks: with all experts on each rank, and with the experts
+distributed over the ranks.
 
     expert_ranks.py [--moonring bazel-bin/moonring] [--rounds 2] [--ranks 1 2 4]
 
-Writes a Qwen3-MoE model with random weights (4 layers, hidden 512, 32 experts of 256 features, 4 a
-token; 57 million parameters, 50 of them the experts'). Of each number of ranks a line: the
-gradients of `moonring probe` beside one rank's (fp32, the greatest ||a - b|| / ||b|| of a tensor);
-the best time of a step of 1024 tokens a rank, AdamW's included; bytes of weights, gradients and the
-optimizer's state on a rank; bytes that a rank sends for rows in a step. Ranks are processes with
-one thread each. The two ways run in turn.
+Writes a Qwen3-MoE model with random weights (4 layers, hidden size 512, 32 experts of 256 features,
+4 per token; 57 million parameters, 50 of them in the experts). Prints a line for each number of
+ranks: the difference of the gradients of `moonring probe` from one rank's (fp32, the greatest ||a -
+b|| / ||b|| of a tensor); the best time of a step of 1024 tokens per rank, including AdamW; bytes of
+weights, gradients and the optimizer's state on a rank; bytes that a rank sends for rows in a step.
+Ranks are processes with one thread each. The two variants run alternately.
 """
 
 import argparse

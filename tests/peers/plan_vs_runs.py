@@ -1,13 +1,13 @@
-"""What `moonring plan` foretells beside what training takes, over configurations of many kinds:
-full, LoRA, freeze, precisions, recompute, offload, ranks, ZeRO, DPO.
+"""The prediction of `moonring plan` compared with the memory of training, for configurations of
+many kinds: full, LoRA, freeze, precisions, recompute, offload, ranks, ZeRO, DPO.
 
     plan_vs_runs.py --moonring PATH --model DIR [--only NAME,...] [--threads N] [--folder DIR]
 
-Each configuration trains two steps with memory_report: true. A line tells, of the rank whose peak
-is the greatest: the peak that the kernel counts (anonymous and shared memory, with the process
-as it was after its start), the plan's, their ratio, and the share of what came after the start that
-the account explains. Weights that are pages of their file are in neither.
-The model's tokenizer needs the chatml template's words.
+Each configuration trains two steps with memory_report: true. A line shows, for the rank with the
+greatest peak: the peak that the kernel counts (anonymous and shared memory, minus that of the
+process after its start), the plan's prediction, their ratio, and the share of the increase that the
+account explains. Weights that are mapped pages of their file are in none of them. The model's
+tokenizer must have the special tokens of the chatml template.
 """
 
 import argparse
@@ -44,7 +44,7 @@ CONFIGURATIONS = [
     ("freeze", 1, 2048, {"finetuning_type": "freeze", "freeze_trainable_layers": 4}),
     ("sp2_ring", 2, 4096, {"sequence_parallel_size": 2, "sequence_parallel_mode": "zigzag-ring"}),
     ("sp2_gather", 2, 4096, {"sequence_parallel_size": 2, "sequence_parallel_mode": "all-gather"}),
-    # Of models with layers of linear attention (a small one: --make-linear).
+    # For models with layers of linear attention (a small one: --make-linear).
     ("lora_4k", 1, 4096, LORA),
     ("lora_4k_none", 1, 4096, {**LORA, "recompute": "none"}),
     ("lora_4k_bf16", 1, 4096, {**LORA, "bf16": True}),

@@ -53,7 +53,7 @@ def arguments():
 
 
 def talks(folder):
-    """64 conversations of 20 to 200 words."""
+    """Writes 64 conversations of 20 to 200 words."""
     words = "the harbour waits for a copper bell while an old map hides seven stones".split()
     rows = []
     for i in range(64):

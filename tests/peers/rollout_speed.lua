@@ -1,7 +1,8 @@
---- Answers of `new` tokens to `batch` prompts of `prompt` tokens each, drawn or greedy. Prints one
--- JSON: the least of `repeats` runs in seconds and in seconds of CPU, the most memory of this
--- process, the answers.
--- moonring rollout_speed.lua model=DIR batch=8 prompt=128 new=64 answers=1 precision=fp32
+--- Generates `new` tokens for each of `batch` prompts of `prompt` tokens, sampled or greedy. Prints
+-- one JSON: the best of `repeats` runs in seconds and in CPU seconds, the peak memory of this
+-- process, and the answers.
+--
+--   moonring rollout_speed.lua model=DIR batch=8 prompt=128 new=64 answers=1 precision=fp32
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, batch = 8, prompt = 128, new = 64,
   answers = 1, precision = "fp32", temperature = 0, top_p = 1, repeats = 3, one_by_one = false,
@@ -11,7 +12,7 @@ local model = moonring.model.load(checkpoint, { frozen = true, precision = opt.p
   products = opt.products })
 local system = moonring.system
 
--- The same ids as rollout_speed.py makes.
+-- The same ids as in rollout_speed.py.
 local prompts = {}
 for p = 1, opt.batch do
   local ids = {}

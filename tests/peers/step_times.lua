@@ -1,5 +1,7 @@
---- Times of training steps on one document: prints the mean and the median over all steps but the
--- first, in seconds. moonring [-n 2] tests/peers/step_times.lua model=DIR tokens=64 steps=100 sp=2
+--- Times of training steps on one document: prints the mean and the median in seconds over all
+-- steps except the first.
+--
+--   moonring [-n 2] tests/peers/step_times.lua model=DIR tokens=64 steps=100 sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, tokens = 64, steps = 100, sp = 1 }
 local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open(opt.model)
@@ -22,7 +24,7 @@ for k = 0, opt.steps do
   moonring.trainer.clip_gradients(weights, { max_norm = 1.0 })
   adamw:step(1e-4)
   weights:clear_gradients()
-  -- The first one prepares what the others use.
+  -- The first step is not counted, because it prepares data that the others use.
   if k > 0 then times[k] = moonring.system.clock() - began end
 end
 if mesh:rank() == 0 then

@@ -1,6 +1,6 @@
--- Seconds to encode the texts of a file (a JSON array of one text a line) with a model's tokenizer,
--- the best of five: tokenize.lua MODEL FILE. Prints JSON: the first pass, the best of the others,
--- and the number of tokens.
+-- Seconds to encode the texts of a file (a JSON array, one text per line) with a model's tokenizer,
+-- the best of five passes: tokenize.lua MODEL FILE. Prints JSON: the first pass, the best of the
+-- others, and the number of tokens.
 local moonring = require "moonring"
 local tokenizer = moonring.data.tokenizer(moonring.model.open(arg[1]))
 local texts = {}

@@ -1,6 +1,6 @@
-// Runs of OFT and of PiSSA as users start them: the same numbers over ranks and by ZeRO, bit by bit
-// after a resume; what is saved is what was trained, as it is, merged and converted; a packed base;
-// and what is refused.
+// OFT and PiSSA through the commands: the results do not depend on ranks or ZeRO, and a resumed run
+// equals an uninterrupted one bit by bit; the saved adapter, merged and converted, equals the
+// trained one; a packed (quantized) base; and invalid settings.
 
 #include <cmath>
 #include <filesystem>
@@ -69,7 +69,8 @@ class AdapterKindsTest : public Workplace {
     return ReadJson(Path(out)).at("loss").get<double>();
   }
 
-  // As ranks and shards; two groups of ranks take half a batch each.
+  // The same training on two ranks of one sequence, and on two groups of ranks that take half a
+  // batch each; also with sharded states.
   void ExpectTheSameOnRanks(const Words& keys) const {
     const Words halves = {"per_device_train_batch_size=1"};
     const Trained one = Train(1, "one", kNumbers + keys);
@@ -95,7 +96,8 @@ class AdapterKindsTest : public Workplace {
     EXPECT_TRUE(half.bytes == whole.bytes);
   }
 
-  // The adapter as it is read again, and merged by export; `more`: of both.
+  // The saved adapter gives the same results when it is loaded, and when export merges it; the keys
+  // of `more` are added to both commands.
   void ExpectReadAndMerged(const std::string& out, const Words& more = {}) const {
     const Words adapter = {"model_name_or_path=model", "adapter_name_or_path=" + out};
     const double read = ProbedLoss(adapter + more, "read.json");
@@ -132,7 +134,7 @@ TEST_F(AdapterKindsTest, OftIsSavedAsItWasTrained) {
   EXPECT_EQ(config.at("oft_block_size"), 8);
   EXPECT_EQ(config.at("target_modules"), json({"down_proj", "q_proj"}));
   ExpectReadAndMerged("out");
-  // It goes on learning, and a new one begins over what it made of the base.
+  // The adapter continues training, and a new adapter starts over the base that it is merged into.
   const Words on = kOft + Words{"adapter_name_or_path=out", "max_steps=1"};
   const Trained again = Train(1, "again", on);
   EXPECT_FALSE(again.bytes == trained.bytes);
@@ -177,10 +179,10 @@ TEST_F(AdapterKindsTest, OftIsItsOwnReference) {
   EXPECT_LT(dpo.losses.back(), dpo.losses[0]);
 }
 
-// DPO from an adapter that sft has made (hiyouga/LlamaFactory#8974). Where it goes on learning, the
-// reference is the base without it, and the log says that step 1's loss is not ln 2 (arXiv
-// 2305.18290, equation 7, of a policy that is the reference); where it is merged into both it is.
-// The card of a new adapter names those that come first.
+// DPO from an adapter that sft has trained (hiyouga/LlamaFactory#8974). If that adapter continues
+// training, the reference is the base without it, and the log states that the loss of step 1 is not
+// ln 2 (arXiv 2305.18290, equation 7 with policy = reference). If it is merged into both models,
+// the loss is ln 2. The model card of a new adapter names the adapters that are merged below it.
 TEST_F(AdapterKindsTest, TheReferenceIsSaid) {
   Write("data/dataset_info.json",
         R"({"t": {"file_name": "t.json"}, "pairs": {"file_name": "pairs.json", "ranking": true,
@@ -237,7 +239,7 @@ TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
                    {"model_name_or_path=model", "adapter_name_or_path=out/pissa_converted"},
                    "b.json");
   EXPECT_NEAR(read, converted, 1e-5 * read);
-  // LLaMA-Factory's way of keeping the first values; and without any.
+  // Initial values stored in LLaMA-Factory's way, and none at all.
   std::filesystem::create_directory(Path("out/pissa_init"));
   std::filesystem::rename(Path("out/pissa_init.safetensors"),
                           Path("out/pissa_init/adapter_model.safetensors"));
@@ -248,7 +250,7 @@ TEST_F(AdapterKindsTest, PissaIsSavedAsItIsAndConverted) {
               FailsWith(2, HasSubstr("neither pissa_init.safetensors nor")));
 }
 
-// The first step starts from the model itself, and what is large in a map moves.
+// The first step starts from the model itself, and the large components of a matrix are trained.
 TEST_F(AdapterKindsTest, PissaBeginsAtTheModel) {
   const Trained pissa = Train(1, "pissa", kPissa),
                 lora = Train(1, "lora", {"finetuning_type=lora", "lora_rank=4"});

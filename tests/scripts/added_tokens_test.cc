@@ -1,6 +1,6 @@
-// Training with tokens that the model's vocabulary lacks, from the configuration to what is
-// written, read again and answered from. The numbers beside LLaMA-Factory's are in stages_test
-// (grown*), the ids in tests/lua/vocabulary_test.
+// Training with tokens that are not in the model's vocabulary: the configuration, the files that
+// are written, loading them, and generating from them. stages_test compares the numbers with
+// LLaMA-Factory's (cases grown*); tests/lua/vocabulary_test checks the ids.
 
 #include <cmath>
 #include <string>
@@ -20,7 +20,7 @@ constexpr int64_t kRows = 672, kGrown = 704, kWidth = 48;  // of tests/golden/st
 
 class AddedTokensTest : public Workplace {
  protected:
-  // One step of the golden model; later words win.
+  // One step of the golden model; later arguments override earlier ones.
   std::vector<std::string> Train(const std::string& out, std::vector<std::string> more) const {
     std::vector<std::string> words = {"train",
                                       "model_name_or_path=" + model_,
@@ -70,8 +70,8 @@ TEST_F(AddedTokensTest, RowsAreMadeForWhatTheDataHolds) {
   EXPECT_EQ(ReadJsonLines(Path("rows.jsonl")).front().at("input_ids").back(), 672);
 }
 
-// A template's stop word that no text holds needs no row, and its config no eos that the model
-// lacks.
+// A stop word of the template that never occurs in the data needs no embedding row, and the saved
+// config must not name an eos id that the model lacks.
 TEST_F(AddedTokensTest, WordsThatNoTextHoldsNeedNone) {
   Write("rare.lua", R"(return { like = "chatml", stop_words = { "<|im_end|>", "<rare>" } })");
   const CommandResult result = Run(Train("out", {"template=" + Path("rare.lua")}));
@@ -123,7 +123,7 @@ TEST_F(AddedTokensTest, AFileOfTokens) {
                 HasSubstr("list.yaml: wanted a line \"TOKEN\": \"description\" for each token")));
 }
 
-// The first values are a function of the seed, not of the ranks.
+// The initial values of the new rows depend on the seed, not on the ranks.
 TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
   const std::vector<std::string> keys = {"add_tokens=lantern", "learning_rate=0"};
   ASSERT_THAT(Run(Train("one", keys)), Succeeds());
@@ -141,8 +141,8 @@ TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
   EXPECT_NE(one.values, reseeded.values);
 }
 
-// An adapter takes embedding and head with it; whoever loads it adds the same tokens, as with
-// LLaMA-Factory.
+// An adapter saves the embedding and the head with it; a program that loads the adapter must add
+// the same tokens, as with LLaMA-Factory.
 TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   const std::string tokens = "add_special_tokens=<note>";
   ASSERT_THAT(Run(Train("adapter", {"finetuning_type=lora", tokens})), Succeeds());
@@ -182,8 +182,8 @@ TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   EXPECT_EQ(ReadJson(Path("else/adapter_config.json")).at("modules_to_save"), json({"norm"}));
 }
 
-// Policy and reference begin with the same rows: the first loss is ln 2. (LLaMA-Factory gives each
-// a noise of its own, or fails here.)
+// Policy and reference start with the same new rows, so the first loss is ln 2. (LLaMA-Factory
+// initializes each with different noise, or fails here.)
 TEST_F(AddedTokensTest, AReferenceGrowsAlike) {
   for (const std::string& reference : {std::string("resize_vocab=true"), "ref_model=" + model_}) {
     SCOPED_TRACE(reference);

@@ -1,6 +1,6 @@
-// States of the stream and functions around blocks, as scripts use them: in every mode of
-// recompute, in training, evaluation and answers; and what is said of mistakes. That ranks change
-// nothing is in invariance_test and zero_test.
+// Hidden states and hook functions around blocks (`around`), as scripts use them: in every
+// recompute mode, in training, evaluation and generation; and the error messages. invariance_test
+// and zero_test check that results do not depend on the ranks.
 
 #include <algorithm>
 #include <string>
@@ -19,18 +19,19 @@ class AroundTest : public Workplace {
  protected:
   AroundTest() { WriteModel("model"); }
 
-  // mine.lua: a document of 700 tokens, of which blocks' inputs are large enough for a disk.
+  // Runs `text` as mine.lua, with a document of 700 tokens: the inputs of its blocks are large
+  // enough to be offloaded to a disk.
   CommandResult RunScript(const std::string& text) const {
     Write("mine.lua", kBegin + text);
     return Run({"mine.lua"});
   }
-  // "mine.lua:N" of a line of `text`, from 1.
+  // "mine.lua:N", the position of a line of `text`, counted from 1.
   static std::string Line(int line) {
     const std::string begin = kBegin;
     return "mine.lua:" + std::to_string(line + std::count(begin.begin(), begin.end(), '\n'));
   }
 
-  // A run of config.yaml whose objective is changed by `text`.
+  // Trains by config.yaml with an objective that is changed by `text`.
   CommandResult Train(const std::string& text) const {
     Write("train.lua",
           "local moonring = require 'moonring'\n"
@@ -175,7 +176,7 @@ TEST_F(AroundTest, MistakesAreNamed) {
       << result.err;
 }
 
-// Greedy, against a forward of all tokens for each new one.
+// Greedy generation, compared with a forward over all tokens for each new token.
 TEST_F(AroundTest, AnswersAreSteered) {
   EXPECT_THAT(RunScript(R"lua(
     local model = load()
@@ -212,8 +213,8 @@ TEST_F(AroundTest, AnswersAreSteered) {
               Succeeds());
 }
 
-// The evaluation of what was learnt with a step of 0, over the same rows, is the training's loss:
-// with the function, as without.
+// With a learning rate of 0, the evaluation over the same rows equals the training loss, with the
+// hook function and without it.
 TEST_F(AroundTest, InTrainingAndEvaluationAlike) {
   WriteConfig(
       "learning_rate: 0\nmax_steps: 1\nper_device_train_batch_size: 10\n"

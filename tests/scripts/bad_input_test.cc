@@ -1,5 +1,5 @@
-// What is wrong in a model, a data set, a configuration or a probe's input is said in one line that
-// names the place, before the first step (exit code 2), without anything of C++ in it.
+// An error in a model, a data set, a configuration or the input of probe is reported in one line
+// with its position, before the first step (exit code 2), without C++ internals.
 
 #include <sys/stat.h>
 
@@ -37,7 +37,7 @@ class BadModelTest : public Workplace {
     return Probe("bad");
   }
 
-  // With one thing in the header's JSON changed.
+  // Probes a model after one change of the JSON header of its safetensors file.
   CommandResult ProbeWithHeader(const std::function<void(json&)>& change) const {
     const StoredTensors weights = TinyWeights();
     json header = json::parse(SafetensorsHeader(weights));
@@ -162,7 +162,7 @@ TEST_F(BadModelTest, Config) {
   EXPECT_THAT(with_text(""), FailsWith(2, StartsWith("bad/config.json: ")));
 }
 
-// A run that diverged leaves such a model behind.
+// Such a model is the result of a run that diverged.
 TEST_F(BadModelTest, NumbersThatAreNone) {
   StoredTensors weights = TinyWeights();
   weights.at(kWeight).values[2] = std::numeric_limits<double>::quiet_NaN();
@@ -361,7 +361,7 @@ TEST_F(BadDataTest, DatasetInfo) {
               FailsWith(2, StartsWith("dataset_dir: nowhere/dataset_info.json: no such file")));
 }
 
-// Opened, a pipe would hold the run up until somebody writes into it, and a device may have no end.
+// Opening a pipe would block until somebody writes to it, and a device may be endless.
 TEST_F(BadDataTest, PipesAndDevicesAreRefused) {
   Write("data/dataset_info.json", R"({"d": {"file_name": "d.json"}})");
   Write("data/d.json", R"([{"instruction": "a", "output": "b"}])");
@@ -398,7 +398,7 @@ class BadConfigurationTest : public Workplace {
     WriteConfig();
   }
 
-  // With a last line; its number is 17.
+  // Adds a line, which has the number 17, to the end of the configuration.
   CommandResult Line(const std::string& line, const std::vector<std::string>& words = {}) const {
     Write("line.yaml", ReadText(Path("config.yaml")) + line + "\n");
     std::vector<std::string> all = {"train", "line.yaml"};
@@ -492,7 +492,7 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
           2, HasSubstr("tensor_parallel.autotp_size is 2: tensor parallelism is not supported")));
   EXPECT_THAT(zero(R"("stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "none"})"),
               FailsWith(2, HasSubstr("offload_dir: none is no folder")));
-  // What agrees is accepted: the model is looked for next.
+  // Settings that agree are accepted: the next error is the missing model.
   EXPECT_THAT(
       zero(R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, )"
            R"("offload_optimizer": {"device": "cpu"})",
@@ -522,8 +522,8 @@ TEST_F(BadConfigurationTest, Zero) {
               FailsWith(2, "offload_optimizer: optim sgd has no state"));
 }
 
-// The first key of each is what another layer refuses: native code, the data, the model. It is
-// named as the file has it, with its line.
+// The first key of each case is refused by another layer: native code, the data, or the model. The
+// message names the key as it is written in the file, with its line.
 TEST_F(BadConfigurationTest, ValuesThatAnotherLayerRefuses) {
   for (const char* const lines : {"lr_scheduler_kwargs: {num_warmup_steps: 1}",
                                   "lr_scheduler_kwargs: {min_lr: x}",
@@ -618,7 +618,7 @@ TEST_F(BadConfigurationTest, File) {
   EXPECT_THAT(whole(""), FailsWith(2, "whole.yaml: wanted keys and values, got nothing"));
 }
 
-// Paths that no user may write, root included.
+// Paths that nobody can write to, not even root.
 TEST_F(BadConfigurationTest, Outputs) {
   Write("file", "");
   Write("full/kept", "");
@@ -634,8 +634,8 @@ TEST_F(BadConfigurationTest, Outputs) {
               FailsWith(2, HasSubstr("out: no folder 'nowhere'")));
   EXPECT_THAT(Run({"preprocess", "config.yaml", "out=file/rows.jsonl"}),
               FailsWith(2, HasSubstr("out: no folder 'file'")));
-  // A full disk. Through links of this folder's own: a fault would replace the link, not the
-  // device.
+  // A full disk. The links are in this test's folder: if the code replaced its target by mistake,
+  // it would replace the link, not the device.
   std::filesystem::create_symlink("/dev/full", Path("disk"));
   EXPECT_THAT(Run({"preprocess", "config.yaml", "out=disk"}),
               FailsWith(1, "disk: cannot be written: No space left on device"));

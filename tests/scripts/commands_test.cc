@@ -1,4 +1,4 @@
-// The smaller commands: help, version, preprocess, chat, sft, and what is no command.
+// The smaller commands (help, version, preprocess, chat, sft), and names that are not commands.
 
 #include <filesystem>
 #include <set>
@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 
 class CommandsTest : public Workplace {};
 
-// The comment that a script opens with, as a reader of the file sees it.
+// The comment at the head of a script, as a reader of the file sees it.
 std::string HeadComment(const std::string& script) {
   std::istringstream text(ReadText("scripts/" + script + ".lua"));
   std::string comment;
@@ -42,7 +42,8 @@ TEST_F(CommandsTest, Help) {
   for (std::string line; std::getline(lines, line);)
     EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
   EXPECT_EQ(Run({"--help"}).out, usage.out);
-  // It lists what is there: a command to come is neither promised nor known.
+  // The help lists existing commands only; the planned command `serve` is neither listed nor
+  // accepted.
   EXPECT_THAT(usage.out, ::testing::Not(HasSubstr("serve")));
   EXPECT_THAT(Run({"serve"}), FailsWith(2, HasSubstr("no file and no command 'serve'")));
   const CommandResult nothing = Run({});
@@ -50,7 +51,8 @@ TEST_F(CommandsTest, Help) {
   EXPECT_EQ(nothing.out, usage.out);
 }
 
-// The keys that users bring (LLaMA-Factory's, 360's) and our own, as far as they are read at all.
+// The keys that users bring (from LLaMA-Factory and 360-LLaMA-Factory) and our own, if they are
+// supported at all.
 TEST_F(CommandsTest, HelpTrainListsEveryKey) {
   const CommandResult help = Run({"help", "train"});
   ASSERT_THAT(help, Succeeds());
@@ -112,7 +114,7 @@ TEST_F(CommandsTest, HelpTrainListsEveryKey) {
   }
 }
 
-// Asked for in the way of other programs, wherever the word stands.
+// --help in the style of other programs, at any position in the command line.
 TEST_F(CommandsTest, HelpOfACommand) {
   const std::string help = Run({"help", "train"}).out;
   EXPECT_THAT(help, HasSubstr("cutoff_len"));
@@ -153,7 +155,7 @@ TEST_F(CommandsTest, HelpOfAKey) {
   EXPECT_THAT(Run({"help", "train", "a", "b"}), FailsWith(2, StartsWith("usage: moonring help ")));
 }
 
-// What help says of a key's bounds is what train holds it to.
+// The limits that help states for a key are those that train enforces.
 TEST_F(CommandsTest, TheBoundsOfKeysAreKept) {
   WriteModel("model");
   WriteConfig();
@@ -178,7 +180,7 @@ TEST_F(CommandsTest, AListIsOfNames) {
   }
 }
 
-// A configuration alone: all that can be said without the weights.
+// A configuration without a model's weights: everything that inspect can show without them.
 TEST_F(CommandsTest, InspectAConfiguration) {
   WriteModel("model");
   const std::string whole = Run({"inspect", "model"}).out;
@@ -226,8 +228,8 @@ TEST_F(CommandsTest, WhatIsNoCommand) {
               FailsWith(2, StartsWith("data= and model= are missing; keys: batch, cutoff,")));
 }
 
-// Token by token what LLaMA-Factory prepares; a case of each kind (all of them are data's own
-// test), and all with added tokens.
+// The same tokens as LLaMA-Factory prepares: one case of each kind (tests/data checks all cases),
+// and all cases with added tokens.
 TEST_F(CommandsTest, Preprocess) {
   const std::set<std::string> wanted = {
       "own_smollm2_64", "own_chatml_16_prompt", "own_default_2048_last", "renamed", "two_sets",
@@ -267,8 +269,8 @@ TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {
   EXPECT_THAT(piped.out, StartsWith(ReadText(Path("rows.jsonl"))));
 }
 
-// What it reads of a model are the tokenizer's files: weights, and config.json, may be somewhere
-// else.
+// preprocess reads only the tokenizer's files of a model; the weights and config.json may be
+// missing.
 TEST_F(CommandsTest, PreprocessWantsATokenizerAlone) {
   WriteModel("model");
   WriteConfig();
@@ -285,7 +287,7 @@ TEST_F(CommandsTest, PreprocessWantsATokenizerAlone) {
               FailsWith(2, HasSubstr("model_name_or_path: no folder or file 'nowhere'")));
 }
 
-// Of a cutoff_len that cannot have been meant, the log says so, once.
+// If cutoff_len is so small that nothing is left to train on, the log warns once.
 TEST_F(CommandsTest, ACutoffThatLeavesNothing) {
   WriteModel("model");
   WriteConfig();
@@ -328,8 +330,8 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_EQ(result.err,
             "template: none is given and the model carries none: `empty` is taken, texts as they "
             "are\n");  // no prompt where stderr is no terminal
-  // Greedy: the first and the third answer come from the same conversation. An untrained model's
-  // may hold line feeds.
+  // With greedy decoding, the first and the third answer are those of the same conversation.
+  // Answers of an untrained model may contain line feeds.
   const size_t half = result.out.size() / 2;
   EXPECT_GT(half, 0);
   options.input = "Hello\n";
@@ -342,7 +344,7 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
 }
 
-// What ended an answer, and special tokens in it, are shown where they are asked for, and are no
+// With the corresponding option, the end-of-answer token and special tokens are shown; they are not
 // part of the conversation.
 TEST_F(CommandsTest, ChatShowsSpecialTokens) {
   WriteModel("model");
@@ -362,7 +364,7 @@ TEST_F(CommandsTest, ChatShowsSpecialTokens) {
   EXPECT_GT(shown, 0);
 }
 
-// The folder of an adapter knows its base; LLaMA-Factory's YAML for inference names both.
+// An adapter's folder records its base model; LLaMA-Factory's YAML for inference names both.
 TEST_F(CommandsTest, ChatWithAnAdapter) {
   WriteModel("model");
   WriteConfig();
@@ -398,8 +400,8 @@ TEST_F(CommandsTest, ChatWithAnAdapter) {
               FailsWith(2, HasSubstr("model_name_or_path is missing")));
 }
 
-// A configuration that names no template takes the one that the model carries: to train on,
-// LLaMA-Factory's way; to talk by, whole.
+// A configuration without a template uses the chat template of the model: training applies it in
+// LLaMA-Factory's way, and chat applies it as a whole.
 TEST_F(CommandsTest, AModelsOwnTemplate) {
   WriteModel("model");
   WriteConfig();
@@ -442,8 +444,8 @@ TEST_F(CommandsTest, AModelsOwnTemplate) {
   EXPECT_THAT(RunMoonring(options), ::testing::Not(Succeeds()));
 }
 
-// Counted without running anything, for ranks that are not there. Bytes of Ulysses: (P-1)/P^2 (2N +
-// 2Nk).
+// Computed without running anything, for ranks that do not exist. Ulysses sends (P-1)/P^2 (2N +
+// 2Nk) elements, with N query and Nk key elements on P ranks.
 TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   Write("cost.lua", R"(
     local attention = require("moonring").attention
@@ -473,7 +475,7 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: wanted, to count bytes"));
 }
 
-// The script to copy: its own example, over one and two ranks.
+// `sft`, the script that users are meant to copy: its own example, on one and on two ranks.
 TEST_F(CommandsTest, Sft) {
   WriteModel("model");
   WriteConfig();
@@ -512,7 +514,7 @@ TEST_F(CommandsTest, Sft) {
   EXPECT_THAT(Run({"sft", "model=nowhere", "data=rows"}), FailsWith(2, HasSubstr("'nowhere'")));
 }
 
-// A copy of it, as a file of one's own.
+// A copy of that script, run as a user's file.
 TEST_F(CommandsTest, AScriptOfOnesOwn) {
   WriteModel("model");
   WriteConfig();

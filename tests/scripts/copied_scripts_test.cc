@@ -1,6 +1,7 @@
-// What people copy goes on as `train` does: sft, dpo and own_loss, killed before a step on one rank
-// and on two, end with the bytes and the log of a run that was not; so does a part that a script
-// adds by run:track. Evaluations and logs are those of the same objective in `train`.
+// Scripts that users copy resume as `train` does: sft, dpo and own_loss, killed before a step on
+// one rank and on two, end with the bytes and the log of an uninterrupted run; so does a component
+// that a script registers with run:track. Evaluations and logs equal those of the same objective in
+// `train`.
 
 #include <signal.h>
 
@@ -41,7 +42,7 @@ class CopiedScripts : public ResumedRuns {
            script.more;
   }
 
-  // Kills a script that waits before `step`, once what came before is on the disk.
+  // Kills a script that waits before `step`, once the output of the earlier steps is on disk.
   void KillBefore(int step, const Script& script, const std::string& out, int sp) const {
     Words command = CommandOfScript(script, out, sp);
     command.front() = script.name;
@@ -71,14 +72,14 @@ TEST_F(CopiedScripts, GoOnBitForBitWhereTheyWereKilled) {
       KillBefore(step, script, again, sp);
       const CommandResult result = Run(CommandOfScript(script, again, sp) + Words{"resume=true"});
       ASSERT_THAT(result, Succeeds());
-      // The newest whole checkpoint: that of the last step, or of the one before.
+      // The newest complete checkpoint: that of the last step, or of the one before.
       EXPECT_THAT(result.err, HasSubstr("goes on after step "));
       ExpectSameRun(whole, again);
     }
   }
 }
 
-// The same loss, data and order: each number of the log.
+// With the same loss, data and order, every number of the log is the same.
 TEST_F(CopiedScripts, HaveTheNumbersOfTrain) {
   const Script sft = {"sft", "talks", {"epochs=1", "val_size=6"}};
   ASSERT_THAT(Run(CommandOfScript(sft, "script", 1)), Succeeds());

@@ -1,7 +1,7 @@
-// What a step of training asks of a GPU, counted on the pretend device: how often the host waits
-// for it, and what it copies with a wait. A step's counts are the difference between a run of six
-// steps and one of two, a micro-batch's that between steps of four micro-batches and of two; so
-// what a run does at its start and end is in neither.
+// How often a training step waits for the GPU, and which copies make it wait, counted on the
+// pretend device. The counts of a step are the difference between a run of six steps and one of
+// two; those of a micro-batch are the difference between steps of four micro-batches and of two. So
+// the start and the end of a run are not counted.
 
 #include <string>
 
@@ -26,7 +26,7 @@ struct Asked {
 
 class DeviceCountsTest : public Workplace {
  protected:
-  // A case of the stages' golden runs, of `steps` steps of `micro_batches`.
+  // A case of the golden runs of tests/golden/stages, with `steps` steps of `micro_batches` each.
   Asked OfRun(const std::string& name, int steps, int micro_batches, const json& more) const {
     constexpr char kFolder[] = "tests/golden/stages/";
     const json spec = ReadJson(Runfile(kFolder + std::string("cases.json")));
@@ -68,7 +68,8 @@ class DeviceCountsTest : public Workplace {
     EXPECT_LE(step.waits, 3);
     EXPECT_LE(micro_batch.waits, 0);
     EXPECT_LE(micro_batch.blocking_copies, 0);
-    // A step's numbers are read at its end, all at once: the metrics of each micro-batch, in fp64.
+    // The numbers of a step are read at its end in one copy: the metrics of each micro-batch, in
+    // fp64.
     EXPECT_LE(step.blocking_bytes, 400 * 2);
   }
 
@@ -88,7 +89,8 @@ class DeviceCountsTest : public Workplace {
 TEST_F(DeviceCountsTest, OfSft) { Bound("sft"); }
 TEST_F(DeviceCountsTest, OfDpo) { Bound("sigmoid"); }
 TEST_F(DeviceCountsTest, OfDpoWithAnAdapter) { Bound("sigmoid_lora"); }
-// Gradients and weights come and go without a wait, but for one a step: for the gradients' sums.
+// Offloaded gradients and weights are copied without a wait, except for one wait per step for the
+// norms of the gradients.
 TEST_F(DeviceCountsTest, OfWhatLiesOnTheHost) {
   const json away = {{"bf16", true}, {"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}};
   Bound("sft", away);

@@ -1,6 +1,6 @@
-// Runs that train nothing: do_train: false and `moonring evaluate`. Second source: the numbers that
-// a training's evaluation before its first step has (eval_on_start), which LLaMA-Factory's are
-// beside (stages_test.cc).
+// Runs without training: do_train: false, and `moonring evaluate`. The expected numbers are those
+// of the evaluation before the first step of a training (eval_on_start), which stages_test.cc
+// compares with LLaMA-Factory.
 
 #include <filesystem>
 #include <map>
@@ -20,7 +20,7 @@ using ::testing::Not;
 
 class EvaluateTest : public ResumedRuns {
  protected:
-  // The command of a training with another word in its place.
+  // The command line of a training with `evaluate` in place of `train`.
   CommandResult Evaluate(const std::string& out, const Words& more) const {
     Words command = CommandOf(out, more);
     command[0] = "evaluate";
@@ -35,7 +35,7 @@ class EvaluateTest : public ResumedRuns {
     return files;
   }
 
-  // eval_NAME -> number, without those of time.
+  // A map from eval_NAME to number, without the timings.
   static json Numbers(const json& record) {
     json kept;
     for (const auto& [name, value] : record.items()) {
@@ -81,7 +81,7 @@ TEST_F(EvaluateTest, ItsNumbersAreThoseOfATrainingOfEveryStage) {
                                   "precompute_ref_log_probs=true", "zero_stage=3"});
 }
 
-// A folder with a training's model takes the results, and nothing else in it changes.
+// The folder of a trained model may receive the results, and nothing else in it changes.
 TEST_F(EvaluateTest, LeavesWhatATrainingHasWritten) {
   const Words lora = {"finetuning_type=lora", "max_steps=2", "eval_dataset=talks"};
   ASSERT_THAT(Train("out", lora), Succeeds());
@@ -103,7 +103,7 @@ TEST_F(EvaluateTest, LeavesWhatATrainingHasWritten) {
   EXPECT_EQ(report.at("examples"), 40);  // the training's
   EXPECT_EQ(report.at("evaluated")[0].at("name"), "talks");
   EXPECT_TRUE(ReadJson(Path("out/all_results.json")).contains("train_loss"));
-  // Nothing at all is asked for.
+  // The configuration requests nothing at all.
   const auto now = Contents("out");
   const CommandResult nothing = Train("out", lora + Words{"do_train=false", "eval_dataset=null"});
   ASSERT_THAT(nothing, Succeeds());
@@ -111,8 +111,8 @@ TEST_F(EvaluateTest, LeavesWhatATrainingHasWritten) {
   EXPECT_EQ(Contents("out"), now);
 }
 
-// Rows that are left out of what is evaluated, or cut, are said, and keep their lines among the
-// answers.
+// Rows that are skipped or truncated in an evaluation are reported, and their lines are kept among
+// the answers.
 TEST_F(EvaluateTest, RowsAreAccounted) {
   Write("data/dataset_info.json", R"({"rows": {"file_name": "rows.jsonl"}})");
   Write("data/rows.jsonl", R"({"instruction": "one", "input": "", "output": "a"})"

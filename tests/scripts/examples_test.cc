@@ -1,5 +1,5 @@
-// The scripts to copy say the same on any ranks and in any micro-batches, and needle reads what is
-// there.
+// The example scripts give the same results on any number of ranks and with any micro-batches, and
+// `needle` finds what is in the text.
 
 #include <cmath>
 #include <filesystem>
@@ -18,7 +18,7 @@ class ExamplesTest : public Workplace {
  protected:
   std::string home_ = Runfile("tests/golden/stages");
 
-  // Every number of the lines that begin with "step".
+  // All numbers of the lines that begin with "step".
   std::vector<double> Steps(std::vector<std::string> words) const {
     for (const std::string& word :
          {"model=" + home_ + "/model", "dir=" + home_ + "/data", std::string("template=chatml")})
@@ -41,8 +41,8 @@ class ExamplesTest : public Workplace {
   }
 };
 
-// Numbers are printed with four to six decimals, so they differ in the last one at most, plus
-// fp32's rounding over a few AdamW steps.
+// Numbers are printed with four to six decimals, so they may differ by one in the last decimal,
+// plus fp32 rounding over a few AdamW steps.
 TEST_F(ExamplesTest, ALossOfOnesOwn) {
   const std::vector<double> alone = Steps({"own_loss", "data=talks", "batch=6", "steps=3"});
   ASSERT_EQ(alone.size(), 9);
@@ -77,8 +77,8 @@ TEST_F(ExamplesTest, Sft) {
               alone, 1e-4);
 }
 
-// A table and a picture, the same table on two ranks. (What a real model says of it is tried by
-// hand.)
+// A table and a picture; the table is the same on two ranks. (Results with a real model are checked
+// by hand.)
 TEST_F(ExamplesTest, Needle) {
   const std::vector<std::string> words = {"needle", home_ + "/model", "lengths=200,300",
                                           "depths=0,100", "template=chatml"};

@@ -1,5 +1,6 @@
---- What a step of a mixture takes and sends where ranks share its experts, measured, beside what
--- the plan says: a line for each that differs, on rank 0, and exit code 1.
+--- Measures the memory and the communication of a step of a mixture of experts with expert
+-- parallelism, and compares them with the plan's prediction. Rank 0 prints a line for each
+-- difference; the exit code is then 1.
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local memory_facts = require "moonring.plan.facts"
@@ -53,7 +54,7 @@ local function compare(what, measured, foretold, tolerance)
   print(("%s: measured %.0f, foretold %.0f"):format(what, mean, foretold))
 end
 compare("rows to experts and back", after - before, communication.step(f).experts, 0)
--- Rounded up a part, a weight at a time. States count what learns alone.
+-- Each weight's shard is rounded up. Optimizer states exist for trainable weights only.
 if config.finetuning_type == "full" then
   compare("weights and masters", weights + optimizer:state_bytes(), at_step.weights
     + at_step.optimizer, 5e-3)

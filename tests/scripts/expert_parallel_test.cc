@@ -1,5 +1,6 @@
-// expert_parallel_size through the commands: what a mixture whose experts several ranks share
-// computes, learns, saves and goes on with, beside all experts on each rank; and what is refused.
+// expert_parallel_size through the commands: a mixture whose experts are distributed over ranks
+// computes, trains, saves and resumes the same as with all experts on each rank; and invalid
+// settings.
 
 #include <filesystem>
 #include <string>
@@ -14,15 +15,15 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// Of fp64: a loss, and a norm before clipping, relative to itself.
+// The bound in fp64: a loss, and a gradient norm before clipping, relative to itself.
 constexpr double kSame = 1e-10;
-// Of weights, which are read in fp32 here.
+// The bound for weights, which are read in fp32 here.
 constexpr double kSameWeights = 1e-6;
 
 Words Size(int ranks) { return {"expert_parallel_size=" + std::to_string(ranks)}; }
 class ExpertParallelTest : public ResumedRuns {
  protected:
-  // Qwen2-MoE: 2 layers of 6 experts, 2 a token, and a shared one.
+  // Qwen2-MoE: 2 layers of 6 experts, 2 per token, and a shared one.
   static Words Mixture() {
     return {"model_name_or_path=" + Runfile("tests/golden/stages/model_moe"),
             "per_device_train_batch_size=1", "learning_rate=1e-4", "max_grad_norm=0.5"};
@@ -34,7 +35,8 @@ class ExpertParallelTest : public ResumedRuns {
                                                             : Path(out + "/model.safetensors"));
   }
 
-  // Steps' losses and norms, the weights after them, and the evaluation where there is one.
+  // Compares the losses and gradient norms of the steps, the weights afterwards, and the evaluation
+  // if there is one.
   void ExpectSameTraining(const std::string& ours, const std::string& plain, double same,
                           double same_weights) const {
     SCOPED_TRACE(ours);
@@ -50,7 +52,7 @@ class ExpertParallelTest : public ResumedRuns {
     ASSERT_EQ(weights.size(), theirs.size());
     for (const auto& [name, tensor] : theirs) {
       ASSERT_EQ(weights.at(name).shape, tensor.shape) << name;
-      // A key's bias has next to no gradient, and Adam's step takes bf16's rounding for it.
+      // The gradient of a key bias is almost 0, so Adam's step follows the rounding of bf16.
       const bool rounding = same_weights > kSameWeights && name.ends_with("k_proj.bias");
       const double bound = rounding ? 10 * same_weights : same_weights;
       EXPECT_LE(RelativeDistance(weights.at(name).values, tensor.values), bound) << name;
@@ -62,7 +64,8 @@ class ExpertParallelTest : public ResumedRuns {
                 same * of_plain.at("eval_loss").get<double>());
   }
 
-  // A run on four ranks with all experts on each, and the same in other ways.
+  // Compares a run on four ranks with all experts on each rank with the same run under each of
+  // `ways`.
   void ExpectSameInEachWay(const std::string& name, const Words& words,
                            const std::vector<Words>& ways, double same = kSame,
                            double same_weights = kSameWeights) const {
@@ -78,7 +81,7 @@ class ExpertParallelTest : public ResumedRuns {
   }
 };
 
-// sp 2 halves the dp ranks.
+// With sp 2 there are half as many dp ranks.
 const Words kBySp = {"sequence_parallel_size=2", "per_device_train_batch_size=2"};
 
 TEST_F(ExpertParallelTest, TrainsAsWithAllExpertsOnEachRank) {
@@ -95,8 +98,8 @@ TEST_F(ExpertParallelTest, TrainsAsWithAllExpertsOnEachRank) {
                       {Size(2) + Words{"zero_stage=3"}, Size(4) + kBySp});
 }
 
-// With what else makes forwards: evaluations on uneven rounds, the best checkpoint again, answers,
-// routers' balance, noise.
+// A run with everything else that calls forward: evaluations with uneven last batches, reloading
+// the best checkpoint, generation, router balance loss, noise.
 TEST_F(ExpertParallelTest, AWholeRun) {
   ExpectSameInEachWay("whole",
                       {"fp64=true", "max_steps=4", "val_size=5", "per_device_eval_batch_size=2",
@@ -113,14 +116,14 @@ TEST_F(ExpertParallelTest, Preferences) {
                       {Size(4)});
 }
 
-// Rows of other ranks beside one's own change how a product rounds in bf16, where each result has
-// eight bits: a loss is the mean of some hundred of them.
+// In bf16 the rounding of a product depends on the rows that other ranks add to it, and each result
+// has eight bits; a loss is the mean of some hundred such results.
 TEST_F(ExpertParallelTest, Bf16) {
   ExpectSameInEachWay("bf16", {"bf16=true", "max_steps=2", "learning_rate=1e-5"},
                       {Size(2), Size(4) + Words{"zero_stage=2"}}, 5e-3, 1e-3);
 }
 
-// What is saved is joined out of all ranks' parts, bit for bit.
+// The saved model joins the shards of all ranks, bit for bit.
 TEST_F(ExpertParallelTest, SavesAllExperts) {
   const StoredTensors source =
       ReadSafetensors(Runfile("tests/golden/stages/model_moe/model.safetensors"));
@@ -148,7 +151,7 @@ TEST_F(ExpertParallelTest, GoesOnBitForBit) {
                OnRanks(4));
 }
 
-// The states are kept as if nobody shared experts.
+// Optimizer states are saved in the format of a run without expert parallelism.
 TEST_F(ExpertParallelTest, GoesOnWithAnotherSize) {
   const Words words = Mixture() + Words{"fp64=true", "max_steps=3"};
   ASSERT_THAT(Train("two", words + Size(2), OnRanks(4)), Succeeds());
@@ -167,7 +170,7 @@ TEST_F(ExpertParallelTest, GoesOnWithAnotherSize) {
   ExpectSameTraining("back", "two", kSame, kSameWeights);
 }
 
-// Experts that lie each by itself and in two tensors of all; more ranks than experts.
+// Experts that are separate tensors, and experts stacked in two tensors; more ranks than experts.
 TEST_F(ExpertParallelTest, ProbeGivesTheSameGradients) {
   json input;
   for (int i = 0; i < 61; ++i) {
@@ -224,8 +227,8 @@ TEST_F(ExpertParallelTest, ProbeGivesTheSameGradients) {
   }
 }
 
-// Bytes sent and held, as the ranks count them: every token is every expert's, so that the load is
-// even.
+// Bytes sent and allocated, as counted by the ranks. Every token goes to every expert, so the load
+// is balanced.
 TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
   std::filesystem::copy(Runfile("tests/golden/stages/model_moe"), Path("even"),
                         std::filesystem::copy_options::recursive);
@@ -273,7 +276,7 @@ TEST_F(ExpertParallelTest, RefusesWhatCannotBe) {
           "expert_parallel_size: wanted 1 with an optimizer in Lua (own.lua), got 2");
 }
 
-// Where nobody says how many ranks there are, the fewest that both sizes divide.
+// If the number of ranks is not given, the launcher starts the fewest that both sizes divide.
 TEST_F(ExpertParallelTest, StartsItsRanks) {
   const CommandResult result =
       Train("started", Mixture() + Size(2) + Words{"max_steps=1", "save_strategy=no"});

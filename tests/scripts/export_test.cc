@@ -1,4 +1,4 @@
-// `moonring export` against the sums worked out here, and adapters as a script uses them.
+// `moonring export`, compared with sums that are computed here, and adapters as scripts use them.
 
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr double kScale = 3.0;  // lora_alpha 6 / r 2
 
-// Values that differ from one another, as exact in fp32.
+// Distinct values that are exact in fp32.
 StoredTensor Counted(std::vector<int64_t> shape, double step) {
   StoredTensor tensor{.shape = std::move(shape)};
   int64_t numel = 1;
@@ -29,7 +29,7 @@ class ExportTest : public Workplace {
  protected:
   ExportTest() { WriteModel("model"); }
 
-  // q_proj of both layers, of rank 2, and the head whole where `head`.
+  // Writes an adapter: q_proj of both layers with rank 2, and, with `head`, the whole head.
   StoredTensors WriteAdapter(const std::string& name, bool head, const json& changed = {}) const {
     StoredTensors tensors;
     for (const char* layer : {"0", "1"}) {
@@ -112,7 +112,7 @@ TEST_F(ExportTest, AHeadTrainedWholeUntiesAndSeveralAdaptersAdd) {
   const std::string name = "model.layers.1.self_attn.q_proj.weight";
   EXPECT_LE(RelativeDistance(after.at(name).values, Merged(before.at(name), adapter, "1", 2)),
             1e-7);
-  // What was exported can be exported again, as it is.
+  // An exported model can be exported once more, unchanged.
   ASSERT_THAT(Run({"export", "model_name_or_path=merged", "export_dir=again"}), Succeeds());
   EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("merged/model.safetensors")));
 }
@@ -143,7 +143,7 @@ TEST_F(ExportTest, ARewardModelsValueHeadComesAlong) {
   for (const auto& [name, tensor] : head) EXPECT_EQ(written.at(name).values, tensor.values) << name;
 }
 
-// A .gguf file opens as the folder that the same words write: the same losses, and text.
+// A .gguf file gives the same losses and text as the model folder that the same keys write.
 TEST_F(ExportTest, AGgufFileIsTheSameModel) {
   WriteAdapter("adapter", /*head=*/false);
   const std::vector<std::string> words = {"export", "model_name_or_path=model",
@@ -171,7 +171,7 @@ TEST_F(ExportTest, AGgufFileIsTheSameModel) {
   const json rounded = probed("q8.gguf");
   EXPECT_NE(rounded.at("loss"), wanted.at("loss"));
   EXPECT_NEAR(rounded.at("loss").get<double>(), wanted.at("loss").get<double>(), 0.02);
-  // The tokenizer too: a folder that is made of the file has the same tokens of a text.
+  // The tokenizer too: a folder that is exported from the file tokenizes a text in the same way.
   ASSERT_THAT(Run({"export", "model_name_or_path=files/m.gguf", "export_dir=again"}), Succeeds());
   const json before = ReadJson(Path("model/tokenizer.json")),
              after = ReadJson(Path("again/tokenizer.json"));
@@ -223,8 +223,8 @@ TEST_F(ExportTest, Refuses) {
           "infer_dtype: wanted auto | float32 | bfloat16 | float16");
 }
 
-// What a script does with an adapter: trains it a step, saves it, goes on from the folder, switches
-// it off, merges it.
+// Everything that a script does with an adapter: trains it for a step, saves it, continues from the
+// folder, disables it, merges it.
 TEST_F(ExportTest, AdaptersFromAScript) {
   Write("adapt.lua", R"(
     local moonring = require "moonring"

@@ -1,6 +1,6 @@
-// Every family of models in fp32, bf16 and fp16 on the pretend device, against the CPU in fp32: all
-// weights in each precision, LoRA in one of the three, in turn from family to family. It runs the
-// GPU kernels, so a pair of dtypes without a kernel fails here.
+// Every model family in fp32, bf16 and fp16 on the pretend device, compared with the CPU in fp32.
+// Full fine-tuning is tested in each precision; LoRA in one of the three, in turn from family to
+// family. The test runs the code for GPU kernels, so a pair of dtypes without a kernel fails here.
 
 #include <algorithm>
 #include <cmath>
@@ -17,11 +17,12 @@ namespace {
 
 using nlohmann::json;
 
-// How far a precision may be from fp32 on the CPU, relative: the loss, and the norm of all
-// gradients. fp32 differs by the order of sums. In 16 bits each operator rounds, and these tiny
-// models of random weights are chaotic: of Qwen3.5 on six inputs the CPU's own norm in bf16 is up
-// to 29 % from fp32's. There a wrong factor shows, and a pair of dtypes without a kernel. Where the
-// CPU is further off by itself, kOfTheCpus times its distance.
+// The allowed relative distance of a precision from fp32 on the CPU: of the loss, and of the norm
+// of all gradients. fp32 differs by the order of sums. In 16 bits each operator rounds, and these
+// tiny random models are chaotic: for Qwen3.5 on six inputs, the bf16 norm on the CPU itself is up
+// to 29 % from that of fp32. The bounds still reveal a wrong factor, or a pair of dtypes without a
+// kernel. Where the CPU's own distance in that precision is larger, kOfTheCpus times that distance
+// is allowed.
 struct Precision {
   const char* key;
   double loss, norm;
@@ -41,7 +42,7 @@ class FamilyPrecisionsTest : public Workplace, public ::testing::WithParamInterf
     return ReadJson(Path("out.json"));
   }
 
-  // The one precision in which this family is tried with LoRA.
+  // The precision in which this family is tested with LoRA.
   static const Precision& OfLora() {
     const std::vector<std::string> families = GoldenFamilies();
     const auto index = std::find(families.begin(), families.end(), GetParam()) - families.begin();

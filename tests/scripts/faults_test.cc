@@ -1,9 +1,9 @@
 // One of four ranks is killed, stopped or raises an error, in each phase of a run: every other rank
-// names it and ends, and nothing is left behind.
+// names it and ends, and no process or file remains.
 //
-// Each phase has one kill, and some of the rest. MOONRING_FAULTS=all (or one of kill, throw, stop)
-// adds every rank, by the launcher and under torchrun's environment. A stopped rank costs a
-// deadline of ten seconds, nothing else a time.
+// By default, each phase is tested with one kill and some of the other faults. MOONRING_FAULTS=all
+// (or one of kill, throw, stop) adds every rank, with the launcher and with torchrun's environment.
+// A stopped rank is detected by a deadline of ten seconds; all other faults are detected at once.
 
 #include <signal.h>
 
@@ -42,7 +42,7 @@ struct Fault {
   }
 };
 
-// (But for the folders of fuzz tests that run beside this one.)
+// (Except the folders of fuzz tests that run at the same time.)
 std::set<std::string> SharedMemory() {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator("/dev/shm")) {
@@ -68,8 +68,8 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
         "per_device_train_batch_size=2", "sequence_parallel_size=2", "logging_steps=1",
         "max_steps=4", "save_steps=1", "save_total_limit=1", "val_size=8", "eval_strategy=steps",
         "eval_steps=1",
-        // A dead rank is to be noticed whatever the deadline; one that is stopped, or never came,
-        // by it.
+        // A dead rank must be noticed whatever the deadline; a stopped one, or one that never
+        // joined, is noticed by the deadline.
         fault.kind == "stop" || fault.phase == "birth" ? "ddp_timeout=10" : "ddp_timeout=1800"};
     if (fault.launcher) words.insert(words.begin(), {"-n", "4"});
     CommandOptions options = Options(words);
@@ -81,7 +81,7 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
     return std::chrono::duration<double>(fs::file_time_type::clock::now() - then).count();
   }
 
-  // What others say of the rank: its number, by world or by the group that noticed.
+  // How other ranks name the failed rank: by its number in the world or in the group that noticed.
   static auto Names(int rank) {
     const std::string number = std::to_string(rank);
     return AnyOf(HasSubstr("rank " + number + " has"),
@@ -151,7 +151,7 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
   }
 };
 
-// Each phase has one kill and some of the rest; and what MOONRING_FAULTS asks for besides.
+// For each phase one kill and some of the other faults; plus those that MOONRING_FAULTS requests.
 std::vector<Fault> Faults() {
   std::vector<Fault> faults;
   std::set<std::string> names;

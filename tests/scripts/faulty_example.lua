@@ -1,6 +1,6 @@
---- moonring faulty_example.lua FAULT EXAMPLE CONFIG.yaml|key=value...: trains, where one example of
--- the data set makes the loss ("loss") or its gradient alone ("gradient") NaN, or the gradient
--- large ("spike").
+--- moonring faulty_example.lua FAULT EXAMPLE CONFIG.yaml|key=value...: trains with one faulty
+-- example of the data set, whose loss is NaN ("loss"), or only its gradient is NaN ("gradient"),
+-- or its gradient is large ("spike").
 local moonring = require "moonring"
 local stages = require "moonring.choices.stages"
 local fault, faulty = table.remove(arg, 1), tonumber(table.remove(arg, 1))

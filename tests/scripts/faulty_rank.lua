@@ -1,7 +1,7 @@
---- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains; in a phase
--- of its second step one rank is killed ("kill"), stopped ("stop") or raises an error ("throw"),
--- after it has written FILE. All begin together, once each has written FILE.RANK: a deadline is of
--- their calls then, not of how long they took to start.
+--- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains. In a phase
+-- of the second step one rank is killed ("kill"), stopped ("stop") or raises an error ("throw"),
+-- after it has written FILE. All ranks begin together, after each has written FILE.RANK, so that a
+-- deadline measures their calls, not the time that they need to start.
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local ffi = require "ffi"
@@ -27,7 +27,7 @@ local function strike()
   ffi.C.kill(ffi.C.getpid(), fault == "kill" and SIGKILL or SIGSTOP)
 end
 
--- Strikes as the function is called for the n-th time, before or after its work.
+-- Triggers the fault in the n-th call of the function, before or after the call's work.
 local function at(owner, name, n, after)
   local call, calls = owner[name], 0
   owner[name] = function(...)

@@ -1,5 +1,5 @@
-// Where no further thread can be started: one message that says so, and an end, wherever in a run
-// that comes.
+// If a process cannot start another thread, it reports that in one message and ends, at whatever
+// point of a run this happens.
 
 #include <filesystem>
 #include <string>
@@ -27,8 +27,8 @@ class FewThreadsTest : public Workplace {
     return RunMoonring(command);
   }
 
-  // With one thread more each time, until there are enough. Ranks end one another: the first line
-  // is the cause.
+  // Allows one more thread in each run until the run succeeds. Ranks end one another, so only the
+  // first line is the cause.
   void ExpectWordsUntilItRuns(const std::vector<std::string>& options) const {
     for (int threads = 0; threads < 100; ++threads) {
       SCOPED_TRACE(threads);

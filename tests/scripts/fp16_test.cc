@@ -1,5 +1,6 @@
-// Training in fp16 with a loss scale, beside PyTorch's autocast and GradScaler (tests/golden/fp16):
-// gradients, twenty steps, what overflows and is left out, on one rank and on several.
+// Training in fp16 with a loss scale, compared with PyTorch's autocast and GradScaler
+// (tests/golden/fp16): gradients, twenty steps, and overflowing steps, which are skipped, on one
+// rank and on several.
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,7 @@ class Fp16Test : public ResumedRuns {
     return ReadJson(Runfile("tests/golden/fp16/" + name));
   }
 
-  // `train` by a script in place of it.
+  // The command of `train` with a script in place of `train`.
   CommandResult TrainBy(const Words& script, const std::string& out, const Words& more,
                         const Words& options = {}) const {
     Words command = CommandOf(out, more, options);
@@ -38,7 +39,7 @@ class Fp16Test : public ResumedRuns {
     return Run(command);
   }
 
-  // Trains with a gradient that is not finite where example 5 is in the step: in steps 2, 12, ...
+  // Trains with a non-finite gradient in steps that contain example 5: steps 2, 12, ...
   CommandResult TrainPoisoned(const std::string& out, const Words& more,
                               const Words& options = {}) const {
     return TrainBy({"faulty_example.lua", "gradient", "5"}, out,
@@ -54,7 +55,8 @@ class Fp16Test : public ResumedRuns {
   }
 };
 
-// Of each weight, and of all together: at most three times as far from fp64 as PyTorch's.
+// The error from fp64 of each weight's gradient, and of all together, is at most three times
+// PyTorch's.
 TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
   const json models = Golden("gradients.json");
   for (const auto& [path, golden] : models.items()) {
@@ -94,8 +96,8 @@ TEST_F(Fp16Test, GradientsAreAsExactAsPyTorchs) {
   }
 }
 
-// Losses and gradient norms are no further from fp32's than three times PyTorch's; rates, scales
-// and the steps that are left out are its own.
+// Losses and gradient norms differ from fp32 by at most three times PyTorch's difference; learning
+// rates, scales and skipped steps are PyTorch's.
 TEST_F(Fp16Test, TwentyStepsAsPyTorchs) {
   const json golden = Golden("curves.json"), &fp32 = golden.at("fp32"), &fp16 = golden.at("fp16");
   const auto poisoned = golden.at("poisoned").get<std::vector<int>>();
@@ -150,11 +152,11 @@ TEST_F(Fp16Test, TwentyStepsAsPyTorchs) {
   }
 }
 
-// The step that overflows leaves weights and AdamW's state as they were.
+// The overflowing step leaves the weights and AdamW's state unchanged.
 TEST_F(Fp16Test, AnOverflowLeavesNoTrace) {
   for (const std::string sp : {"1", "2"}) {
     const std::string out = "out" + sp;
-    // As many ranks as are said, not as many as there are GPUs.
+    // -n starts as many ranks as it says, not as many as there are GPUs.
     ASSERT_THAT(TrainPoisoned(out, {"max_steps=3", "sequence_parallel_size=" + sp}, {"-n", sp}),
                 Succeeds());
     const auto saved = [&](int step, const std::string& file) {
@@ -171,7 +173,8 @@ TEST_F(Fp16Test, AnOverflowLeavesNoTrace) {
   }
 }
 
-// In fp32, where nothing overflows: a power of two goes through a backward and out again.
+// In fp32 nothing overflows: scaling by a power of two and unscaling leaves the backward's results
+// unchanged.
 TEST_F(Fp16Test, AScaledLossInFp32MovesNoBit) {
   struct Case {
     std::string name;
@@ -212,8 +215,8 @@ TEST_F(Fp16Test, AScaledLossInFp32MovesNoBit) {
   }
 }
 
-// Pairs under a large beta: gradients that fp16 has no numbers for at first, on every rank in the
-// same steps.
+// Pairs under a large beta: at first gradients exceed the range of fp16, on every rank in the same
+// steps.
 TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
   const Words words = {"fp16=true",   "stage=dpo",        "dataset=pairs",     "pref_beta=20",
                        "max_steps=8", "save_strategy=no", "learning_rate=1e-5"};
@@ -229,7 +232,7 @@ TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
       EXPECT_EQ(line.at("loss_scale"), wanted.at("loss_scale")) << k;
       EXPECT_EQ(line.value("skipped_steps", 0), wanted.value("skipped_steps", 0)) << k;
       EXPECT_EQ(line.at("lr"), wanted.at("lr")) << k;
-      // Log-ratios of fp16's rounding, times beta.
+      // Rounding of log-ratios in fp16, times beta.
       EXPECT_LE(RelativeDifference(line.at("loss"), wanted.at("loss")), 0.15) << k;
     }
   };
@@ -246,7 +249,7 @@ TEST_F(Fp16Test, ALossThatIsNoNumberStopsTheRun) {
                               HasSubstr("stopped before the update"), Not(HasSubstr("step 3"))));
 }
 
-// Every step has the example: no scale helps, and one line says so.
+// Every step contains the example: no scale helps, and one line reports that.
 TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
   const CommandResult result =
       TrainPoisoned("out", {"max_samples=8", "max_steps=60", "per_device_train_batch_size=8",
@@ -257,7 +260,7 @@ TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
                                           "5.96046e-08: stopped before the update")));
 }
 
-// A loop of one's own scales its backward by the run, or is told to.
+// A custom loop scales its backward with the run's function, or gets an error that explains it.
 TEST_F(Fp16Test, ALoopOfOnesOwn) {
   const Words words = {"fp16=true", "max_steps=3", "save_strategy=no"};
   ASSERT_THAT(Train("train", words), Succeeds());

@@ -1,12 +1,12 @@
---- moonring graphless_loss.lua KIND CONFIG.yaml|key=value...: trains, by an objective of this
--- script's own. Says how often this rank had no target.
---   plain     made of the log-probs, whatever they are
---   number    the same, but 0, a number, where this rank has no target
---   tensor    the same, but a tensor without a graph there
---   values    log-probs as values of its own; a tensor without a graph in their place there
---   nothing   the same, but it makes no log-probs there
---   detached  made of the log-probs' values, on every rank
---   logits    made by objectives.logits, on every rank
+--- moonring graphless_loss.lua KIND CONFIG.yaml|key=value...: trains with a custom objective, and
+-- prints how often this rank had no target. KIND is the loss:
+--   plain     computed from the log-probs in all cases
+--   number    the same, but the number 0 where this rank has no target
+--   tensor    the same, but a tensor without a graph where this rank has no target
+--   values    custom log-prob values; a tensor without a graph in their place without a target
+--   nothing   the same as plain, but without a target it computes no log-probs
+--   detached  computed from detached log-probs, on every rank
+--   logits    computed by objectives.logits, on every rank
 local moonring = require "moonring"
 local kind = table.remove(arg, 1)
 

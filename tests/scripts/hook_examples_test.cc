@@ -1,4 +1,4 @@
-// The examples of states and steering say the same on any ranks.
+// The examples of hidden states and steering give the same results on any number of ranks.
 
 #include <cmath>
 #include <regex>
@@ -31,14 +31,14 @@ class HookExamplesTest : public Workplace {
     return numbers;
   }
 
-  // What is printed has six decimals.
+  // Numbers are printed with six decimals.
   static void ExpectAlike(const std::vector<double>& a, const std::vector<double>& b) {
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * std::fabs(b[i])) << i;
   }
 };
 
-// A probe begins with scores of 0: ln 2 a pair.
+// A linear probe starts with scores of 0, so the loss is ln 2 per pair.
 TEST_F(HookExamplesTest, AProbeOfStates) {
   const auto learn = [&](const Words& ranks, const Words& more) {
     Words all = {
@@ -53,7 +53,7 @@ TEST_F(HookExamplesTest, AProbeOfStates) {
   EXPECT_GT(alone[2], 0.01);
   const StoredTensors probe = ReadSafetensors(Path("out/probe.safetensors"));
   EXPECT_GT(std::fabs(probe.at("probe.weight").values[0]), 1e-4);
-  // The model is what it was.
+  // The model is unchanged.
   const StoredTensors before = ReadSafetensors(home_ + "/model/model.safetensors");
   for (const auto& [name, tensor] : ReadSafetensors(Path("out/model.safetensors")))
     EXPECT_EQ(tensor.values, before.at(name).values) << name;
@@ -76,7 +76,7 @@ TEST_F(HookExamplesTest, Steering) {
     all.insert(all.end(), ranks.begin(), ranks.end());
     const CommandResult result = RunExample({}, "steer", all);
     ExpectAlike(Numbers(result.out), Numbers(alone.out));
-    // The answers too: this model's next tokens are apart.
+    // The answers too: the logits of this model's next tokens differ by more than rounding.
     EXPECT_EQ(result.out.substr(result.out.find('\n')), alone.out.substr(alone.out.find('\n')));
   }
   const size_t plain = alone.out.find("plain    "), more = alone.out.find("+4  "),

@@ -1,14 +1,14 @@
---- moonring idle_steps.lua KIND LAST CONFIG.yaml|key=value...: trains, where the steps from the
--- second to LAST have nothing to learn.
---   labels  no label in them but -100
---   rows    no examples at all on any rank
+--- moonring idle_steps.lua KIND LAST CONFIG.yaml|key=value...: trains; the steps from the second to
+-- LAST have nothing to train on. KIND:
+--   labels  all labels are -100
+--   rows    no rank has any example
 local moonring = require "moonring"
 local counts = require "moonring.choices.counts"
 local kind, last = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 
 local function always(value) return function() return value end end
 
--- `object`, but for what `own` has.
+-- `object`, with the fields of `own` replacing its own.
 local function over(object, own)
   return setmetatable(own, { __index = function(_, name)
     return function(_, ...) return object[name](object, ...) end

@@ -1,5 +1,5 @@
-// A step with nothing to learn, in each stage: no update, said once, counted like one that is left
-// out.
+// A step without anything to train on, in each stage: it makes no update, is reported once, and is
+// counted like a skipped step.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ constexpr char kUnlabelled[] = "no label in it but -100";
 
 class IdleStepsTest : public Workplace {
  protected:
-  // Steps of two examples, each saved; weight decay and momentum would move weights without a
+  // Steps of two examples, each saved. Weight decay and momentum would move weights even without a
   // gradient.
   Words CommandOf(const std::string& kind, const std::string& out, const Words& more,
                   int last = 3) const {
@@ -70,7 +70,7 @@ class IdleStepsTest : public Workplace {
       EXPECT_FALSE(StepLine(out, step).contains("loss")) << step;
       EXPECT_EQ(StepLine(out, step).at("skipped_steps"), step - 1);
     }
-    // The schedule goes on as if they had been made: 1e-3 (1 - (k - 1) / 4).
+    // The schedule continues as if the skipped steps had been made: 1e-3 (1 - (k - 1) / 4).
     for (const int step : {1, 4}) {
       EXPECT_NEAR(StepLine(out, step).at("lr").get<double>(), 1e-3 * (1 - (step - 1) / 4.0), 1e-12);
     }
@@ -95,8 +95,8 @@ TEST_F(IdleStepsTest, WithoutALabelInThem) {
   }
 }
 
-// Each pair's loss has terms that know nothing of labels: a margin, a gap, an odds ratio; BCO's
-// running mean moves by what a step shows it.
+// The losses of pairs have terms that do not depend on labels (a margin, a gap, an odds ratio);
+// BCO's running mean changes with the examples of a step.
 TEST_F(IdleStepsTest, WhateverThePairsLossIs) {
   for (const std::string loss : {"orpo", "simpo", "hinge", "ipo", "kto_pair"}) {
     SCOPED_TRACE(loss);
@@ -113,7 +113,7 @@ TEST_F(IdleStepsTest, WhateverThePairsLossIs) {
   EXPECT_NE(remembered(3), remembered(4));
 }
 
-// Over ranks that share sequences, and ranks that shard states.
+// On ranks that share sequences, and on ranks that shard states.
 TEST_F(IdleStepsTest, OverSeveralRanks) {
   const Words stage = {"stage=sft", "dataset=talks"};
   Words ring = stage;
@@ -126,7 +126,8 @@ TEST_F(IdleStepsTest, OverSeveralRanks) {
   ExpectStepsTwoAndThreeAreLeftOut(Run(zero), "zero", "states-00002-of-00002.safetensors");
 }
 
-// What pairs and judged answers are counted by: a reward model learns of rows without labels too.
+// Pairs and judged answers are counted as examples: a reward model is also trained on rows without
+// labels.
 TEST_F(IdleStepsTest, WithoutARowInThem) {
   const std::vector<Words> stages = {{"stage=rm", "dataset=pairs"},
                                      {"stage=dpo", "dataset=pairs"},
@@ -139,8 +140,8 @@ TEST_F(IdleStepsTest, WithoutARowInThem) {
   }
 }
 
-// However many there are, none of them is a fault of the weights: ten that are not finite end a
-// run.
+// Steps without anything to train on do not count as a divergence, however many there are; ten
+// consecutive non-finite steps end a run.
 TEST_F(IdleStepsTest, AreNoReasonToStop) {
   const Words more = {"stage=sft", "dataset=talks", "on_nonfinite=skip", "max_steps=14",
                       "save_strategy=no"};

@@ -28,7 +28,7 @@ double Difference(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// All numbers of nested lists.
+// All numbers of nested lists, in one list.
 void Flatten(const json& numbers, std::vector<double>* flat) {
   if (!numbers.is_array())
     return flat->push_back(numbers.is_number() ? numbers.get<double>() : std::nan(""));
@@ -40,7 +40,7 @@ json With(json keys, const json& more) {
   return keys;
 }
 
-// Documents of `lengths` tokens, of which the last `learnt` are labels, for a plan.
+// Documents for a plan, given as pairs of a length and the number of last tokens that are labels.
 json OwnDocuments(const std::vector<std::pair<int, int>>& lengths) {
   json documents = json::array(), labels = json::array();
   int next = 3;
@@ -66,7 +66,7 @@ json Kto() { return {{"stage", "kto"}, {"dataset", "judged"}}; }
 json TwoSteps() { return {{"max_steps", 2}, {"learning_rate", 0.1}}; }
 json TwoGroups() { return {{"accumulation", 2}}; }
 
-// The reference of a policy with an adapter is the model without it.
+// If the policy has an adapter, its reference is the model without the adapter.
 json Lora(const std::string& golden) {
   return {{"finetuning_type", "lora"}, {"adapter_name_or_path", golden + "adapter"}};
 }
@@ -132,7 +132,7 @@ std::vector<InvarianceCase> PairCases(const std::string& golden, const std::stri
   return cases;
 }
 
-// `dropping`: the model, with dropout before its value head.
+// `dropping` is the folder of the model with dropout before its value head.
 std::vector<InvarianceCase> ScoreCases(const std::string& golden, const std::string& dropping) {
   return {
       {"rm", Rm()},
@@ -156,8 +156,8 @@ std::vector<InvarianceCase> EvaluatedCases(const std::string& golden) {
           {"bco_evaluated", on(With(Dpo(), Other(golden)), {{"pref_bco_weight", 0.5}}), evaluate}};
 }
 
-// Steps of one example, fewer than ranks; documents without a target, with nothing but a first
-// token to learn, and of one token, among others; and nothing to learn at all.
+// Steps of one example, so that some ranks have none; documents without a target, with a label on
+// the first token only, and of one token, among others; and steps without any target.
 std::vector<InvarianceCase> LackingCases(const std::string& golden) {
   const json dpo = With(Dpo(), Other(golden)), kto = With(Kto(), Lora(golden)),
              bco = With(dpo, {{"pref_bco_weight", 0.5}});
@@ -253,7 +253,7 @@ json InvarianceTest::Launch(const Ranks& ranks, const std::vector<InvarianceRun>
   json entries = json::array();
   for (const InvarianceRun& run : plan) {
     entries.push_back(run.entry);
-    // A cache of its own, but where the case shares one.
+    // Each case has its own cache, except cases that share one on purpose.
     json& keys = entries.back()["keys"];
     if (keys["output_dir"] == Path("out"))
       keys["output_dir"] = Path(folder + "/" + run.name + ".run");
@@ -351,7 +351,7 @@ void InvarianceTest::CompareSteps(const json& ours, const json& theirs, double t
 void InvarianceTest::CompareGradients(const json& ours, const std::string& path,
                                       const std::string& of, double tolerance, Worst* worst) const {
   Tensors gradients = ReadDoubles(path), wanted = reference_gradients_.at(of);
-  for (auto* numbers : {&ours, &reference_.at(of)}) {  // a value head's are beside the model's
+  for (auto* numbers : {&ours, &reference_.at(of)}) {  // a value head has its own
     if (!numbers->at("value_head").is_object()) continue;
     for (const auto& [name, values] : numbers->at("value_head").items())
       Flatten(values, &(numbers == &ours ? gradients : wanted)[name]);
@@ -362,8 +362,8 @@ void InvarianceTest::CompareGradients(const json& ours, const std::string& path,
   for (const auto& [name, values] : wanted) whole = std::hypot(whole, Norm(values));
   for (const auto& [name, values] : wanted) {
     ASSERT_TRUE(gradients.contains(name)) << name;
-    // Where the terms of a gradient cancel (a reward's bias: chosen less rejected), what is left is
-    // their rounding, which goes by their size: the whole gradient's.
+    // Where the terms of a gradient cancel (a reward model's bias: chosen minus rejected), the
+    // result is rounding only, whose size is relative to the terms, that is, to the whole gradient.
     const double distance = Difference(gradients.at(name), values),
                  size = std::max(Norm(values), least * whole);
     if (size > 0) worst->gradient = std::max(worst->gradient, distance / size);
@@ -383,7 +383,7 @@ void InvarianceTest::CompareWithin(const json& results, const std::vector<Invari
     if (run.of == "dpo_first") {
       EXPECT_NEAR(step.at("loss").get<double>(), std::log(2.0), 1e-6);
     }
-    // A loss of one's own, and the built-in one.
+    // A custom loss must equal the built-in one.
     if (run.of == "sft_own")
       near(step.at("loss"), reference_.at("sft_targets").at("steps")[0].at("loss"));
     if (run.of == "dpo_own")
@@ -399,7 +399,7 @@ void InvarianceTest::CompareWithin(const json& results, const std::vector<Invari
       EXPECT_EQ(ReadText(Path(folder + "/" + run.name + ".safetensors")),
                 ReadText(Path(folder + "/sigmoid" + rest + ".safetensors")));
     }
-    // The step is the whole text, that is evaluated.
+    // The step's example is the whole text that is evaluated.
     if (run.of == "sft_evaluated")
       near(result.at("evaluation").at("loss_per_token"), step.at("loss"));
     if (run.of == "dpo_gradient_descent") {

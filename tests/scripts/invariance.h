@@ -1,18 +1,19 @@
 #ifndef MOONRING_TESTS_SCRIPTS_INVARIANCE_H_
 #define MOONRING_TESTS_SCRIPTS_INVARIANCE_H_
 
-// Every objective as a list of cases, run by tests/scripts/invariance.lua on some ranks, and its
-// numbers compared with one rank's.
+// Checks that results do not depend on the number of ranks: every objective is a list of cases,
+// which tests/scripts/invariance.lua runs on some ranks; the numbers are compared with those of one
+// rank.
 //
-// The model is that of tests/golden/stages (3 layers, 4 heads over 2), the data its conversations,
-// pairs and texts, where one example is 460 tokens long, most of it prompt: eight blocks of the
-// layout, so that every strategy cuts it over up to four ranks and some of these have no target. A
-// step takes four examples.
+// The model is that of tests/golden/stages (3 layers, 4 query heads, 2 key heads). The data are its
+// conversations, pairs and texts. One example has 460 tokens, most of them prompt: that is eight
+// blocks of the rank layout, so every strategy splits it over up to four ranks, and some of the
+// blocks have no target. A step takes four examples.
 //
-// Tolerances, of rounding alone (design.md, rule 5): fp64 1e-10, fp32 1e-5, relative to a loss, to
-// a tensor's gradient, and to a metric's sum or 1, whichever is greater. A tensor whose gradient is
-// below 1e-5 of the whole model's is held against that (a reward model's bias has none, but for
-// rounding).
+// The tolerances allow for rounding only (design.md, rule 5): fp64 1e-10, fp32 1e-5. They are
+// relative to a loss, to a tensor's gradient, or to the greater of a metric's sum and 1. A tensor
+// whose gradient is below 1e-5 of the whole model's gradient is compared relative to the latter
+// (for example, the gradient of a reward model's bias is 0 except for rounding).
 
 #include <map>
 #include <string>
@@ -46,23 +47,24 @@ class InvarianceTest : public Workplace {
 
   InvarianceTest();
 
-  // All cases; those of one stage and option each, of steps that lack something, of losses of a
-  // script's own, of evaluation.
+  // All cases: one for each stage and option, steps with missing data, user-defined losses, and
+  // evaluation.
   std::vector<InvarianceCase> Cases() const;
 
   InvarianceRun RunOf(const InvarianceCase& of, const std::string& strategy, bool packed,
                       const std::string& precision = "fp64") const;
 
-  // Runs a plan; its results by name. A failure of the command fails the test and gives {}.
+  // Runs a plan and returns its results by name. If the command fails, the test fails and the
+  // result is {}.
   nlohmann::json Launch(const Ranks& ranks, const std::vector<InvarianceRun>& plan,
                         const std::string& folder) const;
 
-  // One rank's numbers of every case, packed: what all else is compared with.
+  // Runs every case on one rank with packing; all other runs are compared with these numbers.
   void MakeReference(const std::vector<InvarianceCase>& cases,
                      const std::string& precision = "fp64");
 
-  // Launches the plan and compares each run with its case's reference, and runs that must agree
-  // with one another. Prints the worst distances.
+  // Runs the plan, compares each run with the reference of its case, and compares runs that must
+  // agree with one another. Prints the greatest differences.
   void Compare(const Ranks& ranks, const std::vector<InvarianceRun>& plan, double tolerance);
 
   Tensors ReadDoubles(const std::string& path) const;

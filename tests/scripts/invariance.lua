@@ -1,18 +1,22 @@
---- Steps and evaluations of small models as a plan says: losses, metrics and gradients, for
--- invariance_test.cc to compare between ranks, strategies and packings. moonring -n RANKS
--- invariance.lua sp=S plan=PLAN.json out=FOLDER The plan is a list of runs, each as
--- scripts/train.lua makes it:
---   name       FOLDER/NAME.safetensors gets the gradients of the last step, FOLDER/results.json all
---              else under this name
---   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
---   group      the latter x dp
---   accumulation  gradient_accumulation_steps; 1 where absent
---   objective  a loss of own_objectives.lua in place of the stage's, by its name
---   documents, labels, desirable: one step made of these (in the order of a micro-batch's
---   documents) in place of the data set's steps
---   evaluate   true: evaluates on eval_dataset too, before the first step
---   vocabulary  the folder of a reference: every loss over the vocabulary in place of the stage's
---   save       true: the model after the last step's update to FOLDER/NAME
+--- Runs training steps and evaluations of small models by a plan, and writes losses, metrics and
+-- gradients, which invariance_test.cc compares between ranks, strategies and packings:
+--
+--   moonring -n RANKS invariance.lua sp=S plan=PLAN.json out=FOLDER
+--
+-- The plan is a list of runs, each of which is made as scripts/train.lua does:
+--   name       the gradients of the last step go to FOLDER/NAME.safetensors; all other results go
+--              to FOLDER/results.json under this name
+--   keys       the keys of moonring train, without sequence_parallel_size and
+--              per_device_train_batch_size
+--   group      per_device_train_batch_size x dp
+--   accumulation  gradient_accumulation_steps; default 1
+--   objective  the name of a loss of own_objectives.lua that replaces the stage's loss
+--   documents, labels, desirable: one step of these documents (in the order of a micro-batch's
+--   documents) replaces the steps of the data set
+--   evaluate   true: also evaluates on eval_dataset before the first step
+--   vocabulary  the folder of a reference model: all losses over the vocabulary replace the
+--              stage's loss
+--   save       true: saves the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
 local counts = require "moonring.choices.counts"
 local compute = require "moonring.choices.compute"
@@ -29,7 +33,7 @@ local own = dofile(arg[0]:match "^(.*/)" .. "own_objectives.lua")
 
 local function always(value) return function() return value end end
 
--- Some examples of a plan's own documents, as a micro-batch of the data sets.
+-- Some examples of a plan's documents, as a micro-batch in the form that data sets give.
 local function micro_batch(entry, examples, width, shift)
   local documents, labels, flat, desirable, widths = {}, {}, {}, {}, {}
   for i, example in ipairs(examples) do
@@ -46,7 +50,8 @@ local function micro_batch(entry, examples, width, shift)
       desirable = always(desirable) }
 end
 
--- A step of a plan's own documents: the dp ranks take turns; each packs all it has, or nothing.
+-- A step of a plan's documents, distributed over the dp ranks in turn; each rank packs all of its
+-- documents into one micro-batch, or has none.
 local function own_step(entry, c)
   local width = (c.stage == "dpo" or c.stage == "rm") and 2 or 1
   local mine, lists = {}, { {}, {} }
@@ -73,8 +78,8 @@ local function configuration(entry)
   return moonring.config.load(nil, words)
 end
 
--- Every loss over the whole vocabulary at once, from a reference of another size and, for one, from
--- its top ids alone.
+-- All losses over the whole vocabulary at once, against a reference model of another size; one of
+-- them uses the reference's top ids only.
 local function vocabulary(c, policy, folder)
   local reference = moonring.model.load(moonring.model.open(folder),
     { frozen = true, precision = compute.precision(c),
@@ -98,7 +103,7 @@ local function vocabulary(c, policy, folder)
           { kind = "js", beta = 0.2, ids = ids, log_probs = log_probs }),
         entropy = batch:entropy(policy, hidden, { temperature = 1.5 }),
         z_loss = batch:z_loss(policy, hidden) }
-      -- Without a target nothing of it has a graph, while other ranks wait in their backward.
+      -- Without a target the loss has no graph, while other ranks wait in their backward.
       return batch.targets:gt(-1):to("fp64"):sum():item() > 0 and all
         or { nothing = moonring.tensor { 0 } }
     end,
@@ -124,7 +129,7 @@ local function value_head_gradient(objective, states)
   return numbers
 end
 
--- The gradient's norm, which must be the very same on all ranks.
+-- The gradient's norm, which must be bit-identical on all ranks.
 local function norm_of(states)
   local norm = states:norm()
   assert(mesh:max(norm) == norm and mesh:max(-norm) == -norm, "the ranks differ in their gradients")
@@ -165,7 +170,7 @@ local function go(entry)
     and own_step(entry, c) or nil end } or counts.steps(c, train, mesh, numbers)
   for step, k in count(steps) do
     if k > 1 then states:clear_gradients() end
-    local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
+    local loss, metrics = runtime:backward(step, k) -- nil for a step without targets
     result.steps[k] = { loss = loss or 0, metrics = metrics or {}, grad_norm = norm_of(states),
       idle = loss == nil or nil }
     if k < c.max_steps or entry.save then

@@ -1,5 +1,5 @@
-// Every case of invariance.h under every strategy, packed and one example a micro-batch, on up to
-// four ranks, three of which divide neither heads nor blocks. Some twenty minutes:
+// Every case of invariance.h under every strategy, packed and with one example per micro-batch, on
+// up to four ranks; three ranks divide neither heads nor blocks. It takes about twenty minutes:
 //
 //   bazel test //tests/scripts:invariance_matrix_test --test_output=all
 

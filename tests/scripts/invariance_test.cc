@@ -1,6 +1,7 @@
-// Ranks, strategies, packing and accumulation change nothing, whatever the objective: every case of
-// invariance.h on several ranks and sp, each time under another strategy and packing, and one of
-// each kind of objective under all strategies. The whole product is in invariance_matrix_test.cc.
+// Results do not depend on ranks, strategy, packing or accumulation, for any objective: every case
+// of invariance.h runs on several ranks and sp sizes, each time under another strategy and packing,
+// and one case of each kind of objective runs under all strategies. All combinations are in
+// invariance_matrix_test.cc.
 
 #include <algorithm>
 #include <initializer_list>
@@ -22,8 +23,9 @@ const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std
                        [&](const auto& each) { return each.name == name; });
 }
 
-// One of each kind: sums over tokens and over documents (of a script's own, held against the
-// built-in ones too), these under masks, scores, surveys.
+// One case of each kind: sums over tokens and over documents (custom ones too, which are compared
+// with the built-in ones), sums over documents under masks, scores, and KTO's sums over a group of
+// examples.
 bool IsRepresentative(const std::string& name) {
   return IsAmong(name, {"sft_own", "sft_prefix", "dpo_own", "dpo_branch", "rm", "kto_lora"});
 }
@@ -54,8 +56,8 @@ TEST_F(InvarianceTest, OfEveryObjective) {
   }
 }
 
-// KTO's KL term is of a group of examples, wherever they lie; a step may have fewer examples than
-// groups of ranks.
+// KTO's KL term is computed over a group of examples, whatever ranks they are on; a step may have
+// fewer examples than there are groups of ranks.
 TEST_F(InvarianceTest, OfKtoOnFourRanks) {
   std::vector<InvarianceCase> cases = Cases();
   std::erase_if(cases, [](const auto& each) {
@@ -69,8 +71,8 @@ TEST_F(InvarianceTest, OfKtoOnFourRanks) {
   }
 }
 
-// The first step of DPO under every strategy too: ln 2, as policy and reference are the same to the
-// bit.
+// The first step of DPO under every strategy too: the loss is ln 2, because policy and reference
+// are bit-identical.
 TEST_F(InvarianceTest, InSinglePrecision) {
   std::vector<InvarianceCase> cases = Cases();
   std::erase_if(cases, [](const auto& each) {

@@ -1,6 +1,6 @@
---- Trains, and tells of rounds: a line with what rank 0 has sent for rounds and for all else that
--- the mesh counts (of the sp group and the world), the bytes that rounds hold, and what the plan
--- foretells of both.
+--- Trains with local_steps and prints one line: the bytes that rank 0 has sent for synchronizing
+-- the groups, the bytes of all other communication that the mesh counts (in the sp group and the
+-- world), the bytes of memory that local_steps takes, and the plan's prediction of both.
 local moonring = require "moonring"
 local memory_facts = require "moonring.plan.facts"
 local communication = require "moonring.plan.communication"

@@ -1,5 +1,6 @@
-// local_steps and its outer_ keys through the commands: the numbers of PyTorch, the ordinary step
-// where it is one, what goes on in the middle of a round, what is saved, sent and refused.
+// local_steps and its outer_ keys through the commands: the numbers equal PyTorch's, and those of
+// an ordinary step with one local step; resuming in the middle of a round (the local steps between
+// two synchronizations of the weights); what is saved and sent; and invalid settings.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +21,7 @@ using ::testing::Not;
 
 using Doubles = std::map<std::string, std::vector<double>>;
 
-// Of a file in fp64 alone.
+// Reads a file that contains fp64 tensors only.
 Doubles ReadDoubles(const std::string& path) {
   const std::string text = ReadText(path);
   uint64_t length = 0;
@@ -38,7 +39,7 @@ Doubles ReadDoubles(const std::string& path) {
   return tensors;
 }
 
-// ||a - b|| / ||b - from||: of how far b has come.
+// ||a - b|| / ||b - from||: the distance relative to how far b has moved.
 double DistanceOfWay(const std::vector<double>& a, const std::vector<double>& b,
                      const std::vector<double>& from) {
   double off = 0, way = 0;
@@ -60,7 +61,7 @@ class LocalStepsTest : public ResumedRuns {
     return source;
   }
 
-  // Trains in rounds of two steps, with an example at fault in the second one, of one group alone.
+  // Trains in rounds of two steps; the second one has a faulty example in one group only.
   CommandResult Faulty(const std::string& fault, const std::string& out, const Words& more) const {
     Words command = CommandOf(
         out, Words{"max_steps=4", "local_steps=2", "disable_shuffling=true"} + more, OnRanks(2));
@@ -78,8 +79,8 @@ class LocalStepsTest : public ResumedRuns {
   }
 };
 
-// tests/golden/local_steps: an epoch whose last step has one example for two groups, and a last
-// round that is short. Over sp, and sharded over it, the numbers are the same.
+// tests/golden/local_steps: an epoch whose last step has one example for two groups, and a short
+// last round. With sp, and with sharding over the sp group, the numbers are the same.
 TEST_F(LocalStepsTest, AreThoseOfPyTorch) {
   const json golden = ReadJson(Runfile("tests/golden/local_steps/golden.json"));
   const Doubles source = Source();
@@ -147,7 +148,8 @@ TEST_F(LocalStepsTest, TheDefaultsAreTheOrdinaryRun) {
   EXPECT_TRUE(std::filesystem::exists(Path("same/checkpoint-3/states-00001-of-00001.safetensors")));
 }
 
-// One step of plain gradient descent in groups of equal counts, averaged: the ordinary step.
+// One local step of plain gradient descent in groups of equal counts, averaged, equals the ordinary
+// step.
 TEST_F(LocalStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   json rows;
   for (const char* said : {"0 1 2 3 4 5", "5 4 3 2 1 0", "2 5 0 4 1 3", "1 3 5 0 2 4"})
@@ -197,7 +199,7 @@ TEST_F(LocalStepsTest, GoOnBitForBitInTheMiddleOfARound) {
                {2}, OnRanks(2));
 }
 
-// Nobody was there for the rest of the run: other shards of the same groups.
+// Resumes the same groups on another number of ranks, with other shards.
 TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
   const Words words = {"local_steps=3", "max_steps=5", "outer_momentum=0.5", "outer_overlap=true",
                        "fp64=true"};
@@ -211,7 +213,7 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
   const Doubles first = ReadDoubles(Path("first/model.safetensors")), source = Source();
   for (const auto& [name, values] : ReadDoubles(Path("other/model.safetensors")))
     EXPECT_LE(DistanceOfWay(values, first.at(name), source.at(name)), 1e-9) << name;
-  // As many groups, and rounds.
+  // The number of groups and the length of rounds must not change.
   KeepUpTo("first", 4, "alone");
   EXPECT_THAT(
       Train("alone", words + Words{"resume_from_checkpoint=true", "per_device_train_batch_size=4"}),
@@ -228,7 +230,8 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
       FailsWith(2, HasSubstr("local_steps was 3, is 2")));
 }
 
-// Evaluations and models are of the last common point; a run ends with one.
+// Evaluations and saved models are those of the last synchronized weights; a run ends with a
+// synchronization.
 TEST_F(LocalStepsTest, SavesTheCommonPoint) {
   const Words words = {"local_steps=3", "max_steps=7",         "save_steps=1",
                        "val_size=6",    "eval_strategy=steps", "eval_steps=1"};
@@ -253,7 +256,7 @@ TEST_F(LocalStepsTest, SavesTheCommonPoint) {
   EXPECT_EQ(losses.at(3), losses.at(4));
   EXPECT_EQ(losses.at(3), losses.at(5));
   EXPECT_NE(losses.at(2), losses.at(3));
-  // The groups have weights of their own in between, and the same ones at a round's end.
+  // Between synchronizations the groups have different weights; at a round's end they are the same.
   const auto states = [&](int step, int group) {
     return ReadText(Path("out/checkpoint-" + std::to_string(step) +
                          "/states-00001-of-00001-group-0000" + std::to_string(group) +
@@ -263,7 +266,8 @@ TEST_F(LocalStepsTest, SavesTheCommonPoint) {
   EXPECT_TRUE(std::filesystem::exists(Path("out/checkpoint-2/outer-00001-of-00001.safetensors")));
 }
 
-// k steps send what one sum of gradients sends; the plan foretells it, and what is held.
+// k local steps send as many bytes as one reduction of gradients; the plan predicts these bytes and
+// the memory.
 TEST_F(LocalStepsTest, SendsOnceARound) {
   const auto told = [&](const std::string& out, const Words& words, int ranks) {
     Words command =
@@ -283,7 +287,7 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
                             4);
   const double numbers = 4 * 95000;  // of 382 KB of fp32
   EXPECT_EQ(plain.at("sent"), 0);
-  // The ordinary run's are the sums of 8 steps' gradients.
+  // The ordinary run sends the gradient sums of 8 steps.
   const double sums = 8 * plain.at("states").get<double>();
   EXPECT_GT(sums, 8 * numbers / 2);
   EXPECT_EQ(local.at("sent").get<double>(), sums / 4);
@@ -291,18 +295,20 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
   EXPECT_EQ(overlapped.at("sent"), local.at("sent"));
   EXPECT_NEAR(sharded.at("sent").get<double>(), sums / 4 / 2, 100);
   EXPECT_NEAR(sharded.at("outer").get<double>() * 8, sums / 4 / 2, 100);
-  // By the sp group and the world; outer_steps_test.cc has what the dp group sends of gradients.
+  // Bytes sent in the sp group and the world; outer_steps_test.cc checks the gradients that the dp
+  // group sends.
   EXPECT_LT(local.at("others").get<double>(), 2 * plain.at("others").get<double>());
   EXPECT_LT(local.at("others").get<double>(), sums / 1000);
-  // x; x, m and what travels; half of x and m.
+  // Memory of the three runs: the weights x; x, their momentum m and the buffer that is sent; half
+  // of x and m.
   for (const json& each : {local, overlapped, sharded})
     EXPECT_NEAR(each.at("held").get<double>(), each.at("foretold").get<double>(), 100);
   EXPECT_EQ(overlapped.at("foretold").get<double>(), 3 * local.at("foretold").get<double>());
   EXPECT_EQ(sharded.at("foretold"), local.at("foretold"));
 }
 
-// A loss, or a gradient alone, that is not finite in one group leaves the step out in all: what
-// follows is the same on both, and no round counts it.
+// If a loss, or a gradient only, is not finite in one group, all groups skip the step: what follows
+// is the same on both, and no round counts the step.
 TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
   for (const std::string fault : {"loss", "gradient"}) {
     SCOPED_TRACE(fault);
@@ -316,7 +322,7 @@ TEST_F(LocalStepsTest, AFaultOfOneGroupIsOneOfAll) {
   }
 }
 
-// Under fp16 such a gradient has overflowed: all groups halve the loss scale.
+// Under fp16 such a gradient is an overflow: all groups halve the loss scale.
 TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
   const CommandResult result = Faulty("gradient", "overflow", {"fp16=true"});
   ASSERT_THAT(result, Succeeds());
@@ -328,7 +334,7 @@ TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
   ExpectTheSecondLeftOut("overflow");
 }
 
-// A checkpoint of before these keys were there is one with their defaults.
+// A checkpoint from before these keys existed counts as one with their defaults.
 TEST_F(LocalStepsTest, OlderCheckpointsGoOn) {
   Write("older.lua", R"lua(
     local moonring = require "moonring"

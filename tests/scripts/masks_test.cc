@@ -1,5 +1,6 @@
-// Masks of one's own from Lua: a shared prompt gives what its copies give, with windows and through
-// chains; the example of a prefix mask on any ranks; what is refused.
+// Custom document masks from Lua: a shared prompt gives the results of its copies, with windows and
+// through chains of parents; the example of a prefix mask on any number of ranks; and invalid
+// masks.
 
 #include <cmath>
 #include <regex>
@@ -13,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the scripts below have in common: a model in fp64 and an objective of their own.
+// The common beginning of the scripts below: a model in fp64 and a custom objective.
 constexpr char kBegin[] = R"lua(
   local moonring = require "moonring"
   local opt = moonring.flags { sp = 1, strategy = "zigzag-ring" }
@@ -36,8 +37,8 @@ class MasksTest : public Workplace {
   }
 };
 
-// The closed form: a document with a parent is the text that goes on, so its loss and all
-// gradients are those of documents that repeat what is shared.
+// The closed form: a document with a parent is a continuation of the parent's text, so its loss and
+// all gradients are those of documents that repeat the shared text.
 constexpr char kShared[] = R"lua(
   local function text(first, tokens)
     local ids = {}
@@ -135,8 +136,8 @@ TEST_F(MasksTest, ASharedPromptGivesWhatItsCopiesGive) {
   }
 }
 
-// Gemma 3's two layers of three have a window of 7: windows by layer that say the same change
-// nothing, those of other layers do.
+// Two of three layers of Gemma 3 have a window of 7: a mask with the same window in these layers
+// changes nothing; a mask with windows in other layers does.
 TEST_F(MasksTest, LayersTakeTheirOwn) {
   const std::string gemma = Runfile("tests/golden/families/gemma3");
   const CommandResult result = RunScript("local gemma = '" + gemma + "'" + R"lua(
@@ -167,7 +168,7 @@ TEST_F(MasksTest, LayersTakeTheirOwn) {
 
 class PrefixMaskTest : public MasksTest {
  protected:
-  // Every number of the lines that begin with "step".
+  // All numbers of the lines that begin with "step".
   std::vector<double> Steps(const Words& options, const Words& more) const {
     const std::string home = Runfile("tests/golden/stages");
     Words words = options;
@@ -189,8 +190,8 @@ class PrefixMaskTest : public MasksTest {
   }
 };
 
-// Numbers have four to six decimals: they differ in the last one at most, plus fp32's rounding
-// over a few AdamW steps.
+// Numbers are printed with four to six decimals: they may differ by one in the last decimal, plus
+// fp32 rounding over a few AdamW steps.
 TEST_F(PrefixMaskTest, TheExampleGivesTheSameOnAnyRanks) {
   const std::vector<double> alone = Steps({}, {});
   ASSERT_EQ(alone.size(), 6);
@@ -255,7 +256,7 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
   EXPECT_THAT(result.out, HasSubstr("all refused"));
 }
 
-// Else ranks would wait for keys that others do not send.
+// Otherwise ranks would wait for keys that other ranks do not send.
 TEST_F(MasksTest, RanksThatDifferAreTold) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 } } }

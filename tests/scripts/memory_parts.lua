@@ -1,5 +1,5 @@
---- What the account of memory says at the points of a step whose figures have closed forms, as a
--- JSON line each. memory_parts.lua model=DIR tokens=T
+--- Prints the memory account at the points of a step where its numbers have closed forms, one JSON
+-- line for each: memory_parts.lua model=DIR tokens=T
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, tokens = 64 }
 local mesh, checkpoint = moonring.comm.mesh { sp = 1 }, moonring.model.open(opt.model)
@@ -11,7 +11,7 @@ local function say(what, more)
   print(moonring.system.json_encode(line))
 end
 
--- A file of fp32 is converted, not mapped.
+-- A file of fp32 weights is converted here, not mapped.
 local wide = moonring.model.load(checkpoint, { precision = "fp64" })
 say "loaded in fp64"
 wide:close()

@@ -1,5 +1,5 @@
-// What memory_report says, against closed forms and against the kernel; and what a run says that is
-// not given the memory it wants.
+// memory_report compared with closed forms and with the kernel's numbers; and the messages of a run
+// that does not get the memory that it needs.
 
 #include <sys/resource.h>
 
@@ -21,11 +21,11 @@ using ::testing::MatchesRegex;
 
 constexpr int64_t kReportHidden = 384, kReportInner = 1536, kReportLayers = 6,
                   kReportVocabulary = 675;
-// The part of what the kernel counts that need not be explained: its pages, and what libraries
-// allocate by themselves, differ from machine to machine and from run to run.
+// The share of the kernel's number that may remain unexplained: pages, and allocations by
+// libraries, vary with the machine and the run.
 constexpr double kUnexplained = 0.2;
 
-// The address space of processes started meanwhile, in bytes.
+// While this object is alive, processes that are started have an address space of this many bytes.
 class AddressSpaceLimit {
  public:
   explicit AddressSpaceLimit(int64_t bytes) {
@@ -42,8 +42,8 @@ class AddressSpaceLimit {
 
 class MemoryReportTest : public Workplace {
  protected:
-  // A model of 14 million parameters, 57 MB: what is not tensors (some MB, whatever the model) is
-  // little beside it.
+  // A model of 14 million parameters, 57 MB: memory other than tensors (some MB for any model) is
+  // small compared with it.
   MemoryReportTest() {
     uint32_t state = 1;
     StoredTensors weights;
@@ -79,7 +79,8 @@ class MemoryReportTest : public Workplace {
                 {"head_dim", kReportHidden / 4}});
   }
 
-  // What the host maps before it does anything, and the model's file (once whole, once by tensors).
+  // The bytes that the host maps at its start, plus the model's file (mapped once as a whole and
+  // once by tensors).
   int64_t MappedBytes() const {
     Write("size.lua",
           "for line in io.lines '/proc/self/status' do local kib = line:match 'VmSize:%s*(%d+)' if "
@@ -211,8 +212,8 @@ TEST_F(MemoryReportTest, AModelThatDoesNotFitIsToldBeforeTheFirstStep) {
 
 TEST_F(MemoryReportTest, AStepThatDoesNotFitNamesThePartAndWhatLives) {
   WriteConfig("");
-  // In the middle between what backward takes (10 bytes a parameter) and what the optimizer's step
-  // does (17).
+  // Halfway between the memory of the backward (10 bytes per parameter) and that of the optimizer's
+  // step (17).
   const AddressSpaceLimit limit(MappedBytes() + 27 * parameters_ / 2);
   const CommandResult result = Run({"train", "config.yaml"});
   EXPECT_EQ(result.exit_code, 1) << result.Describe();
@@ -240,7 +241,7 @@ TEST_F(MemoryReportTest, TheOtherRanksEndToo) {
   }
   const CommandResult of_second = second->Wait(), of_first = first.Wait();
   EXPECT_EQ(of_second.exit_code, 1) << of_second.Describe();
-  // Of a tensor, or of oneDNN's own memory.
+  // The failed allocation is for a tensor or for oneDNN's own memory.
   EXPECT_THAT(of_second.err, ContainsRegex("moonring: out of memory: .* for .* live\\)\n$"));
   EXPECT_FALSE(of_first.timed_out);
   EXPECT_EQ(of_first.exit_code, 1) << of_first.Describe();

@@ -1,8 +1,9 @@
---- What `moonring plan` says that a step sends for layers that are not attention, beside the
--- account of one: a document of cutoff_len tokens forward and backward. What attention sends of the
--- account is counted by attention.cost and taken off. As JSON in a file: { planned, sent, mode },
--- bytes of all ranks.
--- moonring -n 2 mixing_account.lua [key=value...] out=FILE
+--- Compares the bytes that `moonring plan` predicts for a step's linear-attention layers with those
+-- that a step sends: one document of cutoff_len tokens, forward and backward. The bytes that
+-- attention.cost computes for softmax attention are subtracted. Writes JSON to a file: { planned,
+-- sent, mode }, in bytes of all ranks.
+--
+--   moonring -n 2 mixing_account.lua [key=value...] out=FILE
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local memory_facts = require "moonring.plan.facts"

@@ -1,5 +1,5 @@
-// The examples of optimizers, a schedule and averaged weights (scripts/examples): each against a
-// second source, and the same on any ranks.
+// The examples of optimizers, a schedule and averaged weights (scripts/examples): each is compared
+// with a second implementation, and is the same on any number of ranks.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ class OptimizerExamplesTest : public ResumedRuns {
     for (const auto& [name, tensor] : theirs)
       EXPECT_LE(RelativeDistance(ours.at(name).values, tensor.values), bound) << name;
   }
-  // The same command by a script in place of `train`.
+  // The same command with a script in place of `train`.
   Words By(const std::string& script, Words command) const {
     *std::find(command.begin(), command.end(), "train") = script;
     return command;
@@ -40,8 +40,9 @@ class OptimizerExamplesTest : public ResumedRuns {
       {"sp2zero3", {"sequence_parallel_size=2", "zero_stage=3"}, {}}};
 };
 
-// torch's numbers, of matrices that are tall, wide and square. In bf16 a product may be added up in
-// another order on another machine: a hundredth of how far a matrix has come.
+// Compared with torch's Muon on tall, wide and square matrices. A bf16 product may be summed in
+// another order on another machine, so the bound is a hundredth of the distance that a matrix has
+// moved.
 TEST_F(OptimizerExamplesTest, MuonIsTorchs) {
   Write("check.lua", R"lua(
     local moonring = require "moonring"
@@ -69,8 +70,9 @@ TEST_F(OptimizerExamplesTest, MuonIsTorchs) {
               Succeeds());
 }
 
-// In fp64, where no sum of gradients is near enough to 0 to change its sign. Muon orthogonalizes in
-// bf16, whose roundings a sum in another order may turn: a thousandth of what three steps do.
+// In fp64, where no sum of gradients is so close to 0 that its sign could change. Muon
+// orthogonalizes in bf16, where another order of sums may change the rounding: the bound is a
+// thousandth of the change of three steps.
 TEST_F(OptimizerExamplesTest, AreTheSameOnAnyRanks) {
   for (const std::string name : {"sign_sgd", "muon"}) {
     const Words words = {"optim=" + Example(name), "lr_scheduler_type=" + Example("own_schedule"),
@@ -103,8 +105,8 @@ TEST_F(OptimizerExamplesTest, TheScheduleRisesStaysAndFalls) {
   }
 }
 
-// The average is that of the weights in the checkpoints, and what it is evaluated by; it goes on
-// bit for bit, and is the same on any ranks.
+// The average is that of the weights in the checkpoints. The evaluation uses it, a resumed run
+// continues it bit for bit, and it is the same on any number of ranks.
 TEST_F(OptimizerExamplesTest, AveragedWeightsAreThoseOfTheCheckpoints) {
   const Words words = {"decay=0.6",           "max_steps=4",  "val_size=6",
                        "eval_strategy=steps", "eval_steps=2", "lr_scheduler_type=constant"};
@@ -124,14 +126,15 @@ TEST_F(OptimizerExamplesTest, AveragedWeightsAreThoseOfTheCheckpoints) {
   EXPECT_GT(RelativeDistance(Model("ema/checkpoint-4").begin()->second.values,
                              average.begin()->second.values),
             1e-5);
-  // In training it is evaluated by the average, as at the end, where that is in the model's place.
+  // Evaluations during training use the average, like the one at the end, when the average has
+  // replaced the model's weights.
   const double loss = ReadJson(Path("ema/eval_results.json")).at("eval_loss").get<double>();
   double logged = 0;
   for (const auto& line : Lines("ema")) {
     if (line.contains("eval_loss")) logged = line.at("eval_loss").get<double>();
   }
   EXPECT_NEAR(logged, loss, 1e-6);
-  // Training itself is untouched.
+  // The training itself is unchanged.
   ASSERT_THAT(Train("plain", {"max_steps=4", "val_size=6", "lr_scheduler_type=constant"}),
               Succeeds());
   EXPECT_TRUE(ReadText(Path("plain/model.safetensors")) ==

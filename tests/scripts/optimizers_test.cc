@@ -1,6 +1,6 @@
-// Every optimizer that `optim`, or a key of its own, may ask for: a run that is broken off goes on
-// bit for bit, plan knows what is kept, the docs name it; and what optim_args refuses. What each
-// computes: tests/trainer/rules.
+// Every optimizer that `optim` or a key of its own selects: a resumed run equals an uninterrupted
+// one bit for bit, the plan predicts the bytes of its state, and the docs name it. Also the errors
+// of optim_args. tests/trainer/rules tests the computations.
 
 #include <sstream>
 #include <string>
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class OptimizersTest : public ResumedRuns {
  protected:
-  // "optim=lion_32bit", "use_muon=true", ..
+  // The arguments "optim=lion_32bit", "use_muon=true", ..., one for each optimizer.
   Words All() const {
     Write("all.lua", R"lua(
       for _, row in ipairs(require("moonring.choices.optimizer_rows").rows) do
@@ -37,22 +37,24 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
   ASSERT_GE(all.size(), 10u);
   for (const std::string& word : all) {
     const std::string name = word.substr(word.find('=') + 1) + word.substr(0, word.find('='));
-    // Without recompute the peak is a backward's: an optimizer's step would add what it works with.
+    // Without recompute the peak is in the backward; otherwise the optimizer's temporary memory
+    // would count.
     Words words = {word, "max_steps=3", "memory_report=true", "recompute=none"};
     if (word == "use_badam=true") words.push_back("badam_switch_interval=2");
     ExpectGoesOn(name, words, {1});
     const json report = ReadJson(Path(name + "/memory_report.json"));
     const double kept = report.at("worst").at("parts").at("optimizer"),
                  planned = report.at("plan").at("optimizer");
-    // Eight bits are not for weights of fewer than 4,096 numbers, as most of this model's are.
+    // 8-bit states are not used for weights of fewer than 4,096 elements, as most of this model's
+    // are.
     if (name.find("8bit") == std::string::npos) {
       EXPECT_NEAR(kept, planned, 5e-3 * kept + 1) << name;
     }
   }
 }
 
-// Blocks in turns: what has had no turn is as it was; a run goes on in the middle of a turn and at
-// its end, in any order, by any optimizer.
+// BAdam trains one block of layers at a time: blocks that have not had their turn are unchanged. A
+// run resumes in the middle and at the end of a turn, with any order of blocks and any optimizer.
 TEST_F(OptimizersTest, BlocksLearnInTurns) {
   const Words words = {"use_badam=true", "badam_switch_interval=3", "max_steps=6"};
   ExpectGoesOn("ascending", words, {1, 2, 3, 5});
@@ -130,7 +132,7 @@ TEST_F(OptimizersTest, OptimArgs) {
   refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, wanted more than 0");
   refuses({"optim=swan", "optim_args=ns_beta=1"}, "trainer.swan: ns_beta is 1, wanted more than 0");
   refuses({"optim=spam", "optim_args=density=2"}, "trainer.spam: density is 2, wanted more than 0");
-  // What is said is used.
+  // Options that are given are used.
   ASSERT_THAT(Train("a", {"optim=sgd_momentum", "max_steps=2"}), Succeeds());
   ASSERT_THAT(
       Train("b", {"optim=sgd_momentum", "optim_args=momentum=0.9, nesterov=False", "max_steps=2"}),
@@ -152,7 +154,7 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   refuses({"use_apollo=true", "finetuning_type=lora"},
           "use_apollo: wanted finetuning_type full or freeze, got lora");
   refuses({"use_galore=true", "galore_proj_type=both"}, "galore_proj_type");
-  // What they say is used.
+  // Given values are used.
   const auto model = [&](const std::string& out, const Words& words) {
     EXPECT_THAT(Train(out, words + Words{"max_steps=2", "save_strategy=no"}), Succeeds());
     return ReadText(Path(out + "/model.safetensors"));
@@ -172,7 +174,7 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   ExpectGoesOn("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
 }
 
-// Of optimizers that draw, or have a form of their own for a part of their state.
+// Optimizers that draw random numbers, or store part of their state in a special form.
 TEST_F(OptimizersTest, FormsGoOnBitForBit) {
   const auto goes_on = [&](const std::string& name, const Words& words) {
     ExpectGoesOn(name, words + Words{"max_steps=5", "zero_stage=2"}, {2, 3}, {"-n", "2"});
@@ -194,12 +196,12 @@ TEST_F(OptimizersTest, FormsGoOnBitForBit) {
   };
   const double all = kept("all", {"optim=spam"});
   EXPECT_LT(kept("part", {"optim=spam", "optim_args=density=0.25"}), 0.75 * all);
-  // The allocator rounds sizes differently from run to run: by 12 bytes of 758,516 in one.
+  // The allocator's rounding of sizes varies from run to run, in one case by 12 bytes of 758,516.
   EXPECT_NEAR(kept("whole", {"optim=spam", "optim_args=density=1"}), all, 1e-3 * all);
 }
 
-// On several ranks, in every stage, as on one: fp64, where no sum of gradients is near enough to 0
-// to turn Lion's sign.
+// Every stage on several ranks gives the results of one rank, in fp64, where no sum of gradients is
+// so close to 0 that Lion's sign could change.
 TEST_F(OptimizersTest, AreTheSameOnAnyRanks) {
   int number = 0;
   for (const Words& optimizer :

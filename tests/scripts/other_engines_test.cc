@@ -1,7 +1,7 @@
-// Settings of other engines: FSDP's and accelerate's in each of their spellings, and the sizes in
-// DeepSpeed's file. What they shard is what zero_stage shards, bit for bit; each other setting is
-// refused by its name, or one line says that it has no effect. And the keys about a run's files and
-// its output that LLaMA-Factory has.
+// Settings of other engines: those of FSDP and accelerate in each spelling, and the sizes in
+// DeepSpeed's file. Settings that shard are equal to a zero_stage, bit for bit; every other setting
+// is refused by name, or one line reports that it has no effect. Also LLaMA-Factory's keys about a
+// run's files and output.
 
 #include <memory>
 #include <string>
@@ -31,7 +31,7 @@ class OtherEnginesTest : public Workplace {
     return Run(more);
   }
 
-  // What is refused before the model is looked for.
+  // A training whose model does not exist, for errors that come before the model is opened.
   CommandResult Checked(std::vector<std::string> more) const {
     more.push_back("model_name_or_path=nothing");
     return Train(more);
@@ -181,7 +181,7 @@ TEST_F(OtherEnginesTest, TokensAreInTheLogWhereTheyAreAskedFor) {
                    .contains("num_input_tokens_seen"));
 }
 
-// Two "machines" of one rank each, whose output_dir are two folders; then one folder for both.
+// Two "machines" of one rank each: first with two folders as output_dir, then with one.
 TEST_F(OtherEnginesTest, EachNodeSavesTheModel) {
   const auto train = [&](const std::string& first, const std::string& second,
                          const std::string& more) {
@@ -210,7 +210,7 @@ TEST_F(OtherEnginesTest, EachNodeSavesTheModel) {
   EXPECT_EQ(ReadText(Path("second/config.json")), ReadText(Path("first/config.json")));
   ASSERT_THAT(train("both", "both", "seed=42"), Succeeds());
   EXPECT_TRUE(model("both") == model("first"));
-  // A checkpoint's files would lie in two folders.
+  // A checkpoint's files would be split over two folders.
   EXPECT_THAT(train("first", "second", "save_strategy=steps"),
               FailsWith(2, HasSubstr("save_on_each_node: machines have an output_dir of their own "
                                      "each (second is one)")));

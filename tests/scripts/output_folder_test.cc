@@ -1,4 +1,4 @@
-// output_dir, which is one run's at a time, and what is left in it.
+// output_dir, which only one run may use at a time, and leftover files in it.
 
 #include <signal.h>
 #include <unistd.h>
@@ -40,7 +40,8 @@ TEST_F(OutputFolderTest, IsOneRunsAtATime) {
   EXPECT_FALSE(fs::exists(Path("out/run.lock")));
 }
 
-// What a run that was killed at its start leaves is no reason to call the folder full, and goes.
+// The leftovers of a run that was killed at its start do not count as contents of the folder, and
+// are removed.
 TEST_F(OutputFolderTest, LeavingsAreInNobodysWay) {
   Write("out/run.lock", "process 1 on elsewhere, since yesterday\n");
   Write("out/training_args.yaml.4711.tmp", "# Again");
@@ -52,8 +53,8 @@ TEST_F(OutputFolderTest, LeavingsAreInNobodysWay) {
               FailsWith(2, HasSubstr("output_dir: other is not empty")));
 }
 
-// A start that is refused, for whatever and however late, leaves the folder as it was: the run that
-// is there goes on.
+// A start that is refused, for whatever reason and however late, leaves the folder unchanged: the
+// existing run can be resumed.
 TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
   Write("data/dataset_info.json", R"({"broken": {"file_name": "broken.jsonl"}})");
   Write("data/broken.jsonl", "{oh");
@@ -87,7 +88,7 @@ TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
   EXPECT_THAT(Train("out", {"max_steps=3", "resume_from_checkpoint=true"}), Succeeds());
 }
 
-// What a run leaves that was killed before its first checkpoint is in nobody's way.
+// The leftovers of a run that was killed before its first checkpoint do not block a new run.
 TEST_F(OutputFolderTest, LogsAloneAreBegunAnew) {
   for (const char* log : {"out/trainer_log.jsonl", "out/training_args.yaml", "out/train.log"})
     Write(log, "");
@@ -96,8 +97,8 @@ TEST_F(OutputFolderTest, LogsAloneAreBegunAnew) {
   EXPECT_THAT(begun.err, HasSubstr("output_dir: out has only logs"));
 }
 
-// The same command again goes on, as in LLaMA-Factory; another run's folder is named by the key
-// that takes its checkpoint all the same.
+// Repeating the same command resumes the run, as in LLaMA-Factory. For the folder of another run,
+// the error names the key that uses its checkpoint anyway.
 TEST_F(OutputFolderTest, TheSameStartAgainGoesOn) {
   ASSERT_THAT(Train("out", {"max_steps=4", "save_steps=2"}), Succeeds());
   fs::remove_all(Path("out/checkpoint-4"));

@@ -1,6 +1,6 @@
-// A run over a source of data of a user's own, killed in the middle and resumed, ends as the
-// unbroken one: endless sources with a state, replayed functions and coroutines, rows that are
-// prepared together. What is another source is refused.
+// A run on a user-defined data source, killed in the middle and resumed, equals an uninterrupted
+// one: endless sources with a state, functions and coroutines that are replayed, and rows that are
+// preprocessed in batches. Resuming with another source is refused.
 
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 
 class OwnDataResumeTest : public ResumedRuns {
  protected:
-  // The rows of a golden data set, endless, by `kind`; the process dies by kill -9 before row
-  // `dies` where the file `armed` is there.
+  // Writes a source that repeats the rows of a golden data set endlessly, in the form `kind`. The
+  // process kills itself with SIGKILL before row `dies` if the file `armed` exists.
   void WriteSource(const std::string& file, const std::string& name,
                    const std::string& kind) const {
     const std::string begin = R"lua(
@@ -57,7 +57,7 @@ class OwnDataResumeTest : public ResumedRuns {
     Write(file, begin + ends);
   }
 
-  // `train` as CommandOf has it, over a source.
+  // The `train` command of CommandOf, on a user-defined source.
   CommandResult Own(const std::string& out, const Words& more, const Words& options = {}) const {
     Words command = CommandOf(out, more, options);
     std::erase(command, "dataset=talks");
@@ -106,7 +106,8 @@ TEST_F(OwnDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
   }
 }
 
-// From each kind of place: within a batch that is prepared together, at its end, at a pass's.
+// Interrupted within a batch of rows that are preprocessed together, at its end, and at the end of
+// a pass.
 TEST_F(OwnDataResumeTest, GoesOnFromAnyStep) {
   Write("file.lua", "return require('moonring').data.rows('judged', { dataset_dir = '" +
                         Runfile("tests/golden/stages") + "/data' })");
@@ -142,7 +143,8 @@ TEST_F(OwnDataResumeTest, RefusesAnotherSource) {
   };
   EXPECT_THAT(again(begin + ", name = 'x' }", {}),
               FailsWith(2, HasSubstr("data_source was s.lua (sha1 ")));
-  // What the file requires or reads is not part of it: the rows themselves tell.
+  // Other files that the source requires or reads are not compared when resuming: a difference
+  // shows in the rows themselves.
   const auto by_global = [&](const std::string& value) {
     Write("value.txt", value);
     return begin.substr(0, begin.find("at = at + 1")) + "at = at + 1\n" +

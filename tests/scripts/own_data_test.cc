@@ -1,6 +1,6 @@
-// Data of a user's own: rows from a source train as the same rows from a file do, to the bit, on
-// any ranks; what a source may not do is told of with its row; orders and micro-batches of a
-// script's own.
+// User-defined data: rows from a Lua source train bit for bit as the same rows from a file, on any
+// number of ranks; errors of a source are reported with the row; and custom orders and
+// micro-batches.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +24,7 @@ class OwnDataTest : public Workplace {
     WriteConfig("max_steps: -1\nnum_train_epochs: 2\noverwrite_output_dir: true");
   }
 
-  // Loss, gradient norm and tokens of each step.
+  // The loss, gradient norm and token count of each step.
   std::vector<std::vector<double>> Steps(const std::string& out) const {
     std::vector<std::vector<double>> steps;
     for (const json& line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
@@ -34,14 +34,14 @@ class OwnDataTest : public Workplace {
     return steps;
   }
 
-  // config.yaml without a data set.
+  // Removes the data set from config.yaml.
   void DropDataset() const {
     const std::string text = ReadText(Path("config.yaml"));
     const size_t at = text.find("dataset: rows\n");
     Write("own.yaml", text.substr(0, at) + text.substr(at + 14));
   }
 
-  // As the data set of config.yaml, by a source file.
+  // Trains with a source file in place of the data set of config.yaml.
   std::vector<std::vector<double>> Train(const std::string& out, const Words& more,
                                          const Words& options = {}) const {
     const CommandResult result =
@@ -60,7 +60,7 @@ class OwnDataTest : public Workplace {
     }
   }
 
-  // The rows of data/rows.jsonl in a Lua list `rows`.
+  // A Lua list `rows` with the rows of data/rows.jsonl.
   std::string RowsInLua() const {
     std::string text = "local json = require('moonring').system.json_decode\nlocal rows = {\n";
     for (const json& row : ReadJsonLines(Path("data/rows.jsonl")))
@@ -69,8 +69,8 @@ class OwnDataTest : public Workplace {
   }
 };
 
-// Rows, messages, token ids; a table with a state, a function that makes one, a function, a
-// coroutine; read whole, or as they are used: the numbers are the file's.
+// Sources of rows, messages, or token ids; as a table with a state, a function that returns one, a
+// function, or a coroutine; read as a whole or streamed: the numbers equal those of the file.
 TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
   DropDataset();
   ASSERT_THAT(Run({"train", "config.yaml", "output_dir=file", "disable_shuffling=true"}),
@@ -119,7 +119,7 @@ TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
     SCOPED_TRACE(name);
     Write(name, text);
     const std::string out = "of_" + name.substr(0, name.find('.'));
-    if (out != "of_coroutine") {  // whose twenty rows are one pass
+    if (out != "of_coroutine") {  // its twenty rows are one pass
       EXPECT_EQ(Train(out, {"data_source=" + name}), file);
       EXPECT_EQ(Train(out + "_used", {"data_source=" + name, "max_steps=6"}), file);
     } else {
@@ -131,7 +131,7 @@ TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
   }
 }
 
-// Both read as they are used and whole, at sp 2 and dp 2.
+// Both when read as a stream and as a whole, with sp 2 and with dp 2.
 TEST_F(OwnDataTest, RanksChangeNothing) {
   DropDataset();
   Write("rows.lua", "return require('moonring').data.rows 'data/rows.jsonl'");
@@ -145,8 +145,8 @@ TEST_F(OwnDataTest, RanksChangeNothing) {
   }
 }
 
-// Pairs, judged answers and texts by their descriptions, and packed rows: prepared together, whole
-// or used.
+// Pairs, judged answers and texts by their descriptions, and packed rows: preprocessed in batches,
+// read as a whole or streamed.
 TEST_F(OwnDataTest, EveryStage) {
   const std::string home = Runfile("tests/golden/stages");
   struct Case {
@@ -188,7 +188,7 @@ TEST_F(OwnDataTest, EveryStage) {
   }
 }
 
-// Rows that the model's own words describe: pairs and judged answers as messages.
+// Rows in the names that the model itself uses: pairs and judged answers as messages.
 TEST_F(OwnDataTest, PairsAndJudgedAnswersAsMessages) {
   DropDataset();
   Write("pairs.lua", R"lua(
@@ -284,7 +284,7 @@ TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
               FailsWith(2, HasSubstr("data_source: wanted the path of a .lua file")));
 }
 
-// A source that fails, or a row that is wrong, after steps were made: exit code 1.
+// A source that fails, or an invalid row, after some steps: exit code 1.
 TEST_F(OwnDataTest, AWrongRowEndsTheRun) {
   DropDataset();
   Write("late.lua", R"lua(
@@ -315,7 +315,7 @@ TEST_F(OwnDataTest, NamesRanksThatAreGivenOtherRows) {
                      "gradient_accumulation_steps=1"} +
                more);
   };
-  // Six rows a step: the seventh is of the second one.
+  // Six rows per step: the seventh belongs to the second step.
   const CommandResult late =
       run("if at == 7 and rank == 1 then at = 70 end", {"max_steps=3", "logging_steps=1"});
   EXPECT_EQ(late.exit_code, 1) << late.Describe();
@@ -358,7 +358,7 @@ TEST_F(OwnDataTest, ExamplesOnRanks) {
   };
   const auto alone = curriculum("curriculum", {}, {});
   ASSERT_EQ(alone.size(), 6);
-  // The first epoch begins with the shortest four; tokens are counted from the beginning.
+  // The first epoch begins with the four shortest rows; tokens are counted from the beginning.
   const double steps[] = {alone[0][2], alone[1][2] - alone[0][2], alone[2][2] - alone[1][2]};
   EXPECT_LT(steps[0], steps[1]);
   EXPECT_LT(steps[1] / 4, steps[2] / 2);  // the last one has two

@@ -1,5 +1,5 @@
---- A run with a module, an optimizer, a schedule, a source and a part of its own: what
--- own_everything_test.cc breaks off and lets go on.
+--- A run with a user-defined module, optimizer, schedule, data source and component, which
+-- own_everything_test.cc interrupts and resumes.
 local moonring = require "moonring"
 local nn, ops = moonring.nn, moonring.ops
 local opt = moonring.flags { model = moonring.required, dir = "", data = "", template = "default",
@@ -7,7 +7,7 @@ local opt = moonring.flags { model = moonring.required, dir = "", data = "", tem
   fp64 = false, resume = false }
 local dtype = opt.fp64 and "fp64" or "fp32"
 
--- A small map beside the final hidden states.
+-- A small matrix applied to the final hidden states.
 local width = moonring.model.open_config(opt.model):facts().hidden_size
 local adapter = nn.sequential { nn.rms_norm(width, { dtype = dtype }),
   nn.linear(width, 8, { seed = 1, dtype = dtype }), ops.tanh,
@@ -27,7 +27,7 @@ local function objective(_, model)
   }
 end
 
--- Momentum with a state that is sharded as the weight.
+-- Momentum with a state that is sharded like the weight.
 local optimizer = moonring.optimizer {
   name = "momentum", moments = 1,
   state = function(p) return { momentum = p:zeros() } end,
@@ -37,7 +37,7 @@ local optimizer = moonring.optimizer {
   end,
 }
 
--- The learning rate halves each third step; what it counts it keeps.
+-- The learning rate halves at each third step; the schedule's counter is part of its saved state.
 local schedule = { asked = 0 }
 function schedule.at(self, k)
   self.asked = self.asked + 1
@@ -66,7 +66,7 @@ local run = moonring.run.open({
   cutoff_len = opt.cutoff, save_steps = opt.save_steps, resume_from_checkpoint = opt.resume,
 }, { objective = objective, optimizer = optimizer, schedule = schedule, data = source })
 
--- A tensor that the script keeps: the sum of all losses so far.
+-- A tensor that the script saves in checkpoints: the sum of all losses so far.
 local total = { sum = moonring.zeros(1, { dtype = "fp64" }) }
 function total:state() return { sum = self.sum } end
 function total:load_state(state) self.sum = state.sum:clone() end

@@ -1,6 +1,6 @@
-// A script that brings all of its own (module, optimizer, schedule, source, part), and one that
-// learns from rewards: killed before a step each goes on bit for bit; and the numbers are those of
-// one rank on any ranks.
+// A script with a user-defined module, optimizer, schedule, source and component, and a script that
+// is trained on rewards: each, killed before a step, resumes bit for bit, and gives the numbers of
+// one rank on any number of ranks.
 
 #include <signal.h>
 
@@ -87,7 +87,7 @@ TEST_F(OwnEverything, HasTheNumbersOfOneRankOnAnyRanks) {
   ExpectNear("dp2", "one", {"loss", "grad_norm", "total"}, 1e-9);
 }
 
-// Answers are drawn anew by their seeds: the same ones on any ranks, and after a kill.
+// Answers are sampled from seeds: they are the same on any number of ranks, and after a kill.
 TEST_F(OwnEverything, LearnsFromRewardsTheSameOnAnyRanks) {
   const Words words = {"steps=4"};
   ASSERT_THAT(Run(CommandOfScript(kRewards, "one", words)), Succeeds());

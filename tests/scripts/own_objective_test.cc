@@ -1,5 +1,5 @@
-// A script's own loss on a rank that has nothing to add, where others wait for its backward; and
-// one that would train nothing.
+// A custom loss on a rank that has no targets, while other ranks wait for this rank's backward; and
+// a custom loss that would train nothing.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,8 @@ using ::testing::Not;
 
 class OwnObjectiveTest : public Workplace {
  protected:
-  // Five rows of long questions and short answers: of a row in two runs the first has no target.
+  // Five rows of long questions and short answers. When a row is split over two ranks, the first
+  // one has no target.
   OwnObjectiveTest() {
     WriteModel("model");
     nlohmann::json rows = nlohmann::json::array();
@@ -54,9 +55,9 @@ class OwnObjectiveTest : public Workplace {
   }
 };
 
-// Over a ring in two runs, over ZeRO-3 (where a dp rank runs out of micro-batches too), and both:
-// each rank takes part in the others' backward, and the run is that of a loss that always has a
-// graph.
+// With ring attention over two ranks, with ZeRO-3 (where a dp rank may also run out of
+// micro-batches), and with both: each rank takes part in the others' backward, and the run equals
+// that of a loss that always has a graph.
 TEST_F(OwnObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
   const Words ring = {"sequence_parallel_size=2", "sequence_parallel_mode=ring"};
   const Words zero = {"zero_stage=3", "per_device_train_batch_size=3"};
@@ -69,7 +70,7 @@ TEST_F(OwnObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
     ASSERT_THAT(plain, Succeeds());
     EXPECT_THAT(plain.err, ::testing::ContainsRegex("[1-9][0-9]* times without a target"));
     Words kinds = {"number", "tensor", "values"};
-    // ZeRO-3 gathers the head for log-probs: there each rank makes them.
+    // ZeRO-3 gathers the head to compute log-probs: there every rank must compute them.
     if (more == ring) kinds.push_back("nothing");
     for (const std::string& kind : kinds) {
       const CommandResult result = Train(kind, name + kind, {"-n", "2"}, more);

@@ -1,8 +1,8 @@
---- Losses of a script's own, for invariance.lua: tables, or functions that make them of the policy
+--- Custom losses for invariance.lua: tables, or functions that make such a table from the policy
 -- and the configuration.
 local moonring = require "moonring"
 
--- What scripts/own_loss.lua and scripts/dpo.lua would write.
+-- The losses as scripts/own_loss.lua and scripts/dpo.lua write them.
 local own = {
   token = {
     level = "token",
@@ -22,8 +22,9 @@ local own = {
   },
 }
 
--- Every document an answer, with an advantage by its place in the step; one in three is masked.
--- The sampling policy is this one, off by a number of each token's own.
+-- Every document is an answer, with an advantage that depends on its index in the step; one in
+-- three is masked. The log-probs of the sampling policy are this policy's plus an offset for each
+-- token.
 local function policy_gradient(options)
   return function(policy)
     local loss, temperature = moonring.objectives.policy_gradient(options), 0.8
@@ -78,13 +79,14 @@ for _, loss_type in ipairs { "grpo", "bnpo", "dr_grpo", "dapo" } do
 end
 own.rloo = policy_gradient { loss_type = "rloo" }
 
--- Prompts that see themselves in both directions; the third layer is plain.
+-- Prompts attend in both directions; the third layer uses the plain causal mask.
 own.prefix = setmetatable({
   mask = function(batch)
     return { prefix = batch:sequence():prompts(), layers = { { window = 90 }, {}, false } }
   end,
 }, { __index = own.token })
--- The rejected text sees the prompt of the chosen one before its own, and that whole.
+-- The rejected text attends to the prompt of the chosen one before its own tokens, and to that
+-- prompt as a whole.
 own.branch = setmetatable({
   mask = function(batch)
     local prompts, parents = batch:sequence():prompts(), {}
@@ -93,12 +95,13 @@ own.branch = setmetatable({
   end,
 }, { __index = own.sequence })
 
--- Log-probs by the final norm and the head of a state below the top.
+-- Log-probs from the hidden state of an inner layer, through the final norm and the head.
 local function lens(policy, batch, state)
   return batch:token_log_probs(policy, policy:norm(state))
 end
 
--- The blocks' own log-probs and those of two states, of a stream that is changed on its way.
+-- The log-probs of the last layer and of two inner hidden states, when a hook changes the hidden
+-- states on the way.
 function own.states(policy)
   return {
     level = "token",
@@ -114,7 +117,7 @@ function own.states(policy)
   }
 end
 
--- The forward ends after the second block.
+-- The forward stops after the second block.
 function own.early(policy)
   return {
     level = "token",
@@ -126,7 +129,8 @@ function own.early(policy)
   }
 end
 
--- Only a state leads to the blocks below a cut, and not on a rank without a target.
+-- Only a hidden state leads to the blocks below a detached point, and not on a rank without a
+-- target.
 function own.cut(policy)
   return {
     level = "token",
@@ -142,7 +146,7 @@ function own.cut(policy)
   }
 end
 
--- A vector of its own learns, which is added to the state after a layer.
+-- Trains a vector that is added to the hidden state after a layer.
 function own.steered(policy, c)
   local width = moonring.model.open_config(c.model_name_or_path):facts().hidden_size
   local values = moonring.arange(width, { dtype = policy:matmul_dtype() }) * 0.01

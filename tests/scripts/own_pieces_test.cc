@@ -1,5 +1,6 @@
-// Optimizers, schedules and objectives of a user's own, named by keys: they are what they say they
-// are, the same on any ranks, go on bit for bit, and are refused with one message.
+// User-defined optimizers, schedules and objectives that keys name: they compute what their
+// definitions state, give the same results on any number of ranks, resume bit for bit, and are
+// refused with one message if invalid.
 
 #include <signal.h>
 
@@ -21,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// AdamW by its formula; what it keeps is replaced at each step.
+// AdamW by its formula; its state tensors are replaced at each step.
 constexpr char kAdamW[] = R"lua(
 return function(c, model)
   local b1, b2, eps = c.adam_beta1, c.adam_beta2, c.adam_epsilon
@@ -39,7 +40,8 @@ return function(c, model)
 end
 )lua";
 
-// Matrices by the norm of all of one; it keeps a tensor of the matrix's shape and a number.
+// Divides the update of a matrix by the norm of its whole momentum; the state is a tensor of the
+// matrix's shape and a number.
 constexpr char kWhole[] = R"lua(
 return {
   moments = 1,
@@ -55,7 +57,7 @@ return {
 }
 )lua";
 
-// The rate of a step by the one before it.
+// Computes the rate of a step from the rate of the step before.
 constexpr char kStateful[] = R"lua(
 local schedule = { rate = 2e-3 }
 function schedule:at(k, total, config)
@@ -73,7 +75,7 @@ class OwnPiecesTest : public ResumedRuns {
     return Runfile("scripts/examples/" + name + ".lua");
   }
 
-  // Largest relative distance of a tensor of two runs' models.
+  // The greatest relative distance between the same tensor of two runs' models.
   double Distance(const std::string& a, const std::string& b) const {
     const StoredTensors of_a = ReadSafetensors(Path(a + "/model.safetensors")),
                         of_b = ReadSafetensors(Path(b + "/model.safetensors"));
@@ -94,8 +96,8 @@ class OwnPiecesTest : public ResumedRuns {
   }
 };
 
-// Over the feedback of 20 steps, in fp64, against the optimizer that is built in. In Lua, where
-// numbers keep their digits.
+// Compared with the built-in optimizer over the gradients of 20 steps, in fp64. The comparison is
+// made in Lua, where numbers keep all digits.
 TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
   Write("adamw.lua", kAdamW);
   Write("both.lua", R"lua(
@@ -147,7 +149,7 @@ TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
   EXPECT_THAT(Run({"both.lua", model, "fp32", "1e-6"}), Succeeds());
 }
 
-// Sign-SGD's closed form: a first step moves each weight by the rate, or not at all where its
+// The closed form of sign-SGD: a first step moves each weight by the rate, or not at all if its
 // gradient is 0.
 TEST_F(OwnPiecesTest, SignSgdMovesByTheRate) {
   ASSERT_THAT(Train("out", {"max_steps=1", "optim=" + Example("sign_sgd"), "weight_decay=0",
@@ -217,7 +219,7 @@ TEST_F(OwnPiecesTest, GoOnBitForBit) {
   ExpectGoesOn("zero2",
                rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
                {2}, {"-n", "2"});
-  // Over one rank: the same sums of gradients in another order.
+  // On one rank: the same sums of gradients in another order.
   KeepUpTo("zero2", 2, "alone");
   ASSERT_THAT(Train("alone", rates + Words{"optim=whole.lua", "resume_from_checkpoint=true"}),
               Succeeds());
@@ -242,7 +244,7 @@ TEST_F(OwnPiecesTest, GoOnAfterAKill) {
   ExpectSameRun("unbroken", "killed");
 }
 
-// The contents of a file are what counts: where it lies does not.
+// When a run is resumed, the contents of a file are compared, not its path.
 TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
   Write("adamw.lua", kAdamW);
   Write("rate.lua", "return function(k, total, config) return config.learning_rate end");
@@ -265,7 +267,7 @@ TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
                          HasSubstr("), is adamw.lua (sha1 "))));
 }
 
-// Ranks that are started one by one, with other files.
+// Ranks that are started one by one, with different files.
 TEST_F(OwnPiecesTest, RanksMustHaveOneFile) {
   Write("a.lua", kAdamW);
   Write("same.lua", kAdamW);
@@ -291,7 +293,8 @@ TEST_F(OwnPiecesTest, RanksMustHaveOneFile) {
   }
 }
 
-// An objective is what its stage would make, when it says the same; and inherits the rest.
+// An objective with the same definition as its stage's gives the same results, and inherits
+// everything that it does not define.
 TEST_F(OwnPiecesTest, AnObjectiveInheritsTheRun) {
   Write("loss.lua", R"lua(
     return function(config, model)
@@ -383,7 +386,7 @@ TEST_F(OwnPiecesTest, SayWhichParameterTheyFailedAt) {
   refused("step = function(p, g) p.weight = p.weight * (0 / 0) end", "optimizer: its step left ");
 }
 
-// Confined as a user's script is.
+// Confined like a user's script under --sandbox.
 TEST_F(OwnPiecesTest, AreConfinedUnderASandbox) {
   fs::copy(Runfile("tests/golden/stages"), Path("stages"), fs::copy_options::recursive);
   Write("adamw.lua", kAdamW);
@@ -411,7 +414,7 @@ TEST_F(OwnPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
   EXPECT_EQ(said.out.find("are assumed"), std::string::npos) << said.out;
 }
 
-// A script brings them in place of keys.
+// A script passes user-defined optimizers and schedules directly, without keys.
 TEST_F(OwnPiecesTest, AScriptBringsThem) {
   Write("script.lua", R"lua(
     local moonring = require "moonring"

@@ -1,5 +1,5 @@
---- moonring own_scaled_loop.lua HOW key=value...: stage sft with a loop of its own, whose backward
--- is the run's ("scaled") or the loss's ("unscaled").
+--- moonring own_scaled_loop.lua HOW key=value...: stage sft with a custom training loop, whose
+-- backward is the run's function ("scaled") or the loss's method ("unscaled").
 local moonring = require "moonring"
 local how = table.remove(arg, 1)
 local run = moonring.run.open(moonring.config.command(arg))

@@ -1,5 +1,5 @@
-// Scripts of a user's own: what is refused, with its place and the calls that led there; weights
-// that they write; the ranks that they start.
+// Users' scripts: errors with their position and the stack of calls; writes to weights; and the
+// ranks that scripts start.
 
 #include <algorithm>
 #include <string>
@@ -21,13 +21,13 @@ class OwnScriptsTest : public Workplace {
  protected:
   OwnScriptsTest() { WriteModel("model"); }
 
-  // mine.lua: a model of its own, a sequence, and then `text`.
+  // Runs mine.lua: defines a model and a sequence, then runs `text`.
   CommandResult RunScript(const std::string& text, std::vector<std::string> options = {}) const {
     Write("mine.lua", kBegin + text);
     options.push_back("mine.lua");
     return Run(std::move(options));
   }
-  // "mine.lua:N" of a line of `text`, from 1.
+  // "mine.lua:N", the position of a line of `text`, counted from 1.
   static std::string Line(int line) {
     const std::string begin = kBegin;
     return "mine.lua:" + std::to_string(line + std::count(begin.begin(), begin.end(), '\n'));
@@ -102,7 +102,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
               Succeeds());
 }
 
-// A step with nothing to learn is told of by what it lacks.
+// The report of a skipped step names what the step lacks.
 TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
   EXPECT_THAT(RunScript(R"lua(
     local labels = { 1, 2, 3, 4 }
@@ -154,7 +154,8 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err, "moonring: the disk is full\n  " + Line(1) + ": in function 'step'\n  " +
                             Line(2) + ": in main chunk\n");
-  // In an objective that Moonring runs: the loss comes first, then who called the engine.
+  // In an objective that Moonring calls: the stack shows the loss first, then the caller of the
+  // engine.
   result = RunScript(
       "function own.loss(_, log_probs)\n"
       "  local sum = log_probs:tolist(1)\n"
@@ -172,7 +173,8 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
                 "  " +
                 Line(2) + ": in function 'loss'\n  " + Line(9) + ": in function 'step'\n  " +
                 Line(10) + ": in main chunk\n");
-  // The sandbox shows no more of the host than that; a place that the message names is said once.
+  // With --sandbox the stack shows no other functions of the host; a position that the message
+  // contains is not repeated.
   result = RunScript("error 'mine'", {"--sandbox"});
   EXPECT_EQ(result.err, "moonring: " + Line(1) + ": mine\n");
   result = RunScript("local function f() error 'mine' end\nf() return 1", {"--sandbox"});
@@ -214,8 +216,8 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
               Succeeds());
 }
 
-// Under ZeRO a weight lies in parts, and in 16 bits beside its fp32 masters: a write reaches the
-// leases and the masters on every rank.
+// Under ZeRO a weight is sharded, and in 16 bits it also has fp32 master weights: a write updates
+// the borrowed copies (leases) and the masters on every rank.
 TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   Write("sharded.lua", R"lua(
     local moonring = require "moonring"
@@ -264,7 +266,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   }
 }
 
-// Steps of pairs without a label: DPO's script leaves them out too, decay and momentum included.
+// Steps of pairs without labels: DPO's script skips them too, including weight decay and momentum.
 TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string row : {"one", "two", "three"})
@@ -303,8 +305,8 @@ TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
   }
 }
 
-// `sp=2` is enough: neither the scripts that come with Moonring nor a copy of one need -n; and one
-// that is started under -n starts none.
+// `sp=2` is enough: neither the scripts of Moonring nor their copies need -n; a script that runs
+// under -n starts no ranks.
 TEST_F(OwnScriptsTest, StartTheirRanks) {
   WriteConfig();
   const std::vector<std::string> words = {"model=model", "data=rows",       "dir=data",

@@ -1,7 +1,7 @@
---- moonring paused.lua STEPS GO CONFIG.yaml|key=value...: trains; before each of the steps (7,31)
--- it waits until there is a file of the name GO and the step, so that what is done to it is done
--- before that step, however fast it is. PAUSED_SCRIPT in the environment: another script than
--- train, a command's name or a path.
+--- moonring paused.lua STEPS GO CONFIG.yaml|key=value...: trains, and before each of STEPS (for
+-- example 7,31) waits for a file whose name is GO followed by the step's number. So a test can act
+-- on the process before that step, however fast it is. PAUSED_SCRIPT in the environment names
+-- another script than train: a command or a path.
 local moonring = require "moonring"
 local ffi = require "ffi"
 ffi.cdef "int usleep(unsigned);"

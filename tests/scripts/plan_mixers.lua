@@ -1,13 +1,15 @@
---- AttentionPlan:delta and AttentionPlan:convolve over ranks, in fp64, beside the recurrence and
--- the sum written out here token by token: prints the largest difference of each, of all ranks.
--- moonring plan_mixers.lua sp=3 mode=spans
+--- AttentionPlan:delta and AttentionPlan:convolve over ranks, in fp64, compared with the recurrence
+-- and the sum, which are written out here token by token. Prints the greatest difference of each
+-- over all ranks.
+--
+--   moonring plan_mixers.lua sp=3 mode=spans
 local moonring = require "moonring"
 local opt = moonring.flags { sp = 1, mode = "auto" }
 moonring.launch(opt.sp)
 local mesh = moonring.comm.mesh { sp = opt.sp }
 local attention = moonring.attention.create { mesh = mesh, mixing = opt.mode }
 
--- Two documents; one key head and two value heads of one number each: channels q, k, v, v.
+-- Two documents; one key head and two value heads of dimension one: channels q, k, v, v.
 local LENGTHS, TAPS, BIAS, SCALE = { 150, 40 }, { { 0.3, 1 }, { -0.2, 0.8 }, { 0.5, 0.6 }, { 0.1,
   1.1 } }, { 0.2, -0.1, 0.4, 0 }, 0.7
 local documents, x, g, beta, mixed, convolved = {}, {}, {}, {}, {}, {}

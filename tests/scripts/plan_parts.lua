@@ -1,6 +1,7 @@
---- What `moonring plan` foretells of a rank on a GPU that tensors take, as JSON in a file: { total,
--- moment, parts }, in bytes. What CUDA and its libraries take for themselves is in none of them.
--- moonring plan_parts.lua CONFIG.yaml ranks=1 out=FILE
+--- The bytes of tensors that `moonring plan` predicts for a rank on a GPU, as JSON in a file: {
+-- total, moment, parts }. They do not include memory that CUDA and its libraries take themselves.
+--
+--   moonring plan_parts.lua CONFIG.yaml ranks=1 out=FILE
 local moonring = require "moonring"
 local memory = require "moonring.plan.memory"
 local memory_check = require "moonring.plan.check"

@@ -1,5 +1,5 @@
-// moonring plan: from a config.json alone, figures against closed forms made here; proposals that
-// fit; and a run that would not fit, which ends before it trains.
+// moonring plan, from a config.json alone: its numbers are compared with closed forms; the settings
+// that it proposes fit into memory; and a run that would not fit ends before it trains.
 
 #include <cstdio>
 #include <filesystem>
@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-// As the command shows a size.
+// A size in the format of the command.
 std::string Shown(double bytes) {
   char text[32];
   const double gib = bytes / kGiB;
@@ -34,7 +34,7 @@ std::string Shown(double bytes) {
 
 class PlanTest : public Workplace {
  protected:
-  // A folder with a config.json and nothing else: Qwen2.5-7B's shape, and a configuration of it.
+  // Writes a folder with only a config.json, of Qwen2.5-7B's shape, and a configuration for it.
   void WriteQwen() const {
     const json config = {{"architectures", {"Qwen2ForCausalLM"}},
                          {"model_type", "qwen2"},
@@ -57,7 +57,7 @@ class PlanTest : public Workplace {
           "ulysses\n");
   }
 
-  // The size on the line of a part.
+  // The size on the line of one component.
   static std::string Part(const std::string& text, const std::string& part) {
     std::smatch found;
     return std::regex_search(text, found, std::regex("\n  " + part + " +([0-9.]+ [MG]iB)  "))
@@ -66,7 +66,7 @@ class PlanTest : public Workplace {
   }
 };
 
-// Tokens and operations of pairs whose prompt is half of a document, and three quarters.
+// Tokens and operations for pairs whose prompt is half, and three quarters, of a document.
 TEST_F(PlanTest, SaysWhatSharedPrefixesLeave) {
   WriteQwen();
   const Words words = {"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "stage=dpo"};
@@ -124,7 +124,7 @@ TEST_F(PlanTest, OfAConfigAlone) {
                        (28 * block + 3584) / 28)));  // all but the embedding's and this block's
   EXPECT_EQ(Part(result.out, "checkpoints"),
             Shown(131072.0 / 8 * 3584 * 4));  // one block's input, in fp32
-  // The file by its own name, and a machine with less.
+  // The path of config.json itself, and a machine with less memory.
   const CommandResult file =
       Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "model_name_or_path=qwen/config.json"});
   ASSERT_THAT(file, Succeeds());
@@ -133,7 +133,8 @@ TEST_F(PlanTest, OfAConfigAlone) {
   ASSERT_THAT(tiny, Succeeds());
   EXPECT_THAT(tiny.out, AllOf(HasSubstr("nothing above fits in 2.0 GiB a rank"),
                               Not(HasSubstr("to write:"))));
-  // A long sequence's peak is where every checkpoint waits.
+  // With a long sequence the peak is at the end of the forward, when the inputs of all recomputed
+  // blocks are kept.
   const CommandResult longer =
       Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "tokens=1000000"});
   ASSERT_THAT(longer, Succeeds());
@@ -156,14 +157,14 @@ TEST_F(PlanTest, TheTable) {
   ASSERT_THAT(all, Succeeds());
   for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather", "usp"})
     EXPECT_THAT(all.out, ContainsRegex(std::string("\n. +8  ") + strategy + " +as configured"));
-  // A file that exists is a machine that exists: what this one has.
+  // No memory is given, so the plan uses the memory of this machine.
   const CommandResult here = Run({"plan", "qwen.yaml", "tokens=1024", "device=cpu"});
   ASSERT_THAT(here, Succeeds());
   EXPECT_THAT(here.out, HasSubstr("8 ranks (cpu) of "));
 }
 
-// The keys that it says to write give a run that it says fits. On few layers a second rank saves
-// more than any offload.
+// With the keys that the plan proposes, a run fits. On few layers a second rank saves more than any
+// offload.
 TEST_F(PlanTest, WhatItProposesFits) {
   WriteModel("model");
   std::filesystem::remove(Path("model/model.safetensors"));
@@ -225,8 +226,8 @@ TEST_F(PlanTest, PublishedTables) {
   }
 }
 
-// Before training: refused with what is foretold, what there is and what to change; or warned of;
-// or not looked at.
+// Before training, a run that would not fit is refused with the prediction, the available memory
+// and the settings to change; or there is a warning; or no check.
 TEST_F(PlanTest, ARunThatWouldNotFit) {
   WriteModel("model");
   WriteConfig();
@@ -260,8 +261,8 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
   EXPECT_THAT(fits.out + fits.err, Not(HasSubstr("predicted")));
 }
 
-// What is proposed in a refusal does fit: documents of a few dozen tokens, forty of them in one
-// forward.
+// The settings that a refusal proposes do fit: documents of a few dozen tokens, forty of them in
+// one forward.
 TEST_F(PlanTest, ARefusalSaysWhatFits) {
   WriteModel("model");
   std::string rows;
@@ -283,7 +284,7 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   const CommandResult taken =
       Run({"train", "config.yaml", "memory_limit=210MB", "micro_batch_tokens=" + found[1].str()});
   ASSERT_THAT(taken, Succeeds());
-  // auto_find_batch_size takes such a value by itself.
+  // auto_find_batch_size selects such a value automatically.
   const CommandResult halved = Run({"train", "config.yaml", "memory_limit=210MB",
                                     "auto_find_batch_size=true", "output_dir=halved"});
   ASSERT_THAT(halved, Succeeds());

@@ -41,8 +41,8 @@ class PreparedDataTest : public Workplace {
   }
 };
 
-// Written by one run (on two ranks) and read by the next one, whose data set is not even there any
-// more: the same curves.
+// The data set is written by one run (on two ranks) and read by the next one, when the original
+// files do not exist any more: the curves are the same.
 TEST_F(PreparedDataTest, IsWrittenThenRead) {
   const std::vector<std::string> keys = {"tokenized_path=kept", "val_size=2", "eval_strategy=steps",
                                          "eval_steps=2"};
@@ -60,8 +60,8 @@ TEST_F(PreparedDataTest, IsWrittenThenRead) {
               FailsWith(2, HasSubstr("tokenized_path: config.yaml is a file")));
 }
 
-// The steps of a stream of it are those of the whole of it in its order, over passes and behind an
-// interruption; what is evaluated is the same.
+// A streamed data set gives the same steps as one that is read as a whole in its order, over
+// several passes and after an interruption; the evaluation is the same.
 TEST_F(PreparedDataTest, IsReadAsAStream) {
   ASSERT_THAT(Run({"preprocess", "config.yaml", "tokenized_path=kept", "val_size=2"}), Succeeds());
   const auto keys = [](std::vector<std::string> more) {
@@ -104,7 +104,7 @@ TEST_F(PreparedDataTest, PreprocessKeepsItToo) {
       FailsWith(2, HasSubstr("tokenized_path: kept has no split 'validation'")));
 }
 
-// The examples of each step, by a script that trains none.
+// Prints the examples of each step without training.
 constexpr char kExamples[] = R"(
   local moonring = require "moonring"
   local run = moonring.run.open(moonring.config.command(arg))
@@ -132,7 +132,7 @@ class GroupByLengthTest : public PreparedDataTest {
     Write("data/rows.jsonl", rows);
   }
 
-  // The first line's numbers, then those of each step.
+  // The numbers of the first line, then those of each step.
   std::vector<std::vector<int>> Examples(std::vector<std::string> more) const {
     more.insert(more.begin(), {"examples.lua", "config.yaml", "num_train_epochs=2", "max_steps=-1",
                                "gradient_accumulation_steps=1", "overwrite_output_dir=true"});
@@ -192,8 +192,8 @@ TEST_F(GroupByLengthTest, StepsAreTheSameOnAnyRanks) {
   }
 }
 
-// A column of tokenized_path's rows, by its name, says otherwise: tests/golden/tokenized/lengths
-// has one, which make.py set to 7 i mod 11 + 1.
+// Lengths come from a column of tokenized_path's rows, by its name: tests/golden/tokenized/lengths
+// has such a column, which make.py set to 7 i mod 11 + 1.
 TEST_F(GroupByLengthTest, LengthsMayBeAColumn) {
   const std::string kept = "tokenized_path=" + Runfile("tests/golden/tokenized/lengths");
   const auto in_order = [&](const std::vector<std::string>& more) {
@@ -270,7 +270,7 @@ TEST_F(PreparedDataTest, EvaluatesEachDataSet) {
   EXPECT_EQ(ReadJsonLines(Path("p.eval_few.jsonl")).size(), 3);
 }
 
-// Ten examples in batches of 4: with drop_last two an epoch, without it three.
+// Ten examples in batches of 4: two batches per epoch with drop_last, three without.
 TEST_F(PreparedDataTest, DropsTheLastBatch) {
   const std::vector<std::string> keys = {"max_steps=-1", "num_train_epochs=2",
                                          "per_device_train_batch_size=4",

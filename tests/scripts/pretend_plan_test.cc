@@ -1,17 +1,16 @@
-// moonring plan beside the pretend device: what is foretold of a GPU's memory, and the most that a
-// run of two steps held there. Every kind of run, of shapes small enough for a CPU but wide enough
-// that tensors are what counts.
+// The prediction of `moonring plan` for a GPU's memory, compared with the peak of a run of two
+// steps on the pretend device. Every kind of run is covered, with shapes that are small enough for
+// a CPU but wide enough that tensors dominate.
 //
-// Both are bytes of tensors and of kernels' workspace, in blocks of 512 as LibTorch's allocator
-// gives them. Left out on both sides: cuBLAS's 32 MiB, CUDA's context, and what the allocator keeps
-// unused.
-// Products of matrices are left out of the runs, but where an answer settles how much is taken
-// (experts): they take and give the same memory, and most of the time. Of the largest run all work
-// on tensors is (left_out.h).
+// Both numbers are bytes of tensors and of kernels' workspace, in blocks of 512 bytes as LibTorch's
+// allocator returns them. Both exclude cuBLAS's 32 MiB, CUDA's context, and memory that the
+// allocator keeps unused. The runs skip matrix products (left_out.h), which take most of the time
+// and do not change the memory, except where a result determines how much memory is needed
+// (experts). The largest run skips all work on tensors.
 //
-// Of experts besides: how often a step of such a run waits for the GPU.
+// For experts the test also counts how often a step of such a run waits for the GPU.
 //
-// The rows of docs/gpu-design.md's table are what this prints:
+// The test prints the rows of the table in docs/gpu-design.md:
 //   bazel test //tests/scripts:pretend_plan_test --test_output=all | grep '^|'
 
 #include <algorithm>
@@ -39,7 +38,7 @@ struct Shape {
 
 constexpr Shape kTiny{64, 192, 4, 4, 2, 704};
 constexpr Shape kSmall{256, 704, 6, 4, 2, 1024};
-// Llama-8B's heads: at 65,536 tokens attention's backward takes them in slices.
+// The heads of Llama-8B: at 65,536 tokens the backward of attention processes them in slices.
 constexpr Shape kWide{4096, 256, 3, 32, 8, 2048};
 constexpr Shape kSmol{576, 1536, 4, 9, 3, 8192};  // SmolLM2-135M's widths, a few of its layers
 
@@ -121,7 +120,7 @@ std::vector<Case> Cases() {
   };
 }
 
-// Of a size that keeps a product's elements about as large as its input's.
+// Random values of a scale that keeps a product's elements about as large as its input's.
 StoredTensor Random(std::vector<int64_t> dims, uint64_t* state) {
   StoredTensor tensor{.shape = std::move(dims)};
   int64_t numel = 1;
@@ -217,7 +216,7 @@ json Config(const Shape& s) {
 
 class PretendRuns : public Workplace {
  protected:
-  // More tokens than `tokens` a row, so that each example has just as many.
+  // Rows of more than `tokens` tokens, so that each example is truncated to the same length.
   void WriteRows(int64_t tokens) const {
     std::string answer, rows, pairs;
     for (int64_t word = 0; word < tokens; ++word) answer += " moon";
@@ -241,7 +240,7 @@ class PretendRuns : public Workplace {
     Write("data/dataset_info.json", info.dump());
   }
 
-  // The most that a rank of a run held. `out`: its folder.
+  // The greatest peak of a run's ranks. `out` is the run's folder.
   double Peak(const Case& of, const std::string& products, const std::string& out) const {
     const std::string ranks = std::to_string(of.ranks);
     CommandOptions options =
@@ -264,7 +263,7 @@ class PretendRuns : public Workplace {
     WriteConfig(
         "per_device_train_batch_size: 1\nsave_strategy: no\n"
         "max_steps: " +
-        // Buffers on the way to the host take turns: from the third step on all are there.
+        // Staging buffers are used alternately: from the third step on all of them are allocated.
         std::string(of.keys.find("offload_optimizer") == std::string::npos ? "2" : "3") +
         "\n"
         "cutoff_len: " +
@@ -293,7 +292,7 @@ TEST_P(PretendPlanTest, IsForetold) {
   EXPECT_NEAR(foretold / peak, 1.0, 0.05) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
-// A run without its products takes as much as one with them.
+// A run that skips its products takes as much memory as one that computes them.
 TEST_F(PretendRuns, ProductsChangeNothing) {
   for (const std::string& keys : {std::string("bf16: false"), std::string("bf16: true"),
                                   std::string(kLora) + "\nuse_dora: true"}) {
@@ -303,8 +302,9 @@ TEST_F(PretendRuns, ProductsChangeNothing) {
   }
 }
 
-// Experts whose products are made as groups of rows cost a step no wait of the host; where each has
-// a product of its own each layer waits forward, and again where the backward makes it again.
+// If the products of all experts are one grouped product, a step does not wait for the GPU. If each
+// expert has its own product, each layer waits in the forward, and once more when the backward
+// recomputes it.
 TEST_F(PretendRuns, GroupedExpertsAddNoWait) {
   const auto waits_of_step = [&](const Shape& shape, const std::string& kernels) {
     WriteRun({"", "", shape, 64, "bf16: true\noverwrite_output_dir: true"});

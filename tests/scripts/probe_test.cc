@@ -1,9 +1,9 @@
-// `moonring probe` against Transformers' numbers in fp64 (tests/golden/model), alone and over ranks
-// that share the sequence.
+// `moonring probe` compared with Transformers' numbers in fp64 (tests/golden/model), on one rank
+// and on ranks that share the sequence.
 //
-// Bounds: fp64 differs from Transformers' fp64 by the order of sums alone (1e-10 relative); fp32 by
-// the rounding of a small model (2e-5 relative, 1e-5 in the loss, as wide as Transformers' own fp32
-// lies from its fp64).
+// Bounds: fp64 differs from Transformers' fp64 by the order of sums only (1e-10 relative). fp32
+// differs by the rounding of a small model (2e-5 relative, 1e-5 in the loss), as Transformers' own
+// fp32 differs from its fp64.
 
 #include <cmath>
 #include <string>
@@ -25,7 +25,7 @@ struct ProbedRanks {
   std::string mode;  // "": the default
 };
 
-// Largest distance of two lists of numbers, relative to the second's largest.
+// The greatest difference of two lists of numbers, relative to the second's largest number.
 double Distance(const json& a, const json& b) {
   if (!a.is_structured())
     return std::fabs(a.get<double>() - b.get<double>()) /
@@ -96,8 +96,8 @@ TEST_F(ProbeTest, EveryModelOnOneRank) {
   }
 }
 
-// packed: its second document has no target; with documents this short and 3 ranks, a rank without
-// any is among them.
+// The second document of `packed` has no target; with such short documents and 3 ranks, some rank
+// has no target at all.
 TEST_F(ProbeTest, EveryStrategyOnSeveralRanks) {
   for (const char* mode : kModes) {
     Compare("gqa_tied", "packed", {2, mode}, /*fp64=*/true);
@@ -112,7 +112,7 @@ TEST_F(ProbeTest, EveryStrategyOnSeveralRanks) {
   Compare("mha_untied", "one", {4, "ulysses"}, /*fp64=*/true);
 }
 
-// -n with more ranks than one group needs: the second group adds nothing.
+// -n starts more ranks than one sp group needs: the second group changes nothing.
 TEST_F(ProbeTest, RanksBesideTheGroupChangeNothing) {
   const json golden = Golden("gqa_tied", "packed");
   Write("in.json", golden.at("input").dump());
@@ -126,7 +126,7 @@ TEST_F(ProbeTest, RanksBesideTheGroupChangeNothing) {
       1e-10);
 }
 
-// One target in all, in the last document: all ranks but one have none.
+// A single target, in the last document: all ranks but one have no target.
 TEST_F(ProbeTest, RanksWithoutATarget) {
   json input = Golden("gqa_tied", "packed").at("input");
   for (json& label : input.at("labels")) label = -100;
@@ -145,7 +145,8 @@ TEST_F(ProbeTest, RanksWithoutATarget) {
   EXPECT_EQ(none.at("grad_norm_total"), 0);
 }
 
-// The golden gradients are of fp64, those of probe are read as floats here: 1e-6 is their rounding.
+// The golden gradients are fp64, and those of probe are read as fp32: 1e-6 allows for that
+// rounding.
 TEST_F(ProbeTest, WritesTheGradientsThemselves) {
   for (const auto& [model, name] :
        {std::pair("uneven_6_3", "packed"), std::pair("gqa_tied", "packed_long")}) {
@@ -161,7 +162,7 @@ TEST_F(ProbeTest, WritesTheGradientsThemselves) {
   }
 }
 
-// Matmuls in bf16 keep 8 bits: 2 % of a gradient's norm, and sp changes little of it.
+// Matmuls in bf16 keep 8 bits: the error is 2 % of a gradient's norm, and sp changes it little.
 TEST_F(ProbeTest, Bf16IsNearFp32) {
   const json golden = Golden("gqa_tied", "packed_long");
   for (const char* precision : {"bf16=true", "pure_bf16=true"}) {

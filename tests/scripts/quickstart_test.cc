@@ -1,5 +1,5 @@
-// The quickstart, cut to one short step: SmolLM2 from the build, over two ranks, with an answer
-// before and after. And a conversation with it.
+// The quickstart, shortened to one short step: SmolLM2 from the build, on two ranks, with an answer
+// before and after training. Then a conversation with the model.
 
 #include <string>
 

@@ -1,9 +1,9 @@
-// Runs of several processes that go wrong, and runs that are ended: what is said, the exit code,
-// and that nobody is left.
+// Runs of several processes that fail or are ended: their messages, the exit code, and that no
+// process remains.
 //
-// The cause comes first, in one line under its rank; lines of ranks that it took down may follow. A
-// failure that nobody noticed would leave the others waiting for an hour at least, and a test at
-// its limit.
+// The cause is printed first, in one line with its rank; lines of ranks that failed as a
+// consequence may follow. If a failure were not noticed, the other ranks would wait for at least an
+// hour, and the test would reach its time limit.
 
 #include <signal.h>
 
@@ -34,7 +34,7 @@ class RanksTest : public Workplace {
 
   static constexpr char kTraining[] = "step 5/1000000";
 
-  // A line of stderr each, of the launcher or of a process alone, without its "moonring: ".
+  // The lines of stderr of a launcher or a single process, without their "moonring: ".
   static std::vector<std::string> Messages(const CommandResult& result) {
     std::vector<std::string> messages;
     std::istringstream text(result.err);
@@ -56,8 +56,8 @@ class RanksTest : public Workplace {
     return Await([&] { return std::none_of(pids.begin(), pids.end(), &Alive); });
   }
 
-  // Lua that a rank runs first: until all have come so far. What follows meets within a short
-  // deadline, however long they took to start.
+  // Lua code that a rank runs first: it waits until all ranks have started. So the calls that
+  // follow meet within a short deadline, however long the start took.
   static std::string Gate(const std::string& ranks) {
     return R"(
     local function exists(name) local file = io.open(name) return file and file:close() end
@@ -99,7 +99,7 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
   }
 }
 
-// Before a process is started, whoever would start it.
+// Refused before any process is started, whichever launcher is used.
 TEST_F(RanksTest, MoreRanksThanAMachineStarts) {
   const auto says = ::testing::AllOf(HasSubstr("100000 ranks are wanted (sequence_parallel_size, "
                                                "or -n), and this machine starts at most "),
@@ -147,8 +147,8 @@ TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
               FailsWith(2, HasSubstr("MASTER_PORT='99999'")));
 }
 
-// The one who waits says whom for. Each waits alone, both at once: the deadline is long, since
-// opening the store has the same.
+// The waiting rank names the missing one. Each rank waits alone, and both run at the same time,
+// because the deadline is long: opening the store uses the same one.
 TEST_F(RanksTest, ARankThatDoesNotCome) {
   std::vector<std::unique_ptr<Command>> ranks;
   std::vector<std::string> ports;
@@ -165,8 +165,8 @@ TEST_F(RanksTest, ARankThatDoesNotCome) {
   EXPECT_THAT(ranks[1]->Wait(), FailsWith(1, HasSubstr("nobody answers at 127.0.0.1:" + ports[1])));
 }
 
-// Whoever fails says so at once, also rank 0, which the others need until they have learnt of it,
-// and also where another is busy and has not.
+// A rank that fails is reported immediately, even rank 0, which the others need until they have
+// received its message, and even if another rank is busy and has not received it.
 TEST_F(RanksTest, ABusyRankHidesNoFailure) {
   Write("busy.lua", R"(
     local moonring = require "moonring"
@@ -180,7 +180,7 @@ TEST_F(RanksTest, ABusyRankHidesNoFailure) {
   }
 }
 
-// It lives, and is elsewhere: in a loop, at a disk. The one who waited names it.
+// The rank is alive but elsewhere, in a loop or waiting for a disk. The waiting rank names it.
 TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
   Write("elsewhere.lua", Gate("3") + R"(
     local mesh = require "moonring".comm.mesh { deadline = 5 }
@@ -249,7 +249,7 @@ TEST_F(RanksTest, RanksThatTheGroupsDoNotDivide) {
               says(2, 3));
 }
 
-// What every rank finds is said once; what one finds, under its number.
+// An error of every rank is printed once; an error of one rank is printed with its number.
 TEST_F(RanksTest, EachMessageOnce) {
   WriteConfig("template: smolm2");
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=2"}),

@@ -1,5 +1,5 @@
-// Ranks that have met, and programs on the same machine that are none of theirs: what these can
-// reach, and that the run ends as it would without them.
+// Ranks that are connected, and unrelated programs on the same machine: which sockets these
+// programs can reach, and that the run ends as it would without them.
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::Ne;
 using ::testing::Not;
 
-// Meets, goes on until there is a file "go", and says what all have summed up.
+// Connects, works until a file "go" exists, and prints the sum over all ranks.
 constexpr char kMeet[] = R"lua(
   local moonring = require "moonring"
   local mesh = moonring.comm.mesh { deadline = 120 }
@@ -52,7 +52,7 @@ struct Listener {
   int port;
 };
 
-// Of a process: its TCP sockets that listen, on IPv4 and, as address 0, on IPv6.
+// The listening TCP sockets of a process, on IPv4 and (with address 0) on IPv6.
 std::vector<Listener> ListenersOf(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::set<std::string> own;
@@ -78,7 +78,8 @@ std::vector<Listener> ListenersOf(pid_t pid) {
   return listeners;
 }
 
-// A connection that is made within a moment. (On loopback at once, or never.)
+// Whether a connection is accepted within a moment. (On loopback that happens immediately or
+// never.)
 bool LetsIn(const Listener& listener) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -92,7 +93,7 @@ bool LetsIn(const Listener& listener) {
   return in;
 }
 
-// Whether nobody gets in any more: a group that is made later opens the door for a moment.
+// Whether the socket finally refuses connections: creating a group opens it for a moment.
 bool Shuts(const Listener& listener) {
   for (int tries = 0; tries < 1000; ++tries) {
     if (!LetsIn(listener)) return true;
@@ -101,7 +102,7 @@ bool Shuts(const Listener& listener) {
   return false;
 }
 
-// The address of the first interface that is up and not loopback; "" where there is none.
+// The address of the first interface that is up and not loopback; "" if there is none.
 std::string FirstInterface() {
   ifaddrs* all = nullptr;
   EXPECT_EQ(getifaddrs(&all), 0);
@@ -125,7 +126,7 @@ class RendezvousTest : public Workplace {
 
   using Environment = std::map<std::string, std::string>;
 
-  // Ranks that are started by hand, each with its variables besides; they win.
+  // Starts ranks by hand; the variables of `of_rank` are added for each rank and take precedence.
   std::vector<std::unique_ptr<Command>> Start(const std::string& address,
                                               const std::vector<Environment>& of_rank) const {
     std::vector<std::unique_ptr<Command>> ranks;
@@ -149,14 +150,14 @@ class RendezvousTest : public Workplace {
       EXPECT_THAT(result.err, HasSubstr("sum 3"));
     }
   }
-  // What was done to ranks that have met changes nothing for them.
+  // Expects that ranks that are connected are not affected by what the test has done.
   void ExpectTheyGoOn(const std::vector<std::unique_ptr<Command>>& ranks) const {
     std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
     ExpectTheyEndWell(ranks);
   }
 
-  // The store of ranks that are told TORCHELASTIC_USE_AGENT_STORE=True, as torchrun serves it.
-  // (They try to reach it until it is there.)
+  // The store of ranks with TORCHELASTIC_USE_AGENT_STORE=True, served as torchrun does. (The ranks
+  // retry until they reach it.)
   c10::intrusive_ptr<c10d::TCPStore> ServeStore() const {
     c10d::TCPStoreOptions options;
     options.port = static_cast<uint16_t>(std::stoi(port_));
@@ -165,7 +166,8 @@ class RendezvousTest : public Workplace {
     return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
   }
 
-  // Where rank 0 listens once two ranks have met: with the store, and with Gloo.
+  // The addresses on which rank 0 listens after two ranks have connected: for the store, and for
+  // Gloo.
   struct Places {
     std::vector<uint32_t> store, ranks;
   };
@@ -192,7 +194,7 @@ class RendezvousTest : public Workplace {
 TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
   const BusyPort busy;
   CommandOptions options = Options({"-n", "3", "meet.lua"});
-  // Of somebody else's run; a launcher on one machine needs none.
+  // These variables belong to another run; a launcher on one machine does not need them.
   options.environment.merge(Environment{{"MASTER_ADDR", "0.0.0.0"}, {"MASTER_PORT", busy.port()}});
   Command command(options);
   ASSERT_TRUE(command.WaitForOutput("rank 0 has met"));
@@ -215,7 +217,7 @@ TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
   EXPECT_THAT(result.err, HasSubstr("[rank 2] sum 6"));
 }
 
-// Another program that reaches the store: it can read and write, and the ranks hear nothing of it.
+// Another program reaches the store: it can read and write there, but the ranks ignore its values.
 TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   const Environment token = {{"MOONRING_TOKEN", "0123456789abcdef"}};
   const auto ranks = Start("127.0.0.1", {token, token});
@@ -236,7 +238,7 @@ TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   ExpectTheyGoOn(ranks);
 }
 
-// The store outlives the ranks: however late one of them looks, it finds what the other wrote.
+// The store outlives the ranks: however late one of them reads, it finds what the other wrote.
 TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
   Environment one = {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, two = one;
   one["MOONRING_TOKEN"] = "one";
@@ -258,7 +260,7 @@ TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("MOONRING_TOKEN is set, but empty")));
 }
 
-// torchrun's own: every rank is a client of it, and signs what it writes.
+// torchrun's own store: every rank is a client, and signs what it writes.
 TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
   const Environment environment = {{"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                    {"MOONRING_TOKEN", "0123456789abcdef"}};
@@ -276,7 +278,7 @@ TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
   ExpectTheyGoOn(ranks);
 }
 
-// What a script starts before its ranks have met.
+// Processes that a script starts before its ranks are connected.
 TEST_F(RendezvousTest, TheLaunchersSocketsAreNotInherited) {
   Write("starts.lua", R"lua(
     for number in os.getenv "MOONRING_STORE":gmatch "%d+" do
@@ -292,7 +294,7 @@ TEST_F(RendezvousTest, TheLaunchersSocketsAreNotInherited) {
   EXPECT_THAT(result.err, Not(HasSubstr("socket:")));
 }
 
-// The store listens where the address says, and there alone.
+// The store listens on the given address only.
 TEST_F(RendezvousTest, ListensOnTheAddressThatIsGiven) {
   std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.2"};
   if (!FirstInterface().empty()) addresses.push_back(FirstInterface());
@@ -311,8 +313,8 @@ TEST_F(RendezvousTest, AWildcardIsEveryInterfaceForTheStoreAndTheFirstForGloo) {
   EXPECT_THAT(places.ranks, ElementsAre(inet_addr(FirstInterface().c_str())));
 }
 
-// As a Service of Kubernetes has one: no interface of rank 0's machine has it. (Here nothing leads
-// from it; the other rank comes another way.)
+// An address such as that of a Kubernetes Service, which no interface of rank 0's machine has.
+// (Here it is not routed; the other rank connects by another address.)
 TEST_F(RendezvousTest, AnAddressThatIsNoInterfacesIsEveryInterface) {
   const Environment here = {{"GLOO_SOCKET_IFNAME", "lo"}};
   Environment service = here;
@@ -322,7 +324,8 @@ TEST_F(RendezvousTest, AnAddressThatIsNoInterfacesIsEveryInterface) {
   EXPECT_THAT(places.ranks, ElementsAre(htonl(INADDR_LOOPBACK)));
 }
 
-// As a machine's own name is by Debian's /etc/hosts: written otherwise than loopback, and loopback.
+// A name such as Debian's /etc/hosts gives a machine: it does not look like loopback, but resolves
+// to it.
 TEST_F(RendezvousTest, ANameThatIsLoopbackHereIsEveryInterfaceForSeveralMachinesAlone) {
   const std::string name = "2130706433";  // 127.0.0.1
   EXPECT_THAT(MeetAndEnd(name, {{}, {}}).store, ElementsAre(0u));

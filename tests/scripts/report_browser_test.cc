@@ -1,6 +1,7 @@
-// report.html in Chromium, narrow and wide, light and dark: no complaint, nothing asked for, curves
-// drawn, nothing wider than the window; what one does with the mouse; and the live page. With
-// --test_output=all it says where its pictures are, for people to look at.
+// report.html in Chromium, narrow and wide, light and dark: there are no console errors and no
+// requests, curves are drawn, and nothing is wider than the window. Also mouse interaction, and the
+// live page. With --test_output=all the test prints the paths of its screenshots, for people to
+// view.
 
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +27,7 @@ class ReportBrowserTest : public Workplace {
  protected:
   ReportBrowserTest() : browser_(Path("profile")) {
     WriteModel("model");
-    // Real layouts, memory and data; then a longer log, as a run of some hours leaves it.
+    // Real layouts, memory and data; then a longer log, like that of a run of some hours.
     WriteConfig(
         "max_steps: 3\nval_size: 2\neval_strategy: steps\neval_steps: 1\nmemory_report: true\n"
         "sequence_parallel_size: 2\nsample_prompt: who?\nsave_strategy: no\nlearning_rate: 1e-3");
@@ -91,8 +92,7 @@ class ReportBrowserTest : public Workplace {
     std::printf("picture  %s\n", path.c_str());
   }
 
-  // Of each chart that there is: how many pixels of its canvas have the colour of the line that is
-  // drawn last.
+  // For each chart: the number of pixels of its canvas that have the color of the last line drawn.
   json DrawnCharts() {
     return browser_.Evaluate(R"((() => [...charts].map((chart) => {
       const canvas = chart.figure.querySelector("canvas");
@@ -120,7 +120,7 @@ class ReportBrowserTest : public Workplace {
     for (const json& chart : charts) EXPECT_GT(chart.at("count"), 100) << chart;
   }
 
-  // A place in the plot of the chart of this title, in the window.
+  // A point of the plot in the chart with this title, in window coordinates.
   json InChart(const std::string& title, double x) {
     return browser_.Evaluate(R"((() => {
       const chart = [...charts].find((each) => each.figure.querySelector("figcaption")
@@ -159,7 +159,7 @@ TEST_F(ReportBrowserTest, AnswersTheMouse) {
   EXPECT_TRUE(browser_.Await(
       "[...charts][0].figure.querySelectorAll('.u-value')[0].textContent.startsWith('4,0')"));
   EXPECT_GT(std::stod(legend().get<std::string>()), 0.3);
-  // Dragged: all charts show these steps.
+  // The mouse is dragged: all charts show these steps.
   browser_.Mouse("mousePressed", middle["x"], middle["y"]);
   browser_.Mouse("mouseMoved", right["x"], right["y"]);
   browser_.Mouse("mouseReleased", right["x"], right["y"]);
@@ -169,7 +169,7 @@ TEST_F(ReportBrowserTest, AnswersTheMouse) {
   browser_.Evaluate("document.querySelector('.controls button').click()");
   EXPECT_TRUE(browser_.Await("[...charts].every(({plot}) => plot.scales.x.max > 2)"));
   EXPECT_TRUE(browser_.Await("[...charts][0].plot.scales.x.min < 100"));
-  // Logarithmic, and smoothed.
+  // Logarithmic scale, and smoothing.
   browser_.Evaluate("[...charts][0].logButton.click()");
   EXPECT_EQ(browser_.Evaluate("[...charts][0].plot.scales.y.distr"), 3);
   browser_.Evaluate(

@@ -1,5 +1,5 @@
-// report.html: what a run writes and what `moonring report` makes anew, read back out of the page
-// and held against the run's own files.
+// report.html: the page that a run writes and the one that `moonring report` writes, compared with
+// the run's own files.
 
 #include <filesystem>
 #include <map>
@@ -25,7 +25,7 @@ class ReportTest : public Workplace {
  protected:
   ReportTest() { WriteModel("model"); }
 
-  // The text of the element that holds a page's data.
+  // The text of the element that contains a page's data.
   static std::string Island(const std::string& page) {
     const std::string begin = R"(<script type="application/json" id="runs">)";
     const size_t from = page.find(begin) + begin.size();
@@ -34,7 +34,8 @@ class ReportTest : public Workplace {
   }
   json Data(const std::string& path) const { return json::parse(Island(ReadText(Path(path)))); }
 
-  // Each number of each line of trainer_log.jsonl is a point of its curve, and no curve has others.
+  // Expects that each number of each line of trainer_log.jsonl is a point of its curve, and that
+  // curves have no other points.
   void ExpectCurvesOf(const json& run, const std::vector<json>& lines) {
     const std::vector<std::string> no_curves = {"current_steps", "total_steps",  "epoch",
                                                 "percentage",    "elapsed_time", "remaining_time",
@@ -56,8 +57,8 @@ class ReportTest : public Workplace {
     EXPECT_EQ(found, wanted);
   }
 
-  // The spans of the places cover each token of each document once, and the work of the ranks is
-  // that of all causal pairs.
+  // Expects that the spans of the ranks cover each token of each document once, and that the ranks'
+  // work adds up to all causal pairs.
   void ExpectLayout(const json& micro, int contexts) {
     ASSERT_EQ(micro.at("contexts"), contexts);
     ASSERT_EQ(micro.at("spans").size(), contexts);
@@ -118,7 +119,7 @@ TEST_F(ReportTest, ARunKeepsItUp) {
                   {"section", Setting(run, "learning_rate")->at("section")}}));
   EXPECT_EQ(Setting(run, "seed")->at("changed"), false);
 
-  // Steps 1 to 3, of both sp groups; a step's examples are spread over these.
+  // Steps 1 to 3 of both sp groups; a step's examples are distributed over the groups.
   ASSERT_EQ(run.at("layouts").size(), 3);
   for (int step = 1; step <= 3; ++step) {
     const json& record = run.at("layouts")[step - 1];
@@ -129,7 +130,7 @@ TEST_F(ReportTest, ARunKeepsItUp) {
       for (const json& micro : group.at("micro_batches")) ExpectLayout(micro, 2);
     }
   }
-  // What the model said before and after the training.
+  // The model's answers before and after the training.
   ASSERT_EQ(run.at("samples").size(), 1);
   const json& rows = run.at("samples")[0].at("rows");
   ASSERT_EQ(rows.size(), 2);
@@ -137,7 +138,7 @@ TEST_F(ReportTest, ARunKeepsItUp) {
   EXPECT_EQ(rows[1].at("when"), "after");
   EXPECT_EQ(rows[1].at("prompt"), "who?");
 
-  // The same again from the files alone; of a run that was killed, up to its last whole line.
+  // The same data from the files alone; for a killed run, up to its last complete line.
   ASSERT_THAT(Run({"report", "out", "out=again.html"}), Succeeds());
   EXPECT_EQ(Data("again.html").at("runs"), data.at("runs"));
   std::string log = ReadText(Path("out/trainer_log.jsonl"));
@@ -148,7 +149,7 @@ TEST_F(ReportTest, ARunKeepsItUp) {
   EXPECT_EQ(killed.at("standing").at("step"), lines[lines.size() - 2].at("current_steps"));
 }
 
-// Neither the page nor what is written for it alone.
+// Writes neither the page nor the files that exist only for it.
 TEST_F(ReportTest, ReportHtmlFalseLeavesNothing) {
   WriteConfig("max_steps: 1\nreport_html: false");
   ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
@@ -156,7 +157,7 @@ TEST_F(ReportTest, ReportHtmlFalseLeavesNothing) {
   EXPECT_FALSE(fs::exists(Path("out/layouts.jsonl")));
 }
 
-// A page that cannot be written is told of once, and the run is as good without it.
+// If a page cannot be written, this is reported once, and the run is otherwise unaffected.
 TEST_F(ReportTest, AFullDiskEndsNoRun) {
   WriteConfig("max_steps: 3\nval_size: 2\neval_strategy: steps\neval_steps: 1\nsave_steps: 1");
   ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
@@ -186,7 +187,7 @@ std::string Lines(int count) {
   return text;
 }
 
-// What a model or a file says stays text.
+// Text from a model or a file stays text.
 TEST_F(ReportTest, TextEndsNoElement) {
   const std::string evil = R"x(</script><img src=x onerror="alert(1)"><!--<script>)x";
   fs::create_directories(Path("<b>&\"run/completions"));
@@ -247,7 +248,7 @@ TEST_F(ReportTest, SaysWhatIsWrong) {
               FailsWith(2, HasSubstr("run/data_report.json is a folder, wanted a file")));
 }
 
-// Beneath its roots, under --sandbox, and nowhere else.
+// Under --sandbox the command reads and writes below its permitted folders only.
 TEST_F(ReportTest, IsConfined) {
   for (const std::string run : {"inside/run", "outside"}) {
     fs::create_directories(Path(run));

@@ -1,4 +1,4 @@
-// What a run tells beside its log: progress, the summary, and what report_to names.
+// The outputs of a run besides its log: progress, the summary, and the services of report_to.
 
 #include <bit>
 #include <filesystem>
@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 class ReportsTest : public ResumedRuns {
  protected:
-  // The one file of a name that begins so, below a folder.
+  // The only file below a folder whose name begins with `name`.
   std::string Found(const std::string& folder, const std::string& name) const {
     std::string found;
     for (const auto& entry : fs::recursive_directory_iterator(Path(folder))) {
@@ -42,7 +42,8 @@ std::vector<nlohmann::json> Of(const std::string& event,
   return found;
 }
 
-// The Trainer's names of a line of trainer_log.jsonl's numbers; its callbacks' rule (rewrite_logs).
+// The names that the Trainer gives to the numbers of a line of trainer_log.jsonl, by the rule of
+// its callbacks (rewrite_logs).
 std::map<std::string, double> Named(const nlohmann::json& line) {
   const bool is_evaluation = line.contains("eval_loss");
   std::map<std::string, double> named;
@@ -140,7 +141,7 @@ TEST_F(ReportsTest, AResumedRunDoublesNoStep) {
   EXPECT_EQ(Of("begin", records).size(), 1);
   EXPECT_EQ(Of("end", records).size(), 1);
   EXPECT_EQ(Of("resume", ReadJsonLines(Path("told.jsonl"))).at(0)["step"], 2);
-  // Of the event files the first one ends after step 2, and the second one begins with step 3.
+  // The first event file ends after step 2, and the second one begins with step 3.
   std::map<std::string, std::string> by_name;
   for (const auto& entry : fs::directory_iterator(Path("logs"))) {
     const std::string name = entry.path().filename();

@@ -1,5 +1,5 @@
-// Runs that go on from a checkpoint, against the same runs unbroken: weights bit for bit, every
-// line of the log, the evaluations; and what is refused.
+// Runs that resume from a checkpoint, compared with the same runs without interruption: weights bit
+// for bit, every line of the log, the evaluations; and invalid resumes.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -28,7 +28,8 @@ using ::testing::Not;
 
 class ResumeTest : public ResumedRuns {};
 
-// In the first and the second epoch, evaluated in between, the best one kept.
+// Interrupted in the first and the second epoch, with evaluations in between, and the best
+// checkpoint kept.
 TEST_F(ResumeTest, FullFineTuningGoesOnBitForBit) {
   ExpectGoesOn("full",
                {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1",
@@ -42,7 +43,7 @@ TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
                {1});
   ExpectGoesOn("bf16", {"bf16=true", "max_steps=4"}, {2});
   ExpectGoesOn("pure", {"pure_bf16=true", "max_steps=4"}, {2});
-  // Of gradients so large that the first steps overflow, before and after the checkpoints.
+  // Gradients are so large that the first steps overflow, before and after the checkpoints.
   const Words fp16 = {"fp16=true", "stage=dpo", "dataset=pairs", "pref_beta=20", "max_steps=6"};
   ExpectGoesOn("fp16", fp16, {1, 3});
   ExpectGoesOn("fp16_held", fp16 + Words{"cast_weights=step", "finetuning_type=lora"}, {2});
@@ -127,7 +128,7 @@ TEST_F(ResumeTest, WhereStatesLieGoesOnBitForBit) {
       {"-n", "2"});
 }
 
-// The same examples in the same order, reduced in another order: rounding alone.
+// The same examples in the same order, summed in another order: the difference is rounding only.
 TEST_F(ResumeTest, GoesOnOverOtherRanks) {
   ASSERT_THAT(Train("whole", {"max_steps=4"}), Succeeds());
   const json lines = Steps("whole");
@@ -182,15 +183,15 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
             HasSubstr("passed over: out/checkpoint-3: no manifest.json"),
             HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
-  // Nothing more to do: what is beyond a lower limit goes all the same.
+  // There is nothing left to train, but checkpoints beyond a lower limit are still removed.
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true", "save_total_limit=1"}),
               Succeeds());
   EXPECT_TRUE(fs::exists(Path("out/checkpoint-4")));
   EXPECT_FALSE(fs::exists(Path("out/checkpoint-2")) || fs::exists(Path("out/checkpoint-3")));
 }
 
-// A run over an older one's folder that ended before its first checkpoint: the older one's are not
-// its own.
+// A run in the folder of an older run that ended before its first checkpoint: the older run's
+// checkpoints do not count as its own.
 TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
   ASSERT_THAT(Train("out", {"max_steps=1", "save_strategy=no", "overwrite_output_dir=true"}),
@@ -203,7 +204,7 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   EXPECT_THAT(anew.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=auto"}), Succeeds());
   EXPECT_EQ(Steps("out").size(), 4);
-  // A limit counts the run's own.
+  // save_total_limit counts the run's own checkpoints only.
   ASSERT_THAT(Train("limit", {"max_steps=3", "save_steps=3"}), Succeeds());
   ASSERT_THAT(Train("limit", {"max_steps=2", "save_steps=2", "overwrite_output_dir=true"}),
               Succeeds());
@@ -215,7 +216,7 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
       EXPECT_TRUE(fs::exists(Path(std::string("limit/") + kept))) << kept << " after " << steps;
     EXPECT_EQ(fs::exists(Path("limit/checkpoint-2")), steps == std::string("max_steps=4"));
   }
-  // What is refused leaves an empty folder empty.
+  // A refused start leaves an empty folder empty.
   EXPECT_EQ(Train("other", {"max_steps=1", "dataset=unknown"}).exit_code, 2);
   ASSERT_THAT(Train("other", {"max_steps=1"}), Succeeds());
 }
@@ -256,8 +257,8 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
   EXPECT_EQ(Steps("alone").size(), 2);
 }
 
-// max_restarts: ranks that are killed are started again, by a launcher that a single rank has too;
-// a sandbox does not keep them from learning of it.
+// max_restarts: killed ranks are started again, by a launcher that exists even for a single rank; a
+// sandbox does not prevent the ranks from detecting the restart.
 TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
   fs::copy(Runfile("tests/golden/stages"), Path("stages"),
            fs::copy_options::recursive);  // a sandbox follows links, and runfiles are links
@@ -292,8 +293,8 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
   }
 }
 
-// Over an older run's folder: its checkpoints are not taken for those of the run that is started
-// again. Under torchrun it is torchrun that starts it again, and says so.
+// In the folder of an older run: its checkpoints are not taken for those of the restarted run.
+// Under torchrun, torchrun restarts the ranks, and the message says so.
 TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   const Words words = {"max_steps=20", "save_strategy=no", "max_restarts=1"};
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
@@ -319,9 +320,9 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   EXPECT_THAT(second.err, HasSubstr("goes on after step 2, from torchrun/checkpoint-2"));
 }
 
-// kill -9 at random moments, of the command or of one of its ranks, in training and in saving: each
-// time the run goes on from what is whole. Saves come at each step, so that many kills fall into
-// one. MOONRING_KILLS: how many of each kind.
+// kill -9 at random moments, of the command or of one of its ranks, in training and while saving:
+// each time the run resumes from the last complete checkpoint. It saves at each step, so that many
+// kills hit a save. MOONRING_KILLS is the number of kills of each kind.
 TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   const char* asked = std::getenv("MOONRING_KILLS");
   const int wanted = asked != nullptr ? std::atoi(asked) : 2;
@@ -367,8 +368,8 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   }
 }
 
-// A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not;
-// or nothing of it does, on ranks that share the weights.
+// The disk is too full for some files: the model of 382 KB fits, its states of 1.1 MB do not; or
+// nothing fits, on ranks that shard the weights.
 TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}));
   options.largest_file = 600'000;
@@ -407,8 +408,8 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   EXPECT_TRUE(fs::exists(Path("shared/checkpoint-1/manifest.json")));
 }
 
-// From a moment on nothing more is taken, then there is room again: the log waits, saves are told
-// of, and no line is lost.
+// At some moment the disk becomes full, and later there is room again: the log waits, failed saves
+// are reported, and no line is lost.
 TEST_F(ResumeTest, AWhollyFullDiskEndsNoTraining) {
   constexpr int64_t kRoom = int64_t{1} << 40;
   CommandOptions options =

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_SCRIPTS_RESUMED_RUNS_H_
 #define MOONRING_TESTS_SCRIPTS_RESUMED_RUNS_H_
 
-// Runs of `train` that are broken off and go on, beside the same runs unbroken.
+// Runs of `train` that are interrupted and resumed, compared with the same runs without
+// interruption.
 
 #include <algorithm>
 #include <filesystem>
@@ -14,7 +15,7 @@ namespace moonring::testing {
 
 class ResumedRuns : public Workplace {
  protected:
-  // The small model and data whose numbers LLaMA-Factory's are beside it.
+  // The command for the small model and data for which LLaMA-Factory's numbers are recorded too.
   Words CommandOf(const std::string& out, const Words& more, const Words& options = {}) const {
     const std::string home = Runfile("tests/golden/stages");
     return options +
@@ -36,7 +37,8 @@ class ResumedRuns : public Workplace {
                  "weight_decay=0.1"} +
            more;
   }
-  // The same command by paused.lua: it makes none of `steps` ("7,31") before LetGo says so.
+  // The same command run by paused.lua: it waits before each of `steps` (for example "7,31") until
+  // LetGo allows that step.
   Words Paused(const std::string& steps, Words command) const {
     const auto train = std::find(command.begin(), command.end(), "train");
     *train = Runfile("tests/scripts/paused.lua");
@@ -49,7 +51,7 @@ class ResumedRuns : public Workplace {
     return Run(CommandOf(out, more, options));
   }
 
-  // What of a log's entries is the run's and not the clock's or the machine's.
+  // The entries of a log without the fields that depend on the clock or the machine.
   static nlohmann::json WithoutClocks(const nlohmann::json& entries) {
     nlohmann::json kept = nlohmann::json::array();
     for (nlohmann::json entry : entries) {
@@ -102,7 +104,7 @@ class ResumedRuns : public Workplace {
     EXPECT_EQ(WithoutClocks(state_a.at("log_history")), WithoutClocks(state_b.at("log_history")));
   }
 
-  // An interrupted run: what it had up to a step.
+  // Makes an interrupted run: keeps what the run had written up to a step.
   void KeepUpTo(const std::string& from, int step, const std::string& to) const {
     std::filesystem::create_directories(Path(to));
     for (const auto& entry : std::filesystem::directory_iterator(Path(from))) {

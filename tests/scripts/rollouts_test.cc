@@ -1,7 +1,7 @@
-// Stages that learn from rewards: grpo, rloo and online_dpo on completions that the model generates
-// in the run. The same numbers on any ranks and in batches of any size, bit for bit after a kill;
-// the stage beside the same loss written in Lua (scripts/grpo.lua); and what a reward that fails
-// leaves.
+// Stages that train on rewards: grpo, rloo and online_dpo, on completions that the model generates
+// in the run. They give the same numbers on any number of ranks and with batches of any size, and
+// resume bit for bit after a kill; the stage equals the same loss written in Lua
+// (scripts/grpo.lua); and the effects of a reward function that fails.
 
 #include <cmath>
 #include <map>
@@ -17,7 +17,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The share of vowels, and a word of the row's own column.
+// Two rewards: the share of vowels, and whether a word from the row's own column occurs.
 constexpr char kRewards[] = R"lua(
 return {
   { name = "vowels", each = function(row)
@@ -31,7 +31,7 @@ class Rollouts : public ResumedRuns {
  protected:
   Rollouts() { Write("rewards.lua", kRewards); }
 
-  // Three steps of 4 prompts x 4 completions.
+  // Three steps of 4 prompts with 4 completions each.
   static Words Grpo(const Words& more = {}) {
     return Words{"stage=grpo",
                  "reward_funcs=rewards.lua",
@@ -46,7 +46,7 @@ class Rollouts : public ResumedRuns {
            more;
   }
 
-  // What was generated, and what it was worth.
+  // The completions of a rollout with their rewards.
   std::vector<json> Completions(const std::string& out, int rollout = 0) const {
     char name[32];
     snprintf(name, sizeof name, "%05d", rollout);
@@ -112,7 +112,7 @@ TEST_F(Rollouts, AreTheSameOnAnyRanksAndInAnyBatches) {
   }
 }
 
-// Every loss, with all that it may have beside it.
+// Every loss, with all options that it can be combined with.
 TEST_F(Rollouts, LearnByEachLossOnAnyRanks) {
   const std::vector<Words> losses = {
       {"loss_type=grpo", "beta=0.1", "num_iterations=2", "max_steps=4"},
@@ -152,7 +152,7 @@ TEST_F(Rollouts, OtherRewardsAreAnotherRun) {
               FailsWith(2, HasSubstr("reward_funcs was ")));
 }
 
-// The stage's loss beside the script's own, on the same completions.
+// The stage's loss compared with the script's, on the same completions.
 TEST_F(Rollouts, TheStageLearnsAsTheScriptDoes) {
   Write("letters.lua", R"lua(
 return { letters = function(batch)
@@ -175,8 +175,8 @@ end }
   ExpectNear("script", "stage", {"loss", "grad_norm", "reward"}, 1e-5);
 }
 
-// All are cut off: nothing is learnt, and nothing breaks. Where their tokens are not in the divisor
-// either (TRL PR 6439) there is none, and the step is left out.
+// All completions are truncated: they do not contribute to the loss, and nothing fails. If their
+// tokens are not counted in the divisor either (TRL PR 6439), it is 0 and the step is skipped.
 TEST_F(Rollouts, MaskedCompletionsTeachNothing) {
   for (const std::string loss : {"dapo", "bnpo"}) {
     const CommandResult result =
@@ -194,7 +194,7 @@ TEST_F(Rollouts, MaskedCompletionsTeachNothing) {
 }
 
 TEST_F(Rollouts, TakeOtherPromptsForGroupsThatTeachNothing) {
-  // Every other row's completions all get the same.
+  // For every other row, all completions get the same reward.
   Write("rewards.lua", R"lua(
 return { half = function(batch)
   local values = {}

@@ -1,9 +1,10 @@
-// moe_aux_loss_coef in dpo and kto: the loss and all gradients of a step beside TRL's own trainers
-// (tests/golden/router_balance), on one rank, sp 2, dp 2 and with sharded weights.
+// moe_aux_loss_coef in dpo and kto: the loss and all gradients of a step compared with TRL's
+// trainers (tests/golden/router_balance), on one rank, with sp 2, with dp 2 and with sharded
+// weights.
 //
-// Both compute in fp64, but for the router's softmax, which Transformers makes in fp32: 2e-6 of a
-// gradient (5e-7 is seen), 1e-8 of the loss. Between ranks nothing but the order of sums differs:
-// 1e-10.
+// Both compute in fp64, except the router's softmax, which Transformers computes in fp32. The
+// bounds are 2e-6 of a gradient (5e-7 is observed) and 1e-8 of the loss. Between numbers of ranks
+// only the order of sums differs: 1e-10.
 
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ class RouterBalanceTest : public Workplace {
     StoredTensors gradients;
   };
 
-  // The first step of a stage, in `out`; of four examples whatever the ranks.
+  // Trains the first step of a stage into `out`, with four examples for any number of ranks.
   Step First(const std::string& stage, int ranks, const json& more) const {
     const std::string stages = Runfile("tests/golden/stages");
     json keys = {{"model_name_or_path", stages + "/model_moe"},
@@ -78,7 +79,7 @@ TEST_F(RouterBalanceTest, DpoAndKtoLearnAsTrlsTrainers) {
   }
 }
 
-// Batches of one, so that an evaluation's loss has each row's own: the same on two ranks.
+// Batches of one example, so that an evaluation's loss is per row, and the same on two ranks.
 TEST_F(RouterBalanceTest, IsInEvaluations) {
   const auto evaluate = [&](const json& more) {
     const std::string stages = Runfile("tests/golden/stages");

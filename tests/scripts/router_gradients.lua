@@ -1,4 +1,4 @@
---- The loss and the gradients of a run's first step: moonring -n RANKS router_gradients.lua
+--- Writes the loss and the gradients of a run's first step: moonring -n RANKS router_gradients.lua
 -- config=CONFIG.yaml out=FOLDER writes FOLDER/gradients.safetensors and FOLDER/step.json.
 local moonring = require "moonring"
 local opt = moonring.flags { config = moonring.required, out = moonring.required }

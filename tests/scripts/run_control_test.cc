@@ -1,5 +1,5 @@
-// What steers a run besides its steps: the cached reference, evaluations, the best checkpoint,
-// early stopping, and the stop at numbers that are none.
+// Control of a run around its steps: the cached reference, evaluations, the best checkpoint, early
+// stopping, and the stop at non-finite numbers.
 
 #include <filesystem>
 #include <string>
@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class RunControlTest : public Workplace {
  protected:
-  // The small model and data whose numbers LLaMA-Factory's are beside it.
+  // The command for the small model and data for which LLaMA-Factory's numbers are recorded too.
   std::vector<std::string> Words(const std::string& stage, const std::string& dataset,
                                  const std::string& out) const {
     const std::string home = Runfile("tests/golden/stages");
@@ -56,7 +56,7 @@ class RunControlTest : public Workplace {
     return found;
   }
 
-  // Of the evaluation after the training.
+  // A number of the evaluation after the training.
   double Final(const std::string& out, const std::string& key) const {
     return ReadJson(Path(out + "/eval_results.json")).at(key);
   }
@@ -64,7 +64,8 @@ class RunControlTest : public Workplace {
   bool Exists(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 };
 
-// Bit for bit where both are computed on one plan, over more than an epoch's order too.
+// Bit-identical if both are computed with one attention plan, also for another order in a second
+// epoch.
 TEST_F(RunControlTest, CachedReferenceGivesTheNumbersOfALiveOne) {
   for (const auto& [stage, dataset] : {std::pair{"dpo", "pairs"}, {"kto", "judged"}}) {
     for (const std::string sp : {"1", "2"}) {
@@ -129,8 +130,8 @@ TEST_F(RunControlTest, CacheIsReadAgainAndRefusedWhereItIsStale) {
               FailsWith(2, HasSubstr("not a file of reference log-probs")));
 }
 
-// The loss rises where the rate is far too large: the first checkpoint is the best, and what the
-// run ends with.
+// The loss rises because the learning rate is far too large: the first checkpoint is the best, and
+// the run ends with it.
 TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
   const CommandResult result = Train(
       "sft", "talks", "out",
@@ -189,8 +190,8 @@ TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
 }
 
-// As Transformers: a run that ends within an epoch ends that one, for evaluation and log. A line's
-// loss is the mean since the one before it.
+// As in Transformers, a run that ends within an epoch ends that epoch for evaluation and logging.
+// The loss of a line is the mean since the line before.
 TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
   const std::vector<std::string> common = {"max_samples=10", "max_steps=5", "eval_dataset=talks",
                                            "eval_strategy=epoch"};
@@ -221,7 +222,7 @@ TEST_F(RunControlTest, LogsByStepsByEpochsOrNever) {
   EXPECT_EQ(steps_of("first", "loss"), (std::vector<int>{1}));
 }
 
-// No evaluation before eval_delay, in steps or epochs; the best is among those that came.
+// There is no evaluation before eval_delay, in steps or epochs; the best one is among those made.
 TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
   const auto evaluated = [&](const std::string& out) {
     std::vector<int> steps;
@@ -257,8 +258,8 @@ TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
               FailsWith(2, HasSubstr("eval_delay: wanted 0 or more, got -1")));
 }
 
-// Scripts find Transformers' and LLaMA-Factory's names in the files beside the model and in a
-// checkpoint.
+// The files next to the model and in a checkpoint use the names of Transformers and LLaMA-Factory,
+// which scripts look for.
 TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
   const std::vector<std::string> more = {"val_size=6",     "eval_strategy=steps",
                                          "eval_steps=0.5", "save_strategy=steps",
@@ -306,7 +307,7 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
   EXPECT_EQ(evaluated.size(), 2);
 }
 
-// Stopped before the update, on every number of ranks; the last checkpoint stays whole.
+// The run stops before the update, on any number of ranks; the last checkpoint stays complete.
 TEST_F(RunControlTest, StopsAtALossThatIsNoNumber) {
   for (const std::string sp : {"1", "2"}) {
     const std::string out = "nan" + sp;

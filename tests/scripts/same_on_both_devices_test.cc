@@ -1,6 +1,7 @@
-// What decides where things lie and in what numbers, on the pretend device beside the CPU: the same
-// host twice, by --device. (Stages, losses and kinds of fine-tuning are held against their golden
-// runs: long_stages_test_on_pretend_device.)
+// Settings that determine where tensors are stored and in which dtypes, on the pretend device and
+// on the CPU: the same program twice, with another --device. (Stages, losses and kinds of
+// fine-tuning on the pretend device are compared with their golden runs:
+// long_stages_test_on_pretend_device.)
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +26,7 @@ class SameOnBothDevicesTest : public Workplace {
     std::string kernels = "fused";
   };
 
-  // The lines of a run of three steps.
+  // The log lines of a run of three steps.
   std::vector<json> Steps(const Case& run, const std::string& device) const {
     const std::string folder = Runfile("tests/golden/stages");
     const json spec = ReadJson(folder + "/cases.json");
@@ -82,7 +83,7 @@ TEST_F(SameOnBothDevicesTest, RandomNumbers) {
   }
 }
 
-// The stream that copies them waits for the one that computes, and the other way round.
+// The copying stream waits for the computing one, and vice versa.
 TEST_F(SameOnBothDevicesTest, ActivationsOnTheHost) {
   Compare({"activations", {{"activation_offload", "cpu"}}});
 }
@@ -97,7 +98,7 @@ TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
   Compare({"frozen_weights", {{"offload_weights", "cpu"}, {"finetuning_type", "lora"}}});
 }
 
-// Bf16 and 8 bits of the same numbers round to the same ones, but for those that lie on a border.
+// bf16 and 8-bit states of the same numbers round equally, except numbers on a rounding boundary.
 TEST_F(SameOnBothDevicesTest, StatesInFewerBits) {
   for (const char* state : {"bf16", "8bit"}) {
     Compare({std::string("state_") + state, {{"optimizer_state", state}}, 1e-4});
@@ -108,9 +109,9 @@ TEST_F(SameOnBothDevicesTest, StatesInFewerBits) {
   Compare({"by_name", {{"optim", "adamw_8bit"}}, 1e-4});
 }
 
-// Where weights, gradients and states lie, and when weights are cast, changes no number: on one
-// device the losses are the same bits. Norms are summed on the device, tensor by tensor, or on the
-// host, so that their last digits differ.
+// Where weights, gradients and states are stored, and when weights are cast, changes no number: on
+// one device the losses are bit-identical. Norms are summed on the device, tensor by tensor, or on
+// the host, so their last digits differ.
 TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
   const auto steps = [&](const std::string& name, json keys) {
     keys["bf16"] = true;
@@ -140,8 +141,8 @@ TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
   }
 }
 
-// A loss curve of twelve steps that fall, with states in fewer bits beside fp32's: at most a
-// thousandth apart.
+// A loss curve of twelve falling steps: with states of fewer bits it differs from that with fp32
+// states by at most a thousandth.
 TEST_F(SameOnBothDevicesTest, StatesInFewerBitsLearnAsWell) {
   const auto last = [&](const std::string& state) {
     return Steps({"learns_" + state,
@@ -171,7 +172,7 @@ TEST_F(SameOnBothDevicesTest, Deterministic) {
   Compare({"deterministic", {{"full_determinism", true}}});
 }
 
-// Products round to 3 digits, in places that each device chooses.
+// Products round to 3 digits, at points that each device chooses.
 TEST_F(SameOnBothDevicesTest, InBf16) {
   for (const char* kernels : {"fused", "composed"}) {
     Compare({"bf16", {{"bf16", true}}, 5e-3, kernels});
@@ -181,8 +182,8 @@ TEST_F(SameOnBothDevicesTest, InBf16) {
   Compare({"bf16_stream", stream, 5e-3});
 }
 
-// Completions are decoded by the kernel that reads keys in their blocks, and have the log-probs
-// that the trainer gives them. Each token is drawn by the CPU's random numbers.
+// Completions are decoded by the kernel for paged keys, and have the log-probs that the trainer
+// computes for them. Each token is sampled with the CPU's random numbers.
 TEST_F(SameOnBothDevicesTest, Rollouts) {
   const Case rollouts{.name = "rollouts",
                       .keys = {{"stage", "grpo"},
@@ -205,7 +206,7 @@ TEST_F(SameOnBothDevicesTest, Rollouts) {
   ASSERT_EQ(here.size(), 2);
   EXPECT_EQ(texts("cuda").size(), 8);
   EXPECT_EQ(texts("cuda"), texts("cpu"));
-  // Of log-probs of a token, the sampler's and the trainer's.
+  // The difference between the sampler's and the trainer's log-prob of a token.
   EXPECT_LT(there[0].at("sampling/logp_difference/max").get<double>(), 1e-5);
   for (size_t step = 0; step < 2; ++step) {
     const double wanted = here[step].at("grad_norm");
@@ -221,7 +222,7 @@ TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
       FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
 }
 
-// What goes through a block and to logits a few rows at a time on a GPU too.
+// Settings that process a block, and logits, a few rows at a time apply on a GPU too.
 TEST_F(SameOnBothDevicesTest, InTiles) {
   const json tiles = {{"tile_mib", 1}, {"tile_rows", 64}, {"logit_rows", 64}};
   Compare({"tiles", tiles});

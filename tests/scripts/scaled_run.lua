@@ -1,5 +1,5 @@
 --- moonring scaled_run.lua CONFIG.yaml|key=value...: trains as `train` does, with the loss scale of
--- fp16 whatever the precision.
+-- fp16 in any precision.
 local moonring = require "moonring"
 local loss_scale = require "moonring.run.loss_scale"
 loss_scale.of = function() return loss_scale.new() end

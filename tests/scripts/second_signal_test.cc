@@ -1,5 +1,5 @@
-// Ctrl-C at the terminal of a run that was started without -n: the first asks it to save and end at
-// the border of a step, the second ends it within one.
+// Ctrl-C at the terminal of a run that was started without -n: the first one asks the run to save
+// and end at the end of a step; the second one ends it within a step.
 
 #include <fcntl.h>
 #include <pty.h>
@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The host in the foreground of a terminal of its own. What it says goes through a pipe.
+// The host as the foreground process of its own terminal. Its output goes through a pipe.
 class TerminalRun {
  public:
   explicit TerminalRun(const CommandOptions& options) {
@@ -63,17 +63,17 @@ class TerminalRun {
   const std::string& said() const { return said_; }
   void PressCtrlC() const { EXPECT_EQ(write(keys_, "\x03", 1), 1); }
 
-  // False where it ended without, or hangs.
+  // Returns false if the process ended without printing the text, or hangs.
   bool WaitForOutput(const std::string& text) {
     const auto is_said = [&] { return said_.find(text) != std::string::npos; };
     Await([&] { return !Read() || is_said(); });
     return is_said();
   }
 
-  // The exit code, as a shell says it; -1 where it hangs.
+  // The exit code, as a shell reports it; -1 if the process hangs.
   int Wait() {
     int status = 0;
-    // What it says is read meanwhile: else a full pipe would hold it.
+    // The output is read in the meantime: a full pipe would block the process.
     const bool ended = Await([&] {
       Read();
       return waitpid(pid_, &status, WNOHANG) == pid_;
@@ -88,7 +88,7 @@ class TerminalRun {
   }
 
  private:
-  // Takes what is there; false at the end.
+  // Reads the available output; returns false at its end.
   bool Read() {
     char buffer[4096];
     ssize_t size;
@@ -107,7 +107,7 @@ class TerminalRun {
   std::string said_;
 };
 
-// Each rank says so before step 3, which it never makes: no border of a step comes.
+// Each rank prints a line before step 3 and never makes that step, so the step does not end.
 constexpr char kWithoutEnd[] = R"(
   local moonring = require "moonring"
   local ffi = require "ffi"
@@ -124,7 +124,7 @@ constexpr char kWithoutEnd[] = R"(
 
 class SecondSignalTest : public ResumedRuns {};
 
-// As one process, and as the ranks that `train` starts by itself.
+// As one process, and as ranks that `train` starts itself.
 TEST_F(SecondSignalTest, TheSecondCtrlCEndsTheRunAtOnce) {
   Write("without_end.lua", kWithoutEnd);
   for (const int ranks : {1, 2}) {

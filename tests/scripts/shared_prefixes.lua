@@ -1,8 +1,11 @@
---- Steps whose documents share what they begin with beside the same steps without, in fp64: the
--- loss, metrics and all gradients of a pair's losses, of weighted answers of groups and of a value
--- head, under every strategy. moonring -n RANKS shared_prefixes.lua sp=S models=FOLDER,FOLDER
--- strategies=NAME,NAME mixings=NAME,NAME. Prints for each model the greatest relative difference,
--- and the sum of its losses.
+--- Compares steps whose documents share a common prefix with the same steps without sharing, in
+-- fp64: the loss, metrics and all gradients of losses of pairs, of weighted answers in groups and
+-- of a value head, under every strategy.
+--
+--   moonring -n RANKS shared_prefixes.lua sp=S models=FOLDER,FOLDER strategies=NAME,NAME
+--       mixings=NAME,NAME
+--
+-- Prints for each model the greatest relative difference, and the sum of its losses.
 local moonring = require "moonring"
 local reference = require "moonring.run.reference"
 local objectives, stages = moonring.objectives, require("moonring.choices.stages")
@@ -24,7 +27,7 @@ local function text(first, tokens)
   return ids
 end
 
--- An answer to a prompt, of which the answer is learnt.
+-- An answer to a prompt; only the answer has labels.
 local function answered(prompt, answer)
   local ids, labels = {}, {}
   for i, id in ipairs(prompt) do ids[i], labels[i] = id, -100 end
@@ -32,7 +35,8 @@ local function answered(prompt, answer)
   return { ids = ids, labels = labels }
 end
 
--- Long and short prompts; answers that begin alike, that are empty, and prompts that differ.
+-- Long and short prompts; answers with a common beginning, empty answers, and pairs of different
+-- prompts.
 local function pairs_of_answers()
   local function pair(prompt, a, b, other)
     return { documents = { answered(prompt, a), answered(other or prompt, b) } }
@@ -42,7 +46,7 @@ local function pairs_of_answers()
     pair(text(6, 5), text(7, 6), text(8, 4), text(9, 5)), pair(long, text(3, 5), {}) }
 end
 
--- Two groups, an answer alone, and one whose family has no other.
+-- Two groups of answers, a single answer, and a group with one member.
 local function groups()
   local given = {}
   local function add(family, prompt, tokens, ...)
@@ -57,8 +61,8 @@ local function groups()
   return given
 end
 
--- DPO, the longer answer's surplus weighed less, from log-probs of a reference that are not the
--- policy's.
+-- DPO with a smaller weight for the longer answer's additional tokens, and with reference log-probs
+-- that differ from the policy's.
 local function preferences()
   local loss = objectives.preference { beta = 0.4, loss = "robust", label_smoothing = 0.1,
     ftx = 0.2, bco_weight = 0 }
@@ -78,7 +82,7 @@ end
 
 local KEPT = reference.kept { { -200, -90 }, { -100, -290 }, { -20, -11 }, { -15, 0 } }
 
--- Each token's log-prob with the weight of its answer.
+-- Each token's log-prob, weighted by its answer.
 local function weighted()
   return {
     level = "token",
@@ -92,7 +96,7 @@ local function weighted()
   }
 end
 
--- The same of whole answers, of their mean log-probs.
+-- The same for whole answers, with their mean log-probs.
 local function by_answer()
   return {
     level = "sequence",
@@ -108,7 +112,7 @@ end
 
 local function reward(model) return stages.of { stage = "rm" }.objective({ seed = 3 }, model) end
 
--- What is run: the examples, the loss, and micro_batch_tokens, one of which splits a group.
+-- The cases: examples, loss, and micro_batch_tokens; one value splits a group.
 local CASES = {
   { name = "preferences", examples = pairs_of_answers, objective = preferences, tokens = 100000,
     reference = KEPT },
@@ -123,8 +127,9 @@ local CASES = {
 
 local function norm_of(tensor) return math.sqrt((tensor * tensor):sum():item()) end
 
--- Of each gradient, relative to its norm; to the greatest of them where it is 0 but for roundings,
--- as a value head's bias has it, which no pair's difference depends on.
+-- The difference of each gradient, relative to its norm; relative to the greatest norm for a
+-- gradient that is 0 except for rounding, like that of a value head's bias, which cancels in each
+-- pair.
 local function distances(gradients, wanted)
   local greatest, found = 0, {}
   for _, each in ipairs(wanted) do greatest = math.max(greatest, each and norm_of(each) or 0) end
@@ -138,7 +143,8 @@ local function distances(gradients, wanted)
   return found
 end
 
--- The step's loss, its metrics, its gradients, and the tokens that went through the model.
+-- Returns the step's loss, metrics and gradients, and the number of tokens that went through the
+-- model.
 local function run(case, model, attention, share_prefixes)
   local objective = case.objective(model)
   local engine = moonring.engine.new { mesh = mesh, model = model, attention = attention,

@@ -1,6 +1,9 @@
---- Time and memory of a step with and without shared prefixes, for docs/sequence-parallelism.md. By
--- hand: OMP_NUM_THREADS=1 moonring shared_prefixes_cost.lua model=FOLDER case=dpo|group share=0|1
--- Seconds are the process's own of CPU, so that a busy machine disturbs them less.
+--- Time and memory of a step with and without shared prefixes, for docs/sequence-parallelism.md. It
+-- is run by hand:
+--
+--   OMP_NUM_THREADS=1 moonring shared_prefixes_cost.lua model=FOLDER case=dpo|group share=0|1
+--
+-- Seconds are CPU time of the process, which other processes disturb less.
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, case = "dpo", share = 0, prompt = 2048,
   answer = 256, answers = 8, steps = 1 }

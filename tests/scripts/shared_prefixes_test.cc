@@ -1,7 +1,7 @@
-// Shared prefixes (share_prefixes): the gradients of documents that share what they begin with are
-// those of documents that repeat it, in fp64 to 1e-10, for whole small models of every kind of
-// layer, under every strategy, on 1, 2 and 4 ranks (shared_prefixes.lua has what is compared); the
-// key in `moonring train`; and what is refused.
+// share_prefixes: the gradients of documents that share a common prefix equal those of documents
+// that repeat it, in fp64 to 1e-10, for small models with every kind of layer, under every
+// strategy, on 1, 2 and 4 ranks (shared_prefixes.lua makes the comparison); the key in `moonring
+// train`; and invalid uses.
 
 #include <cmath>
 #include <filesystem>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 class SharedPrefixesTest : public Workplace {
  protected:
-  // Every model's gradients, shared beside apart, under all these strategies.
+  // Compares the gradients of every model with and without sharing, under all these strategies.
   void Compare(const Words& models, int ranks, int sp, const Words& strategies,
                const Words& mixings = {"auto"}) const {
     Words folders;
@@ -48,9 +48,9 @@ class SharedPrefixesTest : public Workplace {
 const Words kPrefixModes = {"ulysses",    "ring", "zigzag-ring", "double-ring",
                             "all-gather", "usp",  "auto"};
 
-// Grouped heads; windows, softcaps; sinks; latent attention; experts.
+// Grouped heads; windows and softcaps; sinks; latent attention; experts.
 const Words kSoftmax = {"llama_bias", "gemma3", "gpt_oss", "deepseek_v3", "qwen3_moe"};
-// The delta rule, of heads and of channels, with gates before and after; a state space; the
+// The delta rule per head and per channel, with gates before and after; a state-space model; the
 // convolution alone.
 const Words kHybrids = {"qwen3_next", "kimi_linear", "granite_hybrid", "lfm2", "olmo_hybrid"};
 
@@ -67,7 +67,7 @@ TEST_F(SharedPrefixesTest, ExpertsOnTwoRanks) {
 
 TEST_F(SharedPrefixesTest, OnFourRanks) { Compare({"llama_bias", "gemma3"}, 4, 4, kPrefixModes); }
 
-// Two groups of ranks have the step's families in turns.
+// Two groups of ranks process the step's groups of documents in turn.
 TEST_F(SharedPrefixesTest, OnTwoGroupsOfTwoRanks) {
   Compare({"gemma3", "qwen3_next"}, 4, 2, {"zigzag-ring", "ulysses"}, {"auto", "spans"});
 }
@@ -133,7 +133,7 @@ class SharePrefixesKeyTest : public Workplace {
     return Run(words);
   }
 
-  // Losses, norms and metrics of all steps.
+  // The losses, norms and metrics of all steps.
   std::vector<json> Log() const {
     std::vector<json> lines;
     for (json& line : ReadJsonLines(Path("out/trainer_log.jsonl"))) {
@@ -181,7 +181,7 @@ TEST_F(SharePrefixesKeyTest, TrainsAsWithoutIt) {
   }
 }
 
-// A run's steps, those of an evaluation too, have the prefixes once.
+// In the steps of a run, and in its evaluations, each prefix occurs once.
 TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
   Write("mine.lua", R"lua(
     local moonring = require "moonring"
@@ -212,7 +212,7 @@ TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
   }
 }
 
-// By whoever makes batches himself.
+// Scripts that make their batches themselves.
 TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
   Write("mine.lua", R"lua(
     local moonring = require "moonring"

@@ -1,8 +1,8 @@
-// shift_attn: LLaMA-Factory's numbers (tests/golden/shift_attn) on any ranks by every strategy;
-// training over ranks and ways to recompute is training on one; evaluation sees whole documents;
-// what is refused.
+// shift_attn: LLaMA-Factory's numbers (tests/golden/shift_attn) on any number of ranks with every
+// strategy; training on several ranks, with each kind of recompute, equals training on one;
+// evaluation uses whole documents; and invalid settings.
 //
-// Bounds: those of probe_test.cc; of curves in fp32 the rounding of three AdamW steps.
+// The bounds are those of probe_test.cc; for curves in fp32, the rounding of three AdamW steps.
 
 #include <cmath>
 #include <string>
@@ -29,7 +29,7 @@ double NumberDistance(double a, double b) {
   return std::fabs(a - b) / std::max(1e-300, std::fabs(b));
 }
 
-// Largest distance of two lists of lists, relative to the second's largest.
+// The greatest difference of two lists of lists, relative to the second's largest number.
 double ListDistance(const json& a, const json& b) {
   const json flat_a = a.flatten(), flat_b = b.flatten();
   if (flat_a.size() != flat_b.size()) return 1e300;
@@ -67,14 +67,14 @@ class ShiftAttnTest : public Workplace {
       EXPECT_LE(NumberDistance(found.at("grad_norm").at(parameter), norm), bound) << parameter;
   }
 
-  // The records of a training by config.yaml.
+  // Trains by config.yaml and returns the log records.
   std::vector<json> Train(const Words& more) const {
     EXPECT_THAT(Run(Joined({"train", "config.yaml", "overwrite_output_dir=true"}, more)),
                 Succeeds());
     return ReadJsonLines(Path("out/trainer_log.jsonl"));
   }
 
-  // Of the records that have them, one after another.
+  // The numbers of this name, from the records that have them.
   static std::vector<double> Numbers(const std::vector<json>& records, const char* name) {
     std::vector<double> numbers;
     for (const json& record : records) {
@@ -99,8 +99,9 @@ TEST_F(ShiftAttnTest, GivesLlamaFactorysNumbers) {
     for (const json& each : model.at("cases")) {
       Compare(model.at("model"), each, {}, /*fp64=*/true);
       Compare(model.at("model"), each, {}, /*fp64=*/false);
-      // The golden file's own: sdpa and eager attention agree; nothing looks ahead, but what
-      // LLaMA-Factory has written does; and none of these is attention over whole documents.
+      // Checks of the golden file: sdpa and eager attention agree. The corrected attention does not
+      // look ahead; LLaMA-Factory's original does. None of them equals attention over whole
+      // documents.
       EXPECT_LE(each.at("eager_distance"), 1e-5);
       EXPECT_EQ(each.at("looks_ahead").at("mended"), 0);
       EXPECT_GT(each.at("looks_ahead").at("as_written"), 1e-3);
@@ -129,7 +130,7 @@ TEST_F(ShiftAttnTest, EveryStrategyGivesThem) {
   }
 }
 
-// Rows of any length, with what is no multiple of 8 among them.
+// Rows of any length, some of which are not multiples of 8.
 TEST_F(ShiftAttnTest, TrainsTheSameOnAnyRanksHoweverItRecomputes) {
   WriteModel("model");
   WriteConfig("shift_attn: true\nval_size: 3\neval_strategy: steps\neval_steps: 1");
@@ -160,8 +161,7 @@ TEST_F(ShiftAttnTest, TrainsAdapters) {
   Expect(Train({"recompute=none"}), alone, 2e-5);
 }
 
-// Without a step in between, an evaluation is that of the model without the key; a step's loss is
-// not.
+// Before any step, an evaluation equals that of the model without the key; a step's loss does not.
 TEST_F(ShiftAttnTest, EvaluatesWholeDocuments) {
   WriteModel("model");
   WriteConfig(
@@ -173,7 +173,7 @@ TEST_F(ShiftAttnTest, EvaluatesWholeDocuments) {
   EXPECT_NE(Numbers(shifted, "eval_loss").at(1), Numbers(whole, "eval_loss").at(1));
 }
 
-// pt's rows and those of packing are documents of their own.
+// The rows of pt, and packed rows, are separate documents.
 TEST_F(ShiftAttnTest, TakesPackedRows) {
   WriteModel("model");
   WriteConfig("shift_attn: true\npacking: true\ncutoff_len: 96\nmax_steps: 2");
@@ -212,7 +212,8 @@ TEST_F(ShiftAttnTest, RefusesWhatItCannotBe) {
       HasSubstr("shift_attn: its groups say who sees whom, and no mask besides"));
 }
 
-// What `moonring plan` says that a step sends is what attention.cost counts, and what a run sends.
+// The bytes that `moonring plan` predicts for a step are those that attention.cost counts and that
+// a run sends.
 TEST_F(ShiftAttnTest, ThePlanKnowsOfIt) {
   for (const char* mode : {"zigzag-ring", "ulysses", "all-gather"}) {
     const CommandResult result = Run(

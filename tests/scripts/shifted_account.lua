@@ -1,7 +1,8 @@
---- What `moonring plan` says that a step's attention sends under shift_attn, beside the account of
--- one: a document of cutoff_len tokens forward and backward. As JSON in a file: { planned, sent },
--- bytes of all ranks.
--- moonring -n 2 shifted_account.lua [key=value...] out=FILE
+--- Compares the bytes that `moonring plan` predicts for the attention of a step under shift_attn
+-- with those that a step sends: one document of cutoff_len tokens, forward and backward. Writes
+-- JSON to a file: { planned, sent }, in bytes of all ranks.
+--
+--   moonring -n 2 shifted_account.lua [key=value...] out=FILE
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local memory_facts = require "moonring.plan.facts"

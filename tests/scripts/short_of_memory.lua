@@ -1,6 +1,7 @@
---- moonring short_of_memory.lua FAULTS CONFIG.yaml|key=value...: trains; FAULTS are the forwards,
--- counted from 1 over the whole run and with their rank before, at which memory runs out ("0:2,
--- 0:3"): after the forward, so that what it made is there to be left.
+--- moonring short_of_memory.lua FAULTS CONFIG.yaml|key=value...: trains with simulated
+-- out-of-memory errors. FAULTS is a list of RANK:N ("0:2,0:3"): the N-th forward of that rank
+-- fails, counted from 1 over the whole run. It fails after its work, so that its tensors exist and
+-- must be freed.
 local moonring = require "moonring"
 local faults = {}
 for rank, forward in table.remove(arg, 1):gmatch "(%d+):(%d+)" do

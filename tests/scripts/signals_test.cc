@@ -1,9 +1,9 @@
-// Signals that ask a run to save (SIGUSR1), or to save and end (SIGINT, SIGTERM, SIGHUP): to the
-// process that was started, to one rank, and to the whole process group, for each way of starting
-// ranks. Runs that went on are held against unbroken ones.
+// Signals that ask a run to save (SIGUSR1), or to save and end (SIGINT, SIGTERM, SIGHUP), sent to
+// the process that was started, to one rank, and to the whole process group, for each way of
+// starting ranks. Resumed runs are compared with uninterrupted ones.
 //
-// (What a terminal's keys do, and which signal is a second one: tests/lua/launcher_test.cc,
-// signal_count_test.cc.)
+// (tests/lua/launcher_test.cc tests a terminal's keys; signal_count_test.cc tests which signal
+// counts as a second one.)
 
 #include <signal.h>
 
@@ -54,8 +54,8 @@ std::string NameOf(int signal) {
 
 class SignalsTest : public ResumedRuns, public ::testing::WithParamInterface<Way> {
  protected:
-  // Without end, at a constant rate: a run that goes on to some step is the same as one that was
-  // meant to end there.
+  // Starts a run without an end, at a constant rate: up to any step it is the same as a run that
+  // was meant to end there.
   std::vector<std::unique_ptr<Command>> Start(const std::string& out) const {
     const Way& way = GetParam();
     const Words words = CommandOf(
@@ -90,7 +90,7 @@ class SignalsTest : public ResumedRuns, public ::testing::WithParamInterface<Way
     }
   }
 
-  // The one checkpoint that is left.
+  // The step of the only checkpoint in the folder.
   int SavedStep(const std::string& out) const {
     int step = 0;
     for (const auto& entry : fs::directory_iterator(Path(out))) {
@@ -158,7 +158,7 @@ TEST_P(SignalsTest, TheRunGoesOnBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Ways, SignalsTest, ::testing::ValuesIn(Ways()),
                          [](const auto& info) { return info.param.name; });
 
-// There is no border of a next step: the run is about to save what it has made, and ends well.
+// No further step begins: the run saves its results, and ends successfully.
 TEST_F(ResumedRuns, AfterTheLastStepARunEndsByItself) {
   Write("late.lua", R"(
     local moonring = require "moonring"
@@ -181,8 +181,8 @@ TEST_F(ResumedRuns, AfterTheLastStepARunEndsByItself) {
   EXPECT_TRUE(fs::exists(Path("out/model.safetensors")));
 }
 
-// Before the training there is nothing to save: in a script that catches nothing, and in one that
-// has begun and let go.
+// Before the training there is nothing to save: in a script that does not handle signals, and in
+// one that has opened a run and closed it.
 TEST_F(ResumedRuns, WithoutARunToSaveTheyEndAtOnce) {
   Write("caught.lua", R"(
     local moonring = require "moonring"

@@ -1,4 +1,4 @@
-// What the stages are told where data, adapters, references and options do not fit: one line each,
+// Errors of the stages when data, adapters, references and options do not fit: one line each,
 // before the first step.
 
 #include <string>
@@ -84,8 +84,8 @@ TEST_F(StageErrorsTest, DataOfAnotherStage) {
   EXPECT_THAT(Train("pt", "texts", {"packing=false"}), Succeeds());
 }
 
-// Pairs that teach little are kept, as LLaMA-Factory keeps them, and counted with their first
-// place.
+// Pairs with little to train on are kept, as LLaMA-Factory keeps them, and counted, with the
+// position of the first.
 TEST_F(StageErrorsTest, AnswersThatTeachLittleAreCounted) {
   Write("data/pairs.json",
         R"([{"instruction": "Q", "chosen": "yes", "rejected": "no"}, {"instruction": "Q", )"

@@ -1,16 +1,16 @@
-// `moonring train` beside LLaMA-Factory's own runs of the same keys (tests/golden/stages): every
+// `moonring train` compared with LLaMA-Factory's runs of the same keys (tests/golden/stages): every
 // stage, loss and kind of fine-tuning.
 //
-// Both are fp32 and add in other orders. A step's loss and gradient norm: 2e-5 relative, where
-// AdamW carries the rounding of one step (1e-7) into the next and divides by gradients that may be
-// near zero; 1.1e-5 is seen after eight steps, 1e-6 after one. Rewards are beta times differences
-// of log-probs of several hundred, whose last bit in fp32 is 3e-5; beta is 2 at most, there with
-// means of single digits: 5e-5.
+// Both compute in fp32 and sum in different orders. The bound of a step's loss and gradient norm is
+// 2e-5 relative: AdamW carries the rounding of one step (1e-7) into the next, and divides by
+// gradients that may be near zero; 1.1e-5 is observed after eight steps, 1e-6 after one. Rewards
+// are beta times differences of log-probs of several hundred, whose last bit in fp32 is 3e-5; beta
+// is at most 2, with means of single digits: 5e-5.
 //
-// What differs by intent, and is not compared: logits/* (LLaMA-Factory's are over prompt, padding
-// and vocabulary). Tokens are counted without padding (include_num_input_tokens_seen:
-// non_padding). kl is compared by a rule: theirs is the sum over the window's micro-batches,
-// ours the mean over as many groups.
+// Differences by design are not compared: logits/* (LLaMA-Factory's are over prompt, padding and
+// vocabulary). Tokens are counted without padding (include_num_input_tokens_seen: non_padding). kl
+// is compared by a rule: LLaMA-Factory's is the sum over the window's micro-batches, ours is the
+// mean over as many groups.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ constexpr int kSteps = 8;
 
 class StagesTest : public Workplace {
  protected:
-  // The keys of a case, files by their paths, and its output in `out`.
+  // The keys of a case, with the paths of its files, and the output in `out`.
   json Keys(const std::string& name, const std::string& out) const {
     json keys = spec_.at("base");
     keys.update(spec_.at("cases").at(name));
@@ -58,8 +58,9 @@ class StagesTest : public Workplace {
     for (const json& line : ReadJsonLines(Path("out/trainer_log.jsonl"))) {
       if (line.contains("loss")) {
         ASSERT_LT(step, golden.at("steps").size());
-        // bitsandbytes on a CPU may miss the nearest code by some (tests/trainer/moment_test.cc): a
-        // norm is 4.2e-5 off. With embeddings in 8 bits too a loss parts by 8e-5 at step 3.
+        // bitsandbytes on a CPU does not always choose the nearest code
+        // (tests/trainer/moment_test.cc): a norm differs by 4.2e-5. With 8-bit states of embeddings
+        // too, a loss differs by 8e-5 at step 3.
         CompareNumbers(line, golden.at("steps")[step], accumulation,
                        "step " + std::to_string(step + 1), name == "sft_8bit" ? 6e-5 : 2e-5);
         ++step;
@@ -130,8 +131,8 @@ TEST_P(EachStageTest, TrainsAsLlamaFactory) { Compare(GetParam(), kSteps); }
 INSTANTIATE_TEST_SUITE_P(Golden, EachStageTest, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param; });
 
-// Four steps, with an evaluation after the last where there is one. Two groups of one rank take
-// half a batch each, so that a step has the same examples.
+// Four steps, and an evaluation after the last if there is one. Two groups of one rank take half a
+// batch each, so that a step has the same examples.
 TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
   for (const char* name : {"pt", "sft_eval", "sft_asft", "sft_dora", "sft_oft", "rm_eval",
                            "kto_weights", "sigmoid_eval", "bco", "orpo", "grown"}) {
@@ -145,7 +146,7 @@ TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
   }
 }
 
-// What a pair's documents begin with goes through the model once: the same numbers.
+// The common prefix of a pair's documents goes through the model once: the numbers are the same.
 TEST_F(StagesTest, TrainAsLlamaFactoryWithSharedPrefixes) {
   for (const char* name : {"rm_eval", "sigmoid_eval", "bco", "orpo"}) {
     SCOPED_TRACE(name);

@@ -1,6 +1,7 @@
---- moonring stream_place.lua whole|rest MODEL STATE OUT BATCH STEPS PLACE: reads a stream, "whole"
--- from its beginning, saving its place after PLACE steps, "rest" from that place on. Writes to OUT
--- what each step after PLACE holds, and prints the seconds to the first step that it reads.
+--- moonring stream_place.lua whole|rest MODEL STATE OUT BATCH STEPS PLACE: reads a data stream.
+-- "whole" reads from its beginning and saves its state to STATE after PLACE steps; "rest"
+-- continues from that state. Writes the contents of each step after PLACE to OUT, and prints the
+-- seconds until the first step is read.
 local moonring = require "moonring"
 local count = require "moonring.run.count"
 local mode, model, state, out = arg[1], arg[2], arg[3], arg[4]

@@ -1,5 +1,5 @@
 // `moonring train` and `preprocess` with streaming: true: the examples of a pass, the same losses
-// on any ranks, what is refused.
+// on any number of ranks, and invalid settings.
 
 #include <cmath>
 #include <cstdint>
@@ -36,8 +36,8 @@ class StreamingTest : public Workplace {
   }
 };
 
-// Ten rows in steps of four: a pass is three steps, and the fourth begins the next one; an epoch is
-// max_steps, as the Trainer counts.
+// Ten rows in steps of four: a pass is three steps, the last of which is short; the fourth step
+// begins the next pass. An epoch is max_steps, as the Trainer counts.
 TEST_F(StreamingTest, RanksChangeNothing) {
   const std::vector<json> alone = Train("alone", {});
   ASSERT_EQ(alone.size(), 5);
@@ -64,8 +64,8 @@ TEST_F(StreamingTest, RanksChangeNothing) {
   }
 }
 
-// What preprocess writes of a stream is what it writes of the data set, in another order; the rows
-// held out are left out of it.
+// preprocess writes the same examples of a stream as of the data set, in another order, without the
+// rows that are held out for evaluation.
 TEST_F(StreamingTest, PreprocessWritesAPass) {
   ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl", "streaming=false",
                    "preprocessing_num_workers=3"}),
@@ -107,7 +107,7 @@ TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
               FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
 }
 
-// The report comes after the training; what a cutoff_len leaves nothing of is told of in it.
+// The report comes after the training; it mentions a cutoff_len that leaves nothing to train on.
 TEST_F(StreamingTest, WarnsOfACutoffBeforeItIsTooLate) {
   const CommandResult result = Run({"train", "config.yaml", "cutoff_len=6"});
   ASSERT_THAT(result, Succeeds());
@@ -118,7 +118,7 @@ TEST_F(StreamingTest, WarnsOfACutoffBeforeItIsTooLate) {
   EXPECT_EQ(told.find("; so far"), told.rfind("; so far")) << told;
 }
 
-// A row that is wrong comes late: the run ends there, naming it.
+// An invalid row is found late: the run ends there and names the row.
 TEST_F(StreamingTest, NamesABadRow) {
   std::string rows;
   for (int row = 0; row < 9; ++row)
@@ -139,8 +139,8 @@ TEST_F(StreamingTest, NamesABadRow) {
               HasSubstr("late.jsonl:10 (row 10): 'instruction' must be a string, got number"))));
 }
 
-// MOONRING_STREAM_MB of them: the rest of the pass and the beginning of the next one are what an
-// unbroken reader has, and no row is read twice to find the place.
+// A file of MOONRING_STREAM_MB megabytes: the rest of the pass and the beginning of the next one
+// are those of an uninterrupted reader, and no row is read twice to find the position.
 TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
   const char* asked = std::getenv("MOONRING_STREAM_MB");
   const int64_t bytes = (asked != nullptr ? std::atoll(asked) : 2) * 1'000'000;

@@ -1,6 +1,6 @@
---- moonring -n N traced_run.lua RANK SECONDS CONFIG.yaml|key=value...: trains; RANK sleeps so many
--- seconds before each forward. Each rank prints "rank R sent B" on stderr: the bytes that its mesh
--- counts from the beginning to the end of the trace.
+--- moonring -n N traced_run.lua RANK SECONDS CONFIG.yaml|key=value...: trains; RANK sleeps SECONDS
+-- before each forward. Each rank prints "rank R sent B" to stderr, where B are the bytes that its
+-- mesh counts from the beginning to the end of the trace.
 local moonring = require "moonring"
 local ffi = require "ffi"
 ffi.cdef "int usleep(unsigned);"

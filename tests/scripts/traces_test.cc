@@ -1,5 +1,5 @@
-// Traces of runs of several ranks: well-formed, whole, equal to what the mesh counts, and of no
-// consequence for the weights; and what `explain` makes of them.
+// Traces of runs of several ranks: they are well-formed, complete, equal to what the mesh counts,
+// and do not change the weights; and the output of `explain` for them.
 
 #include <algorithm>
 #include <cstdio>
@@ -40,8 +40,8 @@ class TracesTest : public Workplace {
     return Run(words);
   }
 
-  // The spans of each row of each rank, an outer one first. Fails the test where two overlap and
-  // neither holds the other.
+  // The spans of each row of each rank, outer spans first. Fails the test if two spans overlap and
+  // neither contains the other.
   static std::map<std::pair<int, int>, std::vector<Span>> Rows(const json& trace) {
     std::map<std::pair<int, int>, std::vector<Span>> rows;
     for (const json& event : trace.at("traceEvents")) {
@@ -69,14 +69,14 @@ class TracesTest : public Workplace {
     return rows;
   }
 
-  // "rank R sent B" of what the run said.
+  // The bytes sent by each rank, from the lines "rank R sent B".
   static std::map<int, int64_t> Sent(const std::string& err) {
     std::map<int, int64_t> sent;
     std::istringstream text(err);
     for (std::string line; std::getline(text, line);) {
       int rank = 0;
       long long bytes = 0;
-      // Of other ranks than the first it stands behind "[rank N] ".
+      // For ranks other than the first, "[rank N] " precedes it.
       const size_t begin = line.rfind("rank ");
       if (begin != std::string::npos &&
           std::sscanf(line.c_str() + begin, "rank %d sent %lld", &rank, &bytes) == 2)
@@ -85,7 +85,7 @@ class TracesTest : public Workplace {
     return sent;
   }
 
-  // The numbers of a row of explain's tables, of the n-th table.
+  // The numbers of the row `name` in the n-th table that `explain` prints.
   static std::vector<double> Row(const std::string& text, const std::string& name, int table) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -100,7 +100,7 @@ class TracesTest : public Workplace {
     return {};
   }
 
-  // What holds of every trace: of steps 2 and 3, with `ranks` ranks.
+  // Checks of every trace: it has steps 2 and 3 of `ranks` ranks.
   void ExpectWhole(const std::string& path, int ranks, const CommandResult& run) const {
     const json trace = ReadJson(Path(path));
     EXPECT_EQ(trace.at("otherData").at("left_out"), 0);
@@ -132,7 +132,8 @@ class TracesTest : public Workplace {
 
     const CommandResult explained = Run({"explain", path});
     ASSERT_THAT(explained, Succeeds());
-    // Of each step the means over the ranks, of each rank those over the steps.
+    // The first table has means over ranks for each step; the second has means over steps for each
+    // rank.
     const std::vector<double> steps = Row(explained.out, "sum", 0),
                               of_ranks = Row(explained.out, "sum", 1);
     ASSERT_EQ(steps.size(), 2) << explained.out;
@@ -192,7 +193,7 @@ TEST_F(TracesTest, HeadsOverFour) {
   ExpectWhole("traced/trace-2-3.json", 4, run);
 }
 
-// Every step of every rank has two forwards or so; a busy machine delays a rank by less than this.
+// Every step of a rank has about two forwards; a busy machine delays a rank by less than this.
 TEST_F(TracesTest, ExplainNamesTheSlowRank) {
   for (const std::string slow : {"0", "1"}) {
     const CommandResult run =
@@ -209,14 +210,14 @@ TEST_F(TracesTest, ExplainNamesTheSlowRank) {
                               forward = Row(explained.out, "forward", 1);
     ASSERT_EQ(waiting.size(), 2) << explained.out;
     ASSERT_EQ(forward.size(), 2) << explained.out;
-    // What it sleeps is its forward's, and the other one's wait.
+    // The sleep counts as forward of the slow rank, and as waiting of the other one.
     EXPECT_GE(forward[std::stoi(slow)], 0.4);
     EXPECT_GE(waiting[std::stoi(other)], 0.3);
     EXPECT_GT(waiting[std::stoi(other)], waiting[std::stoi(slow)]);
   }
 }
 
-// A rank may be late for another one by way of a third: the dp groups of the slow rank's sp group.
+// A rank may be delayed by another one through a third: the dp groups of the slow rank's sp group.
 TEST_F(TracesTest, ExplainNamesTheSlowRankOfFour) {
   ASSERT_THAT(Train(4, {"sequence_parallel_size=2", "trace=2-3", "output_dir=slow"}, "3", "0.4"),
               Succeeds());
@@ -236,7 +237,7 @@ TEST_F(TracesTest, StepsThatThereAreNot) {
   const CommandResult beyond = Run({"train", "config.yaml", "trace=9-12"});
   EXPECT_THAT(beyond, Succeeds());
   EXPECT_THAT(beyond.err, HasSubstr("trace: 9-12: nothing is traced; the run makes steps 1 to 4"));
-  // The run ends first: what there is.
+  // The run ends before the trace does: the trace has the steps that were made.
   EXPECT_THAT(Run({"train", "config.yaml", "trace=4-7"}), Succeeds());
   EXPECT_TRUE(std::filesystem::exists(Path("out/trace-4-4.json")));
   const CommandResult explained = Run({"explain", "out/trace-4-4.json"});
@@ -256,7 +257,8 @@ TEST_F(TracesTest, ExplainRefusesOtherFiles) {
   EXPECT_THAT(Run({"explain"}), FailsWith(2, HasSubstr("usage: moonring explain TRACE.json")));
 }
 
-// The parts of the log add up to what the ranks' lines say, and begin anew with a resumed run.
+// The time components in the log add up to the time of the ranks' lines, and start at 0 in a
+// resumed run.
 TEST_F(TracesTest, TheLogSaysWhereTheTimeWent) {
   ASSERT_THAT(Run({"-n", "2", "train", "config.yaml", "sequence_parallel_size=2", "max_steps=3",
                    "eval_strategy=steps", "eval_steps=2", "val_size=2", "save_steps=2"}),
@@ -290,7 +292,7 @@ TEST_F(TracesTest, TheLogSaysWhereTheTimeWent) {
     for (const char* part : {"forward", "backward", "optimizer", "communication"})
       EXPECT_GT(log[step].at(std::string("time/") + part).get<double>(), 0) << part;
   }
-  // After step 2 it evaluated and saved: the next line has both.
+  // After step 2 the run evaluated and saved: the next line has both times.
   EXPECT_EQ(log[1].at("time/evaluation"), 0);
   EXPECT_GT(log[2].at("time/evaluation").get<double>(), 0);
   EXPECT_GT(log[2].at("time/saving").get<double>(), 0);

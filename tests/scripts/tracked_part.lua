@@ -1,5 +1,5 @@
---- moonring tracked_part.lua CONFIG.yaml|key=value...: trains, beside a part of the script's own
--- whose state checkpoints keep: numbers, and a moving average of a weight, which it writes to
+--- moonring tracked_part.lua CONFIG.yaml|key=value...: trains, with a component of the script whose
+-- state is saved in checkpoints: numbers, and a moving average of a weight, which it writes to
 -- part.json at the end.
 local moonring = require "moonring"
 local run = moonring.run.open(moonring.config.command(arg))

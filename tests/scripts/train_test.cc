@@ -1,8 +1,9 @@
-// `moonring train` on a tiny model: what it leaves, and that the ranks change nothing.
+// `moonring train` on a tiny model: the files that it writes, and that results do not depend on the
+// ranks.
 //
-// Losses and gradient norms of fp32 runs differ by the order of sums alone: 1e-5 relative over a
-// few steps (what is asked of Moonring; 1e-6 is seen). One step of plain gradient descent at lr 1
-// shows a constant factor, which AdamW would hide: (w1 - w0) / lr within 2e-5 relative a tensor.
+// Losses and gradient norms of fp32 runs differ by the order of sums only: 1e-5 relative over a few
+// steps (the required bound; 1e-6 is observed). One step of plain gradient descent at lr 1 reveals
+// a constant factor, which AdamW would hide: (w1 - w0) / lr agrees within 2e-5 relative per tensor.
 
 #include <cmath>
 #include <filesystem>
@@ -23,8 +24,7 @@ class TrainTest : public Workplace {
  protected:
   TrainTest() { WriteModel("model"); }
 
-  // Trains into `out` and returns the lines of its log, but for the last, which says only that it
-  // is over.
+  // Trains into `out` and returns the lines of its log, except the last, which only marks the end.
   std::vector<json> Train(const std::string& out, std::vector<std::string> more,
                           std::vector<std::string> options = {}) const {
     std::vector<std::string> words = options;
@@ -36,7 +36,7 @@ class TrainTest : public Workplace {
     return lines;
   }
 
-  // What `moonring preprocess` writes of the whole data set, as one packed stream for `moonring
+  // The whole data set, as `moonring preprocess` writes it, as one packed stream for `moonring
   // probe`.
   json WholeDataSet() const {
     EXPECT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl"}), Succeeds());
@@ -57,8 +57,8 @@ double Relative(const json& a, const json& b) {
   return std::fabs(a.get<double>() - b.get<double>()) / std::fabs(b.get<double>());
 }
 
-// mfu and mfu_causal differ by half of attention: what is left of the tokens' rate is 6 N over the
-// peak of all devices.
+// mfu and mfu_causal differ by half of attention's operations; without attention, the ratio of mfu
+// to tokens per second is 6 N over the peak of all devices.
 TEST_F(TrainTest, TellsOfTheShareOfThePeak) {
   WriteConfig("max_steps: 2\npeak_tflops: 0.003");
   double parameters = 0;  // the embedding is the head too
@@ -167,8 +167,8 @@ struct Split {
   const char* mode;
 };
 
-// The same four examples a step, however they are spread: accumulation over uneven lengths, an
-// epoch whose last step is short (2 examples), shuffling, and clipping that bites at every step.
+// The same four examples per step, however they are distributed: accumulation over different
+// lengths, an epoch whose last step is short (2 examples), shuffling, and clipping at every step.
 TEST_F(TrainTest, RanksChangeNothing) {
   WriteConfig("max_grad_norm: 0.3\nmax_steps: 4");
   const std::vector<json> alone = Train("alone", {});
@@ -204,14 +204,14 @@ TEST_F(TrainTest, RanksChangeNothing) {
       }
     }
   }
-  // Nor does what one forward pass takes at a time.
+  // Nor does the number of tokens in one forward.
   const std::vector<json> small =
       Train("small", {"micro_batch_tokens=64", "disable_gradient_checkpointing=true"});
   ASSERT_EQ(small.size(), alone.size());
   for (size_t k = 0; k < alone.size(); ++k)
     EXPECT_LE(Relative(small[k].at("loss"), alone[k].at("loss")), 1e-5);
-  // What the backward makes again changes no bit.
-  // Nor where it waits.
+  // Recomputation in the backward changes no bit, and neither does the place where its inputs are
+  // kept.
   for (const std::vector<std::string>& keys :
        std::vector<std::vector<std::string>>{{"recompute=selective"},
                                              {"recompute=auto"},
@@ -259,7 +259,7 @@ TEST_F(TrainTest, OneStepOfGradientDescentIsTheSame) {
       EXPECT_LE(RelativeDistance(shared.at(name).values, tensor.values), 2e-5)
           << split.name << " " << name;
   }
-  // And it is the gradient that probe computes of the whole data set, in fp64.
+  // It is also the gradient that probe computes of the whole data set, in fp64.
   Write("in.json", WholeDataSet().dump());
   ASSERT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=out.json",
                    "grads=grads.safetensors", "fp64=true"}),
@@ -269,7 +269,8 @@ TEST_F(TrainTest, OneStepOfGradientDescentIsTheSame) {
     EXPECT_LE(RelativeDistance(tensor.values, gradients.at(name).values), 2e-5) << name;
 }
 
-// The model of one step, probed, has the loss that two steps report for the second.
+// The saved model of one step, when probed, has the loss that a run of two steps reports for the
+// second.
 TEST_F(TrainTest, WhatItWritesIsWhatItTrained) {
   WriteConfig(
       "lr_scheduler_type: constant\ncount: targets\nper_device_train_batch_size: "
@@ -303,8 +304,8 @@ TEST_F(TrainTest, LogsWhatTheKeysAskFor) {
   EXPECT_FALSE(std::filesystem::exists(Path("dense/training_loss.png")));
 }
 
-// As Transformers: the last step needs no line of its own to be where the run ended, for its
-// checkpoint too.
+// As in Transformers, the last step does not need its own log line to be recorded as the end of the
+// run, also in its checkpoint.
 TEST_F(TrainTest, EndsAtItsLastStepHoweverSeldomItLogs) {
   WriteConfig("max_steps: 5");
   for (const char* steps : {"2", "100"}) {
@@ -345,7 +346,8 @@ TEST_F(TrainTest, TrainsInBf16) {
   EXPECT_THAT(ReadText(Path("pure/model.safetensors")).substr(0, 200), HasSubstr("BF16"));
 }
 
-// As torchrun starts ranks: no launcher of ours, RANK and the rest in the environment.
+// Ranks started as torchrun does: without our launcher, with RANK and the other variables in the
+// environment.
 TEST_F(TrainTest, TakesTorchrunsEnvironment) {
   WriteConfig();
   const std::vector<json> alone = Train("alone", {});

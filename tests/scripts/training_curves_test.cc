@@ -1,6 +1,6 @@
-// SmolLM2 trained as LLaMA-Factory trained it (tests/golden/train): losses, gradient norms,
-// learning rates and epochs, step by step. All but two of the runs take minutes: a target of their
-// own.
+// SmolLM2 trained with the settings of a LLaMA-Factory run (tests/golden/train): losses, gradient
+// norms, learning rates and epochs, step by step. All but two of the runs take minutes and are a
+// separate target.
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,9 @@ double CurveDistance(const json& a, const json& b) {
   return std::fabs(a.get<double>() - b.get<double>()) / std::max(std::fabs(b.get<double>()), 1e-12);
 }
 
-// The peer's own runs lie 1e-6 apart (noise.json) where only its micro-batches or threads change.
-// Another processor adds in another order still: without AVX-512 a loss is 1.04e-5 away.
+// LLaMA-Factory's own runs differ by 1e-6 (noise.json) when only its micro-batches or threads
+// change. Another processor uses yet another order of sums: without AVX-512 a loss differs by
+// 1.04e-5.
 TEST_P(TrainingCurvesTest, IsThePeers) {
   const std::string golden = Runfile("tests/golden/train/" + GetParam());
   const char* alpaca = std::getenv("MOONRING_ALPACA");  // a folder with LLaMA-Factory's own data

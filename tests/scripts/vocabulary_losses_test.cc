@@ -1,6 +1,6 @@
-// Losses over the whole vocabulary from Lua: the same losses, metrics and gradients on any ranks,
-// strategies, packing and under ZeRO-3; the example scripts/examples/distill.lua; and an
-// objective's values by name.
+// Losses over the whole vocabulary from Lua: the same losses, metrics and gradients on any number
+// of ranks, with any strategy and packing, and under ZeRO-3; the example
+// scripts/examples/distill.lua; and an objective's values by name.
 
 #include <cmath>
 #include <string>
@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 
 class VocabularyLossesTest : public InvarianceTest {
  protected:
-  // All losses at once, from a smaller reference: of the data set's conversations, and of documents
-  // of which some leave a rank without a target.
+  // All losses at once, with a smaller reference model: for the data set's conversations, and for
+  // documents some of which leave a rank without a target.
   std::vector<InvarianceCase> OwnCases() const {
     const json keys = {{"stage", "sft"}, {"dataset", "talks"}},
                reference = {{"vocabulary", golden_ + "model_short"}};
@@ -59,8 +59,8 @@ TEST_F(VocabularyLossesTest, InSinglePrecision) {
   Compare({2, 2}, Plan(cases, {"zigzag-ring"}, true, "fp32"), 1e-5);
 }
 
-// ZeRO-3 gathers the head for each of them, forward and backward, whether a rank has a target or
-// not.
+// ZeRO-3 gathers the head for each of the losses, forward and backward, also on a rank without a
+// target.
 TEST_F(VocabularyLossesTest, UnderZero3) {
   const std::vector<InvarianceCase> cases = OwnCases();
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
@@ -120,7 +120,7 @@ TEST_F(DistillTest, IsTheSameOnAnyRanks) {
   }
 }
 
-// Its own reference: nothing to learn from it, and half of the targets' loss.
+// The model is its own reference: the divergence is 0, and the result is half of the targets' loss.
 TEST_F(DistillTest, FromItself) {
   for (const std::string kind : {"forward", "reverse", "js"}) {
     const std::vector<json> log = Log(kind, "model_short", {}, {"kind=" + kind, "lr=0"});
@@ -131,7 +131,7 @@ TEST_F(DistillTest, FromItself) {
   }
 }
 
-// bf16 matmuls in both models.
+// Both models use bf16 matmuls.
 TEST_F(DistillTest, InBf16) {
   const std::vector<json> fp32 = Log("fp32", "model", {}, {}),
                           bf16 = Log("bf16", "model", {"-n", "2"}, {"sp=2", "bf16=true"});

@@ -1,13 +1,13 @@
 #ifndef MOONRING_TESTS_SCRIPTS_WORKPLACE_H_
 #define MOONRING_TESTS_SCRIPTS_WORKPLACE_H_
 
-// What a user of the commands has: a folder with a model, data and a configuration. Each test's
-// own, gone with it.
+// The files of a user of the commands: a folder with a model, data and a configuration. Each test
+// has its own folder, which is deleted at its end.
 //
-// The model is tiny (2 layers, hidden 32, 4 heads over 2 key-value heads, 675 ids) so that a
-// command takes a second; its numbers come from a counter, its file is written here byte by byte,
-// and files of the host are read here, so that neither a fault of our writer nor one of our reader
-// can hide behind the other.
+// The model is tiny (2 layers, hidden size 32, 4 query heads, 2 key-value heads, 675 ids), so a
+// command takes about a second. Its numbers come from a counter. The test writes its file byte by
+// byte and reads the host's files with its own code, so that an error in our writer and an error in
+// our reader cannot cancel out.
 
 #include <cstdint>
 #include <map>
@@ -30,7 +30,7 @@ inline Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// What makes so many ranks of a command.
+// The options with which the host starts a command on this many ranks.
 inline Words OnRanks(int ranks) { return {"-n", std::to_string(ranks)}; }
 
 struct StoredTensor {
@@ -51,7 +51,7 @@ nlohmann::json ReadJson(const std::string& path);
 std::vector<nlohmann::json> ReadJsonLines(const std::string& path);
 std::string Runfile(const std::string& path);  // absolute; of this repository
 
-// ||a - b|| / ||b|| over all elements; infinite where the sizes differ.
+// ||a - b|| / ||b|| over all elements; infinity where the sizes differ.
 double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b);
 
 class Workplace : public ::testing::Test {
@@ -61,21 +61,22 @@ class Workplace : public ::testing::Test {
 
   std::string Path(const std::string& name) const;
   std::string Write(const std::string& name, const std::string& text) const;  // -> its path
-  // `name`/: config.json, model.safetensors and a tokenizer with the chat tokens.
+  // Writes the folder `name`: config.json, model.safetensors and a tokenizer with the chat tokens.
   void WriteModel(const std::string& name, const StoredTensors& weights = TinyWeights(),
                   const nlohmann::json& changed_config = {}) const;
-  // config.yaml: ten documents of uneven lengths, model/, output out/; `more` lines win.
+  // Writes config.yaml: ten documents of different lengths, the model model/, the output folder
+  // out/. The lines of `more` override these.
   void WriteConfig(const std::string& more = "") const;
 
-  // In this folder, one thread a rank.
+  // The options to run a command in this folder, with one thread per rank.
   CommandOptions Options(std::vector<std::string> arguments) const;
   CommandResult Run(std::vector<std::string> arguments) const;
 
   std::string folder_;
 };
 
-// Exit code `code`, nothing on stdout, and one line on stderr: "moonring: " and then what `matcher`
-// wants; no C++ innards.
+// The command ends with exit code `code`, prints nothing to stdout, and prints one line to stderr:
+// "moonring: " and a text that matches `message`, without C++ internals.
 MATCHER_P2(FailsWith, code, message, "") {
   *result_listener << arg.Describe();
   const std::string& text = arg.err;

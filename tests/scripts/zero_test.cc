@@ -1,5 +1,5 @@
-// ZeRO through the commands: the weights that a run saves, and every objective's numbers, with
-// states sharded over ranks in each way.
+// ZeRO through the commands: the weights that a run saves, and the numbers of every objective, with
+// each kind of sharding over ranks.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 
 class ZeroTest : public InvarianceTest {
  protected:
-  // Four ranks on this machine, or as torchrun would start them on two. What rank 0 says.
+  // Runs a command on four ranks of this machine, or as torchrun would on two machines. Returns the
+  // output of rank 0.
   CommandResult RunFour(std::vector<std::string> arguments, bool on_two_machines) const {
     if (!on_two_machines) {
       arguments.insert(arguments.begin(), {"-n", "4"});
@@ -42,7 +43,7 @@ class ZeroTest : public InvarianceTest {
     return first;
   }
 
-  // Trains five steps on four ranks; the weights that are saved.
+  // Trains five steps on four ranks and returns the saved weights.
   StoredTensors Weights(const std::string& out, const json& keys,
                         const std::vector<std::string>& words) {
     json all = {{"model_name_or_path", golden_ + "model"},
@@ -80,9 +81,10 @@ class ZeroTest : public InvarianceTest {
     return ReadSafetensors(Path(out + file));
   }
 
-  // 1e-6 of each tensor, and for one element 1 % of what five steps of AdamW at 1e-4 can move it:
-  // where its gradient is near 0, rounding has a say in which way they go. `most_relative`: more
-  // for a tensor that began at 0, which is a few updates, each of fp32's precision.
+  // The bound is 1e-6 of each tensor, and for one element 1 % of what five steps of AdamW at 1e-4
+  // can change: if its gradient is near 0, rounding may change the direction of its steps.
+  // `most_relative` is a larger bound for a tensor that started at 0, which is the sum of a few
+  // updates in fp32.
   static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain,
                          double most_relative = 1e-6) {
     ASSERT_FALSE(plain.empty());
@@ -101,8 +103,8 @@ class ZeroTest : public InvarianceTest {
   }
 };
 
-// fp32; stage 3 and two other ways each. What costs is to run four processes: every pair of stage,
-// kind and sp that matters comes up, not every triple.
+// fp32, with stage 3 and two others of each kind. The cost is in running four processes, so every
+// pair of stage, kind and sp that matters is covered, but not every triple.
 struct Combination {
   const char *stage, *kind;
   int sp;
@@ -152,8 +154,8 @@ TEST_P(ZeroWeightsTest, AreThoseOfStage0) {
 INSTANTIATE_TEST_SUITE_P(All, ZeroWeightsTest, ::testing::ValuesIn(Combinations()),
                          [](const auto& info) { return info.param.Name(); });
 
-// bf16: what is held and gathered in bf16 is what leases would have cast to; the fp32 masters are
-// what is saved.
+// In bf16, the stored and gathered weights are what fp32 weights would be cast to for use; the
+// saved weights are the fp32 masters.
 TEST_F(ZeroTest, InBf16) {
   const json keys = {
       {"stage", "sft"}, {"dataset", "talks"}, {"bf16", true}, {"sequence_parallel_size", 2}};
@@ -170,8 +172,8 @@ TEST_F(ZeroTest, InBf16) {
              plain);
 }
 
-// A state's random rounding goes by a number's place in the whole weight, so that shards do not
-// change it: by the place in the shard the weights would be 9e-7 apart.
+// Stochastic rounding of a state depends on an element's index in the whole weight, so that shards
+// do not change it: with the index in the shard the weights would differ by 9e-7.
 TEST_F(ZeroTest, StatesInBf16) {
   const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"optimizer_state", "bf16"}};
   const StoredTensors plain = Weights("plain", keys, {});
@@ -179,8 +181,8 @@ TEST_F(ZeroTest, StatesInBf16) {
     ExpectSame(Weights(std::string("sharded_") + stage, keys, {stage}), plain, 3e-7);
 }
 
-// A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best
-// one again, answers, noise; and DeepSpeed's file.
+// A run with all uses of forward: evaluations with uneven last batches, checkpoints and reloading
+// the best one, generation, noise; and DeepSpeed's file.
 TEST_F(ZeroTest, OfAWholeRun) {
   Write("ds.json",
         R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, )"
@@ -209,8 +211,8 @@ TEST_F(ZeroTest, OfAWholeRun) {
     EXPECT_NEAR(ours.at(name).get<double>(), theirs.at(name).get<double>(), 1e-6) << name;
 }
 
-// Every objective of the invariance tests, in fp64: losses, metrics, evaluations and gradients of
-// one rank. Some steps lack examples for some ranks.
+// Every objective of the invariance tests, in fp64: losses, metrics, evaluations and gradients
+// equal those of one rank. In some steps some ranks have no examples.
 TEST_F(ZeroTest, EveryObjectivesNumbers) {
   const std::vector<InvarianceCase> cases = Cases();
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases));

@@ -10,7 +10,7 @@
 namespace moonring::testing {
 namespace {
 
-// LibTorch lets only an equal or higher priority take the place of an allocator; its own have 0.
+// LibTorch replaces an allocator only by one of at least equal priority; its own allocators have 0.
 constexpr uint8_t kPriority = 200;
 
 struct Count {
@@ -24,8 +24,8 @@ struct Count {
   }
 };
 
-// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps
-// that.
+// Stored in front of each block of memory. Its size is LibTorch's alignment, so the block stays
+// aligned.
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   int64_t watch;  // its number; memory of an earlier one is not this one's
@@ -40,7 +40,7 @@ std::atomic<bool> poisons = false;
 Count all;
 c10::Allocator* replaced = nullptr;
 
-// Of this thread. Memory may outlive it: its count does too.
+// The calling thread's count. Memory may outlive the thread, so the count is never deleted.
 Count& OfThread() {
   thread_local Count* const count = new Count;
   return *count;
@@ -78,7 +78,8 @@ class WatchedAllocator final : public c10::Allocator {
   }
 };
 
-// Storages keep a pointer to their allocator and may grow by it after the watch: it lives for ever.
+// Storages keep a pointer to their allocator and may resize through it after the watch has ended,
+// so the allocator is never destroyed.
 c10::Allocator* TheAllocator() {
   static auto* const allocator = new WatchedAllocator;
   return allocator;

@@ -1,26 +1,26 @@
 #ifndef MOONRING_TESTS_TESTING_ALLOCATOR_WATCH_H_
 #define MOONRING_TESTS_TESTING_ALLOCATOR_WATCH_H_
 
-// Watches the memory of host tensors, of all threads, for as long as it lives:
+// Counts the memory of host tensors, of all threads, while the watch is alive:
 //
 //   const AllocatorWatch watch;                     // counts
-//   const AllocatorWatch watch({.poison = true});   // counts, and makes reads of what nobody wrote
-//   show
+//   const AllocatorWatch watch({.poison = true});   // counts, and exposes reads of unwritten
+//   memory
 //
-// live   bytes of storage allocated since it began and not freed yet
-// peak   the most of these at a time, since it began or since ResetPeak()
+// live   bytes of storage that were allocated since the watch began and are not freed yet
+// peak   the maximum of `live` since the watch began or since ResetPeak()
 //
-// and the same of what one thread allocated, wherever that is freed: of a rank where ranks are
-// threads.
+// The thread_ functions return the same for the allocations of one thread (for example, of one rank
+// where ranks are threads), no matter which thread frees the memory.
 //
-// Poison: memory is filled with 0xFF, a NaN in fp64, fp32, bf16 and fp16, when it is allocated and
-// again just before it is freed. So a result that took in memory never written is NaN, and so is
-// one that read freed memory, where that is still mapped.
+// Poison: memory is filled with 0xFF, which is a NaN in fp64, fp32, bf16 and fp16, when it is
+// allocated and again just before it is freed. So a result that depends on unwritten memory is NaN,
+// and so is one that depends on freed memory, if that memory is still mapped.
 //
-// It takes the place of the process's CPU allocator: one watch at a time, begun and ended while no
-// other thread makes tensors. Memory may outlive it and is then freed as ever; memory from before
-// is not counted. Cost: 64 bytes an allocation, four atomic additions, and with poison two writes
-// of the memory.
+// The watch replaces the process's CPU allocator. Only one watch may exist at a time, and it must
+// begin and end while no other thread creates tensors. Tensors that outlive the watch are freed
+// normally; tensors that were allocated before the watch are not counted. Cost: 64 bytes and four
+// atomic additions per allocation; with poison, also two writes of the memory.
 
 #include <cstdint>
 
@@ -42,7 +42,7 @@ class AllocatorWatch {
   int64_t peak_bytes() const;
   void ResetPeak() const;
 
-  // Of the calling thread's.
+  // The numbers for the calling thread.
   int64_t thread_live_bytes() const;
   int64_t thread_peak_bytes() const;
   void ResetThreadPeak() const;

@@ -28,7 +28,7 @@ Browser::Browser(const std::string& profile) {
   pid_ = fork();
   if (pid_ == 0) {
     setpgid(0, 0);
-    // Its ends may be 3 and 4 themselves: first out of the way.
+    // The pipe's ends may have the numbers 3 and 4 themselves, so they are moved away first.
     const int in = fcntl(to[0], F_DUPFD, 10), out = fcntl(from[1], F_DUPFD, 10);
     dup2(in, 3);
     dup2(out, 4);

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_BROWSER_H_
 #define MOONRING_TESTS_TESTING_BROWSER_H_
 
-// Chromium without a window, by its DevTools protocol over two pipes (--remote-debugging-pipe:
-// JSON messages that end in a zero byte).
+// Headless Chromium, driven by its DevTools protocol over two pipes (--remote-debugging-pipe: JSON
+// messages that end in a zero byte).
 
 #include <sys/types.h>
 
@@ -16,25 +16,25 @@ namespace moonring::testing {
 
 class Browser {
  public:
-  // `profile`: an empty folder for its files. Fails the test where there is no chromium.
+  // `profile` is an empty folder for Chromium's files. Fails the test if chromium is not installed.
   explicit Browser(const std::string& profile);
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
 
-  // Loads a page in a window of this width and colour scheme, and waits until it is loaded.
+  // Opens a page in a window of this width and color scheme, and waits until it is loaded.
   void Open(const std::string& url, int width, bool dark);
-  // The value of a JavaScript expression, a promise's once it is there.
+  // Evaluates a JavaScript expression and returns its value; waits for a promise.
   nlohmann::json Evaluate(const std::string& expression);
-  // Waits until an expression is true; false where it is not within a minute.
+  // Waits until an expression is true; returns false if it is not true within a minute.
   bool Await(const std::string& expression);
-  // A mouse event at a place of the window: "mouseMoved", "mousePressed", "mouseReleased".
+  // Sends a mouse event at a point of the window: "mouseMoved", "mousePressed" or "mouseReleased".
   void Mouse(const std::string& what, double x, double y);
-  // The whole page as PNG.
+  // Returns the whole page as PNG.
   std::string Screenshot();
 
-  // Of the page that is open: messages on the console, exceptions, refusals by the page's policy;
-  // and what it has asked for besides itself.
+  // complaints: console messages, exceptions and content-policy violations of the open page.
+  // requests: the URLs that the page has requested in addition to itself.
   const std::vector<std::string>& complaints() const { return complaints_; }
   const std::vector<std::string>& requests() const { return requests_; }
 

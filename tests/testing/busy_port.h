@@ -14,7 +14,7 @@
 
 namespace moonring::testing {
 
-// A port that is taken for as long as it lives.
+// A port that is in use while this object is alive.
 class BusyPort {
  public:
   BusyPort() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -34,10 +34,10 @@ class BusyPort {
   int fd_, port_ = 0;
 };
 
-// One that was free a moment ago, below those that the kernel gives to connections of other tests
-// meanwhile (from 32768 on).
+// A port that was free a moment ago. It is below 32768, where the kernel's ephemeral ports begin,
+// so that connections of other tests do not get it in the meantime.
 inline std::string FreePort() {
-  // (No seed of process and time: sandboxes number their processes alike.)
+  // (A seed from the process id and the time would not do: sandboxes number their processes alike.)
   static std::random_device random;
   while (true) {
     const int port = std::uniform_int_distribution<int>(20000, 32000)(random);

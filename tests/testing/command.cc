@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::milliseconds(10);
 
-// When a process is taken to hang: a little before Bazel ends the test, which would say nothing of
-// it.
+// The time when a process counts as hanging: shortly before Bazel would kill the test, which would
+// not report the cause.
 bool TimeIsOver() {
   static const Clock::time_point end = [] {
     const char* limit = std::getenv("TEST_TIMEOUT");  // seconds
@@ -74,7 +74,7 @@ const std::string& Host() {
   _exit(127);
 }
 
-// What /proc says of a process; its state is "" where it is gone.
+// What /proc reports about a process; its state is "" if the process is gone.
 struct Process {
   pid_t pid = 0, parent = 0, group = 0;
   std::string state;  // a letter

@@ -1,13 +1,13 @@
 #ifndef MOONRING_TESTS_TESTING_COMMAND_H_
 #define MOONRING_TESTS_TESTING_COMMAND_H_
 
-// The host, //:moonring, run as its users run it: a process of its own, with arguments, an
-// environment and a stdin.
+// Runs the host program, //:moonring, as users do: as a process with arguments, an environment and
+// a stdin.
 //
-// A test that uses it has "//:moonring" among its data. The process leads a group of its own. There
-// is one time limit, the test's own (Bazel's TEST_TIMEOUT): a little before it the group is killed,
-// so that a hang is a failure that shows what was said, and leaves nothing behind. How fast the
-// machine is matters to nothing else.
+// A test that uses this header lists "//:moonring" in its `data`. The process leads its own process
+// group. The only time limit is the test's own (Bazel's TEST_TIMEOUT): shortly before it the
+// process group is killed, so a hang is reported as a failure with the program's output, and no
+// process remains. No other check depends on the machine's speed.
 
 #include <sys/types.h>
 
@@ -26,7 +26,7 @@ struct CommandOptions {
   std::map<std::string, std::string>
       environment;           // besides this process's own, without torchrun's and Slurm's variables
   std::string folder;        // to run in; "": this one
-  std::string input;         // stdin; at most what a pipe holds
+  std::string input;         // stdin; at most a pipe's capacity
   int64_t largest_file = 0;  // bytes, beyond which a write fails as on a full disk; 0: none
   bool closed = false;       // it starts with descriptors 0, 1 and 2 closed
   bool unread = false;       // nobody reads what it says: the pipes' other ends are closed
@@ -53,8 +53,8 @@ class Command {
       const std::string& text);  // on stdout or stderr; false where it ended without, or hangs
   std::string Output();          // stdout so far
   void Signal(int signal) const;
-  // Waits until the process and all others of its group have ended; those that have not when the
-  // test's time is over. To be asked before Wait(), which kills them.
+  // Waits until the process and all others of its group have ended; returns the ids of those that
+  // have not ended when the test's time is over. Call it before Wait(), which kills them.
   std::vector<pid_t> LeftBehind() const;
   CommandResult Wait();  // once
 
@@ -72,13 +72,13 @@ class Command {
 CommandResult RunMoonring(CommandOptions options);
 CommandResult RunMoonring(std::vector<std::string> arguments);
 
-// Whether MOONRING_TEST_HOST names another binary of the same commands: the pretend device's
-// (tests/testing/pretend_device/rerun.bzl).
+// Whether MOONRING_TEST_HOST names another binary with the same commands: the one that is built for
+// the pretend device (tests/testing/pretend_device/rerun.bzl).
 bool OnPretendDevice();
 
 bool Alive(pid_t pid);  // a zombie is not
 
-// Waits until `condition` holds; false where it does not before the test's time is over.
+// Waits until `condition` is true; returns false if the test's time ends first.
 bool Await(const std::function<bool()>& condition);
 
 }  // namespace moonring::testing

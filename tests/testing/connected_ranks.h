@@ -1,15 +1,15 @@
 #ifndef MOONRING_TESTS_TESTING_CONNECTED_RANKS_H_
 #define MOONRING_TESTS_TESTING_CONNECTED_RANKS_H_
 
-// Ranks as threads (run_ranks.h), over connections that stay: for tests that run many bodies on as
-// many ranks.
+// Ranks as threads (run_ranks.h) that stay connected, for tests that run many functions on the same
+// number of ranks.
 //
 //   ConnectedRanks four(4);
 //   four.Run([](std::shared_ptr<comm::World> world) { ... });
 //   four.Run([](std::shared_ptr<comm::World> world) { ... });
 //
-// Connecting costs P^2 / 2 pairs of sockets, a run P threads. A run that fails on any rank ends the
-// others' calls; the next one connects anew.
+// Connecting P ranks costs P^2 / 2 pairs of sockets; each run costs P threads. If a run fails on
+// any rank, the calls of the other ranks end with an error, and the next run connects once more.
 
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ class ConnectedRanks {
 
   int size() const { return ranks_; }
 
-  // Runs `body` once a rank, each with one intra-op thread.
+  // Runs `body` on each rank, each with one intra-op thread.
   void Run(const std::function<void(std::shared_ptr<comm::World>)>& body);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using c10d::Work;
 
-// Waits for another work, late; then does what there is to do with what came.
+// Waits for another Work, then sleeps, then runs a function that completes the message.
 class LateWork final : public Work {
  public:
   LateWork(c10::intrusive_ptr<Work> inner, absl::Duration delay, std::function<void()> finish)

@@ -1,15 +1,15 @@
 #ifndef MOONRING_TESTS_TESTING_DELAYING_BACKEND_H_
 #define MOONRING_TESTS_TESTING_DELAYING_BACKEND_H_
 
-// A c10d backend whose messages come late, and which tells a caller that does not wait for them:
+// A c10d backend that delays its messages and exposes a caller that does not wait for them:
 //
-//   receive    its buffer is NaN (0xFF) from the start until wait() has slept a random 0 to 20 ms;
-//              only then is the message in it
-//   send       wait() fails where the buffer was written since the start
-//   others     wait() sleeps as long
+//   receive    the buffer is NaN (0xFF) from the start until wait() has slept a random 0 to 20 ms;
+//              only then does it contain the message
+//   send       wait() fails if the buffer was written since the start
+//   others     wait() sleeps a random 0 to 20 ms
 //
-// The delays are a function of the seed and of the order of calls. It forwards to another backend
-// what comm::Communicator calls.
+// The delays depend on the seed and on the order of calls only. The backend forwards the calls that
+// comm::Communicator makes to another backend.
 
 #include <cstdint>
 #include <memory>
@@ -57,7 +57,7 @@ class DelayingBackend final : public c10d::Backend {
   int64_t delays_ = 0;
 };
 
-// A group of ranks that are threads, over Gloo and such a backend: each rank calls it with the same
+// A group of ranks that are threads, over Gloo and a delaying backend. Each rank passes the same
 // store and its own seed.
 struct DelayedGroup {
   std::shared_ptr<comm::Communicator> communicator;

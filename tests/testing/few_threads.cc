@@ -1,5 +1,5 @@
-// Preloaded into a process (LD_PRELOAD): from thread FEW_THREADS on, counted from 0, none can be
-// started, as under a limit that is reached (EAGAIN).
+// A library for LD_PRELOAD that simulates a thread limit: a process cannot start threads number
+// FEW_THREADS and later, counted from 0 (EAGAIN).
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_GRADIENT_SKETCH_H_
 #define MOONRING_TESTS_TESTING_GRADIENT_SKETCH_H_
 
-// How far a gradient is from one that a golden file keeps as a sketch (tests/golden/sketch.py):
-// {"shape": [...], "norm": ||golden||, "projections": [...]}.
+// The distance of a gradient from one that a golden file stores as a sketch
+// (tests/golden/sketch.py): {"shape": [...], "norm": ||golden||, "projections": [...]}.
 
 #include <cstdint>
 #include <string>
@@ -20,14 +20,15 @@ struct NamedGradient {
   std::vector<double> values;
 };
 
-// The sums of the values under random signs that depend on the name alone.
+// Projections of the gradient: sums of its values with random signs that depend on its name only.
 std::vector<double> Projections(const NamedGradient& gradient);
 
-// ||gradient - golden|| / ||golden||, estimated: the standard deviation is 18 % of it. Where the
-// golden one is all zero: 0 if the gradient is too, else infinity. NaN anywhere gives NaN.
+// An estimate of ||gradient - golden|| / ||golden||, with a standard deviation of 18 %. Where the
+// golden gradient is all zero: 0 if `gradient` is zero too, else infinity. NaN if any element is
+// NaN.
 double SketchedErrorOf(const NamedGradient& gradient, const nlohmann::json& golden);
 
-// Success where the shapes agree and SketchedErrorOf(gradient, golden) <= bound; a NaN fails.
+// Succeeds if the shapes agree and SketchedErrorOf(gradient, golden) <= bound; fails on NaN.
 ::testing::AssertionResult SketchedError(const NamedGradient& gradient,
                                          const nlohmann::json& golden, double bound);
 

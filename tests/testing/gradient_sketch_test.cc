@@ -30,7 +30,8 @@ nlohmann::json SketchOf(const std::string& name, const at::Tensor& tensor) {
 
 std::string NameOf(int number) { return "model.layers." + std::to_string(number) + ".weight"; }
 
-// By a few lines of Python's whole numbers, apart from sketch.py: whole sums are exact.
+// The expected signs come from a few lines of Python integer arithmetic, independent of sketch.py.
+// Sums of integers are exact.
 TEST(GradientSketchTest, TheSignsArePythons) {
   EXPECT_THAT(Projections(Named("model.layers.0.mlp.up_proj.weight",
                                 at::arange(1, 101, at::kDouble))),
@@ -38,7 +39,8 @@ TEST(GradientSketchTest, TheSignsArePythons) {
                           1482, -424, -6));
 }
 
-// The square's mean is the true one's, and a single estimate is within a factor of two.
+// The mean of the squared estimates is the true squared error, and each estimate is within a factor
+// of two.
 TEST(GradientSketchTest, TellsHowFarAnotherTensorIs) {
   at::manual_seed(1);
   double squares = 0;
@@ -55,7 +57,7 @@ TEST(GradientSketchTest, TellsHowFarAnotherTensorIs) {
   EXPECT_NEAR(squares / kTensors, 1.0, 4 * std::sqrt(2.0 / 16 / kTensors));
 }
 
-// Errors of ten times the bound in one element, and those that leave the norm as it is.
+// Finds errors of ten times the bound in one element, and errors that do not change the norm.
 TEST(GradientSketchTest, FindsPlantedErrors) {
   at::manual_seed(2);
   for (int i = 0; i < 200; ++i) {

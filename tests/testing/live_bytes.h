@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_LIVE_BYTES_H_
 #define MOONRING_TESTS_TESTING_LIVE_BYTES_H_
 
-// Counts the bytes that this thread's tensors take on the CPU, from construction on: now, and at
-// the highest.
+// Counts the bytes of this thread's CPU tensors since construction: the current number and the
+// maximum.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Runs some of the tests that a folder's program has:
+// Runs a selection of the tests that are linked into a folder's test program:
 //   tests --source=tests/comm/layout_test.cc [--tier=fast|full --fast=PATTERNS|--full=PATTERNS]
 //         [GoogleTest's options]
-// Those of one source; of these, those of one tier. PATTERNS (A.*:*/B.c/!(x|y)) name the cases of
-// one tier; all others are the other's.
+// The selection is the tests of one source file, and of these the tests of one tier. PATTERNS
+// (A.*:*/B.c/!(x|y)) list the tests of one tier; all others belong to the other tier.
 
 #include <fnmatch.h>
 
@@ -24,7 +24,7 @@ namespace {
 struct Choice {
   std::string source;              // empty: of any
   std::string tier;                // fast, full; empty: any
-  std::string named;               // the tier whose cases the patterns name
+  std::string named;               // the tier that the patterns list
   std::vector<std::string> cases;  // patterns of "Suite.Case"
 };
 
@@ -41,7 +41,8 @@ bool MatchesAny(const std::string& name, const std::vector<std::string>& pattern
 
 bool IsOfSource(const testing::TestInfo& test, const Choice& choice) {
   absl::string_view file = test.file();
-  // The compiler says "./tests/..." where a unit includes the source (together.bzl).
+  // The compiler reports the path as "./tests/..." where a generated file includes the source
+  // (together.bzl).
   absl::ConsumePrefix(&file, "./");
   return choice.source.empty() || file == choice.source;
 }
@@ -52,7 +53,8 @@ bool IsChosen(const testing::TestInfo& test, const Choice& choice) {
   return MatchesAny(NameOf(test), choice.cases) == (choice.tier == choice.named);
 }
 
-// Whether GoogleTest's filter selects a test: patterns, then, after a hyphen, those to exclude.
+// Whether GoogleTest's filter selects a test: patterns to include, then, after a hyphen, patterns
+// to exclude.
 bool PassesFilter(const std::string& name, const std::string& filter) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(filter, absl::MaxSplits('-', 1));
   return (parts.first.empty() || MatchesAny(name, absl::StrSplit(parts.first, ':'))) &&
@@ -66,7 +68,7 @@ std::vector<const testing::TestSuite*> AllSuites() {
   return suites;
 }
 
-// The first pattern that names no test of the source; empty if there is none.
+// The first pattern that matches no test of the source; empty if every pattern matches one.
 std::string IdlePattern(const Choice& choice) {
   for (const std::string& pattern : choice.cases) {
     bool is_idle = true;
@@ -81,8 +83,9 @@ std::string IdlePattern(const Choice& choice) {
   return "";
 }
 
-// Leaves in GoogleTest's filter what is chosen: suites where all of their tests are, so that the
-// note that it prints stays short. Returns how many tests are chosen, whatever the filter was.
+// Sets GoogleTest's filter to the chosen tests that the filter selected before. A suite that is
+// chosen as a whole is one pattern, so that the filter that GoogleTest prints stays short. Returns
+// the number of chosen tests, regardless of the previous filter.
 int Apply(const Choice& choice) {
   std::string& filter = testing::GTEST_FLAG(filter);
   std::vector<std::string> chosen;

@@ -18,9 +18,8 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-// Connects, together with the other ranks or not at all. On a busy machine Gloo now and then finds
-// a connection of a mesh closed that it has just opened, on one rank alone, or a short deadline of
-// the test passes: then all connect once more.
+// Connects all ranks, or none. On a busy machine a rank sometimes finds a connection closed that
+// Gloo has just opened, or a test's short deadline passes: then all ranks connect once more.
 absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int rank, int ranks,
                                                      absl::Duration deadline) {
   constexpr int kAttempts = 20;
@@ -40,7 +39,7 @@ absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int 
   }
 }
 
-// One rank's thread. Its failures are said at once, with its rank by way of gtest's trace.
+// One rank's thread. Its failures are reported immediately; gtest's trace adds the rank.
 void RunRank(const StorePtr& store, int rank, int ranks,
              const std::function<void(std::shared_ptr<comm::World>)>& body,
              absl::Duration deadline) {
@@ -68,8 +67,9 @@ void RunRank(const StorePtr& store, int rank, int ranks,
 
 void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
               absl::Duration deadline) {
-  // c10d's flight recorder is one a process and writes its table of groups outside its lock
-  // (LibTorch 2.11): with a rank a thread that is a race. Read once, at the first collective.
+  // c10d's flight recorder is one object per process and writes its table of groups outside its
+  // lock (LibTorch 2.11), which is a race if ranks are threads. LibTorch reads this variable once,
+  // at the first collective.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> threads;

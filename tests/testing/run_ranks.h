@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_TESTING_RUN_RANKS_H_
 #define MOONRING_TESTS_TESTING_RUN_RANKS_H_
 
-// Ranks as threads of one process, over loopback:
+// Ranks as threads of one process, connected over loopback:
 //
 //   RunRanks(4, [](std::shared_ptr<comm::World> world) {
 //     at::Tensor t = at::ones({3});
@@ -9,9 +9,10 @@
 //     EXPECT_EQ(t[0].item<float>(), 4);
 //   });
 //
-// Failures of gtest in any rank are failures of the test, each with its rank. A rank that throws or
-// leaves by a fatal failure ends the others' calls, so nothing hangs: the first cause is reported
-// first. `deadline` is a call's; connecting takes as many tries as it needs.
+// A gtest failure on any rank fails the test and is reported with its rank. If a rank throws or has
+// a fatal failure, the pending calls of the other ranks end with an error, so nothing hangs; the
+// first cause is reported first. `deadline` applies to each collective call; connecting retries as
+// often as necessary.
 
 #include <functional>
 #include <memory>
@@ -21,8 +22,8 @@
 
 namespace moonring::testing {
 
-// Runs `body` once a rank. Each thread has one intra-op thread, as a rank's process of its own
-// would under OMP_NUM_THREADS=1.
+// Runs `body` once on each rank. Each thread has one intra-op thread, as a separate process would
+// have with OMP_NUM_THREADS=1.
 void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
               absl::Duration deadline = absl::Minutes(10));
 

@@ -1,4 +1,4 @@
-// Files that a test's `data` brings. Tests run in the main repository's folder of their runfiles.
+// Reads files that a test lists in its `data`. Tests run in the main repository's runfiles folder.
 #ifndef MOONRING_TESTS_TESTING_RUNFILES_H_
 #define MOONRING_TESTS_TESTING_RUNFILES_H_
 
@@ -9,7 +9,7 @@
 
 namespace moonring::testing {
 
-// `path` is of this repository, or "external/NAME/..." of another.
+// `path` is relative to this repository, or is "external/NAME/..." for another one.
 inline std::string ReadRunfile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("no runfile " + path);

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_TESTING_SCRATCH_FOLDER_H_
 #define MOONRING_TESTS_TESTING_SCRATCH_FOLDER_H_
 
-// A folder for the files of one test, gone with it.
+// A folder for the files of one test, deleted when the object is destroyed.
 
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ class ScratchFolder {
   std::string path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ / name; }
 
-  // `name` may lie in folders, which are made.
+  // Writes a file; `name` may contain folders, which are created.
   std::string Write(const std::string& name, std::string_view contents) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << contents;

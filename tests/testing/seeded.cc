@@ -1,6 +1,6 @@
-// Each case begins with LibTorch's CPU generator in the same state. LibTorch seeds it from the
-// system's entropy, so random inputs, and how near a result comes to its bound, would differ from
-// run to run.
+// Starts each test with LibTorch's CPU generator in the same state. By default LibTorch seeds it
+// from the system's entropy, so random inputs, and the distance of results from their bounds, would
+// vary between runs.
 
 #include <mutex>
 

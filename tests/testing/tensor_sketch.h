@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_TESTING_TENSOR_SKETCH_H_
 #define MOONRING_TESTS_TESTING_TENSOR_SKETCH_H_
 
-// A tensor against a golden file's sketch of one:
+// Compares a tensor with its sketch (norm and random projections) in a golden file:
 //
 //   EXPECT_TRUE(SketchedError("lm_head.weight", gradient, golden["gradients"][name], 1e-10));
 

@@ -1,4 +1,4 @@
-// A checkpoint's folder against every way in which it can come to harm.
+// Checks of a checkpoint's folder against every kind of damage.
 
 #include "trainer/checkpoint/checkpoint_manifest.h"
 
@@ -47,7 +47,7 @@ class CheckpointManifestTest : public ::testing::Test {
   CheckpointManifest manifest_;
 };
 
-// "123456789" has the sum cbf43926 by the definition of CRC-32.
+// "123456789" has the checksum cbf43926 by the definition of CRC-32.
 TEST_F(CheckpointManifestTest, SumsAreCrc32) {
   folder_.Write("digits", "123456789");
   const auto sealed = SealFiles(folder_.path(), {"digits"});
@@ -100,7 +100,7 @@ TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
   expect(absl::StatusCode::kDataLoss, "model.safetensors is missing");
   Rewrite("model.safetensors", model);
   ASSERT_OK(CheckCheckpoint(Final()));
-  // Any one byte of the manifest: refused, or of no meaning.
+  // If any one byte of the manifest changes, the manifest is refused, or the change has no meaning.
   for (size_t at = 0; at < manifest.size(); ++at) {
     std::string flipped = manifest;
     flipped[at] ^= 0x04;
@@ -192,7 +192,7 @@ TEST_F(CheckpointManifestTest, ADeadRankIsNotWaitedForLong) {
                                      .patience = absl::Milliseconds(200)});
   EXPECT_THAT(patient.result(), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                          HasSubstr("rank 1's files did not reach the disk")));
-  {  // with all the patience there is, and still it ends
+  {  // with an infinite timeout, and it still ends
     const CheckpointPublisher left({.draft = Draft(),
                                     .folder = Final(),
                                     .names = {"empty"},

@@ -1,4 +1,4 @@
-// What LibTorch is told of devices, where there is none: its settings themselves are looked at.
+// LibTorch's settings for devices, on a machine without one: the test reads the settings.
 
 #include "trainer/optimizer/device_settings.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 using c10::CachingAllocator::AcceleratorAllocatorConfig;
 
-// Whoever sets either variable is left alone, whatever it says.
+// If the user has set either variable, nothing is changed, whatever its value.
 TEST(GrowSegmentsTest, UnlessTheUserSaysOtherwise) {
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
     setenv(name, "max_split_size_mb:200", 1);

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Memory of this process that is of a kind, in KiB: RssAnon, RssFile, RssShmem.
+// Resident memory of this process of one kind, in KiB: RssAnon, RssFile, RssShmem.
 int64_t Resident(const std::string& kind) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -47,8 +47,8 @@ TEST(DiskMemoryTest, HoldsNumbersOfEachDtype) {
   }
 }
 
-// 64 MiB, of which pieces of 1 MiB are written one after another: a few of them at a time are
-// resident, and none as memory of the process alone.
+// 64 MiB, written in pieces of 1 MiB one after another: only a few pieces at a time are resident,
+// and none of them as private memory of the process.
 TEST(DiskMemoryTest, WhatRestsIsNotResident) {
   auto memory = DiskMemory::Create(::testing::TempDir());
   ASSERT_OK(memory);
@@ -72,7 +72,7 @@ TEST(DiskMemoryTest, ADiskTooSmallIsAnError) {
               HasSubstr("offload_optimizer: /no/such/folder: a file cannot be made"));
   auto memory = DiskMemory::Create(::testing::TempDir());
   ASSERT_OK(memory);
-  // A limit of the process is refused as a full disk is, by the same call.
+  // A file size limit of the process gives the same error as a full disk, in the same call.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);

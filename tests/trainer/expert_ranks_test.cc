@@ -1,5 +1,5 @@
-// Training of a mixture whose experts several ranks share against training with all of them on each
-// rank: norms, gradients and weights after some steps, beside every stage of ZeRO.
+// Training of a mixture whose experts are distributed over ranks, compared with all experts on each
+// rank: norms, gradients and weights after some steps, with every stage of ZeRO.
 
 #include <map>
 #include <memory>
@@ -56,7 +56,7 @@ struct ExpertOutcome {
   std::vector<StateTensors> saved;              // by the ranks that part the states
 };
 
-// A rank's own tokens; the third has none.
+// The backward of a rank's own tokens; the third rank has none.
 void ExpertBackward(model::Transformer& model, int rank, int step, int micro) {
   const int64_t tokens = rank == 2 ? 0 : 3 + (rank + step + micro) % 5;
   const at::Tensor ids =
@@ -172,7 +172,7 @@ void ExpectSameExperts(const ExpertOutcome& ours, const ExpertOutcome& plain) {
     EXPECT_TRUE(RelativeError(ours.weights.at(name), weight, kSame)) << name;
 }
 
-// A family, how many ranks share the experts, and ZeRO's stage.
+// Parameters: a family, the number of ranks that share the experts, and the stage of ZeRO.
 class ExpertTrainingTest : public ::testing::TestWithParam<std::tuple<const char*, int, int>> {};
 
 TEST_P(ExpertTrainingTest, IsThatOfAllExpertsOnEachRank) {
@@ -199,13 +199,13 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertTrainingTest,
                          NameOfTraining);
 
 TEST(ExpertRanksTest, AdamW) {
-  // Adam grows what is only rounding in a gradient near zero: norms and gradients alone.
+  // Adam amplifies the rounding of a gradient near zero, so only norms and gradients are compared.
   ExpertOutcome plain = TrainExperts({.family = "gpt_oss"});
   plain.weights.clear();
   ExpectSameExperts(TrainExperts({.family = "gpt_oss", .expert_ranks = 2}), plain);
 }
 
-// The parts of each tensor, joined.
+// The shards of each tensor, joined.
 StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
   std::map<std::string, std::vector<at::Tensor>> parts;
   for (const StateTensors& of_rank : saved) {
@@ -219,7 +219,8 @@ StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
   return joined;
 }
 
-// Kept whole: of experts one by one and in two tensors of all, whoever shares them next.
+// States are saved as whole tensors, for separate and stacked experts, so another number of ranks
+// can share the experts later.
 TEST(ExpertRanksTest, StatesGoOnWhoeverSharesTheExperts) {
   for (const char* family : {"qwen3_moe", "gpt_oss"}) {
     const ExpertOutcome kept = TrainExperts({.family = family, .expert_ranks = 2});

@@ -90,7 +90,8 @@ TEST(FolderLockTest, AKilledHolderIsNoObstacle) {
   EXPECT_FALSE(absl::StrContains(words, "x\n"));
 }
 
-// Each holder removes the file: two that meet at such a moment must not both hold one.
+// Each holder removes the lock file at the end: two processes that meet at that moment must not
+// both get a lock.
 TEST(FolderLockTest, NeverTwoAtOnce) {
   const std::string folder = LockFolder("many");
   std::atomic<int> holders = 0, taken = 0;
@@ -110,7 +111,8 @@ TEST(FolderLockTest, NeverTwoAtOnce) {
   EXPECT_GT(taken, 0);
 }
 
-// What somebody has put in the lock's place is not written to, and not waited at.
+// A file that somebody has put in the lock's place is not written to, and opening it does not
+// block.
 TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
   const std::string folder = LockFolder("planted"), name = folder + "/run.lock";
   std::ofstream(folder + "/precious") << "words";
@@ -128,7 +130,7 @@ TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
       << fifo;
 }
 
-// As another user's is, of mode 0644: without capabilities, which root has.
+// Like a lock of another user, with mode 0644; tested without the capabilities that root has.
 TEST(FolderLockTest, OneThatMayOnlyBeReadCountsToo) {
   const std::string folder = LockFolder("read_only"), name = folder + "/run.lock";
   auto first = FolderLock::Create(folder);
@@ -181,7 +183,7 @@ TEST(FolderLockTest, IsReleasedInAnotherFolderToo) {
   EXPECT_EQ(Files(folder), 0);
 }
 
-// Over NFS the lock of a machine that is gone stays for a while.
+// Over NFS the lock of a machine that is gone remains for a while.
 TEST(FolderLockTest, SaysThatAnotherMachinesLockEnds) {
   const std::string folder = LockFolder("elsewhere");
   const auto lock = FolderLock::Create(folder);

@@ -16,12 +16,12 @@ namespace {
 using base::Parameter;
 using base::Parameters;
 
-// Gradients of whole numbers, so that every sum is exact in whatever order.
+// Gradients of whole numbers, so that every sum is exact in any order.
 at::Tensor GradientOf(int64_t parameter, int rank, int64_t numel, at::ScalarType dtype) {
   return (at::arange(numel, at::kDouble) * (parameter + 1) + rank * 1000).to(dtype);
 }
 
-// Sizes that fit a bucket exactly, cross its border, fill several, are empty; the dtypes change in
+// Sizes that fit a bucket exactly, cross its boundary, fill several, or are 0; the dtypes change in
 // between.
 TEST(SumGradientsTest, EverySizeOnEveryGroup) {
   const std::vector<int64_t> sizes = {3, 16, 1, 0, 15, 17, 40, 64, 5};
@@ -54,8 +54,8 @@ TEST(SumGradientsTest, EverySizeOnEveryGroup) {
   }
 }
 
-// A gradient on one rank only reaches all; one on none stays absent; a frozen parameter takes no
-// part.
+// A gradient on one rank only is distributed to all; one on no rank stays absent; a frozen
+// parameter is ignored.
 TEST(SumGradientsTest, AbsentGradients) {
   moonring::testing::RunRanks(3, [](std::shared_ptr<comm::World> world) {
     auto everywhere = std::make_shared<Parameter>("a", at::zeros({2, 3})),
@@ -82,8 +82,8 @@ TEST(SumGradientsTest, ABucketIsOneCall) {
     const auto before = world->communicator()->counters();
     ASSERT_TRUE(SumGradients(parameters, *world->communicator(), {.bucket_bytes = 1000})
                     .ok());  // 250 numbers each
-    // On two ranks an all-reduce is 2 steps and sends its own bytes once: one call for who has a
-    // gradient, four buckets.
+    // On two ranks an all-reduce is 2 steps and sends its own bytes once: one call to find out
+    // which ranks have gradients, and four buckets.
     EXPECT_EQ(world->communicator()->counters().steps - before.steps, 2 * 5);
     EXPECT_EQ(world->communicator()->counters().bytes_sent - before.bytes_sent, 10 * 8 + 1000 * 4);
   });
@@ -103,12 +103,12 @@ TEST(GlobalNormTest, ClosedForms) {
   EXPECT_EQ(GlobalNorm({}), 0.0);
   EXPECT_EQ(GlobalNorm(WithGradients({at::full({2, 2}, 1.0, at::kDouble), at::full({12}, -1.0)})),
             4.0);
-  // fp32 numbers whose squares are beyond fp32 at either end.
+  // fp32 numbers whose squares exceed the range of fp32, at either end.
   EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e30)})),
                    2.0 * static_cast<double>(1e30f));
   EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e-30)})),
                    2.0 * static_cast<double>(1e-30f));
-  // 3 million: an fp32 sum of squares would have lost the 1e-4s behind the large one.
+  // 3 million elements: an fp32 sum of squares would lose the 1e-4s after the large one.
   EXPECT_NEAR(GlobalNorm(WithGradients({at::full({1}, 1000.0), at::full({3000000}, 0.01)})),
               std::sqrt(1e6 + 3e6 * std::pow(static_cast<double>(0.01f), 2)), 1e-9);
 }
@@ -123,9 +123,9 @@ TEST(GlobalNormTest, ThreadsMoveNoBit) {
   at::set_num_threads(threads);
 }
 
-// What the host does not read where it lies (on a device; here, what is no plain run of numbers)
-// goes by LibTorch's lists. The sums are those of the plain numbers, up to the order of fp64
-// additions.
+// Tensors that the host does not read directly (on a device; here, tensors that are not contiguous)
+// use LibTorch's operators on lists. The sums are those of contiguous tensors, up to the order of
+// fp64 additions.
 TEST(GlobalNormTest, OfListsAsOfPlainNumbers) {
   std::vector<at::Tensor> numbers;
   for (const int64_t rows : {1, 3, 64, 300}) {
@@ -173,7 +173,7 @@ TEST(ClipByNormTest, AsTorch) {
   EXPECT_THROW(ClipByNorm(parameters, 1.0, -1.0), c10::Error);
 }
 
-// Gradients of a scaled loss come out bit for bit as those of the loss itself, clipped or not.
+// Gradients of a scaled loss are bit-identical to those of the loss itself, clipped or not.
 TEST(ClipByNormTest, DividesByTheLossScale) {
   at::manual_seed(5);
   const at::Tensor gradient = at::randn({257}) * 1e-3;

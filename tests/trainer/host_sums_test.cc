@@ -1,6 +1,7 @@
-// Gradients that leave a GPU for sums on its host, on the pretend device, which ends the process
-// where a stream does not wait for another's work, or the host for a copy: the sums are those of
-// the GPU, bit for bit; the host waits once a step; and no more than is said stays on the GPU.
+// Gradients that are summed on the host of a GPU, on the pretend device. That device ends the
+// process if a stream does not wait for another stream's work, or the host for a copy. The sums are
+// bit-identical to the GPU's; the host waits once per step; and no more than the documented memory
+// stays on the GPU.
 
 #include "trainer/sharding/host_sums.h"
 
@@ -34,7 +35,7 @@ TEST_P(HostSumsTest, AreTheDevices) {
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
       at::Tensor gradient = OnDevice(kNumel, 1.3 + step + micro_batch, GetParam());
       there = there.defined() ? there.add_(gradient) : gradient.to(at::kFloat, false, true);
-      // In two parts, as a shard's come.
+      // In two pieces, as a shard's gradient is added.
       sums.Add(sum, 0, gradient.narrow(0, 0, 3000));
       sums.Add(sum, 3000, gradient.narrow(0, 3000, kNumel - 3000));
     }
@@ -69,7 +70,7 @@ TEST(HostSumsTest, LeaveTheDevice) {
     EXPECT_TRUE(at::equal(sum.numbers, OnDevice(kNumel, 1, at::kFloat).cpu()));
 }
 
-// What is used again and again, whatever sizes come.
+// Chunks are reused for any sequence of sizes.
 TEST(PinnedChunksTest, AreUsedAgain) {
   const auto pool = std::make_shared<base::PinnedChunks>(/*chunk_bytes=*/4096);
   for (const int64_t numel : {5000, 3000, 4097, 5000}) {

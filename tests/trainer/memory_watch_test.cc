@@ -24,7 +24,7 @@ constexpr int64_t kBig = 128 * kMiB;
 constexpr int64_t kSlack =
     2 * kMiB;  // what the kernel has not counted yet, and what else the process does
 
-// Until the watch has seen what there is now.
+// Waits until the watch has read the current state.
 void LetItLook(const MemoryWatch& watch) {
   for (const int64_t before = watch.looks(); watch.looks() < before + 2;)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -103,7 +103,7 @@ TEST(MemoryWatch, AmongMomentsThatAreAlikeToTheKernelTheOneWithTheMostInUse) {
     const at::Tensor comes = Touched(kMiB);
     LetItLook(watch);
   }
-  // To the kernel a little more, though less is in use: pages that no allocator knows of.
+  // The kernel counts a little more, although less is in use: pages that no allocator knows of.
   auto* pages = static_cast<char*>(
       mmap(nullptr, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   std::memset(pages, 1, 2 * kMiB);

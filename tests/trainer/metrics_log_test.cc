@@ -66,7 +66,7 @@ TEST(MetricsLogTest, WritesALineAStep) {
                           .grad_norm = 2.5,
                           .tokens = 3000})
                   .ok());
-  // Read before anything is closed: the line is in the file already. The names in LLaMA-Factory's
+  // Read before the log is closed: the line is in the file already, with names in LLaMA-Factory's
   // order.
   const std::string first = Contents(folder + "/trainer_log.jsonl");
   EXPECT_TRUE(absl::StartsWith(first,
@@ -95,7 +95,7 @@ TEST(MetricsLogTest, WritesALineAStep) {
   EXPECT_TRUE(std::isnan(series[1].second));
 }
 
-// 40 of the 100 seconds to the first line at the peak, and 30 of the 50 to the second.
+// 40 of the 100 seconds before the first line at the peak rate, and 30 of the 50 before the second.
 TEST(MetricsLogTest, TellsOfTheShareOfThePeak) {
   const std::string folder = LogFolder("mfu");
   absl::Time now = absl::UnixEpoch();
@@ -159,8 +159,8 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
 }
 
-// Logged or not, the last step is where the run ended (as Transformers has it); a line counts the
-// tokens since the line before.
+// The last step is recorded as the end of the run, logged or not (as in Transformers); a line
+// counts the tokens since the line before.
 TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
   const std::string folder = LogFolder("unlogged");
   absl::Time now = absl::UnixEpoch();
@@ -199,7 +199,7 @@ TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
   EXPECT_EQ(Lines(folder).size(), 3u);  // steps 2 and 4, and the end
 }
 
-// The disk is full from the middle of a line on, and has room again later.
+// The disk becomes full in the middle of a line, and later has room again.
 TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
   const std::string folder = LogFolder("full");
   const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 5}).value();
@@ -223,7 +223,7 @@ TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[i]["current_steps"], i + 1);
 }
 
-// An evaluation beside the training: a line of the log, results of its own, and both in
+// An evaluation during training: a line of the log, a file of its results, and both in
 // all_results.json, whichever comes first.
 TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   const std::string folder = LogFolder("evaluation");
@@ -237,7 +237,8 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
     return json::parse(Contents(in + "/trainer_state.json"))["best_model_checkpoint"];
   };
   log->SetBest({.metric = 1.5, .step = 1, .checkpoint = best});
-  // Its own draft says what it will be called; one that is not there is not named.
+  // A checkpoint under its temporary name is recorded with its final name; one that does not exist
+  // is not recorded.
   mkdir((best + ".partial").c_str(), 0777);
   ASSERT_TRUE(log->WriteState(best + ".partial").ok());
   EXPECT_EQ(named_best(best + ".partial"), best);
@@ -258,8 +259,8 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   EXPECT_EQ(state["best_model_checkpoint"], best);
 }
 
-// A run that was killed while it wrote, and goes on from step 2: the half line and the lines after
-// step 2 are gone, the rest is kept.
+// A run that was killed while writing is resumed from step 2: the incomplete line and the lines
+// after step 2 are removed, the rest is kept.
 TEST(MetricsLogTest, GoesOn) {
   const std::string folder = LogFolder("resume");
   {
@@ -293,7 +294,7 @@ TEST(MetricsLogTest, GoesOn) {
   EXPECT_TRUE(MetricsLog::Create({.output_dir = LogFolder("fresh"), .keep = true}).ok());
 }
 
-// LLaMA-Factory's names in the file, Transformers' in the history, of a run that goes on too.
+// LLaMA-Factory's names in the file, and Transformers' in the history, also in a resumed run.
 TEST(MetricsLogTest, TellsTokens) {
   const std::string folder = LogFolder("tokens");
   absl::Time now = absl::UnixEpoch();
@@ -341,7 +342,7 @@ TEST(MetricsLogTest, NamesTheFileThatFails) {
                                 "/dev/full: cannot write: No space left on device"));
 }
 
-// A folder that somebody else made may have links to any file of the user's.
+// A folder that somebody else made may have links to any file of the user.
 TEST(LineAppenderTest, DoesNotWriteThroughALink) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "links";
   std::filesystem::create_directories(folder);

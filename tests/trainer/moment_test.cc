@@ -1,6 +1,7 @@
-// Moments in bf16 and 8 bits: codes, blocks and a run of AdamW against bitsandbytes' and fp64
-// (golden/moments.json, by make_moments.py); rounding that is right on average, the same in any
-// pieces and after a restart; and a model that learns as well as with fp32 states.
+// Optimizer moments in bf16 and 8 bits: codes, blocks and a run of AdamW compared with bitsandbytes
+// and fp64 (golden/moments.json, by make_moments.py); rounding that is right on average, and the
+// same for any split into pieces and after a restart; and a model that is trained as well as with
+// fp32 states.
 
 #include <cmath>
 #include <fstream>
@@ -54,7 +55,7 @@ double DistanceOf(const at::Tensor& a, const at::Tensor& b) {
          b.to(at::kDouble).norm().item<double>();
 }
 
-// fp32 of the same decimal numbers; bitsandbytes' middles are sums of fp32 borders.
+// fp32 of the same decimal numbers; bitsandbytes' midpoints are sums of fp32 boundaries.
 TEST(MomentTest, CodesAreBitsandbytes) {
   for (const bool is_signed : {false, true}) {
     const at::Tensor codes = DynamicCodes(is_signed),
@@ -63,9 +64,9 @@ TEST(MomentTest, CodesAreBitsandbytes) {
   }
 }
 
-// bitsandbytes' CPU code finds codes by a table, and misses the nearest where a number is small
-// beside its block's largest: by up to four codes, of the large ones by one in 4 of 963. Ours is
-// never further off.
+// bitsandbytes' CPU code looks up codes in a table, and misses the nearest one if a number is small
+// compared with its block's largest: by up to four codes; among large numbers in 4 of 963 by one.
+// Moonring's code is never further away.
 TEST(MomentTest, BlocksAreBitsandbytes) {
   const at::Tensor example =
       MomentValues(7) * at::pow(2.0, -at::arange(kCount).remainder(24).to(at::kFloat));
@@ -78,7 +79,7 @@ TEST(MomentTest, BlocksAreBitsandbytes) {
   const at::Tensor coarse = example.abs() >= example.abs().max() * 0x1p-6;
   EXPECT_GE(coarse.sum().item<int64_t>(), 900);
   EXPECT_LE((coarse & ours.ne(theirs)).sum().item<int64_t>(), 6);
-  // Piece by piece, as an optimizer works.
+  // Piece by piece, as an optimizer does.
   const Moment pieces = NewMoment(MomentDtype::k8Bit, true, kCount);
   for (int64_t begin = 0; begin < kCount; begin += 1024) {
     const int64_t count = std::min<int64_t>(1024, kCount - begin);
@@ -105,8 +106,9 @@ std::unique_ptr<AdamW> MakeAdamW(MomentDtype moments,
   return AdamW::Create({.weight_decay = 0.1, .moments = moments}, {weight}).value();
 }
 
-// The same quantiser in fp64 AdamW: fp32's roundings, which move some numbers over a border between
-// codes. 7e-5 apart. Without quantisation the weights are 5e-4 apart: the test tells the two.
+// fp64 AdamW with the same quantizer: fp32 rounding moves some numbers to the next code, which
+// gives a distance of 7e-5. Without quantization the weights differ by 5e-4, so the test can tell
+// them apart.
 TEST(MomentTest, AdamWIn8Bit) {
   const auto weight = Weight(MomentValues(1));
   const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight);
@@ -124,7 +126,7 @@ TEST(MomentTest, AdamWIn8Bit) {
   EXPECT_EQ(adamw->state_bytes(), 2 * kCount + 2 * 4 * ((kCount + 255) / 256) + 4);
 }
 
-// Mean over keys: the standard error is 2^-9 of the number / sqrt(4000) at most.
+// The mean over keys: the standard error is at most 2^-9 of the number / sqrt(4000).
 TEST(MomentTest, RoundsOnAverage) {
   const at::Tensor values = at::tensor({1.001f, 1.0f, 3.3e-9f, 123.4f, -2.71f});
   at::Tensor sum = at::zeros({5}, at::kDouble);
@@ -148,7 +150,7 @@ TEST(MomentTest, RoundsByPlace) {
   EXPECT_FALSE(at::equal(internal::RoundedOnAverage(values, 6, 0), whole));
 }
 
-// To nearest, squares would stay where they are: 0.999 of a bf16 rounds back to it.
+// With rounding to the nearest, squares would not change: 0.999 of a bf16 number rounds back to it.
 TEST(MomentTest, SquaresFallInBf16) {
   const auto weight = Weight(at::zeros({kCount}));
   const auto adamw = MakeAdamW(MomentDtype::kBf16, weight);
@@ -186,7 +188,7 @@ TEST_P(HeldTest, GoesOnBitForBit) {
   }
 }
 
-// From another way of holding them: rounded once.
+// States in another format are converted with one rounding.
 TEST_P(HeldTest, TakesFullStates) {
   const auto weight = Weight(MomentValues(1));
   const auto full = MakeAdamW(MomentDtype::kFull, weight), held = MakeAdamW(GetParam(), weight);
@@ -198,8 +200,8 @@ TEST_P(HeldTest, TakesFullStates) {
     EXPECT_LE(DistanceOf(back->SaveState().at(name), tensor), 0.05) << name;
 }
 
-// Least squares of 64 x 80 numbers, 300 steps at a falling rate: the loss falls to 1e-3 of what it
-// was with fp32 states, and with these to no more than twice that.
+// Least squares with 64 x 80 numbers, 300 steps at a falling rate: with fp32 states the loss falls
+// to 1e-3 of its initial value, and with these states to at most twice that.
 TEST_P(HeldTest, LearnsAsWell) {
   const at::Tensor x = MomentValues(11).narrow(0, 0, 4096).view({64, 64}),
                    goal = MomentValues(12).narrow(0, 0, 4096).view({64, 64});
@@ -226,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(All, HeldTest, ::testing::Values(MomentDtype::kBf16, Mo
                            return info.param == MomentDtype::kBf16 ? "Bf16" : "In8Bit";
                          });
 
-// What is small is held in full.
+// States of small weights are stored in fp32.
 TEST(MomentTest, SmallWeightsIn8Bit) {
   const auto weight = Weight(MomentValues(1).narrow(0, 0, 4095)), full = Weight(weight->weight());
   const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight),

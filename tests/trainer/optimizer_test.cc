@@ -1,5 +1,5 @@
-// AdamW and Sgd against torch.optim's numbers (golden/optimizers.json, by make_golden.py), the
-// plain formula, and themselves after a restart.
+// AdamW and Sgd compared with torch.optim (golden/optimizers.json, by make_golden.py), with the
+// plain formula, and with themselves after a restart.
 
 #include <cmath>
 #include <fstream>
@@ -48,8 +48,8 @@ double Distance(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // torch's fused AdamW is the same kernel: bit for bit. Its single-tensor form orders the operations
-// otherwise: some roundings a step. SGD with decay: torch adds decay * w to the gradient, we scale
-// the weight; again a rounding.
+// differently: some roundings per step. SGD with decay: torch adds decay * w to the gradient, our
+// code scales the weight; again one rounding.
 TEST(OptimizerTest, EqualsTorch) {
   const nlohmann::json golden = Golden("optimizers.json");
   ASSERT_EQ(golden["cases"].size(), 12u);
@@ -103,8 +103,8 @@ TEST(AdamWTest, EqualsTheFormula) {
   EXPECT_LE(Distance(weight->weight(), w), 1e-14);
 }
 
-// A bf16 weight: state and update in fp32, rounded once. Its steps are those of an fp32 weight that
-// is rounded after each.
+// A bf16 weight: state and update are fp32, rounded once. Its steps are those of an fp32 weight
+// that is rounded after each step.
 TEST(AdamWTest, Bf16WeightUpdatedInFp32) {
   auto half =
       std::make_shared<Parameter>("w", at::linspace(-2, 3, 513, at::kFloat).to(at::kBFloat16));
@@ -147,9 +147,8 @@ TEST(SgdTest, OneStepAtRateOneIsTheGradient) {
   EXPECT_LE(Distance(before - weight->weight(), gradient), 1e-15);
 }
 
-// Saved, loaded into a new optimizer over equal weights, gone on with: the same bits as unbroken.
-// LoRA+: the step of B and of vectors is ratio times that of A, by the plain optimizer at that
-// rate.
+// LoRA+: the step of B and of vectors is `ratio` times that of A, equal to the plain optimizer at
+// that rate.
 TEST(OptimizerTest, LoraPlusMovesBFaster) {
   const char* names[] = {"base_model.model.q_proj.lora_A.weight",
                          "base_model.model.q_proj.lora_B.weight",
@@ -209,7 +208,7 @@ TEST(AdamWTest, GoesOnFromItsState) {
   EXPECT_FALSE(resumed->LoadState(bad).ok());
 }
 
-// Counts what is asked of it.
+// Counts the requests to it.
 class CountingMemory : public StateMemory {
  public:
   absl::StatusOr<at::Tensor> Zeros(int64_t numel, at::ScalarType dtype) override {
@@ -221,7 +220,7 @@ class CountingMemory : public StateMemory {
   int64_t numbers = 0, rested = 0;
 };
 
-// A file that has room for the state once has room for it when a run is resumed.
+// If the file has room for the state once, a resumed run can load the state into it.
 TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
   const auto memory = std::make_shared<CountingMemory>();
   auto weight = std::make_shared<Parameter>("w", at::ones({100}));
@@ -243,7 +242,7 @@ TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
   }
   EXPECT_EQ(loaded.at("exp_avg/v").abs().sum().item<float>(), 0.0F);  // no step of it was saved
   EXPECT_EQ(loaded.at("step/v").item<float>(), 0.0F);
-  // What does not fit is refused before anything is written.
+  // A state that does not fit is refused before anything is written.
   auto bad = plain->SaveState();
   const at::Tensor kept = bad.at("exp_avg/w").clone();
   bad["exp_avg/w"] = at::zeros({100});

@@ -1,5 +1,5 @@
-// Rounds of local steps on ranks that are threads, beside the equations of outer_steps.h written
-// out over all groups in fp64, and beside the ordinary step.
+// Rounds of local steps on ranks that are threads, compared with the equations of outer_steps.h
+// over all groups in fp64, and with the ordinary step.
 
 #include "trainer/outer_steps.h"
 
@@ -49,7 +49,7 @@ struct Rounds {
   bool sgd = false;
 };
 
-// Numbers that neither 2 nor 3 ranks divide.
+// Sizes that neither 2 nor 3 ranks divide.
 Tensors FirstWeights() {
   Tensors weights;
   weights["a.weight"] = at::arange(35, at::kDouble).mul(0.37).sin().reshape({5, 7});
@@ -57,7 +57,7 @@ Tensors FirstWeights() {
   return weights;
 }
 
-// Of the loss 1/2 sum c (w - t)^2, whose c and t are a group's own in each step.
+// The gradient of the loss 1/2 sum c (w - t)^2; each group has its own c and t in each step.
 at::Tensor Gradient(const std::string& name, const at::Tensor& weight, int group, int step) {
   const at::Tensor places = at::arange(weight.numel(), at::kDouble).reshape(weight.sizes());
   const double phase = 1.7 * group + 0.9 * step + (name == "a.weight" ? 0.0 : 2.0);
@@ -66,7 +66,7 @@ at::Tensor Gradient(const std::string& name, const at::Tensor& weight, int group
   return scale * (weight - target);
 }
 
-// torch.optim.AdamW's step and plain gradient descent, written out.
+// The step of torch.optim.AdamW, or of plain gradient descent, written out.
 struct Inner {
   bool sgd;
   std::map<std::string, at::Tensor> mean, square;
@@ -92,7 +92,7 @@ struct Inner {
   }
 };
 
-// The common point after all steps, by the equations: x_t and d_t are kept for every t.
+// The synchronized weights after all steps, by the equations: x_t and d_t are kept for every t.
 Tensors Equations(const Rounds& run) {
   std::vector<Inner> inner(run.groups, Inner{run.sgd});
   std::vector<Tensors> x = {FirstWeights()}, d;
@@ -135,7 +135,7 @@ Tensors Equations(const Rounds& run) {
 }
 
 struct Saved {
-  std::vector<std::vector<StateTensors>> states;  // by group, by rank of those that part
+  std::vector<std::vector<StateTensors>> states;  // by group, by rank of its shards
   std::vector<StateTensors> outer;
   int inner = 0;
 };
@@ -146,7 +146,7 @@ struct RoundsOutcome {
   std::vector<int64_t> outer_bytes, gradient_bytes;  // sent by rank 0, after each step
 };
 
-// What a run's ranks hold.
+// The objects of one rank.
 struct Rank {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<States> states;
@@ -172,7 +172,7 @@ void Open(const Rounds& run, std::shared_ptr<comm::World> world, bool apart, Ran
   }
 }
 
-// Each sp rank has its part of its group's gradient.
+// Each sp rank adds its share of its group's gradient.
 void AddGradients(const Rounds& run, Rank& rank, int step) {
   for (const auto& parameter : rank.parameters) {
     const at::Tensor weight = parameter->Lease(at::kDouble);
@@ -283,7 +283,7 @@ TEST(OuterStepsTest, AreTheEquations) {
                     Equations({.outer = Rules()[1]}), 1e-12);
 }
 
-// The clipping of these tests bites, and momentum and staleness are seen.
+// The clipping in these tests has an effect, and so have momentum and staleness.
 TEST(OuterStepsTest, RulesDiffer) {
   std::vector<Tensors> all;
   for (const OuterOptions& outer : Rules()) all.push_back(Equations({.outer = outer}));
@@ -296,8 +296,8 @@ TEST(OuterStepsTest, RulesDiffer) {
   }
 }
 
-// A step of plain gradient descent in each group, averaged, is the ordinary step by the mean of
-// their gradients.
+// One step of plain gradient descent in each group, averaged, equals the ordinary step with the
+// mean of their gradients.
 TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   for (const int sp : {1, 2}) {
     const Rounds run{.sp = sp, .steps = 1, .local = 1, .sgd = true};
@@ -319,7 +319,8 @@ TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   }
 }
 
-// Broken off in the middle of a round, with differences under way or not, and at a round's end.
+// Interrupted in the middle of a round, with or without differences being sent, and at a round's
+// end.
 TEST(OuterStepsTest, GoOnBitForBit) {
   for (const OuterOptions& outer : Rules()) {
     for (const Rounds& run : {Rounds{.outer = outer}, Rounds{.sp = 2, .outer = outer, .stage = 2},
@@ -337,7 +338,7 @@ TEST(OuterStepsTest, GoOnBitForBit) {
   }
 }
 
-// Over other shards sums of gradients have another order.
+// With other shards, sums of gradients have another order.
 TEST(OuterStepsTest, GoOnOverOtherShards) {
   const Rounds one{.outer = Rules()[5]}, two{.sp = 2, .outer = Rules()[5], .stage = 1};
   const Tensors whole = TrainRounds(one).weights;
@@ -347,7 +348,8 @@ TEST(OuterStepsTest, GoOnOverOtherShards) {
   }
 }
 
-// A bf16 weight is put off the common point by its rounding alone, which no round adds to.
+// A bf16 weight differs from the synchronized weights only by its rounding, which does not
+// accumulate over rounds.
 TEST(OuterStepsTest, AWeightThatStaysKeepsItsCommonPoint) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
@@ -392,8 +394,8 @@ TEST(OuterStepsTest, ShowsTheCommonPoint) {
   });
 }
 
-// Of n numbers k steps send 2 (G - 1) / G n between groups, as one sum of gradients does; the
-// gradients of a group go over its own ranks.
+// For n numbers, k steps send 2 (G - 1) / G n between G groups, as one sum of gradients does; the
+// gradients of a group are sent within the group only.
 TEST(OuterStepsTest, ARoundSendsWhatOneSumOfGradientsSends) {
   for (const bool overlap : {false, true}) {
     const RoundsOutcome outcome =
@@ -413,7 +415,7 @@ TEST(OuterStepsTest, ARoundSendsWhatOneSumOfGradientsSends) {
       const int64_t before = sent();
       AddGradients({}, rank, 0);
       ASSERT_OK(rank.states->SumGradients());
-      // Besides a mark for each parameter, whether it has a gradient.
+      // In addition, a flag for each parameter that has a gradient.
       constexpr int64_t kSum = 2 * 2 * (35 + 11) * 8 / 3, kMarks = 2 * 2 * 2 * 8 / 3;
       EXPECT_EQ(sent() - before, apart ? 0 : kSum + kMarks);
     }

@@ -19,7 +19,7 @@ std::string Path(const std::string& name) {
   return std::string(folder != nullptr ? folder : std::getenv("TEST_TMPDIR")) + "/" + name + ".png";
 }
 
-// The number of pixels that are the smoothed curve's colour, or close to it.
+// The number of pixels in the smoothed curve's color, or close to it.
 int64_t CurvePixels(const std::string& path) {
   const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(
       cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
@@ -81,8 +81,8 @@ TEST(PlotsTest, RefusesNothingAndNowhere) {
   EXPECT_EQ(WritePng({.points = {{1, 1.0}}}, "/nowhere/x.png").code(), absl::StatusCode::kNotFound);
 }
 
-// A box a cell: the middle of each (above its number) has the colour of its share, and one that is
-// NaN is white.
+// A box for each cell: the middle of each box (above its number) has the color of its share; a cell
+// that is NaN is white.
 TEST(HeatMapTest, ColoursEachCell) {
   const std::string path = Path("heat_map");
   ASSERT_TRUE(WritePng(HeatMap{.title = "needle",
@@ -117,7 +117,7 @@ TEST(HeatMapTest, ColoursEachCell) {
   EXPECT_FALSE(WritePng(HeatMap{}, path).ok());
 }
 
-// By hand: n = 3, a = 1.8 (1 / (1 + e^-0.15) - 0.5) = 0.0673737...
+// Computed by hand: n = 3, a = 1.8 (1 / (1 + e^-0.15) - 0.5) = 0.0673737...
 TEST(SmoothedTest, IsTheMovingAverage) {
   const double a = 1.8 * (1.0 / (1.0 + std::exp(-0.15)) - 0.5);
   EXPECT_NEAR(a, 0.0673737, 1e-7);

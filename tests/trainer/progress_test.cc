@@ -19,7 +19,7 @@ using ::testing::Not;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-// What a Progress writes into a pipe.
+// Reads the output of a Progress from a pipe.
 class ProgressTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(pipe(ends_), 0); }
@@ -63,7 +63,7 @@ class ProgressTest : public ::testing::Test {
     return text.substr(begin + 1, end - begin - 1);
   }
 
-  // The bar after 100 steps, on a terminal of so many columns.
+  // The bar after 100 steps, on a terminal with this many columns.
   std::string DrawnAt(int columns) {
     columns_ = columns;
     now_ = absl::UnixEpoch();

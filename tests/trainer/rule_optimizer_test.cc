@@ -1,5 +1,5 @@
-// Optimizers whose rule is a function: against the built-in AdamW, over every ZeRO stage and number
-// of ranks, saved over some ranks and loaded over others; and what is refused.
+// Optimizers whose update rule is a function: compared with the built-in AdamW, for every ZeRO
+// stage and number of ranks, saved on some ranks and loaded on others; and errors.
 
 #include "trainer/optimizer/rule_optimizer.h"
 
@@ -38,7 +38,7 @@ using ::testing::HasSubstr;
 
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8, kDecay = 0.1;
 
-// AdamW as its paper writes it; its state is replaced, not written in place.
+// AdamW as its paper defines it; its state is replaced, not written in place.
 State AdamWStep(const at::Tensor& weight, const at::Tensor& gradient, State state, double lr,
                 int64_t step, double decay) {
   const at::Tensor m = state.at("m") * kBeta1 + gradient * (1 - kBeta1),
@@ -60,8 +60,8 @@ UpdateRule AdamWRule() {
               }};
 }
 
-// Matrices by a rule that wants all of one: a product with itself. They keep a tensor of their
-// shape, one of a number a row, and a number. The rest by AdamW.
+// Matrices use a rule that needs the whole matrix: a product with itself. Their state is a tensor
+// of their shape, one with a number per row, and a number. All other weights use AdamW.
 UpdateRule MixedRule(const std::vector<bool>& whole) {
   UpdateRule rule = AdamWRule();
   const auto state_of = rule.state;
@@ -116,7 +116,8 @@ base::Parameters RuleWeights(at::ScalarType dtype) {
 
 const std::vector<bool> kMatrices = {true, false, true, true, true};  // of those that learn
 
-// The ranks' gradients are of one sign and sum exactly where their number is a power of two.
+// The ranks' gradients have the same sign, and their sum is exact if the number of ranks is a power
+// of two.
 RuleOutcome TrainByRule(const RuleKind& kind, int from, int to,
                         const std::vector<StateTensors>* saved = nullptr) {
   RuleOutcome outcome;
@@ -168,7 +169,7 @@ RuleOutcome TrainByRule(const RuleKind& kind, int from, int to,
   return outcome;
 }
 
-// Parts joined; what is whole as the rank that has it saved it.
+// Shards are joined; unsharded states are taken from the rank that saved them.
 std::map<std::string, at::Tensor> JoinedStates(const RuleOutcome& outcome) {
   std::map<std::string, at::Tensor> whole;
   for (const StateTensors& saved : outcome.saved) {
@@ -231,7 +232,8 @@ TEST(RuleOptimizerTest, NoStageAndNoNumberOfRanksChangesABit) {
           ExpectSameSaved(found, plain, /*bit_equal=*/true);
           for (const auto& [name, weight] : found.weights)
             EXPECT_TRUE(BitEqual(weight, plain.weights.at(name))) << name;
-          // What is sharded is kept once; steps, 4 bytes a parameter, by every rank that steps it.
+          // A sharded state is stored once in total; the step count, 4 bytes per parameter, is
+          // stored by every rank that updates the parameter.
           if (stage > 0 && ranks > 1) {
             const int64_t all =
                 std::accumulate(found.state_bytes.begin(), found.state_bytes.end(), int64_t{0});
@@ -267,7 +269,7 @@ TEST(OwnersTest, ShareTheNumbersByShapesAlone) {
   EXPECT_EQ(OwnersOf({10, 4, 3, 3, 9, 0}, 3), (std::vector<int>{0, 1, 2, 2, 1, 2}));
 }
 
-// One parameter, by whatever rule.
+// A single parameter, with any rule.
 class OneWeight {
  public:
   explicit OneWeight(UpdateRule rule, bool whole = false) {
@@ -313,7 +315,7 @@ TEST(RuleOptimizerTest, RefusesStatesThatDoNotFit) {
   refused(rule, "after the step the state of w.weight is v; wanted m");
 }
 
-// A state that is made of the weight, the gradient or another state does not change with them.
+// A state that is an alias of the weight, the gradient or another state does not change with them.
 TEST(RuleOptimizerTest, KeepsCopiesOfWhatIsNotItsOwn) {
   UpdateRule rule;
   rule.state = [](size_t, const at::Tensor& weight) -> State {

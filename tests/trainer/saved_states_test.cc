@@ -1,4 +1,4 @@
-// States that are saved over some ranks and go on over others, against a run that was never
+// States that are saved on some ranks and loaded on others, compared with a run that was never
 // interrupted.
 
 #include "trainer/checkpoint/saved_states.h"
@@ -45,8 +45,8 @@ struct SavedOutcome {
   std::map<std::string, at::Tensor> weights;  // whole, as leases have them
 };
 
-// Numbers that three ranks do not divide; one weight has no gradient, so no state. `wide`: one
-// more, large enough to be held in 8 bits.
+// Sizes that three ranks do not divide; one weight has no gradient, so it has no state. `wide` adds
+// a weight that is large enough for 8-bit states.
 base::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
   const auto counted = [&](std::vector<int64_t> shape) {
     return at::arange(c10::multiply_integers(shape), at::kDouble)
@@ -66,8 +66,8 @@ base::Parameters SavedWeights(at::ScalarType dtype, bool wide = false) {
   return parameters;
 }
 
-// Steps [from, to) from the first weights, or from what was saved. Each rank gives the same
-// gradient, so their number is a factor of no consequence.
+// Runs steps [from, to) from the initial weights, or from saved states. Each rank adds the same
+// gradient, so the number of ranks is only a factor, without effect.
 SavedOutcome TrainSteps(const SavedKind& kind, int from, int to,
                         const std::vector<StateTensors>* saved = nullptr) {
   SavedOutcome outcome;
@@ -120,7 +120,7 @@ SavedOutcome TrainSteps(const SavedKind& kind, int from, int to,
   return outcome;
 }
 
-// The masters, joined: what a lease in their dtype would be of.
+// The fp32 master weights, joined over ranks.
 std::map<std::string, at::Tensor> Masters(const SavedOutcome& outcome) {
   std::map<std::string, at::Tensor> whole;
   for (const StateTensors& saved : outcome.saved) {
@@ -168,7 +168,7 @@ TEST(SavedStatesTest, GoOnBitForBitOverTheSameRanks) {
   }
 }
 
-// Sums of gradients over other numbers of ranks round otherwise.
+// Sums of gradients over another number of ranks round differently.
 TEST(SavedStatesTest, GoOnOverOtherRanksAndStages) {
   const std::vector<SavedKind> kinds = {{},
                                         {.ranks = 2},
@@ -187,9 +187,9 @@ TEST(SavedStatesTest, GoOnOverOtherRanksAndStages) {
   }
 }
 
-// Over other shards blocks of codes are others: what is loaded is rounded once more, by half the
-// distance between codes at most, which moves a weight by a part of one step in a hundred. In bf16
-// nothing is rounded anew.
+// With other shards the blocks of codes differ, so loaded states are rounded once more, by at most
+// half the distance between codes. That changes a weight by a fraction of one step in a hundred.
+// bf16 states are not rounded again.
 TEST(SavedStatesTest, FewerBitsGoOnOverOtherRanks) {
   const std::vector<std::pair<int, int>> shapes = {{1, 0}, {3, 1}, {2, 3}};
   for (const MomentDtype moments : {MomentDtype::kBf16, MomentDtype::k8Bit}) {

@@ -35,7 +35,7 @@ ScheduleOptions OptionsOf(const nlohmann::json& wanted) {
   return options;
 }
 
-// Every step's rate, and two beyond the end, as Transformers' get_scheduler gives it: the same
+// Every step's rate, and two beyond the end, equal those of Transformers' get_scheduler: the same
 // doubles.
 TEST(ScheduleTest, EqualsTransformers) {
   std::ifstream stream("tests/trainer/golden/schedules.json");

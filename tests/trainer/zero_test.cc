@@ -1,5 +1,5 @@
-// ZeRO against plain data parallelism, on ranks that are threads: the weights after five steps,
-// what travels, what a rank holds.
+// ZeRO compared with plain data parallelism, on ranks that are threads: the weights after five
+// steps, the bytes sent, and the memory of a rank.
 
 #include "trainer/sharding/zero.h"
 
@@ -50,7 +50,7 @@ struct Training {
   int64_t layers = 2;
 };
 
-// What rank 0 has in the end; the others must have the same.
+// The final tensors of rank 0; the other ranks must have the same.
 struct Outcome {
   std::map<std::string, at::Tensor> weights, gradients;
   std::vector<double> norms;
@@ -69,7 +69,7 @@ at::Tensor Ids(int rank, int step, int micro, int64_t tokens) {
   return (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13;
 }
 
-// Forward and backward of a rank's own tokens, the embedding and the head in use.
+// Forward and backward of a rank's own tokens, through the embedding and the head.
 void Backward(model::Transformer& model, int rank, int step, int micro, at::ScalarType matmuls) {
   const int64_t tokens = 3 + (rank + step + micro) % 3;
   const at::Tensor ids = Ids(rank, step, micro, tokens),
@@ -160,8 +160,8 @@ void ExpectSame(const Outcome& ours, const Outcome& plain, double tolerance) {
 
 std::string TempFolder() { return ::testing::TempDir(); }
 
-// Every stage over every group, on ranks that divide the weights and on such that do not, in fp64:
-// rounding of the order of sums alone.
+// Every stage over every group, with numbers of ranks that divide the weights and others, in fp64:
+// the difference is the rounding of another order of sums.
 TEST(ZeroTest, EveryStageIsPlainDataParallelism) {
   for (const int ranks : {1, 3, 4}) {
     const Outcome plain = Train({.ranks = ranks});
@@ -189,8 +189,8 @@ TEST(ZeroTest, SubgroupsAreReplicas) {
   }
 }
 
-// Small buckets cut gradients and join them; what is frozen, untied, kept by graphs; plain gradient
-// descent, which shows a factor.
+// Small buckets split gradients and join several; frozen and untied weights, and weights kept by
+// graphs; plain gradient descent, which reveals a wrong factor.
 TEST(ZeroTest, OfEveryKindOfModel) {
   const std::set<std::string> frozen = {"model.layers.0.self_attn.q_proj.weight",
                                         "model.layers.1.mlp.up_proj.weight"};
@@ -213,8 +213,8 @@ TEST(ZeroTest, OfEveryKindOfModel) {
   }
 }
 
-// bf16 matmuls: what is held and gathered in bf16 is what a lease would have cast to. In fp32:
-// within the acceptance's 1e-6.
+// bf16 matmuls: the bf16 weights that are stored and gathered equal those that fp32 weights would
+// be cast to. In fp32: within the required 1e-6.
 TEST(ZeroTest, InOtherPrecisions) {
   for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
@@ -228,7 +228,7 @@ TEST(ZeroTest, InOtherPrecisions) {
                          .held = at::kBFloat16};
     const Training pure{
         .ranks = 2, .zero = zero, .weights = at::kBFloat16, .matmuls = at::kBFloat16};
-    // On two ranks a sum has one order, so it is the same to the bit but for the norm's.
+    // On two ranks a sum has only one order, so it is bit-identical, except for that of the norm.
     ExpectSame(Train(mixed), Train({.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16}),
                1e-6);
     ExpectSame(Train(pure), Train({.ranks = 2, .weights = at::kBFloat16, .matmuls = at::kBFloat16}),
@@ -256,8 +256,8 @@ TEST(ZeroTest, StateOnTheHostAndOnADisk) {
     EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
 }
 
-// A parameter that nobody uses in a step keeps its weight and state; one that a single rank uses
-// does not.
+// A parameter that no rank uses in a step keeps its weight and state; one that a single rank uses
+// is updated.
 TEST(ZeroTest, OfWhatIsNotUsed) {
   for (const int stage : {0, 1, 2, 3}) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
@@ -319,7 +319,7 @@ TEST(ZeroTest, RefusesWhatDoesNotFit) {
   });
 }
 
-// Which rates and decays a weight has is told by its name and its whole shape.
+// The learning rate and decay of a weight are chosen by its name and its whole shape.
 TEST(ZeroTest, AShardIsKnownByItsWholeWeight) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
@@ -338,7 +338,7 @@ TEST(ZeroTest, AShardIsKnownByItsWholeWeight) {
   });
 }
 
-// What a rank sends in a step equals zero_cost.h, to the byte.
+// The bytes that a rank sends in a step equal those of zero_cost.h exactly.
 TEST(ZeroTest, BytesSentAreTheFormula) {
   const model::ModelConfig config = model::SmallConfig();
   const Parameters parameters = model::RandomWeights(config, at::kDouble);
@@ -372,7 +372,7 @@ struct Held {
   int64_t weights, gradients, state, peak;
 };
 
-// What rank 0 holds of a model of 16 blocks after a step, and at most while it runs.
+// The memory of rank 0 for a model of 16 blocks after a step, and the peak during it.
 Held HeldIn(int stage, int ranks) {
   const model::ModelConfig config = model::SmallConfig(/*tied=*/true, /*layers=*/16);
   const Parameters first = model::RandomWeights(config, at::kFloat);
@@ -407,8 +407,8 @@ Held HeldIn(int stage, int ranks) {
   return held;
 }
 
-// A quarter of all that a stage parts; beside it what is at work: two blocks' weights (one fetched
-// ahead), one's gradient, a bucket.
+// A quarter of everything that the stage shards, plus temporary memory: two blocks' weights (one is
+// prefetched), one block's gradient, a bucket.
 TEST(ZeroTest, ARankOfFourHoldsAQuarter) {
   const model::ModelConfig config = model::SmallConfig(/*tied=*/true, /*layers=*/16);
   int64_t all = 0, quarter = 0, block = 0, tensors = 0;

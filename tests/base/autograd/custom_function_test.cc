@@ -1,4 +1,5 @@
-// What a backward may rely on, on any device. Gradients of operators are in the tests of those.
+// What a backward function may rely on, on any device. (The gradients of operators are tested with
+// the operators.)
 
 #include "base/autograd/custom_function.h"
 
@@ -12,12 +13,12 @@
 namespace moonring::base {
 namespace {
 
-// What the engine asks before it gives a node of a GPU to another thread.
+// The setting that the engine reads before it runs a GPU's node on another thread.
 bool MayUseOtherThreads() {
   return c10::AutogradState::get_tls_state().get_multithreading_enabled();
 }
 
-// y = 2 x; `seen` runs in its backward.
+// y = 2 x; `seen` is called in its backward.
 at::Tensor Doubled(const at::Tensor& x, std::function<void()> seen) {
   return ApplyToOne({.name = "doubled",
                      .forward = [&](Tensors*) -> Tensors { return {x * 2}; },
@@ -36,7 +37,7 @@ TEST(CustomFunctionTest, BackwardStaysOnTheCallingThread) {
     EXPECT_EQ(std::this_thread::get_id(), here);
     EXPECT_FALSE(MayUseOtherThreads());
   };
-  // A backward inside a backward, as a block's is, and one after it.
+  // A backward inside a backward, like that of a recomputed block, and one after it.
   const auto nested = [&] {
     check();
     const at::AutoGradMode enable(true);

@@ -1,4 +1,4 @@
-// Where files may be, and how many bytes may be taken.
+// Limits of the folders for files, and of the number of bytes.
 
 #include "base/files/confinement.h"
 
@@ -66,7 +66,7 @@ TEST_F(ConfinementTest, IsWhatLiesBelowARoot) {
       ::testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
 }
 
-// Opened, a pipe would wait for a writer.
+// Opening a pipe would block until there is a writer.
 TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
   const auto says = [](const fs::path& path) {
     return std::string(CheckInputFile(path).message());
@@ -170,7 +170,7 @@ TEST_F(ConfinementTest, HasSoManyBytesForTensors) {
   EXPECT_EQ(confined->charged(), 0);
 }
 
-// What malloc gave beside tensors and what else is charged by name.
+// Memory from malloc, in addition to tensors and other memory that is charged by name.
 TEST(Confinement, CountsTheHeap) {
   int64_t heap = 5000;
   const auto confined =

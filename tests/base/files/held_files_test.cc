@@ -42,7 +42,7 @@ class HeldFilesTest : public ::testing::Test {
   fs::path folder_;
 };
 
-// Over several pieces of memory, in appends that do not fit them.
+// The contents span several pieces of memory, in appends whose sizes do not match the pieces.
 TEST_F(HeldFilesTest, IsWrittenOutByAnotherThread) {
   const auto held = std::make_shared<HeldFiles>(folder_, int64_t{32} << 20);
   std::string wanted;

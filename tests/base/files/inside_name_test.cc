@@ -70,12 +70,12 @@ TEST(InsideNameTest, LinksStayBelow) {
     EXPECT_THAT(CheckStaysBelow(repository, checkout / name),
                 StatusIs(absl::StatusCode::kPermissionDenied,
                          AllOf(HasSubstr(name), HasSubstr("leads out of"))));
-  // A folder whose name begins alike is another one.
+  // A folder whose name has the other one's name as its beginning is a different folder.
   fs::create_directories(root / "repository2");
   EXPECT_FALSE(CheckStaysBelow(repository, root / "repository2/a").ok());
 }
 
-// Without any confinement: the system would open what stands in front of it.
+// Also without any confinement: the system would open the path before the NUL.
 TEST(InsideNameTest, NoPathHasANul) {
   ScratchFolder scratch;
   const std::string path = scratch.path() + std::string("/a\0.json", 8);

@@ -1,4 +1,4 @@
-// Files that a process has given up stay closed to it, whatever path leads there.
+// Files that a process has given up access to are inaccessible by any path.
 
 #include "base/files/kernel_confinement.h"
 
@@ -36,8 +36,8 @@ class KernelConfinementTest : public ::testing::Test {
     fs::create_directory_symlink(base_ / "outside", root_ / "folder");
   }
 
-  // The errors (errno, 0: none) of what `tries` do in a process that has given up all but the root
-  // and what may be read; empty where the kernel has no Landlock.
+  // Calls `tries` in a process that has given up all but the root and the readable files, and
+  // returns their errors (errno; 0: none). The list is empty if the kernel has no Landlock.
   std::vector<int> Confined(const std::vector<std::function<int()>>& tries) {
     int ends[2];
     if (pipe(ends) != 0) return {};
@@ -111,7 +111,7 @@ TEST_F(KernelConfinementTest, OpensNothingElse) {
   for (size_t i = 0; i < errors.size(); ++i) EXPECT_EQ(errors[i], EACCES) << i;
 }
 
-// A name between two folders: by a rename, of which both must be writable.
+// A rename between two folders, both of which must be writable.
 TEST_F(KernelConfinementTest, MovesNothingOut) {
   const fs::path out = base_ / "other" / "moved";
   const std::vector<int> errors = Confined({

@@ -59,7 +59,7 @@ TEST_F(OutputFileTest, IsThereWholeOrNotAtAll) {
   EXPECT_EQ(Files(), 1);
 }
 
-// A process that is killed as it writes leaves nothing: the draft has no name to stay under.
+// A process that is killed while writing leaves no file: the draft has no name.
 TEST_F(OutputFileTest, AKilledProcessLeavesNoDraft) {
   ASSERT_OK(WriteWhole(Path("a"), "first"));
   for (const char* name : {"a", "new"}) {
@@ -78,7 +78,7 @@ TEST_F(OutputFileTest, AKilledProcessLeavesNoDraft) {
   EXPECT_EQ(Read(Path("a")), "first");
 }
 
-// Any that comes after a killed one may have its number, on a file system where drafts have names.
+// On a file system where drafts have names, a later process may have the number of a killed one.
 TEST_F(OutputFileTest, ADraftThatWasLeftIsInNobodysWay) {
   std::ofstream(Path("a." + std::to_string(getpid()) + ".tmp"))
       << "of an earlier process, and longer";
@@ -89,7 +89,8 @@ TEST_F(OutputFileTest, ADraftThatWasLeftIsInNobodysWay) {
   EXPECT_EQ(Files(), 1);
 }
 
-// Whoever made the folder made the link: to a file of the user's, to where none is yet.
+// Whoever created the folder may have created the link: to a file of the user, or to a path without
+// a file.
 TEST_F(OutputFileTest, ReplacesALink) {
   ASSERT_OK(WriteWhole(Path("target"), "mine"));
   fs::create_symlink("target", Path("link"));
@@ -101,7 +102,7 @@ TEST_F(OutputFileTest, ReplacesALink) {
   }
   EXPECT_EQ(Read(Path("target")), "mine");
   EXPECT_FALSE(fs::exists(Path("nothing")));
-  // The draft's name too, which can be guessed.
+  // The draft's name too, because it can be guessed.
   const std::string draft = Path("a") + "." + std::to_string(getpid()) + ".tmp";
   ASSERT_OK(WriteWhole(Path("a"), "first"));
   fs::create_symlink("target", draft);
@@ -110,7 +111,8 @@ TEST_F(OutputFileTest, ReplacesALink) {
   EXPECT_EQ(Read(Path("target")), "mine");
 }
 
-// Through links of this folder's own: a fault would replace the link, not the device.
+// The links are in this test's folder: if the code replaced its target by mistake, it would replace
+// the link, not the device.
 TEST_F(OutputFileTest, WritesToWhatIsNoRegularFile) {
   fs::create_symlink("/dev/null", Path("null"));
   EXPECT_OK(WriteWhole(Path("null"), "gone"));

@@ -1,4 +1,5 @@
-// The parts of a device's memory, from what its allocator reports: here the test is the allocator.
+// The account of a device's memory by component, from the reports of its allocator: here the test
+// plays the allocator.
 
 #include "base/memory/device_account.h"
 
@@ -50,7 +51,7 @@ TEST(DeviceAccountTest, BlocksAreOfThePartThatTheyWereGivenFor) {
   EXPECT_EQ(PeakDeviceMemory().total(), 0);
 }
 
-// A block that changes its use: CountAs of a tensor on it.
+// CountAs of a tensor changes the component that its block is counted for.
 TEST(DeviceAccountTest, ATensorsBlockBecomesAnothersPart) {
   WatchDevice();
   const at::Tensor tensor = at::empty({16});  // its memory stands in for a device's
@@ -64,7 +65,7 @@ TEST(DeviceAccountTest, ATensorsBlockBecomesAnothersPart) {
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kWeights], 0);
 }
 
-// Whatever thread runs a backward, its blocks are seen; those of a thread of its own are not.
+// The account follows blocks of a backward on any thread, but not those of the test's own thread.
 TEST(DeviceAccountTest, FollowsBackwardAndNoOtherThread) {
   WatchDevice();
   const at::Tensor x = at::ones({2}).requires_grad_(true);

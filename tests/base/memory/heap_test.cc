@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "trainer/reports/resources.h"
 
-// TCMalloc's, which heap_tcmalloc_test is linked with.
+// A function of TCMalloc, which heap_tcmalloc_test is linked with.
 extern "C" __attribute__((weak)) void MallocExtension_ReleaseToSystem(size_t bytes);
 
 namespace moonring::base {
@@ -19,8 +19,8 @@ constexpr int64_t kSlack =
 
 using trainer::AnonymousBytes;
 
-// Small pieces, which malloc keeps when they are freed. Of sixteen one stays: the heap's end stays
-// where it is.
+// Small pieces, which malloc keeps when they are freed. One of sixteen is not freed, so that the
+// end of the heap does not move.
 class Pieces {
  public:
   static constexpr int64_t kPiece = 64 << 10;
@@ -53,7 +53,7 @@ TEST(Heap, CountsWhatIsUsedAndGivesBackWhatIsNot) {
   EXPECT_NEAR(AnonymousBytes(), kept - freed, 4 * kSlack);
 }
 
-// TCMalloc gives back what is beyond kLeastHeld, the C library all.
+// TCMalloc returns memory beyond kLeastHeld to the system, the C library all of it.
 TEST(Heap, TrimsWhereMuchIsHeld) {
   ReleaseHeap();
   {

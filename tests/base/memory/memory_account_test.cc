@@ -28,7 +28,7 @@ class MemoryAccountTest : public ::testing::Test {
     before_ = LiveMemory();
   }
 
-  // Bytes of a part since the test began.
+  // The bytes of a component since the test began.
   int64_t Now(MemoryPart part) const { return LiveMemory()[part] - before_[part]; }
   int64_t Total() const { return LiveMemory().total() - before_.total(); }
 
@@ -143,7 +143,8 @@ TEST_F(MemoryAccountTest, ParallelTasksAllocateAsTheirCaller) {
 }
 
 TEST_F(MemoryAccountTest, ThePeakHasThePartsOfItsMoment) {
-  // More than whatever was before, in three parts; then each is freed or moved, and less is made.
+  // More bytes than the previous peak, in three components; then each is freed or moved, and fewer
+  // are allocated.
   const int64_t more = PeakMemory().total() + 4096;
   {
     at::Tensor weights, logits;

@@ -1,4 +1,4 @@
-// To the CPU; what a GPU gets is counted and compared on the pretend device.
+// Copies to the CPU; copies to a GPU are counted and compared on the pretend device.
 
 #include "base/memory/to_device.h"
 

@@ -1,4 +1,4 @@
-// Objects that keep their order with few keys and with many, and equal the library's own.
+// Objects keep their order with few keys and with many, and equal those of the library.
 #include "base/text/ordered_json.h"
 
 #include <string>
@@ -60,7 +60,7 @@ TEST(OrderedJsonTest, TheLastOfEqualKeysIsAtTheFirstOnesPlace) {
   EXPECT_EQ(OrderedJson::parse(R"({"b":1,"a":2,"b":3})").dump(), R"({"b":3,"a":2})");
 }
 
-// Minutes, where each key is compared with all before it.
+// It would take minutes if each key were compared with all keys before it.
 TEST(OrderedJsonTest, ReadsManyKeys) {
   const OrderedJson value = OrderedJson::parse(TextOf(200'000));
   EXPECT_EQ(value.size(), 200'000);

@@ -22,7 +22,7 @@ TEST(VisibleTextTest, LeavesTextAsItIs) {
   EXPECT_EQ(VisibleText(""), "");
 }
 
-// A terminal of Latin-1 takes 0x9b for the beginning of a sequence.
+// For a terminal in Latin-1, 0x9b is the beginning of a control sequence.
 TEST(VisibleTextTest, SpellsOutBytesThatAreNoUtf8) {
   EXPECT_EQ(VisibleText("\x9b"
                         "31m"),

@@ -55,7 +55,8 @@ TEST_P(ParallelTasksTest, TheCostliestStartFirst) {
   EXPECT_THAT(started, ElementsAre(0, 1, 2, 3, 4));
 }
 
-// A body's own kernels neither thread nor record, whatever the calling thread does.
+// The kernels of a task use no further threads and no autograd, whatever the settings of the
+// calling thread.
 TEST_P(ParallelTasksTest, BodiesRunAloneAndWithoutAutograd) {
   at::AutoGradMode enable(true);
   const at::Tensor weight = at::randn({40, 40}).requires_grad_(), x = at::randn({40, 40});
@@ -73,8 +74,8 @@ TEST_P(ParallelTasksTest, BodiesRunAloneAndWithoutAutograd) {
   EXPECT_EQ(at::get_num_threads(), GetParam());
 }
 
-// As many as there are threads: each of two tasks waits for the other (two minutes at most: one
-// after another they would do so for ever).
+// Tasks run at the same time, as many as there are threads: each of two tasks waits for the other
+// (without that they would wait forever, so they stop after two minutes).
 TEST_P(ParallelTasksTest, TasksRunSideBySide) {
   if (GetParam() == 1) GTEST_SKIP() << "one thread";
   std::atomic<int> started = 0, met = 0;

@@ -22,14 +22,14 @@ int64_t Threads() {
                        std::filesystem::directory_iterator());
 }
 
-// As long as the test's time limit is: a thread that has ended leaves the list a moment later.
+// Waits up to the test's time limit: a thread that has ended leaves the list a moment later.
 bool Becomes(const std::function<bool()>& condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return true;
 }
 
 TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
-  // What the kernel would count: while `busy`, each of two threads waits all the time.
+  // A simulation of the kernel's count: while `busy`, each of two threads waits all the time.
   std::atomic<bool> busy = false;
   const auto start = std::chrono::steady_clock::now();
   const auto waited = [&busy, start]() -> int64_t {
@@ -46,7 +46,7 @@ TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
   EXPECT_TRUE(Becomes([&] { return Threads() == calm; }));
 }
 
-// The kernel's own count: threads that want more cores than there are wait for them.
+// The kernel's own count: threads wait if they need more cores than there are.
 TEST(SpinControlTest, ReadsHowLongThreadsWait) {
   if (access("/proc/self/schedstat", R_OK) != 0)
     GTEST_SKIP() << "this kernel does not count how long threads wait";

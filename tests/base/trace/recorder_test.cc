@@ -25,7 +25,7 @@ constexpr SpanKind kInner = {.name = "in\"ner", .category = "test", .text = "who
 constexpr SpanKind kFine = {.name = "fine", .category = "test", .is_fine = true};
 constexpr SpanKind kFlight = {.name = "flight", .category = "test", .beside = "flights"};
 
-// A clock that is one further at each reading.
+// A clock that advances by one at each reading.
 struct Counter {
   std::atomic<int64_t> time = 0;
   TraceRecorder::Options Options(int64_t most = 1000) {
@@ -33,7 +33,7 @@ struct Counter {
   }
 };
 
-// {"traceEvents": ...} of a recorder.
+// The JSON {"traceEvents": ...} of a recorder.
 json EventsOf(const TraceRecorder& recorder, int rank = 3) {
   const std::string lines =
       TraceEventsJson(recorder, rank, [](int64_t time) { return time * 1000; });

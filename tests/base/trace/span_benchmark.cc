@@ -1,5 +1,5 @@
-// Nanoseconds of a core that a span takes, where it is recorded and where nothing is: the best of
-// several turns of many. docs/traces.md holds it against a step and its number of spans.
+// The CPU time of a span in nanoseconds, with and without recording: the best of several rounds of
+// many spans. docs/traces.md compares it with a step and its number of spans.
 
 #include <algorithm>
 #include <cstdio>

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-// What the process that serves a store is: running or stopped.
+// The state of a simulated process that serves a store: running or stopped.
 struct Server {
   std::mutex mutex;
   std::condition_variable changed;

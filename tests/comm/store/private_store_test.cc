@@ -85,14 +85,15 @@ TEST_F(PrivateStoreTest, AClonesCallsDoNotWaitForTheOthers) {
   waits.join();
 }
 
-// A socket that comes to rank 0 and finds no descriptor is dropped by the kernel, without an error.
+// If rank 0 has no free descriptor for a socket that is sent to it, the kernel drops the socket
+// without an error.
 TEST_F(PrivateStoreTest, SaysThatRank0HasNoDescriptorForAClone) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const int first = open("/dev/null", O_RDONLY), second = open("/dev/null", O_RDONLY);
   close(first);
   close(second);
-  // Room for the two that the other makes, and for none more.
+  // The limit allows the two descriptors that the other side opens, and no more.
   const rlimit few{static_cast<rlim_t>(second) + 1, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   const absl::Status cloned = base::TryTorch([&] { others_[0]->clone(); });

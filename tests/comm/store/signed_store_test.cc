@@ -26,7 +26,7 @@ class SignedStoreTest : public ::testing::Test {
     return base::TryTorch([&] { store.get_to_str(key); });
   }
 
-  // What anybody reaches.
+  // The store that anybody can access.
   const c10::intrusive_ptr<c10d::HashStore> open_ = c10::make_intrusive<c10d::HashStore>();
 };
 
@@ -51,7 +51,7 @@ TEST_F(SignedStoreTest, IsAStore) {
   EXPECT_FALSE(again->check({"a"}));
 }
 
-// Two that write the same know whose it is.
+// Two threads that write the same value know whose write it is.
 TEST_F(SignedStoreTest, CountsFromSeveralThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -1,4 +1,4 @@
-// Descriptions of data sets, their traps and their errors; and the alpaca format's rows.
+// Descriptions of data sets, with their pitfalls and errors; and the rows of the alpaca format.
 #include "data/description/dataset_info.h"
 #include "data/formats/format_table.h"
 
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadInfo(const ScratchFolder& fo
   return ReadDatasetInfo(folder.path(), names, RowFormatNames());
 }
 
-// What is wrong with one description.
+// The error of one description.
 absl::Status ErrorOf(const std::string& description) {
   ScratchFolder folder;
   folder.Write("d.json", "[]");
@@ -100,7 +100,7 @@ TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
               StatusIs(absl::StatusCode::kNotFound, EndsWith("empty: the folder holds no file")));
 }
 
-// Descriptions that lie on a hub are somebody else's.
+// Descriptions from a hub are untrusted.
 TEST(DatasetInfoTest, ACheckoutReadsNothingOutsideOfIt) {
   ScratchFolder folder;
   folder.Write("secret.json", "[]");
@@ -165,7 +165,7 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
               StatusIs(absl::StatusCode::kNotFound,
                        AllOf(HasSubstr("no data set 'alpaca_em' (did you mean 'alpaca_en'?)"),
                              HasSubstr("there are alpaca_en, identity"))));
-  // lua/moonring/data/hub_datasets.lua fetches it before.
+  // lua/moonring/data/hub_datasets.lua must have fetched it before.
   EXPECT_THAT(ReadDatasetInfo("REMOTE:me/data", {}, RowFormatNames()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("dataset_dir REMOTE:me/data is on a hub: download it first")));

@@ -1,5 +1,5 @@
-// Rows of every kind of file as datasets reads them (tests/golden/files), their places, bad files,
-// and resuming in the middle.
+// Rows of every kind of file as the datasets library reads them (tests/golden/files), their
+// positions, bad files, and resuming in the middle.
 #include "data/files/row_source.h"
 
 #include <filesystem>
@@ -24,7 +24,7 @@ using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-// All rows as their JSON text; then the error's message, where there is one.
+// All rows as their JSON text; then the error's message, if there is one.
 std::vector<std::string> ReadAll(std::vector<std::string> files) {
   absl::StatusOr<std::unique_ptr<RowSource>> source = RowSource::Open(std::move(files));
   if (!source.ok()) return {std::string(source.status().message())};
@@ -40,7 +40,7 @@ std::vector<std::string> ReadAll(std::vector<std::string> files) {
   }
 }
 
-// The error that a file of this text ends in.
+// The error at the end of a file with this text.
 std::string ErrorOf(const std::string& text, const std::string& name = "bad.json") {
   ScratchFolder folder;
   const std::vector<std::string> rows = ReadAll({folder.Write(name, text)});
@@ -110,7 +110,7 @@ TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
   EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"),
               HasSubstr("bad.json:1:24 (row 1): "));
   EXPECT_THAT(ErrorOf("[{\"a\": \"\xff\"}]"), HasSubstr("bad.json:1:9 (row 1): "));
-  // A bracket that is missing is noticed where the next value begins, however long the file is.
+  // A missing bracket is noticed where the next value begins, however long the file is.
   const std::string more = "{\"a\": [3]}\n{\"a\": 4}\n";
   for (const char* line : {"{\"a\": 1", "{\"a\": [1", "{\"a\": [1, 2", "{\"a\": {\"b\": 1}"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat("{\"a\": 1}\n", line, "\n", more), "bad.jsonl"),
@@ -164,7 +164,8 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
               HasSubstr("b.json:3:700010 (row 4): expected ',' or ']'"));
 }
 
-// As Python writes them, wherever a number may stand; a text of these letters is a text.
+// Non-finite numbers as Python writes them, wherever a number may be; a string of these letters is
+// a string.
 TEST(RowSourceTest, ReadsNumbersThatAreNotFinite) {
   ScratchFolder folder;
   const auto row =
@@ -178,8 +179,8 @@ TEST(RowSourceTest, ReadsNumbersThatAreNotFinite) {
             R"({"n": NaN}], "i": 18446744073709551615})");
 }
 
-// From every place, in arrays and lines and across files, the rest is the same, errors' places
-// included.
+// From every position, in arrays and lines and across files, the remaining rows are the same, and
+// so are the positions in errors.
 TEST(RowSourceTest, ResumesAnywhere) {
   ScratchFolder folder;
   const std::vector<std::string> files = {
@@ -251,7 +252,7 @@ TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
   }
 }
 
-// What Next() gives from here on: places and rows, then the error or nothing.
+// The results of Next() from here on: positions and rows, then the error or nothing.
 std::vector<std::string> Rest(RowSource& source) {
   std::vector<std::string> rest;
   while (true) {
@@ -319,7 +320,7 @@ TEST(RowSourceTest, NamesTheRowOfABadTextFile) {
               HasSubstr("latin.json:1:10 (row 1): syntax error"));
 }
 
-// Cut anywhere, a compressed file gives some of its rows and then one line that says so.
+// Truncated at any point, a compressed file gives some of its rows and then a one-line error.
 TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
   ScratchFolder folder;
   for (const char* file :
@@ -349,7 +350,7 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
       HasSubstr("the Zstandard data is broken: "));
 }
 
-// Cut or changed anywhere, a Parquet or Arrow file gives rows or one line that says what is wrong.
+// Truncated or changed at any point, a Parquet or Arrow file gives rows or a one-line error.
 TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
   ScratchFolder folder;
   for (const char* name : {"flat.parquet", "file.arrow", "stream.arrow"}) {
@@ -381,7 +382,8 @@ std::string Reference(const char* name) {
   return absl::StrCat("tests/data/files/references/", name);
 }
 
-// A row takes what it refers to, not what the file has: these are files of some hundred bytes.
+// A row takes the memory of the values that it refers to, not that of the file: these files have
+// some hundred bytes.
 TEST(RowSourceTest, RefusesRowsThatReferToTooMuch) {
   EXPECT_THAT(ReadAll({Reference("nulls.arrow")}), ElementsAre(EndsWith(kTooManyValues)));
   EXPECT_THAT(ReadAll({Reference("runs.arrow")}), ElementsAre(EndsWith(kTooMuchText)));
@@ -401,7 +403,7 @@ TEST(RowSourceTest, RefusesRowsThatReferToTooMuchInAnyWay) {
 
 TEST(RowSourceTest, RefusesRowsThatTakeTooMuchMemory) {
   ScratchFolder folder;
-  // Of holes: 4 GB that take no room on the disk.
+  // A sparse file: 4 GB that take no space on the disk.
   for (const char* name : {"holes.json", "holes.csv", "holes.txt"}) {
     const std::string file = folder.Write(name, "");
     std::filesystem::resize_file(file, int64_t{4} << 30);
@@ -415,7 +417,7 @@ TEST(RowSourceTest, RefusesRowsThatTakeTooMuchMemory) {
   EXPECT_THAT(ErrorOf(members + "}]"), HasSubstr("(row 1): more than 16777216 values in a row"));
 }
 
-// A header of many names, equal ones too, takes no time.
+// A header of many names, including equal ones, is read quickly.
 TEST(RowSourceTest, ReadsACsvFileOf100000Columns) {
   std::string header = "a", cells = "0";
   for (int i = 1; i < 100'000; ++i) header += ",a", cells += ",0";

@@ -1,5 +1,5 @@
-// The formats of conversations row by row (whole data sets are compared with LLaMA-Factory's in
-// dataset_test), and what a stage refuses.
+// The formats of conversations row by row (dataset_test compares whole data sets with
+// LLaMA-Factory's), and the rows that a stage refuses.
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -35,7 +35,8 @@ DatasetDescription Sharegpt(bool ranking = false) {
                       .kto_tag = "good"}};
 }
 
-// system/u:..|a:..|, then => each answer, the tools, the tag; or why it is skipped; or the error.
+// A text for a row: system/u:..|a:.., then => each answer, the tools, the tag; or the reason why it
+// is skipped; or the error.
 std::string Told(const absl::StatusOr<ConvertedRow>& row) {
   if (!row.ok()) return row.status().ToString();
   if (!row->skipped.empty()) return "skipped: " + row->skipped;
@@ -46,7 +47,8 @@ std::string Told(const absl::StatusOr<ConvertedRow>& row) {
                        : role == Role::kObservation ? "o"
                                                     : "f");
   };
-  // (its thought), 'what it says beside a call', its mark: +, -
+  // A text for a message's other fields: (its thought), 'its text next to a call', its mark: + or
+  // -.
   const auto beside = [](const Message& message) {
     return (message.thought.empty() ? "" : "(" + message.thought + ")") +
            (message.said.empty() ? "" : "'" + message.said + "'") +
@@ -143,7 +145,8 @@ TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
     EXPECT_EQ(Sharegpt((talk + "\"" + text + "\"}").c_str(), feedback), "/u:q|=>y bad");
   EXPECT_THAT(Sharegpt((talk + "\"yes\"}").c_str(), feedback),
               HasSubstr("'good' must be true or false, got string"));
-  // A row without a tag is left out, but its answer may be mismatched with another row's prompt.
+  // A row without a tag is skipped, but its answer may be used as the mismatched one of another
+  // row.
   EXPECT_THAT(ConvertSharegpt(OrderedJson::parse(talk + "null}"), Sharegpt(), feedback)->answers,
               ElementsAre(::testing::Field(&Message::content, "y")));
 }
@@ -206,7 +209,7 @@ TEST(OpenaiTest, MakesCallsOfTools) {
       HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));
 }
 
-// LLaMA-Factory 0.9.5 has no such rows.
+// LLaMA-Factory 0.9.5 does not support such rows.
 TEST(OpenaiTest, ReadsPartsOfAContent) {
   const auto said = [](const std::string& parts) {
     return Openai((R"({"conversations": [{"from": "system", "value": [{"type": "text", )"
@@ -238,7 +241,7 @@ TEST(OpenaiTest, ReadsPartsOfAContent) {
   EXPECT_THAT(said(R"([{"type": "tool_call", "value": "{"}])"), HasSubstr("part 0: "));
 }
 
-// A conversation of "q" and an answer {content: "x"} with these members beside.
+// A conversation of "q" and an answer {content: "x"} with these additional members.
 std::string Answer(const std::string& members, bool openai = true,
                    const std::string& content = "\"x\"") {
   const std::string row = R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
@@ -251,7 +254,7 @@ std::string Answer(const std::string& members, bool openai = true,
   return told;
 }
 
-// What is noted of such a row.
+// The notes about such a row.
 std::vector<std::string> NotedOf(const std::string& members, bool openai = true) {
   const OrderedJson row = OrderedJson::parse(
       R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "x")" +
@@ -378,7 +381,7 @@ TEST(MessageFieldsTest, WhatNothingReadsIsNoted) {
                   "it is ignored"));
 }
 
-// pandas writes NaN for what is missing; no other number is a text.
+// pandas writes NaN for missing values; any other number in place of a text is an error.
 TEST(MessageFieldsTest, NanIsMissing) {
   const auto alpaca = [](double number) {
     const OrderedJson row = {{"instruction", "q"}, {"input", number}, {"output", "a"}};
@@ -407,7 +410,8 @@ TEST(MessageFieldsTest, RolesOfOpenaisOwn) {
             "skipped: with a role that the description's 'tags' do not name");
 }
 
-// Results that nothing answers are what a pair's answers are to; else they teach nothing.
+// Tool results at the end of a conversation: in a pair, its answers reply to them; otherwise they
+// have no labels.
 TEST(MessageFieldsTest, TrailingResults) {
   const std::string talk =
       R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
@@ -425,7 +429,7 @@ TEST(MessageFieldsTest, TrailingResults) {
               ElementsAre("that end with tool results without an answer, which are dropped"));
 }
 
-// As after Arrow, where every row's objects have the members of all.
+// The result of Arrow, which gives every row's objects the members of all rows.
 TEST(OpenaiTest, ToolsAreAsTheirRowHasThem) {
   const auto tools = [](const std::string& given) {
     const std::string told =
@@ -535,7 +539,7 @@ TEST(StageTest, RefusesMissingAndUnknownColumns) {
               StatusIs(kInvalid, HasSubstr("'tags' names no 'user_tag'")));
 }
 
-// Texts of a data set with pictures are taken, one with a picture is not.
+// Text rows of a data set with pictures are accepted, a row with a picture is not.
 TEST(MediaTest, ARowWithOneIsRefused) {
   const DatasetDescription with = {.formatting = "sharegpt",
                                    .columns = {.images = "pictures", .audios = "sounds"}};

@@ -1,4 +1,4 @@
-// numpy's generator and datasets' train_test_split: values printed by numpy 2.4.6 and
+// numpy's generator and the datasets library's train_test_split: values printed by numpy 2.4.6 and
 // datasets 4.0.0.
 #include "data/mixing/dataset_split.h"
 
@@ -48,7 +48,7 @@ TEST(NumpyRandomTest, PermutesAsNumpy) {
   EXPECT_THROW(NumpyRandom(1).Permutation(-1), c10::Error);
 }
 
-// Dataset.train_test_split(test_size, seed) over rows 0 .. 10.
+// Dataset.train_test_split(test_size, seed) over rows 0 ... 10.
 TEST(DatasetSplitTest, PartsAsDatasets) {
   for (const double val_size : {0.2, 3.0, 3.9}) {  // ceil(0.2 x 11) = 3
     ASSERT_OK_AND_ASSIGN(const DatasetSplit split, SplitRows(11, val_size, 42));

@@ -1,4 +1,4 @@
-// Orders of mixed data sets and rows drawn from one: as datasets and numpy give them
+// The order of mixed data sets, and of rows drawn from one, equals that of datasets and numpy
 // (tests/golden/mix).
 #include "data/mixing/mixer.h"
 

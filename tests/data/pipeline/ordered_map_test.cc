@@ -1,4 +1,4 @@
-// Results in the order of the items, on any number of threads; run it under --config=tsan too.
+// Results in the order of the items, with any number of threads; also run under --config=tsan.
 #include "data/pipeline/ordered_map.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@
 namespace moonring::data {
 namespace {
 
-// Takes longest of the first of every eight items, so that the others overtake it.
+// The first of every eight items takes longest, so that others overtake it.
 int64_t Work(int64_t item) {
   volatile int64_t spun = 0;
   for (int64_t i = 0; i < (item % 8 == 0 ? 40000 : 10); ++i) spun = spun + i;
@@ -81,7 +81,7 @@ TEST(OrderedMapTest, EndsWithItemsLeft) {
   while (!map.Full()) map.Add(8);
 }
 
-// The number of threads that worked on `items` items which all wait for one another, as far as
+// The number of threads that worked on `items` items, which all wait for one another as long as
 // there are threads.
 int64_t ThreadsFor(int64_t threads, int64_t cores, int64_t items) {
   std::mutex mutex;
@@ -108,8 +108,8 @@ TEST(OrderedMapTest, StartsNoMoreThreadsThanThereIsWorkFor) {
             std::thread::hardware_concurrency());
 }
 
-// In a process that gets no memory for a thread's stack: none at all, and none after the first. (A
-// fresh one: glibc keeps the stacks of threads that have ended.)
+// In a process that cannot get memory for thread stacks: for none of them, or for none after the
+// first. (A new process, because glibc keeps the stacks of ended threads.)
 TEST(OrderedMapTest, GoesOnWithTheThreadsThatThereAre) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto with_room_for = [](int64_t stacks) {

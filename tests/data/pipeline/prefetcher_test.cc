@@ -1,4 +1,4 @@
-// Order, errors, states and endings of prepared items; run it under --config=tsan too.
+// Order, errors, states and endings of prefetched items; also run under --config=tsan.
 #include "data/pipeline/prefetcher.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// 0, 1, .. and at `end` nothing, a bad status, or an exception.
+// A source of 0, 1, ..., and at `end` the end, an error status, or an exception.
 class Counting final : public Source<std::unique_ptr<int>> {
  public:
   enum class Ending { kNone, kStatus, kException };

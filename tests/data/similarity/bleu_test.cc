@@ -1,4 +1,4 @@
-// BLEU by its formula, by hand; beside nltk: text_similarity_test.
+// BLEU computed by hand from its formula. text_similarity_test compares it with nltk.
 
 #include "data/similarity/bleu.h"
 
@@ -16,14 +16,15 @@ double Mean(double p1, double p2, double p3, double p4) {
 
 TEST(BleuTest, IsTheGeometricMeanOfClippedPrecisions) {
   EXPECT_DOUBLE_EQ(Bleu4("abcdef", "abcdef"), 1.0);
-  // 5 of 6 characters, ab bc cd of 5 pairs, abc bcd of 4, abcd of 3.
+  // Matches: 5 of 6 characters; ab bc cd of 5 pairs; abc bcd of 4 triples; abcd of 3.
   EXPECT_NEAR(Bleu4("abcdxf", "abcdef"), Mean(5 / 6.0, 3 / 5.0, 2 / 4.0, 1 / 3.0), 1e-15);
-  // The label has two a and one aa: no more count.
+  // The label has two a and one aa, so no more matches count.
   EXPECT_NEAR(Bleu4("aaaaa", "aabbb"), Mean(2 / 5.0, 1 / 4.0, 1 / 6.0, 1 / 8.0), 1e-15);
 }
 
 TEST(BleuTest, APrecisionOfZeroIsHalvedEachTime) {
-  // One character of three; no pair of 2: 1 / (2 x 2); no triple of 1: 1 / 4; none of 0: 1 / 8.
+  // One of three characters matches; none of 2 pairs: 1 / (2 x 2); no triple of 1: 1 / 4; none of
+  // 0: 1 / 8.
   EXPECT_NEAR(Bleu4("axy", "abc"), Mean(1 / 3.0, 1 / 4.0, 1 / 4.0, 1 / 8.0), 1e-15);
   EXPECT_NEAR(Bleu4("a", "a"), Mean(1.0, 1 / 2.0, 1 / 4.0, 1 / 8.0), 1e-15);
 }

@@ -1,4 +1,4 @@
-// ROUGE by its formulas, by hand; beside rouge-chinese: text_similarity_test.
+// ROUGE computed by hand from its formulas. text_similarity_test compares it with rouge-chinese.
 
 #include "data/similarity/rouge.h"
 
@@ -42,8 +42,8 @@ TEST(RougeTest, IsZeroWhereThereIsNoWord) {
   }
 }
 
-// White space parts words and is none; but an empty line, and white space between two line ends,
-// is an empty word.
+// White space separates words and is not a word; but an empty line, and white space between two
+// line ends, is an empty word.
 TEST(RougeTest, ASentenceOfWhiteSpaceIsAWord) {
   EXPECT_NEAR(Rouge({"a", " ", "b"}, {"a", "b"}).rouge_2, F(1, 1), 1e-15);
   EXPECT_NEAR(Rouge({"a", "\n", "b"}, {"a", "b"}).rouge_2, F(1, 1), 1e-15);

@@ -1,5 +1,5 @@
-// Words as jieba 0.42.1 cuts them, ROUGE as rouge-chinese 1.0.3, BLEU as nltk 3.9.2, and the four
-// numbers as LLaMA-Factory 0.9.5's ComputeSimilarity (tests/golden/similarity).
+// Words as jieba 0.42.1 splits them, ROUGE as rouge-chinese 1.0.3, BLEU as nltk 3.9.2, and the four
+// scores as ComputeSimilarity of LLaMA-Factory 0.9.5 (tests/golden/similarity).
 
 #include "data/similarity/text_similarity.h"
 

@@ -1,4 +1,5 @@
-// Lists of a few words: what is read, what is refused, and cuts whose path can be added up by hand.
+// Lists of a few words: parsing, errors, and segmentations whose probability can be computed by
+// hand.
 
 #include "data/similarity/word_list.h"
 
@@ -57,7 +58,7 @@ TEST(WordListTest, FindsTheWordsThatATextBeginsWith) {
 }
 
 TEST(WordListTest, TakesTheLikeliestPath) {
-  // 北京 + 大学: 6 x 3 / 40^2; 北京大 + 学: 2 x 1 / 40^2.
+  // The probability of 北京 + 大学 is 6 x 3 / 40^2; that of 北京大 + 学 is 2 x 1 / 40^2.
   const WordSegmenter segmenter(Parsed(List("words 3 40\n北京 6\n北京大 2\n大学 3\n")));
   EXPECT_THAT(segmenter.Cut("北京大学"), ElementsAre("北京", "大学"));
   EXPECT_THAT(segmenter.Cut("北京大"), ElementsAre("北京大"));
@@ -65,7 +66,8 @@ TEST(WordListTest, TakesTheLikeliestPath) {
 }
 
 TEST(WordListTest, SingleCharactersAreCutByTheirPlaces) {
-  // 鼋鼍: begin then end, -0.5 - 1 - 0.5 - 1, is likelier than two singles, -1 - 9 - 1 - 9.
+  // For 鼋鼍, begin then end, with the log-probability -0.5 - 1 - 0.5 - 1, is likelier than two
+  // single characters, with -1 - 9 - 1 - 9.
   const std::string characters = "characters 2\n鼋 -1 - - -9\n鼍 - -1 - -9\n";
   EXPECT_THAT(WordSegmenter(Parsed(List("words 0 1\n", characters))).Cut("鼋鼍"),
               ElementsAre("鼋鼍"));

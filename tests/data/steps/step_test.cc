@@ -1,5 +1,5 @@
-// From lengths and seeds to micro-batches: cutting turns, the order of an epoch, whose steps take
-// what, packing, resuming.
+// From lengths and seeds to micro-batches: truncation of turns, the order of an epoch, the examples
+// of each step, packing, resuming.
 #include <algorithm>
 #include <fstream>
 #include <numeric>
@@ -29,15 +29,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
-// One number of a list; the same as in Python: for x in list: h = (h * 1099511628211 + x + 1) %
-// 2**64.
+// A hash of a list; the same in Python: for x in list: h = (h * 1099511628211 + x + 1) % 2**64.
 uint64_t Digest(const Ints& list, uint64_t h = 0) {
   for (const int64_t x : list) h = h * 1099511628211ull + static_cast<uint64_t>(x) + 1;
   return h;
 }
 
-// LLaMA-Factory 0.9.5's infer_seqlen, by hand and as the digest of 168,516 results over a grid of
-// lengths.
+// infer_seqlen of LLaMA-Factory 0.9.5: some values by hand, and a hash of 168,516 results over a
+// grid of lengths.
 TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
   const auto fit = [](int64_t prompt, int64_t response, int64_t room) {
     const TurnLengths kept = FitTurn(prompt, response, room);
@@ -67,7 +66,7 @@ TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
   EXPECT_EQ(digest, 12342544303487559548ull);
 }
 
-// Two turns 1 2 -> 3 4 and 5 6 7 -> 8 9; x is -100.
+// Two turns: 1 2 -> 3 4 and 5 6 7 -> 8 9; x is -100.
 TEST(TruncationTest, LearnsWhatItIsAsked) {
   const std::vector<EncodedTurn> turns = {{{1, 2}, {3, 4}}, {{5, 6, 7}, {8, 9}}};
   constexpr int32_t x = kNotLearnt;
@@ -82,8 +81,8 @@ TEST(TruncationTest, LearnsWhatItIsAsked) {
   EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(ids({.mask_history = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({.mask_history = true}), ElementsAre(x, x, x, x, x, x, x, 8, 9));
-  // Six tokens: the first turn whole and two of the second, in proportion (2 x 2/5 = 0.8: none of
-  // the response); or the second first.
+  // Six tokens: the first turn as a whole and two tokens of the second, in proportion (2 x 2/5 =
+  // 0.8: none of the response); or the second turn first.
   EXPECT_THAT(ids({.cutoff_len = 6}), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(labels({.cutoff_len = 6}), ElementsAre(x, x, 3, 4, x, x));
   EXPECT_THAT(ids({.cutoff_len = 6, .mask_history = true}), ElementsAre(1, 5, 6, 7, 8, 9));
@@ -93,8 +92,8 @@ TEST(TruncationTest, LearnsWhatItIsAsked) {
   EXPECT_EQ(BuildConversation(turns, {}).whole_tokens, 9);
   EXPECT_FALSE(BuildConversation(turns, {.cutoff_len = 9}).truncated());
   EXPECT_TRUE(BuildConversation(turns, {.cutoff_len = 8}).truncated());
-  // One eos (0) of the template's own: it ends the example, and is learnt at the place where each
-  // later turn begins.
+  // The template has an eos of its own (0): it ends the example, and is a label at the position
+  // where each later turn begins.
   EXPECT_THAT(ids({.efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 0));
   EXPECT_THAT(labels({.efficient_eos = 0}), ElementsAre(x, x, 3, 4, 0, x, x, 8, 9, 0));
   EXPECT_THAT(ids({.cutoff_len = 5, .efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 0));
@@ -115,7 +114,7 @@ TEST(EpochOrderTest, IsTorchsPermutation) {
   EXPECT_THAT(EpochOrder(4, 42, 1, false), ElementsAre(0, 1, 2, 3));
 }
 
-// The same as in tests/golden/length_groups/make.py.
+// The same lengths as in tests/golden/length_groups/make.py.
 Ints LengthsOf(const nlohmann::json& golden) {
   Ints lengths(golden.at("n").get<int64_t>());
   for (size_t i = 0; i < lengths.size(); ++i)
@@ -132,7 +131,7 @@ TEST(LengthGroupsTest, AreTransformers) {
     const int64_t n = golden.at("n"), batch = golden.at("batch"), epoch = golden.at("epoch"),
                   seed = golden.at("seed");
     EXPECT_EQ(GroupByLength(EpochOrder(n, seed, epoch, true), lengths, batch), order);
-    // Steps take it in turn, and go on from any of them.
+    // Steps follow this order, and can be resumed after any of them.
     const StepBatchesOptions options{
         .examples = n, .examples_per_step = batch, .seed = seed, .lengths = lengths};
     ASSERT_OK_AND_ASSIGN(const auto batches, StepBatches::Create(options));
@@ -153,7 +152,7 @@ TEST(LengthGroupsTest, AreTransformers) {
   }
 }
 
-// The order depends on what a step takes, and on whether it is grouped at all.
+// The order depends on the number of examples in a step, and on whether grouping is enabled.
 TEST(LengthGroupsTest, ArePartOfTheState) {
   StepBatchesOptions options{.examples = 6, .examples_per_step = 2, .lengths = {1, 2, 3, 4, 5, 6}};
   const std::string grouped = (*StepBatches::Create(options))->SaveState();
@@ -165,7 +164,7 @@ TEST(LengthGroupsTest, ArePartOfTheState) {
   const auto plain = *StepBatches::Create(options);
   EXPECT_THAT(plain->LoadState(grouped),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was 2, is 0")));
-  // One that was saved before there were groups.
+  // A state that was saved before groups existed.
   nlohmann::json old = nlohmann::json::parse(plain->SaveState());
   old.erase("grouped");
   EXPECT_OK(plain->LoadState(old.dump()));
@@ -224,7 +223,8 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
     for (size_t i = begin; i < steps.size(); ++i) EXPECT_EQ((*resumed->Next())->examples, steps[i]);
     EXPECT_FALSE((*resumed->Next()).has_value());
   }
-  // After 8 examples of epoch 0: a border of steps of 2 as well, not of steps of 3.
+  // After 8 examples of epoch 0: that is a step boundary for steps of 2 too, but not for steps of
+  // 3.
   ASSERT_OK_AND_ASSIGN(const auto twos,
                        StepBatches::Create({.examples = 10, .examples_per_step = 2, .seed = 11}));
   ASSERT_OK(twos->LoadState(states[2]));
@@ -246,8 +246,8 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
 }
 
-// dataloader_drop_last: n in whole batches of batch x dp, unless there is none; the rest of each
-// epoch, in its order, is left out.
+// dataloader_drop_last: n rounded down to whole batches of batch x dp, unless that is none; the
+// rest of each epoch, in its order, is skipped.
 TEST(StepBatchesTest, DropsWhatFillsNoBatch) {
   for (const auto& [n, steps, last_step] : std::vector<std::array<int64_t, 3>>{
            {10, 2, 3}, {12, 2, 6}, {15, 3, 3}, {3, 1, 3}, {2, 1, 2}}) {
@@ -302,7 +302,8 @@ TEST(StepBatchesTest, TakesOrdersOfOnesOwn) {
   }
 }
 
-// Any groups hold the same documents; they go to the rank that has least, the dearest first.
+// For any number of groups the documents are the same. The most expensive document goes first, each
+// to the rank that has the least work.
 TEST(RegroupTest, PacksAStepAnew) {
   StepExamples taken;
   for (int64_t e = 0; e < 5; ++e) {
@@ -333,10 +334,10 @@ TEST(RegroupTest, PacksAStepAnew) {
 }
 
 TEST(PackerTest, PacksByHand) {
-  // One rank: 6 alone fills a micro-batch; 5 takes 1; 4 takes 2; a longer one (9) is alone.
+  // One rank: 6 fills a micro-batch; 5 and 1 share one; 4 and 2 too; a longer one (9) is alone.
   EXPECT_EQ(PackStep({1, 5, 9, 4, 2, 6}, {.dp = 1, .micro_batch_tokens = 6}),
             (Packing{{{0, 1}, {2}, {3, 4}, {5}}}));
-  // All fits: one micro-batch in the step's order.
+  // Everything fits: one micro-batch in the step's order.
   EXPECT_EQ(PackStep({3, 1, 2}, {.dp = 1, .micro_batch_tokens = 6}), (Packing{{{0, 1, 2}}}));
   EXPECT_EQ(PackStep({3, 1, 2}, {.dp = 2, .micro_batch_tokens = 6}), (Packing{{{0}}, {{1, 2}}}));
   EXPECT_EQ(PackStep({5}, {.dp = 3, .micro_batch_tokens = 6}), (Packing{{{0}}, {}, {}}));
@@ -375,8 +376,8 @@ TEST(PackerTest, CoversBoundsAndBalances) {
     }
     ASSERT_EQ(placed.size(), lengths.size());  // each exactly once
     for (size_t i = 0; i < lengths.size(); ++i) ASSERT_EQ(placed.count(i), 1);
-    // The least laden rank is never more than one example (and its share of the area, here at most
-    // 1/8) behind.
+    // The rank with the least work is at most one example behind (and its share of the area, here
+    // at most 1/8).
     const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
     EXPECT_LE(*most - *least, longest + *most / 8);
     EXPECT_EQ(PackStep(lengths, options), packing);
@@ -445,8 +446,8 @@ TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   EXPECT_THAT(mismatched.desirable, ElementsAre(false));
 }
 
-// Rows of neat_packing have as many documents as they have texts; a row of packing is one, whose
-// positions restart.
+// A row of neat_packing has one document per text; a row of packing is one document whose positions
+// restart.
 TEST(MicroBatchTest, TakesRows) {
   const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}},
       joined{{7, 8, 9, 0}, {-100, 8, 9, -100}, {0, 1, 0, 0}};
@@ -471,10 +472,10 @@ constexpr int32_t kNone = kNotLearnt;
 TEST(PrefixesTest, AreWhatAllBeginWithAndNoneLearns) {
   const Document a{{1, 2, 3, 4, 5}, {kNone, kNone, kNone, 4, 5}},
       b{{1, 2, 3, 6}, {kNone, kNone, kNone, 6}};
-  // Three tokens are the same; each goes on with the last of them.
+  // Three tokens are the same; the last of them predicts a different token in each document.
   EXPECT_EQ(SharedTokens({&a, &b}), 2);
   EXPECT_EQ(SharedTokens({&a, &b, &a}), 2);
-  EXPECT_EQ(SharedTokens({&a, &a}), 2);  // what is learnt is nobody else's
+  EXPECT_EQ(SharedTokens({&a, &a}), 2);  // a label is never shared
   EXPECT_EQ(SharedTokens({&a}), 0);
   EXPECT_EQ(SharedTokens({}), 0);
   const Document sooner{{1, 2, 3, 6}, {kNone, 2, kNone, 6}},
@@ -513,13 +514,13 @@ TEST(MicroBatchTest, HasSharedPrefixesOnce) {
   EXPECT_THAT(List(sequence.identity_T),
               ElementsAre(0, 1, 2, 3, 4, second + 2, second + 3, one, one + 1, one + second,
                           2 * one, 2 * one + 1, 2 * one + 2, 2 * one + second + 1));
-  // Where nothing is shared it is the micro-batch that it was.
+  // If nothing is shared, the micro-batch is the same as without sharing.
   const MicroBatch apart = MakeMicroBatch(step, {1}, Part::kTrained, true);
   EXPECT_TRUE(apart.sequence.parents.empty());
   EXPECT_THAT(List(apart.sequence.ids_T), ElementsAre(7, 8, 9));
 }
 
-// A group of answers: examples of one document each, of one family.
+// A group of answers: examples of one document each, with a common prompt (one family).
 TEST(StepTest, FamiliesStayTogether) {
   const auto answer = [](int32_t prompt, int64_t asked, int64_t tokens) {
     Document document{std::vector<int32_t>(asked, prompt), std::vector<int32_t>(asked, kNone)};
@@ -529,14 +530,15 @@ TEST(StepTest, FamiliesStayTogether) {
     }
     return Example{.documents = {document}};
   };
-  // Two groups of three answers to prompts of 11 and 6 tokens, in turns, and an example alone.
+  // Two groups of three answers to prompts of 11 and 6 tokens, alternating, and a single example.
   StepExamples step =
       StepOf({answer(10, 11, 2), answer(20, 6, 1), answer(10, 11, 4), answer(20, 6, 2),
               answer(10, 11, 3), answer(20, 6, 3), answer(30, 2, 2)},
              {0, 1, 2, 3, 4, 5, 6});
   step.families = {7, 9, 7, 9, 7, 9, -1};
   PackOptions packing{.micro_batch_tokens = 26, .share_prefixes = true};
-  // 10 + 3 + 5 + 4, 5 + 2 + 3 + 4, 4: 22 + 4 and 14.
+  // 10 + 3 + 5 + 4 tokens for the first group, 5 + 2 + 3 + 4 for the second, 4 for the single one:
+  // 22 + 4 and 14.
   EXPECT_THAT(PackExamples(step, packing),
               ElementsAre(ElementsAre(ElementsAre(0, 2, 4, 6), ElementsAre(1, 3, 5))));
   packing.dp = 2;
@@ -548,7 +550,8 @@ TEST(StepTest, FamiliesStayTogether) {
   EXPECT_THAT(made.micro_batches[0].documents, Each(1));
   EXPECT_EQ(made.tokens, 13 + 15 + 14 + 7 + 8 + 9 + 4);  // the answers' own
   EXPECT_THAT(made.lengths, ElementsAre(13, 7, 15, 8, 14, 9, 4));
-  // Two ranks would not gain by parts above; of one group alone each takes two answers.
+  // Splitting the groups above would not help two ranks; with only one group each rank takes two
+  // answers.
   const StepExamples one = StepOf(
       {answer(10, 3, 20), answer(10, 3, 21), answer(10, 3, 22), answer(10, 3, 23)}, {0, 1, 2, 3});
   StepExamples group = one;
@@ -558,8 +561,8 @@ TEST(StepTest, FamiliesStayTogether) {
               ElementsAre(ElementsAre(ElementsAre(0, 1)), ElementsAre(ElementsAre(2, 3))));
   packing.dp = 1;
   EXPECT_THAT(PackExamples(group, packing), ElementsAre(ElementsAre(ElementsAre(0, 1, 2, 3))));
-  // One that is too long: as many answers as there is room for beside the prompt, which each part
-  // has.
+  // A group that is too long: each micro-batch has as many answers as fit next to the prompt, which
+  // is repeated in each.
   packing = {.micro_batch_tokens = 18, .share_prefixes = true};
   EXPECT_THAT(PackExamples(step, packing),
               ElementsAre(ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3, 5), ElementsAre(4, 6))));
@@ -568,7 +571,7 @@ TEST(StepTest, FamiliesStayTogether) {
       PackExamples(step, packing),
       ElementsAre(ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3),
                               ElementsAre(4), ElementsAre(5), ElementsAre(6))));
-  // Groups of one's own share inside themselves.
+  // User-defined groups share prefixes within themselves.
   packing.micro_batch_tokens = 26;
   Step regrouped = MakeStep(step, packing, 0);
   ASSERT_OK(Regroup({{0, 1, 3, 2}, {4, 5, 6}}, 1, 0, regrouped));
@@ -578,7 +581,7 @@ TEST(StepTest, FamiliesStayTogether) {
   EXPECT_TRUE(MakeStep(step, packing, 0).micro_batches[0].sequence.parents.empty());
 }
 
-// Over its dp ranks a step is the batch, each example once, whatever dp is.
+// Over the dp ranks a step is the batch, with each example once, for any dp.
 TEST(StepSourceTest, RanksShareTheStep) {
   auto dataset = std::make_shared<std::vector<Example>>();
   for (int32_t i = 0; i < 11; ++i)
@@ -637,8 +640,8 @@ TEST(StepSourceTest, RanksShareTheStep) {
                        HasSubstr("micro_batch_tokens must be at least 1")));
 }
 
-// KTO: answers and mismatched documents each cover the step once over the ranks, bounded by
-// micro_batch_tokens each.
+// KTO: answers and mismatched documents each cover the step once over the ranks, each bounded by
+// micro_batch_tokens.
 TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
   auto dataset = std::make_shared<std::vector<Example>>();
   const auto document = [](int32_t length, int32_t id) {

@@ -1,5 +1,5 @@
-// Rows that are handed in one by one: the examples that the same rows give from a file, token ids
-// as they are, digests, and what is wrong with a row.
+// Rows that are passed in one by one: they give the same examples as the same rows in a file. Also
+// rows of token ids, digests, and errors in a row.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,8 @@ std::vector<OrderedJson> Rows(int count) {
   return rows;
 }
 
-// What PrepareDataset makes of a file of the same rows, with each way of preparing rows together.
+// The examples of PrepareDataset for a file of the same rows, with each way of preparing rows
+// together.
 TEST(ExampleFeedTest, GivesTheExamplesOfAFile) {
   const ScratchFolder folder;
   const std::vector<OrderedJson> rows = Rows(23);
@@ -120,7 +121,7 @@ TEST(ExampleFeedTest, TakesTokenIdsAsTheyAre) {
     options.cutoff_len = 4;
     return options;
   }();
-  // Joined, and cut in blocks of four; SmolLM2's pad, 2, is not learnt.
+  // Texts are joined and split into blocks of four; SmolLM2's pad token, 2, has no label.
   const auto feed = Open(texts);
   for (const char* row : {R"({"input_ids": [1, 2, 3]})", R"({"input_ids": [4, 5, 6, 7]})"})
     ASSERT_OK(feed->Add(OrderedJson::parse(row)));
@@ -139,7 +140,8 @@ TEST(ExampleFeedTest, TakesTokenIdsAsTheyAre) {
             R"("kl_labels":[-100,3],"kto_tag":true})");
 }
 
-// Of two passes with the same rows the same; of any other rows, or another order, another.
+// Two passes with the same rows have the same digest; other rows, or another order, give another
+// one.
 TEST(ExampleFeedTest, DigestsSayWhichRowsCame) {
   const std::vector<OrderedJson> rows = Rows(3);
   const auto digest = [&](const std::vector<int>& order) {

@@ -1,5 +1,5 @@
-// Streams: the orders of datasets' own iterable data sets, the examples that LLaMA-Factory 0.9.5
-// streams (tests/golden/stream), states, bad input.
+// Streams: the orders of the datasets library's iterable data sets, the examples that LLaMA-Factory
+// 0.9.5 streams (tests/golden/stream), states, bad input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ TEST(NumpyRandomTest, DrawsBelowABoundAndShufflesLists) {
   EXPECT_EQ(NumpyRandom(42).Next64() >> 1, 7138484576005690180);
 }
 
-// Every batch of `size` of a pass, each example as a line.
+// Every batch of `size` examples in a pass, each example as a line.
 std::vector<std::vector<std::string>> Batches(ExampleStream& stream, int64_t pass, int64_t size) {
   std::vector<std::vector<std::string>> batches;
   EXPECT_OK(stream.BeginPass(pass));
@@ -70,7 +70,7 @@ std::vector<std::vector<std::string>> LinesOf(const json& batches, const json& l
   return wanted;
 }
 
-// Lines of ours with their keys in the order of nlohmann's.
+// Our lines with their keys sorted as nlohmann::json does.
 std::vector<std::vector<std::string>> Sorted(std::vector<std::vector<std::string>> batches) {
   for (auto& batch : batches) {
     for (std::string& line : batch) line = json::parse(line).dump();
@@ -87,7 +87,7 @@ StreamOptions StreamOf(const json& config, int64_t threads) {
   return options;
 }
 
-// Three passes, and what is held out, batch by batch.
+// Three passes, and the held-out rows, batch by batch.
 TEST(StreamTest, IsRowForRowLlamaFactorys) {
   const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   ASSERT_EQ(cases.size(), 10);
@@ -112,7 +112,7 @@ TEST(StreamTest, IsRowForRowLlamaFactorys) {
   }
 }
 
-// Files of data sets whose rows say where they are: {"text": "DATASET ROW"}.
+// Files of data sets whose rows contain their position: {"text": "DATASET ROW"}.
 class OrderTest : public ::testing::Test {
  protected:
   DatasetOptions Describe(const std::vector<int64_t>& rows) {
@@ -138,7 +138,7 @@ class OrderTest : public ::testing::Test {
     return SmolLM2()->Decode(example.documents[0].ids, /*skip_special=*/true);
   }
 
-  // Of a pass, taking one example of each lane in turn.
+  // The order of a pass, with one example from each worker lane in turn.
   static std::vector<std::string> Order(ExampleStream& stream, int64_t pass) {
     std::vector<std::string> order;
     EXPECT_OK(stream.BeginPass(pass));
@@ -192,8 +192,8 @@ TEST_F(OrderTest, IsThatOfDatasets) {
   }
 }
 
-// datasets 4.8's all_exhausted_without_replacement; without a buffer, so that the order can be
-// seen.
+// all_exhausted_without_replacement of datasets 4.8; without a shuffle buffer, so that the order is
+// visible.
 TEST_F(OrderTest, InterleavesOnce) {
   StreamOptions options{.dataset = Describe({1, 3, 2}), .shuffle = false};
   options.dataset.mix.strategy = MixStrategy::kInterleaveOnce;
@@ -201,8 +201,8 @@ TEST_F(OrderTest, InterleavesOnce) {
   EXPECT_THAT(Order(*stream, 0), ::testing::ElementsAre("0 0", "1 0", "2 0", "1 1", "2 1", "1 2"));
 }
 
-// A step takes whole batches of the lanes, a pass ends with a short one, and indices count on over
-// the passes.
+// A step takes whole batches of the worker lanes, a pass ends with a short one, and indices
+// continue over the passes.
 TEST_F(OrderTest, StepsEndWithThePass) {
   StreamOptions options{.dataset = Describe({11}), .buffer_size = 4};
   ASSERT_OK_AND_ASSIGN(auto stream, ExampleStream::Create(options, SmolLM2()));
@@ -229,8 +229,8 @@ TEST_F(OrderTest, StepsEndWithThePass) {
                 {0, 0, 0}, {0, 1, 0}, {0, 2, 1}, {1, 0, 0}, {1, 1, 0}, {1, 2, 1}, {2, 0, 0}}));
 }
 
-// From each step's state a new stream goes on as the unbroken one: every mixing, lanes, buffers of
-// all fillings, batches that are packed.
+// From each step's state, a new stream continues as the uninterrupted one does: every mixing,
+// lanes, buffers of all fill levels, packed batches.
 TEST(StreamStateTest, GoesOnFromAnyStep) {
   const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   for (const json& golden : cases) {
@@ -291,8 +291,8 @@ TEST_F(OrderTest, RefusesOtherStates) {
       StatusIs(
           absl::StatusCode::kFailedPrecondition,
           HasSubstr("6 examples of the pass had been taken, which no whole number of steps of 4")));
-  // Six examples are two of threes, which hold the same in the same order; but of two lanes, which
-  // take turns by batches.
+  // Six examples are two steps of three, with the same contents in the same order; but with two
+  // lanes, which alternate by batches, the order differs.
   const auto threes = make(1, 3);
   ASSERT_OK(threes->LoadState(state));
   EXPECT_EQ(PlaceOf(*(*threes->Next())->examples[0]),

@@ -1,6 +1,6 @@
-// What templates make of conversations, on a small tokenizer with SmolLM2's special tokens; token
-// equality with LLaMA-Factory is in dataset_test, and of every named template in
-// tests/lua/templates_test.
+// The texts that templates make of conversations, with a small tokenizer that has SmolLM2's special
+// tokens. dataset_test compares tokens with LLaMA-Factory's, and tests/lua/templates_test does so
+// for every named template.
 #include "data/text/chat_template.h"
 
 #include <c10/util/Exception.h>
@@ -38,7 +38,7 @@ ChatTemplate Template(const std::string& name, std::optional<std::string> system
   return *ChatTemplate::Create(NamedTemplate(name), MakeTokenizer(), system);
 }
 
-// The template's text of each turn, special tokens included.
+// The template's text of each turn, including special tokens.
 std::string TextOf(const ChatTemplate& chat, const Conversation& conversation) {
   std::string text;
   const std::vector<EncodedTurn> turns = *chat.EncodeTurns(conversation);
@@ -91,7 +91,7 @@ TEST(ChatTemplateTest, SystemTexts) {
             "[<|im_start|>system\nRow's.<|im_end|>\n<|im_start|>user\n");
 }
 
-// `default` has three slots a user message, so no token may join two of them: "Hi" + eos +
+// `default` has three slots in a user message, so no token may join two of them: "Hi" + eos +
 // "\nAssistant:".
 TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
   const ChatTemplate chat = Template("default");
@@ -150,15 +150,15 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
   EXPECT_EQ(replaced.eos(), 2);
   EXPECT_EQ(replaced.pad(), 2);  // none of its own
   const ChatTemplate kept = *ChatTemplate::Create(
-      NamedTemplate("smollm2"), tokenizer);  // eos stays, the stop word comes beside it
+      NamedTemplate("smollm2"), tokenizer);  // eos stays, and the stop word is added too
   EXPECT_EQ(kept.eos(), 0);
   EXPECT_THAT(kept.stop_ids(), ElementsAre(0, 2));
   EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("smollm2", ""))->eos(),
             0);  // none at all: <|endoftext|>
 }
 
-// What the vocabulary lacks comes behind it, the eos first; the tokenizer that was given stays as
-// it is.
+// Tokens that the vocabulary lacks are added after it, the eos first; the given tokenizer stays
+// unchanged.
 TEST(ChatTemplateTest, StopWordsAreAdded) {
   const auto given = MakeTokenizer("gpt2", R"({"eos_token": "<|endoftext|>"})");
   const auto size = static_cast<int32_t>(given->vocab_size());

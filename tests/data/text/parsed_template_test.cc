@@ -1,5 +1,5 @@
-// What is told of a chat template that a model carries: slots and ids as LLaMA-Factory's, and whole
-// prompts as Transformers' apply_chat_template.
+// What is derived from a model's own chat template: slots and ids as in LLaMA-Factory, and whole
+// prompts as in Transformers' apply_chat_template.
 
 #include "data/text/parsed_template.h"
 

@@ -1,6 +1,6 @@
-// Bytes a second of Encode on English-like text in pieces of 4 KB, by tokenizer: the first pass (no
-// word is remembered) and further ones, and one word of 1 MB. `bazel run -c opt
-// //tests/data/tokenizer:tokenizer_benchmark`; TEXT_FILE=path takes another text.
+// Bytes per second of Encode on English-like text in pieces of 4 KB, by tokenizer: in the first
+// pass (no word is cached) and in later ones, and for one word of 1 MB. `bazel run -c opt
+// //tests/data/tokenizer:tokenizer_benchmark`; TEXT_FILE=path uses another text.
 #include <cstdlib>
 #include <string>
 

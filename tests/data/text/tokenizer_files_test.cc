@@ -47,7 +47,8 @@ TEST(JsonSplice, OneFieldChanges) {
   EXPECT_EQ(WithField(" { } ", "b", "7"), " {\"b\": 7 } ");
 }
 
-// Not a byte of the vocabulary changes, and what was read is written: ids, flags, names.
+// The vocabulary does not change by a byte, and reading the written files gives the same ids, flags
+// and names.
 TEST(TokenizerFiles, NewTokensAreWritten) {
   const TokenizerFiles files = {
       {"tokenizer.json", Tiny("smollm2.tokenizer.json")},
@@ -80,7 +81,7 @@ TEST(TokenizerFiles, NewTokensAreWritten) {
   EXPECT_TRUE(again->IsSpecial(675));
 }
 
-// Files without a tokenizer.json take new tokens in tokenizer_config.json, at their ids.
+// Without a tokenizer.json, new tokens are written to tokenizer_config.json with their ids.
 TEST(TokenizerFiles, OtherModelsTakeThemToo) {
   const TokenizerFiles files = {{"tokenizer.model", Tiny("bpe.model")}};
   const auto plain = Open(files);

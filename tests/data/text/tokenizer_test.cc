@@ -1,4 +1,5 @@
-// Whole tokenizers against the tokenizers library (tests/golden/README.md): ids and texts, exact.
+// Whole tokenizers give exactly the ids and texts of the tokenizers library
+// (tests/golden/README.md).
 #include "data/text/tokenizer.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// Packed weights against bitsandbytes 0.50.2 on a CPU (tests/golden/packed/make.py): every byte of
-// what is packed, and every bit of what is unpacked.
+// Packed weights compared with bitsandbytes 0.50.2 on a CPU (tests/golden/packed/make.py): every
+// byte of the packed form, and every bit of the unpacked weights.
 
 #include <cmath>
 #include <memory>
@@ -40,7 +40,7 @@ class BitsandbytesTest : public ::testing::Test {
     if (!Has(name)) return;
     at::Tensor out = at::empty(packed.shape, dtype);
     code.Unpack(packed, out);
-    // FP4 has two zeros, and bitsandbytes no rule which.
+    // FP4 has two zeros, and bitsandbytes has no rule which one to use.
     EXPECT_TRUE(BitEqual(out + 0.0, Golden(name) + 0.0)) << name;
     unpacked_ += 1;
   }
@@ -99,7 +99,7 @@ TEST_F(BitsandbytesTest, PacksAndUnpacks) {
   EXPECT_EQ(unpacked_, 7 * 6 + 6);
 }
 
-// Every finite number of bf16: in the order of its bits, and those within [-1, 1] beside a 1.
+// Every finite bf16 number in the order of its bits; and those within [-1, 1] in a block with a 1.
 TEST_F(BitsandbytesTest, EveryNumberOfBf16) {
   const at::Tensor all = at::arange(65536, at::kInt).to(at::kShort).view(at::kBFloat16),
                    finite = all.masked_select(all.isfinite());
@@ -114,7 +114,7 @@ TEST_F(BitsandbytesTest, ScalesInSeveralBlocks) {
   ExpectFourBits("scales", Golden("scales.weight"));
 }
 
-// 65536 blocks: their mean is LibTorch's in one thread, whatever threads there are.
+// 65536 blocks: their mean is that of LibTorch on one thread, for any number of threads.
 TEST_F(BitsandbytesTest, ManyBlocks) {
   at::Tensor weight = at::zeros({1 << 22}, at::kLong);
   at::manual_seed(1);

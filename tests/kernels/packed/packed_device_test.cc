@@ -1,5 +1,5 @@
-// On a pretend GPU: the kernels (of the CPU, by fibers) and LibTorch's operators in their place
-// give what the CPU's own pass gives, bit by bit.
+// On the pretend device, the kernels (run on the CPU by fibers) and LibTorch's operators in their
+// place give the CPU's own result bit by bit.
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
-// GB/s of out that Unpack writes, beside a memcpy of out and, where an argument names
-// libbitsandbytes_cpu.so (of the Python package bitsandbytes 0.50.2), its dequantisation of the
-// same codes; by code, dtype, size and threads, the best of several turns that go round all of
+// GB/s of output of Unpack, compared with a memcpy of the output and, if an argument names
+// libbitsandbytes_cpu.so (of the Python package bitsandbytes 0.50.2), with its dequantization of
+// the same codes; by code, dtype, size and threads. Each is the best of several rounds over all of
 // them.
 //
 //   unpack_benchmark [libbitsandbytes_cpu.so]

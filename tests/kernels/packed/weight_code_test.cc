@@ -1,4 +1,4 @@
-// What every code promises: its closed form in fp64, its bytes, dtypes, and what it refuses.
+// Requirements for every code: its closed form in fp64, its bytes, dtypes, and errors.
 
 #include <memory>
 #include <string>
@@ -74,7 +74,7 @@ TEST(WeightCodeTest, BytesInClosedForm) {
   EXPECT_EQ(EightBitCode().PackedBytes({10, 3}), 30 + 40);
 }
 
-// step[c] a and q a / 127 in fp64: fp32 rounds each product and sum once, 3 at most.
+// step[c] a and q a / 127 in fp64: fp32 rounds each product and sum once, at most 3 times.
 TEST(WeightCodeTest, ClosedFormInFp64) {
   for (const auto& shape : kShapes) {
     const at::Tensor weight = Numbers(shape, at::kFloat);
@@ -111,7 +111,8 @@ TEST(WeightCodeTest, ClosedFormInFp64) {
   }
 }
 
-// What is unpacked is near the weight: half of the widest step of each code, of a block's largest.
+// The unpacked weight differs from the original by at most half of the code's widest step, relative
+// to a block's largest number.
 TEST(WeightCodeTest, StaysNearTheWeight) {
   const at::Tensor weight = Numbers({257, 128}, at::kFloat);
   const at::Tensor largest_of_block =
@@ -128,7 +129,7 @@ TEST(WeightCodeTest, StaysNearTheWeight) {
   }
 }
 
-// One rounding, to the nearest, ties to even: LibTorch's of the fp32 numbers.
+// One rounding, to the nearest, ties to even: as LibTorch rounds the fp32 numbers.
 TEST(WeightCodeTest, EveryDtypeIsFp32Rounded) {
   for (const auto& code : Codes()) {
     for (const auto& shape : kShapes) {
@@ -140,7 +141,7 @@ TEST(WeightCodeTest, EveryDtypeIsFp32Rounded) {
   }
 }
 
-// Scales that fp16 and bf16 have no place for, and none at all.
+// Scales outside the range of fp16 and bf16, and a scale of zero.
 TEST(WeightCodeTest, RoundsOddScales) {
   const at::Tensor scales =
       at::tensor({1e-41, 1e-38, 3e-8, 65519.9, 65520.0, 3.39e38, 0.0, NAN, INFINITY})
@@ -158,7 +159,7 @@ TEST(WeightCodeTest, RoundsOddScales) {
   }
 }
 
-// Each kind of CPU that this one can be taken for gives the same bits.
+// The code paths for each kind of CPU give the same bits.
 TEST(WeightCodeTest, AnyKindOfCpu) {
   for (const auto& code : Codes()) {
     ASSERT_OK_AND_ASSIGN(const PackedWeight packed, code->Pack(Numbers({257, 129}, at::kFloat)));

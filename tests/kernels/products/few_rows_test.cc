@@ -1,4 +1,4 @@
-// Products of few rows against fp64's, and a row among others against itself alone.
+// Products of few rows compared with fp64, and a row in a batch compared with the same row alone.
 
 #include "kernels/products/few_rows.h"
 
@@ -42,7 +42,7 @@ TEST(FewRowsTest, IsTheProduct) {
         out = before.clone();
         FewRowsProduct(out, x, w.t(), 0.5, -2.0);
         EXPECT_TRUE(RelativeError(out, before.to(at::kDouble) * 0.5 - wanted * 2.0, bound));
-        // Of a wider buffer, as a gate beside its up.
+        // The output is a slice of a wider buffer, like gate next to up.
         at::Tensor wide = at::zeros({rows, 2 * columns}, x.options());
         FewRowsProduct(wide.narrow(1, columns, columns), x, w.t(), 0.0, 1.0);
         EXPECT_TRUE(RelativeError(wide.narrow(1, columns, columns), wanted, bound));
@@ -78,7 +78,7 @@ TEST(FewRowsTest, TakesWhatItIsFor) {
   EXPECT_FALSE(IsOfFewRows(at::zeros({8, 64}).t(), w.t()));
 }
 
-// Products take it in a scope that says so, and only there.
+// Products use it within a scope that requests it, and nowhere else.
 TEST(FewRowsTest, AScopeAsksForIt) {
   at::manual_seed(3);
   const at::Tensor x = at::randn({9, 700}), w = at::randn({40, 700});

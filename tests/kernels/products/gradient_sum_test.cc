@@ -18,7 +18,8 @@ struct Terms {
   at::Tensor exact;  // sum of a b in fp64
 };
 
-// Rows beyond one block of the CPU's (products.cc), and no terms at all in one of the products.
+// More rows than one block of the CPU's implementation (products.cc); one of the products has no
+// terms at all.
 Terms RandomTerms(at::ScalarType dtype, int64_t rows = 70) {
   at::manual_seed(11);
   Terms terms;
@@ -43,14 +44,14 @@ TEST(GradientSumTest, IsTheSumOfTheProducts) {
     GradientSum sum(dtype);
     const at::Tensor taken = Added(terms, sum);
     EXPECT_EQ(taken.scalar_type(), dtype);
-    // 225 terms each, by another order of sums.
+    // 225 terms each, summed in another order.
     EXPECT_TRUE(RelativeError(taken, terms.exact, dtype == at::kDouble ? 1e-14 : 1e-6));
     EXPECT_FALSE(sum.Take().defined());
   }
 }
 
-// A CPU rounds each product to bf16 (2^-9 of it, in the mean about half as much) before it is added
-// in fp32; rounding the sum besides, as a gradient in the weight's dtype would be, is further off.
+// A CPU rounds each product to bf16 (by up to 2^-9, on average about half of that) before it is
+// added in fp32. If the sum itself were rounded, as in a bf16 gradient, the error would be larger.
 TEST(GradientSumTest, ASumOfBf16IsRoundedByItsTermsAlone) {
   for (const int64_t rows : {70, 200'000}) {
     const Terms terms = RandomTerms(at::kBFloat16, rows);
@@ -72,7 +73,7 @@ TEST(GradientSumTest, GoesOnInSomebodysTensor) {
   GradientSum alone(at::kFloat);
   const at::Tensor wanted = before + Added(terms, alone);
   EXPECT_TRUE(RelativeError(own, wanted, 1e-6));  // fp32's own order of sums
-  // After Take it is a sum of its own again.
+  // After Take() a new sum begins.
   const at::Tensor kept = own.clone();
   EXPECT_TRUE(Added(terms, sum).defined());
   EXPECT_TRUE(BitEqual(own, kept));
@@ -87,7 +88,8 @@ TEST(GradientSumTest, WithoutASumTheProductIsHandedOn) {
   EXPECT_TRUE(RelativeError(sum->Take(), Product(terms.a[0], terms.b[0]), 1e-15));
 }
 
-// beta and alpha of a sum in a wider dtype, against fp64; with beta 0 what is there is not read.
+// beta and alpha of a sum in a wider dtype, compared with fp64; with beta 0 the previous contents
+// are not read.
 TEST(ProductSumsTest, WideSums) {
   const Terms terms = RandomTerms(at::kBFloat16);
   const at::Tensor &a = terms.a[0], &b = terms.b[0];

@@ -39,7 +39,7 @@ at::Tensor Exact(const at::Tensor& a, const at::Tensor& b) {
   return at::mm(a.to(at::kDouble), b.to(at::kDouble));
 }
 
-// A matrix of that size in one of the layouts that layers hand over.
+// A matrix of this size in one of the memory layouts that layers use.
 enum class Layout { kRows, kColumns, kRowsOfMore, kColumnsOfMore, kEverySecond };
 at::Tensor Matrix(int64_t rows, int64_t columns, Layout layout, at::ScalarType dtype) {
   const auto options = at::TensorOptions().dtype(at::kFloat);
@@ -61,14 +61,14 @@ at::Tensor Matrix(int64_t rows, int64_t columns, Layout layout, at::ScalarType d
 constexpr Layout kLayouts[] = {Layout::kRows, Layout::kColumns, Layout::kRowsOfMore,
                                Layout::kColumnsOfMore, Layout::kEverySecond};
 
-// Against fp64: random signs of K terms of size 1 leave some sqrt(K) 6e-8 of a norm sqrt(K), times
-// what the order of sums costs: 1e-6. bf16's result is rounded by 2^-9 at most: 4e-3; fp16's by
-// 2^-12: 5e-4.
+// Compared with fp64: for random signs, K terms of size 1 have an error of about sqrt(K) 6e-8
+// relative to a norm of sqrt(K), times a factor for the order of sums: 1e-6. bf16's result is
+// rounded by at most 2^-9: 4e-3; fp16's by 2^-12: 5e-4.
 double Tolerance(at::ScalarType dtype) {
   return dtype == at::kFloat ? 1e-6 : dtype == at::kHalf ? 5e-4 : 4e-3;
 }
 
-// By whom products are made, and of what.
+// Parameterized by the library that computes the product, and by the dtype.
 class EveryProductTest
     : public ProductsTest,
       public ::testing::WithParamInterface<std::tuple<const char*, at::ScalarType>> {};
@@ -127,7 +127,8 @@ TEST_F(ProductsTest, AddToSumsOfAnyLayoutAndOfAWiderDtype) {
   }
 }
 
-// fp16 on a CPU: the exact sum rounded once, to fp16 or into an fp32 sum; infinite beyond 65504.
+// fp16 on a CPU: the exact sum is rounded once, to fp16 or into an fp32 sum; above 65504 it is
+// infinite.
 TEST_F(ProductsTest, Fp16IsRoundedOnce) {
   const int64_t kMany = 70000;  // columns of more than a block
   for (const auto& [m, n, k] :
@@ -148,7 +149,8 @@ TEST_F(ProductsTest, Fp16IsRoundedOnce) {
   at::Tensor sum = at::zeros({2, 2});
   AddProduct(sum, large, large);
   EXPECT_TRUE(at::equal(sum, at::full({2, 2}, 80000.0)));
-  // 1 + 2^-11 + 2^-22: above the middle of two numbers of fp16, which rounding twice would miss.
+  // 1 + 2^-11 + 2^-22 is just above the midpoint of two fp16 numbers; rounding twice would miss
+  // that.
   const at::Tensor
       x = at::tensor({1.0, 1.0, std::ldexp(1.0, -11)}).to(at::kHalf).view({1, 3}),
       y = at::tensor({1.0, std::ldexp(1.0, -11), std::ldexp(1.0, -11)}).to(at::kHalf).view({3, 1});
@@ -198,7 +200,7 @@ TEST_F(ProductsTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   }
 }
 
-// Of a depth that is cut.
+// With an inner dimension that is split into blocks.
 TEST_F(ProductsTest, ADeepRowsBitsDoNotDependOnTheRowsBesideIt) {
   const ProductScope scope(Choice("onednn"));
   const at::Tensor x = at::randn({700, 26000}), w = at::randn({26000, 16});
@@ -209,7 +211,7 @@ TEST_F(ProductsTest, ADeepRowsBitsDoNotDependOnTheRowsBesideIt) {
   }
 }
 
-// Many threads for few numbers: where oneDNN, left alone, cuts the sum.
+// Many threads for few numbers: oneDNN by itself would split the sum here.
 TEST_F(ProductsTest, BitsDoNotDependOnThreads) {
   const ProductScope scope(Choice("onednn"));
   for (const auto& [t, n, k] : {std::tuple{4096, 64, 64},
@@ -251,7 +253,7 @@ TEST_F(ProductsTest, TheFormDependsOnTheWeightAndNotOnTheRows) {
             std::nullopt);
 }
 
-// Bits say which library it was: their orders of sums differ with so many terms.
+// The bits show which library was used: with so many terms their orders of sums differ.
 TEST_F(ProductsTest, AScopeChoosesByForm) {
   if (!HasOneDnn()) GTEST_SKIP() << "this processor has no AVX-512: all products are MKL's";
   const at::Tensor x = at::randn({256, 1536}), w = at::randn({576, 1536}),

@@ -1,4 +1,4 @@
-// LibTorch's switch, where there is no GPU: what it says is looked at.
+// LibTorch's TF32 switch, on a machine without a GPU: the test reads the switch.
 
 #include "kernels/products/tf32_products.h"
 
@@ -45,7 +45,7 @@ TEST_F(Tf32ProductsTest, OffAfterAnError) {
   EXPECT_FALSE(IsOn());
 }
 
-// As those of two threads may.
+// Overlapping scopes, as two threads may have.
 TEST_F(Tf32ProductsTest, ScopesOverlap) {
   std::optional<Tf32Products> first(std::in_place, true), second(std::in_place, true);
   first.reset();

@@ -21,7 +21,7 @@ at::Tensor Identities(int64_t count) {
   return at::arange(count, at::kLong) * ((int64_t{1} << 31) + 7) + 3;
 }
 
-// LibTorch's own Philox is the second source: subsequence = identity, offset = j / 4.
+// The reference is LibTorch's Philox, with subsequence = identity and offset = j / 4.
 TEST(CounterUniformTest, IsPhilox) {
   const uint64_t key = CounterKey(42, 7, "model.layers.3.mlp.down_proj");
   const at::Tensor identity = at::tensor(
@@ -37,7 +37,8 @@ TEST(CounterUniformTest, IsPhilox) {
   }
 }
 
-// By Philox written out in Python integers, itself held against the known answers of Random123.
+// Values from Philox written in Python integers, which was checked with the known answers of
+// Random123.
 TEST(CounterUniformTest, GoldenValues) {
   const at::Tensor numbers =
       CounterUniform(CounterKey(1, 2, "module"), at::tensor({int64_t{3}}, at::kLong), 4) * 0x1.0p24;
@@ -123,7 +124,7 @@ TEST(CounterUniformTest, Refuses) {
   EXPECT_EQ(CounterUniform(0, at::zeros({0}, at::kLong), 4).sizes(), at::IntArrayRef({0, 4}));
 }
 
-// What a device other than the CPU runs, run on the CPU.
+// The implementation for other devices, run on the CPU.
 TEST(CounterUniformTest, ByTensorOperationsTheSameBits) {
   const at::Tensor identity = at::cat(
       {Identities(40),
@@ -134,7 +135,7 @@ TEST(CounterUniformTest, ByTensorOperationsTheSameBits) {
   }
 }
 
-// Operators that compute; views cost a device nothing.
+// Counts operators that compute; views cost a device nothing.
 TEST(CounterUniformTest, ByTensorOperationsTakesFewOperators) {
   static const std::set<std::string> kViews = {
       "aten::view",      "aten::slice",      "aten::select",        "aten::narrow",
@@ -155,7 +156,7 @@ TEST(CounterUniformTest, ByTensorOperationsTakesFewOperators) {
   EXPECT_LE(operators, 66);
 }
 
-// A device is given as many rows at a time as fit 2^24 numbers.
+// A device gets as many rows at a time as fit into 2^24 numbers.
 TEST(CounterUniformTest, ByTensorOperationsInSeveralTurns) {
   const at::Tensor identity = Identities(3);
   const int64_t width = (int64_t{1} << 23) + 3;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A reward that a service gives by HTTPS: its certificate is checked, what is posted goes nowhere
-else, and this machine's own addresses are asked without the environment's proxy."""
+"""A reward from an HTTPS service: its certificate is checked, the posted data are sent nowhere
+else, and addresses of this machine are called without the environment's proxy."""
 
 import http.server
 import json

@@ -1,5 +1,5 @@
-// Where activations wait, by key and device: the table in activation_place.h, row by row. What a
-// store does with them is in its own test.
+// Where activations are stored until the backward, by key and device: each row of the table in
+// activation_place.h. The stores have their own tests.
 
 #include "model/blocks/activation_place.h"
 

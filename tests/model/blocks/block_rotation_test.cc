@@ -25,7 +25,7 @@ using ::moonring::testing::RelativeError;
 constexpr int64_t kRotationRows = 7, kBlocks = 3, kSize = 4, kRotationIn = kBlocks * kSize,
                   kRotationOut = 5;
 
-// Q of one block, element by element.
+// The skew-symmetric matrix Q of one block, element by element.
 at::Tensor SkewMatrix(const at::Tensor& numbers_E, int64_t size) {
   at::Tensor q = at::zeros({size, size}, numbers_E.options());
   int64_t next = 0;
@@ -38,7 +38,7 @@ at::Tensor SkewMatrix(const at::Tensor& numbers_E, int64_t size) {
   return q;
 }
 
-// R_n by the header's equations, power by power.
+// The truncated series R_n from the header's equations, power by power.
 at::Tensor RotationByPowers(const at::Tensor& q, int64_t terms) {
   const at::Tensor identity = at::eye(q.size(0), q.options());
   if (terms == 0) return (identity - q).matmul(at::linalg_inv(identity + q));
@@ -85,13 +85,14 @@ TEST_P(BlockRotationTest, IsItsEquations) {
   EXPECT_TRUE(RelativeError(RotateBackward(x_, change), x_.matmul(whole.t()), 1e-14));
   const at::Tensor y = Project(map_, x_);
   EXPECT_TRUE(RelativeError(y, x_.matmul(whole).matmul(map_.weight_OI.t()) + map_.bias_O, 1e-14));
-  // As a product of matrices, the turned input is the map with W R^T.
+  // As a matrix product, rotating the input is the map with weight W R^T.
   EXPECT_TRUE(
       RelativeError(y, x_.matmul(map_.weight_OI.matmul(whole.t()).t()) + map_.bias_O, 1e-14));
 }
 
-// The exact one is orthogonal. The series leaves out Q^p + 2 Q^(p+1) + .., whose norm is at most e
-// = q^p (1 + q) / (1 - q), q the largest singular value of Q: R R^T is off by 2 e + e^2 at most.
+// The exact rotation is orthogonal. The series omits Q^p + 2 Q^(p+1) + ..., whose norm is at most e
+// = q^p (1 + q) / (1 - q), where q is the largest singular value of Q. So R R^T differs from the
+// identity by at most 2 e + e^2.
 TEST_P(BlockRotationTest, OrthogonalUpToTheTermsLeftOut) {
   const int64_t terms = GetParam();
   for (const double small : {0.2, 0.5}) {
@@ -105,7 +106,7 @@ TEST_P(BlockRotationTest, OrthogonalUpToTheTermsLeftOut) {
       };
       const double off = largest(r.matmul(r.t()) - identity), size = largest(q),
                    power = std::max<int64_t>(3, terms - 1);
-      // 1 term leaves nothing turned; 2 leave out 2 Q^2 + 2 Q^3 + ..
+      // With 1 term R is the identity; with 2 terms the series omits 2 Q^2 + 2 Q^3 + ...
       const double left = terms == 1   ? 0.0
                           : terms == 2 ? 2 * size * size / (1 - size)
                                        : std::pow(size, power) * (1 + size) / (1 - size);
@@ -150,8 +151,8 @@ TEST_P(BlockRotationTest, GatedByFiniteDifferences) {
   }
 }
 
-// fp32: a few roundings of 6e-8. bf16: of 4e-3; what turns is D, so that where nothing turns x is
-// as it was, to the bit.
+// fp32 allows a few roundings of 6e-8, bf16 of 4e-3. The code adds the difference D that the
+// rotation makes, so where nothing is rotated, x is unchanged to the bit.
 TEST_P(BlockRotationTest, NarrowDtypes) {
   const at::Tensor exact = Project(map_, x_);
   const auto wanted = torch::autograd::grad({exact}, {x_, skew_}, {gradient_});

@@ -47,7 +47,7 @@ std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const Blo
   return {Toy(weights, hidden)};
 }
 
-// What plain autograd says of Toy.
+// The gradients of Toy by plain autograd.
 std::vector<at::Tensor> ToyGradients(const std::vector<at::Tensor>& weights,
                                      const at::Tensor& hidden, const at::Tensor& gradient) {
   const at::Tensor leaf = hidden.detach().requires_grad_();
@@ -60,7 +60,7 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
  protected:
   BlockRunnerTest() { at::manual_seed(3); }
 
-  // Toy, its runs counted.
+  // Toy, with a counter of its calls.
   BlockFunction Counted() {
     return [this](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                   const BlockRun&) -> std::vector<at::Tensor> {
@@ -141,7 +141,8 @@ TEST_P(BlockRunnerTest, NothingIsKeptWhereNothingIsLearnt) {
   EXPECT_TRUE(Run(hidden).requires_grad());
 }
 
-// DPO has four: chosen and rejected of a policy, in any order of backward.
+// Several forwards are alive before their backwards, as for the chosen and rejected answers of DPO;
+// the backwards run in any order.
 TEST_P(BlockRunnerTest, ManyForwardsLive) {
   std::vector<at::Tensor> hiddens, gradients, results;
   at::Tensor wanted = at::zeros({kWidth, kWidth}, at::kDouble);
@@ -162,8 +163,8 @@ TEST_P(BlockRunnerTest, ManyForwardsLive) {
   EXPECT_TRUE(RelativeError(w_->gradient(), wanted, 1e-14));  // another order of the same sum
 }
 
-// A router's tally beside the hidden states: a second result that is differentiated, a third that
-// counts and is not.
+// Several results, as for a router's statistics next to the hidden states: the second result is
+// differentiated, the third only counts.
 TEST_P(BlockRunnerTest, SeveralResults) {
   const BlockFunction block = [](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
@@ -225,9 +226,9 @@ TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
   EXPECT_EQ(hidden.grad().scalar_type(), at::kFloat);
 }
 
-// The sums of a weight that is seen in bf16 are made in fp32: in each mode, over several backwards
-// in one tensor, a bias's and other operators' gradients beside them, nearer to fp64 than what is
-// rounded to bf16 on its way.
+// Gradients of a weight that is used in bf16 are summed in fp32: in each mode, over several
+// backwards into one tensor, including the gradients of a bias and of other operators. The sum is
+// closer to fp64 than gradients that are rounded to bf16 on the way.
 TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat),
              v = RandomParameter({kWidth, kWidth}, at::kFloat);
@@ -239,7 +240,7 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
     const at::Tensor x = hidden.to(at::kBFloat16);
     const auto sum = sums && !run.sums.empty() ? run.sums[0] : nullptr;
     given += sum != nullptr;
-    // w by a product with a sum, and by another operator besides.
+    // w is used in a product that adds its gradient to the sum, and in another operator.
     return {(Linear(x, weights[0], at::Tensor(), sum) + at::linear(x, weights[1]) + weights[0][0])
                 .to(at::kFloat)};
   };
@@ -302,7 +303,7 @@ TEST_P(BlockRunnerTest, ASecondBackwardNeedsTheGraphRetained) {
 }
 
 // All-reduce of a scalar between threads, forward and backward: each call waits for all ranks, so a
-// rank that stays away hangs.
+// missing call hangs the test.
 class Meeting {
  public:
   explicit Meeting(int ranks) : barrier_(ranks), values_(ranks) {}
@@ -335,8 +336,8 @@ class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
   }
 };
 
-// y = x W + (sum of x W over the rows of all ranks). Ranks own 5, 0 and 2 of 7 rows; together they
-// must give what one rank gives.
+// y = x W + (sum of x W over the rows of all ranks). Ranks have 5, 0 and 2 of 7 rows; together they
+// must give the result of one rank.
 TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   const std::vector<int64_t> rows = {5, 0, 2};
   const at::Tensor whole = RandomTensor({7, kWidth}), gradient = RandomTensor({7, kWidth}),
@@ -377,7 +378,7 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   EXPECT_TRUE(RelativeError(at::stack(weight_gradients).sum(0), wanted[1], 1e-13));
 }
 
-// Keeps clones, and counts.
+// Keeps clones, and counts them.
 class CloneStore : public ActivationStore {
  public:
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override {
@@ -399,8 +400,8 @@ class CloneStore : public ActivationStore {
   };
 };
 
-// What attention would keep goes to the store as well, and comes back; a backward that retains the
-// graph leaves it there.
+// Tensors that attention keeps for its backward also go to the store, and come back; a backward
+// that retains the graph leaves them there.
 TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                   const BlockRun& run) -> std::vector<at::Tensor> {
@@ -430,8 +431,8 @@ TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   EXPECT_TRUE(BitEqual(hidden.grad(), wanted[0] * 2));
 }
 
-// Ten blocks of [64, 256] rows whose inner width is four times that: what is kept is one input a
-// block.
+// Ten blocks of [64, 256] rows whose inner width is four times as large: only one input per block
+// is kept.
 TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;
   const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true),

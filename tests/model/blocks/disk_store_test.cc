@@ -46,8 +46,8 @@ TEST(DiskStoreTest, GivesBackTheBits) {
   EXPECT_EQ(store->stored_bytes(), 0);
 }
 
-// 40 tensors of 8 MiB: the program holds a few of them, the folder shows no file, and the disk's
-// room comes back.
+// 40 tensors of 8 MiB: the program keeps only a few of them in memory, the folder shows no file,
+// and the disk space is freed at the end.
 TEST(DiskStoreTest, MemoryAndDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));
@@ -81,8 +81,8 @@ TEST(DiskStoreTest, SayWhereItFails) {
   }
 }
 
-// A limit on the size of files stands for a full disk: both fail in the writing thread. The program
-// is told at the next call, and goes on living.
+// A limit on file sizes simulates a full disk: both fail in the writing thread. The program gets
+// the error at the next call, and continues to run.
 TEST(DiskStoreTest, TellsOfAFullDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));

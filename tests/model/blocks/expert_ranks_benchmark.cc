@@ -1,7 +1,8 @@
-// Seconds of a mixture forward and backward on ranks that are threads with one core each, with all
-// experts on each rank and with each rank's own alone; fp32, random weights and rows.
+// Seconds of a mixture of experts, forward and backward, on ranks that are threads with one core
+// each: with all experts on each rank, and with the experts distributed; fp32, random weights and
+// rows.
 //
-//   expert_ranks_benchmark RANKS HIDDEN INNER EXPERTS CHOSEN TOKENS     TOKENS: of a rank
+//   expert_ranks_benchmark RANKS HIDDEN INNER EXPERTS CHOSEN TOKENS     TOKENS: per rank
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +26,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The best of the rounds.
+// The best time of all rounds.
 double Seconds(const std::vector<int64_t>& a, comm::Communicator& world,
                const comm::BinExchange& ranks, bool shared) {
   const int64_t hidden = a[1], inner = a[2], count = a[3];

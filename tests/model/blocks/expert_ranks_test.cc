@@ -1,5 +1,5 @@
-// A mixture whose experts lie with several ranks is the mixture of one: outputs, and the gradients
-// of every weight and of the inputs.
+// A mixture whose experts are distributed over ranks equals the mixture on one rank: outputs, and
+// the gradients of every weight and of the inputs.
 
 #include <memory>
 #include <numeric>
@@ -31,8 +31,8 @@ constexpr double kSameOnRanks = 1e-12;
 
 at::Tensor RandomDoubles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
-// The weights of a mixture in one list: the router's and the shared expert's, which every rank has,
-// then the experts'.
+// The weights of a mixture as lists: those of the router and the shared expert, which every rank
+// has, and those of the experts.
 struct Weights {
   std::vector<at::Tensor> common, experts;
 };
@@ -64,7 +64,7 @@ Weights RandomWeights(const ExpertRule& rule) {
   return weights;
 }
 
-// What a rank has of tensors that go with the experts: whole experts from `first` on.
+// One rank's share of the experts' tensors: whole experts from `first` on.
 std::vector<at::Tensor> PartOf(const ExpertRule& rule, const std::vector<at::Tensor>& experts,
                                int64_t first, int64_t count) {
   std::vector<at::Tensor> part;
@@ -115,11 +115,11 @@ ExpertMaps MapsOf(const ExpertRule& rule, const Weights& weights) {
 
 struct RankRun {
   at::Tensor out, dx;
-  std::vector<at::Tensor> common, experts;  // gradients; undefined where there is none
+  std::vector<at::Tensor> common, experts;  // gradients; undefined if there is none
   std::vector<int64_t> rows;                // of each expert
 };
 
-// `x_needs`: whether the inputs' gradient is wanted.
+// `x_needs`: whether the inputs require a gradient.
 RankRun RunMixture(const ExpertRule& rule, const Weights& given, const at::Tensor& given_x,
                    const at::Tensor& dy, const comm::BinExchange* ranks, bool x_needs) {
   const Weights weights{Leaves(given.common), Leaves(given.experts)};
@@ -164,7 +164,8 @@ std::vector<ExpertRule> ExpertRules(int64_t count, int64_t chosen) {
   return rules;
 }
 
-// On ranks with so many tokens each; `preferred`: an expert that every token goes to, or -1.
+// Compares both on ranks with these numbers of tokens. `preferred` is an expert that every token is
+// routed to, or -1.
 void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
              const std::vector<int64_t>& border, int64_t preferred, bool x_needs) {
   at::manual_seed(5);
@@ -205,8 +206,8 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
     for (size_t i = 0; i < of_part.size(); ++i)
       EXPECT_TRUE(RelativeError(OrZeros(run.experts[i], part.experts[i]), of_part[i], kSameOnRanks))
           << "expert weight " << i;
-    // What was sent: the counts, the rows there and back, and in the backward there and back again,
-    // there only where the inputs' gradient is wanted.
+    // The expected messages: the counts, and the rows to the experts and back; in the backward the
+    // gradients to the experts, and back only if the inputs require a gradient.
     std::vector<std::vector<int64_t>> rows_PE(ranks);
     for (int r = 0; r < ranks; ++r) {
       at::Tensor rows = at::tensor(run.rows, at::kLong);
@@ -243,7 +244,8 @@ TEST(ExpertRanksTest, AllTokensToOneExpert) {
   }
 }
 
-// Below it nothing is trained: a rank without experts still goes backward with the others.
+// Nothing below the mixture is trained, but a rank without experts still joins the others'
+// backward.
 TEST(ExpertRanksTest, InputsWithoutGradient) {
   for (const ExpertRule& rule : ExpertRules(3, 2))
     Compare(rule, {4, 3, 0, 2}, {0, 2, 2, 3, 3}, -1, false);
@@ -269,8 +271,9 @@ TEST(ExpertRanksTest, RefusesWhatIsNotItsPart) {
   });
 }
 
-// A block on ranks with streams of their own, under the runner: kept whole or run again, in small
-// tiles where it may. Ranks have different numbers of rows, so that of tiles would not meet.
+// A block on ranks with different streams, under the block runner: kept or recomputed, in small
+// tiles where that is allowed. Ranks have different numbers of rows, so tiles with collectives
+// inside would not match.
 TEST(ExpertRanksTest, ABlockUnderItsRunner) {
   constexpr int64_t kHeads = 3, kDim = 2, kCount = 5;
   at::manual_seed(9);

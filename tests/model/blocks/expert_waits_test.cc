@@ -1,5 +1,5 @@
-// A mixture of experts on a pretend GPU: how often the host waits for it, forward and backward, and
-// that results and gradients are the CPU's.
+// A mixture of experts on the pretend device (a simulated GPU): the number of waits of the host,
+// forward and backward; and results and gradients equal the CPU's.
 
 #include <cstdlib>
 #include <memory>
@@ -43,7 +43,7 @@ WaitingLayer GptOss() {
   return layer;
 }
 
-// Qwen3.5-MoE's: a shared one with a switch.
+// The layer of Qwen3.5-MoE: it has a shared expert with a gate.
 WaitingLayer Qwen() {
   WaitingLayer layer;
   layer.rule = {.count = kWaitingExperts,
@@ -56,7 +56,7 @@ WaitingLayer Qwen() {
   return layer;
 }
 
-// Sigmoid scores of groups with a correction, and a scale of each expert.
+// Sigmoid scores with groups and a correction bias, and a scale for each expert.
 WaitingLayer Scaled() {
   WaitingLayer layer;
   layer.rule = {.count = kWaitingExperts,
@@ -79,7 +79,7 @@ struct Asked {
 LayerTensors RunLayer(const WaitingLayer& layer, at::ScalarType dtype, c10::Device device,
                       bool sums, Asked* asked) {
   const ExpertRule& rule = layer.rule;
-  // Seeding all devices would want CUDA's generator.
+  // The global seed would also seed CUDA's generator, which does not exist here.
   const at::Generator generator = at::detail::createCPUGenerator(5);
   const auto random = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::kDouble);
@@ -154,7 +154,7 @@ void CheckWaits(const WaitingLayer& layer, at::ScalarType dtype, bool sums, doub
   }
 }
 
-// Two products forward, four backward, and two for the biases' gradients.
+// Two products in the forward, four in the backward, and two for the biases' gradients.
 TEST(ExpertWaitsTest, NoneInBf16) {
   for (const bool sums : {false, true}) {
     CheckWaits(GptOss(), at::kBFloat16, sums, 2e-2, 0, 8);
@@ -163,8 +163,8 @@ TEST(ExpertWaitsTest, NoneInBf16) {
   }
 }
 
-// What LibTorch's kernel does not take, or is not to: the host waits for the rows of each expert,
-// once.
+// Cases that LibTorch's kernel does not support, or that disable it: the host waits once for the
+// numbers of rows of all experts.
 TEST(ExpertWaitsTest, OneElsewhere) {
   for (WaitingLayer layer : {GptOss(), Qwen(), Scaled()}) {
     CheckWaits(layer, at::kFloat, false, 2e-6, 1, 0);

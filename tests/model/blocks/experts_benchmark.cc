@@ -1,9 +1,9 @@
-// Seconds of a mixture of experts, forward and with its backward, all weights learning; random
-// weights and rows, fp32. tests/peers/experts_vs_transformers.py runs it and Transformers' layer in
-// turn.
+// Seconds of a mixture of experts, forward, and forward with backward, with all weights trainable;
+// random weights and rows, fp32. tests/peers/experts_vs_transformers.py runs this benchmark and
+// Transformers' layer alternately.
 //
 //   experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS     prints "forward both",
-//       the best of SECONDS and of five rounds
+//       the best times of all rounds: for SECONDS, and five at least
 
 #include <algorithm>
 #include <chrono>
@@ -43,7 +43,7 @@ int Main(const std::vector<int64_t>& a) {
   leaves.push_back(at::randn({tokens, hidden}).requires_grad_());
   const at::Tensor gradient = at::randn({tokens, hidden});
   double forward = 1e9, both = 1e9;
-  // The first rounds pay for fresh memory.
+  // The first rounds are slower, because memory is used for the first time.
   const double end = Now() + static_cast<double>(a[6]);
   for (int round = 0; round < kRounds || Now() < end; ++round) {
     const double begin = Now();

@@ -39,7 +39,7 @@ struct Mixture {
     return MixExperts(rule, activation, maps, x, groups);
   }
 
-  // Every weight that there is.
+  // All weights that exist.
   std::vector<at::Tensor> weights() const {
     std::vector<at::Tensor> all = {maps.router.weight_OI};
     for (const GatedMaps& expert : maps.experts)
@@ -74,9 +74,9 @@ Mixture RandomMixture(int64_t chosen, bool normalised, bool shared) {
   return mixture;
 }
 
-// The header's formula, a token, an expert and a feature at a time in plain doubles. `map(which,
-// token, x)` is a linear map of expert e by its number 3 e (gate), 3 e + 1 (up), 3 e + 2 (down);
-// the shared expert's follow.
+// The header's formula for one token, one expert and one feature at a time in plain doubles.
+// `map(which, token, x)` applies a linear map; expert e has the numbers 3 e (gate), 3 e + 1 (up)
+// and 3 e + 2 (down), and the shared expert's maps follow.
 using Row = std::vector<double>;
 
 Row Product(const at::Tensor& weight, const Row& x) {
@@ -175,7 +175,7 @@ TEST_F(ExpertsTest, Gradients) {
   for (const bool normalised : {false, true}) {
     for (const bool shared : {false, true}) {
       const Mixture mixture = RandomMixture(2, normalised, shared);
-      // Groups of unequal size, and one without tokens.
+      // Groups of unequal size, one of them without tokens.
       const RouterGroups groups{at::tensor({0, 2, 0, 0, 2, 0, 2}, at::kLong), 3};
       const at::Tensor x = RandomNumbers({7, kHidden}).requires_grad_(),
                        dy = RandomNumbers({7, kHidden}), dp = RandomNumbers({3, kExperts});
@@ -198,8 +198,9 @@ TEST_F(ExpertsTest, Gradients) {
   }
 }
 
-// Experts without gates that see the stream through a map, and the shared one that sees it itself:
-// every expert on every token, then what the router did not choose left out.
+// Experts without gates that get the hidden states through a linear map, and a shared expert that
+// gets them directly. The reference applies every expert to every token, and drops those that the
+// router did not choose.
 TEST_F(ExpertsTest, WithoutGatesBehindAMap) {
   constexpr int64_t kWidth = 3;
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
@@ -248,8 +249,8 @@ TEST_F(ExpertsTest, WithoutGatesBehindAMap) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
 }
 
-// A router whose logits follow one feature alone: all tokens go to one expert, and the others'
-// weights get no gradient, or zeros.
+// A router whose logits depend on one feature only: all tokens go to one expert, and the other
+// experts' weights get no gradient, or zeros.
 TEST_F(ExpertsTest, OneExpertTakesAll) {
   for (const int64_t chosen : {1, 2}) {
     Mixture mixture = RandomMixture(chosen, /*normalised=*/false, /*shared=*/false);
@@ -293,8 +294,8 @@ TEST_F(ExpertsTest, NoRowsGiveNoGradients) {
     EXPECT_EQ(gradients[i].defined() ? gradients[i].abs().sum().item<double>() : 0.0, 0.0) << i;
 }
 
-// Experts run side by side on two threads: the same products, cut otherwise where one expert has
-// most of the rows.
+// Experts run in parallel on two threads: the products are the same, split differently if one
+// expert has most of the rows.
 TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
   for (const bool skewed : {false, true}) {
     Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/false);
@@ -345,8 +346,9 @@ TEST_F(ExpertsTest, TalliesGoByGroup) {
   EXPECT_TRUE(BitEqual(unasked.out_TD, result.out_TD));
 }
 
-// Adapters with dropout on maps of two experts, of the shared one and of the router, and rotations
-// on two others'. Any map may have one; what is dropped goes by the token, not by its row.
+// Adapters with dropout on matrices of two experts, of the shared expert and of the router, and
+// rotations on those of two other experts. Any matrix may have one; the dropout mask depends on the
+// token, not on its row.
 TEST_F(ExpertsTest, AdaptersWithDropout) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
   for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
@@ -374,8 +376,8 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
     leaves.push_back(map->rotation->skew_NE);
   }
 
-  // Every expert on every token, then what the router did not choose left out: Project is held to
-  // its equations by projection_test.cc.
+  // The reference applies every expert to every token, and drops those that the router did not
+  // choose. Project itself is tested by projection_test.cc.
   const at::Tensor x = RandomNumbers({13, kHidden}).requires_grad_(),
                    dy = RandomNumbers({13, kHidden});
   const at::Tensor p = Project(mixture.maps.router, x).softmax(-1);
@@ -397,7 +399,7 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
              theirs = torch::autograd::grad({wanted}, leaves, {dy});
   for (size_t i = 0; i < leaves.size(); ++i)
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
-  // The tokens in another order, with their identities.
+  // The tokens in another order; each keeps the id that seeds its dropout.
   const at::Tensor order = at::randperm(13, at::kLong);
   for (GatedMaps& maps : mixture.maps.experts) {
     for (Projection* map : {&maps.gate, &maps.up, &maps.down}) {
@@ -411,7 +413,7 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
       RelativeError(mixture(x.index_select(0, order)).out_TD, out.index_select(0, order), kSame));
 }
 
-// An adapted mixture whose experts have no rows at all.
+// An adapted mixture with experts that get no rows.
 TEST_F(ExpertsTest, AdaptersWithoutRows) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/false);
   for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
@@ -440,7 +442,8 @@ TEST_F(ExpertsTest, RefusesWhatDoesNotFit) {
 constexpr ExpertStorage kInTwoTensors[] = {ExpertStorage::kStacked, ExpertStorage::kTransposed,
                                            ExpertStorage::kTransposedHalves};
 
-// The same experts in two tensors, as `storage` has them; biases where the rule has some.
+// The same experts stacked in two tensors, in the layout `storage`, with biases if the rule has
+// them.
 Mixture Stacked(const Mixture& each, ExpertStorage storage) {
   Mixture stacked = each;
   stacked.rule.storage = storage;
@@ -460,7 +463,7 @@ Mixture Stacked(const Mixture& each, ExpertStorage storage) {
   return stacked;
 }
 
-// Of the two tensors, as three matrices an expert.
+// Splits the two stacked tensors into three matrices per expert.
 std::vector<at::Tensor> Unstacked(const at::Tensor& both, const at::Tensor& down,
                                   ExpertStorage storage) {
   std::vector<at::Tensor> maps;
@@ -479,7 +482,7 @@ std::vector<at::Tensor> Unstacked(const at::Tensor& both, const at::Tensor& down
 
 TEST_F(ExpertsTest, StackedTheyAreTheSame) {
   const Mixture each = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
-  // Three tokens: some expert has no rows.
+  // With three tokens some expert has no rows.
   for (const int64_t tokens : {0, 1, 3, 60}) {
     const at::Tensor x = RandomNumbers({tokens, kHidden}).requires_grad_(),
                      dy = RandomNumbers({tokens, kHidden});
@@ -511,7 +514,8 @@ TEST_F(ExpertsTest, StackedTheyAreTheSame) {
   }
 }
 
-// gpt-oss's experts: interleaved, with biases and bounds that are reached.
+// gpt-oss's experts: gate and up features interleaved, with biases, and with clamping that takes
+// effect.
 TEST_F(ExpertsTest, ClampedWithBiases) {
   Mixture mixture = Stacked(RandomMixture(2, true, false), ExpertStorage::kTransposed);
   mixture.rule.bias = true;
@@ -521,7 +525,7 @@ TEST_F(ExpertsTest, ClampedWithBiases) {
   mixture.maps.down.bias_O = RandomNumbers({kExperts, kHidden}).requires_grad_();
   const at::Tensor x = RandomNumbers({23, kHidden}).requires_grad_(),
                    dy = RandomNumbers({23, kHidden});
-  // Every expert on every token, then what was not chosen left out.
+  // The reference applies every expert to every token, and drops those that were not chosen.
   const at::Tensor logits =
       at::linear(x, mixture.maps.router.weight_OI, mixture.maps.router.bias_O);
   const auto [top, chosen] = at::topk(logits, 2, -1);
@@ -555,7 +559,7 @@ TEST_F(ExpertsTest, ClampedWithBiases) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
 }
 
-// Added up in fp32 where products are in bf16, over two runs; none comes by autograd.
+// Gradients are summed in fp32 if products are in bf16, over two runs; none goes through autograd.
 TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
   const Mixture each = RandomMixture(2, true, false);
   for (const ExpertStorage storage : kInTwoTensors) {
@@ -588,7 +592,8 @@ TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
   }
 }
 
-// Sigmoid scores: who is chosen goes by the correction and by groups, with what weight by neither.
+// Sigmoid scores: the correction bias and the groups determine the choice of experts, but not their
+// weights.
 TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
   constexpr int64_t kCount = 12, kGroups = 4, kBest = 2, kChosen = 3;
   ExpertRule rule{.count = kCount, .chosen = kChosen, .score = RouterScore::kSigmoid};
@@ -650,7 +655,8 @@ TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
   }
 }
 
-// bf16 rows: the product is one of fp32, so that ties of rounded logits are told apart.
+// With bf16 rows the router's product is in fp32, so that logits that would be equal after rounding
+// differ.
 TEST_F(ExpertsTest, WideRouter) {
   ExpertRule rule{.count = 3, .chosen = 1, .score = RouterScore::kSigmoid};
   Projection router;

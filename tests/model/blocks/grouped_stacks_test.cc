@@ -36,7 +36,7 @@ struct StackedLayer {
   Activation activation = Activation::kSilu;
   at::Tensor gate_up, down, gate_up_bias, down_bias;
 
-  // x, the weights and the biases that there are, in `dtype`.
+  // x, the weights and the existing biases, in `dtype`.
   StackTensors Leaves(const at::Tensor& x, at::ScalarType dtype) const {
     StackTensors leaves;
     for (const at::Tensor& each : {x, gate_up, down, gate_up_bias, down_bias}) {
@@ -87,7 +87,7 @@ StackTensors Made(const StackedLayer& layer, const std::vector<int64_t>& counts,
   return made;
 }
 
-// Experts without rows among them; all rows with one; none at all; one row.
+// Some experts without rows; all rows with one expert; no rows; one row.
 const std::vector<std::vector<int64_t>> kCounts = {
     {3, 0, 7, 1, 0}, {4, 4, 4, 4, 4}, {13, 0, 0, 0, 0}, {0, 0, 0, 0, 13},
     {0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {0, 0, 41, 2, 30}};
@@ -126,7 +126,7 @@ TEST_P(GroupedStacksTest, IsStackedMlp) {
   });
 }
 
-// No further from fp64 than twice what a product an expert is.
+// The distance from fp64 is at most twice that of one product per expert.
 TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
   ForLayers([&](const StackedLayer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
                 const at::Tensor& dy) {
@@ -144,7 +144,7 @@ TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
   });
 }
 
-// Two runs, added up in fp32; none comes by autograd.
+// Over two runs, summed in fp32; none goes through autograd.
 TEST_P(GroupedStacksTest, GradientsAreAddedUp) {
   const StackedLayer layer = RandomLayer(GetParam(), false, Activation::kSilu);
   const StackTensors leaves = layer.Leaves(at::empty({0, kStackHidden}), at::kBFloat16);

@@ -1,5 +1,5 @@
-// What blocks are made of, three ways: on the CPU, on a pretend GPU by the fused kernels, and there
-// by LibTorch's operators (MOONRING_KERNELS=composed).
+// The operators of blocks in three implementations: on the CPU, on the pretend device with fused
+// kernels, and there with LibTorch's operators (MOONRING_KERNELS=composed).
 
 #include <cstdlib>
 #include <functional>
@@ -35,7 +35,7 @@ class Kernels {
   ~Kernels() { unsetenv("MOONRING_KERNELS"); }
 };
 
-// What `function` makes of `inputs` on `device`, then the gradients of sums of it.
+// The results of `function` for `inputs` on `device`, and the gradients of sums of the results.
 Tensors RunOn(const Function& function, const Tensors& inputs, c10::Device device) {
   Tensors leaves;
   for (const at::Tensor& input : inputs)
@@ -54,7 +54,8 @@ Tensors RunOn(const Function& function, const Tensors& inputs, c10::Device devic
   return results;
 }
 
-// `kernels`: how often each kernel is launched where it is fused, forward and backward.
+// `kernels` is the expected number of launches of each kernel in the fused implementation, forward
+// and backward.
 void CheckKernels(const std::string& name, const Function& function, const Tensors& inputs,
                   double bound, const std::map<std::string, int64_t>& kernels) {
   SCOPED_TRACE(name);
@@ -81,7 +82,7 @@ struct Precision {
   at::ScalarType matmul;
   double bound;
 };
-// Beside the CPU's operators, which round between them in bf16.
+// The bounds are relative to the CPU's operators, which round intermediate results in bf16.
 constexpr Precision kPrecisions[] = {
     {at::kDouble, 1e-13}, {at::kFloat, 2e-6}, {at::kBFloat16, 2e-2}};
 
@@ -110,7 +111,7 @@ TEST(KernelsTest, Norms) {
     for (const double scale : {1.0, 0.3}) {
       CheckKernels("AddAndNorm",
                    [&](const Tensors& in) -> Tensors {
-                     // y as a map makes it: a fresh tensor.
+                     // y as a linear map returns it: a new tensor.
                      SumAndNorm made = AddAndNorm(in[0], in[1] * 1.0, scale, in[2], 1e-6, p.matmul);
                      return {made.sum_TD, made.normed_TD};
                    },

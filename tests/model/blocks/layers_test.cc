@@ -22,14 +22,14 @@ using ::moonring::testing::kDifferenceBound;
 using ::moonring::testing::LiveBytes;
 using ::moonring::testing::RelativeError;
 
-// Two fp64 formulas of the same value, ten or so roundings each.
+// Two fp64 formulas of the same value, about ten roundings each.
 constexpr double kSameFormula = 1e-14;
 
 at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
-// Every gradient of a random linear functional of f(inputs) against central differences.
+// Compares every gradient of a random linear functional of f(inputs) with central differences.
 void CheckGradients(const std::function<at::Tensor(const std::vector<at::Tensor>&)>& f,
                     std::vector<at::Tensor> inputs) {
   for (at::Tensor& input : inputs) input.requires_grad_();
@@ -87,8 +87,7 @@ TEST_F(LayersTest, RmsNormKeepsItsInputAndOneNumberARow) {
   EXPECT_LE(live.now() - static_cast<int64_t>(y.nbytes()), 64 * 4 + 1024);
 }
 
-// Each activation by its formula in plain doubles, which knows erf and tanh from the standard
-// library.
+// Each activation by its formula in plain doubles, with erf and tanh from the standard library.
 double ByItsFormula(double x, Activation activation) {
   switch (activation) {
     case Activation::kSilu:
@@ -115,7 +114,7 @@ TEST_F(LayersTest, ActivationsAreTheirFormulas) {
       wanted[i] = ByItsFormula(x[i].item<double>(), activation);
     EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSameFormula));
     EXPECT_TRUE(RelativeError(Activate(x.to(at::kFloat), activation), wanted, 3e-7));
-    // At 0 a squared ReLU has no second derivative to take differences by.
+    // At 0 a squared ReLU has no second derivative, so the differences exclude 0.
     const at::Tensor smooth = x.masked_select(x.ne(0.0)), leaf = smooth.clone().requires_grad_(),
                      dy = Random({204});
     const auto gradient = [&] { return (Activate(leaf, activation) * dy).sum().item<double>(); };
@@ -193,13 +192,13 @@ TEST_F(LayersTest, RefusesWhatDoesNotFit) {
       c10::Error);
 }
 
-// Given a sum, a map of rows adds its weight's gradient there and hands none on; all other
-// gradients are the same. Twice makes twice of it.
+// If a layer gets a sum (WeightSum), it adds its weight's gradient there and passes none to
+// autograd; all other gradients are unchanged. Two backwards add up to twice the gradient.
 TEST_F(LayersTest, SumsTakeWeightsGradients) {
   const at::Tensor x = Random({20, 6}).requires_grad_(), norm = Random({6}).requires_grad_(),
                    w = Random({5, 6}).requires_grad_(), v = Random({7, 6}).requires_grad_(),
                    bias = Random({5}).requires_grad_(), down = Random({6, 20}).requires_grad_();
-  // Of weights first, in each.
+  // In each layer, the first of the gradients is that of the weight.
   const std::vector<std::function<at::Tensor(const std::vector<WeightSum>&)>> layers = {
       [&](const auto& sums) { return Linear(x, w, bias, sums[0]); },
       [&](const auto& sums) {
@@ -231,7 +230,8 @@ TEST_F(LayersTest, SumsTakeWeightsGradients) {
   }
 }
 
-// Rows in bf16 are normed in fp32: what a cast before it gives, and of its gradient the rounding.
+// bf16 rows are normalized in fp32: the result is that of a cast before the norm, and the gradient
+// is rounded.
 TEST_F(LayersTest, NormsOfABf16Stream) {
   const at::Tensor x = Random({9, 16}, at::kBFloat16).requires_grad_(),
                    wide = x.detach().to(at::kFloat).requires_grad_(),

@@ -134,7 +134,8 @@ TEST_P(ProjectionTest, WithoutAGateItIsItsEquations) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
 }
 
-// DoRA's A and B are not the derivative's: their norm is a constant to the backward.
+// The gradients of DoRA's A and B are not the true derivative: the norm counts as a constant in the
+// backward.
 TEST_P(ProjectionTest, FiniteDifferences) {
   const at::Tensor x = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
   const auto loss = [&] { return (Project(map_, x) * gradient_).sum().item<double>(); };
@@ -150,7 +151,7 @@ TEST_P(ProjectionTest, FiniteDifferences) {
         << i;
 }
 
-// fp32: a few roundings of 6e-8. bf16: of 4e-3.
+// fp32 allows a few roundings of 6e-8, bf16 of 4e-3.
 TEST_P(ProjectionTest, NarrowDtypes) {
   const at::Tensor x = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
   const at::Tensor exact = Project(map_, x);
@@ -200,8 +201,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ProjectionTest,
                                            Case{true, true, false}, Case{true, true, true}),
                          NameOf);
 
-// Beside y a LoRA map keeps u alone; the gated one not its product. Its backward makes dx and no
-// [O, I].
+// In addition to y, a LoRA map keeps only u for the backward; the gated one does not keep its
+// product. Its backward creates dx and no [O, I] tensor.
 TEST(ProjectionMemoryTest, NoFullWeightGradientAndNoProduct) {
   const int64_t rows = 64, in = 1024, out = 1024, rank = 4;
   Projection map{at::randn({out, in}), at::Tensor(),

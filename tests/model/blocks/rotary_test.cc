@@ -30,7 +30,7 @@ at::Tensor RandomHeads(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
-// Transformers' modeling_rope_utils, a pair at a time in plain doubles.
+// Transformers' modeling_rope_utils for one pair at a time in plain doubles.
 double FrequencyByItsFormula(const RotaryRule& rule, int64_t f, int64_t length) {
   const double dim = static_cast<double>(rule.dim), exponent = 2.0 * static_cast<double>(f) / dim,
                plain = std::pow(rule.theta, -exponent);
@@ -145,7 +145,7 @@ TEST_F(RotaryTest, EachScalingIsItsFormula) {
   }
 }
 
-// Both sides of each bound, so that the test above is of every branch.
+// Checks values on both sides of each bound, so that the test above covers every branch.
 TEST_F(RotaryTest, ScalingsTakeEveryBranch) {
   const RotaryRule llama3{
       .kind = RopeKind::kLlama3, .theta = 5e5, .dim = 128, .factor = 8.0, .original_length = 8192};
@@ -163,8 +163,8 @@ TEST_F(RotaryTest, ScalingsTakeEveryBranch) {
   EXPECT_GT(slowed.gt(1.01).logical_and(slowed.lt(3.99)).sum().item<int64_t>(), 2);
 }
 
-// The first `dim` features as complex numbers, turned by position * w_f and stretched; the others
-// as they are.
+// The first `dim` features as complex numbers, rotated by position * w_f and scaled; the other
+// features unchanged.
 at::Tensor Turned(const at::Tensor& x, const RotaryRule& rule, const at::Tensor& positions,
                   const std::vector<int64_t>& lengths) {
   const int64_t pairs = rule.dim / 2;
@@ -197,11 +197,11 @@ TEST_F(RotaryTest, IsAComplexRotation) {
                               .interleaved = interleaved,
                               .attention_factor = attention_factor};
         const at::Tensor wanted = Turned(x, rule, positions, {0, 0, 0, 0, 0});
-        // An angle of 1000 carries its last bit, 1e-13, into the result.
+        // An angle of 1000 has an error of 1e-13 in its last bit, which appears in the result.
         const at::Tensor turned =
             ApplyRotary(x, MakeRotary(rule, positions, at::Tensor(), at::kDouble));
         EXPECT_TRUE(RelativeError(turned, wanted, 1e-12));
-        // fp32 angles: 1000 * 2^-24 of an angle, on a fifth of the rows.
+        // fp32 angles: an error of 1000 * 2^-24 in an angle, on a fifth of the rows.
         EXPECT_TRUE(RelativeError(
             ApplyRotary(x.to(at::kFloat), MakeRotary(rule, positions, at::Tensor(), at::kFloat)),
             wanted, 1e-4));
@@ -214,7 +214,7 @@ TEST_F(RotaryTest, IsAComplexRotation) {
   }
 }
 
-// Neighbours and halves differ by the order of the features alone.
+// Adjacent pairs and pairs of halves differ by the order of the features only.
 TEST_F(RotaryTest, InterleavedPairsAreHalvesInAnotherOrder) {
   const at::Tensor positions = at::arange(7, at::kLong), x = RandomHeads({7, 2, 8}),
                    order = at::tensor({0, 2, 4, 6, 1, 3, 5, 7}, at::kLong);
@@ -241,7 +241,7 @@ TEST_F(RotaryTest, Gradients) {
   }
 }
 
-// Texts of 20 and 32 tokens are within the context of 32, those of 33 and 90 are not.
+// Texts of 20 and 32 tokens fit into the context of 32; those of 33 and 90 exceed it.
 TEST_F(RotaryTest, ADocumentInAPackTurnsAsItWouldAlone) {
   for (const RotaryRule& rule : RotaryRules()) {
     if (!rule.depends_on_length()) continue;
@@ -261,7 +261,7 @@ TEST_F(RotaryTest, ADocumentInAPackTurnsAsItWouldAlone) {
     EXPECT_TRUE(BitEqual(packed, at::cat(alone)));
     EXPECT_TRUE(RelativeError(
         packed, Turned(at::cat(rows), rule, at::cat(positions), length_of_row), 1e-12));
-    // Any rows of it, as a rank has them.
+    // Any subset of the rows, as on one rank.
     const at::Tensor some = at::tensor({170, 3, 40, 41, 100}, at::kLong);
     const Rotary of_some = MakeRotary(rule, at::cat(positions).index_select(0, some),
                                       at::cat(lengths).index_select(0, some), at::kDouble);

@@ -23,7 +23,7 @@ constexpr int64_t kWide = 12, kTileInner = 20;
 
 at::Tensor RandomTiles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
-// y = x + tanh(z W^T) V^T, and the sum over the rows of softmax(z W^T), of two inputs with rows.
+// y = x + tanh(z W^T) V^T, and the sum over the rows of softmax(z W^T), for two inputs with rows.
 std::vector<at::Tensor> ToyOfRows(absl::Span<const at::Tensor> weights,
                                   absl::Span<const at::Tensor> rows, int64_t) {
   const at::Tensor inner = at::linear(rows[1], weights[0]);
@@ -49,8 +49,8 @@ struct TileInputs {
   at::Tensor x, z, w, v;
 };
 
-// Plain autograd on all rows is the second source. Rows: none, one tile, a short last tile, one so
-// short that it joins the one before.
+// The reference is plain autograd on all rows. The numbers of rows give no tile, one tile, a short
+// last tile, and a last tile that is so short that it joins the one before.
 TEST(RowTilesTest, IsTheFunctionOfAllRows) {
   at::manual_seed(1);
   for (const int64_t rows : {0, 5, 64, 128, 200, 257, 260}) {
@@ -95,7 +95,8 @@ TEST(RowTilesTest, OneTileIsBitEqual) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(BitEqual(tiled[i], whole[i]));
 }
 
-// What takes no gradient costs none, and a result that nothing follows counts as zero.
+// Inputs that need no gradient cost nothing, and a result that is not used counts as having a
+// gradient of zero.
 TEST(RowTilesTest, Parts) {
   at::manual_seed(3);
   TileInputs inputs(200);
@@ -136,7 +137,8 @@ TEST(RowTilesTest, RoundsOnce) {
   EXPECT_EQ(w.grad().item<double>(), 65.0);
 }
 
-// The gradient of x lies where that of y lay, and is the same; so are those of the rest.
+// The gradient of x is stored in the memory of that of y and has the same value; the other
+// gradients are the same too.
 TEST(RowTilesTest, ReusesAGradientThatIsFree) {
   at::manual_seed(4);
   const TileInputs inputs(200);
@@ -171,7 +173,7 @@ TEST(RowTilesTest, SeesTheRowsNumbers) {
   EXPECT_EQ(y[63].item<double>(), 0.0);
 }
 
-// The inner features of one tile, not of all rows.
+// Memory is used for the inner features of one tile, not of all rows.
 TEST(RowTilesTest, Memory) {
   const int64_t rows = 64 * 100, inner = 1000;
   const at::Tensor x = RandomTiles({rows, 1}).requires_grad_(),
@@ -200,7 +202,7 @@ TEST(RowTilesTest, RowsOfTile) {
             512);  // but no fewer than are fast
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 7), 7);
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 0), 1);
-  // On a GPU at least 8192 rows, or all, whatever they take.
+  // On a GPU a tile has at least 8192 rows, or all rows, whatever memory they need.
   const RowTiles gpu{.tile_bytes = 1 << 20,
                      .row_bytes = 1 << 20,
                      .least_rows = LeastTileRows(c10::Device(c10::kCUDA, 0))};

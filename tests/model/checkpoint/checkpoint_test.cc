@@ -58,7 +58,7 @@ class CopyOf {
     config[key] = value;
     folder_.Write("config.json", config.dump());
   }
-  // Writes model.safetensors anew without, with another, or with a further tensor.
+  // Rewrites model.safetensors with a tensor removed, replaced or added.
   void Rewrite(const std::string& without,
                const std::vector<std::pair<std::string, at::Tensor>>& with,
                at::ScalarType dtype = at::kFloat) const {
@@ -168,9 +168,9 @@ TEST(CheckpointTest, NamesTheWeightThatIsMissingOrMisshapen) {
               StatusIs(kInvalid, HasSubstr("config.json: line 2, column 7: ")));
 }
 
-// What config_test.cc refuses, here by a folder: the file is named, in one line, and the kind of
-// error is the header's. All of these end a run with exit status 2, before the first weight is
-// read.
+// The errors of config_test.cc, here for a folder: one line that names the file, and the kind of
+// error that the header states. All of them end a run with exit status 2, before the first weight
+// is read.
 TEST(CheckpointTest, SaysInOneLineWhatIsWrongWithTheConfig) {
   const std::vector<std::tuple<const char*, json, absl::StatusCode, const char*>> wrong = {
       {"architectures", {"LlamaForCausalLn"}, kUnimplemented, "(did you mean 'LlamaForCausalLM'?)"},
@@ -205,7 +205,7 @@ TEST(CheckpointTest, SaysInOneLineWhatIsWrongWithTheConfig) {
   }
 }
 
-// Each family wants the weights that it has, under the names that it gives them.
+// Each family requires its own weights, under its own names.
 TEST(CheckpointTest, NamesTheWeightThatAFamilyMisses) {
   const std::vector<std::pair<const char*, const char*>> missing = {
       {"mixtral", "model.layers.1.block_sparse_moe.experts.3.w2.weight"},
@@ -265,7 +265,7 @@ TEST(CheckpointTest, ReportsAMissingShard) {
                                         HasSubstr("is missing"))));
 }
 
-// Of a folder without weights, and of the file itself: the config, and nothing to load.
+// Opens a folder without weights, and the config file itself: only the config can be loaded.
 TEST(CheckpointTest, OpensAConfigAlone) {
   const CopyOf copy("gqa_tied");
   ASSERT_OK_AND_ASSIGN(const auto whole, Checkpoint::Open(copy.path()));
@@ -366,9 +366,9 @@ TEST_F(SmolLM2Test, ConfigIsThePublishedOne) {
   EXPECT_EQ(elements, 134'515'008);
 }
 
-// Against gguf-py (make_gguf_golden.py). Single values are equal, as both compute d q + m in fp32;
-// sums of up to 28 million doubles differ by the order of addition: 1e-9 of the sum of magnitudes
-// is far above that and far below one wrong element.
+// Compared with gguf-py (make_gguf_golden.py). Single values are equal, because both compute d q +
+// m in fp32. Sums of up to 28 million doubles differ by the order of addition: a bound of 1e-9 of
+// the sum of magnitudes is far above that and far below one wrong element.
 TEST_F(SmolLM2Test, WeightsAreTheReferences) {
   const json golden = json::parse(ReadAll("tests/model/gguf/gguf_golden.json"));
   ASSERT_EQ(golden.size(), 11);

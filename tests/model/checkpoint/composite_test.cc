@@ -1,5 +1,5 @@
-// Models that also see (tests/golden/families has one of each kind, by Transformers): what is not
-// trained goes from folder to folder byte for byte, under the names that the files had.
+// Vision-language models (tests/golden/families has one of each kind, from Transformers): weights
+// that are not trained are copied to the saved folder byte for byte, under the names of the files.
 
 #include <algorithm>
 #include <filesystem>
@@ -74,7 +74,7 @@ bool IsText(const std::string& name) {
          name.starts_with("lm_head.");
 }
 
-// A folder as published ones are: what sees in bf16 and its processor's files beside it.
+// Writes a folder like a published one: the vision tower in bf16, with its processor's files.
 void Publish(const std::string& golden, const std::string& folder) {
   Tensors tensors = TensorsIn(golden);
   for (auto& [name, tensor] : tensors) {
@@ -123,7 +123,7 @@ TEST_P(CompositeTest, IsSavedWhole) {
     ASSERT_EQ(after.size(), before.size());
     for (const auto& [name, tensor] : before) {
       ASSERT_TRUE(after.contains(name)) << name;
-      // What never learns keeps its dtype.
+      // Weights that are never trained keep their dtype.
       const at::ScalarType dtype =
           name.ends_with("layer_scalar") ? tensor.scalar_type() : at::kBFloat16;
       EXPECT_EQ(after.at(name).scalar_type(), dtype) << name;
@@ -145,7 +145,7 @@ TEST_P(CompositeTest, IsSavedWhole) {
   }
 }
 
-// What fp32 carries it carries in fp32 too, and over the files that it is read from.
+// Vision weights can be saved in fp32 too, and over the files that they are read from.
 TEST_P(CompositeTest, IsSavedInPlace) {
   const ScratchFolder folder;
   Publish(GoldenFamily(GetParam()), folder.path());
@@ -178,8 +178,8 @@ TEST_P(CompositeTest, GrowsItsTextHalf) {
   EXPECT_EQ(again->config().eos_token_ids, std::vector<int64_t>{5});
 }
 
-// PEFT takes a module whose whole name the pattern matches: all maps of the text half, and none of
-// what sees, though some have the same last names.
+// PEFT adapts modules whose whole name matches the pattern: all linear layers of the language
+// model, and none of the vision tower, although some have the same last names.
 TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenFamily(GetParam())));
@@ -202,7 +202,7 @@ TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
     ASSERT_OK_AND_ASSIGN(const auto again,
                          ReadAdapter(folder.path(), checkpoint->config(), at::kFloat, at::kCPU));
     EXPECT_EQ(again->maps.size(), adapter->maps.size());
-    ASSERT_OK(SaveAdapter(folder.path(), *again, "base", {}));  // as a run that goes on writes it
+    ASSERT_OK(SaveAdapter(folder.path(), *again, "base", {}));  // as a resumed run writes it
   }
 }
 
@@ -212,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CompositeTest,
                                            "qwen3_5_vision"),
                          [](const auto& info) { return info.param; });
 
-// Files that Transformers' newer names have gone into.
+// Files with weights under Transformers' older and newer names.
 TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
   const ScratchFolder folder;
   Publish(GoldenFamily("mistral3"), folder.path());
@@ -235,7 +235,7 @@ TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
     EXPECT_EQ(Bytes(tensor), Bytes(renamed.at(name))) << name;
 }
 
-// Where config.json's two parts do not agree the files say whether the head is tied.
+// If the two sections of config.json disagree, the files determine whether the head is tied.
 TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
   for (const bool stored : {false, true}) {
     const ScratchFolder folder;
@@ -253,7 +253,7 @@ TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
   }
 }
 
-// Qwen3-VL-MoE's experts as Transformers 5 saves them: its own tensors are not turned then.
+// Qwen3-VL-MoE's experts as Transformers 5 saves them: its tensors are not transposed then.
 TEST(CompositeNamesTest, ExpertsEitherWayRound) {
   const ScratchFolder folder;
   Publish(GoldenFamily("qwen3_vl_moe"), folder.path());
@@ -272,7 +272,8 @@ TEST(CompositeNamesTest, ExpertsEitherWayRound) {
     EXPECT_EQ(Bytes(tensor), Bytes(turned.at(name))) << name;
 }
 
-// What never learns is saved as its file has it, whatever the rest is saved in.
+// Weights that are never trained are saved in the dtype of their file, whatever the dtype of the
+// rest.
 TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
   for (const at::ScalarType own : {at::kBFloat16, at::kFloat}) {
     for (const at::ScalarType rest : {at::kBFloat16, at::kFloat, at::kDouble}) {
@@ -300,7 +301,7 @@ TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
   }
 }
 
-// A tied head that an adapter trains whole becomes the model's own, in the files' way.
+// A tied head that an adapter trains as a whole becomes a separate weight, named as in the files.
 TEST(CompositeNamesTest, AnAdapterMayUntieTheHead) {
   const ScratchFolder folder;
   Publish(GoldenFamily("gemma3_vision"), folder.path());

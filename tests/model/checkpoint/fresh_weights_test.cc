@@ -1,10 +1,11 @@
-// Weights that a config alone gives: beside the moments of Transformers' (tests/golden/
-// fresh_weights), weight by weight, in every family; and in closed form.
+// Initial weights from a config alone: compared with the moments (mean and deviation) of
+// Transformers' initial weights (tests/golden/fresh_weights), for each weight of every family; and
+// with closed forms.
 //
-// Moments of both are of samples. Tolerances are five standard errors of the difference: of a mean
-// s sqrt(1 / n + 1 / m), of a deviation s sqrt(k (1 / n + 1 / m)) with k = (kurtosis - 1) / 4, 1/2
-// of a normal distribution and 2 of log A; 2 is taken. Seeds are fixed, so no run differs from
-// another.
+// Both moments are estimated from samples. Tolerances are five standard errors of the difference:
+// for a mean s sqrt(1 / n + 1 / m), for a deviation s sqrt(k (1 / n + 1 / m)) with k = (kurtosis -
+// 1) / 4, which is 1/2 for a normal distribution and 2 for log A; 2 is used. Seeds are fixed, so
+// all runs give the same numbers.
 #include "model/checkpoint/fresh_weights.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ std::string Pattern(const std::string& name) {
   return std::regex_replace(name, std::regex("\\.\\d+(?=\\.)"), ".%");
 }
 
-// A weight's name in what Transformers saves, where it saves it by another one.
+// The name of a weight in Transformers' file, which sometimes differs.
 std::string SavedName(const Family& family, const std::string& name, const json& saved) {
   if (saved.contains(name)) return name;
   for (const auto& [module, resaved] : family.resaved_modules) {
@@ -73,7 +74,7 @@ struct Moments {
   double n = 0, mean = 0, deviation = 0, least = 0, most = 0, outside = 0;
 };
 
-// Of all values, but for a row that is to be left out.
+// The moments of all values, except those of one row that is excluded.
 Moments MomentsOf(const std::vector<at::Tensor>& tables, const json& zero_row) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& table : tables) {
@@ -112,7 +113,7 @@ void ExpectSame(const Moments& ours, const json& theirs) {
   EXPECT_NEAR(ours.outside, part, 5 * std::sqrt(part * (1 - part) * either) + 1e-9);
 }
 
-// One a family, by its folder in kFamilies.
+// One model per family, by its folder in kFamilies.
 constexpr const char* kModels[] = {"deepseek_v3", "gemma",       "gemma2",
                                    "gemma3",      "gemma4_moe",  "gemma4_shared",
                                    "glm",         "glm4",        "glm4_moe",
@@ -171,7 +172,7 @@ json ConfigOf(const std::string& model) {
   return json::parse(ReadText(kFamilies + model + "/config.json"));
 }
 
-// Closed forms, of some 300,000 values.
+// Closed forms, with some 300,000 values.
 TEST(FreshWeightsTest, IsNormal) {
   ScratchFolder folder;
   json config = ConfigOf("qwen2");
@@ -194,7 +195,7 @@ TEST(FreshWeightsTest, IsNormal) {
                 4 * std::sqrt(part / n))
         << bound;
   }
-  // Neighbours, of a pair and of two, and rows have nothing to do with one another.
+  // Adjacent values (of one pair and of two pairs) and rows are uncorrelated.
   for (const int64_t shift : {1, 2, 400}) {
     const int64_t pairs = z.numel() - shift;
     EXPECT_NEAR((z.narrow(0, 0, pairs) * z.narrow(0, shift, pairs)).mean().item<double>(), 0.0,
@@ -206,7 +207,7 @@ TEST(FreshWeightsTest, IsNormal) {
   EXPECT_NEAR((z * gate.flatten() / 0.5).mean().item<double>(), 0.0, 4 / std::sqrt(n));
 }
 
-// Rates are uniform, steps log-uniform, by the numbers of config.json.
+// Decay rates are uniform and time steps are log-uniform, with the limits from config.json.
 TEST(FreshWeightsTest, DecaysAreByTheConfig) {
   ScratchFolder folder;
   json config = ConfigOf("olmo_hybrid");
@@ -238,7 +239,7 @@ TEST(FreshWeightsTest, DecaysAreByTheConfig) {
               4 * 0.5 / std::sqrt(n));
 }
 
-// By (seed, name) alone; no file of weights is looked at.
+// The values depend on (seed, name) only; no file of weights is read.
 TEST(FreshWeightsTest, DependsOnSeedAndName) {
   ScratchFolder folder;
   folder.Write("a/config.json", ConfigOf("qwen2").dump());

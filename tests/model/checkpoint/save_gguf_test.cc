@@ -48,8 +48,8 @@ using ::testing::Not;
 
 constexpr auto kUnimplementedInGguf = absl::StatusCode::kUnimplemented;
 
-// What of a golden model a GGUF file cannot say, and what makes of its config.json one that it can
-// (a merge patch, RFC 7396; "": nothing is wanted).
+// A property of a golden model that a GGUF file cannot express, and a change of its config.json (a
+// merge patch, RFC 7396) that removes it; "" if no change is needed.
 struct Change {
   const char *cannot, *patch;
 };
@@ -128,7 +128,8 @@ base::Parameters RandomWeights(const ModelConfig& config) {
   return parameters;
 }
 
-// What comes back of a number that one is added to, or an exponential taken of.
+// The value that a weight has after export and import, if 1 is added to it or an exponential is
+// taken of it in the file.
 at::Tensor ThereAndBack(const ModelConfig& config, const std::string& name,
                         const at::Tensor& weight) {
   if (absl::EndsWith(name, "A_log")) return weight.exp().log();
@@ -137,7 +138,7 @@ at::Tensor ThereAndBack(const ModelConfig& config, const std::string& name,
   return one ? (weight + 1) - 1 : weight;
 }
 
-// That the file opens as the same model: what it computes, and each weight, bit by bit.
+// Expects that the file opens as the same model: the same config, and each weight bit by bit.
 void ExpectSameModel(const std::string& path, const ModelConfig& config,
                      const base::Parameters& parameters) {
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(path));
@@ -154,7 +155,8 @@ void ExpectSameModel(const std::string& path, const ModelConfig& config,
 class SaveGgufTest : public ::testing::TestWithParam<std::string> {
  protected:
   std::string Folder() const { return kGoldenFamilies + GetParam(); }
-  // Refused as it is, by name; or written.
+  // Expects that the model is refused with a message that names `cannot`; or written if that is
+  // empty.
   void Check(const Checkpoint& checkpoint, const std::string& cannot) const {
     const ScratchFolder folder;
     const std::string path = folder / "x.gguf";
@@ -188,7 +190,8 @@ TEST_P(SaveGgufTest, OpensAsItWasOrSaysWhatItCannot) {
   json text = json::parse(ReadAll(Folder() + "/config.json"));
   const json patch = json::parse(change->second.patch);
   text.merge_patch(patch);
-  // A patch's null takes a key away, and without this one a window is 4,096.
+  // A null in the patch removes a key, but without sliding_window the default window would be
+  // 4,096.
   if (patch.contains("sliding_window")) text["sliding_window"] = patch["sliding_window"];
   ASSERT_OK_AND_ASSIGN(const ModelConfig changed, ParseConfig(text.dump(), "config.json"));
   const base::Parameters parameters = RandomWeights(changed);
@@ -218,8 +221,8 @@ void ExpectSameValue(const GgufFile& file, const std::string& key, const json& w
   }
 }
 
-// Against files that the gguf package wrote by its own names (tests/golden/gguf/make.py): each key,
-// and each tensor byte by byte.
+// Compared with files that the gguf package wrote (tests/golden/gguf/make.py): each key, and each
+// tensor byte by byte.
 TEST(SaveGgufGoldenTest, IsWhatThePackageWrites) {
   const json golden = json::parse(ReadAll("tests/golden/gguf/files.json"));
   EXPECT_GT(golden.size(), 15);
@@ -247,8 +250,8 @@ TEST(SaveGgufGoldenTest, IsWhatThePackageWrites) {
   }
 }
 
-// Experts that lie in one tensor a layer, as Transformers 5 saves them, become what each by itself
-// does.
+// Experts stacked in one tensor per layer, as Transformers 5 saves them, give the same file as
+// separate ones.
 TEST(SaveGgufTest, StackedExpertsAreTheSameFile) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(absl::StrCat(kGoldenFamilies, "qwen3_5_moe")));
@@ -295,7 +298,7 @@ std::map<std::string, std::string> TypesIn(const std::string& path) {
   return types;
 }
 
-// As llama.cpp's converter chooses: qwen3_moe has routers, rows of 20 and of 32.
+// Chooses types as llama.cpp's converter does: qwen3_moe has routers, and rows of 20 and of 32.
 TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
   json text = json::parse(ReadAll(absl::StrCat(kGoldenFamilies, "qwen3_moe/config.json")));
   text.merge_patch(json::parse(R"({"mlp_only_layers": [], "hidden_size": 64})"));
@@ -321,8 +324,8 @@ TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
     EXPECT_EQ(*file->String("general.name"), "x");
     ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(path));
     for (const auto& parameter : parameters) {
-      // Half a step of the coarsest block, of which 127 are the greatest number, and what the
-      // scale's rounding to fp16 makes of 127 steps.
+      // The bound is half a step of the coarsest block, whose greatest number is 127 steps, plus
+      // the effect of rounding the scale to fp16 on 127 steps.
       const double step = parameter->weight().abs().max().item<double>() / 127;
       const at::Tensor read = *again->Load(parameter->name(), at::kFloat);
       EXPECT_LE((read - parameter->weight()).abs().max().item<double>(),
@@ -365,7 +368,7 @@ TEST(SaveGgufTest, RefusesParametersThatAreNotTheModels) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-// gguf_writer_test has the disk that is full midway.
+// (gguf_writer_test simulates a disk that becomes full midway.)
 TEST(SaveGgufTest, WhereTheFileIsTooLargeTheOlderOneStays) {
   const ScratchFolder folder;
   const std::string path = folder.Write("x.gguf", "older");

@@ -39,8 +39,8 @@ TEST(VocabularyGrowthTest, HeightsAreMultiplesOf64) {
   EXPECT_EQ(GrownHeight(49153), 49216);
 }
 
-// Each column's mean over n new rows is the old rows' within 5 s / sqrt(n), s = 1 / sqrt(D); the
-// deviation of n D numbers is s within 5 / sqrt(2 n D).
+// Each column's mean over n new rows is that of the old rows within 5 s / sqrt(n), where s = 1 /
+// sqrt(D); the deviation of n D numbers is s within 5 / sqrt(2 n D).
 TEST(VocabularyGrowthTest, NewRowsLieAroundTheMean) {
   const int64_t height = 1500, width = 48, added = 4000;
   const at::Tensor table = at::arange(height * width, at::kDouble)
@@ -99,7 +99,7 @@ TEST(VocabularyGrowthTest, ACheckpointGrows) {
   EXPECT_EQ(untied->Load("model.norm.weight", at::kFloat)->size(0), 32);
 }
 
-// Gemma 4's second embedding has a row for each token too, by a key of its own.
+// Gemma 4's second embedding also has a row for each token; its size has a key of its own.
 TEST(VocabularyGrowthTest, ASecondEmbeddingGrowsToo) {
   constexpr char kTable[] = "model.embed_tokens_per_layer.weight";
   const std::string golden = "tests/golden/families/gemma4_shared";
@@ -121,8 +121,8 @@ TEST(VocabularyGrowthTest, ASecondEmbeddingGrowsToo) {
   EXPECT_TRUE(at::equal(*again->Load(kTable, at::kFloat), grown));
 }
 
-// Full: the folder says the new size. An adapter that trains the tables whole takes them grown,
-// tied or not.
+// Full fine-tuning: the saved config has the new size. An adapter that trains embedding and head as
+// a whole saves them with the new rows, tied or not.
 TEST(VocabularyGrowthTest, WhatIsSavedHasTheNewRows) {
   for (const char* name : {"gqa_tied", "mha_untied"}) {
     const ScratchFolder folder;

@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 
-// SmolLM2-135M's, as its converter writes it.
+// The config of SmolLM2-135M, as its converter writes it.
 json SmolLM2() {
   return json::parse(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", )"
                      R"("attention_bias": false, "hidden_act": "silu",
@@ -117,14 +117,14 @@ TEST(ConfigTest, AllowsHeadsThatAreNotHiddenOverHeads) {
   EXPECT_EQ(With("head_dim", 128)->head_dim, 128);
 }
 
-// Any refusal: one line that opens with the file, of a documented kind.
+// Expects an error of this kind, in one line that begins with the file and contains `words`.
 void ExpectRefused(const absl::StatusOr<ModelConfig>& config, absl::StatusCode code,
                    const std::string& words) {
   EXPECT_THAT(config, StatusIs(code, AllOf(StartsWith("m/config.json: "), HasSubstr(words),
                                            Not(HasSubstr("\n")))));
 }
 
-// A small model of a family, with `changes` merged in; null removes a key.
+// Parses the config of a small model of a family, with `changes` merged in; null removes a key.
 absl::StatusOr<ModelConfig> Of(const std::string& architecture, const std::string& model_type,
                                json changes = json::object()) {
   json config = SmolLM2();
@@ -135,8 +135,8 @@ absl::StatusOr<ModelConfig> Of(const std::string& architecture, const std::strin
   return ParseConfig(config.dump(), "m/config.json");
 }
 
-// The kind and numbers of each scaling, in both shapes of config.json and under both names of its
-// key.
+// Checks the kind and numbers of each scaling, in both layouts of config.json and under both names
+// of its key.
 TEST(ConfigTest, ReadsEveryRopeScaling) {
   const auto both = [](json scaling, const std::function<void(const RotaryRule&)>& check,
                        const json& changes = json::object()) {
@@ -264,9 +264,9 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
                 "another type than dynamic, which is undefined for two rotated features");
 }
 
-// The attributes of Transformers 4.57.6's configuration classes made without arguments (InternLM's:
-// of the files beside its checkpoints). kv_heads of 0: as many as there are heads; head_dim of 0:
-// hidden_size / heads.
+// The attributes of Transformers 4.57.6's configuration classes created without arguments (for
+// InternLM: those of the files next to its checkpoints). kv_heads 0 means as many as heads;
+// head_dim 0 means hidden_size / heads.
 struct Defaults {
   const char* model_type;
   int64_t kv_heads, head_dim;
@@ -278,7 +278,7 @@ struct Defaults {
 
 const std::vector<Defaults>& TransformersDefaults() {
   static const auto* const defaults = new std::vector<Defaults>{
-      // Of 192 features of a head 64 turn; its head_dim there is the latter.
+      // 64 of the 192 features of a head are rotated; Transformers' head_dim here is 64.
       {"deepseek_v3", 0, 192, 1e-6, 1e4, 1.0 / 3, 4096, false, -1},
       {"gemma", 16, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma2", 4, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
@@ -425,8 +425,8 @@ TEST(ConfigTest, ReadsWhatDiffersFromLayerToLayer) {
               ElementsAre(false, false, false, true));
 }
 
-// The names that Transformers 5 has: experts under Mixtral's name; longrope's context beside its
-// factors, where 4 knew it at the top level alone.
+// Names that Transformers 5 uses: the number of experts under Mixtral's name; longrope's original
+// context next to its factors, where Transformers 4 has it at the top level only.
 TEST(ConfigTest, ReadsTransformers5sOwnKeys) {
   EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_local_experts", 16}})->experts.count, 16);
   EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 16}})->experts.count, 16);
@@ -480,7 +480,7 @@ TEST(ConfigTest, ReadsHowQueriesGrow) {
   EXPECT_EQ(untold.rotaries[0].query_growth_length, 16384.0);
 }
 
-// Transformers 5 writes an object for each kind of layer.
+// Transformers 5 writes a separate object for each kind of layer.
 TEST(ConfigTest, ReadsGemma3sTwoRotaries) {
   const json newer = {
       {"rope_theta", nullptr},
@@ -638,7 +638,7 @@ TEST(ConfigTest, ReadsLatentAttention) {
   EXPECT_EQ(plain.value_dim(plain.layer_rules[0]), 128);
   EXPECT_EQ(of({{"q_lora_rank", nullptr}})->latent.query_rank, 0);
   EXPECT_FALSE(of({{"rope_interleave", false}})->rotaries[0].interleaved);
-  // DeepSeek-V3's own: cosines as they are, scores times (0.1 ln 40 + 1)^2.
+  // DeepSeek-V3's values: cosines are not scaled, scores are multiplied by (0.1 ln 40 + 1)^2.
   const json yarn = {{"type", "yarn"},
                      {"factor", 40},
                      {"mscale", 1.0},
@@ -653,7 +653,7 @@ TEST(ConfigTest, ReadsLatentAttention) {
   json without = yarn;
   without.erase("mscale_all_dim");
   EXPECT_DOUBLE_EQ(scaled(without).score_scale, 1.0 / std::sqrt(192.0));
-  // Kimi-K2's files call the type otherwise.
+  // Kimi-K2's files have another name for the type.
   EXPECT_OK(of({{"model_type", "kimi_k2"}}));
   const auto says = [](const absl::StatusOr<ModelConfig>& config) {
     return std::string(config.status().message());
@@ -906,7 +906,8 @@ TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
       "model_type: wanted 'llama' as the architecture is LlamaForCausalLM, got \"qwen2\"");
 }
 
-// Of each kind, and where the object says nothing of use: what to do instead is said.
+// For each quantization method, and for an object without useful information, the message states
+// what to do instead.
 TEST(ConfigTest, RefusesQuantisedCheckpoints) {
   for (const char* method : {"awq", "gptq", "bitsandbytes"}) {
     const auto config = With("quantization_config", {{"quant_method", method}, {"bits", 4}});
@@ -1042,7 +1043,7 @@ TEST(ConfigTest, BrokenJsonGivesLineAndColumn) {
   EXPECT_LT(long_one.status().message().size(), 300);
 }
 
-// Written by Transformers 4.57.6, and by hand in the shape of 5.
+// Files written by Transformers 4.57.6, and files written by hand in the layout of version 5.
 TEST(ConfigTest, ReadsThePeersFiles) {
   struct Case {
     const char* name;
@@ -1060,7 +1061,7 @@ TEST(ConfigTest, ReadsThePeersFiles) {
   }
 }
 
-// Of gemma-3-4b-it, which leaves out what is Transformers' default; and of Mistral-Small-3.1.
+// The config of gemma-3-4b-it, which omits Transformers' defaults; and that of Mistral-Small-3.1.
 json Gemma3Vision() {
   return {{"architectures", {"Gemma3ForConditionalGeneration"}},
           {"model_type", "gemma3"},

@@ -1,4 +1,4 @@
-// Every family of decoders and every scaled rotary embedding against Transformers' numbers
+// Every family of decoders and every scaled rotary embedding compared with Transformers' numbers
 // (tests/golden/families), on one rank and several.
 
 #include <algorithm>
@@ -59,7 +59,7 @@ at::Tensor Doubles(const nlohmann::json& values) {
   return at::tensor(values.get<std::vector<double>>(), at::kDouble);
 }
 
-// One case: a packed stream, uncut.
+// A test case: a whole packed stream.
 struct Stream {
   Stream(const std::vector<int64_t>& lengths, const at::Tensor& ids, const at::Tensor& labels,
          double balance)
@@ -95,8 +95,8 @@ at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const a
                                   : logits;
 }
 
-// This rank's share of a case's loss, and its gradients. The head by plain operators, its gradient
-// put into its Parameter.
+// This rank's share of a case's loss, and its gradients. The head is computed with plain operators,
+// and its gradient is stored in its Parameter.
 Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention,
                  const std::shared_ptr<comm::Communicator>& group,
                  std::shared_ptr<const comm::Layout>* used) {
@@ -173,10 +173,10 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
     return nlohmann::json::parse(file)["cases"];
   }
 
-  // That with the most kinds of documents, and a router's loss where there are experts.
+  // The case with the most kinds of documents, and with a router loss if there are experts.
   Stream Fullest() const { return Stream(Cases().back()); }
 
-  // The golden file keeps a sketch of each gradient, in fp64.
+  // Compares with the golden file, which stores a sketch of each gradient, in fp64.
   void ExpectGolden(const nlohmann::json& golden, const Outcome& outcome, double loss,
                     double logits, double gradients, double norms) const {
     SCOPED_TRACE(golden["name"].get<std::string>());
@@ -201,24 +201,24 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Transformers in fp64 against ours in fp64: the same sums in another order.
+// Transformers in fp64 compared with ours in fp64: the same sums in another order.
 TEST_P(FamilyTest, Fp64) {
   const auto model = Load(In(at::kDouble));
   for (const nlohmann::json& golden : Cases())
     ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-12, 1e-10, 1e-10, 1e-10);
 }
 
-// Some hundred roundings of 6e-8, grown by the depth; Transformers in fp32 is as far off
-// (gradient_noise_fp32 of the goldens).
+// Some hundred roundings of 6e-8, amplified by the depth; the error of Transformers in fp32 is as
+// large (gradient_noise_fp32 in the golden files).
 TEST_P(FamilyTest, Fp32) {
   const auto model = Load(In(at::kFloat));
   for (const nlohmann::json& golden : Cases())
     ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-5, 1e-4, 1e-4, 1e-4);
 }
 
-// Rule 5 of the design: gradients of a whole small model in fp64 differ by 1e-10 at most from those
-// of one rank. The goldens' documents are mostly shorter than a block of attention's grid, so one
-// more stream has some that a ring cuts.
+// Rule 5 of the design: the gradients of a whole small model in fp64 differ from those of one rank
+// by at most 1e-10. The documents of the golden files are mostly shorter than an attention block,
+// so another stream has documents that a ring splits.
 TEST_P(FamilyTest, RanksTogetherAreOne) {
   const nlohmann::json cases = Cases();
   const auto whole = Load(In(at::kDouble));
@@ -270,7 +270,7 @@ TEST_P(FamilyTest, RanksTogetherAreOne) {
   }
 }
 
-// Groups of neighbouring ranks share the experts of every layer; each holds some alone.
+// Groups of neighboring ranks share the experts of every layer; each rank has some of them.
 TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Folder()));
   const ModelConfig& config = checkpoint->config();
@@ -311,7 +311,7 @@ TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
               Outcome& share = shares[rank][c];
               share = RunShare(*model, Stream(cases[c]), *attention, world->communicator(), &used);
               if (rank == 0) layouts[c] = used;
-              // In its place in the whole.
+              // The gradient at its position in the whole tensor.
               for (const auto& parameter : model->parameters()) {
                 if (!parts.Has(parameter->name()) || !parameter->trainable()) continue;
                 at::Tensor& gradient = share.gradients[parameter->name()];
@@ -363,7 +363,7 @@ TEST_P(FamilyTest, RecomputeChangesNoBit) {
   }
 }
 
-// What follows the mixer runs by tiles of rows: the sums of a weight's gradient in another order.
+// The feed-forward layers run in tiles of rows: a weight's gradient is summed in another order.
 TEST_P(FamilyTest, TilesOfRowsAreOneRun) {
   const Stream stream = Fullest();
   TransformerOptions options = In(at::kDouble);
@@ -378,8 +378,8 @@ TEST_P(FamilyTest, TilesOfRowsAreOneRun) {
     EXPECT_TRUE(RelativeError(tiles.gradients.at(name), gradient, 1e-11)) << name;
 }
 
-// What PEFT's `all` is of a family in LLaMA-Factory (find_all_linear_modules): every linear module
-// but the head, a router among them.
+// The modules that PEFT's `all` selects for a family in LLaMA-Factory (find_all_linear_modules):
+// every linear module except the head, including routers.
 std::vector<std::string> AllTargets(const ModelConfig& config) {
   const std::string& model_type =
       config.family->composite() ? config.family->text_model_type : config.model_type;
@@ -453,8 +453,8 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
 }
 
-// An adapter on every map. New it changes nothing; with B drawn it is the model whose weights are W
-// + s B A, and so are its gradients: dA = s B^T dW, dB = s dW A^T.
+// An adapter on every linear map. A new one changes nothing. With random B, the model equals one
+// whose weights are W + s B A, and so do its gradients: dA = s B^T dW, dB = s dW A^T.
 TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   TransformerOptions frozen = In(at::kDouble);
   frozen.frozen = true;
@@ -506,7 +506,7 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   }
 }
 
-// What a hook is told, and so what a fault is said to come after: the names of weights.
+// The module names that hooks get, and that error messages use, are the names of the weights.
 TEST_P(FamilyTest, ModulesHaveTheNamesOfTheirWeights) {
   const auto model = Load(In(at::kFloat));
   const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
@@ -535,7 +535,7 @@ TEST_P(FamilyTest, ModulesHaveTheNamesOfTheirWeights) {
   }
 }
 
-// Whoever runs a model whose layers are not all softmax attention gives it a mixing.
+// A model whose layers are not all softmax attention must be given a mixing plan.
 TEST_P(FamilyTest, WantsAMixingWhereALayerDoes) {
   const auto model = Load(In(at::kFloat));
   const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
@@ -557,8 +557,8 @@ TEST_P(FamilyTest, WantsAMixingWhereALayerDoes) {
                        ::testing::HasSubstr("the forward was given no mixing for it")));
 }
 
-// freeze: the last block and the final norm learn, with the gradients that they have where all
-// learn.
+// freeze: only the last block and the final norm are trained, with the gradients that they have
+// when everything is trained.
 TEST_P(FamilyTest, SomeLearn) {
   const Stream stream = Fullest();
   const auto all = Load(In(at::kDouble));
@@ -613,7 +613,7 @@ TEST_P(FamilyTest, SavedItOpensAsItWas) {
 INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
-// All families that there are have numbers to be held against.
+// Every supported family has golden numbers.
 TEST(FamiliesTest, EachIsTested) {
   std::set<std::string> tested;
   for (const std::string& name : GoldenFamilies()) {

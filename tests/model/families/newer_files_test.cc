@@ -1,6 +1,6 @@
-// config.json as Transformers 5.23 writes it, of every family: the same model as the file that
-// 4.57.6 wrote (tests/golden/families/resave.py made them, and saw that 5.23 has the goldens'
-// losses and writes the same tensors).
+// config.json as Transformers 5.23 writes it, for every family: it gives the same model as the file
+// that 4.57.6 wrote. (tests/golden/families/resave.py made these files, and checked that 5.23 has
+// the losses of the golden files and writes the same tensors.)
 
 #include <algorithm>
 #include <cmath>
@@ -32,8 +32,8 @@ using ::nlohmann::json;
 constexpr char kGolden[] = "tests/golden/families/";
 constexpr char kNewer[] = "/config-5.23.json";
 
-// What 5.23 saves of the golden's weights: the same file, but where it names or cuts them
-// otherwise.
+// The file that 5.23 saves of the golden weights: the golden file itself, unless 5.23 names or
+// splits weights differently.
 std::string NewerWeights(const std::string& folder) {
   const std::string own = folder + "/model-5.23.safetensors";
   return std::filesystem::exists(own) ? own : folder + "/model.safetensors";
@@ -49,7 +49,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// As text: what differs is then seen.
+// As JSON text, so that a failure shows the difference.
 json Numbers(const RotaryRule& rule) {
   return {{"kind", RopeName(rule.kind)},
           {"theta", rule.theta},
@@ -146,7 +146,8 @@ TEST_P(NewerFilesTest, TheFolderOpens) {
   }
 }
 
-// Saved by us it says the same to a reader of Transformers 5's keys, and to one of 4's alone.
+// Saved by Moonring, the file means the same to a reader of Transformers 5's keys and to one of
+// 4's.
 TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   const testing::ScratchFolder newer, saved;
   std::ofstream(newer / "config.json") << ReadAll(kGolden + GetParam() + kNewer);
@@ -172,8 +173,8 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "4"))), json::array());
 }
 
-// A model whose files call it otherwise than Transformers' modules are called: both open, and each
-// is saved under the names that it came with.
+// A model whose files use other names than Transformers' modules: both kinds open, and each is
+// saved under its original names.
 TEST(NewerFilesTest, NamesThatCameStay) {
   const std::string folder = std::string(kGolden) + "nemotron_h";
   const auto in = [](const std::string& path, const std::string& start) {
@@ -208,7 +209,7 @@ TEST(NewerFilesTest, NamesThatCameStay) {
   save(*newer, renamed_again.path(), true);
   EXPECT_EQ(in(renamed_again / "model.safetensors", "model."), wanted);
 
-  // So do numbers that Python writes and JSON does not have.
+  // So are numbers that Python writes although JSON does not have them.
   std::string text = ReadAll(renamed / "config.json");
   text.insert(text.find('{') + 1, "\"a\": [-Infinity, {\"b\": NaN}], \"c\": \"\\\" Infinity\",");
   std::ofstream(renamed / "config.json") << text;
@@ -229,7 +230,7 @@ TEST(NewerFilesTest, EachFamilyOfTransformersIsHere) {
   std::set<std::string> seen;
   for (const std::string& name : Names())
     seen.insert(json::parse(ReadAll(kGolden + name + kNewer))["model_type"]);
-  // Of a family that 4.57.6 lacks config.json itself is 5.23's.
+  // For a family that 4.57.6 does not support, config.json itself is written by 5.23.
   for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
     const std::string file = entry.path().native() + "/config.json";
     if (!std::filesystem::exists(file)) continue;

@@ -34,7 +34,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A Llama of 4 features a head and 32 positions.
+// The config of a Llama with head dim 4 and 32 positions.
 ModelConfig Llama(const json& changes = json::object()) {
   json config = SmallJson({{"max_position_embeddings", 32}, {"rope_theta", 5000.0}});
   config.merge_patch(changes);
@@ -58,7 +58,7 @@ void ExpectSameRotary(const RotaryRule& a, const RotaryRule& b) {
         << length;
 }
 
-// factor = ceil(length / C); the context grows to C factor.
+// factor = ceil(length / C), where C is the context; the context grows to C factor.
 TEST(RopeScalingTest, TheFactorIsWhatTheTextNeeds) {
   for (const char* kind : {"linear", "dynamic", "yarn", "llama3"}) {
     for (const auto& [length, factor] :
@@ -70,7 +70,7 @@ TEST(RopeScalingTest, TheFactorIsWhatTheTextNeeds) {
       EXPECT_EQ(rule.factor, static_cast<double>(factor));
       EXPECT_EQ(rule.theta, 5000.0);
       EXPECT_EQ(scaled.config.max_position_embeddings, 32 * factor);
-      // Transformers' dynamic scaling begins beyond max_position_embeddings, which has grown.
+      // Transformers' dynamic scaling starts beyond max_position_embeddings, which has grown.
       EXPECT_EQ(rule.original_length,
                 rule.kind == RopeKind::kLinear || rule.kind == RopeKind::kDynamic
                     ? 32.0 * static_cast<double>(factor)
@@ -103,7 +103,8 @@ TEST(RopeScalingTest, NothingChangesWhereTextsFit) {
   }
 }
 
-// Transformers' configs of these have no rope_scaling, so LLaMA-Factory leaves them alone.
+// Transformers' configs of these families have no rope_scaling, so LLaMA-Factory does not change
+// them.
 TEST(RopeScalingTest, SomeFamiliesTakeNone) {
   for (const auto& [architecture, model_type] : {std::pair{"MistralForCausalLM", "mistral"},
                                                  {"Gemma2ForCausalLM", "gemma2"},
@@ -117,7 +118,8 @@ TEST(RopeScalingTest, SomeFamiliesTakeNone) {
   }
 }
 
-// The context of pre-training, not the one that the scaling there gave.
+// The new scaling starts from the context of pre-training, not from the one that the existing
+// scaling extended it to.
 TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   const json there = {{"rope_type", "llama3"},
                       {"factor", 4.0},
@@ -132,7 +134,7 @@ TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   EXPECT_EQ(scaled.config.rotaries[0].original_length, 8.0);
   EXPECT_EQ(ScaleRope(Llama({{"rope_scaling", there}}), "yarn", 8, "m")->config.rotaries[0].kind,
             RopeKind::kLlama3);
-  // What is no context is not gone by.
+  // An original context that is invalid is ignored.
   for (const json& original : {json(0), json(0.5), json("8")}) {
     const json linear = {
         {"rope_type", "linear"}, {"factor", 2.0}, {"original_max_position_embeddings", original}};
@@ -143,8 +145,8 @@ TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   }
 }
 
-// What an older scaling says of itself goes; mrope_section and keys that nobody here knows stay, in
-// Transformers 4's form and in 5's (that of vLLM's pull request 25384).
+// The keys of an older scaling are removed; mrope_section and unknown keys remain, in the layout of
+// Transformers 4 and in that of 5 (as in vLLM's pull request 25384).
 TEST(RopeScalingTest, KeysOfTheModelStay) {
   const json others = {
       {"mrope_section", {1, 1, 0}}, {"mrope_interleaved", true}, {"odd", {{"a", 1}}}};
@@ -179,7 +181,7 @@ TEST(RopeScalingTest, KeysOfTheModelStay) {
   }
 }
 
-// Transformers 4 reads mrope_section of rope_scaling alone.
+// Transformers 4 reads mrope_section from rope_scaling only.
 TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) {
   const ModelConfig config =
       Llama({{"rope_theta", nullptr},
@@ -192,7 +194,7 @@ TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) 
             json({{"rope_type", "default"}, {"mrope_section", {1, 1, 0}}}));
 }
 
-// How experts are stored, and whether a head is there, the files say, not the config.
+// The storage of experts and the existence of a head are known from the files, not from the config.
 TEST(RopeScalingTest, WhatTheWeightsToldStays) {
   for (const char* const family : {"qwen3_5_moe_vision", "qwen3_vl_moe", "qwen3_5_vision"}) {
     SCOPED_TRACE(family);
@@ -217,8 +219,8 @@ TEST(RopeScalingTest, RefusesAnotherKind) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'longrope', wanted one of linear")));
 }
 
-// Both shapes of config.json, written and opened again: the model turns as it did. Transformers 4
-// reads the top level alone.
+// Both layouts of config.json are written and opened again: the rotary embedding is the same.
+// Transformers 4 reads the top level only.
 TEST(RopeScalingTest, TheConfigSaysSo) {
   const json newer = {
       {"rope_theta", nullptr},
@@ -261,7 +263,7 @@ TEST(RopeScalingTest, TheConfigSaysSo) {
   }
 }
 
-// Gemma 3's layers with a window keep their own rotary, in both shapes.
+// Gemma 3's layers with a window keep their own rotary embedding, in both layouts.
 TEST(RopeScalingTest, OneOfTwoRotariesIsStretched) {
   const json gemma = {{"architectures", {"Gemma3ForCausalLM"}},
                       {"model_type", "gemma3_text"},
@@ -284,7 +286,7 @@ TEST(RopeScalingTest, OneOfTwoRotariesIsStretched) {
   }
 }
 
-// Ministral 3's queries grow as before.
+// Ministral 3's scaling of queries by position is unchanged.
 TEST(RopeScalingTest, QueriesGrowAsBefore) {
   const json changes = {{"architectures", {"Ministral3ForCausalLM"}},
                         {"model_type", "ministral3"},
@@ -301,7 +303,8 @@ TEST(RopeScalingTest, QueriesGrowAsBefore) {
   EXPECT_EQ(scaled.config.rotaries[0].query_growth_length, 8.0);
 }
 
-// The context of pre-training stands with the layers that a scaling is for; the others stay.
+// The context of pre-training is written with the layers that are scaled; the other layers keep
+// their settings.
 TEST(RopeScalingTest, ReplacesWhatTransformers5WroteForLayersWithoutAWindow) {
   json changes = {{"architectures", {"Olmo3ForCausalLM"}}, {"model_type", "olmo3"}};
   changes["rope_theta"] = nullptr;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the files of torch.save in pickles/ and what they hold, pickles/golden.json (needs: torch
-2.11, transformers 4.57).
+"""Writes files with torch.save into pickles/, and their contents to pickles/golden.json (needs:
+torch 2.11, transformers 4.57).
 
 usage: make_pickle_fixtures.py pickles
 
-golden.json: {file: {tensor: {dtype, shape, values}}}, the values as torch has them, widened to
-double. single.bin is one for tests to damage, and the others
-(evil_*.bin, list.bin, ...) are for a reader to refuse.
+golden.json: {file: {tensor: {dtype, shape, values}}}, with torch's values, widened to double.
+single.bin is damaged by tests, and the others (evil_*.bin, list.bin, ...) must be refused by a
+reader.
 """
 
 import collections
@@ -25,7 +25,7 @@ def numbers(*shape, dtype=torch.float32):
 
 
 def plain():
-    """Every way in which a tensor of a state dict may lie in its storage."""
+    """Every way in which a tensor of a state dict may be stored in its storage."""
     tensors = torch.nn.Linear(3, 2).state_dict()  # an OrderedDict with _metadata
     tensors["weight"], tensors["bias"] = numbers(2, 3), numbers(2)
     for dtype in (
@@ -74,7 +74,7 @@ def tiny_llama():
 
 
 class Call:
-    """Pickled as a call of `function`, which a careless reader would make."""
+    """Pickled as a call of `function`, which an unsafe reader would make."""
 
     def __init__(self, function, *arguments):
         self.call = (function, arguments)

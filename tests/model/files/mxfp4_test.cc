@@ -1,5 +1,5 @@
-// Weights in four bits: numbers by their definition, and files that do not fit together. That
-// Transformers makes the same of them is families_test's (gpt_oss_mxfp4).
+// Four-bit weights: their values by definition, and files with inconsistent tensors. families_test
+// (gpt_oss_mxfp4) compares them with Transformers.
 
 #include "model/files/mxfp4.h"
 
@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<WeightStore>> Of(std::map<std::string, at::Tensor
 
 at::Tensor RandomBytes(at::IntArrayRef sizes) { return at::randint(256, sizes, at::kByte); }
 
-// One sign, two exponent bits of bias 1, one bit of mantissa.
+// One sign bit, two exponent bits with bias 1, one mantissa bit.
 double E2m1(int bits) {
   const int exponent = (bits >> 1) & 3, mantissa = bits & 1;
   const double size =

@@ -19,13 +19,13 @@ using Kind = PickleValue::Kind;
 constexpr auto kInvalidPickle = absl::StatusCode::kInvalidArgument;
 constexpr absl::string_view kAllowed[] = {"collections.OrderedDict", "torch.Size"};
 
-// Opcodes, zero bytes among them.
+// Opcodes as a string that may contain zero bytes.
 template <size_t N>
 std::string Raw(const char (&bytes)[N]) {
   return std::string(bytes, N - 1);
 }
 
-// What `pickle` says, without the texts themselves: a graph looks into its pickle.
+// The graph of `pickle` without its text values, which refer to the pickle's bytes.
 std::string Root(const std::string& pickle) {
   const auto graph = PickleGraph::Read(pickle, kAllowed, "x");
   if (!graph.ok()) return graph.status().ToString();

@@ -44,7 +44,7 @@ absl::Status OpenBytes(const std::string& bytes) {
   return PickledFile::Open(folder.Write("x.bin", bytes)).status();
 }
 
-// `wanted` in place of `found`, which is there once and has as many bytes.
+// Replaces `found`, which occurs once, by `wanted` of the same size.
 std::string Replaced(std::string bytes, const std::string& found, const std::string& wanted) {
   EXPECT_EQ(found.size(), wanted.size());
   const size_t at = bytes.find(found);
@@ -71,7 +71,7 @@ TEST(PickledFileTest, ReadsWhatTorchSaved) {
   }
 }
 
-// What is contiguous is not copied, and two tensors of one storage do not change each other.
+// Contiguous tensors are not copied, and two tensors of one storage do not change each other.
 TEST(PickledFileTest, TensorsAreViewsOfTheFile) {
   ASSERT_OK_AND_ASSIGN(const auto file, PickledFile::Open(Fixture("plain.bin")));
   const auto& entries = file->entries();
@@ -155,7 +155,7 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
   const std::string renamed = absl::StrReplaceAll(good, {{"plain/data/0", "plain/data/x"}});
   EXPECT_THAT(OpenBytes(renamed),
               StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data/0 is missing")));
-  // What the directory says that a record has is nothing to allocate by.
+  // The size that the archive's directory states for a record must not be allocated unchecked.
   std::string vast = good;
   const size_t version = vast.rfind("plain/version");
   ASSERT_NE(version, std::string::npos);
@@ -171,7 +171,7 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
               StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data.pkl is missing")));
 }
 
-// single.bin holds weight: (2, 2) with strides (2, 1) from element 0 of a storage of 4.
+// single.bin contains weight: (2, 2) with strides (2, 1) from element 0 of a storage of 4.
 TEST(PickledFileTest, RefusesTensorsBeyondTheirStorage) {
   const std::string good = ReadAll(Fixture("single.bin")),
                     place("QK\0K\x02K\x02\x86q\bK\x02K\x01\x86", 15), size = "K\x04tq\aQ";
@@ -202,7 +202,7 @@ TEST(PickledFileTest, RefusesTensorsBeyondTheirStorage) {
                                          "but the record data/0 has 16 bytes")));
 }
 
-// Opens and reads whatever opens; only whether it comes back matters.
+// Opens and reads everything that can be opened; the test only requires that this returns.
 bool Survives(const std::string& path) {
   const auto file = PickledFile::Open(path);
   if (!file.ok()) {
@@ -222,7 +222,7 @@ TEST(PickledFileTest, SurvivesTruncation) {
     EXPECT_FALSE(Survives(folder.Write("x.bin", good.substr(0, length)))) << length;
 }
 
-// Archive, pickle and storages are damaged, one byte in one of several ways in turn.
+// Archive, pickle and storages are damaged, one byte at a time, in one of several ways in turn.
 TEST(PickledFileTest, SurvivesDamage) {
   const ScratchFolder folder;
   constexpr uint8_t kFlips[] = {0x01, 0x80, 0xff, 0x20, 0x04};
@@ -240,7 +240,7 @@ TEST(PickledFileTest, SurvivesDamage) {
   EXPECT_GT(opened, 500);
 }
 
-// Every bit of the pickles alone; and every byte set to the opcodes that push, take away or call.
+// Flips every bit of the pickles; and sets every byte to the opcodes that push, pop or call.
 TEST(PickledFileTest, SurvivesDamagedPickles) {
   int read = 0, refused = 0;
   for (const char* name : {"plain.bin", "plain_protocol5.bin"}) {
@@ -263,7 +263,7 @@ TEST(PickledFileTest, SurvivesDamagedPickles) {
   EXPECT_GT(refused, 1000);
 }
 
-// A folder of Transformers' own, in two shards.
+// A folder that Transformers wrote, in two shards.
 TEST(PickledFolderTest, ReadsShards) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Fixture("sharded")));
   const json& golden = Golden()["sharded"];

@@ -77,7 +77,7 @@ TEST(SafetensorsTest, ReadsEveryDtype) {
 // A tensor keeps the mapping alive, and writing to it changes neither the file nor another view.
 TEST(SafetensorsTest, ViewsOutliveTheFileAndAreWritable) {
   const ScratchFolder folder;
-  // 8 + 56 bytes: the data are aligned.
+  // 8 + 56 bytes of header, so the data are aligned.
   const std::string path = folder.Write(
       "x.safetensors",
       File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  )", Bytes<float>({1, 2})));
@@ -169,7 +169,7 @@ TEST(SafetensorsTest, RefusesLyingEntries) {
       StatusIs(kInvalid, HasSubstr("'a' is there twice")));
 }
 
-// Whatever is cut off or flipped, the file is refused or read, never more.
+// Whatever is cut off or flipped, the file is either refused or read, without a crash.
 TEST(SafetensorsTest, SurvivesDamage) {
   const ScratchFolder folder;
   const std::string good =

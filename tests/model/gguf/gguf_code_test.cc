@@ -1,5 +1,5 @@
-// Blocks of GGUF files as weights that stay packed: each type against what is read of it, and of
-// models which weights can, with their rows where Read has them.
+// Quantized blocks of GGUF files as weights that stay packed: each type is compared with the values
+// that Read returns; and for models, which weights can stay packed, in the row order of Read.
 
 #include "model/gguf/gguf_code.h"
 
@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<const GgufFile>> OpenWritten(const GgufWriter& wr
   return GgufFile::Open(folder.Write("x.gguf", writer.Bytes()));
 }
 
-// Every type, of gguf-py's own blocks, several threads' share of them.
+// Every type, with blocks from gguf-py, enough for several threads.
 TEST(GgufCodeTest, EveryTypeIsWhatIsRead) {
   const json golden =
       json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
@@ -83,7 +83,7 @@ TEST(GgufCodeTest, RefusesWhatItIsNot) {
   EXPECT_THROW(GgufCode(*FindGgufType(0)), c10::Error) << "F32 has no blocks";
 }
 
-// Blocks of random numbers; a type's fp16 scale comes first.
+// Blocks of random numbers; the fp16 scale of the type comes first.
 std::string Blocks(uint32_t type_id, uint64_t elements) {
   const GgufType& type = *FindGgufType(type_id);
   const int64_t blocks = static_cast<int64_t>(elements) / type.elements;
@@ -109,8 +109,8 @@ void AddRandom(GgufWriter& writer, const std::string& name, const std::vector<ui
 
 using SizesByName = std::vector<std::pair<std::string, uint32_t>>;
 
-// One layer of width 64 with 4 heads of 16 over 2 of keys and values; the values in `values`. With
-// experts there are 3, else a dense feed-forward of 96.
+// One layer of width 64 with 4 query heads of dim 16 and 2 key-value heads; the type of the value
+// weights is `values`. With experts there are 3, else a dense feed-forward of width 96.
 GgufWriter Model(const std::string& architecture, uint32_t values, const SizesByName& more = {}) {
   at::manual_seed(21);
   GgufWriter writer;
@@ -147,7 +147,8 @@ GgufWriter Model(const std::string& architecture, uint32_t values, const SizesBy
   return writer;
 }
 
-// Of each weight that stays packed: it is Read's, in both dtypes. Gives how many those are.
+// Expects that each weight that stays packed equals that of Read, in both dtypes. Returns the
+// number of these weights.
 int ExpectPackedAsRead(const GgufModel& model) {
   int packed = 0;
   for (const auto& [name, stored] : model.weights()) {
@@ -180,7 +181,7 @@ absl::StatusOr<std::unique_ptr<GgufModel>> OpenWrittenModel(const GgufWriter& wr
   return GgufModel::Open(*file);
 }
 
-// Rows of q and k are put in another order.
+// The rows of q and k are reordered.
 TEST(GgufCodeTest, RowsOfHeads) {
   ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("llama", kQ4_0)));
   EXPECT_EQ(ExpectPackedAsRead(*model), 9);
@@ -192,7 +193,7 @@ TEST(GgufCodeTest, RowsOfHeads) {
   EXPECT_EQ(model->CodeOf("nobody"), nullptr);
 }
 
-// Queries, keys and values lie in one weight: of one type they stay packed together.
+// One weight contains queries, keys and values: if their types are the same, it stays packed.
 TEST(GgufCodeTest, OneMapOfThree) {
   const std::string fused = "model.layers.0.attention.wqkv.weight";
   ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("internlm2", kQ8_0)));

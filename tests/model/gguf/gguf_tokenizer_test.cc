@@ -197,8 +197,8 @@ json GoldenTokenizer(const std::string& name) {
   return json::parse(moonring::testing::ReadAll("tests/golden/tokenizer/" + name));
 }
 
-// A file as the usual converter writes it from sentencepiece's model: scores of control and
-// user-defined tokens are lost, and spaces in the latter.
+// A file as the usual converter writes it from a sentencepiece model: the scores of control tokens
+// and user-defined tokens are lost, and so are spaces in the latter.
 GgufWriter SentencePieces(const std::string& name, bool space_prefix) {
   constexpr int kControl = 3, kUserDefined = 4;
   std::vector<std::string> tokens;
@@ -254,7 +254,7 @@ TEST_P(SentencePieceTest, EncodesAsTheLibraryDoes) {
   }
 }
 
-// All parts but the order in which the pieces' merges are written are those of the published kind.
+// Everything equals the published tokenizer, except the order in which merges are written.
 TEST_P(SentencePieceTest, WritesThePublishedStages) {
   const std::string name = GetParam();
   auto files = TokenizerOf(SentencePieces(name, name == "llama2"));

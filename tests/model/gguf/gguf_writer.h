@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_GGUF_GGUF_WRITER_H_
 #define MOONRING_TESTS_MODEL_GGUF_GGUF_WRITER_H_
 
-// Puts GGUF files together byte by byte, right ones and lying ones, after the format's own
-// description (not by our reader).
+// Writes GGUF files byte by byte, valid and invalid ones, from the format's own description rather
+// than from our reader.
 
 #include <cstdint>
 #include <cstring>
@@ -57,7 +57,8 @@ class GgufWriter {
     Add(key, kArray, bytes);
   }
 
-  // `shape` as Hugging Face has it, rows last; GGUF lists it the other way round.
+  // `shape` is in the order of Hugging Face, innermost dimension last; GGUF stores the reverse
+  // order.
   void Tensor(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type,
               const std::string& data) {
     while (data_.size() % alignment_ != 0) data_ += '\0';
@@ -95,8 +96,8 @@ class GgufWriter {
   std::string data_;
 };
 
-// A whole Llama model: 1 layer, width 8, 2 heads of 4 over 1 key head, feed-forward 16, a
-// byte-level vocabulary of 12. Weight number n of the model holds n, n + 1/64, n + 2/64, ...
+// A whole Llama model: 1 layer, width 8, 2 query heads of dim 4 over 1 key head, feed-forward width
+// 16, a byte-level vocabulary of 12. The n-th weight tensor contains n, n + 1/64, n + 2/64, ...
 inline GgufWriter TinyGguf() {
   GgufWriter file;
   file.String("general.architecture", "llama");

@@ -69,7 +69,8 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class RoundTripTest : public ::testing::TestWithParam<Kind> {};
 
-// What the tokenizers library gives for hard strings, through a .gguf file's metadata.
+// The tokenizers library's ids of difficult strings, after a round trip through a .gguf file's
+// metadata.
 TEST_P(RoundTripTest, EncodesAsTheLibraryDoes) {
   const Kind& kind = GetParam();
   const json golden = json::parse(GoldenText("tiny/" + kind.name + ".json"));
@@ -133,7 +134,7 @@ TEST(TokenizerToGgufTest, NamesSpecialTokensAndTemplates) {
   EXPECT_EQ(json::parse(again.at("generation_config.json"))["eos_token_id"],
             json::parse("[696, 699]"));
 
-  // A file of its own wins, and add_bos_token over the post-processor.
+  // A separate template file takes precedence, and so does add_bos_token over the post-processor.
   files["chat_template.jinja"] = "{{ bos_token }}";
   files["tokenizer_config.json"] =
       R"({"bos_token": "<|begin_of_text|>", "add_bos_token": false, "chat_template": "x"})";
@@ -153,7 +154,7 @@ TEST(TokenizerToGgufTest, NamesSpecialTokensAndTemplates) {
   EXPECT_THAT(*third->Strings("tokenizer.chat_templates"), ElementsAre("tool_use"));
 }
 
-// Tokens that a run added: a word that learns its own row, and a special one.
+// Tokens that a run added: a word with a trained row, and a special token.
 TEST(TokenizerToGgufTest, KeepsAddedTokens) {
   json tokenizer = json::parse(GoldenText("tiny/smollm2.tokenizer.json"));
   const int64_t first = 672;
@@ -250,7 +251,7 @@ TEST(TokenizerToGgufTest, AModelWithoutOneHasIdsAlone) {
   EXPECT_THAT(*TokenizerFilesFromGguf(*file), IsEmpty());
 }
 
-// Every rule that has a name is found again by what it spells out.
+// Every named rule is recognized from its stages.
 TEST(GgufSplittingRulesTest, AreFoundByTheirStages) {
   for (const char* name : {"smollm", "gpt-2", "llama-bpe", "dbrx", "qwen2", "qwen35", "tekken",
                            "gpt-4o", "deepseek-llm", "deepseek-coder", "deepseek-v3"}) {
@@ -261,7 +262,7 @@ TEST(GgufSplittingRulesTest, AreFoundByTheirStages) {
     ASSERT_OK_AND_ASSIGN(const GgufSplittingRule* found, GgufSplittingRuleOf(tokenizer));
     EXPECT_STREQ(found->name, name);
   }
-  // As GPT-4o's kind writes its one Split.
+  // Written as in GPT-4o's tokenizer, as one Split.
   ASSERT_OK_AND_ASSIGN(const GgufSplittingRule* rule, FindGgufSplittingRule("gpt-4o"));
   json stages = PreTokenizerOf(*rule);
   stages["pretokenizers"][0]["behavior"] = "Removed";
@@ -272,7 +273,8 @@ TEST(GgufSplittingRulesTest, AreFoundByTheirStages) {
 }
 
 TEST(SentencePieceScoresTest, LeadBackToTheMerges) {
-  // "abc" has two merges, one before and one after that of "cd": the two pieces share a score.
+  // "abc" has two merges, one before and one after that of "cd": the two pieces have the same
+  // score.
   const std::vector<SentencePiece> pieces = {{"a"},  {"b"},  {"c"},   {"d"},
                                              {"ab"}, {"bc"}, {"abc"}, {"cd"}};
   const std::vector<std::pair<std::string, std::string>> merges = {

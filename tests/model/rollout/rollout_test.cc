@@ -1,5 +1,5 @@
-// Answers decoded many at once against plain forwards of each text by itself, through attention by
-// its definition; of every family of tests/golden/families.
+// Answers that are decoded in a batch, compared with plain forwards of each text alone with
+// attention from its definition; for every family of tests/golden/families.
 
 #include "model/rollout/rollout.h"
 
@@ -92,7 +92,7 @@ at::Tensor LogitsOf(Transformer& model, const std::vector<int64_t>& ids, int64_t
                                   : logits;
 }
 
-// Each new token is the choice of the whole text's logits, with their log-prob.
+// Expects that each new token, and its log-prob, is the one that the logits of the whole text give.
 void ExpectAsWhole(Transformer& model, const RolloutPrompt& prompt, uint64_t number,
                    const Answer& answer, const SamplingOptions& options, double bound) {
   ASSERT_EQ(answer.ids.size(), answer.log_probs.size());
@@ -140,7 +140,8 @@ TEST_P(RolloutOfFamilyTest, IsAForwardOfEachText) {
   at::manual_seed(21);
   std::vector<RolloutPrompt> prompts;
   for (const int64_t length : {3, 70, 1, 530, 64, 9}) {
-    // A cached key was turned by the text's length at its time.
+    // A cached key was rotated for the text's length at its time, which differs from the final
+    // length.
     if (length + 8 > config.max_position_embeddings || (turns_by_length && length > 9)) continue;
     prompts.push_back({RandomIds(length, config.vocab_size), prompts.size() + 40});
   }
@@ -190,8 +191,8 @@ TEST(RolloutTest, GreedyIsTheSamplers) {
   }
 }
 
-// In fp64 what runs beside an answer changes no choice; in fp32 and bf16 not a bit, where widths
-// are whole vectors.
+// In fp64 the rest of the batch changes no choice; in fp32 and bf16 it changes no bit, if widths
+// are multiples of the vector width.
 TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < 16; ++i) lengths.push_back(1 + i * 37 % 100);
@@ -216,7 +217,7 @@ TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
       ASSERT_OK_AND_ASSIGN(const Answers others, Rollout(*model, prompts, options));
       ExpectSame(others, answers, bound);
     }
-    // The prompts in another order: each brings its key.
+    // The prompts in another order; each keeps its random key.
     const std::vector<RolloutPrompt> turned(prompts.rbegin(), prompts.rend());
     ASSERT_OK_AND_ASSIGN(Answers others, Rollout(*model, turned, options));
     std::reverse(others.begin(), others.end());
@@ -224,8 +225,8 @@ TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
   }
 }
 
-// A mixture's products are of each expert's rows: in fp32 answers may differ where two tokens are
-// as good as tied.
+// A mixture computes products for each expert's rows: in fp32 answers may differ where two tokens
+// are almost tied.
 TEST(RolloutTest, RowsOfExpertsThatDifferInFp32AreCounted) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
@@ -300,8 +301,9 @@ TEST(RolloutTest, WhatEndsAnAnswer) {
   EXPECT_TRUE(nobody.empty());
 }
 
-// A prompt of 200 tokens is three whole blocks and one of 8 tokens. Its whole blocks are there
-// once; each of 8 answers has a copy of the last one, or, the last of them, that itself.
+// A prompt of 200 tokens has three whole blocks and one of 8 tokens. Its whole blocks are stored
+// once; each of 8 answers has a copy of the last block, except the last answer, which uses the
+// original.
 TEST(RolloutTest, APromptIsKeptOnceAndAllIsFreed) {
   const auto model = SmallModel(at::kFloat);
   RolloutOptions options{.sampling = {.max_new_tokens = 5, .temperature = 1.0}, .answers = 8};
@@ -309,26 +311,28 @@ TEST(RolloutTest, APromptIsKeptOnceAndAllIsFreed) {
   ASSERT_OK(Rollout(*model, Prompts({200}), options, &report).status());
   EXPECT_EQ(report.most_blocks, 3 + 8);
   EXPECT_EQ(report.blocks_left, 0);
-  // The prompt's rows once; the first token of each answer comes from them.
+  // The prompt's rows are computed once; the first token of each answer comes from them.
   EXPECT_EQ(report.rows, 200 + 8 * 4);
   EXPECT_EQ(report.forwards, 1 + 4);
-  // Beside the pool's: 2 kv heads of 8 + 8 numbers, 64 tokens, 3 layers.
+  // In addition to the block pool: 2 kv heads of 8 + 8 features, 64 tokens, 3 layers.
   EXPECT_GE(report.cache_bytes, 11 * 64 * 2 * 16 * 4 * 3);
   EXPECT_LE(report.cache_bytes, 2 * 11 * 64 * 2 * 16 * 4 * 3);
 
-  // One after another: what ended makes room, and no more is held than for those that run.
+  // Answers run two at a time: a finished one frees its blocks, and memory is used for the running
+  // ones only.
   options.sequences = 2;
   ASSERT_OK(Rollout(*model, Prompts({200, 200, 200, 200}), options, &report).status());
   EXPECT_LE(report.most_blocks, 2 * (4 + 2));
   EXPECT_EQ(report.blocks_left, 0);
 
-  // A prompt of whole blocks has nothing to copy.
+  // A prompt of whole blocks needs no copy.
   options.sequences = 8;
   ASSERT_OK(Rollout(*model, Prompts({128}), options, &report).status());
   EXPECT_EQ(report.most_blocks, 2 + 8);
 }
 
-// A model whose leases are casts gives the same where these are kept, and casts no more afterwards.
+// For a model whose weights are cast for use, keeping the casts gives the same answers, and later
+// forwards do not use the kept casts.
 TEST(RolloutTest, KeptCastsAreThoseOfEachForward) {
   const auto model = SmallModel(at::kFloat, 2048, at::kBFloat16);
   const auto prompts = Prompts({100, 5});
@@ -390,7 +394,8 @@ TEST(RolloutTest, BadInput) {
   EXPECT_THAT(status({{{1}}}, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("NaN")));
 }
 
-// Ranks that share every sequence: prompts through a strategy, keys where they lie. As one rank.
+// Ranks that share every sequence: prompts run with a strategy, and each rank keeps its keys. The
+// answers are those of one rank.
 class SpreadRolloutTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SpreadRolloutTest, IsOneRanks) {
@@ -428,10 +433,10 @@ TEST_P(SpreadRolloutTest, IsOneRanks) {
 INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
-// Each rank keeps its own part of a prompt's keys, on three ranks and in a strategy of two axes.
+// Each rank keeps its own share of a prompt's keys, on three ranks and with a strategy of two axes.
 TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
   const auto prompts = Prompts({1500});
-  // New tokens over two borders between ranks.
+  // New tokens beyond two boundaries between ranks.
   RolloutOptions options{.sampling = {.max_new_tokens = 110, .temperature = 1.0}, .answers = 3};
   RolloutReport alone;
   ASSERT_OK_AND_ASSIGN(const Answers wanted,
@@ -452,9 +457,9 @@ TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
       RolloutReport report;
       ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, prompts, spread, &report));
       ExpectSame(made, wanted, 1e-11);
-      // 1500 / P tokens, some blocks of which are not full, and 3 answers'.
+      // 1500 / P tokens, with some blocks partly filled, and the blocks of 3 answers.
       EXPECT_LE(report.most_blocks, 1500 / 64 / ranks + 3 + 3 * 3) << ranks;
-      // Others' prompts are refused on all.
+      // If the prompts differ between ranks, all ranks refuse them.
       std::vector<RolloutPrompt> other = prompts;
       other[0].ids[700] = world->rank() == 0 ? 1 : 2;
       EXPECT_THAT(Rollout(*model, other, spread).status(),
@@ -464,8 +469,8 @@ TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
   }
 }
 
-// Ranks with other numbers of prompts, which share the experts of every layer: each answers as if
-// it had them all.
+// Ranks with different numbers of prompts that share the experts of every layer: each answers as if
+// it had all experts.
 TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
@@ -486,7 +491,7 @@ TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
     shared.expert_ranks = std::make_shared<const comm::BinExchange>(
         world->communicator(), comm::BinParts(whole->config().experts.count, 2));
     ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(opened, shared));
-    // The first rank has two prompts, the second one, of fewer new tokens.
+    // The first rank has two prompts; the second has one, with fewer new tokens.
     const bool first = world->rank() == 0;
     const std::vector<RolloutPrompt> mine = first
                                                 ? std::vector<RolloutPrompt>{prompts[0], prompts[1]}
@@ -499,11 +504,11 @@ TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
     ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, mine, together));
     const Answers own = first ? Answers{wanted[0], wanted[1]} : Answers{wanted[2]};
     ExpectSame(made, own, 1e-11);
-    // One that has nothing to do takes part.
+    // A rank without prompts takes part too.
     ASSERT_OK_AND_ASSIGN(const Answers some,
                          Rollout(*model, first ? mine : std::vector<RolloutPrompt>(), together));
     ExpectSame(some, first ? own : Answers(), 1e-11);
-    // An error of one is one of all.
+    // An error on one rank is an error on all.
     const absl::Status failed =
         Rollout(*model, first ? mine : std::vector<RolloutPrompt>{{{}}}, together).status();
     EXPECT_THAT(failed, first

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_OBJECTIVES_VOCABULARY_PLAIN_ROWS_H_
 #define MOONRING_TESTS_OBJECTIVES_VOCABULARY_PLAIN_ROWS_H_
 
-// A loss of each row of logits by LibTorch's autograd over the whole [tokens, vocabulary], to hold
-// against what is made in chunks.
+// A loss of each row of logits, computed with LibTorch's autograd over the whole [tokens,
+// vocabulary] matrix: the reference for losses that are computed in chunks.
 
 #include <cstdint>
 #include <functional>
@@ -42,11 +42,12 @@ ProjectionOptions OptionsOf(const Case& c);  // without the bias
 at::Tensor PlainLogits(const Case& c, const at::Tensor& hidden, const at::Tensor& weight,
                        const at::Tensor& bias);
 
-// of_rows: logits [tokens, vocab] -> [tokens]; 0 takes its place where there is no target.
+// `of_rows` maps logits [tokens, vocab] to losses [tokens]. A token without a target has the loss
+// 0.
 Result Plain(const Case& c, const Inputs& in,
              const std::function<at::Tensor(const at::Tensor& z)>& of_rows);
 
-// The same of what makes it in chunks: [tokens].
+// The function under test, which computes the losses [tokens] in chunks.
 using Call =
     std::function<at::Tensor(const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head,
                              const ProjectionOptions& options)>;
@@ -55,7 +56,7 @@ Result Ours(const Case& c, const Inputs& in, const Call& call, ProjectionOptions
 double Distance(const at::Tensor& a, const at::Tensor& b);  // ||a - b|| / ||b||
 void ExpectClose(const Result& ours, const Result& wanted, double bound);
 
-// That `call` throws a ValueError with these words.
+// Expects that `call` throws a ValueError with these words.
 void ExpectRefused(const std::function<void()>& call, const std::string& words);
 
 }  // namespace moonring::objectives::testing

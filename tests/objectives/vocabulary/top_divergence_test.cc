@@ -27,12 +27,12 @@ Call AgainstTheTop(const ReferenceTop& reference, const at::Tensor& targets,
   };
 }
 
-// a log(a / b), 0 where a is.
+// sum of a log(a / b), where terms with a = 0 are 0.
 at::Tensor Kl(const at::Tensor& a, const at::Tensor& b) {
   return at::where(a > 0, a * (at::where(a > 0, a, at::ones_like(a)) / b).log(), 0.0).sum(1);
 }
 
-// By its definition, of probabilities over the outcomes.
+// The definition, in probabilities of the outcomes.
 at::Tensor PlainTopDivergence(const Divergence& how, const at::Tensor& z, const ReferenceTop& top) {
   at::Tensor p = at::softmax(z / how.temperature, 1).gather(1, top.ids_TK),
              q = top.log_probs_TK.exp();
@@ -63,7 +63,7 @@ const Divergence kEveryTop[] = {
     {.kind = DivergenceKind::kJs, .temperature = 1.5},
 };
 
-// Log-probs of all ids of another model, and the top of them.
+// The log-probs of all ids from another model, of which the top ids are taken.
 at::Tensor ReferenceLogProbs(const Case& c) {
   return at::log_softmax(
       at::randn({c.tokens, c.vocab}, at::detail::createCPUGenerator(5), at::kDouble).mul_(2.0), 1);
@@ -88,7 +88,7 @@ TEST(TopDivergenceTest, EqualsPlainAutogradInFp64) {
             const Case c{.scale = 0.5, .softcap = softcap, .bias = true, .chunk_rows = chunk_rows};
             const Inputs in = MakeInputs(c);
             const ReferenceTop reference = TopOf(ReferenceLogProbs(c), top, rest);
-            // 1 - sum of probabilities loses digits where little is left: 1e-11.
+            // 1 - (sum of probabilities) loses digits if little remains: 1e-11.
             ExpectClose(
                 Ours(c, in, AgainstTheTop(reference, in.targets, how), OptionsOf(c)),
                 Plain(c, in,
@@ -110,7 +110,8 @@ TEST(TopDivergenceTest, OneRenormalisedIdIsCertain) {
   EXPECT_TRUE(ours.weight_gradient.eq(0).all().item<bool>());
 }
 
-// All ids are the whole vocabulary; fewer in a bucket are a lower bound, which grows with them.
+// With all ids it is the divergence over the whole vocabulary. With fewer ids and a bucket for the
+// rest it is a lower bound, which grows with the number of ids.
 TEST(TopDivergenceTest, OfMoreAndMoreIds) {
   const Case c{.ignored = 0.0};
   const Inputs in = MakeInputs(c);
@@ -137,7 +138,8 @@ TEST(TopDivergenceTest, OfMoreAndMoreIds) {
   }
 }
 
-// Stored as fp32 the top ids may sum to 1 or more: what is left is 2^-23, and all stays finite.
+// In fp32 the probabilities of the top ids may sum to 1 or more: the rest is then 2^-23, and
+// everything stays finite.
 TEST(TopDivergenceTest, NothingLeftOfTheMass) {
   const Case c{.ignored = 0.0, .dtype = at::kFloat};
   const Inputs in = MakeInputs(c);
@@ -156,7 +158,7 @@ TEST(TopDivergenceTest, NothingLeftOfTheMass) {
   }
 }
 
-// Fewer than K ids in a row, filled up with -inf.
+// Rows with fewer than K ids are padded with -inf.
 TEST(TopDivergenceTest, IdsWithoutMass) {
   const Case c;
   const Inputs in = MakeInputs(c);
@@ -172,7 +174,7 @@ TEST(TopDivergenceTest, IdsWithoutMass) {
   }
 }
 
-// A tied embedding's gradients meet; a frozen head gets none.
+// The gradients of a tied embedding add up; a frozen head gets none.
 TEST(TopDivergenceTest, TiedAndFrozenHeads) {
   const Case c{.chunk_rows = 6};
   const Inputs in = MakeInputs(c);
@@ -205,7 +207,7 @@ TEST(TopDivergenceTest, TopLogProbsAreOfWholeRows) {
     const at::Tensor learnt = in.targets.ne(-100).unsqueeze(1);
     EXPECT_TRUE(at::equal(top.ids_TK, at::where(learnt, std::get<1>(wanted), -1)));
     EXPECT_LE(Distance(top.log_probs_TK.exp(), std::get<0>(wanted).exp() * learnt), 1e-14);
-    // What it gives is what a divergence takes, rows without a target included.
+    // The result can be used as the reference of a divergence, including rows without a target.
     const ReferenceTop reference{top.ids_TK, top.log_probs_TK, Rest::kBucket};
     EXPECT_LE(TokenDivergence(in.hidden, std::make_shared<Parameter>("head", in.weight), in.targets,
                               reference, {.temperature = 2.0}, OptionsOf(c))

@@ -1,9 +1,10 @@
-// Losses over the vocabulary beside KL by LibTorch's autograd over whole logits, forward and
+// Losses over the vocabulary compared with KL by LibTorch's autograd over whole logits, forward and
 // backward: CPU time and memory. The reference is as wide as the policy.
 //
 //   bazel run //tests/objectives/vocabulary:vocabulary_benchmark -- [rows] [vocab] [hidden]
 //
-// Each runs on one thread in a process of its own (a fork), because a peak is a process's.
+// Each case runs on one thread in a process of its own (a fork), because the peak is counted for a
+// process.
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,19 +1,21 @@
-// Fused attention of the pretend device: what CUDA's kernels take and lay out, by definition in
-// fp64 (tests/attention/cuda_stand_ins.h), and what they keep beside their results while they run,
-// from
-// reading LibTorch 2.11's sources:
+// Fused attention of the pretend device. Arguments and layouts are those of the CUDA kernels,
+// results are computed from the definition in fp64 (tests/attention/cuda_stand_ins.h). The
+// temporary memory of the kernels, from LibTorch 2.11's sources, is:
 //
-//   flash, forward       two words of a generator's state. Splits of keys are for decoding alone,
-//                        one query a sequence, which nothing here asks for
-//   flash, backward      sums of dq [M + 128 B, H, D rounded up to 32, beyond 128 to 64] in fp32,
-//                        in deterministic runs one for each of several splits; sums of dout out
-//                        [H, M + 128 B]; where key heads are fewer, dk and dv of every query head
-//   efficient, backward  dout times out, and its sums; after these the sums of dq in tiles of 64 or
-//                        (D > 64) 128 rows and 64 columns, of B sequences as long as the longest
+//   flash, forward       two words of a generator's state. (Splits of keys are used for decoding
+//                        with one query per sequence only, which does not occur here.)
+//   flash, backward      sums of dq [M + 128 B, H, D'] in fp32, where D' is D rounded up to 32, or
+//                        to 64 above 128; in deterministic runs one such tensor for each of several
+//                        splits; sums of dout * out [H, M + 128 B]; with fewer key heads than query
+//                        heads, dk and dv of every query head
+//   efficient, backward  dout * out and its sums; then the sums of dq in tiles of 64 or (D > 64)
+//   128
+//                        rows and 64 columns, for B sequences of the length of the longest
 //
-//   cuDNN, backward      as flash's of one sequence: a guess, its sources are not open
+//   cuDNN, backward      an estimate, because its sources are not public: as flash with one
+//   sequence
 //
-// M queries and N keys of B sequences, H heads of D numbers.
+// There are M queries and N keys of B sequences, and H heads of dimension D.
 
 #include <algorithm>
 #include <vector>
@@ -40,7 +42,7 @@ constexpr int64_t kFloat = sizeof(float);
 int64_t Tiles(int64_t count, int64_t of_tile) { return (count + of_tile - 1) / of_tile; }
 int64_t RoundUp(int64_t count, int64_t multiple) { return Tiles(count, multiple) * multiple; }
 
-// The arguments of a call, by their place in the operator's schema.
+// The arguments of a call, by their index in the operator's schema.
 class Arguments {
  public:
   Arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
@@ -72,7 +74,7 @@ Sizes OfFlashBackward(const Arguments& given) {
   return sizes;
 }
 
-// One after the other, in one piece: the results are there beside both.
+// The two temporaries follow one another in one allocation; the results exist at the same time.
 Sizes OfEfficientBackward(const Arguments& given) {
   const at::Tensor q = given.Tensor(1);
   const int64_t rows = q.size(1), heads = q.size(2), head_dim = q.size(3);
@@ -92,7 +94,7 @@ Sizes OfCudnnBackward(const Arguments& given) {
 
 Sizes None(const Arguments&) { return {}; }
 
-// What a kernel gives where products are left out.
+// The results of a kernel when products are skipped (left_out.h).
 using Results = std::vector<c10::IValue>;
 
 Results ZerosOfFlashForward(const Arguments& given) {
@@ -125,7 +127,7 @@ Results ZerosOfEfficientBackward(const Arguments& given) {
   return results;
 }
 
-// The operator, with that much memory taken until its results are there.
+// Runs the operator with its temporary memory allocated until its results exist.
 template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>
 void With(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   std::vector<at::Tensor> taken;

@@ -1,5 +1,5 @@
-// NCCL's collectives under Communicator, and attention whose keys are gathered by them: three
-// ranks, threads of one process, a pretend device each.
+// NCCL's collectives through Communicator, and attention that gathers its keys with them, on three
+// ranks: threads of one process with one pretend device each.
 
 #include <functional>
 #include <memory>
@@ -49,7 +49,7 @@ void OnRanks(const std::function<void(std::shared_ptr<Communicator>, c10::Device
   for (std::thread& rank : ranks) rank.join();
 }
 
-// [rows, 2] of a rank: small integers, exact in any dtype and order of addition.
+// One rank's rows [rows, 2]: small integers, which are exact in any dtype and order of addition.
 at::Tensor RowsOfRank(int rank, int64_t rows) {
   return ((at::arange(rows * 2) * 5 + rank) % 7).to(at::kFloat).view({rows, 2});
 }
@@ -114,12 +114,14 @@ TEST(Collectives, ReduceScatterEqualPartsAndOthers) {
   });
 }
 
-// Documents over all places, of equal parts: one collective for each slice of heads, with work
-// under it, and a sum in fp32. Tolerances as in varlen_test: of one rounding in bf16.
+// Documents that are split equally over all ranks: one collective for each slice of heads, which
+// overlaps with computation, and a sum in fp32. The tolerances, as in varlen_test, allow one
+// rounding in bf16.
 TEST(Collectives, AttentionGathersKeys) {
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
-    // 600 tokens of whole blocks; documents that are no multiples, whose parts are not equal; one
-    // that is, and short ones beside it, whose keys the others do not need.
+    // 600 tokens in whole blocks: one document that is split equally; documents whose lengths are
+    // not multiples of the block, so that their shares differ; and one long document next to short
+    // ones.
     for (const std::vector<int64_t>& lengths :
          std::vector<std::vector<int64_t>>{{384}, {200, 33, 90}, {768, 384}}) {
       at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
@@ -148,7 +150,8 @@ TEST(Collectives, AttentionGathersKeys) {
                     layout->local_tokens(0) == layout->local_tokens(2);
         const int64_t element = type == at::kFloat ? 4 : 2,
                       own = layout->local_tokens(0) * 2 * 2 * 16;  // of k and v
-        // Keys there and again in the backward, gradients home as sums; two slices of heads.
+        // Keys are gathered in the forward and again in the backward, and their gradients are
+        // reduced; there are two slices of heads.
         if (!all_equal) return;
         EXPECT_EQ(comm->counters().bytes_sent - before.bytes_sent, 2 * own * (2 * element + 4));
       });

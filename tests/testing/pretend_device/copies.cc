@@ -1,10 +1,10 @@
-// Copies of the pretend device: which of them the host waits for is as in LibTorch 2.11's
+// Copies of the pretend device. Which of them block the host is taken from LibTorch 2.11's
 // aten/src/ATen/native/cuda/Copy.cu.
 //
-// A copy that the host does not wait for is made such that who does not wait sees it. To the host:
-// the memory is NaN until the host has waited. To the device: the source must not have changed when
-// the host has waited (its bytes are compared), else the process ends with a message. Work of the
-// device that uses the same memory of the host in between must come after the copy by an event.
+// A copy that does not block exposes a host that does not wait for it. A copy to the host fills the
+// memory with NaN until the host has waited. For a copy to the device, the source must be unchanged
+// when the host has waited (its bytes are compared); otherwise the process ends with a message.
+// Work of the device that uses the same host memory must be ordered after the copy by an event.
 
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ c10::Stream StreamOf(const at::Tensor& on_device) {
   return c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(on_device.device());
 }
 
-// One run of bytes on both sides, so that a copy engine can do it alone.
+// Whether both tensors are the same contiguous run of bytes, which a copy engine can copy alone.
 bool SameRun(const at::Tensor& to, const at::Tensor& from) {
   return to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
          to.strides() == from.strides() && to.is_non_overlapping_and_dense();
@@ -102,8 +102,9 @@ at::Tensor Contiguous(const at::Tensor& tensor, at::ScalarType dtype) {
   return tensor.to(dtype).contiguous();
 }
 
-// Between host and device, where a copy engine cannot do it alone: through a run of the target's
-// dtype. The conversion is made where the source is; what it makes there is not pinned.
+// Copies between host and device that a copy engine cannot do alone go through a contiguous tensor
+// of the target's dtype. The dtype is converted on the source's side; the converted tensor is not
+// pinned.
 void ToDeviceFrom(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (SameRun(to, from)) return RunToDevice(to, from, non_blocking);
   const at::Tensor run = Contiguous(from, to.scalar_type());

@@ -22,7 +22,7 @@ struct Shared {
   std::map<std::string, HeldBlocks> at_peak;
 };
 
-// Never destroyed: tensors are freed to the process's last moment.
+// Never destroyed, because tensors are freed until the process's last moment.
 Shared& All() {
   static auto* const shared = new Shared;
   return *shared;
@@ -176,8 +176,8 @@ void CountBytes(int64_t change) {
 
 }  // namespace moonring::pretend
 
-// In place of the C library's, in a program that links this: the host ends by it, past atexit's
-// handlers and destructors.
+// Replaces the C library's _Exit in a program that links this file. The host program ends by _Exit,
+// which skips atexit handlers and destructors.
 extern "C" void _Exit(int code) {
   moonring::pretend::Report();
   syscall(SYS_exit_group, code);

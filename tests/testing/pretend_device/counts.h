@@ -1,13 +1,13 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_
 
-// What a program asked of the pretend device (device.h).
+// Counters of a program's use of the pretend device (device.h).
 //
-// With PRETEND_DEVICE_REPORT=FILE in the environment a process that ends by _Exit, as the host
-// does, writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0), and what lay in
-// the device's memory when it held most (at_peak). Its list "work" has each operator and its
-// tensors' shapes with calls, bytes read and written and operations (work.h): tests/gpu/roofline.py
-// makes times of it.
+// If the environment has PRETEND_DEVICE_REPORT=FILE, a process that ends by _Exit, as the host
+// does, writes its counters as JSON to FILE.RANK (RANK is the environment variable, or 0), and what
+// the device's memory contained at its peak (at_peak). The list "work" has each operator with the
+// shapes of its tensors, the number of calls, the bytes read and written and the floating-point
+// operations (work.h); tests/gpu/roofline.py computes times from it.
 
 #include <cstdint>
 #include <map>
@@ -16,29 +16,31 @@
 
 namespace moonring::pretend {
 
-// In one direction between host and device.
+// Copies in one direction between host and device.
 struct Copies {
   int64_t count = 0, bytes = 0;
-  // Those that the host waits for: no pinned memory, no non_blocking, or a conversion on the way.
+  // Copies that block the host: without pinned memory, without non_blocking, or with a conversion
+  // of the dtype.
   int64_t blocking = 0, blocking_bytes = 0, largest_blocking = 0;
 };
 
-// One call's, by work.h.
+// The work of one call, by the rules of work.h.
 struct Work {
   int64_t read = 0, written = 0;  // bytes
   double flops = 0;
-  // What does them: "product bf16", "attention forward bf16", "attention backward fp32" and so on;
-  // "link": a copy between host and device; empty: bytes alone.
+  // The resource that limits the operator: "product bf16", "attention forward bf16", "attention
+  // backward fp32" and so on; "link" for a copy between host and device; empty if only its bytes
+  // count.
   std::string by;
   std::string shapes;  // of its tensors
 };
 
-// Of calls that are alike.
+// The sums over equal calls.
 struct Calls {
   int64_t calls = 0, read = 0, written = 0;
   double flops = 0;
 };
-// operator, its tensors' shapes, what does it (Work::by)
+// A key for equal calls: operator, shapes of its tensors, limiting resource (Work::by).
 using Alike = std::tuple<std::string, std::string, std::string>;
 
 struct Counts {
@@ -53,15 +55,16 @@ struct Counts {
   int64_t Synchronizations() const;
 };
 
-// Since the start, or since the last ResetCounts(). Of all threads.
+// The counts of all threads since the start or since the last ResetCounts().
 Counts CountsNow();
-// The peak begins at what is held.
+// Sets all counts to 0; the peak starts at the memory that is in use.
 void ResetCounts();
 
 void Report();
 bool WantsReport();
 
-// While it lives, this thread's kernels are not counted: what stands for a kernel is made by them.
+// While this object is alive, this thread's kernels are not counted: they implement a stand-in for
+// another kernel.
 class Uncounted {
  public:
   Uncounted();
@@ -75,7 +78,7 @@ struct HeldBlocks {
   int64_t count = 0, bytes = 0;
 };
 
-// For the device itself.
+// For the implementation of the device only.
 void CountKernel(const std::string& name);
 void CountWork(const std::string& name, const Work& work);
 void CountSynchronization(const std::string& cause);

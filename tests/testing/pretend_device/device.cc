@@ -1,5 +1,6 @@
-// The pretend device under LibTorch's CUDA key: guard, hooks, and the allocators of its memory and
-// of pinned memory. Linked into a program (alwayslink) that has no libtorch_cuda.
+// Registers the pretend device under LibTorch's CUDA key: device guard, hooks, and allocators of
+// device memory and of pinned memory. It is linked into programs (alwayslink) without
+// libtorch_cuda.
 
 #include "tests/testing/pretend_device/device.h"
 
@@ -140,7 +141,7 @@ struct DeviceMemory final : c10::DeviceAllocator {
   }
 };
 
-// Pinned memory is the host's own; the device knows its addresses.
+// Pinned memory is ordinary host memory whose addresses are registered with the device.
 class PinnedMemory final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {

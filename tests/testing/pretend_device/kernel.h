@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNEL_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_KERNEL_H_
 
-// One kernel of the pretend device: it sees the device's tensors as tensors of the CPU over the
-// same bytes, and has its place in the current stream.
+// One kernel of the pretend device. It accesses the device's tensors as CPU tensors over the same
+// bytes, and has a position in the current stream.
 
 #include <vector>
 
@@ -16,9 +16,10 @@ class Kernel {
  public:
   explicit Kernel(std::string name) : name_(std::move(name)) {}
 
-  // A tensor of the device as the kernel sees it. It must be on the device of those before.
+  // Returns a CPU tensor over the bytes of a device tensor, and records the access. All tensors of
+  // one kernel must be on the same device.
   at::Tensor Sees(const at::Tensor& tensor, bool writes);
-  // Begins: its place in the stream is checked (timeline.h), and it is counted.
+  // Begins the kernel: checks its order with work of other streams (timeline.h), and counts it.
   void Launch();
   const std::string& name() const { return name_; }
 
@@ -28,14 +29,14 @@ class Kernel {
   c10::Device device_{c10::kCUDA, -1};
 };
 
-// An operator's result on the CPU, which the kernel has just made, as a tensor of `device`.
+// Converts a CPU tensor that the kernel has just computed to a tensor of `device`.
 at::Tensor ToDevice(const at::Tensor& made, c10::Device device);
 
-// Memory that a kernel takes for itself while it runs, as the real ones do; freed by the result's
-// end.
+// Temporary memory of a running kernel, of the size that the real kernel takes; freed when the
+// returned tensor is destroyed.
 at::Tensor Workspace(int64_t bytes);
 
-// Whether work on it is left out (memory.h: LargeIsLeftOut).
+// Whether work on this tensor is skipped (memory.h: LargeIsLeftOut).
 bool IsLarge(const at::Tensor& tensor);
 
 }  // namespace moonring::pretend

@@ -1,5 +1,5 @@
-// Operators of the pretend device: factories and views of its own; any other is the CPU's, over the
-// same bytes (a boxed fallback, which copies no argument).
+// Operators of the pretend device. Factories and views have their own implementations; every other
+// operator runs the CPU kernel over the same bytes (a boxed fallback, which copies no argument).
 
 #include "tests/testing/pretend_device/kernels.h"
 
@@ -65,7 +65,7 @@ at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides,
                                                  kDeviceKeys, c10::dtype_or_default(dtype)));
 }
 
-// The storage gets `bytes` at least; what it held comes along.
+// Enlarges the storage to at least `bytes` and keeps its contents.
 void Grow(const at::Tensor& tensor, size_t bytes) {
   c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
   if (storage->nbytes() >= bytes) return;
@@ -104,7 +104,7 @@ at::Tensor& SetNothing(at::Tensor& self) {
   return at::native::set_storage_cpu_(self, none, 0, {0}, {});
 }
 
-// What the host reads of a device's tensor by itself: item().
+// item(): the only read of device memory by the host itself.
 at::Scalar LocalScalar(const at::Tensor& self) {
   Kernel kernel("_local_scalar_dense");
   const at::Tensor seen = kernel.Sees(self, /*writes=*/false);
@@ -121,7 +121,8 @@ void RecordStream(at::Tensor& self, c10::Stream stream) {
 
 // --- any other operator -----------------------------------------------------
 
-// Those whose result's size, or whole answer, the host must know: CUDA's kernels wait for it.
+// Operators for which the host must know the size of the result, or the result itself: CUDA's
+// kernels wait for it.
 bool HostMustKnow(const std::string& name, const std::string& overload) {
   static const std::vector<std::string> always = {
       "aten::nonzero",    "aten::masked_select",      "aten::equal",    "aten::_unique2",
@@ -130,8 +131,8 @@ bool HostMustKnow(const std::string& name, const std::string& overload) {
   return std::find(always.begin(), always.end(), name) != always.end();
 }
 
-// Products of matrices are cuBLAS's: no integers, and a workspace for each stream, as LibTorch
-// 2.11 sets it up for compute capability 9.0 (32 MiB).
+// The limits of cuBLAS: no integers, and a workspace for each stream of the size that LibTorch 2.11
+// uses for compute capability 9.0 (32 MiB).
 void PrepareProduct(const std::string& name, const at::Tensor& first) {
   TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name,
               "_cuda\" not implemented for '", first.scalar_type(), "'");
@@ -144,7 +145,8 @@ void PrepareProduct(const std::string& name, const at::Tensor& first) {
   if (!workspace.defined()) workspace = Workspace(kWorkspace);
 }
 
-// One call of an operator whose arguments lie on a stack: they become the CPU's and come back.
+// One call of an operator with its arguments on a stack: converts them to CPU tensors, and the
+// results back.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
@@ -156,7 +158,7 @@ class Call {
         arguments_(schema_.arguments().size()),
         first_(stack->size() - arguments_) {}
 
-  // `run` calls the CPU's kernel.
+  // Converts the arguments, calls `run`, which calls the CPU kernel, and converts the results.
   template <typename Run>
   void Through(const Run& run) {
     given_.assign(stack_.begin() + static_cast<std::ptrdiff_t>(first_), stack_.end());
@@ -184,8 +186,8 @@ class Call {
   }
 
  private:
-  // Where what is large is left out: outputs stay as they are, other results are memory alone.
-  // False: its results' sizes are not known without doing it.
+  // Skips the computation on large tensors: outputs stay unchanged, and other results get memory
+  // only. Returns false if the sizes of the results cannot be known without the computation.
   bool LeaveOut() {
     if (HostMustKnow(name_, schema_.overload_name())) return false;
     const std::vector<c10::Argument>& returns = schema_.returns();
@@ -210,7 +212,7 @@ class Call {
     return true;
   }
 
-  // Memory of the device for a result whose shape is known.
+  // Allocates device memory for a result whose shape is known.
   c10::IValue Made(const c10::IValue& shape) const {
     if (shape.isTensor() && shape.toTensor().defined())
       return WithoutMemory(shape.toTensor(), *device_);
@@ -263,7 +265,8 @@ class Call {
     return value;
   }
 
-  // CUDA's kernels take scalars of the host; of larger tensors only indices, which they copy.
+  // CUDA's kernels accept host tensors that are scalars; of larger ones only indices, which they
+  // copy.
   void CheckHostTensors() const {
     for (const at::Tensor& tensor : on_host_) {
       if (tensor.dim() == 0) continue;
@@ -286,7 +289,7 @@ class Call {
     }
   }
 
-  // The argument that a result is, if its schema says so.
+  // For a result that aliases an argument by the schema: that argument.
   c10::IValue Returned(const c10::IValue& value, const c10::Argument& result) const {
     if (result.alias_info() != nullptr) {
       TORCH_CHECK(result.alias_info()->isWrite(), name_,
@@ -312,7 +315,7 @@ class Call {
     return value;
   }
 
-  // An output that the kernel has made larger, or given other sizes.
+  // Copies an output that the kernel has enlarged or reshaped back to the device tensor.
   static void BringBack(const at::Tensor& there, const at::Tensor& seen) {
     c10::TensorImpl* const impl = there.unsafeGetTensorImpl();
     const Block* const block = BlockOf(there.storage());
@@ -356,8 +359,8 @@ void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack
 
 namespace {
 
-// Lists of tensors are one kernel on a GPU; and what has a kernel on the CPU beside other ways has
-// one there too.
+// Whether the operator is a single kernel on a GPU: operators on lists of tensors are, and
+// operators that have a CPU kernel in addition to a composite implementation.
 bool HasOwnKernel(const c10::OperatorName& name) {
   if (name.name.rfind("aten::_foreach_", 0) == 0) return true;
   const auto op = c10::Dispatcher::singleton().findOp(name);
@@ -384,8 +387,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("set_", TORCH_FN(SetNothing));
   library.impl("_local_scalar_dense", TORCH_FN(LocalScalar));
   library.impl("record_stream", TORCH_FN(RecordStream));
-  // Where CUDA has a kernel and LibTorch another way, of several operators, for devices that have
-  // none.
+  // Registers operators that have a CUDA kernel but, for other devices, are composed of several
+  // operators.
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || !HasOwnKernel(name)) continue;
     const std::string full =

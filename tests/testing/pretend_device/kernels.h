@@ -9,18 +9,19 @@
 
 namespace moonring::pretend {
 
-// Any operator on tensors of the device, by the CPU's kernel over the same bytes.
+// Runs any operator on tensors of the device, by the CPU kernel over the same bytes.
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// The same by another way of making its results: `run` takes the arguments from the stack and puts
-// tensors of the device there.
+// The same with another implementation: `run` takes the arguments from the stack and pushes result
+// tensors of the device.
 void Through(const c10::OperatorHandle& op, torch::jit::Stack* stack,
              const std::function<void()>& run);
 
-// Whether a product reads an argument of this name by tensor cores, in TF32 where that is on.
+// Whether `argument` of the product `name` is read by tensor cores, and so in TF32 if that is
+// enabled.
 bool IsOperand(const std::string& name, const std::string& argument);
 
-// In TF32 by truncation, the worse of what cuBLAS may do.
+// x rounded to TF32 by truncation, which is less exact than other roundings that cuBLAS may use.
 at::Tensor Truncated(const at::Tensor& x);
 
 }  // namespace moonring::pretend

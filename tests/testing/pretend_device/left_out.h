@@ -1,11 +1,11 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_LEFT_OUT_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_LEFT_OUT_H_
 
-// For tests of memory and counts alone, PRETEND_DEVICE_PRODUCTS=zeros: products of matrices, and
-// attention, are zeros and cost nothing. What is allocated and asked for is the same. =counted:
-// besides, whatever works on a tensor of more than one floating-point number is counted and not
-// done, so that a step of a model of any size takes seconds (tests/gpu/roofline.py); its numbers
-// mean nothing.
+// Modes that skip computations, for tests of memory and counts only. PRETEND_DEVICE_PRODUCTS=zeros:
+// matrix products and attention return zeros at no cost; allocations and requests are unchanged.
+// PRETEND_DEVICE_PRODUCTS=counted: in addition, all work on tensors of more than one floating-point
+// number is counted and skipped, so that a step of a model of any size takes seconds
+// (tests/gpu/roofline.py). The resulting numbers are meaningless.
 
 #include <optional>
 #include <vector>
@@ -18,15 +18,16 @@ namespace moonring::pretend {
 
 bool ProductsAreLeftOut();
 
-// With products left out: an output that is there already, as it is for all that LibTorch's own
-// code calls, gets what is added to the product, or zeros. False: there is none.
+// Handles a skipped product that has an output argument, as in all calls from LibTorch's own code:
+// fills the output with the product's addend, or with zeros. Returns false if there is no output
+// argument.
 bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack);
 
-// Of the same sizes and strides.
+// A tensor of the sizes and strides of `like` that has no memory.
 at::Tensor WithoutMemory(const at::Tensor& like, c10::Device device);
 
-// The shapes of a call's results, as LibTorch foretells them; of outputs that are there, too, which
-// it may make larger. nullopt: it cannot.
+// The result shapes of a call, as inferred by LibTorch; also of output arguments, which the
+// operator may resize. nullopt if LibTorch cannot infer them.
 std::optional<torch::jit::Stack> ShapesOf(const c10::OperatorHandle& op,
                                           const std::vector<c10::IValue>& given,
                                           std::vector<at::Tensor>& arguments);

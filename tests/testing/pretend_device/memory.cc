@@ -21,7 +21,8 @@
 namespace moonring::pretend {
 namespace {
 
-// Addresses: 256 GiB, or 4 TiB where what is large is left out; bytes come as they are used.
+// The size of the address range: 256 GiB, or 4 TiB if work on large tensors is skipped. Physical
+// memory is taken on first use.
 size_t Addresses() { return size_t{1} << (LargeIsLeftOut() ? 42 : 38); }
 constexpr size_t kRound = 512;
 constexpr size_t kWorthReturning = size_t{1} << 20;  // to the machine, when it is freed
@@ -89,7 +90,7 @@ class Memory {
   }
   size_t held() const { return held_; }
 
-  // In a signal's handler: the process ends, so that nothing is locked.
+  // Runs in a signal handler of a process that is about to end, so it takes no lock.
   void Say(const void* address) const {
     const auto* const byte = const_cast<std::byte*>(static_cast<const std::byte*>(address));
     auto found = live_.upper_bound(const_cast<std::byte*>(byte));
@@ -115,7 +116,7 @@ class Memory {
       fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
   }
 
-  // What lives, by what it is.
+  // The blocks that are allocated, grouped by kind.
   std::map<std::string, HeldBlocks> Held() const {
     std::map<std::string, HeldBlocks> held;
     for (const auto& [address, block] : live_) {
@@ -138,7 +139,7 @@ class Memory {
   std::map<std::byte*, Block*> live_;
 };
 
-// Never destroyed: tensors are freed to the process's last moment.
+// Never destroyed, because tensors are freed until the process's last moment.
 Memory& AllMemory() {
   static auto* const memory = new Memory;
   return *memory;
@@ -158,7 +159,7 @@ void Memory::Watch() {
   sigaction(SIGSEGV, &mine, &before);
 }
 
-// LibTorch's observers of memory, as its caching allocator does.
+// Reports a change to LibTorch's memory observers, as CUDA's caching allocator does.
 void Tell(const Block& block, int64_t change) {
   const auto held = static_cast<size_t>(AllMemory().held());
   c10::reportMemoryUsageToProfiler(block.address, change, held, held,

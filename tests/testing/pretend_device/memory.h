@@ -1,14 +1,16 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_MEMORY_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_MEMORY_H_
 
-// Memory of the pretend device: one anonymous file, mapped twice. Tensors hold addresses of the
-// first mapping, which nobody may read or write; kernels use the same bytes through the second.
-// A host that follows a device's pointer ends by SIGSEGV, with a line that names the tensor.
+// Memory of the pretend device: one anonymous file that is mapped twice. Tensors have addresses in
+// the first mapping, which has no access rights; kernels access the same bytes through the second
+// one. If the host dereferences a device pointer, the process ends by SIGSEGV with a line that
+// names the tensor.
 //
-// PRETEND_DEVICE_MEMORY in the environment bounds it in bytes (default 16 GiB): beyond that an
-// allocation throws LibTorch's OutOfMemoryError. Sizes are rounded up to 512 bytes, as CUDA's
-// caching allocator does, and new memory is full of NaN (of zeros, where LargeIsLeftOut(): memory
-// that nobody touches takes no room, so that the device may be larger than the machine).
+// PRETEND_DEVICE_MEMORY in the environment is the size in bytes (default 16 GiB); an allocation
+// beyond it throws LibTorch's OutOfMemoryError. Sizes are rounded up to 512 bytes, as CUDA's
+// caching allocator does. New memory is filled with NaN, or with zeros under LargeIsLeftOut():
+// memory that nobody touches takes no physical memory, so the device may be larger than the
+// machine.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,21 +31,22 @@ struct Block {
   Uses uses;         // the timeline's
 };
 
-// Of the current device, on its current stream. 0 bytes: no block, a null pointer.
+// Allocates memory of the current device, on its current stream. For 0 bytes, returns a null
+// pointer.
 c10::DataPtr Allocate(size_t bytes);
 
-// Null for a storage without memory. Refuses a storage that is not this device's: a CPU tensor that
-// says it is a GPU's, or memory that something else made.
+// The memory block of a storage; null for a storage without memory. Refuses a storage that does not
+// belong to this device: a CPU tensor that claims to be on a GPU, or memory from another allocator.
 Block* BlockOf(const c10::Storage& storage);
 
-// The same byte as a kernel sees it.
+// The address at which a kernel can access the byte at the device address `of_device`.
 void* ForKernels(void* of_device);
 bool OfDevice(const void* address);
 
 size_t MemoryLimit();
 
-// PRETEND_DEVICE_PRODUCTS=counted: work on a tensor of more than one floating-point number is
-// counted and not done (left_out.h).
+// Whether PRETEND_DEVICE_PRODUCTS=counted is set: work on a tensor of more than one floating-point
+// number is counted and skipped (left_out.h).
 bool LargeIsLeftOut();
 
 }  // namespace moonring::pretend

@@ -1,13 +1,13 @@
-// comm/nccl_group.h for the pretend device: its definition takes the place of NCCL's in a program
-// that links it before //comm:nccl_group.
+// Implements comm/nccl_group.h for the pretend device. It replaces the NCCL implementation in
+// programs that link it before //comm:nccl_group.
 //
-// Bytes go by Gloo. As with NCCL: tensors of the host are refused, and two ranks on one device; a
-// group has a stream of its own, behind the current one when a call is made, and the current one
-// waits for it in wait(), the host does not; sends and receives between startCoalescing and
-// endCoalescing are one call, which is null where there were none, and collectives between them
-// have one work. Unlike NCCL, which hangs or mixes bytes up, ranks that do not make the same call
-// find out: each call begins with its description. A group that ends while a call of it may still
-// be queued ends the process.
+// Gloo moves the bytes. The rules are NCCL's. Host tensors, and two ranks on one device, are
+// refused. A group has its own stream: a call is ordered after the current stream's work, and
+// wait() makes the current stream wait for it, not the host. Sends and receives between
+// startCoalescing and endCoalescing are one call, which is null if there were none; collectives
+// between them share one Work. Unlike NCCL, which hangs or mixes up bytes, this group detects ranks
+// that make different calls: each call begins with an exchange of its description. If a group is
+// destroyed while a call may still be queued, the process ends.
 
 #include "comm/nccl_group.h"
 
@@ -40,7 +40,7 @@ using Tensors = std::vector<at::Tensor>;
 c10::impl::VirtualGuardImpl Guard() { return c10::impl::VirtualGuardImpl(c10::kCUDA); }
 c10::Stream Current() { return Guard().getStream(Guard().getDevice()); }
 
-// What a call gives back: it holds its tensors until somebody waits.
+// The Work of a call: it keeps the call's tensors alive until wait().
 class Done final : public Work {
  public:
   Done(pretend::Clock end, Tensors tensors) : end_(std::move(end)), tensors_(std::move(tensors)) {}
@@ -68,7 +68,7 @@ class PretendNccl final : public c10d::Backend {
     CheckDevices();
   }
 
-  // NCCL aborts what is queued, and with it the peers' side of it. (A destructor cannot throw.)
+  // NCCL aborts queued calls, and so the peers' side of them. (A destructor cannot throw.)
   ~PretendNccl() override {
     if (aborted_ || std::uncaught_exceptions() > 0 || pretend::HostHasWaited(stream_)) return;
     std::fprintf(stderr,
@@ -157,14 +157,14 @@ class PretendNccl final : public c10d::Backend {
                 ": Tensors must be non-overlapping and dense");
   }
 
-  // Within a batch a collective has no work of its own.
+  // Between startCoalescing and endCoalescing a collective has no Work of its own.
   c10::intrusive_ptr<Work> Remember(const Tensors& tensors, c10::intrusive_ptr<Work> work) {
     if (!coalescing_) return work;
     coalesced_.insert(coalesced_.end(), tensors.begin(), tensors.end());
     return nullptr;
   }
 
-  // `mine` of all ranks, one after another.
+  // Gathers `mine` from all ranks, in rank order.
   std::vector<std::string> All(const std::string& mine) {
     constexpr int64_t kBytes = 200;
     at::Tensor row = at::zeros({kBytes}, at::kByte),
@@ -190,7 +190,8 @@ class PretendNccl final : public c10d::Backend {
     }
   }
 
-  // All ranks make the same call, or all of them say which they made.
+  // Checks that all ranks make the same call; otherwise every rank throws an error that lists the
+  // calls.
   void CheckCall(const std::string& mine) {
     const std::vector<std::string> all = All(mine);
     for (int r = 1; r < getSize(); ++r) {
@@ -200,7 +201,8 @@ class PretendNccl final : public c10d::Backend {
     ++calls_;
   }
 
-  // The group's stream, behind the current one, takes a kernel that reads and writes these.
+  // Orders the group's stream after the current one, and launches a kernel there that reads and
+  // writes these tensors.
   template <typename Run>
   c10::intrusive_ptr<Work> OnOwnStream(const char* name, const Tensors& from, const Tensors& to,
                                        const Run& run) {

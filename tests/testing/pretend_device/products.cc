@@ -1,12 +1,11 @@
-// Products that CUDA makes in its own way.
+// Matrix products that CUDA computes differently from the CPU:
 //
-//   addmm.dtype_out  LibTorch has it for CUDA alone: cuBLAS multiplies numbers of 16 bits exactly,
-//                    and adds the products up in fp32, in a sum that it does not read where beta is
-//                    0
-//   baddbmm.dtype_out  the same of many; what is added to is the result itself
-//   of fp32          in TF32 where LibTorch's switch is on: operands lose 13 bits
-//   _grouped_mm      one kernel for bf16, on compute capability 9.0, with its conditions; of any
-//                    other dtype the host waits for the groups' ends
+//   addmm.dtype_out    exists for CUDA only: cuBLAS multiplies 16-bit numbers exactly and adds the
+//                      products in fp32; with beta 0 it does not read the addend
+//   baddbmm.dtype_out  the same in batches; the result itself is the addend
+//   fp32 products      use TF32 if LibTorch's switch is on: operands lose 13 bits
+//   _grouped_mm        one kernel for bf16, on compute capability 9.0, with its conditions; for any
+//                      other dtype the host waits for the groups' ends
 
 #include <algorithm>
 #include <cstdint>
@@ -66,7 +65,8 @@ void MultiplyGroups(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16) {
     const int64_t groups = ends.isTensor() ? ends.toTensor().size(0) : a.size(0);
     TORCH_CHECK(groups < 1024, "Can't process more than 1024 groups");
-    // Of other layouts the kernel takes no group without rows, and asserts it on the device.
+    // With other layouts the kernel does not accept a group without rows, and asserts that on the
+    // device.
     TORCH_CHECK(a.dim() == 3 || b.dim() == 3 || (a.stride(-1) != 1 && b.stride(-1) == 1),
                 "_grouped_mm of rows by rows: wanted the columns of one and the rows of the other");
   } else {

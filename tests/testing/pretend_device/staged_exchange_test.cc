@@ -1,5 +1,5 @@
-// comm/communicator.h where tensors on a GPU go through the host's memory: each operation over two
-// ranks of one card, in each kind of tensor, against what is sent. Ranks are threads.
+// Collectives of comm/communicator.h that copy GPU tensors through host memory: each operation over
+// two ranks of one GPU, with each kind of tensor, compared with what was sent. Ranks are threads.
 
 #include <functional>
 #include <memory>
@@ -28,14 +28,14 @@ using Message = Communicator::Message;
 const c10::Device kGpu(c10::kCUDA, 0);
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong};
 
-// [rows, 3] of a rank, of small integers, exact in every dtype.
+// One rank's rows [rows, 3] of small integers, which are exact in every dtype.
 at::Tensor SmallRows(int rank, int64_t rows, at::ScalarType dtype) {
   return ((at::arange(rows * 3, at::kLong) * 5 + rank) % 7).to(dtype).view({rows, 3});
 }
 
 at::Tensor There(const at::Tensor& tensor) { return tensor.to(kGpu); }
 
-// The same values in a tensor whose rows are not beside one another.
+// The same values in a tensor whose rows are not contiguous.
 at::Tensor Strided(const at::Tensor& tensor) {
   at::Tensor wide = at::zeros({tensor.size(0), 6}, tensor.options());
   wide.narrow(1, 2, 3).copy_(tensor);
@@ -77,7 +77,7 @@ TEST(StagedExchange, Broadcast) {
 TEST(StagedExchange, AllToAllOfUnevenRows) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
     const int mine = comm.rank(), other = 1 - mine;
-    // Rank r sends r + 1 more rows to itself than to the other.
+    // Rank r sends r + 1 more rows to itself than to the other rank.
     const auto to_self = [&](int r) { return rows + r + 1; };
     std::vector<int64_t> send(2), receive(2);
     send[mine] = receive[mine] = to_self(mine);
@@ -117,7 +117,8 @@ TEST(StagedExchange, ReduceScatter) {
   });
 }
 
-// What is sent is being made when it is asked for, and what comes is used at once.
+// The sent tensor is still being computed when the exchange is called, and the received one is used
+// immediately.
 TEST(StagedExchange, ExchangeInTheMidstOfWork) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
     const int mine = comm.rank(), other = 1 - mine;

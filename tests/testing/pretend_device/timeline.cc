@@ -45,8 +45,8 @@ void Join(Clock& into, const Clock& other) {
   }
 }
 
-// Those of what waits that are `over`, no longer waiting. The lock is held; they are done without
-// it.
+// Removes and returns the waiting callbacks for which `over` is true. The caller holds the lock,
+// and runs the callbacks without it.
 template <typename Over>
 std::vector<Waiting> Take(SharedClocks& all, const Over& over) {
   const auto still = std::stable_partition(all.waiting.begin(), all.waiting.end(),
@@ -71,13 +71,13 @@ void HostJoins(const std::function<Clock(SharedClocks&)>& clock) {
 
 using Part = std::map<int64_t, LastUse>::iterator;
 
-// The part that begins at this byte.
+// The section that begins at this byte; splits a section if necessary.
 Part Split(Uses& uses, int64_t at) {
   const Part part = std::prev(uses.from.upper_bound(at));
   return part->first == at ? part : uses.from.emplace(at, part->second).first;
 }
 
-// Parts of [first, end) and those beside them that are the same become one.
+// Merges sections of [first, end), and their neighbors, that have the same record.
 void JoinEquals(Uses& uses, Part first, Part end) {
   if (first != uses.from.begin()) --first;
   if (end != uses.from.end()) ++end;

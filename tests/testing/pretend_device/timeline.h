@@ -1,11 +1,12 @@
 #ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_TIMELINE_H_
 #define MOONRING_TESTS_TESTING_PRETEND_DEVICE_TIMELINE_H_
 
-// Streams and events of the pretend device. Its kernels run at once, so order cannot go wrong in
-// what they compute; what goes wrong on a GPU is found by clocks: each stream counts its work and
-// knows how far into each other stream's it has waited (a vector clock: Mattern, "Virtual Time and
-// Global States of Distributed Systems", 1989). Work that uses memory of another stream's work must
-// come after it by an event or by a wait of the host, else it is a race and an error here.
+// Streams and events of the pretend device. Its kernels run immediately, so wrong ordering cannot
+// change results; it is detected by vector clocks instead (Mattern, "Virtual Time and Global States
+// of Distributed Systems", 1989). Each stream counts its work, and knows up to which count of each
+// other stream it has waited. Work that accesses memory that another stream's work accessed must be
+// ordered after it by an event or by a wait of the host. Otherwise it is a race, which is an error
+// here.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,7 @@ using Clock = std::map<StreamKey, int64_t>;  // of each stream: how much of its 
 
 StreamKey KeyOf(const c10::Stream& stream);
 
-// The last work on some bytes.
+// The last accesses to a range of bytes.
 struct LastUse {
   StreamKey written_on = 0;
   int64_t written_at = 0;  // 0: never
@@ -31,45 +32,50 @@ struct LastUse {
   bool operator==(const LastUse&) const = default;
 };
 
-// What is known of one piece of memory; belongs to its owner, and is read and changed here alone.
+// The recorded accesses to one piece of memory. The owner of the memory keeps it; only the
+// functions below read and change it.
 struct Uses {
   StreamKey allocated_on = 0;
   std::map<int64_t, LastUse> from{{0, {}}};  // of the bytes from here to the next one's
   std::map<StreamKey, bool> recorded;  // record_stream: the memory waits for these when it is freed
 };
 
-// Bytes [begin, end) of a piece. (A view's from its first element to its last: what lies between
-// them counts as used.)
+// Bytes [begin, end) of a piece of memory. For a view: from its first element to its last; bytes in
+// between count as accessed.
 struct Access {
   Uses* uses;
   int64_t begin, end;
   bool writes;
 };
 
-// One piece of work begins on `stream`: throws what names `work` where it races with earlier work.
+// Begins a piece of work on `stream`. Throws an error that names `work` if it races with earlier
+// work.
 void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, const char* work);
-// The memory is given back: ends the process with a message where another stream may still use it,
-// since whoever gets it next on its own stream would not wait. (A destructor cannot throw.)
+// Checks that memory may be freed. Ends the process with a message if another stream may still use
+// it, because the next owner of the memory would not wait. (It is called in a destructor, which
+// cannot throw.)
 void CheckFree(const Uses& uses, const char* what);
 
-// An event's place in its stream.
+// Records an event: its position in its stream.
 Clock Record(const c10::Stream& stream);
 void WaitForEvent(const c10::Stream& stream, const Clock& event);
 
-// Whether the host has waited for all work that is on `stream` now.
+// Whether the host has waited for all work that is currently on `stream`.
 bool HostHasWaited(const c10::Stream& stream);
 
-// The host waits, for an event, for a stream, for all of them; what was to be done then is done.
+// The host waits for an event, for a stream, or for all streams; callbacks of WhenReached() for
+// work that is done run here.
 void HostWaits(const Clock& event);
 void HostWaits(const c10::Stream& stream);
 void HostWaitsForAll();
 
-// Called once the host has waited for the work that is last on `stream` now, or another stream that
-// comes after it uses the host's memory from `begin` on (Arrive()).
+// Registers a callback. It runs when the host has waited for the work that is currently last on
+// `stream`, or when another stream that is ordered after this work uses the host memory at `begin`
+// (Arrive()).
 void WhenReached(const c10::Stream& stream, const void* begin, size_t bytes,
                  std::function<void()> done);
-// Work on `stream` uses this memory of the host: what other work of the device puts there, arrives.
-// Throws where `stream` does not come after that work.
+// Declares that work on `stream` uses this host memory; pending device copies into that memory are
+// completed. Throws if `stream` is not ordered after these copies.
 void Arrive(const c10::Stream& stream, const void* begin, size_t bytes, const char* work);
 
 }  // namespace moonring::pretend

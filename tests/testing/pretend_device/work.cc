@@ -112,7 +112,7 @@ void AddProduct(const CallArguments& call, Work& work) {
   work.by = "product " + (tf32 ? "tf32" : Dtype(a));
 }
 
-// Offsets of packed sequences, of the device.
+// Offsets of packed sequences, read from device memory.
 std::vector<int64_t> Offsets(const at::Tensor& offsets) {
   const auto* const at = static_cast<const int32_t*>(
       offsets.is_cuda() ? ForKernels(offsets.storage().mutable_data()) : offsets.data_ptr());
@@ -150,7 +150,8 @@ void AddAttention(std::string_view name, const CallArguments& call, Work& work) 
   work.by = std::string("attention ") + (backward ? "backward " : "forward ") + Dtype(q);
 }
 
-// Of a and the states before each chunk: two products of [64, K] and [K, V] numbers.
+// The products of `a` and of the states before each chunk: two products of [64, K] and [K, V]
+// matrices.
 void AddScan(const CallArguments& call, Work& work) {
   const at::Tensor a = call.Tensor({"a"}), states = call.Tensor({"states"});
   work.flops = 4.0 * static_cast<double>(a.numel()) * static_cast<double>(states.size(2));
@@ -161,10 +162,10 @@ bool IsAttention(std::string_view name) { return name.find("attention") != std::
 
 // --- bytes -------------------------------------------------------------------
 
-// Read where other arguments say, as much as the result holds.
+// Operators that read selected elements of an argument: as many as the result has.
 constexpr std::array<std::string_view, 5> kGathers = {"embedding", "index_select", "index",
                                                       "gather", "take"};
-// Added to, or written, where other arguments say, as much as is given.
+// Operators that add to or write selected elements of an argument: as many as the source has.
 constexpr std::array<std::string_view, 7> kScatters = {"index_add",  "index_put", "_index_put_impl",
                                                        "index_copy", "scatter",   "scatter_add",
                                                        "index_fill"};
@@ -181,7 +182,7 @@ bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
          a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes();
 }
 
-// Whether what a product adds to (its first argument) is read: not where beta is 0.
+// Whether a product reads its addend (the first argument): not if beta is 0.
 bool ReadsSum(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
   const std::optional<int> beta = schema.argumentIndexWithName("beta");
   if (!beta.has_value()) return true;
@@ -189,7 +190,8 @@ bool ReadsSum(const c10::FunctionSchema& schema, const std::vector<c10::IValue>&
   return !value.isScalar() || value.toScalar().toDouble() != 0.0;
 }
 
-// How many rows of a stream a call can name by its argument token_of_slot; absent: all.
+// The number of rows of a stream that a call can select by its argument token_of_slot; nullopt:
+// all.
 std::optional<int64_t> NamedRows(const c10::FunctionSchema& schema,
                                  const std::vector<c10::IValue>& given) {
   for (size_t i = 0; i < given.size(); ++i)

@@ -1,4 +1,4 @@
-// What is counted of an operator, against closed forms.
+// The counted bytes and operations of operators, compared with closed forms.
 
 #include "tests/testing/pretend_device/work.h"
 
@@ -15,7 +15,7 @@ const c10::Device kWorkDevice(c10::kCUDA, 0);
 
 at::Tensor Bf16(at::IntArrayRef sizes) { return at::zeros(sizes, kWorkDevice).to(at::kBFloat16); }
 
-// The one entry of an operator since ResetCounts().
+// The only entry of an operator since ResetCounts().
 struct Entry {
   Calls calls;
   std::string by, shapes;
@@ -119,7 +119,8 @@ TEST(Work, OfRowsThatAreFew) {
   ExpectBytes("index_add", 4 * 800 + given, 4 * 800);
 }
 
-// A chunk of 64 of a stream's 200 rows of two heads of three channels: 64 rows read, or written.
+// A chunk of 64 of a stream's 200 rows, with two heads of three channels: 64 rows are read or
+// written.
 TEST(Work, OfRowsThatChunksName) {
   const at::Tensor stream = Bf16({200, 2, 3}), chunk = at::zeros({1, 2, 64, 3}, kWorkDevice),
                    tokens = at::arange(64, at::kLong).to(kWorkDevice);
@@ -138,7 +139,7 @@ TEST(Work, OfCopiesOverTheLink) {
   EXPECT_EQ(EntryOf("copy to device").calls.written, 40);
 }
 
-// Pairs by the definition.
+// The number of pairs, counted from the definition.
 int64_t Pairs(int64_t queries, int64_t keys, int64_t left, int64_t right) {
   int64_t pairs = 0;
   for (int64_t i = 0; i < queries; ++i)
@@ -157,7 +158,7 @@ TEST(Work, SeenPairsAreTheDefinitions) {
   }
 }
 
-// Two sequences, 40 and 56 rows, 4 heads over 2 of 24 numbers.
+// Two sequences of 40 and 56 rows; 4 query heads, 2 key heads, dimension 24.
 TEST(Work, OfPackedAttention) {
   const at::Tensor offsets = at::tensor({0, 40, 96}, at::kInt).to(kWorkDevice);
   const at::Tensor q = Bf16({96, 4, 24}), k = Bf16({96, 2, 24}), v = Bf16({96, 2, 24});

@@ -57,7 +57,7 @@ TEST(EventRecords, UpToAStep) {
   EXPECT_EQ(UpToStep(file, 300).size(), SizeOf(8));
   EXPECT_EQ(UpToStep(file, 299).size(), SizeOf(6));
   EXPECT_EQ(UpToStep(file, 2).size(), SizeOf(1));
-  // A record that is not whole, and one whose bytes have changed, end the file.
+  // An incomplete record, and one whose bytes have changed, end the file.
   EXPECT_EQ(UpToStep(file.substr(0, file.size() - 1), 300).size(), SizeOf(7));
   std::string broken = file;
   broken[SizeOf(7) - 6] ^= 1;

@@ -1,5 +1,5 @@
-// Optimizers that look at one number at a time against torch, lion-pytorch, bitsandbytes,
-// schedulefree and badam (golden/elements.json, by make_elements.py).
+// Elementwise optimizers compared with torch, lion-pytorch, bitsandbytes, schedulefree and badam
+// (golden/elements.json, by make_elements.py).
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
-// Optimizers that look at whole matrices against torch, LLaMA-Factory, galore-torch, apollo-torch,
-// adam-mini and Transformers (golden/matrices.json, by make_matrices.py), and against
-// transcriptions of papers (golden/matrix_papers.json, by make_matrix_papers.py).
+// Optimizers that use whole matrices compared with torch, LLaMA-Factory, galore-torch,
+// apollo-torch, adam-mini and Transformers (golden/matrices.json, by make_matrices.py), and with
+// implementations of papers (golden/matrix_papers.json, by make_matrix_papers.py).
 
 #include <cmath>
 #include <string>
@@ -50,10 +50,11 @@ std::shared_ptr<base::Parameter> Weight(const char* name, std::vector<int64_t> s
   return std::make_shared<base::Parameter>(name, at::zeros(shape));
 }
 
-// Of a rule whose variant is checked in full.
+// For a rule of which another variant is checked in full.
 constexpr RuleBounds kVariant = {.golden_alone = true};
 
-// Its iteration is in bf16 in fp64 too: products of another machine may round elsewhere.
+// Its iteration is in bf16 even for fp64 weights: products on another machine may round
+// differently.
 TEST(MatricesTest, Muon) {
   CheckMatrices<&MuonRule>(kPeers, "muon_original", MuonOptions{.adam = kAdam}, {.fp64 = 1e-5});
   CheckMatrices<&MuonRule>(
@@ -71,7 +72,7 @@ TEST(MatricesTest, Muon) {
 TEST(MatricesTest, MuonInFullPrecision) {
   CheckMatrices<&MuonRule>(kPapers, "muon_fp64", MuonOptions{.bf16 = false, .adam = kAdam},
                            kVariant);
-  // The forms differ by the 1e-7 beside the norm.
+  // The two forms differ by the 1e-7 that is added to the norm.
   CheckMatrices<&MuonRule>(
       kPapers, "muon_fp64",
       MuonOptions{.form = MuonForm::kLlamaFactory, .bf16 = false, .adam = kAdam},
@@ -88,14 +89,14 @@ TEST(MatricesTest, Galore) {
                              kVariant);
   CheckMatrices<&GaloreRule>(kPeers, "galore_left", Galore(ProjectionType::kLeft), kVariant);
   CheckMatrices<&GaloreRule>(kPeers, "galore_right", Galore(ProjectionType::kRight), kVariant);
-  // Where L and R are new, low(G) is diagonal: the rest of it is rounding, of which Adam makes as
-  // much as of the diagonal.
+  // When L and R have just been computed, low(G) is diagonal; the other elements are rounding,
+  // which Adam scales up as much as the diagonal.
   CheckMatrices<&GaloreRule>(kPeers, "galore_full", Galore(ProjectionType::kFull), {.fp32 = 1e-3});
   CheckMatrices<&GaloreRule>(kPeers, "galore_targets",
                              Galore(ProjectionType::kStd, {"q_proj", "lm_head"}), kVariant);
 }
 
-// make_matrices.py's Projector.
+// The projector of make_matrices.py.
 at::Tensor ProjectorChirp(const std::string&, int64_t number, at::IntArrayRef shape) {
   const at::Tensor place = at::arange(c10::multiply_integers(shape), at::kDouble);
   return (place * place * 0.43 + 0.9 * static_cast<double>(number + 1)).sin().reshape(shape);
@@ -119,7 +120,7 @@ TEST(MatricesTest, Apollo) {
   CheckMatrices<&ApolloRule>(kPeers, "apollo_left", left, kVariant);
 }
 
-// The projection after `steps` steps of a gap of 3.
+// The projection after `steps` steps; it is recomputed every 3 steps.
 at::Tensor DrawnProjection(int64_t seed, const char* name, int steps) {
   const base::Parameters all = {Weight(name, {40, 64})};
   auto native = ApolloRule({.rank = 32, .gap = 3, .seed = seed}, all);
@@ -176,16 +177,16 @@ TEST(MatricesTest, OnlineSubspace) {
 
 TEST(MatricesTest, Swan) {
   CheckMatrices<&SwanRule>(kPapers, "swan", SwanOptions{.alpha = 0.5, .adam = kAdam});
-  // At 0.8 the iteration multiplies rounding by up to 1.8 a step.
+  // At 0.8 the iteration amplifies rounding by up to 1.8 per step.
   CheckMatrices<&SwanRule>(kPapers, "swan_published",
                            SwanOptions{.alpha = 0.5, .iterations = 10, .beta = 0.8, .adam = kAdam},
                            {.fp32 = 2e-5, .golden_alone = true});
-  // The SVD's polar factor, that the iteration goes to.
+  // The polar factor from an SVD, to which the iteration converges.
   CheckMatrices<&SwanRule>(kPapers, "swan_exact", SwanOptions{.alpha = 0.5, .adam = kAdam},
                            kVariant);
 }
 
-// Rows that are constant have no direction: nothing of them is learned, and all is finite.
+// A constant row has no direction: it gets no update, and everything stays finite.
 TEST(MatricesTest, SwanTakesConstantRows) {
   const base::Parameters all = {Weight("model.a.weight", {5, 8})};
   auto native = SwanRule({}, all);
@@ -218,7 +219,8 @@ TEST(MatricesTest, Grass) {
   CheckMatrices<&GrassRule>(kPapers, "grass_multinomial", drawn);
 }
 
-// P P^T is 1 in the mean of many draws: by each row's sum of squared factors.
+// The mean of P P^T over many draws is the identity, because rows are weighted by their squared
+// factors.
 TEST(MatricesTest, GrassDrawsWithoutBias) {
   constexpr int64_t kRows = 6, kRank = 4, kDraws = 4000;
   const base::Parameters all = {Weight("model.a.weight", {kRows, 9})};
@@ -241,7 +243,7 @@ TEST(MatricesTest, GrassDrawsWithoutBias) {
   const at::Tensor q = gradient.square().sum(1).to(at::kDouble) / gradient.square().sum();
   const at::Tensor four = (1.0 / q - 1.0).div(kRank * kDraws).sqrt() * 4.0;  // of the mean's spread
   EXPECT_TRUE((sum / kDraws - 1.0).abs().lt(four).all().item<bool>()) << sum / kDraws << four;
-  // The same numbers of the same (seed, name, number), others of another.
+  // The same (seed, name, number) gives the same rows, any other one gives others.
   const auto rows_of = [&](int64_t seed, int step) {
     const UpdateRule again = rule(seed);
     return again.update(0, weight, gradient, again.state(0, weight), 1e-3, step).at("rows");
@@ -253,7 +255,7 @@ TEST(MatricesTest, GrassDrawsWithoutBias) {
     other_number = other_number || !BitEqual(rows_of(3, step), rows_of(3, 1));
   }
   EXPECT_TRUE(other_seed && other_number);
-  // Nothing to choose by.
+  // A zero gradient gives no probabilities to choose rows by.
   state = drawn.update(0, weight, at::zeros_like(gradient), state, 1e-3, kDraws + 1);
   EXPECT_TRUE(weight.isfinite().all().item<bool>());
 }
@@ -269,8 +271,8 @@ TEST(MatricesTest, SpamOfAPartOfEachMatrix) {
                                        .seed = kSeed});
 }
 
-// The masks of a matrix that is drawn in several runs of numbers: as many as `density` says, spread
-// evenly, others after each reset.
+// Masks of a matrix that is drawn in several pieces: as many elements as `density` states, spread
+// evenly, and others after each reset.
 TEST(MatricesTest, SpamDrawsItsMasks) {
   constexpr double kDensity = 0.25;
   const base::Parameters all = {Weight("model.a.weight", {70, 80})};
@@ -293,14 +295,14 @@ TEST(MatricesTest, SpamDrawsItsMasks) {
     const at::Tensor off = (first.sum(dim).to(at::kDouble) - numbers * kDensity).abs();
     EXPECT_LT(off.max().item<double>(), 4.5 * spread);
   }
-  // Independent ones have a sixteenth in common.
+  // Independent masks share a sixteenth of their elements.
   for (const at::Tensor& other : {second, learns(6, 1)}) {
     const double both = first.logical_and(other).sum().item<double>();
     EXPECT_NEAR(both, 350.0, 4.5 * std::sqrt(350.0));
   }
 }
 
-// Of ranks larger than a matrix, and what is kept then.
+// A rank larger than a matrix, and the state that is kept then.
 TEST(MatricesTest, TakesTheSmallerSideWhereTheRankIsLarger) {
   const base::Parameters all = {Weight("model.a.weight", {3, 9})};
   const at::Tensor weight = at::zeros({3, 9}), gradient = at::arange(27.0).sin().reshape({3, 9});

@@ -96,7 +96,7 @@ Outcome Train(const RuleMaker& make, const Kind& kind, int from, int to,
         parameters[i]->AddGradient(Chirp(parameters[i]->shape().vec(), 0.61,
                                          1.3 * step + 0.5 * static_cast<double>(i), kind.dtype));
       }
-      // Every rank hands over as many gradients.
+      // All other ranks add gradients of zero, so that every rank has the same number of gradients.
       for (size_t i = 0; world->rank() != 0 && i < parameters.size(); ++i)
         parameters[i]->AddGradient(at::zeros(parameters[i]->shape(), kind.dtype));
       ASSERT_OK((*states)->SumGradients());
@@ -183,7 +183,8 @@ void CheckRule(const std::string& file, const std::string& name, const RuleMaker
         found,
         kind.average ? Golden(file, name + "_average", at::kFloat, bounds.matrices) : plain.weights,
         kind.average ? bounds.fp32 : bounds.ranks);
-    // What is sharded is kept once, but for numbers that every rank has; steps are such.
+    // A sharded state is stored once in total, except numbers that every rank has, such as the step
+    // count.
     const int64_t all =
         std::accumulate(found.state_bytes.begin(), found.state_bytes.end(), int64_t{0});
     const int64_t least = plain.foretold * (kind.stage == 0 ? kind.ranks : 1);

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_
 #define MOONRING_TESTS_TRAINER_RULES_RULE_CHECK_H_
 
-// What every optimizer of trainer/rules has to hold, over the weights and gradients of
+// Checks that apply to every optimizer of trainer/rules, with the weights and gradients of
 // golden/inputs.py.
 
 #include <functional>
@@ -24,9 +24,10 @@ struct RuleBounds {
   bool golden_alone = false;  // of a variant of a rule: nothing is asked of several ranks
 };
 
-// Twenty steps give the weights of golden/FILE under `name`, in fp32 and fp64; over several ranks,
-// in every ZeRO stage, given the same gradients, those of one rank; a run that is saved and loaded
-// in the middle the same bits; and the state has the bytes that NewStateBytes foretells.
+// Checks, in fp32 and fp64, that twenty steps give the weights that golden/FILE has under `name`;
+// that several ranks, in every ZeRO stage, give the weights of one rank for the same gradients;
+// that saving and loading in the middle changes no bit; and that the state has the bytes that
+// NewStateBytes predicts.
 void CheckRule(const std::string& file, const std::string& name, const RuleMaker& make,
                const RuleBounds& bounds = {});
 

@@ -1,5 +1,5 @@
-"""Arrow and Parquet files of some hundred bytes whose rows refer to much more, and each_kind.arrow,
-which has a small row of each kind of reference.
+"""Writes Arrow and Parquet files of some hundred bytes whose rows refer to much more data, and
+each_kind.arrow, which has a small row of each kind of reference.
 
     make.py
 """

@@ -1,5 +1,5 @@
-// JSON as Python 3.11 writes it: what json.dumps(json.loads(text), ensure_ascii=False) and str
-// give, run there.
+// JSON as Python 3.11 writes it: the expected texts were printed there by
+// json.dumps(json.loads(text), ensure_ascii=False) and str.
 #include "data/text/json/python_json.h"
 
 #include <gmock/gmock.h>

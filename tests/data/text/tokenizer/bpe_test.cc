@@ -1,5 +1,5 @@
-// Byte-pair encoding against merging by definition: scan all neighbours, merge the leftmost of
-// lowest rank, begin again.
+// Byte-pair encoding compared with merging by definition: scan all pairs of neighbors, merge the
+// leftmost one of lowest rank, repeat.
 #include "data/text/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
-// Letters a to d and random merges of what there is; tokens are in order of their ids.
+// Letters a to d and random merges of existing tokens; tokens are in the order of their ids.
 struct Toy {
   std::vector<std::string> tokens = {"a", "b", "c", "d"};
   Merges merges;
@@ -116,7 +116,8 @@ TEST(Bpe, IgnoreMergesTakesWholeWords) {
   EXPECT_THAT(Encoded(*bpe, "abab"), ElementsAre(0, 1, 0, 1));
 }
 
-// Tokens of code points, the unknown "?", a space as sentencepiece writes it, and some bytes.
+// Tokens of single characters, the unknown token "?", a space as sentencepiece writes it, and some
+// bytes.
 BpeOptions Characters() {
   BpeOptions options;
   options.alphabet = BpeAlphabet::kCharacters;
@@ -146,7 +147,7 @@ TEST(Bpe, CharactersFallBackToBytes) {
   EXPECT_THAT(Encoded(*no_bytes, "a\u00e9"), ElementsAre(1, 0));
 }
 
-// A text is cut before its spaces only where that changes nothing.
+// A text is split before its spaces only where that changes nothing.
 TEST(Bpe, SpacesDoNotMatter) {
   BpeOptions options = Characters();
   options.unknown = "?";
@@ -199,7 +200,7 @@ TEST(Bpe, RefusesBadVocabularies) {
                        HasSubstr("unk_token \"?\" is not in the vocabulary")));
 }
 
-// Measured 0.3 s for both passes. A quadratic merge of 2^20 bytes takes an hour: longer than the
+// Both passes take 0.3 s. A quadratic merge of 2^20 bytes would take an hour, longer than the
 // test's limit.
 TEST(Bpe, ALongWordTakesNoQuadraticTime) {
   std::mt19937 random(2);
@@ -213,7 +214,7 @@ TEST(Bpe, ALongWordTakesNoQuadraticTime) {
   EXPECT_EQ(bytes, word.size());
 }
 
-// A whole text as one word, with no place to cut it at.
+// A whole text as one word, which cannot be split.
 TEST(Bpe, ALongTextTakesNoQuadraticTime) {
   std::mt19937 random(3);
   const Toy toy = RandomToy(random, 60);

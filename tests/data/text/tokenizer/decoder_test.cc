@@ -1,4 +1,4 @@
-// Decoders against the texts that the tokenizers library makes (stages_golden.json). Exact.
+// Decoders give exactly the texts of the tokenizers library (stages_golden.json).
 #include "data/text/tokenizer/decoder.h"
 
 #include <string>
@@ -37,7 +37,7 @@ TEST(Decoder, DecodesAsTheLibraryDoes) {
   }
 }
 
-// Where the library runs out of bounds.
+// A case in which the library accesses memory out of bounds.
 TEST(Decoder, StripOfATokenThatIsAllContent) {
   ASSERT_OK_AND_ASSIGN(
       const auto made,

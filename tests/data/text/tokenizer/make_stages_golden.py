@@ -1,5 +1,5 @@
-"""Writes stages_golden.json: what single pre-tokenizers, normalizers and decoders of the Hugging
-Face tokenizers library make of texts.
+"""Writes stages_golden.json: the results of single pre-tokenizers, normalizers and decoders of the
+Hugging Face tokenizers library for some texts.
 
     $MOONRING_ORACLE/venv/bin/python tests/data/text/tokenizer/make_stages_golden.py
 

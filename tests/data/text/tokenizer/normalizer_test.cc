@@ -1,5 +1,5 @@
-// Normalizers against the texts that the tokenizers library makes (stages_golden.json), and UTF-8
-// repair against Python's errors="replace". Exact.
+// Normalizers give exactly the texts of the tokenizers library (stages_golden.json), and UTF-8
+// repair those of Python's errors="replace".
 #include "data/text/tokenizer/normalizer.h"
 
 #include <string>
@@ -58,7 +58,7 @@ TEST(Normalizer, RefusesByNameAndPlace) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted an object, found an array")));
 }
 
-// Ten steps, each of which makes ten letters of one.
+// Ten steps, each of which replaces one letter by ten.
 TEST(Normalizer, RefusesAChainThatExplodes) {
   json parts = json::array();
   for (int i = 0; i < 10; ++i)

@@ -1,5 +1,5 @@
-// Pre-tokenizers and the regular expressions under them, against the pieces that the tokenizers
-// library cuts (stages_golden.json). Exact.
+// Pre-tokenizers, and the regular expressions that they use, give exactly the pieces of the
+// tokenizers library (stages_golden.json).
 #include "data/text/tokenizer/pre_tokenizer.h"
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Unigram against trying all ways to cut a word, and what its parts refuse.
+// Unigram compared with trying all ways to split a word, and its errors.
 #include "data/text/tokenizer/unigram.h"
 
 #include <algorithm>

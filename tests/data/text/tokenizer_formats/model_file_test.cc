@@ -1,5 +1,5 @@
-// Tokenizers from sentencepiece models and tiktoken's rank files against the ids of sentencepiece
-// and tiktoken (tests/golden/README.md), exact; and files that are not as they should be.
+// Tokenizers from sentencepiece models and tiktoken's rank files give exactly the ids of
+// sentencepiece and tiktoken (tests/golden/README.md); and invalid files.
 #include <random>
 #include <string>
 #include <vector>
@@ -140,7 +140,7 @@ TEST(TiktokenRanks, Cl100kEqualsTiktoken) {
   ExpectRows("external/tokenizers/cl100k/cl100k_base.tiktoken", "cl100k.json");
 }
 
-// As mistral-common numbers them: special tokens first, then the ranks that config asks for.
+// Numbered as in mistral-common: special tokens first, then the ranks, as many as config states.
 TEST(Tekken, EqualsTiktoken) {
   ExpectRows(absl::StrCat(kGolden, "tiny/tekken.model"), "tiny/tekken.model.json");
 }
