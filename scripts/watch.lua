@@ -1,4 +1,4 @@
---- moonring watch RUN... [port=N]: serves the page of `moonring report` to a browser on this
+--- moonring watch RUN... [port=N]: shows the page of `moonring report` to a browser on this
 -- machine. The page is updated while the run is in progress. Prints an address with a token once;
 -- whoever has the address can see the page. Reads only the run's files. port: absent: any free
 -- port. Ctrl-C ends it.

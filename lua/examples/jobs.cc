@@ -18,11 +18,12 @@ constexpr char kCheck[] = R"lua(
   local moonring = require "moonring"
   function check(path)
     local config = moonring.config.load(path, {})
-    moonring.checks.train(config)
+    require("moonring.run.checks").train(config)
     -- A runtime refuses it where it is not enough by itself.
-    local ranks = moonring.compute.ranks(config)
+    local ranks = require("moonring.choices.compute").ranks(config)
     moonring.launch(config.sequence_parallel_size, ranks, config.max_restarts)
-    moonring.templates.find(moonring.configured_template.of(config))
+    local template = require("moonring.data.configured_template").of(config)
+    require("moonring.data.templates").find(template)
     moonring.policy.open(config)
   end
 )lua";

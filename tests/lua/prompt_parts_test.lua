@@ -86,7 +86,8 @@ equal("a module's", select(2, offered "moonring.comm.mesh"),
 equal("a described field", select(2, offered "moonring.version"), "version: string")
 
 -- Help for a bound function, a Lua function, a module, an object, and names.
-has("a bound function", help.text(moonring.comm.mesh), "sp?: integer  ranks that share one")
+has("a bound function", help.text(moonring.comm.mesh),
+  "sp?: integer  number of ranks that share one sequence")
 has("a Lua function", help.text(chat.sampling), "moonring.chat.sampling(c: ")
 has("a module", help.text(moonring.comm), ".mesh(options?: moonring.MeshOptions): moonring.Mesh")
 has("the face", help.text(moonring), "comm: moonring.comm")

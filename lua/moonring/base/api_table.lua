@@ -10,7 +10,7 @@ local MODULES = {
   advantages = "run.rollouts.advantages", agreement = "config.agreement", batch = "run.batch",
   chat = "run.chat", checkpoints = "run.checkpoint.checkpoints", checks = "run.checks",
   compute = "choices.compute", configured_template = "data.configured_template",
-  count = "run.count", counts = "choices.counts", datasets = "data.datasets",
+  counts = "choices.counts", datasets = "data.datasets",
   errors = "base.errors", explain = "commands.explain", gguf_file = "model.gguf_file",
   gpu = "plan.gpu", help = "commands.help", inspect = "commands.inspect", jinja = "data.jinja",
   journal = "report.journal", kept_reference = "run.kept_reference", loss_scale = "run.loss_scale",

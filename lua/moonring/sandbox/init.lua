@@ -55,6 +55,7 @@ local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile"
 
 local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
 local raw_require = require
+local own_loader = package.loaders[2] -- finds Moonring's own modules (lua/vm.cc)
 
 -- Counts a caught error. Every function that catches errors calls this (lua/limits.h).
 local function counted(ok, ...)
@@ -155,8 +156,8 @@ local CLOSED_ROOMS = { native = true, sandbox = true, prompt = true }
 -- the sandbox; and the prompt's modules, which compile text with any globals.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
-  local found = confined or package.loaded[name] ~= nil
-  return found and not CLOSED_ROOMS[name:match "^moonring%.([^.]*)"]
+  if CLOSED_ROOMS[name:match "^moonring%.([^.]*)"] then return false end
+  return package.loaded[name] ~= nil or confined and type(own_loader(name)) == "function"
 end
 
 --- Creates a table of globals with only Lua's pure libraries. It has no `require`, and gives no
