@@ -9,8 +9,8 @@
 
 namespace moonring::lua {
 
-// Reads the option `key`, the name of a strategy in mixers/over_ranks/mixing_strategy.h; default "auto".
-// Throws for an unknown name.
+// Reads the option `key`, the name of a strategy in mixers/over_ranks/mixing_strategy.h; default
+// "auto". Throws for an unknown name.
 mixers::MixingStrategy MixingStrategyFrom(Options& options, const char* key);
 
 }  // namespace moonring::lua

@@ -49,8 +49,10 @@ def broken_link(root: str, page: str, link: str) -> str | None:
 
 def broken_label(root: str, folder: str, name: str | None, below: str | None) -> str | None:
     where = os.path.join(root, folder)
+    if not os.path.isdir(where):
+        return f"no folder {folder}"
     if below or not name:
-        return None if os.path.isdir(where) else f"no folder {folder}"
+        return None
     # The BUILD file names only the test itself for targets that rerun.bzl of the pretend device and
     # cc_test of together.bzl generate.
     test = re.sub(r"_on_(one_|two_)?pretend_devices?$", "", name.removesuffix("_full"))
