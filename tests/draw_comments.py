@@ -31,7 +31,7 @@ def blocks(path: str):
             end += 1
         said = [line for line in lines[at:end] if not re.match(r"\s*---@", line)]
         if len(" ".join(re.findall(r"\w+", " ".join(said)))) > 30:
-            yield at + 1, said, lines[end : end + SHOWN_OF_CODE]
+            yield at + 1, lines[at:end], lines[end : end + SHOWN_OF_CODE]
         at = max(end, at + 1)
 
 
