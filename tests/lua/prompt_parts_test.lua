@@ -87,7 +87,7 @@ equal("a described field", select(2, offered "moonring.version"), "version: stri
 
 -- Help for a bound function, a Lua function, a module, an object, and names.
 has("a bound function", help.text(moonring.comm.mesh),
-  "sp?: integer  number of ranks that share one sequence")
+  "number of ranks that share one sequence")
 has("a Lua function", help.text(chat.sampling), "moonring.chat.sampling(c: ")
 has("a module", help.text(moonring.comm), ".mesh(options?: moonring.MeshOptions): moonring.Mesh")
 has("the face", help.text(moonring), "comm: moonring.comm")

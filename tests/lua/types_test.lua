@@ -145,6 +145,7 @@ do
   local sft_keys = moonring.config.load(nil, { "stage=sft" })
   o.Engine = moonring.engine.new { mesh = o.Mesh, model = o.Model, attention = o.Attention,
     objective = stages.of(sft_keys).objective(sft_keys, o.Model) }
+  o.Passes = require("moonring.run.passes").new(o.Engine, o.Step, 1, 1)
   o.Run = moonring.run.open { model_name_or_path = model_folder, dataset = "own",
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1, trace = "1" }
@@ -199,7 +200,8 @@ end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
-  "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run", "Module",
+  "Readings", "Resumed", "Router", "Engine", "Passes", "Updates", "BestEvaluation", "Run",
+  "Module",
   "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
   "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
   "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile",
