@@ -244,7 +244,7 @@ TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
   refused(changed([](auto& saved) {
             saved[0].erase("weight/b.bias"), saved[1].erase("weight/b.bias");
           }),
-          "states of 2 of the 3 weights");
+          "states of 2 of the 3 trainable weights");
   refused(changed([](auto& saved) {
             saved[0].erase("step/a.weight"), saved[1].erase("step/a.weight");
           }),
