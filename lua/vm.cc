@@ -203,7 +203,14 @@ Host& HostOf(lua_State* L) {
 
 int ExitCode(const std::string& message, bool started) {
   const CodedWords error = ReadCode(message);
-  if (absl::StartsWith(error.words, "out of memory")) return started ? 1 : 2;
+  // Memory is known before the first step; a full disk has the same code, and comes later. Lua's
+  // own error of memory has no code.
+  const bool has_code = error.code != absl::StatusCode::kUnknown;
+  if (!has_code || error.code == absl::StatusCode::kResourceExhausted) {
+    const bool of_memory = has_code ? absl::StrContains(error.words, "out of memory")
+                                    : absl::StartsWith(error.words, "out of memory");
+    if (of_memory) return started ? 1 : 2;
+  }
   switch (error.code) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:

@@ -186,6 +186,8 @@ TEST(ExitCodes, AreTheStatusCodesBeforeTheFirstStep) {
   EXPECT_EQ(ExitCode("my run.lua:12: INVALID_ARGUMENT: x", false), 2);
   EXPECT_EQ(ExitCode("[string \"a: b\"]:1: INVALID_ARGUMENT: x", false), 2);
   EXPECT_EQ(ExitCode("RESOURCE_EXHAUSTED: out of memory: 1 GiB for weights", false), 2);
+  EXPECT_EQ(ExitCode("RESOURCE_EXHAUSTED: model: w: out of memory: 1 MiB for weights", false), 2);
+  EXPECT_EQ(ExitCode("INVALID_ARGUMENT: notes: out of memory: x", true), 1);
 }
 
 class Scripts : public VmTest {};
