@@ -201,11 +201,10 @@ local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Passes", "Updates", "BestEvaluation", "Run",
-  "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream", "FedSteps",
-  "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds",
-  "ShownWeights", "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile",
-  "Curve", "RankTimes", "RunPage", "LayoutRecords", "Told", "Times", "Traces", "StepTimes",
-  "EngineSettings" } do
+  "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream",
+  "FedSteps", "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
+  "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
+  "RunPage", "LayoutRecords", "Told", "Times", "Traces", "StepTimes", "EngineSettings" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
