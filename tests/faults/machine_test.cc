@@ -72,7 +72,8 @@ TEST_F(MachineTest, WordsThatNobodyReadsEndNothing) {
   CommandOptions options = Options(Paused("3", CommandOf("asked", {"max_steps=100"})));
   options.unread = true;
   Command command(options);
-  ASSERT_TRUE(Await([&] { return fs::exists(Path("asked/checkpoint-1/manifest.json")); }));
+  // Step 2 has asked for signals before its save begins, so that this one is seen by step 3.
+  ASSERT_TRUE(Await([&] { return fs::exists(Path("asked/checkpoint-2/manifest.json")); }));
   command.Signal(SIGINT);
   LetGo(3);
   EXPECT_EQ(command.Wait().exit_code, 128 + SIGINT);
