@@ -289,7 +289,7 @@ class Faults(hub_case.HubCase):
                 "model.safetensors.index.json": b'{"weight_map": {"a": "../../../../x"}}',
             },
         )
-        self.assertIn("not a plain file name", self.locate("org/bad", code=2))
+        self.assertIn("is no name inside a folder", self.locate("org/bad", code=2))
 
     def test_what_a_hub_answers_is_no_path(self):
         """Names of files, commits and contents, which a hostile hub may choose."""
