@@ -81,7 +81,6 @@ function autograd.with_grad(fn, ...) end
 --- backward. The script may set any other field of ctx. The Lua backward runs on the calling
 --- thread, inside the backward that needs it; an error in the Lua code ends that backward with the
 --- same error. The backward can be differentiated again if it uses differentiable operators.
---- same error. The backward can be differentiated again if it uses differentiable operators.
 ---@param how moonring.FuncOptions
 ---@return fun(...): moonring.Tensor ...
 function autograd.func(how) end

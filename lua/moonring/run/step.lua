@@ -57,7 +57,7 @@ function step.make(engine, batch, k, updates, lr)
   end
 
   local sums = passes.new(engine, batch, k, count)
-  local short = sums:forward_backward(updates and updates.retries)
+  local short = sums:forward_backward(updates and engine.retries)
   if short then
     updates:undo()
     return { outcome = "out_of_memory", why = short }

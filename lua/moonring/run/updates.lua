@@ -30,7 +30,6 @@ local updates = {}
 ---@field skipped integer steps skipped so far
 ---@field in_a_row integer the latest consecutive steps with a non-finite loss or gradient
 ---@field has_told_idle? boolean whether an idle step was logged
----@field retries? boolean auto_find_batch_size: running out of memory ends the step, not the run
 ---@field skips boolean on_nonfinite: skip
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
@@ -62,7 +61,6 @@ function updates.new(c, parts)
   engine.retries = c.auto_find_batch_size and fitting.possible(engine.mesh, parts.states)
   return setmetatable({ engine = engine, states = parts.states, optimizer = parts.optimizer,
     shown = parts.shown, say = parts.say, rounds = parts.rounds, skips = skips,
-    retries = engine.retries,
     max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0, loss_scale = parts.loss_scale,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
