@@ -5,9 +5,12 @@ the time that they take by themselves. A package takes its rules from here and e
 `together()`:
 
     load("//third_party/precompiled:together.bzl", "cc_library", "together")
-    cc_library(name = "mesh", srcs = ["mesh.cc"], hdrs = ["mesh.h"], deps = [...])
-    cc_library(name = "layout", ...)
+    cc_library(name = "mesh", deps = [...])
+    cc_library(name = "layout", deps = [...])
     together()
+
+The sources of a target are its name's: mesh.cc and mesh.h, those of the two that exist. `srcs` and
+`hdrs` name others. A test is small and has GoogleTest's main among its deps.
 
 Each library keeps its headers, deps and visibility. What is linked for it is `:together`, of whose
 units a program has all. The tests of a package are one program, `:tests`; a test is a target that
@@ -68,17 +71,21 @@ def _part(name, srcs, hdrs, deps, tags, textual_hdrs = [], **attributes):
         **attributes
     )
 
-def cc_library(name, srcs = [], hdrs = [], deps = [], alone = False, **attributes):
+def cc_library(name, srcs = None, hdrs = None, deps = [], alone = False, **attributes):
     """A cc_library, compiled with the other sources of its package.
 
     Args:
       name: Bazel's.
-      srcs: Bazel's.
-      hdrs: Bazel's.
+      srcs: Bazel's; by default NAME.cc if it exists.
+      hdrs: Bazel's; by default NAME.h if it exists.
       deps: Bazel's.
       alone: no part of the package's library; others of the package do not depend on it.
       **attributes: Bazel's.
     """
+    if srcs == None:
+        srcs = native.glob([name + ".cc"])
+    if hdrs == None:
+        hdrs = native.glob([name + ".h"])
     if alone or "testonly" in attributes:
         alone_library(name = name, srcs = srcs, hdrs = hdrs, deps = deps, **attributes)
         native.alias(
@@ -161,27 +168,37 @@ _source_test = rule(
     test = True,
 )
 
-def cc_test(name, srcs, deps, fast = [], full = [], full_shards = 1, alone = False, **attributes):
+def cc_test(
+        name,
+        srcs = None,
+        deps = [],
+        fast = [],
+        full = [],
+        full_shards = 1,
+        alone = False,
+        size = "small",
+        **attributes):
     """A cc_test, part of the one program of its package's tests.
 
     Args:
       name: Bazel's.
-      srcs: Bazel's: its own source.
-      deps: Bazel's.
+      srcs: Bazel's: its own source; by default NAME.cc.
+      deps: Bazel's, without GoogleTest's main.
       fast: the cases of the fast tier, where all others are the full tier's: patterns of
         "Suite.Case" each, "A.*", "*/B.c/!(x|y)" (all but x and y, as fnmatch's FNM_EXTMATCH has
         it). NAME is the target of the fast tier's cases, NAME_full of the others.
       full: or the cases of the full tier, where all others are the fast tier's; ["*"]: all.
       full_shards: shard_count of NAME_full.
       alone: a program of its own all the same.
+      size: Bazel's.
       **attributes: Bazel's.
     """
+    srcs = srcs or [name + ".cc"]
     if alone or [attribute for attribute in attributes if attribute not in _KNOWN_OF_TESTS]:
         if fast or full:
             fail("%s: a program of its own has one tier: tags = [\"full\"]" % name)
-        alone_test(name = name, srcs = srcs, deps = deps, **attributes)
+        alone_test(name = name, size = size, srcs = srcs, deps = deps + [_MAIN], **attributes)
         return
-    deps = [dep for dep in deps if dep != _MAIN]
     _part(name, srcs, [], deps, ["tests"], testonly = True)
     if fast and full:
         fail("%s: either fast or full names its cases" % name)
@@ -191,7 +208,7 @@ def cc_test(name, srcs, deps, fast = [], full = [], full_shards = 1, alone = Fal
     elif fast or full:
         tiers = {"": "fast", "_full": "full"}
     for suffix, tier in tiers.items():
-        own = dict(attributes)
+        own = dict(attributes, size = size)
         if tier == "full":
             own["tags"] = own.get("tags", []) + ["full"]
             own["shard_count"] = full_shards if full_shards > 1 else None

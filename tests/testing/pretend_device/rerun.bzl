@@ -24,16 +24,12 @@ def pretend_device_test(
     cc_test(
         name = name,
         size = size,
-        srcs = [name + ".cc"],
         data = data + ["//tests/testing/pretend_device:host"],
         env = {"MOONRING_TEST_HOST": "tests/testing/pretend_device/host"},
         fast = fast,
         full = full,
         shard_count = shard_count,
-        deps = deps + [
-            ":workplace",
-            "//third_party:googletest_main",
-        ],
+        deps = deps + [":workplace"],
     )
 
 def rerun_on_pretend_device(
