@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "base/memory/memory_account.h"
 #include "base/status/torch_status.h"
+#include "lua/binding/error_value.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/stack.h"
 #include "lua/bindings.h"
@@ -54,23 +54,25 @@ int NoteFramesOfLine(lua_State* L) {
 // the call stack.
 int Evaluate(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  std::string frames, message;
+  std::string frames;
+  ErrorValue error;
   lua_pushlightuserdata(L, &frames);
   lua_pushcclosure(L, &NoteFramesOfLine, 1);
   lua_insert(L, 1);
   BeginInterruptible();
   const int ended = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1);
-  if (ended != 0) message = ended == LUA_ERRMEM ? base::OutOfMemory("scripts", 0) : WordsOfError(L);
+  if (ended == LUA_ERRMEM) error.message = base::OutOfMemory("scripts", 0);
+  if (ended != 0 && ended != LUA_ERRMEM) error = ReadError(L, -1);
   if (EndInterruptible()) CountOn(L, HostOf(L).limits);
   if (ended == 0) {
     lua_pushboolean(L, 1);
     lua_replace(L, 1);  // replaces the handler
     return lua_gettop(L);
   }
-  if (absl::StrContains(message, kCancelled)) message = "interrupted";
-  if (!AddsToMessage(frames, message, 1)) frames.clear();
+  if (error.code == absl::StatusCode::kCancelled) error = {.message = "interrupted"};
+  if (!AddsToMessage(frames, error, 1)) frames.clear();
   lua_pushboolean(L, 0);
-  Value<std::string>::Push(L, message);
+  Value<std::string>::Push(L, error.Text());
   Value<std::string>::Push(L, frames);
   return 3;
 }

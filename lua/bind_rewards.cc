@@ -19,6 +19,7 @@
 #include "base/files/input_file.h"
 #include "base/status/torch_status.h"
 #include "lua/binding/class.h"
+#include "lua/binding/error_value.h"
 #include "lua/binding/options.h"
 #include "lua/binding/plain_value.h"
 #include "lua/bindings.h"
@@ -77,7 +78,7 @@ const char* NameOf(OwnState::End end) {
 }
 
 // The Lua method state:call(seconds, function, arguments): returns true and the function's results;
-// or false, the kind of failure ("raised", "deadline", "memory"), the message and the call stack.
+// or false, the kind of failure ("raised", "deadline", "memory"), the error and the call stack.
 int CallOwnState(lua_State* L) {
   const std::shared_ptr<OwnState> state = Class<OwnState>::Read(L, 1);
   const double seconds = CheckedSeconds(Value<double>::Read(L, 2));
@@ -103,7 +104,7 @@ int CallOwnState(lua_State* L) {
     return lua_gettop(L);
   }
   lua_pushstring(L, NameOf(outcome.end));
-  Value<std::string>::Push(L, outcome.error.message);
+  PushError(L, outcome.error.error);
   Value<std::string>::Push(L, outcome.error.traceback);
   return 4;
 }

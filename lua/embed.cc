@@ -32,9 +32,9 @@
 #include "base/text/nearest_name.h"
 #include "base/threads/spin_control.h"
 #include "lua/assets.h"
+#include "lua/binding/error_value.h"
 #include "lua/binding/guard.h"
 #include "lua/limits.h"
-#include "lua/script_error.h"
 #include "lua/version.h"
 #include "lua/vm.h"
 
@@ -58,10 +58,8 @@ static_assert(static_cast<int>(LogKind::kOutput) == MOONRING_LOG_OUTPUT &&
               static_cast<int>(LogKind::kNote) == MOONRING_LOG_NOTE &&
               static_cast<int>(LogKind::kWarning) == MOONRING_LOG_WARNING);
 
-// Returns the code of an error message, according to the first status word in it.
-moonring_code CodeOf(absl::string_view message) {
-  const CodedWords error = ReadCode(message);
-  if (absl::StartsWith(error.words, "out of memory")) return MOONRING_EXHAUSTED;
+moonring_code CodeOf(const ErrorValue& error) {
+  if (error.out_of_memory) return MOONRING_EXHAUSTED;
   switch (error.code) {
     case absl::StatusCode::kInvalidArgument:
       return MOONRING_INVALID_ARGUMENT;
@@ -91,10 +89,6 @@ absl::Status Barrier(const Body& body) {
   } catch (...) {
     return absl::InternalError("an error without a message");
   }
-}
-
-std::string WordsOf(const absl::Status& status) {
-  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message());
 }
 
 constexpr size_t kFirstSize = offsetof(moonring_options, context) +
@@ -240,26 +234,28 @@ moonring_code Call(moonring_runtime* runtime, const Body& body) {
   const BusyScope busy(*runtime);
   if (!busy.mine()) return MOONRING_INVALID_ARGUMENT;  // the error text belongs to the other call
   runtime->error.clear();
+  ErrorValue failure;
   bool failed = false;
   const absl::Status status = Barrier([&]() -> absl::Status {
     const CallScope scope(*runtime);
     ASSIGN_OR_RETURN(const ScriptError error, body());
     failed = error.exit_code != 0;
-    runtime->error = error.message;
+    failure = error.error;
     return absl::OkStatus();
   });
   if (!status.ok()) {
     failed = true;
-    runtime->error = WordsOf(status);
+    failure = ErrorOfStatus(status);
   }
   if (!failed) return MOONRING_OK;
+  runtime->error = failure.Text();
   if (runtime->cancel->load() != Cancel::kNone) {  // a cancelled run returns this code whatever its
                                                    // result was
-    if (!absl::StrContains(runtime->error, "CANCELLED: "))
+    if (failure.code != absl::StatusCode::kCancelled)
       runtime->error = absl::StrCat("CANCELLED: the run was cancelled: ", runtime->error);
     return MOONRING_CANCELLED;
   }
-  return CodeOf(runtime->error);
+  return CodeOf(failure);
 }
 
 absl::StatusOr<std::vector<std::string>> Words(int argc, const char* const* argv) {
@@ -303,12 +299,12 @@ moonring_code moonring_create(const moonring_options* options, moonring_runtime*
     return absl::OkStatus();
   });
   if (error != nullptr && error_size > 0) {
-    const std::string words = status.ok() ? "" : moonring::lua::WordsOf(status);
+    const std::string words = status.ok() ? "" : moonring::lua::ErrorOfStatus(status).Text();
     const size_t length = std::min(words.size(), error_size - 1);
     std::memcpy(error, words.data(), length);
     error[length] = '\0';
   }
-  return status.ok() ? MOONRING_OK : moonring::lua::CodeOf(moonring::lua::WordsOf(status));
+  return status.ok() ? MOONRING_OK : moonring::lua::CodeOf(moonring::lua::ErrorOfStatus(status));
 }
 
 void moonring_destroy(moonring_runtime* runtime) {

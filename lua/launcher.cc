@@ -38,18 +38,11 @@ constexpr auto kGrace =
     std::chrono::seconds(3);  // for the others' messages, after the first failure
 constexpr auto kPatience = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
 // Environment variable with the pipe from a rank to the launcher. The pipe carries an offer of
-// restarts, which ends with a zero byte, and the rank's last message.
+// restarts, which ends with a zero byte, and the rank's last error: the number of its status code,
+// a line end, and the message.
 constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
 // Environment variable by which BecomeLauncher passes the number of ranks to the launcher.
 constexpr char kRanksToLaunch[] = "MOONRING_RANKS";
-
-// "INVALID_ARGUMENT: words" -> "words". The status word is not useful on a command line.
-std::string WithoutStatusWord(const std::string& message) {
-  const size_t end = message.find(": ");
-  const bool is_word = end != std::string::npos && end > 2 &&
-                       message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == end;
-  return is_word ? message.substr(end + 2) : message;
-}
 
 // Ends the launcher because a resource for a rank is not available (errno). The exit code is 2 if a
 // limit on files or processes is the cause: this error comes before the first step, and would
@@ -330,21 +323,32 @@ class Launcher {
     if (status == 0) return 9;
     if (WIFSIGNALED(status))
       return rank.sent != 0 && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL) ? 8 : 0;
-    const bool about_a_peer = absl::StrContains(rank.message, "UNAVAILABLE: ") ||
-                              absl::StrContains(rank.message, "DEADLINE_EXCEEDED: ") ||
-                              absl::StrContains(rank.message, "ABORTED: ");
+    const absl::StatusCode code = LastError(rank).code;
+    const bool about_a_peer = code == absl::StatusCode::kUnavailable ||
+                              code == absl::StatusCode::kDeadlineExceeded ||
+                              code == absl::StatusCode::kAborted;
     return about_a_peer ? 2 : 1;
   }
 
+  // The error that the rank has reported; without a message if there is none.
+  static ErrorValue LastError(const Rank& rank) {
+    const size_t end = rank.message.find('\n');
+    int code = 0;
+    if (end == std::string::npos || !absl::SimpleAtoi(rank.message.substr(0, end), &code))
+      return {.message = rank.message};
+    return {.code = static_cast<absl::StatusCode>(code), .message = rank.message.substr(end + 1)};
+  }
+
   static std::string Words(const Rank& rank) {
+    const std::string message = LastError(rank).message;
     if (WIFSIGNALED(*rank.status)) {
       const int signal = WTERMSIG(*rank.status);
-      return absl::StrCat(rank.message, rank.message.empty() ? "" : "; ", "ended by signal ",
-                          signal, " (", strsignal(signal), ")");
+      return absl::StrCat(message, message.empty() ? "" : "; ", "ended by signal ", signal, " (",
+                          strsignal(signal), ")");
     }
-    return rank.message.empty()
+    return message.empty()
                ? absl::StrCat("ended with exit code ", WEXITSTATUS(*rank.status), " and no message")
-               : WithoutStatusWord(rank.message);
+               : message;
   }
 
   int Conclude() {
@@ -386,7 +390,7 @@ class Launcher {
     const bool asked = WIFSIGNALED(status) &&
                        std::count(std::begin(kEnding), std::end(kEnding), WTERMSIG(status)) > 0;
     again_ = !asked && !(WIFEXITED(status) && WEXITSTATUS(status) == 2) &&
-             !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
+             LastError(ranks_[failed[0]]).code != absl::StatusCode::kAborted;
     return WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
   }
 
@@ -473,14 +477,14 @@ void OfferRestarts(int restarts) {
   if (const int fd = ErrorPipe(); fd >= 0) (void)!write(fd, offer.data(), offer.size());
 }
 
-void ReportError(const std::string& said) {
+void ReportError(const ErrorValue& error, const std::string& more) {
   // The message may quote a file, a hub or a model. A NUL in it is escaped, because the launcher
   // would take it for the end of an offer of restarts.
-  const std::string message = base::VisibleText(said);
+  const std::string message = base::VisibleText(error.Shown() + more);
+  const std::string line = absl::StrCat(static_cast<int>(error.code), "\n", message);
   const int fd = ErrorPipe();
-  if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size()))
-    return;
-  std::fprintf(stderr, "moonring: %s\n", WithoutStatusWord(message).c_str());
+  if (fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
+  std::fprintf(stderr, "moonring: %s\n", message.c_str());
 }
 
 }  // namespace moonring::lua

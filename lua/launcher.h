@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "lua/binding/error_value.h"
 
 namespace moonring::lua {
 
@@ -61,9 +62,8 @@ void OfferRestarts(int restarts);
 
 // Reports a rank's final error: to the launcher if there is one, else to stderr as "moonring:
 // message". Control characters are escaped (base/text/visible_text.h), as in every line that a rank
-// prints. A status word at the very beginning ("INVALID_ARGUMENT: ...", from Moonring's own
-// scripts) is read by the launcher and not printed.
-void ReportError(const std::string& message);
+// prints. `more`: further lines, such as the script's traceback.
+void ReportError(const ErrorValue& error, const std::string& more = "");
 
 }  // namespace moonring::lua
 

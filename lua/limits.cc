@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lua/binding/error_value.h"
+
 namespace moonring::lua {
 namespace {
 
@@ -83,15 +87,14 @@ void CountInstructions(lua_State* L, lua_Debug*) {
   // After the error the hook runs at every instruction and raises the error again, so that a script
   // that catches the error cannot continue.
   lua_sethook(L, &CountInstructions, LUA_MASKCOUNT, 1);
-  if (cancelled) {
-    lua_pushstring(L, kCancelled);
-  } else if (late) {
-    limits.passed_deadline = true;
-    lua_pushstring(L, "DEADLINE_EXCEEDED: the call took longer than it may");
-  } else {
-    lua_pushfstring(L, "RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than %f",
-                    static_cast<double>(limits.instructions));
-  }
+  if (late && !cancelled) limits.passed_deadline = true;
+  PushError(L, cancelled ? ErrorValue{absl::StatusCode::kCancelled, "the run was cancelled"}
+               : late    ? ErrorValue{absl::StatusCode::kDeadlineExceeded,
+                                   "the call took longer than it may"}
+                         : ErrorValue{absl::StatusCode::kResourceExhausted,
+                                   absl::StrCat("--sandbox-instructions: the script took more "
+                                                      "than ",
+                                                   limits.instructions)});
   lua_error(L);
 }
 

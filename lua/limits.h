@@ -88,9 +88,6 @@ void Watch(lua_State* L, Limits* limits);
 // state can run further code.
 void CountOn(lua_State* L, const Limits& limits);
 
-// The error message of a cancelled run.
-inline constexpr char kCancelled[] = "CANCELLED: the run was cancelled";
-
 }  // namespace moonring::lua
 
 #endif  // MOONRING_LUA_LIMITS_H_

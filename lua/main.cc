@@ -169,7 +169,7 @@ void ShareCores() {
 }
 
 int Fail(int code, const std::string& message) {
-  ReportError(message);
+  ReportError({.message = message});
   return code;
 }
 
@@ -287,9 +287,9 @@ int Run(int argc, char** argv) {
             .device = line->device,
             .ranks = line->ranks,
             .sandbox = line->sandbox};
-  host.report = [](const std::string& message) {
+  host.report = [](const ScriptError& error) {
     std::fflush(stdout);  // the script's output comes before the error message
-    ReportError(message);
+    ReportError(error.error, error.traceback);
     for (const std::string& call : base::LastOperators())
       std::fprintf(stderr, "operator: %s\n", base::VisibleText(call).c_str());
   };

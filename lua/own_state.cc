@@ -64,10 +64,10 @@ OwnState::Outcome OwnState::Call(const std::string& function,
   if (outcome.error.exit_code == 0) return outcome;
   outcome.results.clear();
   const bool cancelled = makers.cancel != nullptr && makers.cancel->load() == Cancel::kNow;
-  outcome.end = cancelled                     ? End::kCancelled
-                : limits_->passed_deadline    ? End::kDeadline
-                : outcome.error.out_of_memory ? End::kMemory
-                                              : End::kRaised;
+  outcome.end = cancelled                    ? End::kCancelled
+                : limits_->passed_deadline   ? End::kDeadline
+                : outcome.error.heap_is_full ? End::kMemory
+                                             : End::kRaised;
   return outcome;
 }
 

@@ -71,9 +71,9 @@ void NoteBrokenPage(int signal, siginfo_t* info, void*) {
     raise(signal);
     return;
   }
-  ReportError(path +
-              ": cannot be read any more: it is shorter than when it was opened, or its disk "
-              "fails. Replace a file that is in use by renaming the new one over it");
+  ReportError({.message = path + ": cannot be read any more: it is shorter than when it was "
+                                 "opened, or its disk fails. Replace a file that is in use by "
+                                 "renaming the new one over it"});
   _exit(1);
 }
 

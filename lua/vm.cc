@@ -32,6 +32,7 @@ struct Library {
   void (*open)(lua_State*);
 };
 constexpr Library kLibraries[] = {
+    {"moonring.native.errors", &OpenErrors},
     {"moonring.native.tensor", &OpenTensor},
     {"moonring.native.autograd", &OpenAutograd},
     {"moonring.native.operators", &OpenOperators},
@@ -123,6 +124,11 @@ void CallOwn(lua_State* L, const char* module, const char* function, int results
   lua_call(L, 0, results);
 }
 
+ScriptError Ended(int exit_code, ErrorValue error) {
+  std::string message = error.Text();
+  return {.exit_code = exit_code, .message = std::move(message), .error = std::move(error)};
+}
+
 // A protected call: its body, and its outcome.
 struct BodyCall {
   const std::function<void(lua_State*)>& body;
@@ -155,22 +161,22 @@ int RunBody(lua_State* L) {
   try {
     call.body(L);
   } catch (const Unreadable& why) {  // a syntax error, before anything ran
-    call.error = {2, why.what()};
+    call.error = Ended(2, {.message = why.what()});
   }
   return 0;
 }
 
-// Returns the text of the error on top of the stack.
-std::string MessageOf(lua_State* L, int ended, const Host& host) {
-  if (ended != LUA_ERRMEM) return WordsOfError(L);
+// Returns the error on top of the stack.
+ErrorValue ErrorOf(lua_State* L, int ended, const Host& host) {
+  if (ended != LUA_ERRMEM) return ReadError(L, -1);
   const bool outer = host.limits.outer_is_full;
   const auto& confinement = outer ? host.limits.outer : host.limits.confinement;
   const int64_t most = confinement != nullptr ? confinement->memory() : 0;
-  return absl::StrCat(base::OutOfMemory("scripts", 0),
-                      most > 0
-                          ? absl::StrCat(", as ", outer ? "--sandbox-memory" : host.memory_limit,
-                                         " allows ", most, " bytes")
-                          : "");
+  const std::string limit =
+      most == 0 ? ""
+                : absl::StrCat(", as ", outer ? "--sandbox-memory" : host.memory_limit, " allows ",
+                               most, " bytes");
+  return {.message = absl::StrCat(base::OutOfMemory("scripts", 0), limit), .out_of_memory = true};
 }
 
 int RunBodyProtected(lua_State* L) {
@@ -181,13 +187,13 @@ int RunBodyProtected(lua_State* L) {
   lua_pushlightuserdata(L, &call);
   const int ended = lua_pcall(L, 1, 0, 2);
   if (ended == 0) return 0;
-  call.error.message = MessageOf(L, ended, call.host);
-  call.error.exit_code = ExitCode(call.error.message, call.host.started);
-  call.error.out_of_memory = ended == LUA_ERRMEM;
-  std::string& frames = call.error.traceback;
-  if (ended == LUA_ERRMEM || !AddsToMessage(frames, call.error.message, call.error.exit_code))
-    frames.clear();
-  if (!call.whole_traceback.empty()) frames = std::move(call.whole_traceback);
+  std::string frames = std::move(call.error.traceback);
+  ErrorValue error = ErrorOf(L, ended, call.host);
+  const int exit_code = ExitCode(error, call.host.started);
+  call.error = Ended(exit_code, std::move(error));
+  call.error.heap_is_full = ended == LUA_ERRMEM;
+  if (ended == LUA_ERRMEM || !AddsToMessage(frames, call.error.error, exit_code)) frames.clear();
+  call.error.traceback = std::move(call.whole_traceback.empty() ? frames : call.whole_traceback);
   return 0;
 }
 
@@ -201,16 +207,9 @@ Host& HostOf(lua_State* L) {
   return *host;
 }
 
-int ExitCode(const std::string& message, bool started) {
-  const CodedWords error = ReadCode(message);
-  // Memory is known before the first step; a full disk has the same code, and comes later. Lua's
-  // own error of memory has no code.
-  const bool has_code = error.code != absl::StatusCode::kUnknown;
-  if (!has_code || error.code == absl::StatusCode::kResourceExhausted) {
-    const bool of_memory = has_code ? absl::StrContains(error.words, "out of memory")
-                                    : absl::StartsWith(error.words, "out of memory");
-    if (of_memory) return started ? 1 : 2;
-  }
+int ExitCode(const ErrorValue& error, bool started) {
+  // Memory is known before the first step; a full disk has the same code, and comes later.
+  if (error.out_of_memory) return started ? 1 : 2;
   switch (error.code) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
@@ -252,10 +251,9 @@ ScriptError Vm::Run(const std::string& path, const std::string& chunk,
                     const std::vector<std::string>& arguments) {
   std::string text;
   if (const absl::Status read = base::TryTorch([&] { text = ReadFile(path); }); !read.ok()) {
-    const std::string why =
-        absl::StrCat(absl::StatusCodeToString(read.code()), ": ", read.message());
-    if (host_->report) host_->report(why);
-    return {2, why};
+    const ScriptError error = Ended(2, ErrorOfStatus(read));
+    if (host_->report) host_->report(error);
+    return error;
   }
   if (!text.empty() && text[0] == '#') text.insert(0, "--");  // a "#!" line
   std::vector<std::string> words = {path};
@@ -354,8 +352,10 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
   const int ended = lua_cpcall(L, &RunBodyProtected,
                                &call);  // lua_cpcall allocates nothing outside its own protection
   if (ended != 0) {
-    call.error = {ExitCode("out of memory", host_->started), MessageOf(L, LUA_ERRMEM, *host_)};
-    call.error.out_of_memory = true;
+    ErrorValue error = ErrorOf(L, LUA_ERRMEM, *host_);
+    const int exit_code = ExitCode(error, host_->started);
+    call.error = Ended(exit_code, std::move(error));
+    call.error.heap_is_full = true;
   }
   lua_settop(L, 0);
   CollectAfterRun(L, host_->limits);
@@ -383,7 +383,7 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
     EndIfCancelled(*host_);
     body(L);
   });
-  if (error.exit_code != 0 && host_->report) host_->report(error.message + error.traceback);
+  if (error.exit_code != 0 && host_->report) host_->report(error);
   if (host_->embedded && host_->log) {
     for (const absl::string_view line : absl::StrSplit(error.traceback, '\n', absl::SkipEmpty()))
       host_->log(LogKind::kNote, std::string(line));

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "base/files/confinement.h"
 #include "lua/assets.h"
+#include "lua/binding/error_value.h"
 #include "lua/limits.h"
 #include "trainer/reports/memory_watch.h"
 
@@ -30,6 +31,16 @@ enum class LogKind {
   kNote,
   kWarning
 };  // script output; messages about a run; warnings of libraries
+
+// How a script ended.
+struct ScriptError {
+  int exit_code = 0;           // 0: the script succeeded
+  std::string message = {};    // error.Text()
+  std::string traceback = {};  // "\n  sft.lua:12: in function 'loss'..", "" if the message is
+                               // sufficient (lua/script_error.h)
+  ErrorValue error = {};
+  bool heap_is_full = false;  // the Lua heap reached its limit
+};
 
 // Data that the program passes to its scripts, and callbacks and results that come back.
 struct Host {
@@ -49,9 +60,9 @@ struct Host {
   // are dropped.
   std::function<void(LogKind kind, const std::string& line)> log;
   std::function<void(const std::string& json)> progress;
-  // Callback that receives the reason of a failure and the script's traceback. It is called before
-  // objects are closed, because closing waits for other ranks. May be empty.
-  std::function<void(const std::string& message)> report;
+  // Callback that receives a failure. It is called before objects are closed, because closing waits
+  // for other ranks. May be empty.
+  std::function<void(const ScriptError& error)> report;
   std::shared_ptr<Prompt> prompt;  // null unless this is an interactive prompt
   bool own_script = false;         // whether the running script is one of Moonring's commands
   // Functions that close what the script opened, called in reverse order when the script has ended.
@@ -61,14 +72,6 @@ struct Host {
   trainer::MemorySample memory_at_start;  // after the bindings are registered, before any script
   bool started =
       false;  // set when the script's first step begins: later failures exit with 1 instead of 2
-};
-
-struct ScriptError {
-  int exit_code = 0;  // 0: the script succeeded
-  std::string message;
-  std::string traceback = {};  // "\n  sft.lua:12: in function 'loss'..", "" if the message is
-                               // sufficient (lua/script_error.h)
-  bool out_of_memory = false;  // the Lua heap reached its limit
 };
 
 class Vm {
@@ -121,9 +124,9 @@ void EndIfCancelled(const Host& host);
 // Returns the Host that belongs to a Lua state; used by bindings.
 Host& HostOf(lua_State* L);
 
-// Exit code for an uncaught error, from the status code in its text (lua/binding/guard.h) and from
-// `started`: whether the first training step had begun.
-int ExitCode(const std::string& message, bool started);
+// Exit code for an uncaught error, from its status code and from `started`: whether the first
+// training step had begun.
+int ExitCode(const ErrorValue& error, bool started);
 
 }  // namespace moonring::lua
 

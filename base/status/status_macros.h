@@ -14,17 +14,22 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace moonring::base {
 
-// Returns a status with the same code and with "context: " before the message; without a context,
-// returns the status unchanged.
+// Returns a status with the same code and payloads, and with "context: " before the message;
+// without a context, returns the status unchanged.
 inline absl::Status WithContext(absl::Status status) { return status; }
 
 template <typename... Pieces>
 absl::Status WithContext(const absl::Status& status, const Pieces&... pieces) {
-  return absl::Status(status.code(), absl::StrCat(pieces..., ": ", status.message()));
+  absl::Status with(status.code(), absl::StrCat(pieces..., ": ", status.message()));
+  status.ForEachPayload(
+      [&with](absl::string_view name, const absl::Cord& value) { with.SetPayload(name, value); });
+  return with;
 }
 
 }  // namespace moonring::base

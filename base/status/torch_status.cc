@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 #include <oneapi/dnnl/dnnl_common.hpp>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
@@ -36,9 +37,12 @@ bool SaysOutOfMemory(absl::string_view message) {
   return false;
 }
 
+// The name of the payload that marks a status of OutOfMemoryStatus.
+constexpr char kMemoryMark[] = "moonring/out_of_memory";
+
 // Whether the exception means that memory has run out. The message of oneDNN's exception only names
 // the call ("could not create a primitive"); the cause is in the exception's status.
-bool IsOutOfMemory(const std::exception& exception) {
+bool MemoryRanOut(const std::exception& exception) {
   const auto* of_onednn = dynamic_cast<const dnnl::error*>(&exception);
   return of_onednn != nullptr ? of_onednn->status == dnnl_out_of_memory
                               : dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
@@ -65,10 +69,12 @@ absl::Status StatusOfException(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const c10::Error*>(&exception)) {
     const std::string text = error->what_without_backtrace();
     const absl::string_view message = WithoutStack(text);
-    return absl::Status(
-        SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
+    const absl::StatusCode code = CodeOf(*error);
+    if (code == absl::StatusCode::kResourceExhausted || SaysOutOfMemory(message))
+      return OutOfMemoryStatus(message);
+    return absl::Status(code, message);
   }
-  if (IsOutOfMemory(exception)) return absl::ResourceExhaustedError(kOutOfMemory);
+  if (MemoryRanOut(exception)) return OutOfMemoryStatus(kOutOfMemory);
   // std::thread throws this exception, in Moonring's code and in LibTorch's, if it cannot start a
   // thread.
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
@@ -79,6 +85,16 @@ absl::Status StatusOfException(const std::exception& exception) {
   }
   const std::string text = exception.what();
   return absl::InternalError(WithoutStack(text));
+}
+
+absl::Status OutOfMemoryStatus(absl::string_view message) {
+  absl::Status status = absl::ResourceExhaustedError(message);
+  status.SetPayload(kMemoryMark, absl::Cord());
+  return status;
+}
+
+bool IsOutOfMemory(const absl::Status& status) {
+  return status.GetPayload(kMemoryMark).has_value();
 }
 
 }  // namespace moonring::base

@@ -42,6 +42,12 @@ inline constexpr absl::string_view kOutOfMemory = "out of memory";
 
 absl::Status StatusOfException(const std::exception& exception);
 
+// A RESOURCE_EXHAUSTED status that means that memory has run out, and not a disk or another limit.
+absl::Status OutOfMemoryStatus(absl::string_view message);
+
+// Whether the status was made by OutOfMemoryStatus. The mark survives WithContext.
+bool IsOutOfMemory(const absl::Status& status);
+
 // Runs `body` (returning void or absl::Status); converts an exception to a status.
 template <typename Body>
 absl::Status TryTorch(Body&& body) {

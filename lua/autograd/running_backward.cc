@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "base/status/torch_status.h"
+#include "lua/binding/error_value.h"
 #include "lua/binding/tensor.h"
 
 namespace moonring::lua {
@@ -120,12 +121,11 @@ void HeldValue::Call(absl::FunctionRef<int(lua_State*)> push,
   lua_rawgeti(L, LUA_REGISTRYINDEX, reference_);
   lua_pushlightuserdata(L, const_cast<CallBody*>(&body));
   if (lua_pcall(L, 2, 0, 0) == 0) return;
-  const char* const text = lua_tostring(L, -1);
-  const std::string words = text == nullptr ? "an error of Lua's" : text;
+  const std::string text = ReadError(L, -1).Text();
   luaL_unref(L, LUA_REGISTRYINDEX, state_->raised);
   state_->raised = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_settop(L, top);
-  throw RaisedByLua(words);
+  throw RaisedByLua(text);
 }
 
 }  // namespace moonring::lua

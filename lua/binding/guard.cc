@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "base/memory/memory_account.h"
 #include "base/status/torch_status.h"
+#include "lua/binding/error_value.h"
 #include "lua/binding/native_stack.h"
 
 namespace moonring::lua {
@@ -70,16 +71,16 @@ int Guarded(lua_State* L, lua_CFunction function) {
   } catch (const std::exception& exception) {
     status = base::StatusOfException(exception);
     if (status.message() == base::kOutOfMemory)
-      status = absl::ResourceExhaustedError(base::OutOfMemory("data and libraries", 0));
+      status = base::OutOfMemoryStatus(base::OutOfMemory("data and libraries", 0));
   }
   {
     // Script line and function name help authors of scripts. Moonring's own commands show the
     // message alone.
-    const std::string place = ScriptPlace(L);
-    const std::string text =
-        absl::StrCat(place, place.empty() ? "" : NameOf(L, function),
-                     absl::StatusCodeToString(status.code()), ": ", status.message());
-    lua_pushlstring(L, text.data(), text.size());
+    ErrorValue error = ErrorOfStatus(status);
+    error.place = ScriptPlace(L);
+    if (!error.place.empty()) absl::StrAppend(&error.place, NameOf(L, function));
+    error.place = std::string(absl::StripSuffix(error.place, ": "));
+    PushError(L, error);
   }
   status = absl::OkStatus();  // no object that owns memory is alive at the longjmp
   return lua_error(L);

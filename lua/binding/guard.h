@@ -4,15 +4,14 @@
 // Converts C++ exceptions to Lua errors. No other file does this.
 //
 // Every C function that Lua calls runs inside the guard (LuaJIT's wrapper mode for C functions). A
-// std::exception becomes a Lua error with one string:
+// std::exception becomes a Lua error of lua/binding/error_value.h, with the text
 //
 //   sft.lua:12: comm.mesh: INVALID_ARGUMENT: sp=3 does not divide world size 8
 //
-// The string contains the user's script and line (if one is on the stack), the native function, the
-// status code and the message. Lua's own errors pass through unchanged: LuaJIT unwinds with the
-// platform's unwinder, so destructors run for them too, and the guard does not catch `...`. If the
-// thread's stack is nearly full, the guard refuses the call with RESOURCE_EXHAUSTED
-// (lua/binding/native_stack.h).
+// Its place is the user's script and line (if one is on the stack) and the native function. Lua's
+// own errors pass through unchanged: LuaJIT unwinds with the platform's unwinder, so destructors
+// run for them too, and the guard does not catch `...`. If the thread's stack is nearly full, the
+// guard refuses the call with RESOURCE_EXHAUSTED (lua/binding/native_stack.h).
 
 #include <string>
 #include <vector>

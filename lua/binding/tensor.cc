@@ -111,7 +111,7 @@ void CheckHeap(lua_State* L, base::Confinement& confinement) {
   lua_gc(L, LUA_GCCOLLECT, 0);
   confinement.CountHeap();
   if (confinement.charged() <= confinement.memory()) return;
-  throw base::StatusError(absl::ResourceExhaustedError(
+  throw base::StatusError(base::OutOfMemoryStatus(
       absl::StrCat("out of memory: ", confinement.charged(),
                    " bytes are used by tensors, their handles and graphs, scripts and "
                    "libraries, and --sandbox-memory allows ",

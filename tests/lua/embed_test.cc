@@ -210,7 +210,7 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
   EXPECT_THAT(runtime.error(), HasSubstr("own.lua:1:"));
   EXPECT_EQ(runtime.Script("error 'oh'"), MOONRING_FAILED);
   EXPECT_EQ(runtime.error(), "own.lua:1: oh");
-  EXPECT_EQ(runtime.Script("error('INVALID_ARGUMENT: oh', 0)"), MOONRING_INVALID_ARGUMENT);
+  EXPECT_EQ(runtime.Script("require 'moonring.base.errors'.fail 'oh'"), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(runtime.Script("io.open 'x'"), MOONRING_PERMISSION_DENIED);
   EXPECT_EQ(runtime.Script("require 'moonring'.model.open '/etc/passwd'"),
             MOONRING_PERMISSION_DENIED);

@@ -1,6 +1,7 @@
 -- Reading errors: errors_test.lua. Raises one error that lists all failures.
 local errors = require "moonring.base.errors"
 local comm = require "moonring.native.comm"
+local native = require "moonring.native.errors"
 
 local failures = {}
 local function check(condition, ...)
@@ -8,37 +9,56 @@ local function check(condition, ...)
 end
 
 for _, case in ipairs {
-  { "ABORTED: a: b", "ABORTED", "a: b" },
-  { "run.lua:12: INTERNAL: x", "INTERNAL", "x" },
-  { "run.lua:12: comm.mesh: INVALID_ARGUMENT: sp=3", "INVALID_ARGUMENT", "sp=3" },
-  { "my runs/run.lua:12: Mesh:sum: DEADLINE_EXCEEDED: late", "DEADLINE_EXCEEDED", "late" },
-  { '[string "a: b"]:1: NOT_FOUND: f', "NOT_FOUND", "f" },
-  { "INTERNAL: the peer said: ABORTED: x", "INTERNAL", "the peer said: ABORTED: x" }, -- the first
-  { "some words: ABORTED: x", nil, "some words: ABORTED: x" }, -- quoted, not its own
-  { "run.lua:3: attempt to index a nil value", nil, "run.lua:3: attempt to index a nil value" },
-  { "NAN: 3", nil, "NAN: 3" }, -- no status code
-  { "", nil, "" },
+  { native.new("ABORTED", "a: b"), "ABORTED", "a: b", "ABORTED: a: b", "a: b" },
+  { native.new("INTERNAL", "x", "run.lua:12"), "INTERNAL", "x", "run.lua:12: INTERNAL: x",
+    "run.lua:12: INTERNAL: x" },
+  { "INTERNAL: a text", nil, "INTERNAL: a text", "INTERNAL: a text", "INTERNAL: a text" },
+  { setmetatable({ code = "ABORTED" }, { __tostring = function() return "mine" end }), nil, "mine",
+    "mine", "mine" }, -- a script's own object
 } do
-  local why, code, words = case[1], case[2], case[3]
-  check(errors.code(why) == code, "'", why, "' has the code ", tostring(errors.code(why)))
-  check(errors.words(why) == words, "'", why, "' has the words '", errors.words(why), "'")
-  check(not code or errors.is(why, code), "'", why, "' is not ", tostring(code))
-  check(not errors.is(why, "UNAVAILABLE"), "'", why, "' is UNAVAILABLE")
+  local why, code, words, text, shown = unpack(case, 1, 5)
+  check(errors.code(why) == code, text, " has the code ", tostring(errors.code(why)))
+  check(errors.words(why) == words, text, " has the message ", errors.words(why))
+  check(tostring(why) == text, text, " is the text ", tostring(why))
+  check(errors.shown(why) == shown, text, " is shown as ", errors.shown(why))
+  check(not code or errors.is(why, code), text, " is not ", tostring(code))
+  check(not errors.is(why, "UNAVAILABLE"), text, " is UNAVAILABLE")
+  local sent = errors.decode(errors.encode(why))
+  check(errors.code(sent) == code and tostring(sent) == text, text, " is sent as ", tostring(sent))
 end
+
+-- An error can be used like its text.
+local value = native.new("NOT_FOUND", "no file", "f.lua:1: read")
+check(value .. "!" == "f.lua:1: read: NOT_FOUND: no file!"
+  and "<" .. value == "<" .. tostring(value), "concatenation gives ", value .. "!")
+check(value:find("no file", 1, true) == 27 and value:upper():sub(1, 2) == "F.",
+  "methods of strings")
+check(("%s"):format(value) == tostring(value), "format gives ", ("%s"):format(value))
+check(value.code == "NOT_FOUND" and value.message == "no file" and value.place == "f.lua:1: read"
+  and value.other == nil, "its fields")
+check(getmetatable(value) == false, "its metatable can be changed")
+
+-- Memory is a property of the error, not of its words; it survives a prefix and other ranks.
+local full = native.new("RESOURCE_EXHAUSTED", "no room", "", true)
+check(errors.out_of_memory(full) and not errors.out_of_memory(
+  native.new("RESOURCE_EXHAUSTED", "out of memory")), "out_of_memory")
+local _, prefixed = pcall(errors.prefix, full, "step 3: ")
+check(errors.out_of_memory(prefixed) and errors.out_of_memory(errors.decode(errors.encode(full)))
+  and errors.out_of_memory(errors.with(full, "; stopped")), "out_of_memory is lost")
 
 -- The guard's text for an error of a bound function, with the position in the script.
 local done, why = pcall(comm.mesh, { sequence_parallel_size = 3 })
 check(not done and errors.code(why) == "INVALID_ARGUMENT", "comm.mesh says ", tostring(why))
 check(not errors.words(why):find "INVALID_ARGUMENT", "its words are ", errors.words(why))
-check(tostring(why):find(errors.words(why), 1, true) > 20, "it has no place: ", tostring(why))
+check(why.place:find "errors_test.lua:%d+: comm.mesh$", "its place is ", why.place)
 
 -- An error that is raised can be read.
 local _, raised = pcall(errors.raise, "DATA_LOSS", "row ", 3, ": x")
-check(raised == "DATA_LOSS: row 3: x", "raise gives ", tostring(raised))
+check(tostring(raised) == "DATA_LOSS: row 3: x", "raise gives ", tostring(raised))
 _, raised = pcall(errors.fail, "key: ", 1)
-check(raised == "INVALID_ARGUMENT: key: 1", "fail gives ", tostring(raised))
-_, raised = pcall(errors.prefix, "f.lua:1: NOT_FOUND: x", "model: ")
-check(raised == "NOT_FOUND: model: x", "prefix gives ", tostring(raised))
+check(tostring(raised) == "INVALID_ARGUMENT: key: 1", "fail gives ", tostring(raised))
+_, raised = pcall(errors.prefix, native.new("NOT_FOUND", "x", "f.lua:1"), "model: ")
+check(tostring(raised) == "NOT_FOUND: model: x", "prefix gives ", tostring(raised))
 check(not pcall(errors.raise, "OK", "x"), "raise takes OK")
 
 -- A secret occurs in no message, even if its value or its key's name is wrong.
@@ -52,6 +72,7 @@ for _, word in ipairs { "hf_hub_token=[%s]", "hf_hub_token={a: %s}", "--hf_hub_t
   check(not tostring(said):find(hidden, 1, true), word, " is shown: ", tostring(said))
 end
 local _, said = pcall(config.load, nil, { "learning_rate=fast" })
-check(errors.words(said):find("got 'fast'", 1, true), "what is no secret is not shown: ", said)
+check(errors.words(said):find("got 'fast'", 1, true), "what is no secret is not shown: ",
+  tostring(said))
 
 if #failures > 0 then error("\n" .. table.concat(failures, "\n"), 0) end

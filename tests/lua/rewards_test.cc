@@ -50,7 +50,7 @@ constexpr char kScore[] = R"lua(
     local opened = rewards.open(given, how)
     local scores, why = opened:score { prompts = { "p" }, completions = { "c" } }
     opened:close()
-    return why or scores[1].values[1]
+    return why and tostring(why) or scores[1].values[1]
   end
   local function equal(got, wanted)
     if got ~= wanted then

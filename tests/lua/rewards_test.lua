@@ -2,6 +2,7 @@
 -- failures.
 local section, scratch, model_folder = arg[1], arg[2], arg[3]
 local moonring = require "moonring"
+local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local specs = require "moonring.choices.reward_specs"
 local rewards, system = moonring.rewards, moonring.system
@@ -39,7 +40,7 @@ local function values_of(given, how, b)
   local opened = rewards.open(given, how)
   local scores, why = opened:score(b or THREE)
   opened:close()
-  if not scores then return why end
+  if not scores then return tostring(why) end
   local values = {}
   for i, each in ipairs(scores) do
     values[i] = {}
@@ -234,9 +235,9 @@ function sections.failures()
     tostring(why))
   -- The failure of the first rank that failed is reported.
   local mesh = { size = function() return 2 end,
-    gather = function() return { "", "ABORTED: x" } end }
+    gather = function() return { "", errors.encode(errors.new("ABORTED", "x")) } end }
   ok, why = pcall(rewards.raise_together, mesh, nil)
-  equal("another rank's", { ok, why }, { false, "ABORTED: rank 1: x" })
+  equal("another rank's", { ok, tostring(why) }, { false, "ABORTED: rank 1: x" })
   check(pcall(rewards.raise_together, { gather = function() return { "", "" } end }), "no failure")
 end
 

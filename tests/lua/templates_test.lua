@@ -127,10 +127,9 @@ function sections.settled()
     "pt asks nothing of a template")
   local done, message = pcall(settle, "\n{{ raise_exception('Not today') }}", nil,
     { stage = "sft" })
-  check(not done and message == "INVALID_ARGUMENT: template: none is given, and the model's "
-    .. "chat_template cannot be used: model/chat_template.jinja:2: Not today; name one: template: "
-    .. "NAME",
-    tostring(message))
+  check(not done and tostring(message) == "INVALID_ARGUMENT: template: none is given, and the "
+    .. "model's chat_template cannot be used: model/chat_template.jinja:2: Not today; name one: "
+    .. "template: NAME", tostring(message))
 end
 
 -- Every template as Jinja, in a model's files, renders the text that the template itself encodes,

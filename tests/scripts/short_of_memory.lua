@@ -8,6 +8,7 @@ for rank, forward in table.remove(arg, 1):gmatch "(%d+):(%d+)" do
   if rank == (os.getenv "RANK" or "0") then faults[tonumber(forward)] = true end
 end
 
+local native = require "moonring.native.errors"
 local new, forwards = moonring.engine.new, 0
 function moonring.engine.new(options)
   local engine = new(options)
@@ -15,7 +16,9 @@ function moonring.engine.new(options)
   function engine:loss(...)
     local sum, more, joined = loss(self, ...)
     forwards = forwards + 1
-    if faults[forwards] then error("RESOURCE_EXHAUSTED: out of memory: a fault of its own", 0) end
+    if faults[forwards] then
+      error(native.new("RESOURCE_EXHAUSTED", "out of memory: a fault of its own", "", true), 0)
+    end
     return sum, more, joined
   end
   return engine

@@ -1,5 +1,6 @@
 --- Makes access to an unknown name of the API an error with a suggestion. Without this, a table
 -- would return nil, and the script would fail later, at an unrelated line.
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.api_table
@@ -35,13 +36,13 @@ local MODULES = {
 function api_table.guard(names)
   local function missing(_, name)
     if MODULES[name] then
-      error(('moonring.%s: NOT_FOUND: it is a module: require "moonring.%s"'):format(name,
-        MODULES[name]), 2)
+      errors.raise("NOT_FOUND", "moonring.", name, " is a module: require ",
+        ('"moonring.%s"'):format(MODULES[name]))
     end
     local known = {}
     for each in pairs(names) do known[#known + 1] = each end
-    error(("moonring.%s: NOT_FOUND: the API has no such name%s"):format(tostring(name),
-      system.did_you_mean(tostring(name), known)), 2)
+    errors.raise("NOT_FOUND", "moonring.", tostring(name), ": the API has no such name",
+      system.did_you_mean(tostring(name), known))
   end
   return setmetatable(names, { __index = missing, __metatable = false })
 end

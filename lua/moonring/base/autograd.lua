@@ -1,5 +1,6 @@
 --- `moonring.autograd`: the native functions (lua/types/autograd.lua), and the function
 -- `checkpoint`, which recomputes activations in the backward.
+local errors = require "moonring.base.errors"
 local native = require "moonring.native.autograd"
 local tensor = require "moonring.native.tensor"
 
@@ -66,7 +67,7 @@ function autograd.checkpoint(fn, ...)
     end,
     backward = function(ctx, ...)
       if native.is_recording() then
-        error("INVALID_ARGUMENT: checkpoint: a second derivative was asked for; there is none", 0)
+        errors.fail "checkpoint: a second derivative was asked for; there is none"
       end
       local found = again(fn, call, { ctx:saved() }, { ... })
       return nil, unpack(found, 1, #call.tensors)

@@ -1,44 +1,23 @@
---- Parses and raises errors that have a status code; no other module parses such errors. An error
--- of Moonring is a string "[place: ]CODE: message", written by the wrapper of native functions
--- (lua/binding/guard.cc). The place is "FILE:LINE: ", "FUNCTION: " or both; it is empty if the
--- host's own Lua code made the call. CODE is the name of an absl status code.
+--- Errors with a status code. Such an error is a table { code, message, place } that can be used
+-- like its text, "PLACE: CODE: MESSAGE" (lua/binding/error_value.h). Native functions raise them,
+-- and Moonring's modules raise them through this one. An error without a code is anything else that
+-- a script raises, such as `error "text"`.
+local native = require "moonring.native.errors"
 
 ---@class moonring.errors
 local errors = {}
 
-local CODES = {}
-for _, code in ipairs {
-  "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-  "PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
-  "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-} do
-  CODES[code] = true
-end
-
--- Whether this text may stand before the code of an error: FILE:LINE, or the name of a function.
-local function is_place(part) return part:find ":%d+$" ~= nil or part:find "^[%w_.:]+$" ~= nil end
-
--- Splits an error into code, message and place ("" if absent). Only the first code counts, because
--- a message may quote another error. If there is no code, or other words before it, the whole text
--- is the message.
-local function split(why)
-  local text = tostring(why)
-  local _, last = text:find "^%[string .-%]:%d+: " -- a chunk's name may contain ": "
-  local from = (last or 0) + 1
-  while true do
-    local stop = text:find(": ", from, true)
-    if not stop then return nil, text, "" end
-    local part = text:sub(from, stop - 1)
-    if CODES[part] then return part, text:sub(stop + 2), text:sub(1, from - 1) end
-    if not is_place(part) then return nil, text, "" end
-    from = stop + 2
-  end
-end
+---@class moonring.Error
+---@field code string the name of an absl status code, such as "INVALID_ARGUMENT"
+---@field message string
+---@field place string "FILE:LINE", "FUNCTION" or "FILE:LINE: FUNCTION"; "" if the call was made by
+--- Moonring's own Lua code
+---@field out_of_memory? boolean memory ran out, not a disk or another limit
 
 --- The status code of a caught error, such as "INVALID_ARGUMENT"; nil where it has none.
 ---@param why any what pcall returned
 ---@return string?
-function errors.code(why) return (split(why)) end
+function errors.code(why) return (native.code(why)) end
 
 --- Whether a caught error has this code.
 ---@param why any what pcall returned
@@ -49,19 +28,48 @@ function errors.is(why, code) return errors.code(why) == code end
 --- The message of a caught error, without its place and code; the whole text if it has no code.
 ---@param why any what pcall returned
 ---@return string
-function errors.words(why)
-  local _, words = split(why)
-  return words
+function errors.words(why) return errors.code(why) and why.message or tostring(why) end
+
+--- The text of a caught error as a command line shows it: without the code if no place precedes it.
+---@param why any what pcall returned
+---@return string
+function errors.shown(why)
+  return errors.code(why) and why.place == "" and why.message or tostring(why)
 end
+
+--- Whether memory ran out, and not a disk or another limit.
+---@param why any what pcall returned
+---@return boolean
+function errors.out_of_memory(why) return errors.code(why) ~= nil and why.out_of_memory == true end
+
+--- A caught error as text, to send it to other ranks.
+---@param why any what pcall returned
+---@return string
+function errors.encode(why)
+  local code = errors.code(why)
+  return table.concat({ code or "", code and why.place or "",
+    errors.out_of_memory(why) and "memory" or "", errors.words(why) }, "\n")
+end
+
+--- The error that `encode` converted.
+---@param text string
+---@return moonring.Error | string
+function errors.decode(text)
+  local code, place, memory, message = text:match "^(.-)\n(.-)\n(.-)\n(.*)$"
+  return code == "" and message or native.new(code, message, place, memory ~= "")
+end
+
+--- An error with a status code, to return or to raise with `error(why, 0)`.
+---@param code string such as "DATA_LOSS"
+---@param ... string | number pieces of the message, concatenated
+---@return moonring.Error
+function errors.new(code, ...) return native.new(code, table.concat { ... }) end
 
 --- Raises an error with a status code. It adds no FILE:LINE: the message states what is
 --- wrong and where.
 ---@param code string such as "DATA_LOSS"
 ---@param ... string | number pieces of the message, concatenated
-function errors.raise(code, ...)
-  if not CODES[code] then error("no status code " .. tostring(code), 2) end
-  error(code .. ": " .. table.concat { ... }, 0)
-end
+function errors.raise(code, ...) error(errors.new(code, ...), 0) end
 
 --- Raises an INVALID_ARGUMENT; a command that fails with it exits with code 2.
 ---@param ... string | number pieces of the message, concatenated
@@ -72,7 +80,18 @@ function errors.fail(...) errors.raise("INVALID_ARGUMENT", ...) end
 ---@param why any what pcall returned
 ---@param ... string | number pieces of the prefix, concatenated
 function errors.prefix(why, ...)
-  errors.raise(errors.code(why) or "INVALID_ARGUMENT", table.concat { ... }, errors.words(why))
+  local message = table.concat { ... } .. errors.words(why)
+  error(native.new(errors.code(why) or "INVALID_ARGUMENT", message, "", errors.out_of_memory(why)),
+    0)
+end
+
+--- The same error with text after its message.
+---@param why any what pcall returned
+---@param ... string | number pieces of the text, concatenated
+---@return moonring.Error | string
+function errors.with(why, ...)
+  local code, message = errors.code(why), errors.words(why) .. table.concat { ... }
+  return code and native.new(code, message, why.place, errors.out_of_memory(why)) or message
 end
 
 --- Calls f on behalf of a key of the configuration. If f raises an error whose message does not

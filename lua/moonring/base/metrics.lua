@@ -2,6 +2,7 @@
 -- and ranks, and divided only at the end. Ranks may have different names: a rank whose share of the
 -- step is empty has none. A minimum or maximum is { value, count, "min" } or { value, count, "max"
 -- }; values with count 0 are ignored.
+local errors = require "moonring.base.errors"
 local readings = require "moonring.base.readings"
 
 ---@class moonring.metrics
@@ -30,13 +31,12 @@ function metrics.add_later(later, total, more)
   for name, value in pairs(more) do
     local is_pair = type(value) == "table"
     if is_pair and value[2] == nil then
-      error(("INVALID_ARGUMENT: metric %s: wanted { sum, count }, got a list without a count")
-        :format(name), 0)
+      errors.fail("metric ", name, ": wanted { sum, count }, got a list without a count")
     end
     local kind = is_pair and value[3] or nil
     if kind and not EXTREMES[kind] then
-      error(('INVALID_ARGUMENT: metric %s: wanted { value, count, "min" } or "max", got %s'):format(
-        name, tostring(kind)), 0)
+      errors.fail("metric ", name, ': wanted { value, count, "min" } or "max", got ',
+        tostring(kind))
     end
     later:want(is_pair and { value[1], value[2] } or { value }, function(numbers)
       total[name] = joined(total[name], numbers[1], numbers[2] or 1, kind)

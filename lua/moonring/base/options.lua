@@ -1,5 +1,6 @@
 --- Checks tables of named options that functions in Lua accept. Native functions check theirs in
 -- the same way: an unknown option is an error that suggests the nearest name.
+local native = require "moonring.native.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.options
@@ -11,8 +12,8 @@ local options = {}
 ---@param ... string
 function options.refuse(name, ...)
   local text, place = table.concat { ... }, system.script_place()
-  if place == "" then error("INVALID_ARGUMENT: " .. name .. ": " .. text, 0) end
-  error(place .. name .. ": INVALID_ARGUMENT: " .. text, 0)
+  if place == "" then text, name = name .. ": " .. text, "" end
+  error(native.new("INVALID_ARGUMENT", text, place .. name), 0)
 end
 
 local function names_of(known)

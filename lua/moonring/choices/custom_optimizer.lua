@@ -4,6 +4,7 @@
 --   local sign_sgd = moonring.optimizer {
 --     step = function(p, gradient, state, lr) p.weight:sub_(gradient:sign() * lr) end,
 --   }
+local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
@@ -80,7 +81,7 @@ local function shape_of(t) return "[" .. table.concat(t:shape(), ", ") .. "]" en
 local function kept(p, state, made_by)
   local function refuse(...)
     local text = { "optimizer: ", made_by, " of ", p.name, ": ", ... }
-    error("INVALID_ARGUMENT: " .. table.concat(text), 0)
+    errors.fail(table.concat(text))
   end
   if type(state) ~= "table" then
     refuse("wanted a table of tensors by name, got a ", type(state))
@@ -100,17 +101,14 @@ local function state_of(rule, p)
   return kept(p, rule.state(p), "state")
 end
 
-local WEIGHT = "INVALID_ARGUMENT: optimizer: step of %s: p.weight: wanted a tensor of shape %s, "
-  .. "got %s"
-
 local function step_of(rule, p, state, gradient, lr, k)
   local weight = p.weight
   rule.step(p, gradient, state, lr, k)
   if p.weight ~= weight then
     local given = getmetatable(p.weight) == getmetatable(weight)
     if not given or shape_of(p.weight) ~= shape_of(weight) then
-      error(WEIGHT:format(p.name, shape_of(weight), given and shape_of(p.weight)
-        or "a " .. type(p.weight)), 0)
+      errors.fail("optimizer: step of ", p.name, ": p.weight: wanted a tensor of shape ",
+        shape_of(weight), ", got ", given and shape_of(p.weight) or "a " .. type(p.weight))
     end
     weight:copy_(p.weight)
     p.weight = weight

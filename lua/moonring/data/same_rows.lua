@@ -54,12 +54,13 @@ function same_rows.agree(mesh, name, feed, body)
   if not ok and (not mesh or mesh:size() == 1) then errors.prefix(ended) end
   local digests = feed:row_digests()
   if not mesh or mesh:size() == 1 then return end
-  local all = mesh:gather(not ok and "!" .. tostring(ended)
+  local all = mesh:gather(not ok and "!" .. errors.encode(ended)
     or ("%d %s %s"):format(feed:rows(), feed:digest(), tostring(ended)))
   for rank, text in ipairs(all) do
     if text:sub(1, 1) == "!" then
-      if text == all[#all] then errors.prefix(text:sub(2)) end -- the same error on all ranks
-      errors.prefix(text:sub(2), "rank ", rank - 1, ": ")
+      local why = errors.decode(text:sub(2))
+      if text == all[#all] then errors.prefix(why) end -- the same error on all ranks
+      errors.prefix(why, "rank ", rank - 1, ": ")
     end
   end
   local same = true

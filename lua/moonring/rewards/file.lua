@@ -52,7 +52,7 @@ local function scorer_of(context, path, state, index, name)
       local ended, message = values, problem
       local _, row = state:call(1, "row")
       row_words.raise(CODES[ended], scorer, batch, tonumber(row) or 0,
-        words_of(context, ended, message, frames))
+        words_of(context, ended, errors.shown(message), frames))
     end
     if not values then refuse(scorer, batch, count, problem) end
     return values
@@ -83,7 +83,7 @@ function file.open(spec, context)
     local ended = names
     state:close()
     errors.fail(spec.where, ": ", ended == "raised" and "" or path .. ": ",
-      words_of(context, ended, (message:gsub("^INVALID_ARGUMENT: ", "")), frames))
+      words_of(context, ended, errors.shown(message), frames))
   end
   local scorers = {}
   for i, name in ipairs(names) do

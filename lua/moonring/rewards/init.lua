@@ -115,12 +115,12 @@ end
 --- Raises the same error on all ranks if rewards failed on any rank: that of the first such rank.
 --- Collective over all ranks.
 ---@param mesh moonring.Mesh
----@param why? string this rank's failure, as `score` returns it
+---@param why? moonring.Error this rank's failure, as `score` returns it
 function rewards.raise_together(mesh, why)
-  for rank, words in ipairs(mesh:gather(why or "")) do
-    if words ~= "" then
-      if mesh:size() == 1 then error(words, 0) end
-      errors.prefix(words, "rank ", rank - 1, ": ")
+  for rank, text in ipairs(mesh:gather(why and errors.encode(why) or "")) do
+    if text ~= "" then
+      if mesh:size() == 1 then error(errors.decode(text), 0) end
+      errors.prefix(errors.decode(text), "rank ", rank - 1, ": ")
     end
   end
 end
@@ -162,7 +162,7 @@ end
 --- returned instead of raised.
 ---@param batch moonring.RewardBatch prompts and completions are required, other fields optional
 ---@return moonring.RewardScores[]? scores nil if a reward has failed
----@return string? why the failure: "CODE: reward 'NAME' ..: row ..: got .., wanted .."
+---@return moonring.Error? why the failure: "CODE: reward 'NAME' ..: row ..: got .., wanted .."
 function Rewards:score(batch)
   local count, scores = check_batch(batch), {}
   for i, scorer in ipairs(self.scorers) do
@@ -173,7 +173,7 @@ function Rewards:score(batch)
       return values
     end)
     if not ok and errors.is(values, "CANCELLED") then error(values, 0) end
-    if not ok then return nil, tostring(values) end
+    if not ok then return nil, values end
     local kept = {}
     for row = 1, count do kept[row] = values[row] or nil end
     scores[i] = { name = scorer.name, values = kept, seconds = system.clock() - began }

@@ -5,6 +5,7 @@
 -- The file's globals: Lua's pure libraries; json (encode, decode, null); `require` for Lua files in
 -- its folder; print, which writes to the run's log; without --sandbox also io and os. The JIT
 -- compiler is off, because instructions of compiled code are not counted.
+local errors = require "moonring.base.errors"
 local returned = require "moonring.rewards.returned"
 local rewards = require "moonring.native.rewards"
 local sandbox = require "moonring.sandbox"
@@ -84,7 +85,7 @@ end
 function inside.load(text, path, folder)
   local is_confined = sandbox.is_confined()
   local chunk, why = load(text, "@" .. path, "t", new_globals(folder, is_confined))
-  if not chunk then error("INVALID_ARGUMENT: " .. why, 0) end
+  if not chunk then errors.fail(why) end
   functions = returned.functions(path, chunk())
   local names = {}
   for i, each in ipairs(functions) do names[i] = each.name end

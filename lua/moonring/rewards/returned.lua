@@ -1,5 +1,6 @@
 --- Checks the value that a file of rewards returns, and lists its functions. Runs in the file's own
 -- Lua state (inside.lua).
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.returned_rewards
@@ -19,7 +20,7 @@ local returned = {}
 ---@field name string
 ---@field is_each boolean whether it is called for single rows
 
-local function fail(...) error("INVALID_ARGUMENT: " .. table.concat { ... }, 0) end
+local fail = errors.fail
 
 --- Formats a value for messages.
 ---@param value any

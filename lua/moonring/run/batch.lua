@@ -2,6 +2,7 @@
 -- first forward, and this rank's shard of its tokens.
 local batch_forward = require "moonring.run.batch_forward"
 local creation = require "moonring.base.creation"
+local errors = require "moonring.base.errors"
 local masks = require "moonring.run.masks"
 local objectives = require "moonring.native.objectives"
 local tensor = require "moonring.native.tensor"
@@ -160,7 +161,7 @@ function Batch:places() return self.micro:places() end
 ---@return moonring.Completion[]
 function Batch:records()
   if not self.ledger then
-    error("INVALID_ARGUMENT: records: this batch's examples were read, not generated", 0)
+    errors.fail "records: this batch's examples were read, not generated"
   end
   return self.ledger:at(self:places())
 end

@@ -46,9 +46,9 @@ function example_order.settle(order, dataset, mesh, of)
     end
     of.order_digest = system.sha1(system.json_encode(of.orders))
   end)
-  local all = mesh:gather(ok and of.order_digest or "!" .. tostring(why))
+  local all = mesh:gather(ok and of.order_digest or "!" .. errors.encode(why))
   for rank, text in ipairs(all) do
-    if text:sub(1, 1) == "!" then error(text:sub(2), 0) end
+    if text:sub(1, 1) == "!" then error(errors.decode(text:sub(2)), 0) end
     if text ~= all[1] then
       errors.raise("DATA_LOSS", "order: rank ", rank - 1, " has another one than rank 0; it must ",
         "be the same on every rank")

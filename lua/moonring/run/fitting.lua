@@ -23,20 +23,6 @@ local fitting = {}
 local Steps = {}
 Steps.__index = Steps
 
-local WORDS = { "out of memory", "can't allocate memory", "not enough memory", "_alloc_failed" }
-
---- Whether an error means that memory ran out, and not a disk or another limit.
----@param why any the error that pcall returned
----@return boolean
-function fitting.ran_out(why)
-  if not errors.is(why, "RESOURCE_EXHAUSTED") then return false end
-  local words = errors.words(why):lower()
-  for _, each in ipairs(WORDS) do
-    if words:find(each, 1, true) then return true end
-  end
-  return false
-end
-
 --- Whether the other ranks can continue when one runs out of memory.
 ---@param mesh moonring.Mesh
 ---@param states? moonring.States

@@ -62,9 +62,8 @@ local function tensors_of(values)
     if type(each) ~= "userdata" then list = {} end
   end
   if #list == 0 then
-    error("INVALID_ARGUMENT: the objective's values: wanted a tensor or a table of tensors, got "
-      .. (type(values) == "table" and "a table with something else, or nothing, in it"
-      or type(values)), 0)
+    errors.fail("the objective's values: wanted a tensor or a table of tensors, got ",
+      type(values) == "table" and "a table with something else, or nothing, in it" or type(values))
   end
   return list
 end
@@ -125,7 +124,7 @@ end
 local function look_at_reference(engine, batch, reference)
   local wanted = engine.objective.needs_reference
   if not wanted or wanted == "scored" then return end
-  if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
+  if not reference then errors.fail "this objective needs a reference model" end
   local watched = batch.router
   batch.router = nil -- only the policy's routers are balanced
   if wanted == "tokens" then

@@ -2,6 +2,7 @@
 -- per document. Every strategy supports them on any number of ranks (attention/kernels/mask.h has
 -- the rule).
 local attention = require "moonring.native.attention"
+local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
 
 ---@class moonring.masks
@@ -127,8 +128,8 @@ function masks.cut(batch)
   local made, sum = masks.of(sequence:lengths(), given), 0
   for _, mask in ipairs(made) do sum = mask:checksum(sum) end
   if not batch.mesh:same_sp(sum) then
-    error("DATA_LOSS: mask: the ranks that share a sequence have different ones: it must come of "
-      .. "the documents alone", 0)
+    errors.raise("DATA_LOSS", "mask: the ranks that share a sequence have different ones: it must ",
+      "come of the documents alone")
   end
   return batch.attention:cut(sequence, made)
 end

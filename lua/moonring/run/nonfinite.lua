@@ -1,12 +1,13 @@
 --- Finds where a non-finite loss or gradient came from: step, examples, layer.
 local autograd = require "moonring.native.autograd"
+local errors = require "moonring.base.errors"
 local forward = require "moonring.run.forward"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.nonfinite
 local nonfinite = {}
 
-local LOSS = "ABORTED: step %d: the loss is %s, with the examples %s of the data set (counted "
+local LOSS = "step %d: the loss is %s, with the examples %s of the data set (counted "
   .. "from 0) in the micro-batch; %s"
 
 --- Whether a number is neither NaN nor infinite.
@@ -42,7 +43,7 @@ local function first_module(engine, step, noise)
   return found
 end
 
---- The message for a non-finite loss, with the step, the examples and the first module whose output
+--- The error for a non-finite loss, with the step, the examples and the first module whose output
 --- is non-finite.
 --- Collective over all ranks.
 ---@param engine moonring.Engine
@@ -51,7 +52,7 @@ end
 ---@param loss number
 ---@param suspects integer[] this rank's examples, of the micro-batches with a non-finite loss
 ---@param k integer the step's number
----@return string
+---@return moonring.Error
 function nonfinite.of_loss(engine, step, noise, loss, suspects, k)
   local named, list = {}, {}
   for _, text in ipairs(engine.mesh:gather(table.concat(suspects, " "))) do
@@ -60,18 +61,18 @@ function nonfinite.of_loss(engine, step, noise, loss, suspects, k)
   for example in pairs(named) do list[#list + 1] = example end
   table.sort(list)
   local module = first_module(engine, step, noise)
-  return LOSS:format(k, tostring(loss), listed(list), module and "first after " .. module
-    or "the layers' results are finite, the loss of them is not")
+  return errors.new("ABORTED", LOSS:format(k, tostring(loss), listed(list), module
+    and "first after " .. module or "the layers' results are finite, the loss of them is not"))
 end
 
---- The message for a non-finite gradient, with the step and its examples.
+--- The error for a non-finite gradient, with the step and its examples.
 ---@param step moonring.Step
----@param why string the error that States:norm raised
+---@param why moonring.Error the error that States:norm raised
 ---@param k integer the step's number
----@return string
+---@return moonring.Error
 function nonfinite.of_gradient(step, why, k)
-  return ("%s; step %d, examples %s of the data set (counted from 0)"):format(tostring(why), k,
-    listed(step:examples()))
+  return errors.with(why, "; step ", k, ", examples ", listed(step:examples()),
+    " of the data set (counted from 0)")
 end
 
 return nonfinite

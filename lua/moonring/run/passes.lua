@@ -1,5 +1,5 @@
 --- Forward and backward of a step's micro-batches, and the totals over them.
-local fitting = require "moonring.run.fitting"
+local errors = require "moonring.base.errors"
 local lockstep = require "moonring.run.lockstep"
 local metrics = require "moonring.base.metrics"
 local nonfinite = require "moonring.run.nonfinite"
@@ -77,7 +77,7 @@ end
 
 --- Runs all micro-batches. Collective over all ranks if `retries` is set.
 ---@param retries? boolean running out of memory ends the passes, not the run
----@return string? short the error if memory ran out on any rank
+---@return moonring.Error | string | nil short the error if memory ran out on any rank
 function Passes:forward_backward(retries)
   local engine = self.engine
   local micros = self.count > 0 and engine:micro_batches(self.step:micro_batches()) or {}
@@ -86,9 +86,9 @@ function Passes:forward_backward(retries)
   end
   if not retries then return all() end
   local ok, short = pcall(all)
-  if not ok and not fitting.ran_out(short) then error(short, 0) end
+  if not ok and not errors.out_of_memory(short) then error(short, 0) end
   if engine.mesh:max(ok and 0 or 1) == 0 then return nil end
-  return short or "RESOURCE_EXHAUSTED: out of memory on another rank"
+  return short or "out of memory on another rank"
 end
 
 --- Sums the loss of the whole step over all ranks. Collective over all ranks. Errors:
@@ -96,13 +96,13 @@ end
 --- engine returns the latter error instead of raising it.
 ---@param part number this group's count as a fraction of the whole step's
 ---@return number loss
----@return string? fault the error if the loss is non-finite
+---@return moonring.Error? fault the error if the loss is non-finite
 function Passes:reduce(part)
   local engine, mesh = self.engine, self.engine.mesh
   -- Read once per step: until here the host may be up to a step ahead of the device.
   times.within(engine.times, "backward", self.later.read, self.later)
   if mesh:max(self.has_graph and 1 or 0) == 0 then
-    error(("INVALID_ARGUMENT: step %d: %s"):format(self.k, NO_GRAPH), 0)
+    errors.fail("step ", self.k, ": ", NO_GRAPH)
   end
   -- A loss of sequences is the same on all ranks of an sp group, so only one of them counts it. The
   -- routers' loss covers each rank's own tokens.
@@ -110,7 +110,7 @@ function Passes:reduce(part)
   local loss = mesh:sum(((is_counted and self.loss or 0) + self.router_loss) * part)
   if nonfinite.is_finite(loss) then return loss end
   local fault = nonfinite.of_loss(engine, self.step, self.noise, loss, self.suspects, self.k)
-  if not engine.tolerant then error(fault .. "; stopped before the update", 0) end
+  if not engine.tolerant then error(errors.with(fault, "; stopped before the update"), 0) end
   return loss, fault
 end
 

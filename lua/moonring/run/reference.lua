@@ -2,6 +2,7 @@
 -- or once before it and stored (kept_reference.lua). Log-probs per token and whole distributions
 -- are always computed during training.
 local autograd = require "moonring.native.autograd"
+local errors = require "moonring.base.errors"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.reference
@@ -66,8 +67,8 @@ function reference.kept(log_probs) return setmetatable({ of = log_probs }, Kept)
 
 function Kept:log_probs(batch)
   if batch.wanted_mask then
-    error("INVALID_ARGUMENT: precompute_ref_log_probs: true: the kept log-probs are made without "
-      .. "the objective's mask; with it the reference must run beside the policy", 0)
+    errors.fail("precompute_ref_log_probs: true: the kept log-probs are made without the ",
+      "objective's mask; with it the reference must run beside the policy")
   end
   local values, counts = {}, batch:document_counts()
   for i, example in ipairs(batch:examples()) do
@@ -77,13 +78,13 @@ function Kept:log_probs(batch)
 end
 
 function Kept:token_log_probs()
-  error("INVALID_ARGUMENT: precompute_ref_log_probs: true: the objective compares with the "
-    .. "reference's log-probs of tokens, and those of whole documents are kept", 0)
+  errors.fail("precompute_ref_log_probs: true: the objective compares with the reference's ",
+    "log-probs of tokens, and those of whole documents are kept")
 end
 
 function Kept:distributions()
-  error("INVALID_ARGUMENT: precompute_ref_log_probs: true: the objective compares with the "
-    .. "reference's whole distributions, of which no log-prob is kept", 0)
+  errors.fail("precompute_ref_log_probs: true: the objective compares with the reference's whole ",
+    "distributions, of which no log-prob is kept")
 end
 
 return reference

@@ -1,4 +1,5 @@
 --- The count of a step: the number by which its loss is divided, known before the first forward.
+local errors = require "moonring.base.errors"
 local tensor = require "moonring.native.tensor"
 
 ---@class moonring.step_count
@@ -35,7 +36,7 @@ function step_count.of(engine, step)
   local o, micros = engine.objective, step:micro_batches()
   local count = engine:total(micros, o.count)
   if count ~= math.floor(count) then
-    error("INVALID_ARGUMENT: the objective's count: wanted a whole number, got " .. count, 0)
+    errors.fail("the objective's count: wanted a whole number, got ", count)
   end
   local targets = engine:total(micros, function(batch) return batch:count_targets() end)
   local examples = engine:total(micros, function(batch) return batch:size() end)

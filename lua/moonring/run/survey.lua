@@ -1,6 +1,7 @@
 --- An objective's survey: a pass over a step before its first backward. The objective receives the
 -- log-probs of all documents of the step, which KTO's KL term and BCO's running mean need.
 local autograd = require "moonring.native.autograd"
+local errors = require "moonring.base.errors"
 local readings = require "moonring.base.readings"
 local tensor = require "moonring.native.tensor"
 
@@ -20,8 +21,8 @@ local function numbers_of(engine, step, wanted, reference)
       local batch = engine:batch(micro, mismatched and 1 or 0)
       local mine, places = engine:values(batch), batch:places()
       if type(mine) == "table" then
-        error("INVALID_ARGUMENT: a survey sees one tensor, a number a document: the objective's "
-          .. "values gave a table", 0)
+        errors.fail("a survey sees one tensor, a number a document: the objective's ",
+          "values gave a table")
       end
       local documents = mine:numel()
       local all = { mine, reference:log_probs(batch), batch:document_targets() }

@@ -65,15 +65,15 @@ function updates.new(c, parts)
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
 
-local UNSCALED = "INVALID_ARGUMENT: fp16: wanted run.updates:backward(loss, joined) in place of "
+local UNSCALED = "fp16: wanted run.updates:backward(loss, joined) in place of "
   .. "loss:backward(joined), which knows of no loss scale"
 
-local APART = "INVALID_ARGUMENT: local_steps: wanted run.updates:apply(lr), which ends rounds, in "
+local APART = "local_steps: wanted run.updates:apply(lr), which ends rounds, in "
   .. "place of clip, the optimizer's step, publish and clear_gradients"
 
 local function clip(self)
   if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then
-    error(UNSCALED, 0) -- on every rank: one may have had nothing to go backward from
+    errors.fail(UNSCALED) -- on every rank: one may have had nothing to go backward from
   end
   local scale = self.loss_scale and self.loss_scale.scale or 1
   local norm = self.states:norm() / scale
@@ -89,18 +89,18 @@ end
 --- the run has a loss scale and the backward did not use it; INVALID_ARGUMENT with local SGD.
 ---@return number norm before clipping
 function Updates:clip()
-  if self.rounds then error(APART, 0) end
+  if self.rounds then errors.fail(APART) end
   return clip(self)
 end
 
 --- Skips a step whose gradient overflowed under the loss scale, and reduces the scale. Errors:
 --- ABORTED if a smaller scale would not help.
----@param fault string
+---@param fault moonring.Error
 function Updates:shrink_scale(fault)
   local scale = self.loss_scale.scale
   if not self.loss_scale:shrink() then
-    error(("%s; it overflows whatever the loss scale, which was %g: stopped before the update")
-      :format(fault, scale), 0)
+    error(errors.with(fault, ("; it overflows whatever the loss scale, which was %g: stopped "
+      .. "before the update"):format(scale)), 0)
   end
   self.skipped = self.skipped + 1
   self.say(("the gradient overflows fp16 under a loss scale of %g; the step is skipped, the scale "
@@ -179,12 +179,12 @@ end
 
 --- Skips a step with a non-finite loss or gradient. Errors: ABORTED if on_nonfinite is stop, or if
 --- this is the tenth such step in a row.
----@param fault string
+---@param fault moonring.Error
 function Updates:skip_nonfinite(fault)
-  if not self.skips then error(fault .. "; stopped before the update", 0) end
+  if not self.skips then error(errors.with(fault, "; stopped before the update"), 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
   if self.in_a_row == IN_A_ROW then
-    error(fault .. ("; %d steps in a row were skipped: stopped"):format(IN_A_ROW), 0)
+    error(errors.with(fault, "; ", IN_A_ROW, " steps in a row were skipped: stopped"), 0)
   end
   self.engine:undo()
   self.say(errors.words(fault) .. "; the step is skipped")

@@ -3,6 +3,7 @@
 -- (models, data sets, logs), below the root folders that the host was given. The host's own globals
 -- are reduced, too, so that a script that escapes from its globals gains little.
 local api_table = require "moonring.base.api_table"
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
 
@@ -17,7 +18,7 @@ local SYSTEM = { "clock", "commands", "did_you_mean", "is_terminal", "json_decod
   "null", "requested_device", "requested_ranks", "started", "tell_progress", "torch_version",
   "visible", "world_size", "yaml_decode" }
 
-local function refuse(what) error("PERMISSION_DENIED: --sandbox: " .. what, 0) end
+local function refuse(what) errors.raise("PERMISSION_DENIED", "--sandbox: ", what) end
 
 local function pick(from, names)
   local picked = {}

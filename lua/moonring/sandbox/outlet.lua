@@ -1,5 +1,6 @@
 --- Output of an embedded runtime: print, io.write, io.stdout and io.stderr write to the log of the
 -- embedding program, line by line, and not to the process's streams.
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.outlet
@@ -39,8 +40,8 @@ function outlet.install()
     output:write(table.concat(words, "\t"), "\n")
   end
   function os.exit()
-    error("PERMISSION_DENIED: os.exit: an embedded script cannot end the process; return, or "
-      .. "raise an error", 0)
+    errors.raise("PERMISSION_DENIED", "os.exit: an embedded script cannot end the process; ",
+      "return, or raise an error")
   end
 end
 

@@ -106,7 +106,8 @@ local function found_by_first(c, mesh)
   local found
   if mesh:rank() == 0 then
     local ok, folder, notes, is_newest = pcall(choose, c)
-    found = ok and { folder = folder, notes = notes, newest = is_newest } or { failure = folder }
+    found = ok and { folder = folder, notes = notes, newest = is_newest }
+      or { failure = errors.encode(folder) }
     found.own = ok and folder and had_begun(c)
       and saved_state.read(folder).run == training_args.of_run(c.output_dir)
   end
@@ -128,7 +129,7 @@ end
 function resume.find(c, mesh)
   if not c.resume_from_checkpoint and not resume.restarted() then return nil end
   local found = found_by_first(c, mesh)
-  if found.failure then error(found.failure, 0) end
+  if found.failure then error(errors.decode(found.failure), 0) end
   if not found.folder then return nil, found.notes end
   local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest,
     skips = not c.ignore_data_skip or found.own, by_itself = c.resumes_by_itself }, Resumed)

@@ -1,5 +1,6 @@
 --- Checks that ranks that share sequences (an sp group) read the same data. If their data files
 -- differed, all results would be silently wrong.
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.same_data
@@ -34,8 +35,8 @@ function same_data.check(mesh, step, what)
   local ranks = mesh:gather_sp(("checksum %08x of examples %s"):format(sum, examples))
   local first = mesh:rank() - mesh:sp_rank()
   for i, text in ipairs(ranks) do ranks[i] = ("rank %d has %s"):format(first + i - 1, text) end
-  error(("DATA_LOSS: %s: ranks that share sequences read other ones: %s; are the data files the "
-    .. "same on every machine?"):format(what, table.concat(ranks, "; ")), 0)
+  errors.raise("DATA_LOSS", what, ": ranks that share sequences read other ones: ",
+    table.concat(ranks, "; "), "; are the data files the same on every machine?")
 end
 
 return same_data

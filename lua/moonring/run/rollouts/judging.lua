@@ -1,6 +1,7 @@
 --- Scores completions. The first rank of each sp group calls the reward functions for the
 -- completions of its prompts. All ranks receive all rewards; if a function fails, all raise the
 -- same error.
+local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 
 ---@class moonring.judging
@@ -70,11 +71,12 @@ function judging.judge(run, prompts, groups)
   local told = ""
   if mesh:sp_rank() == 0 then
     local scores, why = score(run, prompts, of_rank(mesh:dp_rank()))
-    told = system.json_encode { rank = mesh:dp_rank(), scores = scores, failure = why }
+    told = system.json_encode { rank = mesh:dp_rank(), scores = scores,
+      failure = why and errors.encode(why) }
   end
   for _, text in ipairs(mesh:gather(told)) do
     local found = text ~= "" and system.json_decode(text, "rewards") or {}
-    if found.failure then error(found.failure, 0) end
+    if found.failure then error(errors.decode(found.failure), 0) end
     local list = found.rank and of_rank(found.rank) or {}
     for _, each in ipairs(list) do each.rewards = {} end
     for _, of in ipairs(found.scores or {}) do
