@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<int32_t>> ReadTokenList(const OrderedJson& value,
     const int64_t each = number.get<int64_t>();
     if ((each < least || each > most) && !(name.ends_with(kTokenLabels) && each == kNotLearnt)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", name, "' holds ", each, ", wanted ", least, " to ", most,
+          absl::StrCat("'", name, "' holds ", each, ", expected ", least, " to ", most,
                        name.ends_with(kTokenLabels) ? " or -100" : ""));
     }
     list.push_back(static_cast<int32_t>(each));

@@ -38,7 +38,7 @@ constexpr double kLongest = 1e7;  // largest timeout in seconds: some months
 double CheckedSeconds(double seconds) {
   if (!(seconds > 0.0 && seconds <= kLongest))
     throw base::StatusError(absl::InvalidArgumentError(
-        absl::StrCat("seconds: wanted above 0, at most ", kLongest, ", got ", seconds)));
+        absl::StrCat("seconds: expected above 0, at most ", kLongest, ", got ", seconds)));
   return seconds;
 }
 
@@ -61,7 +61,7 @@ std::shared_ptr<OwnState> MakeOwnState(lua_State* L, Options options) {
   options.Finish();
   if (wanted.memory <= 0)
     throw base::StatusError(absl::InvalidArgumentError(
-        absl::StrCat("memory: wanted above 0 bytes, got ", wanted.memory)));
+        absl::StrCat("memory: expected above 0 bytes, got ", wanted.memory)));
   return std::make_shared<OwnState>(HostOf(L), std::move(wanted));
 }
 

@@ -128,7 +128,7 @@ int MakeOwnOptimizer(lua_State* L) {
   wanted.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", wanted.loraplus_ratio);
   options.Finish();
   TORCH_CHECK_VALUE(wanted.whole.empty() || wanted.whole.size() == list->parameters.size(),
-                    "own_optimizer: whole: wanted ", list->parameters.size(), " booleans, got ",
+                    "own_optimizer: whole: expected ", list->parameters.size(), " booleans, got ",
                     wanted.whole.size());
   Class<trainer::Optimizer>::Push(
       L, base::ValueOrThrow(trainer::RuleOptimizer::Create(

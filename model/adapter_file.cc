@@ -123,7 +123,7 @@ absl::Status AdapterFile::Add(const std::string& stored, std::vector<int64_t> sh
   if (!stored_.emplace(name, stored).second)
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", stored_.at(name), " and ", stored,
                                                    " are both ", name,
-                                                   ": wanted one adapter in a file"));
+                                                   ": expected one adapter in a file"));
   parts_.emplace(name, Part{module, part, std::move(shape)});
   return absl::OkStatus();
 }

@@ -13,7 +13,7 @@ int64_t Sft::Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   TORCH_CHECK(labels_T.dim() == 1 && at::isIntegralType(labels_T.scalar_type(), false),
               "objectives.sft: labels ", labels_T.sizes(), " of ", labels_T.scalar_type(),
-              ", wanted integers [T]");
+              ", expected integers [T]");
   TORCH_CHECK(labels_T.size(0) == tokens, "objectives.sft: ", labels_T.size(0),
               " labels, lengths sum to ", tokens);
   const at::Tensor learnt_T = labels_T.ne(comm::kIgnore);

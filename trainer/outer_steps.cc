@@ -19,7 +19,7 @@ constexpr char kCommon[] = "outer/", kMomentum[] = "outer_momentum/",
 
 absl::Status CheckOptions(const OuterOptions& options) {
   const auto refuse = [](const char* key, const char* wanted, double got) {
-    return absl::InvalidArgumentError(absl::StrCat(key, ": wanted ", wanted, ", got ", got));
+    return absl::InvalidArgumentError(absl::StrCat(key, ": expected ", wanted, ", got ", got));
   };
   if (!(options.learning_rate > 0.0) || !std::isfinite(options.learning_rate))
     return refuse("outer_learning_rate", "more than 0", options.learning_rate);
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
                                                                std::shared_ptr<States> states) {
   RETURN_IF_ERROR(CheckOptions(options));
   TORCH_CHECK_VALUE(states->zero()->options().apart,
-                    "outer_steps: wanted independent states of sp groups (zero: apart)");
+                    "outer_steps: expected independent states of sp groups (zero: apart)");
   ASSIGN_OR_RETURN(std::shared_ptr<comm::Communicator> groups, mesh.AnotherDpGroup("outer"));
   std::unique_ptr<OuterSteps> steps(new OuterSteps(options, std::move(groups), std::move(states)));
   RETURN_IF_ERROR(base::TryTorch([&] { steps->Begin(); }), "outer_steps");
@@ -209,7 +209,7 @@ absl::Status OuterSteps::Load(const std::vector<StateTensors>& saved) {
   const bool under_way = Any(saved, absl::StrCat(kDifference, slots_.front().shard->name()));
   if (under_way && !options_.overlap) {
     return absl::InvalidArgumentError(
-        "outer_overlap: wanted true, as when it was saved, got false");
+        "outer_overlap: expected true, as when it was saved, got false");
   }
   if (under_way) MakeFlats();
   for (Slot& slot : slots_) {

@@ -41,7 +41,7 @@ PagedNumbers NumbersOf(at::ScalarType type) {
       return PagedNumbers::kHalf;
     default:
       TORCH_CHECK(false, "paged attention: keys in ", type,
-                  ", wanted Float, Double, BFloat16 or Half");
+                  ", expected Float, Double, BFloat16 or Half");
   }
 }
 
@@ -220,7 +220,7 @@ void Check(const at::Tensor& q_THD, const PagedKeys& keys, const std::vector<Pag
               held.scalar_type(), " ", held.sizes());
   TORCH_CHECK(rule.score.softcap >= 0.0 && std::isfinite(rule.score.softcap),
               "paged attention: a softcap of ", rule.score.softcap,
-              ", wanted more than 0, or 0 for none");
+              ", expected more than 0, or 0 for none");
   TORCH_CHECK(rule.window >= 0, "paged attention: a window of ", rule.window);
   int64_t rows = 0;
   for (const PagedRun& run : runs) {

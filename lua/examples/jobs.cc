@@ -94,7 +94,7 @@ moonring_code Jobs::Check(const std::string& config, std::string& error) const {
 
 Jobs::Added Jobs::Add(const json& configuration) {
   if (!configuration.is_object())
-    return {400, "", "wanted a JSON object of a configuration's keys"};
+    return {400, "", "expected a JSON object of a configuration's keys"};
   struct Checking {  // counts this check; its destructor also runs after an exception
     Jobs* jobs;
     ~Checking() {

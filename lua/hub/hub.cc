@@ -26,7 +26,7 @@ absl::Status CheckListed(const HubSettings& settings, const HubName& name,
   if (!base::IsCommit(commit)) {
     return absl::FailedPreconditionError(absl::StrCat(
         settings.endpoint, " does not answer as a hub does (HF_ENDPOINT): of '", name.name,
-        "' it gives the commit '", base::VisibleText(commit), "', wanted 40 hexadecimal digits"));
+        "' it gives the commit '", base::VisibleText(commit), "', expected 40 hexadecimal digits"));
   }
   const std::string asked = absl::AsciiStrToLower(revision);
   if (base::IsCommit(asked) && asked != commit) {

@@ -20,7 +20,7 @@ absl::StatusOr<ActivationPlace> PlaceOfActivations(const std::optional<std::stri
   if (*offload == "cpu") return on_cpu ? ActivationPlace::kMemory : ActivationPlace::kHost;
   if (*offload != "disk") {
     return absl::InvalidArgumentError(
-        absl::StrCat("activation_offload: wanted cpu or disk, got '", *offload, "'"));
+        absl::StrCat("activation_offload: expected cpu or disk, got '", *offload, "'"));
   }
   if (on_cpu) return ActivationPlace::kDisk;
   return absl::InvalidArgumentError(

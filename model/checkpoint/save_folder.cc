@@ -174,7 +174,7 @@ absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
                         Flush flush, const CarriedWeights& carried,
                         const std::shared_ptr<base::WorkCount>& work) {
-  TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
+  TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", expected a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;
   AddInOrder(config, parameters, dtype, carried, leased);

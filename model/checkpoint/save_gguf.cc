@@ -48,7 +48,7 @@ absl::StatusOr<const GgufType*> WritableType(const std::string& name) {
   const GgufType* type = FindGgufType(absl::AsciiStrToUpper(name));
   if (type != nullptr && type->writable()) return type;
   return absl::InvalidArgumentError(
-      absl::StrCat("GGUF type: wanted F32, F16, BF16 or Q8_0, got '", name, "'"));
+      absl::StrCat("GGUF type: expected F32, F16, BF16 or Q8_0, got '", name, "'"));
 }
 
 const GgufType* StoredType(const std::string& tensor, const std::vector<int64_t>& shape,

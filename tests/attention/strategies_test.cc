@@ -226,9 +226,9 @@ TEST(StrategiesTest, BadOptionsAreStatuses) {
   EXPECT_THAT(CreateAttention({{.name = "ring"}, nullptr}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no group")));
   EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 3}, 4),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a product of 4")));
   EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 1, .ring_degree = 1}, 4),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a product of 4")));
   EXPECT_THAT(ResolveStrategy({.name = "double-ring", .double_ring_window = 3}, 4),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("double_ring_window 3 does not divide 4 ranks")));

@@ -109,11 +109,11 @@ TEST(SequenceTest, DocumentsMayGoOnFromOthers) {
     EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
   refused({{1, 3}}, "parents of 1 documents for 4");
-  refused({{4, 0}, {}, {}, {}}, "document 0 of 0..3: parent 4, wanted another document");
-  refused({{0, 1}, {}, {}, {}}, "document 0 of 0..3: parent 0, wanted another document");
-  refused({{-2, 0}, {}, {}, {}}, "document 0 of 0..3: parent -2, wanted another document");
-  refused({{1, 4}, {}, {}, {}}, "document 0 of 0..3: 4 tokens of its parent, wanted 0 to 3");
-  refused({{-1, 1}, {}, {}, {}}, "document 0 of 0..3: 1 tokens of its parent, wanted 0 to 0");
+  refused({{4, 0}, {}, {}, {}}, "document 0 of 0..3: parent 4, expected another document");
+  refused({{0, 1}, {}, {}, {}}, "document 0 of 0..3: parent 0, expected another document");
+  refused({{-2, 0}, {}, {}, {}}, "document 0 of 0..3: parent -2, expected another document");
+  refused({{1, 4}, {}, {}, {}}, "document 0 of 0..3: 4 tokens of its parent, expected 0 to 3");
+  refused({{-1, 1}, {}, {}, {}}, "document 0 of 0..3: 1 tokens of its parent, expected 0 to 0");
   refused({{}, {2, 1}, {1, 3}, {}}, "document 1 of 0..3: its parents go in a circle");
   refused({{}, {3, 1}, {}, {}},
           "document 3 of 0..3: it has targets, but is the parent of other documents");
@@ -191,17 +191,17 @@ TEST(SequenceTest, SaysWhatIsNotASequence) {
     EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
   expect_refused([](Sequence& s) { s.lengths[2] = -1; }, "document 2 has -1 tokens");
-  expect_refused([](Sequence& s) { s.lengths[0] = 2; }, "ids: wanted int64 [5] on the host");
+  expect_refused([](Sequence& s) { s.lengths[0] = 2; }, "ids: expected int64 [5] on the host");
   expect_refused([](Sequence& s) { s.positions_T = s.positions_T.to(at::kInt); },
-                 "positions: wanted int64 [6] on the host, got Int [6]");
+                 "positions: expected int64 [6] on the host, got Int [6]");
   expect_refused(
       [](Sequence& s) {
         s.targets_T = s.targets_T.view({2, 3});
       },
-      "targets: wanted int64 [6]");
+      "targets: expected int64 [6]");
   expect_refused([](Sequence& s) { s.targets_T = at::Tensor(); },
-                 "targets: wanted int64 [6] on the host, got nothing");
-  expect_refused([](Sequence& s) { s.identity_T = Longs({1}); }, "identity: wanted int64 [6]");
+                 "targets: expected int64 [6] on the host, got nothing");
+  expect_refused([](Sequence& s) { s.identity_T = Longs({1}); }, "identity: expected int64 [6]");
 }
 
 }  // namespace

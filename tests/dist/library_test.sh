@@ -30,4 +30,4 @@ test -s out/adapter_model.safetensors
 rc=0
 ./fine_tune "$work" config.yaml no_such_key=1 2>why || rc=$?
 [ "$rc" -ne 0 ] && grep -q "no_such_key" why
-echo "all as wanted"
+echo "all as expected"

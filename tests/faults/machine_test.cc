@@ -202,7 +202,7 @@ TEST_F(MachineTest, WhatIsWrittenBesideARunEndsNone) {
   fs::remove_all(Path("out"));
   fs::create_directories(Path("out"));
   mkfifo(Path("out/trainer_log.jsonl").c_str(), 0600);
-  EXPECT_THAT(Train("out", words).err, HasSubstr("is a pipe or socket, wanted a regular file"));
+  EXPECT_THAT(Train("out", words).err, HasSubstr("is a pipe or socket, expected a regular file"));
 }
 
 TEST_F(MachineTest, FoldersOfAnyBytesAreResumed) {

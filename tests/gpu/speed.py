@@ -243,7 +243,7 @@ def beside_peer(shop, shape, tokens, timed):
     share = flops_per_token(shape, tokens) / shop.ceiling if shop.ceiling else math.nan
     remark = (
         f"MFU of the ceiling {100 * rate * share:.2f} beside {100 * theirs * share:.2f} %; "
-        f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak "
+        f"first losses {apart:.1e} apart, expected <= {PEER_LOSS_BOUND:g}; peak "
         f"{gib(timed.peak)} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers "
         f"{versions}"
     )

@@ -356,7 +356,7 @@ TEST_F(Embed, IsOneRank) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), "sequence_parallel_size=2"}),
             MOONRING_FAILED);
-  EXPECT_THAT(runtime.error(), HasSubstr("2 ranks are wanted, and an embedded runtime is one"));
+  EXPECT_THAT(runtime.error(), HasSubstr("2 ranks are requested, and an embedded runtime is one"));
 }
 
 TEST_F(Embed, AJobStaysInItsRoot) {

@@ -515,10 +515,11 @@ TEST(CheckRanks, BoundsWhatAMachineStarts) {
     EXPECT_TRUE(CheckRanks(1).ok() && CheckRanks(most).ok());
     const absl::Status refused = CheckRanks(100'000);
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(refused.message()),
-                StartsWith(absl::StrCat("100000 ranks are wanted (sequence_parallel_size, or -n), "
-                                        "and this machine starts at most ",
-                                        most, ": the larger of 64 and 8 ")));
+    EXPECT_THAT(
+        std::string(refused.message()),
+        StartsWith(absl::StrCat("100000 ranks are requested (sequence_parallel_size, or -n), "
+                                "and this machine starts at most ",
+                                most, ": the larger of 64 and 8 ")));
   }
   const rlimit few{48, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);

@@ -30,7 +30,7 @@ end
 
 local function near(what, got, wanted, tolerance)
   check(math.abs(got - wanted) <= (tolerance or 1e-9) * math.max(math.abs(wanted), 1), what,
-    ": wanted ", wanted, ", got ", got)
+    ": expected ", wanted, ", got ", got)
 end
 
 -- The keys of a measure that saves memory, in one line.
@@ -331,7 +331,7 @@ function sections.gpu()
     { 7, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 4, expert_ranks = 4 },
     { 4, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 2, local_steps = 5 } } do
     check(process_bytes.groups(of) == of[1], "groups of ", of.ranks, " ranks, sp ", of.sp, ": ",
-      process_bytes.groups(of), ", wanted ", of[1])
+      process_bytes.groups(of), ", expected ", of[1])
   end
   -- Facts from a configuration: the documents of a micro-batch (300 tokens, so two pairs with
   -- documents of 100 tokens each), and whether kernels are deterministic.
@@ -566,7 +566,7 @@ function sections.automatic()
     local bytes = memory.predict(facts { tokens = 2 ^ 17, sp = 4, whole_layers = case[1],
       selective_layers = case[2] }).total
     local whole, selective = require("moonring.plan.recompute").layers(f, bytes)
-    check(whole == case[1] and selective == case[2], "wanted ", case[1], " and ", case[2],
+    check(whole == case[1] and selective == case[2], "expected ", case[1], " and ", case[2],
       " layers, got ", whole, " and ", selective)
   end
   local c = { recompute = "auto" }
@@ -890,13 +890,13 @@ function sections.sizes()
   near("1.5 tb", machine.bytes("1.5 tb", "memory"), 1.5e12)
   for _, text in ipairs { "abc", "80", "GiB", "-1GB", "0GB", "80GiBs", "" } do
     local ok, message = pcall(machine.bytes, text, "memory")
-    check(not ok and tostring(message):find("memory: wanted a size such as 80GiB", 1, true), "'",
+    check(not ok and tostring(message):find("memory: expected a size such as 80GiB", 1, true), "'",
       text, "' is taken: ", message)
   end
   near("12.5", machine.link("12.5", "link"), 12.5e9)
   near("nvlink", machine.link("nvlink", "link"), 2e11)
   local ok, message = pcall(machine.link, "nvlnk", "link")
-  check(not ok and message:find("link: wanted GB/s or one of ", 1, true)
+  check(not ok and message:find("link: expected GB/s or one of ", 1, true)
     and message:find("did you mean 'nvlink'?", 1, true), message)
   check(machine.show(2 ^ 30) == "1.0 GiB" and machine.show(150 * 2 ^ 30) == "150 GiB"
     and machine.show(5e5) == "0.5 MiB", "sizes for people")

@@ -134,12 +134,12 @@ local function refused(lines, ...)
   end
 end
 refused({ "stage: sft", "bf16: true", "fp16: true" }, "bf16 and fp16 exclude one another")
-refused({ "cutoff_len: 32k" }, path .. ":1: cutoff_len: wanted int, got '32k'")
-refused({ "learning_rate: .nan" }, path .. ":1: learning_rate: wanted float, got '.nan'")
-refused({ "logging_steps: 1.5" }, path .. ":1: logging_steps: wanted a part of all steps below 1")
+refused({ "cutoff_len: 32k" }, path .. ":1: cutoff_len: expected int, got '32k'")
+refused({ "learning_rate: .nan" }, path .. ":1: learning_rate: expected float, got '.nan'")
+refused({ "logging_steps: 1.5" }, path .. ":1: logging_steps: expected a part of all steps below 1")
 refused({ "lr_scheduler_kwargs: {num_warmup_steps: 1}" }, path .. ":1: lr_scheduler_kwargs: "
   .. "num_warmup_steps: set the key warmup_steps instead")
-refused({ "report_to: wandbb" }, path .. ":1: report_to: wanted none", "(did you mean 'wandb'?)")
+refused({ "report_to: wandbb" }, path .. ":1: report_to: expected none", "(did you mean 'wandb'?)")
 refused({ "dataset: row" }, path .. ":1: dataset: ", "no data set 'row' (did you mean 'rows'?)")
 
 -- All unknown keys are reported in one message, in their order, followed by those of the command

@@ -5,7 +5,7 @@ local sections = {}
 
 local function same(got, wanted, what)
   got, wanted = system.json_encode(got), system.json_encode(wanted)
-  if got ~= wanted then error(("%s: got %s, wanted %s"):format(what, got, wanted), 2) end
+  if got ~= wanted then error(("%s: got %s, expected %s"):format(what, got, wanted), 2) end
 end
 
 -- A curve of many points keeps a few thousand: its ends, the maximum and the minimum of all, and

@@ -57,7 +57,7 @@ class Confined : public VmTest {
         error(debug_name(words, done, why), 2)
       end
     end
-    function debug_name(words, done, why) return "wanted '" .. words .. "', got "
+    function debug_name(words, done, why) return "expected '" .. words .. "', got "
       .. (done and "no error" or tostring(why)) end
     local OUT = "is outside of the roots"
   )lua";

@@ -410,11 +410,11 @@ local function check_options(label, f, values, place, record)
     local about = label .. " { " .. field .. " }"
     local want = wanted(each.type)
     message = options_error(f, values, place, options { [field] = wrong })
-    check(message:find(("option '%s': wanted a %s, got "):format(field, want), 1, true), about,
+    check(message:find(("option '%s': expected a %s, got "):format(field, want), 1, true), about,
       " is documented as ", each.type, "; a thread there: ", message)
     if each.type == "integer" or each.type == "number" then
       message = options_error(f, values, place, options { [field] = 0.5 })
-      check((message:find "wanted an integer" ~= nil) == (each.type == "integer"), about,
+      check((message:find "expected an integer" ~= nil) == (each.type == "integer"), about,
         " is documented as ", each.type, "; 0.5 there: ", message)
     end
     if not each.optional then

@@ -181,9 +181,9 @@ TEST_F(WatchTest, SaysWhatIsWrong) {
               FailsWith(1, HasSubstr("port " + busy.port())));
   EXPECT_THAT(Run({"watch"}), FailsWith(2, HasSubstr("usage: moonring watch")));
   EXPECT_THAT(Run({"watch", "nowhere"}), FailsWith(2, HasSubstr("nowhere: no such folder")));
-  EXPECT_THAT(Run({"watch", "run", "port=x"}), FailsWith(2, HasSubstr("port: wanted a number")));
+  EXPECT_THAT(Run({"watch", "run", "port=x"}), FailsWith(2, HasSubstr("port: expected a number")));
   EXPECT_THAT(Run({"watch", "run", "port=70000"}),
-              FailsWith(2, HasSubstr("port: wanted 0 to 65535, got 70000")));
+              FailsWith(2, HasSubstr("port: expected 0 to 65535, got 70000")));
   EXPECT_THAT(Run({"--sandbox", "watch", "run"}),
               FailsWith(2, HasSubstr("--sandbox: no port is opened")));
 }

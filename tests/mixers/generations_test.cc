@@ -210,9 +210,10 @@ TEST(GenerationsOfTest, NoStateIsKeptInsideADocument) {
   problem.of.rule = true;
   const MixingTensors stream = MakeMixingTensors(problem.of);
   LocalMixing local(problem.of.lengths, problem.parents);
-  EXPECT_THAT([&] { RunMixing(local, problem.of, stream, at::kDouble); },
-              ThrowsMessage<c10::Error>(HasSubstr(
-                  "document 1 continues from token 40 of its parent, document 0, wanted its end")));
+  EXPECT_THAT(
+      [&] { RunMixing(local, problem.of, stream, at::kDouble); },
+      ThrowsMessage<c10::Error>(HasSubstr(
+          "document 1 continues from token 40 of its parent, document 0, expected its end")));
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST(SamplingTest, BadInput) {
                c10::Error);
   EXPECT_THROW(ChooseTokens({{at::zeros({2, 2}), {}, {}, 0, 0}}, {}), c10::Error);
   EXPECT_THAT(Validate({.min_p = 1.5}), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                 HasSubstr("min_p is 1.5, wanted 0 (all) to 1")));
+                                                 HasSubstr("min_p is 1.5, expected 0 (all) to 1")));
   EXPECT_THAT(Validate({.min_p = std::nan("")}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("min_p")));
 }

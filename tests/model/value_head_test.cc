@@ -56,7 +56,7 @@ TEST(ValueHeadTest, NamesWhereTheRateIs) {
   const auto expect_named = [&](const std::string& dir, const std::string& place) {
     EXPECT_THAT(ValueHead::Open(dir, config, 4, at::kFloat, at::kCPU),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         StartsWith(place + ": summary_dropout_prob: 1.5, wanted 0 or more")));
+                         StartsWith(place + ": summary_dropout_prob: 1.5, expected 0 or more")));
   };
   const std::string gguf = scratch.Write("m.gguf", "");
   expect_named(gguf, gguf);

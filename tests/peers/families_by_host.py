@@ -435,7 +435,7 @@ def main():
     options = parser.parse_args()
     unknown = sorted(set(options.only or []) - set(FAMILIES))
     if unknown:
-        parser.error(f"{', '.join(unknown)}: wanted of {', '.join(FAMILIES)}")
+        parser.error(f"{', '.join(unknown)}: expected of {', '.join(FAMILIES)}")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)

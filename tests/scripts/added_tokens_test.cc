@@ -120,7 +120,7 @@ TEST_F(AddedTokensTest, AFileOfTokens) {
   EXPECT_THAT(
       Run(Train("none", {"new_special_tokens_config=list.yaml"})),
       FailsWith(2,
-                HasSubstr("list.yaml: wanted a line \"TOKEN\": \"description\" for each token")));
+                HasSubstr("list.yaml: expected a line \"TOKEN\": \"description\" for each token")));
 }
 
 // The initial values of the new rows depend on the seed, not on the ranks.

@@ -95,7 +95,7 @@ TEST_F(ExamplesTest, Needle) {
   EXPECT_THAT(Run({"needle", home_ + "/model", "lengths=20", "template=chatml"}),
               FailsWith(2, HasSubstr("lengths: the question alone takes ")));
   EXPECT_THAT(Run({"needle", home_ + "/model", "depths=0,200", "template=chatml"}),
-              FailsWith(2, "depths: wanted numbers from 0 to 100, got '200'"));
+              FailsWith(2, "depths: expected numbers from 0 to 100, got '200'"));
   EXPECT_THAT(Run({"needle", home_ + "/model", "out=nowhere/n.png"}),
               FailsWith(2, HasSubstr("no folder 'nowhere'")));
 }

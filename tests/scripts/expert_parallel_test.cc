@@ -260,20 +260,20 @@ TEST_F(ExpertParallelTest, RefusesWhatCannotBe) {
     const CommandResult result = Train("refused", Mixture() + words, ranks);
     EXPECT_THAT(result, FailsWith(2, HasSubstr(message)));
   };
-  refuses(Size(2), "expert_parallel_size: wanted a divisor of the 3 ranks, got 2", OnRanks(3));
-  refuses(Size(0), "expert_parallel_size: wanted at least 1, got 0");
+  refuses(Size(2), "expert_parallel_size: expected a divisor of the 3 ranks, got 2", OnRanks(3));
+  refuses(Size(0), "expert_parallel_size: expected at least 1, got 0");
   refuses(Size(2) + Words{"model_name_or_path=" + Runfile("tests/golden/stages/model")},
           "which has no experts, got 2");
   refuses(Size(2) + Words{"offload_optimizer=cpu"},
-          "expert_parallel_size: wanted 1 with offload_optimizer, got 2");
+          "expert_parallel_size: expected 1 with offload_optimizer, got 2");
   refuses(Size(2) + Words{"offload_optimizer=cpu", "offload_weights=cpu"},
-          "expert_parallel_size: wanted 1 with offload_optimizer, got 2");
+          "expert_parallel_size: expected 1 with offload_optimizer, got 2");
   refuses(Size(2) + Words{"finetuning_type=lora"},
-          "experts of several ranks take no adapter, wanted a lora_target without theirs, got "
+          "experts of several ranks take no adapter, expected a lora_target without theirs, got "
           "model.layers.0.mlp.experts.0.");
   Write("own.lua", "return { step = function(p, gradient, state, lr) end }");
   refuses(Size(2) + Words{"optim=own.lua"},
-          "expert_parallel_size: wanted 1 with an optimizer in Lua (own.lua), got 2");
+          "expert_parallel_size: expected 1 with an optimizer in Lua (own.lua), got 2");
 }
 
 // If the number of ranks is not given, the launcher starts the fewest that both sizes divide.

@@ -268,8 +268,9 @@ TEST_F(Fp16Test, ALoopOfOnesOwn) {
   EXPECT_TRUE(ReadText(Path("train/model.safetensors")) == ReadText(Path("own/model.safetensors")));
   const CommandResult unscaled = TrainBy({"own_scaled_loop.lua", "unscaled"}, "unscaled", words);
   EXPECT_NE(unscaled.exit_code, 0);
-  EXPECT_THAT(unscaled.err, HasSubstr("fp16: wanted run.updates:backward(loss, joined) in place of "
-                                      "loss:backward(joined)"));
+  EXPECT_THAT(unscaled.err,
+              HasSubstr("fp16: expected run.updates:backward(loss, joined) in place of "
+                        "loss:backward(joined)"));
   ASSERT_THAT(TrainBy({"own_scaled_loop.lua", "unscaled"}, "fp32", {"max_steps=3"}), Succeeds());
 }
 

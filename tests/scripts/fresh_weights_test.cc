@@ -99,7 +99,7 @@ TEST_F(FreshWeightsTest, OtherKeysGoWithIt) {
 TEST_F(FreshWeightsTest, AdaptersAndOtherFilesAreRefused) {
   EXPECT_THAT(Train("out", {"finetuning_type=lora"}),
               FailsWith(2, HasSubstr("train_from_scratch: an adapter does not teach weights that "
-                                     "know nothing; wanted finetuning_type: full or freeze, got "
+                                     "know nothing; expected finetuning_type: full or freeze, got "
                                      "lora")));
   EXPECT_THAT(Train("out", {"finetuning_type=oft"}), FailsWith(2, HasSubstr("freeze, got oft")));
   EXPECT_THAT(

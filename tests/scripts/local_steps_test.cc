@@ -218,13 +218,13 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
   EXPECT_THAT(
       Train("alone", words + Words{"resume_from_checkpoint=true", "per_device_train_batch_size=4"}),
       FailsWith(2, HasSubstr("has the states of 2 sp groups that make steps of their own "
-                             "(local_steps), wanted as many, got 1")));
+                             "(local_steps), expected as many, got 1")));
   EXPECT_THAT(Train("alone",
                     Words{"max_steps=5", "fp64=true", "resume_from_checkpoint=true",
                           "ignore_data_skip=true"},
                     OnRanks(2)),
               FailsWith(2, HasSubstr("has the states of 2 sp groups that make steps of their own "
-                                     "(local_steps), wanted as many, got none")));
+                                     "(local_steps), expected as many, got none")));
   EXPECT_THAT(
       Train("alone", words + Words{"resume_from_checkpoint=true", "local_steps=2"}, OnRanks(2)),
       FailsWith(2, HasSubstr("local_steps was 3, is 2")));
@@ -364,22 +364,22 @@ TEST_F(LocalStepsTest, RefusesWhatItDoesNotGoWith) {
   const std::string with = "local_steps: it does not go with ";
   refused({"local_steps=2", "zero_stage=1"},
           with +
-              "zero_group: wanted sp with zero_stage 1 (each sp group has states of its own), "
+              "zero_group: expected sp with zero_stage 1 (each sp group has states of its own), "
               "got world");
   refused({"local_steps=2", "spike_clip=zclip"}, with + "spike_clip");
   refused({"local_steps=2", "optim=schedule_free_adamw"}, with + "optim: schedule_free_adamw");
   refused({"local_steps=2", "use_badam=true"}, with + "badam_mode: layer");
   refused({"local_steps=2", "expert_parallel_size=2"},
-          with + "expert_parallel_size: wanted 1, got 2");
+          with + "expert_parallel_size: expected 1, got 2");
   refused({"local_steps=2", "stage=kto", "dataset=judged"},
           "local_steps: a loss with a term over the examples of all ranks");
   refused({"local_steps=2", "stage=dpo", "dataset=pairs", "pref_bco_weight=0.5"},
           "local_steps: an objective that surveys the whole step");
-  refused({"local_steps=0"}, "local_steps: wanted at least 1, got 0");
-  refused({"outer_nesterov=true"}, "outer_nesterov: wanted an outer_momentum above 0 beside it");
-  refused({"outer_momentum=1"}, "outer_momentum: wanted less than 1, got 1");
-  refused({"outer_learning_rate=0"}, "outer_learning_rate: wanted more than 0, got 0");
-  refused({"outer_momentum_clip=1"}, "outer_momentum_clip: wanted local_steps above 1");
+  refused({"local_steps=0"}, "local_steps: expected at least 1, got 0");
+  refused({"outer_nesterov=true"}, "outer_nesterov: expected an outer_momentum above 0 beside it");
+  refused({"outer_momentum=1"}, "outer_momentum: expected less than 1, got 1");
+  refused({"outer_learning_rate=0"}, "outer_learning_rate: expected more than 0, got 0");
+  refused({"outer_momentum_clip=1"}, "outer_momentum_clip: expected local_steps above 1");
 }
 
 }  // namespace

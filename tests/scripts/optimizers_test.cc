@@ -89,11 +89,11 @@ TEST_F(OptimizersTest, BlocksLearnInTurns) {
                 FailsWith(2, HasSubstr(message)));
   };
   refuses({"badam_switch_mode=fixed"},
-          "badam_switch_mode: fixed: wanted badam_start_block beside it");
+          "badam_switch_mode: fixed: expected badam_start_block beside it");
   refuses({"badam_switch_mode=random", "badam_start_block=0"},
           "badam_start_block: badam_switch_mode: random draws every block");
   refuses({"badam_mode=ratio"},
-          "weight_decay: badam_mode: ratio decays no weight, wanted 0, got 0.1");
+          "weight_decay: badam_mode: ratio decays no weight, expected 0, got 0.1");
   refuses({"badam_start_block=99"}, "blocks, got 99");
 }
 
@@ -110,16 +110,16 @@ TEST_F(OptimizersTest, OptimArgs) {
     EXPECT_THAT(Train("refused", words), FailsWith(2, HasSubstr(message)));
   };
   refuses({"optim=sgd_momentum", "optim_args=momentum"},
-          "optim_args: wanted name=value, got 'momentum'");
+          "optim_args: expected name=value, got 'momentum'");
   refuses({"optim=sgd_momentum", "optim_args=momentun=0.8"},
           "optim_args: optim: sgd_momentum has no 'momentun' (did you mean 'momentum'?); known: "
           "dampening, momentum, nesterov");
   refuses({"optim=sgd_momentum", "optim_args=momentum=much"},
-          "optim_args: momentum: wanted a number, got 'much'");
+          "optim_args: momentum: expected a number, got 'much'");
   refuses({"optim=sgd_momentum", "optim_args=nesterov=1"},
-          "optim_args: nesterov: wanted a boolean, got '1'");
+          "optim_args: nesterov: expected a boolean, got '1'");
   refuses({"optim=ademamix", "optim_args=t_alpha=1.5"},
-          "optim_args: t_alpha: wanted an integer, got '1.5'");
+          "optim_args: t_alpha: expected an integer, got '1.5'");
   refuses({"optim=lion_32bit", "optim_args=beta1=0.9"},
           "optim_args: optim: lion_32bit takes none, got 'beta1'");
   refuses({"optim=lion_32bit", "offload_optimizer=disk"},
@@ -128,10 +128,12 @@ TEST_F(OptimizersTest, OptimArgs) {
   refuses({"optim=lion_32bit", "optimizer_state=bf16"},
           "optimizer_state: bf16 is for AdamW, not for optim: lion_32bit");
   refuses({"optim=grass", "optim_args=sampling=both"},
-          "sampling: wanted multinomial, top, got 'both'");
-  refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, wanted more than 0");
-  refuses({"optim=swan", "optim_args=ns_beta=1"}, "trainer.swan: ns_beta is 1, wanted more than 0");
-  refuses({"optim=spam", "optim_args=density=2"}, "trainer.spam: density is 2, wanted more than 0");
+          "sampling: expected multinomial, top, got 'both'");
+  refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, expected more than 0");
+  refuses({"optim=swan", "optim_args=ns_beta=1"},
+          "trainer.swan: ns_beta is 1, expected more than 0");
+  refuses({"optim=spam", "optim_args=density=2"},
+          "trainer.spam: density is 2, expected more than 0");
   // Options that are given are used.
   ASSERT_THAT(Train("a", {"optim=sgd_momentum", "max_steps=2"}), Succeeds());
   ASSERT_THAT(
@@ -149,10 +151,11 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   const auto refuses = [&](const Words& words, const std::string& message) {
     EXPECT_THAT(Train("refused", words), FailsWith(2, HasSubstr(message)));
   };
-  refuses({"use_muon=true", "optim=sgd"}, "use_muon: wanted optim: adamw_torch beside it, got sgd");
+  refuses({"use_muon=true", "optim=sgd"},
+          "use_muon: expected optim: adamw_torch beside it, got sgd");
   refuses({"use_galore=true", "use_apollo=true"}, "use_galore: it goes without use_apollo");
   refuses({"use_apollo=true", "finetuning_type=lora"},
-          "use_apollo: wanted finetuning_type full or freeze, got lora");
+          "use_apollo: expected finetuning_type full or freeze, got lora");
   refuses({"use_galore=true", "galore_proj_type=both"}, "galore_proj_type");
   // Given values are used.
   const auto model = [&](const std::string& out, const Words& words) {

@@ -326,34 +326,36 @@ TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
     ExpectRefused("bad.lua", "local x", key, key + ": bad.lua: it returns nothing");
   }
   ExpectRefused("bad.lua", "return 3", "optim",
-                "optim: bad.lua: optimizer: wanted a table of options, got number");
+                "optim: bad.lua: optimizer: expected a table of options, got number");
   ExpectRefused("bad.lua", "return { stpe = print }", "optim",
                 "optim: bad.lua: optimizer: unknown option 'stpe' (did you mean 'step'?)");
-  ExpectRefused("bad.lua", "return { step = print, whole = 'matrices' }", "optim",
-                "optim: bad.lua: optimizer: option 'whole': wanted a boolean or a function, got a "
-                "string");
+  ExpectRefused(
+      "bad.lua", "return { step = print, whole = 'matrices' }", "optim",
+      "optim: bad.lua: optimizer: option 'whole': expected a boolean or a function, got a "
+      "string");
   ExpectRefused("bad.lua", "return function(config, model) return model.none.step end", "optim",
                 "optim: bad.lua: bad.lua:1: attempt to index");
   ExpectRefused("bad.lua", "return { level = 'tokens', count = print, loss = print }", "objective",
-                "objective: bad.lua: objective: option 'level': wanted token or sequence, got "
+                "objective: bad.lua: objective: option 'level': expected token or sequence, got "
                 "'tokens'");
   ExpectRefused("bad.lua", "return function() return {} end", "objective",
                 "objective: option 'count' is missing");
-  ExpectRefused("bad.lua", "return 0.1", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: wanted a function or a table with `at`, got a number");
+  ExpectRefused(
+      "bad.lua", "return 0.1", "lr_scheduler_type",
+      "lr_scheduler_type: bad.lua: expected a function or a table with `at`, got a number");
   ExpectRefused("bad.lua", "return { at = 3 }", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: at: wanted a function, got number");
+                "lr_scheduler_type: bad.lua: at: expected a function, got number");
   ExpectRefused("bad.lua", "return { at = print, state = print }", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: wanted both state and load_state, or neither");
+                "lr_scheduler_type: bad.lua: expected both state and load_state, or neither");
   ExpectRefused("bad.lua", "return function() return 0 / 0 end", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: step 0: wanted a rate of 0 or more, got");
+                "lr_scheduler_type: bad.lua: step 0: expected a rate of 0 or more, got");
   ExpectRefused("bad.lua", "return function(k) return k.x.y end", "lr_scheduler_type",
                 "lr_scheduler_type: bad.lua: step 0: bad.lua:1: attempt to index");
   EXPECT_THAT(Train("out", {"objective=mine"}),
-              FailsWith(2, HasSubstr("objective: wanted the path of a .lua file, got 'mine'")));
+              FailsWith(2, HasSubstr("objective: expected the path of a .lua file, got 'mine'")));
   EXPECT_THAT(
       Train("out", {"optim=adam"}),
-      FailsWith(2, ContainsRegex("optim: wanted adamw_torch \\| adamw_torch_fused \\| .* \\| "
+      FailsWith(2, ContainsRegex("optim: expected adamw_torch \\| adamw_torch_fused \\| .* \\| "
                                  "a .lua file, got 'adam'")));
   Write("adamw.lua", kAdamW);
   EXPECT_THAT(
@@ -370,13 +372,13 @@ TEST_F(OwnPiecesTest, SayWhichParameterTheyFailedAt) {
   };
   const std::string first = "model.embed_tokens.weight";
   refused("state = function() return 3 end, step = print",
-          "optimizer: state of " + first + ": wanted a table of tensors by name, got a number");
+          "optimizer: state of " + first + ": expected a table of tensors by name, got a number");
   refused("state = function() return { m = 0 } end, step = print",
-          "optimizer: state of " + first + ": 'm': wanted a tensor, got a number");
+          "optimizer: state of " + first + ": 'm': expected a tensor, got a number");
   refused("state = function(p) return { step = p:zeros() } end, step = print",
           "optimizer: " + first + ": a state cannot be named 'step'");
   refused("step = function(p) p.weight = p.weight:sum() end",
-          "optimizer: step of " + first + ": p.weight: wanted a tensor of shape [");
+          "optimizer: step of " + first + ": p.weight: expected a tensor of shape [");
   refused(
       "state = function(p) return { m = p:zeros() } end, "
       "step = function(p, g, s) s.m = s.m:sum() end",

@@ -57,7 +57,7 @@ class OwnScriptsTest : public Workplace {
       local function refused(words, f, ...)
         local done, text = pcall(f, ...)
         local found = not done and text:find(words, 1, true)
-        assert(found, done and "nothing was refused; wanted: " .. words or text)
+        assert(found, done and "nothing was refused; expected: " .. words or text)
       end
     )lua";
 };
@@ -72,16 +72,16 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
       return { mesh = mesh, model = model, attention = attention, objective = objective }
     end
     local new, bad = moonring.engine.new, ": INVALID_ARGUMENT: "
-    refused("objective" .. bad .. "option 'level': wanted token or sequence, got 'Token' "
+    refused("objective" .. bad .. "option 'level': expected token or sequence, got 'Token' "
       .. "(did you mean 'token'?)", new, with { level = "Token" })
     refused("objective" .. bad .. "unknown option 'statistic' (did you mean 'statistics'?); known: "
       .. "around, count, ", new, with { statistic = { "greedy" } })
     refused("upto without values", new, with { upto = 1 })
-    refused("option 'count': wanted a function, got a number", new, with { count = 3 })
+    refused("option 'count': expected a function, got a number", new, with { count = 3 })
     refused("option 'loss' is missing", new, with({}, "loss"))
     refused("state without load_state", new, with { state = function() return "" end })
     local survey = { documents = "mine", per_example = 1, run = print }
-    refused("option 'documents': wanted own or mismatched, got 'mine'", new,
+    refused("option 'documents': expected own or mismatched, got 'mine'", new,
       with { survey = survey })
     survey.run = nil
     refused("objective.survey" .. bad .. "option 'run' is missing", new, with { survey = survey })
@@ -93,7 +93,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
       options)
     options.objectve, options.objective = nil, nil
     refused("option 'objective' is missing", new, options)
-    refused("wanted a table of options, got string", new, "mine")
+    refused("expected a table of options, got string", new, "mine")
     refused("Engine:evaluate" .. bad .. "unknown option 'batches' (did you mean 'batch'?)",
       engine.evaluate, engine, nil, { batches = 1 })
     refused("router.new" .. bad .. "option 'size' is missing", require("moonring.run.router").new,
@@ -169,7 +169,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
       "step()\n");
   EXPECT_EQ(result.err,
             "moonring: " + Line(2) +
-                ": Tensor:tolist: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
+                ": Tensor:tolist: INVALID_ARGUMENT: expected no arguments, got 1 argument\n"
                 "  " +
                 Line(2) + ": in function 'loss'\n  " + Line(9) + ": in function 'step'\n  " +
                 Line(10) + ": in main chunk\n");
@@ -199,7 +199,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
     assert(math.abs(doubled - before) > 1e-3, doubled)
     norm:copy_(norm:weight() * 0.5)
     assert(loss(model):item() == before)
-    refused("model.norm.weight: wanted a tensor of shape [32], got [3]", norm.copy_, norm,
+    refused("model.norm.weight: expected a tensor of shape [32], got [3]", norm.copy_, norm,
       moonring.tensor { 1, 2, 3 })
 
     -- The optimizer goes on from what was written.

@@ -214,7 +214,7 @@ TEST_F(GroupByLengthTest, LengthsMayBeAColumn) {
   EXPECT_THAT(
       Run({"train", "config.yaml", kept, "group_by_length=true", "length_column_name=labels",
            "output_dir=bad"}),
-      FailsWith(2, HasSubstr("column 'labels': wanted a whole number in each row, got array")));
+      FailsWith(2, HasSubstr("column 'labels': expected a whole number in each row, got array")));
 }
 
 TEST_F(GroupByLengthTest, WantsAllExamples) {

@@ -101,9 +101,10 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
 
 // Refused before any process is started, whichever launcher is used.
 TEST_F(RanksTest, MoreRanksThanAMachineStarts) {
-  const auto says = ::testing::AllOf(HasSubstr("100000 ranks are wanted (sequence_parallel_size, "
-                                               "or -n), and this machine starts at most "),
-                                     HasSubstr(": "));
+  const auto says =
+      ::testing::AllOf(HasSubstr("100000 ranks are requested (sequence_parallel_size, "
+                                 "or -n), and this machine starts at most "),
+                       HasSubstr(": "));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=100000"}), FailsWith(2, says));
   EXPECT_THAT(Run({"-n", "100000", "train", "config.yaml"}), FailsWith(2, says));
 }
@@ -135,9 +136,9 @@ TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
   EXPECT_THAT(WithEnvironment({{"WORLD_SIZE", "2"}}),
               FailsWith(2, "WORLD_SIZE is set, but RANK is not"));
   EXPECT_THAT(WithEnvironment({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
-              FailsWith(2, HasSubstr("RANK='2': wanted a number from 0 to 1")));
+              FailsWith(2, HasSubstr("RANK='2': expected a number from 0 to 1")));
   EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "two"}}),
-              FailsWith(2, HasSubstr("WORLD_SIZE='two': wanted a number")));
+              FailsWith(2, HasSubstr("WORLD_SIZE='two': expected a number")));
   EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}),
               FailsWith(2, HasSubstr("MASTER_ADDR is not")));
   EXPECT_THAT(WithEnvironment({{"RANK", "0"},

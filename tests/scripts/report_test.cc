@@ -245,7 +245,7 @@ TEST_F(ReportTest, SaysWhatIsWrong) {
               FailsWith(2, HasSubstr("out: no folder 'nowhere'")));
   fs::create_directories(Path("run/data_report.json"));
   EXPECT_THAT(Run({"report", "run"}),
-              FailsWith(2, HasSubstr("run/data_report.json is a folder, wanted a file")));
+              FailsWith(2, HasSubstr("run/data_report.json is a folder, expected a file")));
 }
 
 // Under --sandbox the command reads and writes below its permitted folders only.

@@ -350,7 +350,7 @@ TEST_F(ResumeChangesTest, SavesTheBest) {
   }
   EXPECT_EQ(state.at("best_metric"), best);
   EXPECT_THAT(Train("none", {"save_strategy=best", "max_steps=1"}),
-              FailsWith(2, HasSubstr("save_strategy: best: wanted an eval_strategy beside it")));
+              FailsWith(2, HasSubstr("save_strategy: best: expected an eval_strategy beside it")));
 
   const Words parts = {"val_size=6", "eval_strategy=steps", "load_best_model_at_end=true",
                        "max_steps=8"};

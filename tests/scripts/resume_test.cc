@@ -179,7 +179,7 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(
       result.err,
-      AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, wanted"),
+      AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, expected"),
             HasSubstr("passed over: out/checkpoint-3: no manifest.json"),
             HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);

@@ -245,10 +245,10 @@ TEST_F(Rollouts, SizesThatDoNotDivideAreRefused) {
 
 TEST_F(Rollouts, SamplingOutOfItsBoundsIsRefusedBeforeAnythingIsLoaded) {
   for (const auto& [word, message] : std::map<std::string, std::string>{
-           {"top_p=1.5", "top_p: wanted more than 0 and at most 1, got 1.5"},
-           {"top_k=-1", "top_k: wanted 0 or more, got -1"},
-           {"temperature=0", "temperature: wanted more than 0, got 0"},
-           {"repetition_penalty=0", "repetition_penalty: wanted more than 0, got 0"}}) {
+           {"top_p=1.5", "top_p: expected more than 0 and at most 1, got 1.5"},
+           {"top_k=-1", "top_k: expected 0 or more, got -1"},
+           {"temperature=0", "temperature: expected more than 0, got 0"},
+           {"repetition_penalty=0", "repetition_penalty: expected more than 0, got 0"}}) {
     EXPECT_THAT(Train("out", Grpo({word})), FailsWith(2, HasSubstr(message)));
   }
 }

@@ -219,7 +219,7 @@ TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
   options.environment["MOONRING_KERNELS"] = "fast";
   EXPECT_THAT(
       RunMoonring(options),
-      FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
+      FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': expected fused or composed")));
 }
 
 // Settings that process a block, and logits, a few rows at a time apply on a GPU too.

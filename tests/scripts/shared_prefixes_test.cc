@@ -221,7 +221,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
     local function refused(words, f, ...)
       local done, text = pcall(f, ...)
       assert(not done and tostring(text):find(words, 1, true), done and
-        "nothing was refused; wanted: " .. words or text)
+        "nothing was refused; expected: " .. words or text)
     end
     local examples = {}
     for i = 1, 2 do
@@ -260,7 +260,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
       labels = { { -100, -100, -100 }, { 7, 8 } },
       parents = { [2] = { document = 1, length = 2 } } }
     local ids, positions, _, plan = attention:cut(inside)
-    refused("document 1 continues from token 2 of its parent, document 0, wanted its end",
+    refused("document 1 continues from token 2 of its parent, document 0, expected its end",
       model.forward, model, ids, positions, plan)
     print "all refused"
   )lua");

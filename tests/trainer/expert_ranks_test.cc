@@ -251,10 +251,10 @@ TEST(ExpertRanksTest, RefusesWhatDoesNotFit) {
     EXPECT_THAT(
         Zero::Create({.expert_ranks = 3}, *mesh),
         StatusIs(absl::StatusCode::kInvalidArgument,
-                 HasSubstr("expert_parallel_size: wanted a divisor of the 2 ranks, got 3")));
-    EXPECT_THAT(
-        Zero::Create({.offload = Offload::kHost, .expert_ranks = 2}, *mesh),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted 1 with offload_optimizer")));
+                 HasSubstr("expert_parallel_size: expected a divisor of the 2 ranks, got 3")));
+    EXPECT_THAT(Zero::Create({.offload = Offload::kHost, .expert_ranks = 2}, *mesh),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("expected 1 with offload_optimizer")));
   });
 }
 

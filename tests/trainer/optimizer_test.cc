@@ -253,7 +253,7 @@ TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
 
 TEST(AdamWTest, RefusesOptionsOutOfRange) {
   EXPECT_EQ(AdamW::Create({.beta1 = 1.0}, {}).status().message(),
-            "trainer.adamw: adam_beta1 is 1, wanted 0 <= it < 1");
+            "trainer.adamw: adam_beta1 is 1, expected 0 <= it < 1");
   EXPECT_FALSE(AdamW::Create({.beta2 = -0.1}, {}).ok());
   EXPECT_FALSE(AdamW::Create({.epsilon = -1.0}, {}).ok());
   EXPECT_FALSE(AdamW::Create({.weight_decay = std::nan("")}, {}).ok());

@@ -430,14 +430,14 @@ TEST(OuterStepsTest, RefusesWhatCannotBe) {
       EXPECT_THAT(OuterSteps::Create(outer, *rank.mesh, rank.states).status(),
                   StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
     };
-    refused({.learning_rate = 0}, "outer_learning_rate: wanted more than 0, got 0");
-    refused({.momentum = 1}, "outer_momentum: wanted 0 or more and less than 1, got 1");
-    refused({.clip = -1}, "outer_momentum_clip: wanted 0 or more, got -1");
+    refused({.learning_rate = 0}, "outer_learning_rate: expected more than 0, got 0");
+    refused({.momentum = 1}, "outer_momentum: expected 0 or more and less than 1, got 1");
+    refused({.clip = -1}, "outer_momentum_clip: expected 0 or more, got -1");
     EXPECT_THAT(Zero::Create({.stage = 1, .apart = true}, *rank.mesh).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("zero_group: wanted sp")));
-    EXPECT_THAT(
-        Zero::Create({.expert_ranks = 2, .apart = true}, *rank.mesh).status(),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expert_parallel_size: wanted 1")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("zero_group: expected sp")));
+    EXPECT_THAT(Zero::Create({.expert_ranks = 2, .apart = true}, *rank.mesh).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("expert_parallel_size: expected 1")));
     Rank together;
     ASSERT_NO_FATAL_FAILURE(Open({}, world, /*apart=*/false, together));
     EXPECT_ANY_THROW(OuterSteps::Create({}, *together.mesh, together.states).IgnoreError());

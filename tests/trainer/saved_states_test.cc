@@ -235,7 +235,7 @@ TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
   refused(changed([](auto& saved) { saved[0]["weight/c.weight"] = at::zeros({2}); }),
           "states of c.weight, which is not trainable here");
   refused(changed([](auto& saved) { saved[0]["exp_avg/a.weight"] = at::zeros({2}); }),
-          "exp_avg/a.weight: rank 0 kept 2 numbers, wanted 18 of 35");
+          "exp_avg/a.weight: rank 0 kept 2 numbers, expected 18 of 35");
   refused(changed([](auto& saved) {
             saved[0]["weight/b.bias"] = at::zeros({1}, at::kDouble),
             saved[1]["weight/b.bias"] = at::zeros({1}, at::kDouble);

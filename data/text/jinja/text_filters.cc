@@ -178,7 +178,7 @@ Value ToJson(Machine& machine, const Value& value, const Arguments& arguments) {
   if (bound[2].has_value() && !bound[2]->is_none()) {
     const std::vector<Value> separators = Items(machine, *bound[2]);
     if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text())
-      Fail("tojson: separators: wanted two texts");
+      Fail("tojson: separators: expected two texts");
     style.item_separator = separators[0].text();
     style.separator = separators[1].text();
   }

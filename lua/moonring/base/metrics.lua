@@ -30,13 +30,13 @@ function metrics.add_later(later, total, more)
   for name, value in pairs(more) do
     local is_pair = type(value) == "table"
     if is_pair and value[2] == nil then
-      error(("INVALID_ARGUMENT: metric %s: wanted { sum, count }, got a list without a count")
+      error(("INVALID_ARGUMENT: metric %s: expected { sum, count }, got a list without a count")
         :format(name), 0)
     end
     local kind = is_pair and value[3] or nil
     if kind and not EXTREMES[kind] then
-      error(('INVALID_ARGUMENT: metric %s: wanted { value, count, "min" } or "max", got %s'):format(
-        name, tostring(kind)), 0)
+      error(('INVALID_ARGUMENT: metric %s: expected { value, count, "min" } or "max", got %s')
+        :format(name, tostring(kind)), 0)
     end
     later:want(is_pair and { value[1], value[2] } or { value }, function(numbers)
       total[name] = joined(total[name], numbers[1], numbers[2] or 1, kind)

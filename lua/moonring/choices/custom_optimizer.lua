@@ -67,7 +67,7 @@ function own_optimizer.new(rule)
   options.check("optimizer", rule, RULE)
   local kind = type(rule.whole)
   if kind ~= "nil" and kind ~= "boolean" and kind ~= "function" then
-    options.refuse("optimizer", "option 'whole': wanted a boolean or a function, got a ", kind)
+    options.refuse("optimizer", "option 'whole': expected a boolean or a function, got a ", kind)
   end
   local own = setmetatable({}, OwnOptimizer)
   for name, value in pairs(rule) do own[name] = value end
@@ -83,12 +83,14 @@ local function kept(p, state, made_by)
     error("INVALID_ARGUMENT: " .. table.concat(text), 0)
   end
   if type(state) ~= "table" then
-    refuse("wanted a table of tensors by name, got a ", type(state))
+    refuse("expected a table of tensors by name, got a ", type(state))
   end
   for name, value in pairs(state) do
-    if type(name) ~= "string" then refuse("wanted tensors by name, got a key ", tostring(name)) end
+    if type(name) ~= "string" then
+      refuse("expected tensors by name, got a key ", tostring(name))
+    end
     if getmetatable(value) ~= getmetatable(p.weight) then
-      refuse("'", name, "': wanted a tensor, got a ", type(value))
+      refuse("'", name, "': expected a tensor, got a ", type(value))
     end
     value:keep()
   end
@@ -100,7 +102,7 @@ local function state_of(rule, p)
   return kept(p, rule.state(p), "state")
 end
 
-local WEIGHT = "INVALID_ARGUMENT: optimizer: step of %s: p.weight: wanted a tensor of shape %s, "
+local WEIGHT = "INVALID_ARGUMENT: optimizer: step of %s: p.weight: expected a tensor of shape %s, "
   .. "got %s"
 
 local function step_of(rule, p, state, gradient, lr, k)

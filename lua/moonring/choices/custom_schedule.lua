@@ -42,16 +42,16 @@ function own_schedule.check(piece)
     return { at = function(_, k, total, config) return given(k, total, config) end }
   end
   if type(given) ~= "table" then
-    own_pieces.refuse(piece, KEY, "wanted a function or a table with `at`, got a ", type(given))
+    own_pieces.refuse(piece, KEY, "expected a function or a table with `at`, got a ", type(given))
   end
   for _, name in ipairs { "at", "state", "load_state" } do -- other fields are its private state
     local kind = type(given[name])
     if kind ~= "function" and (name == "at" or kind ~= "nil") then
-      own_pieces.refuse(piece, KEY, name, ": wanted a function, got ", kind)
+      own_pieces.refuse(piece, KEY, name, ": expected a function, got ", kind)
     end
   end
   if (given.state == nil) ~= (given.load_state == nil) then
-    own_pieces.refuse(piece, KEY, "wanted both state and load_state, or neither")
+    own_pieces.refuse(piece, KEY, "expected both state and load_state, or neither")
   end
   return given
 end
@@ -75,7 +75,7 @@ function OwnSchedule:at(step_index)
   local ok, rate = pcall(self.given.at, self.given, step_index, self.total, self.config)
   if not ok then errors.prefix(rate, KEY, ": ", self.place, ": step ", step_index, ": ") end
   if type(rate) ~= "number" or not (rate >= 0 and rate < math.huge) then
-    own_pieces.refuse(self, KEY, "step ", step_index, ": wanted a rate of 0 or more, got ",
+    own_pieces.refuse(self, KEY, "step ", step_index, ": expected a rate of 0 or more, got ",
       tostring(rate))
   end
   self.step, self.rate = step_index, rate

@@ -173,14 +173,15 @@ function optimizers.check(c)
       row.name or row.key, "; cpu puts it into the host's memory")
   end
   if row.rule and c.expert_parallel_size > 1 then
-    errors.fail("expert_parallel_size: wanted 1 with optim: ", row.name or row.key, ", got ",
+    errors.fail("expert_parallel_size: expected 1 with optim: ", row.name or row.key, ", got ",
       c.expert_parallel_size)
   end
   args_of(row, c)
   if row.check then row.check(c) end
   if optimizers.turns(c) then block_turns.check(c) end
   if row.rule == "badam_ratio" and c.weight_decay ~= 0 then
-    errors.fail("weight_decay: badam_mode: ratio decays no weight, wanted 0, got ", c.weight_decay)
+    errors.fail("weight_decay: badam_mode: ratio decays no weight, expected 0, got ",
+      c.weight_decay)
   end
   if c.optimizer_state ~= "fp32" and row.make ~= adamw then
     errors.fail("optimizer_state: ", c.optimizer_state, " is for AdamW, not for optim: ", c.optim)
@@ -189,11 +190,11 @@ function optimizers.check(c)
     errors.fail("optimizer_state: ", state_of(c), " is not for fp64")
   end
   if c.offload_weights and not adapter_kinds.has(c) and not c.offload_optimizer then
-    errors.fail("offload_weights: the optimizer step runs where the weights are stored: wanted ",
+    errors.fail("offload_weights: the optimizer step runs where the weights are stored: expected ",
       "offload_optimizer beside it")
   end
   if c.offload_weights and c.zero_stage ~= 0 and c.zero_stage ~= 3 then
-    errors.fail("offload_weights: wanted zero_stage 0 or 3, got ", c.zero_stage,
+    errors.fail("offload_weights: expected zero_stage 0 or 3, got ", c.zero_stage,
       ", which gathers whole weights after each step")
   end
   expert_ranks.check_keys(c)

@@ -39,7 +39,7 @@ local function option_of(name, value)
   end
   local number = tonumber(value)
   if not number then
-    errors.fail(KEY, ": ", name, ": wanted a number, got '", tostring(value), "'")
+    errors.fail(KEY, ": ", name, ": expected a number, got '", tostring(value), "'")
   end
   return number
 end
@@ -49,7 +49,7 @@ local function given_options(c)
   local given = c.lr_scheduler_kwargs or {}
   if type(given) == "string" then given = system.yaml_decode(given, KEY) end
   if type(given) ~= "table" or #given > 0 then
-    errors.fail(KEY, ": wanted options by name, got ", tostring(c.lr_scheduler_kwargs))
+    errors.fail(KEY, ": expected options by name, got ", tostring(c.lr_scheduler_kwargs))
   end
   local options = {}
   for name, value in pairs(given) do

@@ -116,7 +116,7 @@ function strategies.check_shifted(c, facts)
     or facts.attention_layers < facts.layers - facts.unmixed_layers
       and "layers that are not softmax attention"
   if why then
-    errors.fail("shift_attn: wanted a model whose layers all are softmax attention over whole ",
+    errors.fail("shift_attn: expected a model whose layers all are softmax attention over whole ",
       "documents, ", facts.architecture, " has ", why)
   end
 end
@@ -127,7 +127,7 @@ end
 function strategies.check(c)
   if c.shift_attn and c.neat_packing then
     errors.fail("shift_attn: its groups are of a row, and neat_packing makes rows of several ",
-      "documents: wanted one of the two")
+      "documents: expected one of the two")
   end
   local options = options_of(c)
   options.ranks = c.sequence_parallel_size

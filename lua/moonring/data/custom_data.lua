@@ -30,14 +30,14 @@ function own_data.settle(c)
   if not piece then return end
   local kind = type(piece.value)
   if kind ~= "table" and kind ~= "function" and kind ~= "thread" then
-    own_pieces.refuse(piece, KEY, "wanted a source (a table with 'next', a coroutine), or a ",
+    own_pieces.refuse(piece, KEY, "expected a source (a table with 'next', a coroutine), or a ",
       "function of (config, tokenizer) that makes it, got a ", kind)
   end
   for _, key in ipairs { "dataset", "tokenized_path", "max_samples" } do
     if c[key] then config.fail(KEY, " and ", key, " exclude one another") end
   end
   if c.val_size > 0 then
-    config.fail("val_size: a data source holds no rows out; wanted eval_dataset beside it")
+    config.fail("val_size: a data source holds no rows out; expected eval_dataset beside it")
   end
   if c.given.streaming == nil then c.streaming = c.max_steps > 0 end
   if c.given.disable_shuffling == nil then c.disable_shuffling = true end
@@ -64,8 +64,8 @@ function Stream:steps(given) return fed_steps.new(self, given) end
 
 --- Always fails: the source may be endless, so it cannot be read whole.
 function Stream:whole()
-  config.fail("max_steps: a data source with it is read as it is used, not whole; wanted none, or ",
-    "streaming: false")
+  config.fail("max_steps: a data source with it is read as it is used, not whole; expected none, ",
+    "or streaming: false")
 end
 
 --- The report of the rows read so far, in the form of Dataset:report.

@@ -27,7 +27,7 @@ local function probabilities(list)
   for i, each in ipairs(list or {}) do
     numbers[i] = tonumber(each)
     if not numbers[i] then
-      config.fail("interleave_probs: wanted numbers, got '", tostring(each), "'")
+      config.fail("interleave_probs: expected numbers, got '", tostring(each), "'")
     end
   end
   return numbers

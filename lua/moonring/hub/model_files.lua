@@ -26,7 +26,7 @@ local function shards(index, read, chosen)
   local map = type(told) == "table" and told.weight_map
   for tensor, file in pairs(type(map) == "table" and map or {}) do
     if type(file) ~= "string" then
-      errors.fail(index, ": weight_map: ", tensor, ": wanted a file's name, got a ", type(file))
+      errors.fail(index, ": weight_map: ", tensor, ": expected a file's name, got a ", type(file))
     end
     if not seen[file] then names[#names + 1] = file end
     seen[file] = true

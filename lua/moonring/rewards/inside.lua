@@ -57,7 +57,7 @@ local function new_globals(folder, is_confined)
   function globals.require(name)
     if type(name) ~= "string" or not ("." .. name):find "^[%.%w_%-]+$"
       or ("." .. name .. "."):find("..", 1, true) then
-      error(("require: wanted the name of a Lua file in %s, got %s"):format(folder,
+      error(("require: expected the name of a Lua file in %s, got %s"):format(folder,
         shown(name)), 2)
     end
     if loaded[name] == nil then

@@ -43,7 +43,7 @@ local function native(lengths, given)
     for d = 1, #lengths do wanted.parents[d], wanted.parent_tokens[d] = 0, 0 end
     for d, parent in pairs(given.parents) do
       if not lengths[d] then
-        options.refuse("mask.parents", "document ", tostring(d), ": wanted 1 to ",
+        options.refuse("mask.parents", "document ", tostring(d), ": expected 1 to ",
           tostring(#lengths))
       end
       options.check("mask.parents", parent, PARENT)
@@ -69,7 +69,7 @@ end
 function masks.of(lengths, given)
   options.check("mask", given, WHOLE)
   if not given.layers then return { native(lengths, given) } end
-  if #given.layers == 0 then options.refuse("mask", "layers: wanted one at least") end
+  if #given.layers == 0 then options.refuse("mask", "layers: expected one at least") end
   local made, known = {}, {} -- layers with the same table share a mask and its tiles
   for l, layer in ipairs(given.layers) do
     known[layer] = known[layer] or native(lengths, layer and over(given, layer) or {})

@@ -35,7 +35,7 @@ function step_count.of(engine, step)
   local o, micros = engine.objective, step:micro_batches()
   local count = engine:total(micros, o.count)
   if count ~= math.floor(count) then
-    error("INVALID_ARGUMENT: the objective's count: wanted a whole number, got " .. count, 0)
+    error("INVALID_ARGUMENT: the objective's count: expected a whole number, got " .. count, 0)
   end
   local targets = engine:total(micros, function(batch) return batch:count_targets() end)
   local examples = engine:total(micros, function(batch) return batch:size() end)

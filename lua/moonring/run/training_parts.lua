@@ -33,7 +33,7 @@ local function open_engine(run)
   rounds.check_objective(c, run.objective)
   if c.shift_attn and run.objective.needs_reference then
     errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
-      "documents: wanted one without")
+      "documents: expected one without")
   end
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),

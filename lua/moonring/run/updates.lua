@@ -65,11 +65,11 @@ function updates.new(c, parts)
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
 
-local UNSCALED = "INVALID_ARGUMENT: fp16: wanted run.updates:backward(loss, joined) in place of "
+local UNSCALED = "INVALID_ARGUMENT: fp16: expected run.updates:backward(loss, joined) in place of "
   .. "loss:backward(joined), which knows of no loss scale"
 
-local APART = "INVALID_ARGUMENT: local_steps: wanted run.updates:apply(lr), which ends rounds, in "
-  .. "place of clip, the optimizer's step, publish and clear_gradients"
+local APART = "INVALID_ARGUMENT: local_steps: expected run.updates:apply(lr), which ends rounds, "
+  .. "in place of clip, the optimizer's step, publish and clear_gradients"
 
 local function clip(self)
   if self.loss_scale and self.engine.mesh:max(self.scaled and 1 or 0) == 0 then

@@ -75,9 +75,9 @@ TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   fs::create_symlink(pipe, link);
   EXPECT_EQ(CheckInputFile(pipe).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(says(pipe), pipe + " is a named pipe (FIFO), wanted a regular file");
-  EXPECT_EQ(says(link), link + " is a named pipe (FIFO), wanted a regular file");
-  EXPECT_EQ(says("/dev/zero"), "/dev/zero is a device, wanted a regular file");
+  EXPECT_EQ(says(pipe), pipe + " is a named pipe (FIFO), expected a regular file");
+  EXPECT_EQ(says(link), link + " is a named pipe (FIFO), expected a regular file");
+  EXPECT_EQ(says("/dev/zero"), "/dev/zero is a device, expected a regular file");
   for (const fs::path& path : {root_ / "file", root_, root_ / "none"})
     EXPECT_TRUE(CheckInputFile(path).ok()) << path;
   const ConfinedScope scope(Confined());

@@ -73,7 +73,7 @@ TEST(DiskStoreTest, SayWhereItFails) {
   EXPECT_THAT(
       DiskStore::Create("/nowhere/at/all"),
       StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("activation_offload: /nowhere/at/all: wanted a folder on a disk")));
+               HasSubstr("activation_offload: /nowhere/at/all: expected a folder on a disk")));
   if (std::filesystem::exists("/dev/shm")) {
     EXPECT_THAT(
         DiskStore::Create("/dev/shm"),

@@ -115,11 +115,11 @@ TEST(SafetensorsTest, RefusesLyingHeaders) {
                                        HasSubstr("truncated"))));
   EXPECT_THAT(OpenHeader(R"({"a":)", 8),
               StatusIs(kInvalid, HasSubstr("x.safetensors: header: line 1")));
-  EXPECT_THAT(OpenHeader("[]", 0), StatusIs(kInvalid, HasSubstr("wanted an object")));
+  EXPECT_THAT(OpenHeader("[]", 0), StatusIs(kInvalid, HasSubstr("expected an object")));
   EXPECT_THAT(OpenHeader(R"({"a":5})", 0),
-              StatusIs(kInvalid, HasSubstr("a: wanted an object, got 5")));
+              StatusIs(kInvalid, HasSubstr("a: expected an object, got 5")));
   EXPECT_THAT(OpenHeader(R"({"__metadata__":{"n":5}})", 0),
-              StatusIs(kInvalid, HasSubstr("wanted a string")));
+              StatusIs(kInvalid, HasSubstr("expected a string")));
   EXPECT_THAT(
       OpenHeader(good, 7),
       StatusIs(kInvalid,
@@ -146,7 +146,7 @@ TEST(SafetensorsTest, RefusesLyingEntries) {
   EXPECT_THAT(open("F32", "[9223372036854775807,3]", "[0,8]"),
               StatusIs(kInvalid, HasSubstr("w.weight")));
   EXPECT_THAT(open("F32", "[-2]", "[0,8]"),
-              StatusIs(kInvalid, HasSubstr("w.weight: shape: wanted a list of whole numbers")));
+              StatusIs(kInvalid, HasSubstr("w.weight: shape: expected a list of whole numbers")));
   EXPECT_THAT(open("F32", "2", "[0,8]"), StatusIs(kInvalid, HasSubstr("shape")));
   EXPECT_THAT(open("F32", "[2.0]", "[0,8]"), StatusIs(kInvalid, HasSubstr("shape")));
   EXPECT_THAT(open("F32", "[2]", "[8,0]"), StatusIs(kInvalid, HasSubstr("data_offsets")));
@@ -272,7 +272,7 @@ TEST(SafetensorsFolderTest, NamesWhatIsMissing) {
   folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": "../one.safetensors"}})");
   EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("not a plain file name")));
   folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": 1}})");
-  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("wanted a file name")));
+  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("expected a file name")));
   folder.Write("model.safetensors.index.json", R"({"metadata": {}})");
   EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("weight_map")));
   folder.Write("model.safetensors.index.json", "{\n\"weight_map\": {");

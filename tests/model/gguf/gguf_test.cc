@@ -77,7 +77,7 @@ TEST(GgufTest, ReadsMetadata) {
     EXPECT_THAT(file->Int("nobody"),
                 StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
     EXPECT_THAT(file->Int("s"),
-                StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
+                StatusIs(kInvalid, HasSubstr("x.gguf: s: expected one whole number")));
     EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
     EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
     EXPECT_THAT(file->Ints("list"), StatusIs(kInvalid, HasSubstr("an array of whole numbers")));
@@ -210,7 +210,7 @@ TEST(GgufTest, RefusesLyingHeaders) {
   GgufWriter odd;
   odd.U32("general.alignment", 24);
   EXPECT_THAT(Open(odd.Bytes()),
-              StatusIs(kInvalid, HasSubstr("general.alignment: wanted a power of 2")));
+              StatusIs(kInvalid, HasSubstr("general.alignment: expected a power of 2")));
 }
 
 // Reads everything in an open file; the test only requires that this returns.

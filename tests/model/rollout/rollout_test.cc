@@ -498,7 +498,7 @@ TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
                                                 : std::vector<RolloutPrompt>{prompts[2]};
     RolloutOptions together = options;
     EXPECT_THAT(Rollout(*model, mine, together).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted lockstep")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected lockstep")));
     together.lockstep = world->communicator();
     together.sequences = first ? 1 : 8;
     ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, mine, together));

@@ -56,7 +56,7 @@ function sft.depends() return {} end
 
 function sft.check(c)
   if (c.packing or c.neat_packing) and c.cutoff_len < 2 then
-    errors.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
+    errors.fail "cutoff_len: expected at least 2 with packing, which lowers it by 1"
   end
   if c.stage == "sft" and c.packing and not c.neat_packing then
     local flash = tostring(c.flash_attn):find "^fa%d"

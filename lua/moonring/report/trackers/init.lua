@@ -95,7 +95,7 @@ function trackers.check(c)
   table.sort(near)
   for name in pairs(set) do
     if not is_known[name] then
-      config.fail("report_to: wanted ", table.concat(known, ", "), " or a list of them, got '",
+      config.fail("report_to: expected ", table.concat(known, ", "), " or a list of them, got '",
         name, "'", system.did_you_mean(name, near))
     end
   end

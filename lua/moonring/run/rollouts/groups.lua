@@ -91,18 +91,18 @@ end
 function groups_of.own(rollouts, prompts)
   local groups, reward = rollouts.run.own.rollout(rollouts.run, prompts), { 0, 0 }
   if type(groups) ~= "table" or #groups ~= #prompts then
-    errors.fail("rollout: wanted a list of groups, one for each of ", #prompts, " prompts, got ",
+    errors.fail("rollout: expected a list of groups, one for each of ", #prompts, " prompts, got ",
       type(groups) == "table" and #groups or "a " .. type(groups))
   end
   for p, group in ipairs(groups) do
     if #group ~= rollouts.of.generations then
-      errors.fail("rollout: prompt ", p, ": wanted ", rollouts.of.generations,
+      errors.fail("rollout: prompt ", p, ": expected ", rollouts.of.generations,
         " completions (num_generations), got ", #group)
     end
     for i, each in ipairs(group) do
       if type(each.advantage) ~= "number" or each.advantage ~= each.advantage then
-        errors.fail("rollout: prompt ", p, ", completion ", i, ": advantage: wanted a number, got ",
-          tostring(each.advantage))
+        errors.fail("rollout: prompt ", p, ", completion ", i,
+          ": advantage: expected a number, got ", tostring(each.advantage))
       end
       each.prompt = p
       reward = each.reward and { reward[1] + each.reward, reward[2] + 1 } or reward
