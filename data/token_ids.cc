@@ -92,8 +92,9 @@ absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
   const bool prompts = stage == Stage::kPrompts;
   for (const auto& [key, value] : row.items()) {
     if (!prompts && !absl::c_linear_search(columns, key))
-      return absl::InvalidArgumentError(absl::StrCat(
-          "token ids with the key '", key, "': this stage wants ", absl::StrJoin(columns, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat("token ids with the key '", key,
+                                                     "': this stage requires ",
+                                                     absl::StrJoin(columns, ", ")));
   }
   const int64_t most = vocabulary.value_or(int64_t{1} << 31) - 1;
   const bool needs_labels = stage == Stage::kPairs || stage == Stage::kFeedback;

@@ -82,7 +82,7 @@ std::optional<model::Noise> NoiseOf(Options& options) {
   noise.lengths_T = TensorOption(options, "lengths");
   const int keys = seed.has_value() + step.has_value() + noise.identity_T.defined();
   TORCH_CHECK_VALUE(keys == 3 || (keys == 0 && noise.neftune_alpha == 0.0),
-                    "forward: noise wants seed, step and identity, all three");
+                    "forward: noise requires seed, step and identity, all three");
   if (keys == 0) return std::nullopt;
   noise.seed = *seed;
   noise.step = *step;

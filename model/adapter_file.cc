@@ -165,7 +165,7 @@ absl::StatusOr<at::Tensor> AdapterFile::Take(const std::string& name,
         absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
   if (found->second.shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(
-        name, ": shape ", ShapeText(found->second.shape), ", this base wants ", ShapeText(shape),
+        name, ": shape ", ShapeText(found->second.shape), ", this base requires ", ShapeText(shape),
         tables_.contains(name)
             ? "; where tokens were added when it was trained, add them again, with "
               "resize_vocab: true"

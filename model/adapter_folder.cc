@@ -94,10 +94,11 @@ class FixedReader {
       return absl::NotFoundError(
           absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
     if (found->second.shape != shape)
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": shape ", ShapeText(found->second.shape), ", this base wants ", ShapeText(shape),
-          "; where tokens were added when it was trained, add them "
-          "again, with resize_vocab: true"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": shape ", ShapeText(found->second.shape), ", this base requires ",
+                       ShapeText(shape),
+                       "; where tokens were added when it was trained, add them "
+                       "again, with resize_vocab: true"));
     ASSIGN_OR_RETURN(at::Tensor tensor, file_.TakeAsItIs(name));
     fixed_->tensors[name] = tensor;
     return tensor;

@@ -111,7 +111,7 @@ void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
               ", expected 0 or more");
   if (noise.neftune_alpha == 0.0) return;
   TORCH_CHECK(noise.lengths_T.defined() && noise.lengths_T.sizes() == ids_T.sizes(),
-              "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
+              "noise: NEFTune requires lengths of the shape of the ids, ", ids_T.sizes());
 }
 
 // NEFTune's noise, uniform in +-alpha / sqrt(L D), with L the document's length and D features.

@@ -37,7 +37,7 @@ absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::st
   if (entry->second.shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, ": shape ",
                                                    ShapeText(entry->second.shape),
-                                                   ", this model wants ", ShapeText(shape)));
+                                                   ", this model requires ", ShapeText(shape)));
   }
   return file.Read(name);
 }

@@ -247,7 +247,7 @@ absl::Status Preference::LoadState(absl::string_view text) {
                      state["groups"].get<int64_t>() >= 0;  // negative if the number is 2^63 or more
   if (!whole)
     return absl::InvalidArgumentError(absl::StrCat(
-        "objectives.preference: a state wants mean_reward and groups, got '", text, "'"));
+        "objectives.preference: a state requires mean_reward and groups, got '", text, "'"));
   mean_reward_ = state["mean_reward"].get<double>();
   groups_seen_ = state["groups"].get<int64_t>();
   groups_ = {};

@@ -87,8 +87,8 @@ void CheckScores(const at::Tensor& hidden, const base::Parameter& weight,
   TORCH_CHECK(dropout->probability == 0.0 ||
                   (dropout->identity_T.defined() && dropout->identity_T.dim() == 1 &&
                    dropout->identity_T.size(0) == hidden.size(0)),
-              "objectives.document_scores: dropout wants the identity of each of ", hidden.size(0),
-              " tokens, got ",
+              "objectives.document_scores: dropout requires the identity of each of ",
+              hidden.size(0), " tokens, got ",
               dropout->identity_T.defined() ? dropout->identity_T.sizes() : at::IntArrayRef());
 }
 

@@ -13,7 +13,7 @@ at::ScalarType StateDtype(const DeltaInputs& inputs) {
 void CheckDeltaInputs(const DeltaInputs& inputs, const std::vector<int64_t>& lengths) {
   const at::Tensor &q = inputs.q_THK, &k = inputs.k_THK, &v = inputs.v_THV, &g = inputs.g;
   TORCH_CHECK(q.dim() == 3 && q.sizes() == k.sizes() && v.dim() == 3 && v.size(0) == q.size(0),
-              "delta rule: want q, k [T, Hk, d_k] and v [T, H, d_v], got q ", q.sizes(), ", k ",
+              "delta rule: expected q, k [T, Hk, d_k] and v [T, H, d_v], got q ", q.sizes(), ", k ",
               k.sizes(), ", v ", v.sizes());
   TORCH_CHECK(q.size(1) > 0 && v.size(1) > 0 && v.size(1) % q.size(1) == 0,
               "delta rule: ", v.size(1), " value heads are no multiple of ", q.size(1),

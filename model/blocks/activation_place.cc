@@ -35,7 +35,7 @@ absl::StatusOr<std::shared_ptr<ActivationStore>> OpenActivationStore(
   ASSIGN_OR_RETURN(const ActivationPlace place, PlaceOfActivations(offload, device.type()));
   if (folder.has_value() != (place == ActivationPlace::kDisk)) {
     return absl::InvalidArgumentError(
-        "activation_dir is for activation_offload: disk, which wants one");
+        "activation_dir is for activation_offload: disk, which requires one");
   }
   if (place == ActivationPlace::kHost) return std::make_shared<HostStore>(device);
   if (place == ActivationPlace::kDisk) return DiskStore::Create(*folder);

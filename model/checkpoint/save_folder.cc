@@ -123,12 +123,12 @@ void AddInOrder(const ModelConfig& config, const base::Parameters& parameters, a
                 " is missing");
     const at::IntArrayRef sizes = found->second->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
-                ", the config wants ", ShapeText(wanted.shape));
+                ", the config requires ", ShapeText(wanted.shape));
     leased.Add(found->second, SavedDtype(wanted, dtype, carried),
                carried.stored_name ? carried.stored_name(wanted.name) : wanted.name);
   }
   TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),
-              " parameters given, the config wants ", leased.tensors().size());
+              " parameters given, the config requires ", leased.tensors().size());
 }
 
 bool IsWeightFile(absl::string_view name) {

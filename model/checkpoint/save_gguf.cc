@@ -181,7 +181,7 @@ absl::Status SaveGguf(const std::string& path, const ModelConfig& config,
                 "the parameter ", weight.name, " ", ShapeText(weight.shape), " is missing");
   }
   TORCH_CHECK(by_name.size() == wanted.size(), by_name.size(),
-              " parameters given, the config wants ", wanted.size());
+              " parameters given, the config requires ", wanted.size());
   ASSIGN_OR_RETURN(const Plan plan, PlanFile(path, config, options, &by_name));
   RETURN_IF_ERROR(CheckPlan(path, config, plan));
   const std::filesystem::path file(path);

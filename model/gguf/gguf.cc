@@ -37,7 +37,7 @@ class Cursor {
 
   absl::StatusOr<absl::string_view> Take(uint64_t bytes, absl::string_view what) {
     if (bytes > rest_.size())
-      return Lying(what, " wants ", bytes, " bytes, ", rest_.size(), " are left (truncated?)");
+      return Lying(what, " requires ", bytes, " bytes, ", rest_.size(), " are left (truncated?)");
     const absl::string_view taken = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return taken;

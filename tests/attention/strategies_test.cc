@@ -274,7 +274,7 @@ TEST(StrategiesTest, WrongTensorsThrowBeforeAnythingIsSent) {
   EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}, at::kDouble)),
               HasSubstr("dtypes differ"));
   EXPECT_THAT(message(at::randn({5, 2, 8}).to(at::kInt), at::randn({5, 2, 8}).to(at::kInt)),
-              HasSubstr("want fp32, bf16, fp16 or fp64, got Int"));
+              HasSubstr("expected fp32, bf16, fp16 or fp64, got Int"));
   EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), -3),
               HasSubstr("a window of -3 tokens"));
   for (const double softcap :

@@ -81,7 +81,7 @@ TEST_F(Objectives, PreferenceOverASurveyedStep) {
     assert(pair:state() ~= state)
     pair:load_state(state)
     assert(pair:state() == state and before > 0)
-    refused("a state wants mean_reward and groups", pair.load_state, pair, "?")
+    refused("a state requires mean_reward and groups", pair.load_state, pair, "?")
   )lua"),
             "");
 }
@@ -132,7 +132,7 @@ TEST_F(Objectives, DocumentsScoresAndRewards) {
     local again = objectives.document_scores(hidden, head, bias, layout, mesh, noise):tolist()
     assert(dropped[1] == again[1] and dropped[2] == again[2])
     noise.identity = nil
-    refused("dropout wants the identity of each of 5 tokens", objectives.document_scores, hidden,
+    refused("dropout requires the identity of each of 5 tokens", objectives.document_scores, hidden,
       head, bias, layout, mesh, noise)
   )lua"),
             "");
@@ -158,7 +158,7 @@ TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
     assert(smooth[1] > log_prob:tolist()[1] and smooth[2] == 0)
     refused("unknown 'gready' (did you mean 'greedy'?)", objectives.log_prob, hidden, head, targets,
       { statistics = { "gready" } })
-    refused("eaft wants the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss,
+    refused("eaft requires the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss,
       objectives.sft { eaft = true }, log_prob, targets)
     refused("expected one of them", objectives.sft, { dft = true, eaft = true })
     refused("label_smoothing is 1, expected 0 to less than 1", objectives.log_prob, hidden, head,

@@ -178,7 +178,7 @@ function sections.errors()
   says({ name = "mine", class = "resoning" }, "mine: class: expected plain | reasoning | "
     .. "system_in_user, got 'resoning' (did you mean 'reasoning'?)")
   says({ name = "mine", thought_words = { "a" } }, "mine: thought_words: expected two texts, got 1")
-  says({ name = "mine", replace_eos = true }, "mine: replace_eos wants a stop word")
+  says({ name = "mine", replace_eos = true }, "mine: replace_eos requires a stop word")
   says({ name = "mine", tool_format = "qwn" },
     "template 'mine': tool_format: no 'qwn' (did you mean 'qwen'?); there are default, gemma4, ")
   says({ name = "mine", user = { "{{content}}", { token = "<nope>" } } },
@@ -198,7 +198,7 @@ function sections.errors()
   local said = { ["user = 3"] = "user: expected a text or a list of slots, got a number",
     ["user = { { 1 } }"] = "user: a slot is a text, ",
     ['class = "resoning"'] = "class: expected plain | reasoning | system_in_user, got 'resoning'",
-      ["replace_eos = true"] = "replace_eos wants a stop word",
+      ["replace_eos = true"] = "replace_eos requires a stop word",
     ['class = "system_in_user", system = { { "bos" } }'] =
       "system: of class system_in_user one text is expected", ['like = "qwn"'] = "like: no 'qwn'",
     [('like = "%s"'):format(path)] = "like goes round in a circle" }

@@ -153,7 +153,7 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   const auto unsupported = absl::StatusCode::kUnimplemented,
              invalid = absl::StatusCode::kInvalidArgument;
   refused("rank_pattern", {{"q_proj", 4}}, invalid,
-          "q_proj.lora_A.weight: shape [2, 16], this base wants [4, 16]");
+          "q_proj.lora_A.weight: shape [2, 16], this base requires [4, 16]");
   refused("rank_pattern", {{"q_proj", "many"}}, invalid, "rank_pattern: expected numbers above 0");
   refused("alpha_pattern", {{"(q_proj", 4}}, invalid,
           "alpha_pattern: '(.*\\.)?((q_proj)' is not a pattern of names");
@@ -174,7 +174,7 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   refused("peft_type", "OFT", invalid, "oft_block_size");
   refused("coft", true, unsupported, "coft: true");
   refused("block_share", true, unsupported, "block_share: true");
-  refused("r", 3, invalid, "q_proj.lora_A.weight: shape [2, 16], this base wants [3, 16]");
+  refused("r", 3, invalid, "q_proj.lora_A.weight: shape [2, 16], this base requires [3, 16]");
   refused("r", 0, invalid, folder_ + "/adapter_config.json: r: 0, expected 1 or more");
   refused("r", "many", invalid, "r: expected a whole number");
   refused("r", nullptr, invalid, "r");
@@ -211,8 +211,9 @@ TEST_F(AdapterFolderTest, MissingFilesAndOtherBases) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no adapter_config.json")));
   ModelConfig other = config_;
   other.hidden_size = 32;
-  EXPECT_THAT(ReadAdapter(folder_, other, at::kFloat, at::kCPU),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this base wants [2, 32]")));
+  EXPECT_THAT(
+      ReadAdapter(folder_, other, at::kFloat, at::kCPU),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this base requires [2, 32]")));
   EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 3), at::kFloat, at::kCPU),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("model.layers.2.")));
   EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 1), at::kFloat, at::kCPU),

@@ -282,7 +282,7 @@ TEST(PreferenceTest, BcoMeanRunsOverSteps) {
   for (const char* text : {"", "{}", "[1]", "{\"mean_reward\": \"x\", \"groups\": 1}",
                            "{\"mean_reward\": 0, \"groups\": -1}"}) {
     EXPECT_THAT(second->LoadState(text),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a state wants")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a state requires")));
   }
 }
 

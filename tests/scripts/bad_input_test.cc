@@ -580,7 +580,7 @@ TEST_F(BadConfigurationTest, Values) {
       Word("lr_scheduler_type=reduce_lr_on_plateau"),
       FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: reduce_lr_on_plateau")));
   EXPECT_THAT(Word("lr_scheduler_type=cosine_with_min_lr"),
-              FailsWith(2, HasSubstr("cosine_with_min_lr wants one of min_lr and min_lr_rate")));
+              FailsWith(2, HasSubstr("cosine_with_min_lr requires one of min_lr and min_lr_rate")));
   EXPECT_THAT(Word("lr_scheduler_kwargs={min_l: 1}"), FailsWith(2, HasSubstr("min_l")));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=usp",
                    "sequence_parallel_ulysses_degree=3"}),

@@ -214,9 +214,9 @@ TEST_F(ExportTest, Refuses) {
           "adapter_name_or_path: no folder 'none'");
   refused({"export_dir=out", "adapter_name_or_path=model"}, "model has no adapter_config.json");
   refused({"export_dir=out", "adapter_name_or_path=wide"},
-          "lora_A.weight: shape [2, 32], this base wants [4, 32]");
+          "lora_A.weight: shape [2, 32], this base requires [4, 32]");
   refused({"export_dir=out", "adapter_name_or_path=pattern"},
-          "q_proj.lora_A.weight: shape [2, 32], this base wants [4, 32]");
+          "q_proj.lora_A.weight: shape [2, 32], this base requires [4, 32]");
   refused({"export_dir=out", "export_size=0"}, "export_size: 0, expected 1 or more");
   refused({"export_dir=model"}, "export_dir: model is what is to be exported");
   refused({"export_dir=out", "infer_dtype=int8"},

@@ -257,7 +257,7 @@ TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
       {"return { next = function() return { input_ids = { 1, 1.5 } } end }",
        "s.lua (row 1): 'input_ids' must be a list of whole numbers, got 1.5 in it"},
       {"return { next = function() return { input_ids = { 1 }, label = { 1 } } end }",
-       "s.lua (row 1): token ids with the key 'label': this stage wants input_ids, labels"},
+       "s.lua (row 1): token ids with the key 'label': this stage requires input_ids, labels"},
       {"return { next = function() return " + row +
            " end, state = function() return { print } end, load_state = print }",
        "s.lua: state(): expected numbers, texts, booleans and tables of these: cannot write a "

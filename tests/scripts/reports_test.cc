@@ -188,7 +188,7 @@ TEST_F(ReportsTest, WhatThereIsNotIsRefused) {
   EXPECT_THAT(Train("out", {"report_to=tensorbord"}),
               FailsWith(2, HasSubstr("did you mean 'tensorboard'?")));
   EXPECT_THAT(Train("out", {"report_to=command"}),
-              FailsWith(2, HasSubstr("report_command: report_to: command wants a program")));
+              FailsWith(2, HasSubstr("report_command: report_to: command requires a program")));
   EXPECT_THAT(Train("out", {"report_to=command", "report_command=cat"},
                     {"--sandbox", "--sandbox-root", folder_, "--sandbox-root",
                      Runfile("tests/golden/stages")}),

@@ -75,7 +75,7 @@ TEST(ScheduleTest, Refuses) {
             "trainer.schedule: lr_scheduler_kwargs: lr_end is 1, expected less than learning_rate, "
             "5e-05");
   EXPECT_EQ(Refusal({.kind = "cosine_with_min_lr", .total_steps = 1}),
-            "trainer.schedule: lr_scheduler_type: cosine_with_min_lr wants one of min_lr and "
+            "trainer.schedule: lr_scheduler_type: cosine_with_min_lr requires one of min_lr and "
             "min_lr_rate in lr_scheduler_kwargs");
   EXPECT_EQ(
       Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .decay_type = "sqrt"}),

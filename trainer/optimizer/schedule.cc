@@ -131,7 +131,7 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
     if (options.min_lr.has_value() == options.min_lr_rate.has_value())
       return Invalid(absl::StrCat(
           options.min_lr.has_value() ? "lr_scheduler_kwargs: " : "lr_scheduler_type: ", row.name,
-          " wants one of min_lr and min_lr_rate in lr_scheduler_kwargs"));
+          " requires one of min_lr and min_lr_rate in lr_scheduler_kwargs"));
     schedule.floor_ =
         options.min_lr.has_value() ? *options.min_lr / options.learning_rate : *options.min_lr_rate;
     schedule.warmup_lr_rate_ = options.warmup_lr_rate;

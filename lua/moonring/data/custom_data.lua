@@ -112,7 +112,7 @@ local function read_whole(stream, mesh)
       if ended then break end
       of:hand_to(feed, row)
       if feed:rows() % MANY == 0 then
-        terminal.note(("%s: %d rows so far, and no end: an endless source wants max_steps\n")
+        terminal.note(("%s: %d rows so far, and no end: an endless source requires max_steps\n")
           :format(of.name, feed:rows()))
       end
     end

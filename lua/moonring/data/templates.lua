@@ -145,7 +145,7 @@ function templates.find(template)
     fail(where, ": system: of class system_in_user one text is expected")
   end
   if complete.replace_eos and #complete.stop_words == 0 then
-    fail(where, ": replace_eos wants a stop word")
+    fail(where, ": replace_eos requires a stop word")
   end
   return complete
 end

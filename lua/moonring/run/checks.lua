@@ -129,8 +129,8 @@ end
 local function streaming(c)
   if not c.streaming then return end
   if c.group_by_length then
-    config.fail("group_by_length and streaming exclude one another: an order by length wants all "
-      .. "examples")
+    config.fail("group_by_length and streaming exclude one another: an order by length requires "
+      .. "all examples")
   end
   if c.max_samples then config.fail "max_samples and streaming exclude one another" end
   if c.val_size > 1e-6 and c.val_size < 1 then

@@ -181,7 +181,7 @@ TEST(ExampleFeedTest, NamesTheRowThatIsWrong) {
       {Stage::kSupervised, R"({"input_ids": [1], "labels": [100]})",
        "'labels' holds 100, expected 0 to 99 or -100"},
       {Stage::kPairs, R"({"input_ids": [1]})",
-       "token ids with the key 'input_ids': this stage wants chosen_input_ids, chosen_labels, "},
+       "token ids with the key 'input_ids': this stage requires chosen_input_ids, chosen_labels, "},
       {Stage::kFeedback,
        R"({"input_ids": [1], "labels": [1], "kl_input_ids": [1], "kl_labels": [1]})",
        "'kto_tag' must be true or false, got null"},

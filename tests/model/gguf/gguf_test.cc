@@ -178,7 +178,7 @@ TEST(GgufTest, RefusesLyingHeaders) {
   EXPECT_THAT(with(kPairs, Raw<uint64_t>(1ull << 40)),
               StatusIs(kInvalid, HasSubstr("the number of metadata values")));
   EXPECT_THAT(with(kName, Raw<uint64_t>(~0ull)),
-              StatusIs(kInvalid, HasSubstr("a tensor's name wants 18446744073709551615 bytes")));
+              StatusIs(kInvalid, HasSubstr("a tensor's name requires 18446744073709551615 bytes")));
   EXPECT_THAT(with(kDims, Raw<uint32_t>(5)), StatusIs(kInvalid, HasSubstr("w has 5 dims")));
   EXPECT_THAT(with(kSizes, Raw<uint64_t>(0)), StatusIs(kInvalid, HasSubstr("impossible size 0")));
   EXPECT_THAT(with(kSizes, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("impossible size")));
