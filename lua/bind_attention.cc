@@ -32,7 +32,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/mixing_options.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "mixers/over_ranks/planned_mixing.h"
 
 namespace moonring::lua {

@@ -7,7 +7,7 @@ local moonring = require "moonring"
 local batch = require "moonring.run.batch"
 local chat = require "moonring.run.chat"
 local checkpoints = require "moonring.run.checkpoint.checkpoints"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local datasets = require "moonring.data.datasets"
 local inspect = require "moonring.commands.inspect"
 local journal = require "moonring.report.journal"
@@ -482,7 +482,7 @@ function sections.records()
     == require("moonring.commands.operator_types").text(),
     "lua/types/operators.lua is not what docs/operator_types.lua makes of LibTorch's schemas")
   local defaults = moonring.config.load(nil, {})
-  fields("run.counts", "moonring.Counts", counts.of(defaults, 10, 1))
+  fields("run.counts", "moonring.Counts", batching.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
   fields("probe.read", "moonring.ProbeInput", probe.read(scratch .. "/probe.json", 100))
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())

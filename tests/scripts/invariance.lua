@@ -18,9 +18,9 @@
 --              stage's loss
 --   save       true: saves the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local compute = require "moonring.choices.compute"
-local count = require "moonring.run.count"
+local count = require "moonring.run.numbered_steps"
 local datasets = require "moonring.data.datasets"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
@@ -143,7 +143,7 @@ local function go(entry)
   local zero = optimizers.zero(c, mesh)
   local policy = moonring.policy.learning(c, checkpoint, zero)
   local attention = strategies.open(c, mesh, policy)
-  local numbers = counts.of(c, train:size(), mesh:dp_size())
+  local numbers = batching.of(c, train:size(), mesh:dp_size())
   local objective = entry.vocabulary and vocabulary(c, policy, entry.vocabulary)
     or own[entry.objective] or stages.of(c).objective
   if type(objective) == "function" then
@@ -154,7 +154,7 @@ local function go(entry)
   local states = optimizers.states(c, zero, runtime.parameters)
   runtime.states = states
   local references = objective.needs_reference
-    and require("moonring.run.references").open(c, { checkpoint = checkpoint, policy = policy,
+    and require("moonring.run.reference_models").open(c, { checkpoint = checkpoint, policy = policy,
     attention = attention, mesh = mesh, zero = zero,
     datasets = { train = train, eval = eval } }) or {}
   runtime.reference = references.train
@@ -163,11 +163,11 @@ local function go(entry)
   if entry.evaluate then
     result.evaluation = runtime:evaluate(eval,
       { batch = c.per_device_eval_batch_size,
-      micro_batch_tokens = counts.micro_batch_tokens(c),
+      micro_batch_tokens = batching.micro_batch_tokens(c),
       reference = references.eval, accuracy = true })
   end
   local steps = entry.documents and { next = function() return #result.steps < c.max_steps
-    and own_step(entry, c) or nil end } or counts.steps(c, train, mesh, numbers)
+    and own_step(entry, c) or nil end } or batching.steps(c, train, mesh, numbers)
   for step, k in count(steps) do
     if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k) -- nil for a step without targets

@@ -250,8 +250,8 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
         labels = function() return moonring.tensor(labels, "int64") end })
     end
 
-    local make = require("moonring.choices.counts").steps
-    require("moonring.choices.counts").steps = function(...)
+    local make = require("moonring.choices.batching").steps
+    require("moonring.choices.batching").steps = function(...)
       local steps, k = make(...), 0
       return over(steps, { next = function()
         local step = steps:next()

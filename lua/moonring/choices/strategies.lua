@@ -2,7 +2,7 @@
 -- of the configuration. attention/strategy/strategies.cc has the table of strategies.
 local attention = require "moonring.native.attention"
 local compute = require "moonring.choices.compute"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local mixing = require "moonring.native.mixing"
@@ -37,7 +37,7 @@ end
 ---@return moonring.Attention
 function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
-  options.mesh, options.device, options.longest = mesh, compute.device(c), counts.longest(c)
+  options.mesh, options.device, options.longest = mesh, compute.device(c), batching.longest(c)
   options.layers = policy and policy:whole_attention_layers() or 1
   options.mixing = c.linear_attention_mode
   if kept and c.attention_kernels == "auto" then options.kernels = kept end

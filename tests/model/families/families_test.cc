@@ -24,7 +24,7 @@
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "model/adapter.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/save_folder.h"

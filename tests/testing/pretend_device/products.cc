@@ -22,7 +22,7 @@
 #include <torch/library.h>
 
 #include "tests/testing/pretend_device/counts.h"
-#include "tests/testing/pretend_device/kernels.h"
+#include "tests/testing/pretend_device/operators.h"
 #include "tests/testing/pretend_device/timeline.h"
 
 namespace moonring::pretend {

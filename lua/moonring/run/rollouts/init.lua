@@ -4,7 +4,7 @@
 -- the number of earlier prompts, not on ranks. A checkpoint includes the rollout in progress.
 local completions = require "moonring.run.rollouts.completions"
 local configured_template = require "moonring.data.configured_template"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
 local groups_of = require "moonring.run.rollouts.groups"
@@ -119,7 +119,7 @@ local function make_step(self, rollout, share, turn)
   end)
   local c = self.run.config
   local step = data.step { examples = examples, mesh = self.run.mesh,
-    micro_batch_tokens = counts.micro_batch_tokens(c), epoch = rollout.epoch,
+    micro_batch_tokens = batching.micro_batch_tokens(c), epoch = rollout.epoch,
     step = rollout.first + turn, last = rollout.last and turn == self.of.turns - 1,
     share_prefixes = c.share_prefixes }
   return step, records

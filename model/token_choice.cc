@@ -1,4 +1,4 @@
-#include "model/sampling.h"
+#include "model/token_choice.h"
 
 #include <algorithm>
 #include <cmath>
