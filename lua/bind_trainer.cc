@@ -29,7 +29,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
-#include "lua/own_rule.h"
+#include "lua/custom_rule.h"
 #include "lua/vm.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 #include "trainer/checkpoint/checkpoint_publisher.h"
@@ -404,7 +404,7 @@ void OpenTrainer(lua_State* L) {
       L, "Optimizer",
       {
           {"step", Bind<[](lua_State* state, trainer::Optimizer& optimizer, double lr) {
-             const OwnRuleScope rule(state, 1);
+             const CustomRuleScope rule(state, 1);
              optimizer.Step(lr);
            }>},
           {"state_bytes",
@@ -456,7 +456,7 @@ void OpenTrainer(lua_State* L) {
            }>},
           {"load", Bind<[](lua_State* state, trainer::States& states, trainer::Optimizer& optimizer,
                            std::vector<trainer::StateTensors> saved) {
-             const OwnRuleScope rule(state, 2);
+             const CustomRuleScope rule(state, 2);
              return trainer::LoadStates(states, optimizer, saved);
            }>},
           {"bytes", Bind<[](trainer::States& states) {
@@ -538,7 +538,7 @@ void OpenTrainer(lua_State* L) {
            Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
           {"adamw", Bind<&MakeAdamW>},
           {"sgd", Bind<&MakeSgd>},
-          {"own_optimizer", BindRaw<&MakeOwnOptimizer, 3>},
+          {"own_optimizer", BindRaw<&MakeCustomOptimizer, 3>},
           {"parameter_facts", BindRaw<&PushParameterFacts, 1>},
           {"schedule", Bind<&MakeSchedule>},
           {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},

@@ -81,7 +81,7 @@ do
   require("moonring.data.custom_data").settle(own)
   o.FedStream = datasets.load(own, o.Tokenizer)
   o.FedSteps = o.FedStream:steps { batch = 4, micro_batch_tokens = 4096 }
-  o.OwnMicroBatches = require "moonring.run.custom_micro_batches" (o.FedSteps, print, o.Mesh, 1)
+  o.CustomMicroBatches = require "moonring.run.custom_micro_batches" (o.FedSteps, print, o.Mesh, 1)
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
   o.FittingSteps = require("moonring.run.fitting").new(o.Steps, { micro_batch_tokens = 4096 },
     o.Mesh, print)
@@ -202,7 +202,7 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Passes", "Updates", "BestEvaluation", "Run",
   "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream",
-  "FedSteps", "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
+  "FedSteps", "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
   "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
   "RunPage", "LayoutRecords", "Told", "Times", "Traces", "StepTimes", "EngineSettings" } do
   live["moonring." .. name] = getmetatable(objects[name])

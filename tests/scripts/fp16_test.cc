@@ -264,14 +264,14 @@ TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
 TEST_F(Fp16Test, ALoopOfOnesOwn) {
   const Words words = {"fp16=true", "max_steps=3", "save_strategy=no"};
   ASSERT_THAT(Train("train", words), Succeeds());
-  ASSERT_THAT(TrainBy({"own_scaled_loop.lua", "scaled"}, "own", words), Succeeds());
+  ASSERT_THAT(TrainBy({"custom_scaled_loop.lua", "scaled"}, "own", words), Succeeds());
   EXPECT_TRUE(ReadText(Path("train/model.safetensors")) == ReadText(Path("own/model.safetensors")));
-  const CommandResult unscaled = TrainBy({"own_scaled_loop.lua", "unscaled"}, "unscaled", words);
+  const CommandResult unscaled = TrainBy({"custom_scaled_loop.lua", "unscaled"}, "unscaled", words);
   EXPECT_NE(unscaled.exit_code, 0);
   EXPECT_THAT(unscaled.err,
               HasSubstr("fp16: expected run.updates:backward(loss, joined) in place of "
                         "loss:backward(joined)"));
-  ASSERT_THAT(TrainBy({"own_scaled_loop.lua", "unscaled"}, "fp32", {"max_steps=3"}), Succeeds());
+  ASSERT_THAT(TrainBy({"custom_scaled_loop.lua", "unscaled"}, "fp32", {"max_steps=3"}), Succeeds());
 }
 
 }  // namespace

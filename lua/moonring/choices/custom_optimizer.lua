@@ -8,8 +8,8 @@ local options = require "moonring.base.options"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
 
----@class moonring.own_optimizer
-local own_optimizer = {}
+---@class moonring.custom_optimizer
+local custom_optimizer = {}
 
 --- A parameter, as passed to a rule.
 ---@class moonring.RuleParameter
@@ -62,7 +62,7 @@ local RULE = { step = "function", state = "function?", whole = "any?", moments =
 --- Creates a custom optimizer from a rule. Errors: INVALID_ARGUMENT, with the nearest option name.
 ---@param rule moonring.OptimizerRule
 ---@return moonring.OwnOptimizer
-function own_optimizer.new(rule)
+function custom_optimizer.new(rule)
   if getmetatable(rule) == OwnOptimizer then return rule end
   options.check("optimizer", rule, RULE)
   local kind = type(rule.whole)
@@ -122,7 +122,7 @@ end
 
 local EVENTS = { state = state_of, step = step_of }
 
--- Makes the callback for lua/own_rule.h: it calls a function of the rule for parameter i.
+-- Makes the callback for lua/custom_rule.h: it calls a function of the rule for parameter i.
 local function caller(rule, facts)
   local function named(p, event, ok, result)
     p.weight = nil
@@ -165,4 +165,4 @@ function OwnOptimizer:over(parameters, given)
     loraplus_lr_ratio = given.loraplus_lr_ratio })
 end
 
-return own_optimizer
+return custom_optimizer

@@ -1,7 +1,7 @@
 --- Expert parallelism (expert_parallel_size): groups of neighbouring ranks divide the experts of
 -- every layer among them. This file checks the key and writes its log line.
 local errors = require "moonring.base.errors"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 
 ---@class moonring.expert_ranks
 local expert_ranks = {}
@@ -36,7 +36,7 @@ function expert_ranks.check_keys(c)
       errors.fail(KEY, "expected 1 with ", key, ", got ", c.expert_parallel_size)
     end
   end
-  local own = own_pieces.of(c, "optim")
+  local own = custom_pieces.of(c, "optim")
   if own then
     errors.fail(KEY, "expected 1 with an optimizer in Lua (", own.place, "), got ",
       c.expert_parallel_size)

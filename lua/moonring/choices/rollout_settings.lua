@@ -1,6 +1,6 @@
 --- Settings of rollouts: sizes and sampling, with the stage's defaults for absent keys.
 local errors = require "moonring.base.errors"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local specs = require "moonring.choices.reward_specs"
 
 ---@class moonring.rollout_settings
@@ -60,7 +60,7 @@ local UNEVEN = "num_generations: expected a divisor of the completions of %s "
 --- Refuses settings that do not work with rollouts.
 ---@param c moonring.Configuration
 function settings.check(c)
-  if own_pieces.of(c, "rollout") then
+  if custom_pieces.of(c, "rollout") then
     if c.reward_funcs or c.reward_weights or c.dynamic_sampling then
       errors.fail("reward_funcs, reward_weights and dynamic_sampling: the script passes a custom ",
         "rollout, which decides the advantages of completions")

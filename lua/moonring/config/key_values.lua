@@ -1,7 +1,7 @@
 --- Parses and checks the value of one key by its row.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local secrets = require "moonring.config.secrets"
 local system = require "moonring.native.system"
 
@@ -167,7 +167,7 @@ function key_values.check(place, name, value)
     fail(place, later, ": ", name, ": ", shown, because(row.only))
   end
   if row.choices or row.spellings then parsed = chosen(row, parsed) end
-  if row.own_file and own_pieces.is_file(parsed) then return parsed end
+  if row.own_file and custom_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
     shown = secrets.shown(name, key_values.show(parsed))
     if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end

@@ -12,8 +12,8 @@ local evaluation_checks = require "moonring.run.evaluation_checks"
 local folder_checks = require "moonring.run.folder_checks"
 local optimizers = require "moonring.choices.optimizers"
 local objective = require "moonring.choices.objective"
-local own_data = require "moonring.data.custom_data"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_data = require "moonring.data.custom_data"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local packing = require "moonring.model.packing"
 local placed = require "moonring.config.placed"
 local prefixes = require "moonring.choices.prefixes"
@@ -58,11 +58,11 @@ end
 
 -- Checks a custom objective that is a table. One that is a function is called, and checked, only
 -- when there is a model.
-local function own_objective(c)
-  local own = own_pieces.of(c, "objective")
+local function custom_objective(c)
+  local own = custom_pieces.of(c, "objective")
   if not own or type(own.value) == "function" then return end
   local ok, why = pcall(objective.check, own.value)
-  if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
+  if not ok then custom_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
 -- Checks the keys of the stage (choices/stages), and keys that depend on each other.
@@ -137,7 +137,7 @@ local function streaming(c)
     config.fail("val_size: expected a number of rows with streaming, not a part of them, got ",
       c.val_size)
   end
-  if own_data.is_wanted(c) or c.tokenized_path then return end -- the rest is about files
+  if custom_data.is_wanted(c) or c.tokenized_path then return end -- the rest is about files
   if c.buffer_size < 1 then config.fail("buffer_size: expected at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
     c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
@@ -153,7 +153,7 @@ end
 --- checks.train.
 ---@param c moonring.Configuration
 function checks.datasets(c)
-  own_data.settle(c)
+  custom_data.settle(c)
   if c.eval_dataset and c.val_size > 0 then
     config.fail "val_size and eval_dataset exclude one another"
   end
@@ -208,11 +208,11 @@ end
 ---@param c moonring.Configuration
 function checks.train(c)
   tasks.settle(c)
-  placed.call(c, own_data.settle, c)
-  local reads = not own_data.is_wanted(c) and (c.val_size > 0 or c.do_train)
+  placed.call(c, custom_data.settle, c)
+  local reads = not custom_data.is_wanted(c) and (c.val_size > 0 or c.do_train)
   config.require_keys(c, { "model_name_or_path", reads and "dataset" or "output_dir",
     "output_dir" })
-  for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
+  for _, check in ipairs { numbers, stages, custom_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
     engines.apply, states, folder_checks.resuming, trackers.check, step_range.of_trace,
     checks.names, folder_checks.output_dir } do

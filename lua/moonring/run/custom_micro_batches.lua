@@ -2,7 +2,7 @@
 -- step go through one forward together. The choice does not change results, only time and memory.
 local errors = require "moonring.base.errors"
 
----@class moonring.OwnMicroBatches
+---@class moonring.CustomMicroBatches
 ---@field steps moonring.Steps
 ---@field group fun(lengths: integer[], budget: integer): integer[][]
 ---@field mesh moonring.Mesh

@@ -19,7 +19,7 @@ local evaluation_sets = require "moonring.run.evaluation_sets"
 local opening = require "moonring.run.opening"
 local options = require "moonring.base.options"
 local output_folder = require "moonring.run.output_folder"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
@@ -92,7 +92,7 @@ local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", dat
 function run.open(given, own)
   own = options.check("run.open", own, OPTIONS)
   local c = given.places and given or configuration_of(given)
-  own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
+  custom_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
     lr_scheduler_type = own.schedule, data_source = own.data, rollout = own.rollout })
   if own.micro_batches and c.auto_find_batch_size then
     errors.fail("micro_batches: the script says what goes through a forward; leave ",

@@ -10,7 +10,7 @@ local loss_scale = require "moonring.run.loss_scale"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
 local origins = require "moonring.run.checkpoint.origins"
-local own_micro_batches = require "moonring.run.custom_micro_batches"
+local custom_micro_batches = require "moonring.run.custom_micro_batches"
 local reference_models = require "moonring.run.reference_models"
 local rollouts = require "moonring.run.rollouts"
 local rollout_settings = require "moonring.choices.rollout_settings"
@@ -95,7 +95,7 @@ local function open_steps(run, say)
     run.batches, run.engine.ledger = run.rollouts, run.rollouts
   end
   if run.own.micro_batches then
-    run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
+    run.batches = custom_micro_batches(run.batches, run.own.micro_batches, mesh,
       batching.micro_batch_tokens(c))
   end
   if c.auto_find_batch_size then run.batches = fitting.new(run.batches, c, mesh, say) end

@@ -17,9 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class OwnScriptsTest : public Workplace {
+class CustomScriptsTest : public Workplace {
  protected:
-  OwnScriptsTest() { WriteModel("model"); }
+  CustomScriptsTest() { WriteModel("model"); }
 
   // Runs mine.lua: defines a model and a sequence, then runs `text`.
   CommandResult RunScript(const std::string& text, std::vector<std::string> options = {}) const {
@@ -62,7 +62,7 @@ class OwnScriptsTest : public Workplace {
     )lua";
 };
 
-TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
+TEST_F(CustomScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
   EXPECT_THAT(RunScript(R"lua(
     local function with(changes, without)
       local objective = {}
@@ -103,7 +103,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
 }
 
 // The report of a skipped step names what the step lacks.
-TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
+TEST_F(CustomScriptsTest, AreToldWhyAStepIsLeftOut) {
   EXPECT_THAT(RunScript(R"lua(
     local labels = { 1, 2, 3, 4 }
     local micro = { document_counts = function() return { 1 } end }
@@ -136,7 +136,7 @@ TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
               Succeeds());
 }
 
-TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
+TEST_F(CustomScriptsTest, SayWhereTheyFailed) {
   CommandResult result = RunScript(
       "local function prepare()\n"
       "  parts.objectve = own\n"
@@ -182,7 +182,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
                             Line(2) + ": in main chunk\n");
 }
 
-TEST_F(OwnScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
+TEST_F(CustomScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
   Write("usage.lua",
         "local moonring = require 'moonring'\nlocal function read() return moonring.flags { model "
         "= moonring.required } end\nlocal opt = read()");
@@ -191,7 +191,7 @@ TEST_F(OwnScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
               FailsWith(2, StartsWith("unknown key 'modle' (did you mean 'model'?)")));
 }
 
-TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
+TEST_F(CustomScriptsTest, WriteWeightsThatTheModelUses) {
   EXPECT_THAT(RunScript(R"lua(
     local norm, before = weight "model.norm.weight", loss(model):item()
     norm:weight():copy_(norm:weight() * 2)
@@ -218,7 +218,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
 
 // Under ZeRO a weight is sharded, and in 16 bits it also has fp32 master weights: a write updates
 // the borrowed copies (leases) and the masters on every rank.
-TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
+TEST_F(CustomScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   Write("sharded.lua", R"lua(
     local moonring = require "moonring"
     local stage, held = tonumber(arg[1]), arg[2] ~= "fp32" and arg[2] or nil
@@ -267,7 +267,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
 }
 
 // Steps of pairs without labels: DPO's script skips them too, including weight decay and momentum.
-TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
+TEST_F(CustomScriptsTest, LeaveOutStepsWithNothingToLearn) {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string row : {"one", "two", "three"})
     rows.push_back({{"instruction", "Say " + row}, {"chosen", row}, {"rejected", "none"}});
@@ -307,7 +307,7 @@ TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
 
 // `sp=2` is enough: neither the scripts of Moonring nor their copies need -n; a script that runs
 // under -n starts no ranks.
-TEST_F(OwnScriptsTest, StartTheirRanks) {
+TEST_F(CustomScriptsTest, StartTheirRanks) {
   WriteConfig();
   const std::vector<std::string> words = {"model=model", "data=rows",       "dir=data",
                                           "batch=10",    "epochs=1",        "sp=2",

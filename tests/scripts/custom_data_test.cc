@@ -17,9 +17,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class OwnDataTest : public Workplace {
+class CustomDataTest : public Workplace {
  protected:
-  OwnDataTest() {
+  CustomDataTest() {
     WriteModel("model");
     WriteConfig("max_steps: -1\nnum_train_epochs: 2\noverwrite_output_dir: true");
   }
@@ -71,7 +71,7 @@ class OwnDataTest : public Workplace {
 
 // Sources of rows, messages, or token ids; as a table with a state, a function that returns one, a
 // function, or a coroutine; read as a whole or streamed: the numbers equal those of the file.
-TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
+TEST_F(CustomDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
   DropDataset();
   ASSERT_THAT(Run({"train", "config.yaml", "output_dir=file", "disable_shuffling=true"}),
               Succeeds());
@@ -132,7 +132,7 @@ TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
 }
 
 // Both when read as a stream and as a whole, with sp 2 and with dp 2.
-TEST_F(OwnDataTest, RanksChangeNothing) {
+TEST_F(CustomDataTest, RanksChangeNothing) {
   DropDataset();
   Write("rows.lua", "return require('moonring').data.rows 'data/rows.jsonl'");
   for (const std::string& steps : {std::string("max_steps=-1"), std::string("max_steps=5")}) {
@@ -147,7 +147,7 @@ TEST_F(OwnDataTest, RanksChangeNothing) {
 
 // Pairs, judged answers and texts by their descriptions, and packed rows: preprocessed in batches,
 // read as a whole or streamed.
-TEST_F(OwnDataTest, EveryStage) {
+TEST_F(CustomDataTest, EveryStage) {
   const std::string home = Runfile("tests/golden/stages");
   struct Case {
     std::string stage, name;
@@ -189,7 +189,7 @@ TEST_F(OwnDataTest, EveryStage) {
 }
 
 // Rows in the names that the model itself uses: pairs and judged answers as messages.
-TEST_F(OwnDataTest, PairsAndJudgedAnswersAsMessages) {
+TEST_F(CustomDataTest, PairsAndJudgedAnswersAsMessages) {
   DropDataset();
   Write("pairs.lua", R"lua(
     local at = 0
@@ -214,7 +214,7 @@ TEST_F(OwnDataTest, PairsAndJudgedAnswersAsMessages) {
             2);
 }
 
-TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
+TEST_F(CustomDataTest, RefusesWhatIsNoSource) {
   DropDataset();
   struct Case {
     std::string text, message;
@@ -286,7 +286,7 @@ TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
 }
 
 // A source that fails, or an invalid row, after some steps: exit code 1.
-TEST_F(OwnDataTest, AWrongRowEndsTheRun) {
+TEST_F(CustomDataTest, AWrongRowEndsTheRun) {
   DropDataset();
   Write("late.lua", R"lua(
     local at = 0
@@ -300,7 +300,7 @@ TEST_F(OwnDataTest, AWrongRowEndsTheRun) {
   EXPECT_THAT(result.err, HasSubstr("late.lua (row 6): 'output' must be a string, got array"));
 }
 
-TEST_F(OwnDataTest, NamesRanksThatAreGivenOtherRows) {
+TEST_F(CustomDataTest, NamesRanksThatAreGivenOtherRows) {
   DropDataset();
   const std::string begin = R"lua(
     local rank, at = tonumber(os.getenv "RANK"), 0
@@ -338,7 +338,7 @@ TEST_F(OwnDataTest, NamesRanksThatAreGivenOtherRows) {
   EXPECT_THAT(fails.err, HasSubstr("rank 1: s.lua (row 2): next(): s.lua:5: mine"));
 }
 
-TEST_F(OwnDataTest, ASandboxedRunConfinesTheSource) {
+TEST_F(CustomDataTest, ASandboxedRunConfinesTheSource) {
   DropDataset();
   const Words words = {"--sandbox", "train", "own.yaml", "data_source=s.lua"};
   Write("s.lua", "return { next = function() return { instruction = 'a', output = 'b' } end }");
@@ -348,7 +348,7 @@ TEST_F(OwnDataTest, ASandboxedRunConfinesTheSource) {
               FailsWith(2, HasSubstr("--sandbox: there is no os.execute")));
 }
 
-TEST_F(OwnDataTest, ExamplesOnRanks) {
+TEST_F(CustomDataTest, ExamplesOnRanks) {
   const Words begin = {"data=rows", "model=model", "template=smollm2", "batch=4", "cutoff=256"};
   const auto curriculum = [&](const std::string& out, const Words& options, const Words& more) {
     const CommandResult result =
@@ -374,7 +374,7 @@ TEST_F(OwnDataTest, ExamplesOnRanks) {
   const auto source = [&](const std::string& out, const Words& options, const Words& more) {
     const CommandResult result =
         Run(options +
-            Words{Runfile("scripts/examples/own_source.lua"), "model=model", "template=smollm2",
+            Words{Runfile("scripts/examples/custom_source.lua"), "model=model", "template=smollm2",
                   "batch=4", "steps=5", "least=4", "data=data/rows.jsonl,data/more.jsonl",
                   "out=" + out} +
             more);
@@ -387,7 +387,7 @@ TEST_F(OwnDataTest, ExamplesOnRanks) {
   ExpectNear(source("source_dp", {"-n", "2"}, {}), mixed);
 }
 
-TEST_F(OwnDataTest, OrdersAndMicroBatches) {
+TEST_F(CustomDataTest, OrdersAndMicroBatches) {
   const std::string begin = R"lua(
     local moonring = require "moonring"
     local run = moonring.run.open(moonring.config.load("config.yaml", { select(2, ...) }), {

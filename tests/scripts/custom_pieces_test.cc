@@ -69,7 +69,7 @@ function schedule:load_state(state) self.rate = state.rate end
 return schedule
 )lua";
 
-class OwnPiecesTest : public ResumedRuns {
+class CustomPiecesTest : public ResumedRuns {
  protected:
   static std::string Example(const std::string& name) {
     return Runfile("scripts/examples/" + name + ".lua");
@@ -98,7 +98,7 @@ class OwnPiecesTest : public ResumedRuns {
 
 // Compared with the built-in optimizer over the gradients of 20 steps, in fp64. The comparison is
 // made in Lua, where numbers keep all digits.
-TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
+TEST_F(CustomPiecesTest, AdamWInLuaIsTheBuiltIn) {
   Write("adamw.lua", kAdamW);
   Write("both.lua", R"lua(
     local moonring = require "moonring"
@@ -151,7 +151,7 @@ TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
 
 // The closed form of sign-SGD: a first step moves each weight by the rate, or not at all if its
 // gradient is 0.
-TEST_F(OwnPiecesTest, SignSgdMovesByTheRate) {
+TEST_F(CustomPiecesTest, SignSgdMovesByTheRate) {
   ASSERT_THAT(Train("out", {"max_steps=1", "optim=" + Example("sign_sgd"), "weight_decay=0",
                             "lr_scheduler_type=constant"}),
               Succeeds());
@@ -171,7 +171,7 @@ TEST_F(OwnPiecesTest, SignSgdMovesByTheRate) {
   EXPECT_THAT(ReadText(Path("out/README.md")), HasSubstr("- optimizer: sign-SGD ("));
 }
 
-TEST_F(OwnPiecesTest, AreTheSameOnAnyRanks) {
+TEST_F(CustomPiecesTest, AreTheSameOnAnyRanks) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
@@ -208,7 +208,7 @@ TEST_F(OwnPiecesTest, AreTheSameOnAnyRanks) {
   }
 }
 
-TEST_F(OwnPiecesTest, GoOnBitForBit) {
+TEST_F(CustomPiecesTest, GoOnBitForBit) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
@@ -226,7 +226,7 @@ TEST_F(OwnPiecesTest, GoOnBitForBit) {
   EXPECT_LE(Distance("zero2", "alone"), 1e-6);
 }
 
-TEST_F(OwnPiecesTest, GoOnAfterAKill) {
+TEST_F(CustomPiecesTest, GoOnAfterAKill) {
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
   const Words words = {"optim=whole.lua", "lr_scheduler_type=stateful.lua", "max_steps=6",
@@ -245,7 +245,7 @@ TEST_F(OwnPiecesTest, GoOnAfterAKill) {
 }
 
 // When a run is resumed, the contents of a file are compared, not its path.
-TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
+TEST_F(CustomPiecesTest, AChangedFileIsAnotherRun) {
   Write("adamw.lua", kAdamW);
   Write("rate.lua", "return function(k, total, config) return config.learning_rate end");
   const Words words = {"optim=adamw.lua", "lr_scheduler_type=rate.lua"};
@@ -268,7 +268,7 @@ TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
 }
 
 // Ranks that are started one by one, with different files.
-TEST_F(OwnPiecesTest, RanksMustHaveOneFile) {
+TEST_F(CustomPiecesTest, RanksMustHaveOneFile) {
   Write("a.lua", kAdamW);
   Write("same.lua", kAdamW);
   Write("b.lua", std::string(kAdamW) + "-- another\n");
@@ -295,7 +295,7 @@ TEST_F(OwnPiecesTest, RanksMustHaveOneFile) {
 
 // An objective with the same definition as its stage's gives the same results, and inherits
 // everything that it does not define.
-TEST_F(OwnPiecesTest, AnObjectiveInheritsTheRun) {
+TEST_F(CustomPiecesTest, AnObjectiveInheritsTheRun) {
   Write("loss.lua", R"lua(
     return function(config, model)
       assert(config.stage == "sft" and model:parameters():size() > 0)
@@ -318,7 +318,7 @@ TEST_F(OwnPiecesTest, AnObjectiveInheritsTheRun) {
   ExpectGoesOn("resumed", {"max_steps=3", "objective=loss.lua"}, {1});
 }
 
-TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
+TEST_F(CustomPiecesTest, AreRefusedBeforeTheFirstStep) {
   for (const std::string key : {"optim", "objective", "lr_scheduler_type"}) {
     EXPECT_THAT(Train("out", {key + "=none.lua"}), FailsWith(2, HasSubstr(key + ": cannot read")));
     ExpectRefused("bad.lua", "return {", key, key + ": bad.lua:1: unexpected symbol near '<eof>'");
@@ -366,7 +366,7 @@ TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
   EXPECT_THAT(Run({"train", "file.yaml"}), FailsWith(2, HasSubstr("file.yaml:2: optim: cannot")));
 }
 
-TEST_F(OwnPiecesTest, SayWhichParameterTheyFailedAt) {
+TEST_F(CustomPiecesTest, SayWhichParameterTheyFailedAt) {
   const auto refused = [&](const std::string& rule, const std::string& why) {
     ExpectRefused("bad.lua", "return { " + rule + " }", "optim", why, /*code=*/1);
   };
@@ -389,7 +389,7 @@ TEST_F(OwnPiecesTest, SayWhichParameterTheyFailedAt) {
 }
 
 // Confined like a user's script under --sandbox.
-TEST_F(OwnPiecesTest, AreConfinedUnderASandbox) {
+TEST_F(CustomPiecesTest, AreConfinedUnderASandbox) {
   fs::copy(Runfile("tests/golden/stages"), Path("stages"), fs::copy_options::recursive);
   Write("adamw.lua", kAdamW);
   Write("thief.lua", "io.open('/etc/passwd')\n" + std::string(kAdamW));
@@ -401,7 +401,7 @@ TEST_F(OwnPiecesTest, AreConfinedUnderASandbox) {
   EXPECT_THAT(result.err, HasSubstr("optim: thief.lua: --sandbox: there is no io"));
 }
 
-TEST_F(OwnPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
+TEST_F(CustomPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   const std::string model = Runfile("tests/golden/stages/model");
@@ -417,7 +417,7 @@ TEST_F(OwnPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
 }
 
 // A script passes user-defined optimizers and schedules directly, without keys.
-TEST_F(OwnPiecesTest, AScriptBringsThem) {
+TEST_F(CustomPiecesTest, AScriptBringsThem) {
   Write("script.lua", R"lua(
     local moonring = require "moonring"
     local rates = {}
