@@ -291,7 +291,7 @@ std::optional<std::string> Preemption(lua_State* L) {
   return signal == 0 ? std::nullopt : std::optional<std::string>(NameOfSignal(signal));
 }
 
-// Only rank 0 prints a message about a signal; the other ranks learn of the request by
+// Only rank 0 prints a message about a signal; the other ranks get the request by
 // communication.
 void Catch(lua_State* L, std::optional<bool> at_end) {
   if (LeavesSignals(L)) return;

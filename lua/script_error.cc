@@ -40,7 +40,7 @@ absl::StatusCode CodeOfName(absl::string_view name) {
   return absl::StatusCode::kUnknown;
 }
 
-// Whether a part of an error's text before ": " is a place: FILE:LINE, or a name without spaces.
+// Whether a part of an error's text before ": " is a position: FILE:LINE, or a name without spaces.
 bool IsPlace(absl::string_view part) {
   const size_t colon = part.rfind(':');
   const absl::string_view line = colon == absl::string_view::npos ? "" : part.substr(colon + 1);

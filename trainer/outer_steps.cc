@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
 void OuterSteps::Begin() {
   at::NoGradGuard no_grad;
   const base::MemoryScope memory(base::MemoryPart::kOptimizer);
-  TORCH_CHECK(!shown_, "outer_steps: the common point stands in the weights' place");
+  TORCH_CHECK(!shown_, "outer_steps: the weights are replaced by the synchronization point");
   slots_.clear();
   DropFlats();
   for (const auto& shard : states_->shards()) {
@@ -130,8 +130,8 @@ void OuterSteps::Act(Slot& slot, at::Tensor difference) const {
 absl::Status OuterSteps::EndRound() {
   at::NoGradGuard no_grad;
   TORCH_CHECK(!shown_,
-              "outer_steps: a round ends while the common point stands in the weights' "
-              "place");
+              "outer_steps: a round ends while the weights are replaced by the "
+              "synchronization point");
   RETURN_IF_ERROR(Arrive(), "outer_steps");
   RETURN_IF_ERROR(base::TryTorch([&] {
                     states_->AwaitHost();
@@ -158,7 +158,8 @@ absl::Status OuterSteps::EndRound() {
 
 absl::StatusOr<bool> OuterSteps::Finish() {
   at::NoGradGuard no_grad;
-  TORCH_CHECK(!shown_, "outer_steps: it ends while the common point stands in the weights' place");
+  TORCH_CHECK(!shown_,
+              "outer_steps: it ends while the weights are replaced by the synchronization point");
   RETURN_IF_ERROR(Arrive(), "outer_steps");
   if (!arrived_) return false;
   RETURN_IF_ERROR(base::TryTorch([&] {

@@ -279,11 +279,11 @@ PartialAttention FusedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
   if (others.size() == runs.size()) return internal::GatheredAttention(q_THD, keys, runs, rule);
   const PartialAttention results = EmptyResults(q_THD, keys);
   const int64_t queries = q_THD.size(1) / keys.keys_NKDB().size(1);
-  KeptTasks::Table& told = kept.tables[{queries, rule.window}];
-  if (!told.there.defined()) told = TableOf(runs, queries, rule.window, q_THD.device());
+  KeptTasks::Table& entry = kept.tables[{queries, rule.window}];
+  if (!entry.there.defined()) entry = TableOf(runs, queries, rule.window, q_THD.device());
   kernels::PagedAttention(
-      {q_THD, keys.keys_NKDB(), keys.values_NKBD(), told.there, results.out_MHD, results.lse_MH},
-      told.table, rule.score.scale, rule.score.softcap);
+      {q_THD, keys.keys_NKDB(), keys.values_NKBD(), entry.there, results.out_MHD, results.lse_MH},
+      entry.table, rule.score.scale, rule.score.softcap);
   if (others.empty()) return results;
   std::vector<at::Tensor> q;
   for (const RowRange& rows : other_rows) q.push_back(RowsOfRange(q_THD, rows));

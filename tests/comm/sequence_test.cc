@@ -174,7 +174,7 @@ TEST(SequenceTest, TheChecksumSeesEverything) {
   other.ids_T = sequence.ids_T.flip(0);
   add(other, "another order of ids");
   EXPECT_NE(Checksum(sequence, 0, /*labels=*/3), Checksum(sequence, 0, /*labels=*/2));
-  EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it goes on from what came before";
+  EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it continues from the value before";
   // A strided view has the checksum of its values.
   other = sequence;
   other.ids_T = at::stack({sequence.ids_T, sequence.ids_T}, 1).select(1, 0);

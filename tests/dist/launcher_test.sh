@@ -61,13 +61,13 @@ and $work/for cpu/torch/lib (of python3) is 2.11.0+cpu: install torch 2.11.0+cu1
 want "a LibTorch of the host's CUDA" 0 "$work/good/torch/lib:*" moonring PYTHONPATH="$work/good" \
   "$work/cuda/moonring"
 libtorch "$work/own" 2.11.0a0+gitabcdef
-want "a LibTorch of one's own" 0 "$work/own/torch/lib:*" moonring PYTHONPATH="$work/own" \
+want "a custom LibTorch" 0 "$work/own/torch/lib:*" moonring PYTHONPATH="$work/own" \
   "$work/cuda/moonring"
 want "exit code" 7 "*|fail" moonring PYTHONPATH="$work/good" "$host" fail
 ln -s "$host" "$work/link"
 want "through a link" 0 "*|through" moonring PYTHONPATH="$work/good" "$work/link" through
 
-# Not what lies where the command is given.
+# Not what is in the folder where the command is given.
 # without a torch that may be installed here
 printf '#!/bin/sh\nexec python3 -S "$@"\n' >"$work/bare_python"
 chmod +x "$work/bare_python"

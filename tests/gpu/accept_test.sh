@@ -150,8 +150,8 @@ grep -q "^    worst in model.*; element \[" "$work/wrong/accept.md" || fail "the
 grep -q "^    streams " "$work/wrong/accept.md" || fail "where streams part"
 grep -q "^    first apart at step " "$work/wrong/accept.md" || fail "where losses part"
 
-echo "--- a hang ends with its check, a crash is told in its own words, and a call that has no" \
-  "time left says so"
+echo "--- a hang ends with its check, a crash is reported in its own words, and a call that has" \
+  "no time left says so"
 cat >"$work/packed/dist/moonring" <<'SHELL'
 #!/bin/sh
 case "$*" in

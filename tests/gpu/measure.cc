@@ -345,7 +345,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& exception) {
     const std::string what = exception.what();
     std::cerr << "measure: " << what.substr(0, what.find('\n'))
-              << std::endl;  // LibTorch's go on with its own frames
+              << std::endl;  // LibTorch's continue with its own frames
     return 1;
   }
 }

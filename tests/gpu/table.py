@@ -24,7 +24,7 @@ class Row:
     got: str = ""
     wanted: str = ""
     ceiling: float = None  # of the ceiling, 0 to 1
-    peak: float = None  # bytes at the most, over those that were foretold
+    peak: float = None  # bytes at the most, over those that were predicted
     remark: str = ""
     seconds: float = None  # since the check's previous row, or its start
     of: str = ""  # the check's name

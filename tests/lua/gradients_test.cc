@@ -179,7 +179,7 @@ TEST_F(Gradients, ACheckpointMakesItsForwardAgain) {
     kept:square():sum():backward()
     assert(runs == 2 and x:grad():equal(of_x))
     assert(net:parameters():list()[2]:gradient():equal(want))
-    -- Weights alone learn.
+    -- Weights alone are trained.
     net:parameters():clear_gradients()
     autograd.checkpoint(g, x:detach(), 2):square():sum():backward()
     assert(net:parameters():list()[2]:gradient():equal(want))

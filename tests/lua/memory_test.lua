@@ -320,7 +320,7 @@ function sections.gpu()
   local text = table.concat(plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
-    check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
+    check(text:find(words, 1, true), "the plan does not report ", words, ":\n", text)
   end
   -- The groups of a rank: the world, its sp and dp groups, and two for each further split.
   for _, of in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
@@ -372,7 +372,7 @@ function sections.gpus()
     check(why:find(key .. ": Tesla T4 has compute capability 7.5", 1, true)
       and why:find(key .. ": false", 1, true), key, " on a T4: ", why)
   end
-  check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is told of")
+  check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is reported")
   local c = moonring.config.load(nil, { "full_determinism=true" })
   check(compute.determinism(moonring.config.load(nil, {}), "cpu") == nil
     and compute.determinism(c, "cpu"):find("changes nothing", 1, true),
@@ -512,7 +512,7 @@ function sections.activations()
     "logits").parts.checkpoints, 21 * input)
   near("at the first block", moment(facts { tokens = tokens, sp = sp },
     "first block").parts.checkpoints, input)
-  near("layers that learn", moment(facts { tokens = tokens, sp = sp, depth = 2 },
+  near("trainable layers", moment(facts { tokens = tokens, sp = sp, depth = 2 },
     "top block").parts.checkpoints, 2 * input)
   local lean = facts { tokens = tokens, sp = sp, activation_offload = "cpu" }
   near("on their way out, the last one's result among them", moment(lean,
@@ -629,7 +629,7 @@ function sections.facts()
     "gradient_accumulation_steps=2", "finetuning_type=full")
   near("tokens", one.tokens, 300)
   near("micro-batches", one.micro_batches, 2)
-  near("what learns", one.learns.embedding + one.learns.head + one.learns.blocks, total)
+  near("trainable parameters", one.learns.embedding + one.learns.head + one.learns.blocks, total)
   near("an example alone", run("cutoff_len=100", "micro_batch_tokens=50").tokens, 100)
   near("a pair", run("cutoff_len=100", "stage=dpo", "per_device_train_batch_size=1").tokens, 200)
   check(run("stage=dpo", "finetuning_type=full").reference and not run("stage=dpo").reference
@@ -667,7 +667,7 @@ function sections.facts()
     return memory.predict(memory_facts.run(moonring.config.load(nil, { ... }), whole,
       { ranks = 1, device = "cpu" })).mapped
   end
-  near("weights that all learn", of_file "finetuning_type=full", 0)
+  near("weights that are all trained", of_file "finetuning_type=full", 0)
   near("frozen ones", of_file "finetuning_type=lora", 4 * total)
   near("frozen ones that are cast", of_file("finetuning_type=lora", "bf16=true"), 0)
   near("a reference", of_file("finetuning_type=full", "stage=dpo"), 4 * total)
@@ -696,7 +696,7 @@ function sections.offload()
         f.depth = 100 -- some layers' inputs stay
         local found = memory.predict(f)
         check((found.host > 0) == (place == "host") and (found.disk > 0) == (place == "disk"), what,
-          ": ", place, ", foretold ", found.host, " on the host and ", found.disk, " on disk")
+          ": ", place, ", predicted ", found.host, " on the host and ", found.disk, " on disk")
         check((f.idle_offload ~= nil) == (what == "cpu on cpu"), what, ": said: ", f.idle_offload)
         local proposed = {}
         for _, measure in ipairs(measures.of(f)) do
@@ -876,8 +876,8 @@ function sections.published()
   for _, of in ipairs(published.tables) do
     for _, row in ipairs(of.rows) do
       local r = plan_tables.row(of, row)
-      check(r.foretold >= 0.95 * r.theirs and r.foretold <= 2 * r.theirs, of.title, ": ", row.model,
-        ", sp ", row.sp, ": foretold ", r.foretold, ", published ", r.theirs)
+      check(r.predicted >= 0.95 * r.theirs and r.predicted <= 2 * r.theirs, of.title, ": ",
+        row.model, ", sp ", row.sp, ": predicted ", r.predicted, ", published ", r.theirs)
       check(r.offloading > r.ours, of.title, ": ", row.model, ": offload makes it no longer")
     end
   end

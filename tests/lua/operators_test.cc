@@ -63,7 +63,7 @@ TEST_F(OperatorsTest, GiveWhatPyTorchGives) {
         local x = saved[given.tensor]:clone()
         if given.grad then
           leaves[#leaves + 1] = x:requires_grad_()
-          if written then return x * 1 end -- what learns may not be written
+          if written then return x * 1 end -- a leaf that requires a gradient may not be written
         end
         return x
       end
@@ -265,7 +265,7 @@ TEST_F(OperatorsTest, NewTensorsAreFunctionsOfTheirSeed) {
     local u = moonring.rand(10000, { seed = 5 })
     assert(u:min():item() >= 0 and u:max():item() < 1 and math.abs(u:mean():item() - 0.5) < 0.02)
     assert(not moonring.randn(3):equal(moonring.randn(3)), "the next of the count")
-    -- A token draws the same wherever it lies.
+    -- A token draws the same on any rank and row.
     local rows = tensor({ 5, 9, 7 }, "int64")
     local all = moonring.randn(4, { seed = 1, step = 2, rows = rows })
     local one = moonring.randn(4, { seed = 1, step = 2, rows = tensor({ 7 }, "int64") })

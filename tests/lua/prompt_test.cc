@@ -132,7 +132,7 @@ class Prompt : public Workplace {
 
 TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
   PromptTerminal at(At({"repl"}));
-  ASSERT_TRUE(at.Shows("help() tells more, Ctrl-D leaves."));
+  ASSERT_TRUE(at.Shows("help() shows more, Ctrl-D leaves."));
   at.TypeLine("40 + 2");
   ASSERT_TRUE(at.ShowsLine("42"));
   at.TypeLine("_ + 1, 'a' .. 'b'");

@@ -52,7 +52,7 @@ function sections.growing_file()
   system.write(path, "[1]\n[2]\n[3]\n")
   same({ read(), got, restarts }, { true, { { 1 }, { 2 }, { 3 } }, 0 }, "one more")
   system.write(path, "[7]\n[2]\n[3]\n[4]\n") -- another run's, and longer
-  same({ read(), got, restarts }, { true, { { 7 }, { 2 }, { 3 }, { 4 } }, 1 }, "begun anew")
+  same({ read(), got, restarts }, { true, { { 7 }, { 2 }, { 3 }, { 4 } }, 1 }, "begun again")
   system.write(path, "[7]\n")
   same({ read(), got, restarts }, { true, { { 7 } }, 2 }, "cut off")
   local long = ('["%s"]\n'):format(("a"):rep(3 * 2 ^ 20))

@@ -89,7 +89,7 @@ TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
     log:write { step = 1, epoch = 1, loss = 1, tokens = 1 }
     -- Every function and method of the bindings that takes a path. A new one belongs here.
     refused(OUT, moonring.model.open, ETC)
-    refused(OUT, moonring.model.open, "/nowhere/at/all") -- nor is it told what is there
+    refused(OUT, moonring.model.open, "/nowhere/at/all") -- nor is it informed of what is there
     refused(OUT, moonring.model.open_config, PASSWD)
     refused(OUT, moonring.model.open_config, "/nowhere/config.json")
     refused(OUT, moonring.model.load, checkpoint, { adapters = { ETC } })

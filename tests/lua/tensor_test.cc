@@ -68,7 +68,8 @@ TEST_F(Tensors, AreWrittenInPlace) {
     assert(x:sum():item() == 17)
     local done, why = pcall(x.copy_, x, tensor { 1, 2, 3 })
     assert(not done and why:find "must match", why)
-    -- As in PyTorch: neither a leaf that learns nor what backward still needs is written unseen.
+    -- As in PyTorch: a leaf that requires a gradient, and what backward still needs, is not written
+    -- without an error.
     done, why = pcall(weight().copy_, weight(), x[1])
     assert(not done and why:find "leaf Variable that requires grad", why)
     local w, y = weight(), tensor({ 2, 3 }, "fp64")

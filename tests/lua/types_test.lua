@@ -90,7 +90,8 @@ do
   o.Repository = require("moonring.native.hub").repository { kind = "model", name = "org/name",
     cache = scratch }
   o.RepositoryLock = o.Repository:lock()
-  o.Told = require("moonring.hub.told").new({ name = "org/name", of = {} }, o.Repository)
+  o.DownloadProgress = require("moonring.hub.download_progress").new(
+    { name = "org/name", of = {} }, o.Repository)
   local native_rewards = require "moonring.native.rewards"
   o.OwnState = native_rewards.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
   o.ChildProcess = native_rewards.child { "cat" }
@@ -204,7 +205,8 @@ for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport
   "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream",
   "FedSteps", "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
   "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
-  "RunPage", "LayoutRecords", "Told", "Times", "Traces", "StepTimes", "EngineSettings" } do
+  "RunPage", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
+  "EngineSettings" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 

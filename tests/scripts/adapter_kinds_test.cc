@@ -201,11 +201,12 @@ TEST_F(AdapterKindsTest, TheReferenceIsSaid) {
     EXPECT_THAT(result.err, HasSubstr(said));
     return ReadJsonLines(Path(out + "/trainer_log.jsonl"))[0].at("loss").get<double>();
   };
-  EXPECT_GT(std::fabs(first("on", {},
-                            "reference: model, without the adapter sft, which goes on learning: it "
-                            "is not the policy as it begins, so step 1's loss is not ln 2") -
-                      std::log(2.0)),
-            1e-3);
+  EXPECT_GT(
+      std::fabs(first("on", {},
+                      "reference: model, without the adapter sft, whose training continues: it "
+                      "is not the policy as it begins, so step 1's loss is not ln 2") -
+                std::log(2.0)),
+      1e-3);
   EXPECT_NEAR(first("new", {"create_new_adapter=true"},
                     "reference: model with sft merged into it, as the policy begins, so that step "
                     "1's loss is ln 2"),

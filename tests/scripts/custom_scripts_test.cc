@@ -202,7 +202,7 @@ TEST_F(CustomScriptsTest, WriteWeightsThatTheModelUses) {
     refused("model.norm.weight: expected a tensor of shape [32], got [3]", norm.copy_, norm,
       moonring.tensor { 1, 2, 3 })
 
-    -- The optimizer goes on from what was written.
+    -- The optimizer continues from what was written.
     local states = moonring.trainer.zero { mesh = mesh }:states(model:parameters())
     local sgd = moonring.trainer.sgd(states:parameters())
     norm:copy_(norm:weight() * 0 + 3)

@@ -262,7 +262,7 @@ TEST_F(ExportTest, AdaptersFromAScript) {
       adamw:step(0.01)
     end
     local trained = loss(adapted):item()
-    assert(trained < first, "it learns")
+    assert(trained < first, "it trains")
     assert(loss(base):item() == first and base:digest() == digest, "the base does not")
     adapted:save "adapter"
     local again = moonring.model.adapt(base, { path = "adapter", seed = 0 })

@@ -302,9 +302,9 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
   // Memory of the three runs: the weights x; x, their momentum m and the buffer that is sent; half
   // of x and m.
   for (const json& each : {local, overlapped, sharded})
-    EXPECT_NEAR(each.at("held").get<double>(), each.at("foretold").get<double>(), 100);
-  EXPECT_EQ(overlapped.at("foretold").get<double>(), 3 * local.at("foretold").get<double>());
-  EXPECT_EQ(sharded.at("foretold"), local.at("foretold"));
+    EXPECT_NEAR(each.at("held").get<double>(), each.at("predicted").get<double>(), 100);
+  EXPECT_EQ(overlapped.at("predicted").get<double>(), 3 * local.at("predicted").get<double>());
+  EXPECT_EQ(sharded.at("predicted"), local.at("predicted"));
 }
 
 // If a loss, or a gradient only, is not finite in one group, all groups skip the step: what follows

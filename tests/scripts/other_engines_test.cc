@@ -91,7 +91,7 @@ TEST_F(OtherEnginesTest, FsdpRefuses) {
               says("fsdp_sharding_strategy is NO_SHARD, but fsdp is full_shard"));
   EXPECT_THAT(config("{sharding_strategy: 7}"), says("sharding_strategy: expected FULL_SHARD"));
   EXPECT_THAT(config("{forward_prefech: true}"),
-              says("unknown setting 'forward_prefech'; what it would change cannot be told"));
+              says("unknown setting 'forward_prefech'; its effect is not known"));
   EXPECT_THAT(config("{distributed_type: MULTI_GPU, fsdp_config: {fsdp_version: 2}}"),
               says("distributed_type is MULTI_GPU: expected FSDP"));
   EXPECT_THAT(config("{mixed_precision: bf16, fsdp_config: {fsdp_version: 2}}"),

@@ -199,9 +199,9 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   EXPECT_THAT(
       Train("out", {"max_steps=3", "resume_from_checkpoint=true"}),
       FailsWith(2, HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder")));
-  const CommandResult anew = Train("out", {"max_steps=3", "resume_from_checkpoint=auto"});
-  ASSERT_THAT(anew, Succeeds());
-  EXPECT_THAT(anew.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
+  const CommandResult again = Train("out", {"max_steps=3", "resume_from_checkpoint=auto"});
+  ASSERT_THAT(again, Succeeds());
+  EXPECT_THAT(again.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=auto"}), Succeeds());
   EXPECT_EQ(Steps("out").size(), 4);
   // save_total_limit counts the run's own checkpoints only.
@@ -252,8 +252,8 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
   EXPECT_THAT(Train("alone", {"max_steps=2", "resume_from_checkpoint=true"}),
               FailsWith(2, HasSubstr("no whole checkpoint in alone: passed over: "
                                      "alone/checkpoint-1: it has only a model")));
-  const CommandResult anew = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
-  ASSERT_THAT(anew, Succeeds());
+  const CommandResult again = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
+  ASSERT_THAT(again, Succeeds());
   EXPECT_EQ(Steps("alone").size(), 2);
 }
 

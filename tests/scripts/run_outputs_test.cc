@@ -179,7 +179,7 @@ TEST_F(RunOutputsTest, LoggersThatThereAreNotAreToldOf) {
   const CommandResult result =
       Train("told", {"report_to=wandb,jsonl", "max_steps=1", "push_to_hub=true"});
   EXPECT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, AllOf(HasSubstr("report_to: wandb is told nothing"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("report_to: nothing is sent to wandb,"),
                                 HasSubstr("report_command"), HasSubstr("tensorboard"),
                                 HasSubstr("push_to_hub: no effect: nothing is sent")));
 }

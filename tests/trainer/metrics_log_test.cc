@@ -317,7 +317,7 @@ TEST(MetricsLogTest, TellsTokens) {
   const auto log = MetricsLog::Create(later).value();
   now += absl::Seconds(4);
   ASSERT_TRUE(log->Write({.step = 2, .loss = 1.0, .tokens = 180}).ok());
-  EXPECT_EQ(Lines(folder)[1]["throughput"], 20.0);  // since it went on
+  EXPECT_EQ(Lines(folder)[1]["throughput"], 20.0);  // since it resumed
   ASSERT_TRUE(log->Finish(1.0, 8).ok());
   const json state = json::parse(Contents(folder + "/trainer_state.json")),
              results = json::parse(Contents(folder + "/train_results.json"));

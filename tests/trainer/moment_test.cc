@@ -107,8 +107,8 @@ std::unique_ptr<AdamW> MakeAdamW(MomentDtype moments,
 }
 
 // fp64 AdamW with the same quantizer: fp32 rounding moves some numbers to the next code, which
-// gives a distance of 7e-5. Without quantization the weights differ by 5e-4, so the test can tell
-// them apart.
+// gives a distance of 7e-5. Without quantization the weights differ by 5e-4, so the test can
+// distinguish them.
 TEST(MomentTest, AdamWIn8Bit) {
   const auto weight = Weight(MomentValues(1));
   const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight);

@@ -195,7 +195,7 @@ TEST(AdamWTest, GoesOnFromItsState) {
   }
   EXPECT_TRUE(at::equal(weight->weight(), other->weight()));
   EXPECT_EQ(state.at("step/w").item<float>(),
-            3.0f);  // a copy: going on did not write to what was handed in
+            3.0f);  // a copy: continuing did not write to what was handed in
 
   auto bad = state;
   bad.erase("exp_avg/w");

@@ -114,7 +114,7 @@ base::Parameters RuleWeights(at::ScalarType dtype) {
           std::make_shared<base::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
 }
 
-const std::vector<bool> kMatrices = {true, false, true, true, true};  // of those that learn
+const std::vector<bool> kMatrices = {true, false, true, true, true};  // of the trainable ones
 
 // The ranks' gradients have the same sign, and their sum is exact if the number of ranks is a power
 // of two.

@@ -1,9 +1,9 @@
 --- Rounds of local steps (local SGD: local_steps and the outer_ keys). Each sp group makes
 -- optimizer steps by itself, on its share of the batch, divided by the count of that share. At the
 -- end of a round the groups synchronize (equations in trainer/outer_steps.h). The weights that all
--- groups share after it are called the common point; evaluations and saved models use them. A
--- checkpoint contains the common point, and each group's own weights and optimizer state. By
--- default there are no rounds: all ranks make each step together.
+-- groups share after it are the synchronization point; evaluations and saved models use them. A
+-- checkpoint contains the synchronization point, and each group's own weights and optimizer state.
+-- By default there are no rounds: all ranks make each step together.
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
 local trainer = require "moonring.native.trainer"
@@ -119,8 +119,8 @@ end
 function rounds.note(c, mesh)
   if not rounds.wanted(c) then return nil end
   return ("local_steps: %d: each of %d sp groups makes this many local steps between "
-    .. "synchronizations; evaluation and saving use the last common point"):format(c.local_steps,
-    mesh:dp_size())
+    .. "synchronizations; evaluation and saving use the last synchronization "
+    .. "point"):format(c.local_steps, mesh:dp_size())
 end
 
 --- Combines the gradient norms of all groups: the root mean square over those that have a gradient.
@@ -167,7 +167,7 @@ end
 ---@param common boolean
 ---@return boolean
 function Rounds:show(common)
-  if common and self.inner == 0 then return false end -- the weights are already the common point
+  if common and self.inner == 0 then return false end -- the weights are already synchronized
   return self.outer:show_common(common)
 end
 

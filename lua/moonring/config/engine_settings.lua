@@ -173,7 +173,7 @@ function EngineSettings:rest(groups)
       local why, default = idle(path, groups)
       if not why then
         self:fail("unknown setting '", path, "'", system.did_you_mean(path, all_known(self,
-          groups)), "; what it would change cannot be told: remove it")
+          groups)), "; its effect is not known: remove it")
       end
       if default == nil or not key_values.same(each.value, default) then
         if not said[why] then order[#order + 1] = why end

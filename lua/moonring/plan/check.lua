@@ -164,7 +164,7 @@ function memory_check.run(c, parts)
   if bytes < math.huge then lines[#lines + 1] = recompute.settle(c, facts_with {}, bytes) end
   lines[#lines + 1] = memory_check.settle_tokens(c, facts_with, bytes)
   local f = facts_with {}
-  if parts.report then parts.report:foretell(memory.predict(f)) end
+  if parts.report then parts.report:set_prediction(memory.predict(f)) end
   if c.memory_check == "off" or bytes == math.huge then return lines end
   local verdict, words = memory_check.judge(f, bytes, facts_with)
   local host = memory_check.judge_host(f, local_ranks,

@@ -122,7 +122,8 @@ function masks.cut(batch)
   end
   if not given then return batch.attention:cut(sequence, nil, batch.shifted) end
   if batch.shifted then
-    options.refuse("mask", "shift_attn: its groups say who sees whom, and no mask besides")
+    options.refuse("mask", "shift_attn: its groups are the attention mask, and no other ",
+      "one may be given")
   end
   local made, sum = masks.of(sequence:lengths(), given), 0
   for _, mask in ipairs(made) do sum = mask:checksum(sum) end

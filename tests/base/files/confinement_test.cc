@@ -88,7 +88,7 @@ TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
 TEST_F(ConfinementTest, FollowsLinks) {
   fs::create_symlink("/etc/passwd", root_ / "out");
   fs::create_symlink(base_ / "outside" / "new",
-                     root_ / "dangling");  // a file made by this name would lie outside
+                     root_ / "dangling");  // a file made by this name would be outside
   fs::create_directory_symlink(base_ / "outside", root_ / "folder");
   fs::create_symlink("inner/../file", root_ / "in");
   fs::create_symlink("../root/file", root_ / "around");

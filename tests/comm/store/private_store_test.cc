@@ -99,7 +99,7 @@ TEST_F(PrivateStoreTest, SaysThatRank0HasNoDescriptorForAClone) {
   const absl::Status cloned = base::TryTorch([&] { others_[0]->clone(); });
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(std::string(cloned.message()), HasSubstr("rank 0 has no descriptor left"));
-  others_[0]->clone()->set("a", "1");  // and it goes on
+  others_[0]->clone()->set("a", "1");  // and it continues
   EXPECT_EQ(first_->get_to_str("a"), "1");
 }
 

@@ -815,7 +815,7 @@ TEST(GgufModelTest, ReadsQwen3Next) {
     EXPECT_TRUE(at::equal(*model->Read(layer + "in_proj_ba.weight"), Numbers({12, 8})));
     EXPECT_TRUE(at::allclose(*model->Read(layer + "A_log"), Numbers({6}), 1e-6, 1e-6));
     EXPECT_TRUE(at::equal(*model->Read(layer + "out_proj.weight"), Numbers({8, kValues})))
-        << "its value heads lie as published";
+        << "its value heads are stored as published";
   }
   EXPECT_THAT(OpenModel(DeltaGguf("qwen3next", {{"attention.recurrent_layers", 1}})),
               StatusIs(kUnimplemented, HasSubstr("attention.recurrent_layers")));

@@ -71,7 +71,7 @@ function groups_of.select(rollouts, prompts, took)
     if #kept >= wanted or rounds == run.config.dynamic_sampling_rounds then break end
     prompts = rollouts:take()
   until not prompts
-  local told = { ["sampling/rounds"] = { rounds, 1 },
+  local numbers = { ["sampling/rounds"] = { rounds, 1 },
     ["sampling/idle_groups"] = { #idle, #idle + #kept } }
   for _, each in ipairs(idle) do kept[#kept + 1] = each end
   local chosen, groups = {}, {}
@@ -79,7 +79,7 @@ function groups_of.select(rollouts, prompts, took)
     chosen[p], groups[p] = kept[p].prompt, kept[p].group
     for _, each in ipairs(groups[p]) do each.prompt = p end
   end
-  return chosen, groups_of.flat(groups), told
+  return chosen, groups_of.flat(groups), numbers
 end
 
 --- The completions that a script's `rollout` function returned. Errors: INVALID_ARGUMENT if the
