@@ -83,7 +83,7 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   wanted.layers = layers.value_or(wanted.layers);
   wanted.modules = modules.value_or(wanted.modules);
   wanted.extra = extra.value_or(wanted.extra);
-  return base::ValueOrThrow(model::WeightsThatLearn(config, wanted));
+  return base::ValueOrThrow(model::TrainableWeights(config, wanted));
 }
 
 // Returns where the option activation_offload stores the inputs of blocks, for a model on this

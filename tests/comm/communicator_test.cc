@@ -394,7 +394,7 @@ TEST(CommunicatorTest, CountsStepsAndBytes) {
   EXPECT_EQ(Communicator::Alone()->counters().steps, 0);
 }
 
-TEST(CommunicatorTest, AgreeTellsAllRanksOfOnesFailure) {
+TEST(CommunicatorTest, AgreeReportsOneRanksFailureOnAll) {
   RunRanks(4, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
     EXPECT_OK(comm.Agree(absl::OkStatus()));

@@ -98,7 +98,7 @@ Sequence Shared() {
   return sequence;
 }
 
-TEST(SequenceTest, DocumentsMayGoOnFromOthers) {
+TEST(SequenceTest, DocumentsMayContinueOthers) {
   EXPECT_OK(Validate(Shared()));
   EXPECT_THAT(OwnDocuments(Shared()), ElementsAre(0, 3));
   EXPECT_THAT(OwnDocuments(Small()), ElementsAre(0, 1, 2, 3));
@@ -133,7 +133,7 @@ TEST(SequenceTest, TheChecksumSeesParents) {
 }
 
 // Otherwise the data that ranks read before an empty micro-batch would not be compared.
-TEST(SequenceTest, AnEmptyStreamGoesOnFromTheChecksumBefore) {
+TEST(SequenceTest, AnEmptyStreamKeepsTheChecksum) {
   const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
   EXPECT_NE(Checksum(empty, 17), Checksum(empty, 18));
   EXPECT_NE(Checksum(empty), Checksum(empty, Checksum(empty)));

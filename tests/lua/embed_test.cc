@@ -229,7 +229,7 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
 }
 
 // The caller gets one line; the log gets the stack of calls, with the script's functions only.
-TEST_F(Embed, TellsWhereAnErrorCameFrom) {
+TEST_F(Embed, ReportsWhereAnErrorCameFrom) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"),
             MOONRING_FAILED);
@@ -435,7 +435,7 @@ TEST_F(Embed, ACancelledRunEndsAndLeavesNoHalfCheckpoint) {
   }
 }
 
-TEST_F(Embed, ACancelThatSavesCanBeGoneOnFrom) {
+TEST_F(Embed, ARunCancelledWithASaveCanResume) {
   WriteModel("model");
   WriteConfig("max_steps: 8\nlogging_steps: 1\nsave_steps: 1000\n");
   {

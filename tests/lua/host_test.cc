@@ -119,7 +119,7 @@ TEST(Host, ARankThatFailsEndsTheOthersAndIsNamedFirst) {
       << ended.output;
 }
 
-TEST(Host, ARewardThatFailsOnOneRankIsToldOfOnAll) {
+TEST(Host, ARewardThatFailsOnOneRankIsReportedOnAll) {
   Script("host/oh.lua",
          "return { x = { each = function(row) assert(row.completion == 'c', 'oh') "
          "return 1 end } }");

@@ -310,7 +310,7 @@ TEST(Launcher, IsWhatAProcessWithThreadsBecomes) {
 
 // The descriptors of its launcher that a rank has open: at most two pipes, and its own end of a
 // socket pair.
-TEST(Launcher, LeavesARankNoEndOfAnother) {
+TEST(Launcher, LeavesARankNoDescriptorOfAnother) {
   const Launch launch = LaunchScenario(
       "open files", 4, nullptr, [] { setenv("OPEN_FILES", absl::StrCat(OpenFiles()).c_str(), 1); });
   EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
@@ -396,7 +396,7 @@ TEST(Launcher, ForwardsSignalsAndEndsByThem) {
   }
 }
 
-TEST(Launcher, ForwardsUsr1AndGoesOn) {
+TEST(Launcher, ForwardsUsr1AndContinues) {
   const Launch launch = LaunchScenario("wait for USR1", 2, [](pid_t pid) { kill(pid, SIGUSR1); });
   EXPECT_EQ(ExitCodeOf(launch), 0);
   EXPECT_EQ(Count(launch.output, "usr1\n"), 2) << launch.output;
@@ -425,7 +425,7 @@ constexpr char kAnswer[] =
 
 // For a signal to the group, each rank gets it twice, from the sender and from the launcher: this
 // counts as one request.
-TEST(Launcher, ASignalToTheGroupIsOneWish) {
+TEST(Launcher, ASignalToTheGroupCountsOnce) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Launch launch = LaunchScenario("notes wishes", 2,
                                          {{"ready\n", [&](pid_t pid) { kill(-pid, signal); }},

@@ -268,7 +268,7 @@ TEST_F(Prompt, EachLineRunsOnAllRanks) {
   EXPECT_EQ(at.Wait(), 0) << at.said();
 }
 
-TEST_F(Prompt, ARankThatWaitsInVainIsToldSo) {
+TEST_F(Prompt, ARankThatWaitsForNothingIsReported) {
   PromptTerminal at(At({"-n", "2", "repl"}));
   at.TypeLine("mesh = moonring.comm.mesh { sp = 2 }");
   at.TypeLine("if mesh:rank() == 1 then error('of ' .. 'one') end mesh:barrier()");

@@ -172,7 +172,7 @@ TEST_F(VmTest, ARewardEndsOnceTheRunIsCancelled) {
 }
 
 // A request to end after the current step does not interrupt that step's rewards.
-TEST_F(VmTest, ARewardGoesOnWhereTheRunEndsAtItsStep) {
+TEST_F(VmTest, ARewardContinuesWhereTheRunEndsAtItsStep) {
   const testing::ScratchFolder scratch;
   scratch.Write("one.lua", "return function() return { 1 } end");
   auto cancel = std::make_shared<CancelFlag>(Cancel::kNone);
@@ -302,7 +302,7 @@ TEST_F(RewardService, ADeadlineIsOfTheWholeAnswer) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
 }
 
-TEST_F(RewardService, WhatIsWrongIsToldOnce) {
+TEST_F(RewardService, WhatIsWrongIsReportedOnce) {
   EXPECT_EQ(Try("equal(ask '/refuses', \"ABORTED: reward 'url' (URL/refuses): it says 422 "
                 "Unprocessable Entity: no column 'answer'\")")
                 .message,

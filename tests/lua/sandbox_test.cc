@@ -282,7 +282,7 @@ class FewInstructions : public Confined {
 };
 
 // Each of them would run forever, or for hours.
-TEST_F(FewInstructions, NoLoopGoesOn) {
+TEST_F(FewInstructions, EveryLoopEnds) {
   for (const char* script : {
            "while true do end",
            "local function f() return f() end f()",

@@ -221,7 +221,7 @@ TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
             "");
 }
 
-TEST_F(Tensors, OperationsOfALossOfOnesOwn) {
+TEST_F(Tensors, OperationsOfACustomLoss) {
   EXPECT_EQ(Check(R"lua(
     local function same(x, ...)
       local got, want = x:to("fp64"):tolist(), { ... }

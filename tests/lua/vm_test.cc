@@ -489,7 +489,7 @@ TEST_F(OptionTables, SayWhichKeyIsMissingAndWhatIsNearIt) {
             "option 'total_steps' is missing; there is 'total_step'");
 }
 
-TEST_F(OptionTables, SayWhatWasWantedAndWhatCame) {
+TEST_F(OptionTables, SayWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(ErrorOf("{ total_steps = '3' }"),
             "option 'total_steps': expected a number, got a string");
   EXPECT_EQ(ErrorOf("{ total_steps = 1.5 }"), "option 'total_steps': expected an integer, got 1.5");
@@ -534,7 +534,7 @@ class Handles : public VmTest {
   }
 };
 
-TEST_F(Handles, LetGoOnceClosedAndRefuseUse) {
+TEST_F(Handles, AreFreedOnceWhenClosedAndRefuseUse) {
   EXPECT_EQ(Run(R"lua(
     local x = live()
     assert(count() == 1 and x:ping() == 1 and tostring(x) == "Live one")

@@ -101,7 +101,7 @@ TEST_P(StreamHooksInEveryMode, AnAddedVectorIsABias) {
 }
 
 // The only trainable weight is in the hook; below a detached point nothing is trained.
-TEST_F(StreamHooksTest, AFrozenModelUnderWhatLearns) {
+TEST_F(StreamHooksTest, AFrozenModelBelowATrainableLayer) {
   TransformerOptions options = In(Recompute::kBlock);
   options.frozen = true;
   const auto model = Make(options);

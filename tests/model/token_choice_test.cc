@@ -103,7 +103,7 @@ TEST(TokenChoiceTest, OneTextKeepsTheSame) {
 }
 
 // A large vocabulary: more and more tokens are sorted until enough probability is kept.
-TEST(TokenChoiceTest, RanksNoLessThanIsWanted) {
+TEST(TokenChoiceTest, SelectsAtLeastTheTopK) {
   at::manual_seed(2);
   const at::Tensor logits = at::randn({30000}, at::kDouble);
   const at::Tensor p = logits.softmax(0);

@@ -274,7 +274,7 @@ LabelledStream RandomLabelledStream(const std::vector<int64_t>& lengths, int64_t
   return MakeStream(lengths, ids, ids);
 }
 
-TEST(TransformerTest, BiasesAreUsedAndLearnt) {
+TEST(TransformerTest, BiasesAreUsedAndTrained) {
   const ModelConfig config = ConfigOfSize(/*bias=*/true);
   const base::Parameters parameters = SeededWeights(config, at::kDouble);
   ASSERT_OK_AND_ASSIGN(const auto model,

@@ -126,7 +126,7 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
   }
 }
 
-TEST(LogProbTest, EveryRowATarget) {
+TEST(LogProbTest, EveryRowHasATarget) {
   const LogProbCase c{.chunk_rows = 10, .ignored = 0.0};
   const Inputs in = MakeInputs(c);
   ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);

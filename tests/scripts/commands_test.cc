@@ -271,7 +271,7 @@ TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {
 
 // preprocess reads only the tokenizer's files of a model; the weights and config.json may be
 // missing.
-TEST_F(CommandsTest, PreprocessWantsATokenizerAlone) {
+TEST_F(CommandsTest, PreprocessNeedsOnlyATokenizer) {
   WriteModel("model");
   WriteConfig();
   ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl"}), Succeeds());
@@ -515,7 +515,7 @@ TEST_F(CommandsTest, Sft) {
 }
 
 // A copy of that script, run as a user's file.
-TEST_F(CommandsTest, AScriptOfOnesOwn) {
+TEST_F(CommandsTest, ACustomScript) {
   WriteModel("model");
   WriteConfig();
   Write("mine.lua", ReadText("scripts/sft.lua"));

@@ -108,7 +108,7 @@ TEST_F(CustomDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
 
 // Interrupted within a batch of rows that are preprocessed together, at its end, and at the end of
 // a pass.
-TEST_F(CustomDataResumeTest, GoesOnFromAnyStep) {
+TEST_F(CustomDataResumeTest, ResumesFromAnyStep) {
   Write("file.lua", "return require('moonring').data.rows('judged', { dataset_dir = '" +
                         Runfile("tests/golden/stages") + "/data' })");
   const Words words = {"data_source=file.lua", "max_steps=13", "stage=kto",

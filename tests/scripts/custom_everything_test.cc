@@ -56,7 +56,7 @@ class CustomEverything : public ResumedRuns {
   static constexpr char kRewards[] = "scripts/grpo.lua";
 };
 
-TEST_F(CustomEverything, GoesOnBitForBitWhereItWasKilled) {
+TEST_F(CustomEverything, ResumesBitForBitAfterAKill) {
   const std::vector<Words> shapes = {{"sp=1"}, {"sp=2"}, {"sp=2", "zero=3"}};
   for (size_t i = 0; i < shapes.size(); ++i) {
     SCOPED_TRACE(shapes[i].back());
@@ -88,7 +88,7 @@ TEST_F(CustomEverything, HasTheNumbersOfOneRankOnAnyRanks) {
 }
 
 // Answers are sampled from seeds: they are the same on any number of ranks, and after a kill.
-TEST_F(CustomEverything, LearnsFromRewardsTheSameOnAnyRanks) {
+TEST_F(CustomEverything, TrainsOnRewardsTheSameOnAnyRanks) {
   const Words words = {"steps=4"};
   ASSERT_THAT(Run(CommandOfScript(kRewards, "one", words)), Succeeds());
   for (const std::string sp : {"2", "4"}) {

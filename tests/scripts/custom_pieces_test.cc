@@ -208,17 +208,17 @@ TEST_F(CustomPiecesTest, AreTheSameOnAnyRanks) {
   }
 }
 
-TEST_F(CustomPiecesTest, GoOnBitForBit) {
+TEST_F(CustomPiecesTest, ResumeBitForBit) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
   const Words rates = {"lr_scheduler_type=stateful.lua", "max_steps=4"};
-  ExpectGoesOn("adamw", rates + Words{"optim=adamw.lua"}, {2});
-  ExpectGoesOn("lora", rates + Words{"optim=whole.lua", "finetuning_type=lora"}, {2});
-  ExpectGoesOn("bf16", rates + Words{"optim=adamw.lua", "pure_bf16=true"}, {2});
-  ExpectGoesOn("zero2",
-               rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
-               {2}, {"-n", "2"});
+  ExpectResumes("adamw", rates + Words{"optim=adamw.lua"}, {2});
+  ExpectResumes("lora", rates + Words{"optim=whole.lua", "finetuning_type=lora"}, {2});
+  ExpectResumes("bf16", rates + Words{"optim=adamw.lua", "pure_bf16=true"}, {2});
+  ExpectResumes("zero2",
+                rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
+                {2}, {"-n", "2"});
   // On one rank: the same sums of gradients in another order.
   KeepUpTo("zero2", 2, "alone");
   ASSERT_THAT(Train("alone", rates + Words{"optim=whole.lua", "resume_from_checkpoint=true"}),
@@ -226,7 +226,7 @@ TEST_F(CustomPiecesTest, GoOnBitForBit) {
   EXPECT_LE(Distance("zero2", "alone"), 1e-6);
 }
 
-TEST_F(CustomPiecesTest, GoOnAfterAKill) {
+TEST_F(CustomPiecesTest, ResumeAfterAKill) {
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
   const Words words = {"optim=whole.lua", "lr_scheduler_type=stateful.lua", "max_steps=6",
@@ -315,7 +315,7 @@ TEST_F(CustomPiecesTest, AnObjectiveInheritsTheRun) {
   EXPECT_TRUE(ReadText(Path("own/adapter_model.safetensors")) ==
               ReadText(Path("built_in/adapter_model.safetensors")));
   EXPECT_TRUE(fs::exists(Path("own/eval_results.json")));
-  ExpectGoesOn("resumed", {"max_steps=3", "objective=loss.lua"}, {1});
+  ExpectResumes("resumed", {"max_steps=3", "objective=loss.lua"}, {1});
 }
 
 TEST_F(CustomPiecesTest, AreRefusedBeforeTheFirstStep) {

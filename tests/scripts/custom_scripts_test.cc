@@ -103,7 +103,7 @@ TEST_F(CustomScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
 }
 
 // The report of a skipped step names what the step lacks.
-TEST_F(CustomScriptsTest, AreToldWhyAStepIsLeftOut) {
+TEST_F(CustomScriptsTest, GetTheReasonWhyAStepIsLeftOut) {
   EXPECT_THAT(RunScript(R"lua(
     local labels = { 1, 2, 3, 4 }
     local micro = { document_counts = function() return { 1 } end }
@@ -182,7 +182,7 @@ TEST_F(CustomScriptsTest, SayWhereTheyFailed) {
                             Line(2) + ": in main chunk\n");
 }
 
-TEST_F(CustomScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
+TEST_F(CustomScriptsTest, ErrorsAreReportedInOneLineWithTheScriptsWords) {
   Write("usage.lua",
         "local moonring = require 'moonring'\nlocal function read() return moonring.flags { model "
         "= moonring.required } end\nlocal opt = read()");
@@ -267,7 +267,7 @@ TEST_F(CustomScriptsTest, WriteWeightsThatAreShardedOverRanks) {
 }
 
 // Steps of pairs without labels: DPO's script skips them too, including weight decay and momentum.
-TEST_F(CustomScriptsTest, LeaveOutStepsWithNothingToLearn) {
+TEST_F(CustomScriptsTest, LeaveOutStepsWithoutTargets) {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string row : {"one", "two", "three"})
     rows.push_back({{"instruction", "Say " + row}, {"chosen", row}, {"rejected", "none"}});

@@ -43,7 +43,7 @@ class ExamplesTest : public Workplace {
 
 // Numbers are printed with four to six decimals, so they may differ by one in the last decimal,
 // plus fp32 rounding over a few AdamW steps.
-TEST_F(ExamplesTest, ALossOfOnesOwn) {
+TEST_F(ExamplesTest, ACustomLoss) {
   const std::vector<double> alone = Steps({"own_loss", "data=talks", "batch=6", "steps=3"});
   ASSERT_EQ(alone.size(), 9);
   ExpectAlike(Steps({"own_loss", "data=talks", "batch=6", "steps=3", "micro_tokens=1"}), alone,

@@ -141,18 +141,18 @@ TEST_F(ExpertParallelTest, SavesAllExperts) {
   }
 }
 
-TEST_F(ExpertParallelTest, GoesOnBitForBit) {
-  ExpectGoesOn("size2", Mixture() + Size(2) + Words{"max_steps=3"}, {1, 2}, OnRanks(2));
-  ExpectGoesOn("zero2",
-               Mixture() + Size(2) +
-                   Words{"max_steps=3", "zero_stage=2", "bf16=true", "optimizer_state=bf16"},
-               {2}, OnRanks(4));
-  ExpectGoesOn("codes", Mixture() + Size(4) + Words{"max_steps=3", "optimizer_state=8bit"}, {2},
-               OnRanks(4));
+TEST_F(ExpertParallelTest, ResumesBitForBit) {
+  ExpectResumes("size2", Mixture() + Size(2) + Words{"max_steps=3"}, {1, 2}, OnRanks(2));
+  ExpectResumes("zero2",
+                Mixture() + Size(2) +
+                    Words{"max_steps=3", "zero_stage=2", "bf16=true", "optimizer_state=bf16"},
+                {2}, OnRanks(4));
+  ExpectResumes("codes", Mixture() + Size(4) + Words{"max_steps=3", "optimizer_state=8bit"}, {2},
+                OnRanks(4));
 }
 
 // Optimizer states are saved in the format of a run without expert parallelism.
-TEST_F(ExpertParallelTest, GoesOnWithAnotherSize) {
+TEST_F(ExpertParallelTest, ResumesWithAnotherSize) {
   const Words words = Mixture() + Words{"fp64=true", "max_steps=3"};
   ASSERT_THAT(Train("two", words + Size(2), OnRanks(4)), Succeeds());
   const std::vector<Words> ways = {Size(4), Size(1), Size(2) + Words{"zero_stage=2"},

@@ -261,7 +261,7 @@ TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
 }
 
 // A custom loop scales its backward with the run's function, or gets an error that explains it.
-TEST_F(Fp16Test, ALoopOfOnesOwn) {
+TEST_F(Fp16Test, ACustomLoop) {
   const Words words = {"fp16=true", "max_steps=3", "save_strategy=no"};
   ASSERT_THAT(Train("train", words), Succeeds());
   ASSERT_THAT(TrainBy({"custom_scaled_loop.lua", "scaled"}, "own", words), Succeeds());

@@ -40,7 +40,7 @@ class FreshWeightsTest : public Workplace {
   }
 };
 
-TEST_F(FreshWeightsTest, AFolderWithoutWeightsLearns) {
+TEST_F(FreshWeightsTest, TrainsAFolderWithoutWeights) {
   const CommandResult result =
       Train("out", {"max_steps=40", "learning_rate=1e-2", "lr_scheduler_type=constant"});
   ASSERT_THAT(result, Succeeds());

@@ -97,7 +97,7 @@ TEST_F(LinearAttentionTest, AModeThatIsNone) {
                                  HasSubstr("(did you mean 'relay'?)"))));
 }
 
-TEST_F(LinearAttentionTest, TrainingTakesItAndTellsWhatItChose) {
+TEST_F(LinearAttentionTest, TrainingLogsTheChosenMode) {
   WriteTrainedModel();
   const auto train = [&](const std::vector<std::string>& more) {
     const CommandResult result =

@@ -181,26 +181,26 @@ TEST_F(LocalStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   }
 }
 
-TEST_F(LocalStepsTest, GoOnBitForBitInTheMiddleOfARound) {
-  ExpectGoesOn("averaged", {"local_steps=3", "max_steps=7"}, {1, 3, 5}, OnRanks(2));
-  ExpectGoesOn(
+TEST_F(LocalStepsTest, ResumeBitForBitWithinARound) {
+  ExpectResumes("averaged", {"local_steps=3", "max_steps=7"}, {1, 3, 5}, OnRanks(2));
+  ExpectResumes(
       "overlapped",
       {"local_steps=2", "max_steps=7", "outer_momentum=0.5", "outer_overlap=true",
        "per_device_train_batch_size=1", "val_size=6", "eval_strategy=steps", "eval_steps=1"},
       {1, 3, 4, 5}, OnRanks(2));
-  ExpectGoesOn("sharded",
-               {"local_steps=3", "max_steps=5", "outer_momentum=0.9", "outer_nesterov=true",
-                "outer_overlap=true", "sequence_parallel_size=2", "zero_stage=2", "zero_group=sp",
-                "bf16=true"},
-               {2, 4}, OnRanks(4));
-  ExpectGoesOn("adapter",
-               {"local_steps=3", "max_steps=5", "finetuning_type=lora", "lora_dropout=0.1",
-                "pure_bf16=true", "outer_learning_rate=0.8"},
-               {2}, OnRanks(2));
+  ExpectResumes("sharded",
+                {"local_steps=3", "max_steps=5", "outer_momentum=0.9", "outer_nesterov=true",
+                 "outer_overlap=true", "sequence_parallel_size=2", "zero_stage=2", "zero_group=sp",
+                 "bf16=true"},
+                {2, 4}, OnRanks(4));
+  ExpectResumes("adapter",
+                {"local_steps=3", "max_steps=5", "finetuning_type=lora", "lora_dropout=0.1",
+                 "pure_bf16=true", "outer_learning_rate=0.8"},
+                {2}, OnRanks(2));
 }
 
 // Resumes the same groups on another number of ranks, with other shards.
-TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
+TEST_F(LocalStepsTest, ResumeOnOtherRanksOfTheSameGroups) {
   const Words words = {"local_steps=3", "max_steps=5", "outer_momentum=0.5", "outer_overlap=true",
                        "fp64=true"};
   ASSERT_THAT(Train("first", words, OnRanks(2)), Succeeds());
@@ -232,7 +232,7 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
 
 // Evaluations and saved models are those of the last synchronized weights; a run ends with a
 // synchronization.
-TEST_F(LocalStepsTest, SavesTheCommonPoint) {
+TEST_F(LocalStepsTest, SavesTheSynchronizationPoint) {
   const Words words = {"local_steps=3", "max_steps=7",         "save_steps=1",
                        "val_size=6",    "eval_strategy=steps", "eval_steps=1"};
   const CommandResult result = Train("out", words, OnRanks(2));
@@ -335,7 +335,7 @@ TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
 }
 
 // A checkpoint from before these keys existed counts as one with their defaults.
-TEST_F(LocalStepsTest, OlderCheckpointsGoOn) {
+TEST_F(LocalStepsTest, OlderCheckpointsResume) {
   Write("older.lua", R"lua(
     local moonring = require "moonring"
     local changes = require "moonring.run.checkpoint.resume_changes"

@@ -257,7 +257,7 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
 }
 
 // Otherwise ranks would wait for keys that other ranks do not send.
-TEST_F(MasksTest, RanksThatDifferAreTold) {
+TEST_F(MasksTest, RanksThatDifferAreReported) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 } } }
     local batch = require("moonring.run.batch").new({ sequence = always(sequence) }, attention,

@@ -202,7 +202,7 @@ TEST_F(MemoryReportTest, WithoutItTheLogStillSaysWhatTheAllocatorHolds) {
   EXPECT_FALSE(line.contains("peak_anonymous_bytes"));
 }
 
-TEST_F(MemoryReportTest, AModelThatDoesNotFitIsToldBeforeTheFirstStep) {
+TEST_F(MemoryReportTest, AModelThatDoesNotFitIsReportedBeforeTheFirstStep) {
   WriteConfig("fp64: true");  // a copy of 8 bytes a parameter
   const AddressSpaceLimit limit(MappedBytes() + 4 * parameters_);
   EXPECT_THAT(Run({"train", "config.yaml"}),

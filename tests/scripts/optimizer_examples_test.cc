@@ -91,7 +91,7 @@ TEST_F(OptimizerExamplesTest, AreTheSameOnAnyRanks) {
                     name == "muon" ? 1e-5 : 1e-10);
     }
   }
-  ExpectGoesOn("resumed", {"optim=" + Example("muon"), "max_steps=3"}, {1});
+  ExpectResumes("resumed", {"optim=" + Example("muon"), "max_steps=3"}, {1});
 }
 
 TEST_F(OptimizerExamplesTest, TheScheduleRisesStaysAndFalls) {

@@ -32,7 +32,7 @@ class OptimizersTest : public ResumedRuns {
   }
 };
 
-TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
+TEST_F(OptimizersTest, ResumeBitForBitAndKeepTheBytesOfThePlan) {
   const Words all = All();
   ASSERT_GE(all.size(), 10u);
   for (const std::string& word : all) {
@@ -41,7 +41,7 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
     // would count.
     Words words = {word, "max_steps=3", "memory_report=true", "recompute=none"};
     if (word == "use_badam=true") words.push_back("badam_switch_interval=2");
-    ExpectGoesOn(name, words, {1});
+    ExpectResumes(name, words, {1});
     const json report = ReadJson(Path(name + "/memory_report.json"));
     const double kept = report.at("worst").at("parts").at("optimizer"),
                  planned = report.at("plan").at("optimizer");
@@ -55,9 +55,9 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
 
 // BAdam trains one block of layers at a time: blocks that have not had their turn are unchanged. A
 // run resumes in the middle and at the end of a turn, with any order of blocks and any optimizer.
-TEST_F(OptimizersTest, BlocksLearnInTurns) {
+TEST_F(OptimizersTest, BlocksAreTrainedInTurns) {
   const Words words = {"use_badam=true", "badam_switch_interval=3", "max_steps=6"};
-  ExpectGoesOn("ascending", words, {1, 2, 3, 5});
+  ExpectResumes("ascending", words, {1, 2, 3, 5});
   const StoredTensors before =
       ReadSafetensors(Runfile("tests/golden/stages/model/model.safetensors"));
   const auto changed = [&](int step, const std::string& name) {
@@ -78,12 +78,12 @@ TEST_F(OptimizersTest, BlocksLearnInTurns) {
         Words{"badam_switch_mode=random", "bf16=true", "zero_stage=3"},
         Words{"badam_switch_mode=fixed", "badam_start_block=1", "optim=sgd"},
         Words{"finetuning_type=lora", "zero_stage=1"}}) {
-    ExpectGoesOn("turns_" + more.front(), words + more, {2, 4}, {"-n", "2"});
+    ExpectResumes("turns_" + more.front(), words + more, {2, 4}, {"-n", "2"});
   }
-  ExpectGoesOn("ratio",
-               {"use_badam=true", "badam_mode=ratio", "badam_update_ratio=0.2",
-                "badam_mask_mode=scatter", "weight_decay=0", "max_steps=3", "zero_stage=2"},
-               {1}, {"-n", "2"});
+  ExpectResumes("ratio",
+                {"use_badam=true", "badam_mode=ratio", "badam_update_ratio=0.2",
+                 "badam_mask_mode=scatter", "weight_decay=0", "max_steps=3", "zero_stage=2"},
+                {1}, {"-n", "2"});
   const auto refuses = [&](const Words& words, const std::string& message) {
     EXPECT_THAT(Train("refused", Words{"use_badam=true"} + words),
                 FailsWith(2, HasSubstr(message)));
@@ -174,13 +174,13 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   EXPECT_NE(model("muon", {"use_muon=true"}), model("torch", {"optim=muon"}));
   EXPECT_EQ(model("nesterov", {"optim=muon", "optim_args=nesterov=false"}),
             model("scaled", {"optim=muon", "optim_args=nesterov=false,adjust_lr_fn=original"}));
-  ExpectGoesOn("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
+  ExpectResumes("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
 }
 
 // Optimizers that draw random numbers, or store part of their state in a special form.
-TEST_F(OptimizersTest, FormsGoOnBitForBit) {
+TEST_F(OptimizersTest, FormsResumeBitForBit) {
   const auto goes_on = [&](const std::string& name, const Words& words) {
-    ExpectGoesOn(name, words + Words{"max_steps=5", "zero_stage=2"}, {2, 3}, {"-n", "2"});
+    ExpectResumes(name, words + Words{"max_steps=5", "zero_stage=2"}, {2, 3}, {"-n", "2"});
   };
   goes_on("density", {"optim=spam", "optim_args=density=0.3, reset=3, warmup=2"});
   goes_on("multinomial",

@@ -139,7 +139,7 @@ TEST_F(OtherEnginesTest, AcceleratesSettings) {
   EXPECT_THAT(result.err, HasSubstr("accelerator_config: no effect: even_batches: "));
 }
 
-TEST_F(OtherEnginesTest, EachWeightIsToldOf) {
+TEST_F(OtherEnginesTest, EachWeightIsListed) {
   const CommandResult result = Train({"print_param_status=true", "finetuning_type=lora"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(

@@ -277,7 +277,7 @@ class PretendRuns : public Workplace {
 
 class PretendPlanTest : public PretendRuns, public ::testing::WithParamInterface<Case> {};
 
-TEST_P(PretendPlanTest, IsForetold) {
+TEST_P(PretendPlanTest, IsPredicted) {
   const Case& of = GetParam();
   WriteRun(of);
   const double peak = Peak(of, of.products, "out");

@@ -175,7 +175,7 @@ TEST_F(RunOutputsTest, WhatFailsStopsNoRun) {
                                 HasSubstr("report_to: jsonl: "), HasSubstr("file/logs")));
 }
 
-TEST_F(RunOutputsTest, LoggersThatThereAreNotAreToldOf) {
+TEST_F(RunOutputsTest, MissingLoggersAreReported) {
   const CommandResult result =
       Train("told", {"report_to=wandb,jsonl", "max_steps=1", "push_to_hub=true"});
   EXPECT_THAT(result, Succeeds());

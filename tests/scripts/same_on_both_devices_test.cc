@@ -88,7 +88,7 @@ TEST_F(SameOnBothDevicesTest, ActivationsOnTheHost) {
   Compare({"activations", {{"activation_offload", "cpu"}}});
 }
 
-TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
+TEST_F(SameOnBothDevicesTest, OffloadedTensors) {
   Compare({"optimizer", {{"offload_optimizer", "cpu"}}});
   Compare({"optimizer_on_disk", {{"offload_optimizer", "disk"}, {"offload_dir", folder_}}});
   Compare({"shards", {{"zero_stage", 3}}});
@@ -143,7 +143,7 @@ TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
 
 // A loss curve of twelve falling steps: with states of fewer bits it differs from that with fp32
 // states by at most a thousandth.
-TEST_F(SameOnBothDevicesTest, StatesInFewerBitsLearnAsWell) {
+TEST_F(SameOnBothDevicesTest, StatesInFewerBitsTrainAsWell) {
   const auto last = [&](const std::string& state) {
     return Steps({"learns_" + state,
                   {{"optimizer_state", state}, {"max_steps", 12}, {"learning_rate", 1e-3}}},

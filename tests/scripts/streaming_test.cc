@@ -141,7 +141,7 @@ TEST_F(StreamingTest, NamesABadRow) {
 
 // A file of MOONRING_STREAM_MB megabytes: the rest of the pass and the beginning of the next one
 // are those of an uninterrupted reader, and no row is read twice to find the position.
-TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
+TEST_F(StreamingTest, ResumesAtNineTenthsOfAFile) {
   const char* asked = std::getenv("MOONRING_STREAM_MB");
   const int64_t bytes = (asked != nullptr ? std::atoll(asked) : 2) * 1'000'000;
   Write("dataset_info.json", R"({"big": {"file_name": "big.jsonl"}})");

@@ -273,7 +273,7 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
 
 // With a clock of the test: a step takes three seconds on every rank; all ranks except rank 2 wait
 // for two of them.
-TEST_F(UpdatesTest, ASlowRankIsToldOf) {
+TEST_F(UpdatesTest, ASlowRankIsReported) {
   Write("slow.lua", R"(
     local moonring = require "moonring"
     local steps, waits = 0, os.getenv "RANK" == "2" and 0 or 2

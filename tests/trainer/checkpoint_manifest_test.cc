@@ -67,7 +67,7 @@ TEST_F(CheckpointManifestTest, WholeOnceItHasItsName) {
   EXPECT_EQ(found->files, manifest_.files);
 }
 
-TEST_F(CheckpointManifestTest, TakesThePlaceOfAnOlderOneAndGoesWhole) {
+TEST_F(CheckpointManifestTest, ReplacesAnOlderOneCompletely) {
   fs::create_directories(Final());
   folder_.Write("checkpoint-7/old", "old");
   fs::create_directories(Final() + ".removed");
@@ -80,7 +80,7 @@ TEST_F(CheckpointManifestTest, TakesThePlaceOfAnOlderOneAndGoesWhole) {
   EXPECT_OK(RemoveCheckpoint(Final()));
 }
 
-TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
+TEST_F(CheckpointManifestTest, EveryDamageIsNamed) {
   Publish();
   const std::string model = ReadAll(Final() + "/model.safetensors"),
                     manifest = ReadAll(Final() + "/manifest.json");
@@ -137,7 +137,7 @@ TEST_F(CheckpointManifestTest, WhatChangedAfterItWasSealedIsNotPublished) {
 
 // ---- checkpoint_publisher
 
-TEST_F(CheckpointManifestTest, RanksMeetInTheFolder) {
+TEST_F(CheckpointManifestTest, RanksWriteTheSameFolder) {
   folder_.Write("checkpoint-7.partial/states-1", "one");
   fs::create_directories(Final());
   folder_.Write("checkpoint-7/older", "of another run");

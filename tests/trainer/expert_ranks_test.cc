@@ -221,7 +221,7 @@ StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
 
 // States are saved as whole tensors, for separate and stacked experts, so another number of ranks
 // can share the experts later.
-TEST(ExpertRanksTest, StatesGoOnWhoeverSharesTheExperts) {
+TEST(ExpertRanksTest, StatesResumeOnOtherExpertRanks) {
   for (const char* family : {"qwen3_moe", "gpt_oss"}) {
     const ExpertOutcome kept = TrainExperts({.family = family, .expert_ranks = 2});
     const StateTensors states = JoinedParts(kept.saved);

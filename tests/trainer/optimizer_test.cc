@@ -175,7 +175,7 @@ TEST(OptimizerTest, LoraPlusMovesBFaster) {
   EXPECT_FALSE(AdamW::Create({.loraplus_ratio = 0.0}, {}).ok());
 }
 
-TEST(AdamWTest, GoesOnFromItsState) {
+TEST(AdamWTest, ResumesFromItsState) {
   const auto step = [](AdamW& adamw, Parameter& parameter, int t) {
     parameter.ClearGradient();
     parameter.AddGradient(at::cos(at::arange(100, at::kFloat) * t));

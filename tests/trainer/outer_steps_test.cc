@@ -321,7 +321,7 @@ TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
 
 // Interrupted in the middle of a round, with or without differences being sent, and at a round's
 // end.
-TEST(OuterStepsTest, GoOnBitForBit) {
+TEST(OuterStepsTest, ResumeBitForBit) {
   for (const OuterOptions& outer : Rules()) {
     for (const Rounds& run : {Rounds{.outer = outer}, Rounds{.sp = 2, .outer = outer, .stage = 2},
                               Rounds{.outer = outer, .weights = at::kFloat},
@@ -339,7 +339,7 @@ TEST(OuterStepsTest, GoOnBitForBit) {
 }
 
 // With other shards, sums of gradients have another order.
-TEST(OuterStepsTest, GoOnOverOtherShards) {
+TEST(OuterStepsTest, ResumeOnOtherShards) {
   const Rounds one{.outer = Rules()[5]}, two{.sp = 2, .outer = Rules()[5], .stage = 1};
   const Tensors whole = TrainRounds(one).weights;
   for (const auto& [from, to] : {std::pair(one, two), std::pair(two, one)}) {
@@ -350,7 +350,7 @@ TEST(OuterStepsTest, GoOnOverOtherShards) {
 
 // A bf16 weight differs from the synchronized weights only by its rounding, which does not
 // accumulate over rounds.
-TEST(OuterStepsTest, AWeightThatStaysKeepsItsCommonPoint) {
+TEST(OuterStepsTest, AFrozenWeightKeepsItsSynchronizationPoint) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     const Rounds run{.outer = {.learning_rate = 0.7, .momentum = 0.9}, .weights = at::kBFloat16};
@@ -368,7 +368,7 @@ TEST(OuterStepsTest, AWeightThatStaysKeepsItsCommonPoint) {
   });
 }
 
-TEST(OuterStepsTest, ShowsTheCommonPoint) {
+TEST(OuterStepsTest, ShowsTheSynchronizationPoint) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     const Rounds run{.weights = at::kFloat};

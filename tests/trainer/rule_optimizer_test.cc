@@ -246,7 +246,7 @@ TEST(RuleOptimizerTest, NoStageAndNoNumberOfRanksChangesABit) {
   }
 }
 
-TEST(RuleOptimizerTest, GoesOnBitForBitOverAnyRanks) {
+TEST(RuleOptimizerTest, ResumesBitForBitOnAnyRanks) {
   const std::vector<RuleKind> kinds = {{},
                                        {.ranks = 2},
                                        {.ranks = 2, .stage = 1, .held = at::kBFloat16},

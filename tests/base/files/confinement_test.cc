@@ -45,7 +45,7 @@ class ConfinementTest : public ::testing::Test {
   const fs::path root_ = base_ / "root";
 };
 
-TEST_F(ConfinementTest, IsWhatLiesBelowARoot) {
+TEST_F(ConfinementTest, IsWhatIsBelowARoot) {
   const auto confined = Confined();
   for (const fs::path& path :
        {root_, root_ / "file", root_ / "none" / "yet", root_ / "inner" / ".." / "file",
@@ -114,7 +114,7 @@ TEST_F(ConfinementTest, MayLetMoreBeRead) {
   EXPECT_FALSE(confined->CheckReading(base_ / "outside").ok());
 }
 
-TEST_F(ConfinementTest, NamesARootThatIsNone) {
+TEST_F(ConfinementTest, NamesAMissingRoot) {
   EXPECT_EQ(Confinement::Create({.roots = {"/nowhere"}}).status().message(),
             "--sandbox-root: no folder '/nowhere'");
   EXPECT_TRUE((*Confinement::Create({.any_file = true}))->CheckWriting("/etc/passwd").ok());

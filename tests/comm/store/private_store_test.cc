@@ -109,7 +109,7 @@ TEST_F(PrivateStoreTest, TheOthersAreThereWhereOneEnds) {
   EXPECT_EQ(others_[2]->get_to_str("a"), "1");
 }
 
-TEST_F(PrivateStoreTest, TellsThatRank0HasEnded) {
+TEST_F(PrivateStoreTest, ReportsThatRank0HasEnded) {
   first_.reset();
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(base::TryTorch([&] { others_[0]->set("a", "1"); }),

@@ -284,7 +284,7 @@ TEST(MessageFieldsTest, ThoughtsAreBesideTheText) {
   }
 }
 
-TEST(MessageFieldsTest, MarksSayWhatIsLearnt) {
+TEST(MessageFieldsTest, MarksSelectWhatIsTrained) {
   for (const bool openai : {true, false}) {
     for (const char* field :
          {"weight", "loss", "trainable", "train", "training", "loss_weight", "loss_mask"}) {

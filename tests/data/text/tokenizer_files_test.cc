@@ -94,7 +94,7 @@ TEST(TokenizerFiles, OtherModelsTakeThemToo) {
   EXPECT_TRUE(again->IsSpecial(*again->IdOf("<b>")));
 }
 
-TEST(TokenizerFiles, WhetherSpecialTokensAreSplitIsTold) {
+TEST(TokenizerFiles, ReportsWhetherSpecialTokensAreSplit) {
   const TokenizerFiles files = {{"tokenizer.json", Tiny("smollm2.tokenizer.json")},
                                 {"tokenizer_config.json", R"({"eos_token": "<|im_end|>"})"}};
   ASSERT_OK_AND_ASSIGN(const TokenizerFiles changed,

@@ -83,7 +83,7 @@ TEST(DiskStoreTest, SayWhereItFails) {
 
 // A limit on file sizes simulates a full disk: both fail in the writing thread. The program gets
 // the error at the next call, and continues to run.
-TEST(DiskStoreTest, TellsOfAFullDisk) {
+TEST(DiskStoreTest, ReportsAFullDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));
   std::signal(SIGXFSZ, SIG_IGN);

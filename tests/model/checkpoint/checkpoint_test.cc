@@ -114,7 +114,7 @@ TEST(CheckpointTest, LoadsInAnyDtype) {
   EXPECT_TRUE(at::equal(*checkpoint->Load(name, at::kDouble), stored.to(at::kDouble)));
 }
 
-TEST(CheckpointTest, SaysWhatIsNotThere) {
+TEST(CheckpointTest, NamesWhatIsMissing) {
   const ScratchFolder folder;
   EXPECT_THAT(Checkpoint::Open(folder / "nowhere"),
               StatusIs(kNotFound, absl::StrCat("model_name_or_path: no folder or file '",

@@ -195,7 +195,7 @@ TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) 
 }
 
 // The storage of experts and the existence of a head are known from the files, not from the config.
-TEST(RopeScalingTest, WhatTheWeightsToldStays) {
+TEST(RopeScalingTest, ValuesFromTheWeightsStay) {
   for (const char* const family : {"qwen3_5_moe_vision", "qwen3_vl_moe", "qwen3_5_vision"}) {
     SCOPED_TRACE(family);
     ASSERT_OK_AND_ASSIGN(const auto checkpoint,

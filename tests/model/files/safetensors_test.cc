@@ -102,7 +102,7 @@ TEST(SafetensorsTest, CopiesWhatIsNotAligned) {
   EXPECT_TRUE(at::equal(*file->Read("a"), at::tensor({1.f, 2.f})));
 }
 
-TEST(SafetensorsTest, RefusesLyingHeaders) {
+TEST(SafetensorsTest, RefusesFalseHeaders) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_THAT(OpenHeader(good, 8), IsOk());
   EXPECT_THAT(Open(""), StatusIs(kInvalid, HasSubstr("0 bytes")));
@@ -128,7 +128,7 @@ TEST(SafetensorsTest, RefusesLyingHeaders) {
   EXPECT_THAT(OpenHeader(good, 9), StatusIs(kInvalid, HasSubstr("1 bytes after the last tensor")));
 }
 
-TEST(SafetensorsTest, RefusesLyingEntries) {
+TEST(SafetensorsTest, RefusesFalseEntries) {
   const auto open = [](const std::string& dtype, const std::string& shape,
                        const std::string& offsets) {
     return OpenHeader(absl::StrCat(R"({"w.weight":{"dtype":")", dtype, R"(","shape":)", shape,

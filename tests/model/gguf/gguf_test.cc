@@ -156,7 +156,7 @@ TEST(GgufTest, RefusesOnePartOfSeveral) {
   EXPECT_THAT(Open(whole.Bytes()), IsOk());
 }
 
-TEST(GgufTest, RefusesLyingHeaders) {
+TEST(GgufTest, RefusesFalseHeaders) {
   GgufWriter writer;
   writer.FloatTensor("w", {2, 4}, std::vector<float>(8));
   const std::string good = writer.Bytes();

@@ -434,7 +434,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(GoldenFa
                          [](const auto& info) { return info.param; });
 
 // Each rank keeps its own share of a prompt's keys, on three ranks and with a strategy of two axes.
-TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
+TEST(RolloutTest, KeysOfALongPromptAreSpreadOverAllRanks) {
   const auto prompts = Prompts({1500});
   // New tokens beyond two boundaries between ranks.
   RolloutOptions options{.sampling = {.max_new_tokens = 110, .temperature = 1.0}, .answers = 3};

@@ -70,7 +70,7 @@ TEST(EventRecords, HistogramsOfLittle) {
   EXPECT_NE(HistogramEvent({}, "same", {7, 7, 7}), "");
 }
 
-TEST(EventFile, GoesOnWithoutDoublingSteps) {
+TEST(EventFile, ResumesWithoutDuplicateSteps) {
   const ScratchFolder folder;
   absl::Time now = absl::FromUnixSeconds(1700000000);
   EventFileOptions options{.folder = folder.path(), .clock = [&] { return now; }};
