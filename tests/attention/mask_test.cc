@@ -71,7 +71,7 @@ TEST(MaskTest, ChecksumsTellMasksApart) {
   }
 }
 
-TEST(MaskTest, RefusesWhatCannotBe) {
+TEST(MaskTest, RefusesInvalidInput) {
   struct Wrong {
     std::vector<DocumentMask> documents;
     std::optional<int64_t> window;

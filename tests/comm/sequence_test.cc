@@ -181,7 +181,7 @@ TEST(SequenceTest, TheChecksumSeesEverything) {
   EXPECT_EQ(Checksum(other), Checksum(sequence));
 }
 
-TEST(SequenceTest, SaysWhatIsNotASequence) {
+TEST(SequenceTest, RefusesInvalidSequences) {
   EXPECT_OK(Validate(Small()));
   const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
   EXPECT_OK(Validate(empty));

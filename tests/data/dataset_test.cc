@@ -100,7 +100,7 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   }
 }
 
-TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
+TEST(DatasetTest, TruncatesToNothingAsLlamaFactory) {
   const ChatTemplate chat = *ChatTemplate::Create(NamedTemplate("chatml"), SmolLM2());
   const auto description =
       ReadDatasetInfo(std::string(kGolden) + "data", {"own"}, RowFormatNames());

@@ -204,7 +204,7 @@ TEST_F(Embed, RunsTextAndFiles) {
   EXPECT_EQ(runtime.error(), "");
 }
 
-TEST_F(Embed, HasACodeAndWordsForWhatFails) {
+TEST_F(Embed, ReportsFailuresByCodeAndMessage) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("this is no Lua"), MOONRING_FAILED);
   EXPECT_THAT(runtime.error(), HasSubstr("own.lua:1:"));

@@ -336,7 +336,7 @@ TEST(Launcher, SaysOnceWhatAllRanksSay) {
   EXPECT_EQ(launch.output, "moonring: train.yaml:1: unknown key\n");
 }
 
-TEST(Launcher, ReportsARankThatEndsWithoutWords) {
+TEST(Launcher, ReportsARankThatEndsWithoutAMessage) {
   const Launch launch = LaunchScenario("no words", 2);
   EXPECT_EQ(ExitCodeOf(launch), 7);
   EXPECT_EQ(launch.output, "moonring: rank 1 of 2: ended with exit code 7 and no message\n");
@@ -542,7 +542,7 @@ TEST(Launcher, SaysWhichLimitKeepsARankFromStarting) {
 
 // LaunchScenario returns when no process has the pipe open: if a rank outlived its launcher, this
 // test would hang until its deadline.
-TEST(Launcher, TakesItsRanksWithIt) {
+TEST(Launcher, EndsItsRanksWhenItEnds) {
   const Launch launch = LaunchScenario("wait", 3, [](pid_t pid) { kill(pid, SIGKILL); });
   EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGKILL);
 }

@@ -237,7 +237,7 @@ TEST_F(OperatorsTest, IndexAsPyTorchDoes) {
             "");
 }
 
-TEST_F(OperatorsTest, DoNotWriteIntoWhatMayNotBeWritten) {
+TEST_F(OperatorsTest, DoNotWriteReadOnlyTensors) {
   EXPECT_EQ(Check(R"lua(
     local w = moonring.ones(2, { requires_grad = true })
     local done, why = pcall(w.add_, w, 1)

@@ -126,7 +126,7 @@ TEST_F(GivenSteps, ASequenceMayHaveParents) {
             "");
 }
 
-TEST_F(GivenSteps, RefuseWhatCannotBe) {
+TEST_F(GivenSteps, RefuseInvalidInput) {
   EXPECT_EQ(Check(R"lua(
     local function of(example) return { micro_batch_tokens = 8, examples = { { ids = { 1 } },
       example } } end

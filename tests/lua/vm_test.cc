@@ -207,7 +207,7 @@ TEST_F(Scripts, EndWithTheCodeOfTheirError) {
             1);
 }
 
-TEST_F(Scripts, ThatAreNotThereAreNamed) {
+TEST_F(Scripts, MissingOnesAreNamed) {
   const ScriptError error = vm().Run("/nowhere/script.lua", "@script.lua", {});
   EXPECT_EQ(error.exit_code, 2);
   EXPECT_THAT(error.message, HasSubstr("/nowhere/script.lua"));

@@ -188,7 +188,7 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   EXPECT_OK(With("init_lora_weights", "gaussian"));
 }
 
-TEST_F(AdapterFolderTest, NumbersThatAreNoneAreRefusedByFileAndName) {
+TEST_F(AdapterFolderTest, NonFiniteNumbersAreRefusedByFileAndName) {
   {
     at::NoGradGuard no_grad;
     models_.adapter->parameters[1]->weight().view(-1)[2] = std::nan("");

@@ -138,7 +138,7 @@ TEST(TokenChoiceTest, SelectsAtLeastTheTopK) {
   }
 }
 
-TEST(TokenChoiceTest, ADrawHasItsOwnNumbersAlone) {
+TEST(TokenChoiceTest, EachDrawHasItsOwnRandomNumbers) {
   at::manual_seed(4);
   const at::Tensor logits = at::randn({50});
   const SamplingOptions options{.temperature = 1.5, .seed = 6};
@@ -192,7 +192,7 @@ TEST(TokenChoiceTest, Greedy) {
   EXPECT_TRUE(ChooseTokens({}, {}).empty());
 }
 
-TEST(TokenChoiceTest, WhatIsHiddenIsNeverDrawn) {
+TEST(TokenChoiceTest, ExcludedTokensAreNeverDrawn) {
   const double no = -std::numeric_limits<double>::infinity();
   const at::Tensor logits = at::tensor({no, 0.0, no, 0.0, no}, at::kDouble);
   for (const SamplingOptions& options :

@@ -252,7 +252,7 @@ end }
             steered.out.substr(0, steered.out.find("after training")));
 }
 
-TEST_F(AroundTest, ARunSaysWhichLayerIsNotFinite) {
+TEST_F(AroundTest, ARunNamesTheNonFiniteLayer) {
   WriteConfig("save_strategy: no\noverwrite_output_dir: true\n");
   const CommandResult result =
       Train("run.objective.around = { [1] = function(hidden) return hidden / 0 end }\n");

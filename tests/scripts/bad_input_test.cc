@@ -163,7 +163,7 @@ TEST_F(BadModelTest, Config) {
 }
 
 // Such a model is the result of a run that diverged.
-TEST_F(BadModelTest, NumbersThatAreNone) {
+TEST_F(BadModelTest, NonFiniteNumbers) {
   StoredTensors weights = TinyWeights();
   weights.at(kWeight).values[2] = std::numeric_limits<double>::quiet_NaN();
   weights.at(kWeight).values[3] = std::numeric_limits<double>::infinity();

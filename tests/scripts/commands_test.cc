@@ -208,7 +208,7 @@ TEST_F(CommandsTest, Version) {
   EXPECT_EQ(Run({"--version"}).out, version.out);
 }
 
-TEST_F(CommandsTest, WhatIsNoCommand) {
+TEST_F(CommandsTest, UnknownCommands) {
   EXPECT_THAT(Run({"trian"}),
               FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"),
                                  HasSubstr("preprocess, probe, repl, report, sft, train"))));

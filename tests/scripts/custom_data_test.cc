@@ -214,7 +214,7 @@ TEST_F(CustomDataTest, PairsAndJudgedAnswersAsMessages) {
             2);
 }
 
-TEST_F(CustomDataTest, RefusesWhatIsNoSource) {
+TEST_F(CustomDataTest, RefusesInvalidSources) {
   DropDataset();
   struct Case {
     std::string text, message;

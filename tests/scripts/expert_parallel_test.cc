@@ -254,7 +254,7 @@ TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
   }
 }
 
-TEST_F(ExpertParallelTest, RefusesWhatCannotBe) {
+TEST_F(ExpertParallelTest, RefusesInvalidInput) {
   const auto refuses = [&](const Words& words, const std::string& message,
                            const Words& ranks = OnRanks(2)) {
     const CommandResult result = Train("refused", Mixture() + words, ranks);

@@ -241,7 +241,7 @@ TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
   same("held", {"cast_weights=step", "recompute=none"}, {});
 }
 
-TEST_F(Fp16Test, ALossThatIsNoNumberStopsTheRun) {
+TEST_F(Fp16Test, ANonFiniteLossStopsTheRun) {
   const CommandResult loss = TrainBy({"faulty_example.lua", "loss", "5"}, "loss",
                                      {"fp16=true", "disable_shuffling=true", "max_steps=4"});
   EXPECT_EQ(loss.exit_code, 1) << loss.Describe();

@@ -90,7 +90,7 @@ TEST_F(LinearAttentionTest, SaysWhereItDoesNothing) {
   EXPECT_THAT(not_given.out, Not(HasSubstr("linear_attention_mode")));
 }
 
-TEST_F(LinearAttentionTest, AModeThatIsNone) {
+TEST_F(LinearAttentionTest, AnUnknownMode) {
   EXPECT_THAT(Probe({"linear_attention_mode=rely"}),
               FailsWith(2, AllOf(HasSubstr("linear_attention_mode: expected auto | heads | spans | "
                                            "relay, got 'rely'"),

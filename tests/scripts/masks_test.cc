@@ -207,7 +207,7 @@ TEST_F(PrefixMaskTest, TheExampleGivesTheSameOnAnyRanks) {
   expect(Steps({"-n", "4"}, {"sp=2", "strategy=all-gather", "micro_tokens=300"}));
 }
 
-TEST_F(MasksTest, RefuseWhatCannotBe) {
+TEST_F(MasksTest, RefuseInvalidInput) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 }, { 3, 4 } },
       labels = { { -100, -100, 7, 8 }, { -100, -100 } } }

@@ -150,7 +150,7 @@ TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
 
 // The waiting rank names the missing one. Each rank waits alone, and both run at the same time,
 // because the deadline is long: opening the store uses the same one.
-TEST_F(RanksTest, ARankThatDoesNotCome) {
+TEST_F(RanksTest, AMissingRank) {
   std::vector<std::unique_ptr<Command>> ranks;
   std::vector<std::string> ports;
   for (const char* rank : {"0", "1"}) {
@@ -182,7 +182,7 @@ TEST_F(RanksTest, ABusyRankHidesNoFailure) {
 }
 
 // The rank is alive but elsewhere, in a loop or waiting for a disk. The waiting rank names it.
-TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
+TEST_F(RanksTest, ALiveRankThatMissesACallIsNamed) {
   Write("elsewhere.lua", Gate("3") + R"(
     local mesh = require "moonring".comm.mesh { deadline = 5 }
     mesh:barrier()

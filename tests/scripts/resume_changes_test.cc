@@ -165,7 +165,7 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
 }
 
 // A non-finite evaluation is never the best, and a run that had one can be resumed.
-TEST_F(ResumeChangesTest, AnEvaluationThatIsNoNumberIsNeverTheBest) {
+TEST_F(ResumeChangesTest, ANonFiniteEvaluationIsNeverTheBest) {
   StoredTensors weights = TinyWeights();
   for (float& value : weights.at("model.norm.weight").values)
     value = 3e38f;  // so that logits are infinite

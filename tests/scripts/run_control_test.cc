@@ -308,7 +308,7 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
 }
 
 // The run stops before the update, on any number of ranks; the last checkpoint stays complete.
-TEST_F(RunControlTest, StopsAtALossThatIsNoNumber) {
+TEST_F(RunControlTest, StopsAtANonFiniteLoss) {
   for (const std::string sp : {"1", "2"}) {
     const std::string out = "nan" + sp;
     const CommandResult result =

@@ -213,7 +213,7 @@ TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
 }
 
 // Scripts that make their batches themselves.
-TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
+TEST_F(SharePrefixesKeyTest, BatchesRefuseInvalidInput) {
   Write("mine.lua", R"lua(
     local moonring = require "moonring"
     local mesh = moonring.comm.mesh {}
@@ -269,7 +269,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
   EXPECT_THAT(result.out, HasSubstr("all refused"));
 }
 
-TEST_F(SharePrefixesKeyTest, RefusesWhatCannotBe) {
+TEST_F(SharePrefixesKeyTest, RefusesInvalidInput) {
   const auto refused = [&](Words words, const std::string& message) {
     words.push_back("share_prefixes=true");
     EXPECT_THAT(Train(words), FailsWith(2, HasSubstr(message)));

@@ -86,7 +86,7 @@ TEST_F(StageErrorsTest, DataOfAnotherStage) {
 
 // Pairs with little to train on are kept, as LLaMA-Factory keeps them, and counted, with the
 // position of the first.
-TEST_F(StageErrorsTest, AnswersThatTeachLittleAreCounted) {
+TEST_F(StageErrorsTest, AnswersWithFewLabelsAreCounted) {
   Write("data/pairs.json",
         R"([{"instruction": "Q", "chosen": "yes", "rejected": "no"}, {"instruction": "Q", )"
         R"("chosen": "same", "rejected": "same"}, {"instruction": "Q", "chosen": "", )"

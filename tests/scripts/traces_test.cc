@@ -228,7 +228,7 @@ TEST_F(TracesTest, ExplainNamesTheSlowRankOfFour) {
   EXPECT_EQ(explained.out.substr(first - 6, 6), "Rank 3") << explained.out;
 }
 
-TEST_F(TracesTest, StepsThatThereAreNot) {
+TEST_F(TracesTest, MissingSteps) {
   for (const std::string wrong : {"0", "3-2", "3..5", "all", "-1"}) {
     EXPECT_THAT(
         Run({"train", "config.yaml", "trace=" + wrong}),

@@ -422,7 +422,7 @@ TEST(OuterStepsTest, ARoundSendsWhatOneSumOfGradientsSends) {
   });
 }
 
-TEST(OuterStepsTest, RefusesWhatCannotBe) {
+TEST(OuterStepsTest, RefusesInvalidInput) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     ASSERT_NO_FATAL_FAILURE(Open({}, world, /*apart=*/true, rank));

@@ -340,7 +340,7 @@ TEST(RuleOptimizerTest, KeepsCopiesOfWhatIsNotItsOwn) {
   EXPECT_TRUE(BitEqual(saved.at("last/w.weight"), at::ones({6})));
 }
 
-TEST(RuleOptimizerTest, EndsWhereWeightsAreNotFinite) {
+TEST(RuleOptimizerTest, EndsAtNonFiniteWeights) {
   UpdateRule rule = Keeping({});
   rule.update = [](size_t, const at::Tensor& weight, const at::Tensor&, State state, double,
                    int64_t step) {

@@ -49,7 +49,7 @@ TEST(ZClipTest, ResumesFromASavedHistory) {
   }
 }
 
-TEST(ZClipTest, RefusesWhatIsNoHistory) {
+TEST(ZClipTest, RefusesInvalidHistories) {
   ZClip clip;
   for (const char* text : {"", "{}", "[1]", R"({"first": 3, "mean": 0, "variance": 0})",
                            R"({"first": ["a"], "mean": 0, "variance": 0})"}) {

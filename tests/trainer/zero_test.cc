@@ -281,7 +281,7 @@ TEST(ZeroTest, OfWhatIsNotUsed) {
   }
 }
 
-TEST(ZeroTest, NamesWhatIsNotFinite) {
+TEST(ZeroTest, NamesNonFiniteGradients) {
   for (const int stage : {0, 2, 3}) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);

@@ -76,7 +76,7 @@ TEST(WordListTest, SingleCharactersAreCutByTheirPlaces) {
               ElementsAre("鼋", "鼍"));
 }
 
-TEST(WordListTest, RefusesWhatIsNoList) {
+TEST(WordListTest, RefusesInvalidLists) {
   const auto refused = [](const std::string& text, const std::string& message) {
     EXPECT_THAT(WordList::Parse(text, "list"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));

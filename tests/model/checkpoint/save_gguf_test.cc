@@ -348,7 +348,7 @@ const ModelConfig& Qwen3Config() {
   return *config;
 }
 
-TEST(SaveGgufTest, RefusesNumbersThatAreNotFinite) {
+TEST(SaveGgufTest, RefusesNonFiniteNumbers) {
   const ScratchFolder folder;
   base::Parameters parameters = Qwen3();
   at::Tensor weight = parameters[3]->weight().clone();

@@ -97,7 +97,7 @@ TEST(EventFile, ResumesWithoutDuplicateSteps) {
                 Framed(ScalarsEvent({1700000060, 3}, {{"train/loss", 0.25}})));
 }
 
-TEST(EventFile, AFolderThatIsNotThere) {
+TEST(EventFile, AMissingFolder) {
   EXPECT_THAT(EventFile::Create({.folder = "/proc/none"}), Not(IsOk()));
 }
 

@@ -94,7 +94,7 @@ TEST(ElementsTest, Spam) {
             [=](const base::Parameters& all) { return SpamRule(options, all); });
 }
 
-TEST(ElementsTest, RefusesWhatCannotBe) {
+TEST(ElementsTest, RefusesInvalidInput) {
   EXPECT_THAT(LionRule({.beta1 = 1.0}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("trainer.lion: beta1 is 1, expected 0 or more and less than 1")));

@@ -315,7 +315,7 @@ TEST(MatricesTest, TakesTheSmallerSideWhereTheRankIsLarger) {
   EXPECT_GT(weight.abs().min().item<double>(), 0.0);
 }
 
-TEST(MatricesTest, RefusesWhatCannotBe) {
+TEST(MatricesTest, RefusesInvalidInput) {
   const auto refuses = [](const absl::StatusOr<NativeRule>& rule, const char* message) {
     EXPECT_THAT(rule, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };

@@ -84,7 +84,7 @@ TEST(SentencePieceModel, APrefixBeforeEachPartOrTheFirstOnly) {
   EXPECT_EQ(none->Encode(" the"), legacy->Encode("the"));
 }
 
-TEST(SentencePieceModel, RefusesWhatIsNone) {
+TEST(SentencePieceModel, RefusesOtherFiles) {
   const std::string bytes = ReadRunfile(kGolden + "tiny/unigram.model");
   EXPECT_THAT(
       Tokenizer::FromModelFile(bytes, R"({"tokenizer_class": "XLMRobertaTokenizer"})", "t.model"),
