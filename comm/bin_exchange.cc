@@ -26,7 +26,7 @@ at::Tensor Return(const at::Tensor& rows, const BinExchange::Meeting& meeting) {
 void CheckRows(const char* what, const at::Tensor& rows, const std::vector<int64_t>& of_ranks) {
   const int64_t wanted = std::accumulate(of_ranks.begin(), of_ranks.end(), int64_t{0});
   TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == wanted, "bin exchange: ", what, ", rows of shape ",
-              rows.sizes(), ", wanted ", wanted, " rows");
+              rows.sizes(), ", expected ", wanted, " rows");
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ BinExchange::BinExchange(std::shared_ptr<Communicator> group, std::vector<int64_
     : group_(std::move(group)), border_(std::move(border)) {
   TORCH_CHECK(static_cast<int>(border_.size()) == group_->size() + 1 && border_[0] == 0,
               "bin exchange: ", border_.size(), " borders for ", group_->size(),
-              " ranks, wanted one more than ranks, from 0 on");
+              " ranks, expected one more than ranks, from 0 on");
   for (size_t r = 1; r < border_.size(); ++r)
     TORCH_CHECK(border_[r] >= border_[r - 1], "bin exchange: border ", border_[r], " after ",
                 border_[r - 1]);
@@ -51,7 +51,7 @@ BinExchange::BinExchange(std::shared_ptr<Communicator> group, std::vector<int64_
 BinExchange::Meeting BinExchange::Meet(const std::vector<int64_t>& begin,
                                        const at::Device& device) const {
   TORCH_CHECK(static_cast<int64_t>(begin.size()) == bins() + 1, "bin exchange: rows of ",
-              static_cast<int64_t>(begin.size()) - 1, " bins, wanted ", bins());
+              static_cast<int64_t>(begin.size()) - 1, " bins, expected ", bins());
   Meeting meeting;
   meeting.group = group_;
   if (alone()) {

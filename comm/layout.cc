@@ -337,7 +337,7 @@ absl::StatusOr<std::shared_ptr<const Layout>> Layout::Create(std::vector<int64_t
                                                              Division division, SpanCost cost) {
   if (division.contexts < 1 || division.heads < 1) {
     return absl::InvalidArgumentError(absl::StrCat("layout: ranks=", division.contexts, " x ",
-                                                   division.heads, ", wanted at least 1"));
+                                                   division.heads, ", expected at least 1"));
   }
   if (absl::Status status = ValidateLengths(lengths); !status.ok()) return status;
   if (cost == nullptr)

@@ -47,7 +47,7 @@ absl::StatusOr<Mesh::Cut> MakeGroups(World& world, int size, absl::string_view n
 
 absl::StatusOr<std::shared_ptr<Mesh>> Mesh::Create(std::shared_ptr<World> world, int sp) {
   const int size = world->size();
-  if (sp < 1) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, ", wanted at least 1"));
+  if (sp < 1) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, ", expected at least 1"));
   at::Tensor bounds =
       at::tensor(std::vector<int64_t>{sp, -sp}, at::kLong);  // for the maximum and the minimum
   RETURN_IF_ERROR(world->communicator()->AllReduceMax(bounds));

@@ -210,11 +210,11 @@ void Check(const MovedRows& moved, bool back) {
   const at::Tensor& rows = moved.rows;
   const int64_t wanted = back ? map.target_rows() : map.source_rows();
   TORCH_CHECK(rows.dim() >= 2 && rows.size(0) == wanted, "row exchange: a tensor of shape ",
-              rows.sizes(), ", wanted ", wanted, " rows of columns");
+              rows.sizes(), ", expected ", wanted, " rows of columns");
   if (moved.columns == nullptr) return;
   const int64_t width = back ? moved.columns->WidthOf(map.rank()) : moved.columns->width;
-  TORCH_CHECK(rows.size(1) == width, "row exchange: a tensor of shape ", rows.sizes(), ", wanted ",
-              width, " columns");
+  TORCH_CHECK(rows.size(1) == width, "row exchange: a tensor of shape ", rows.sizes(),
+              ", expected ", width, " columns");
 }
 
 // MoveRows, or MoveRowsBack if `back`, without autograd. Results are in the order of `moved`.

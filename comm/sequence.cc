@@ -37,7 +37,7 @@ absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t 
                                                          " on ", tensor.device())
                                               : "nothing";
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": wanted int64 [", tokens, "] on the host, got ", came));
+        absl::StrCat(name, ": expected int64 [", tokens, "] on the host, got ", came));
   }
   return absl::OkStatus();
 }
@@ -65,10 +65,10 @@ absl::Status ValidateParents(const Sequence& sequence) {
           absl::StrCat("document ", d, " of 0..", count - 1, ": ", words...));
     };
     if (document < -1 || document >= count || document == d)
-      return wrong("parent ", document, ", wanted another document, or -1 for none");
+      return wrong("parent ", document, ", expected another document, or -1 for none");
     const int64_t most = document < 0 ? 0 : sequence.lengths[document];
     if (tokens < 0 || tokens > most)
-      return wrong(tokens, " tokens of its parent, wanted 0 to ", most);
+      return wrong(tokens, " tokens of its parent, expected 0 to ", most);
     int64_t steps = 0;
     for (int64_t at = document; at >= 0 && at < count; at = parents[at].document) {
       if (++steps == count) return wrong("its parents go in a circle");

@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<int32_t>> ReadTokenList(const OrderedJson& value,
     const int64_t each = number.get<int64_t>();
     if ((each < least || each > most) && !(name.ends_with(kTokenLabels) && each == kNotLearnt)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", name, "' holds ", each, ", wanted ", least, " to ", most,
+          absl::StrCat("'", name, "' holds ", each, ", expected ", least, " to ", most,
                        name.ends_with(kTokenLabels) ? " or -100" : ""));
     }
     list.push_back(static_cast<int32_t>(each));
@@ -92,8 +92,9 @@ absl::StatusOr<Example> ReadTokenIds(const OrderedJson& row, Stage stage,
   const bool prompts = stage == Stage::kPrompts;
   for (const auto& [key, value] : row.items()) {
     if (!prompts && !absl::c_linear_search(columns, key))
-      return absl::InvalidArgumentError(absl::StrCat(
-          "token ids with the key '", key, "': this stage wants ", absl::StrJoin(columns, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat("token ids with the key '", key,
+                                                     "': this stage requires ",
+                                                     absl::StrJoin(columns, ", ")));
   }
   const int64_t most = vocabulary.value_or(int64_t{1} << 31) - 1;
   const bool needs_labels = stage == Stage::kPairs || stage == Stage::kFeedback;

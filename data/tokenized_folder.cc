@@ -117,7 +117,7 @@ absl::Status TakeLength(const OrderedJson& row, const std::string& column, size_
   if (!is_there && lengths.empty()) return absl::OkStatus();
   if (!is_there || !found->is_number_integer() || lengths.size() != rows) {
     return absl::InvalidArgumentError(absl::StrCat("column '", column,
-                                                   "': wanted a whole number in each row, got ",
+                                                   "': expected a whole number in each row, got ",
                                                    is_there && found->is_primitive() ? found->dump()
                                                    : is_there ? found->type_name()
                                                               : "none"));
@@ -163,8 +163,8 @@ absl::StatusOr<std::map<std::string, fs::path>> SplitsOf(const fs::path& folder)
   const json splits = dict.is_object() ? dict.value("splits", json()) : json();
   for (const json& name : splits.is_array() ? splits : json::array()) {
     if (!name.is_string())
-      return absl::InvalidArgumentError(
-          absl::StrCat((folder / kSplits).string(), ": wanted names of splits, got ", name.dump()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          (folder / kSplits).string(), ": expected names of splits, got ", name.dump()));
     found[name] = folder / name.get<std::string>();
   }
   if (!found.contains("train")) return Broken(folder / kSplits, "has no split 'train'");

@@ -4,7 +4,7 @@
 local moonring = require "moonring"
 local lua_pages = require "moonring.commands.lua_pages"
 
-local folder = assert(arg[1], "wanted: moonring docs/lua.lua FOLDER")
+local folder = assert(arg[1], "usage: moonring docs/lua.lua FOLDER")
 for name, text in pairs(lua_pages.texts()) do
   moonring.system.write(folder .. "/" .. name, text)
 end

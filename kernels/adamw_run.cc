@@ -10,7 +10,7 @@ void CheckAdamW(const at::Tensor& tensor, const at::Tensor& weight, at::ScalarTy
   TORCH_CHECK(
       tensor.is_contiguous() && tensor.scalar_type() == dtype && tensor.numel() == weight.numel(),
       "adamw: ", tensor.sizes(), " of ", tensor.scalar_type(), ", strides ", tensor.strides(),
-      ", for a weight ", weight.sizes(), ", wanted a contiguous one of ", dtype);
+      ", for a weight ", weight.sizes(), ", expected a contiguous one of ", dtype);
 }
 
 void AdamW(at::TensorList weights, at::TensorList gradients, at::TensorList means,
@@ -28,7 +28,7 @@ void AdamW(at::TensorList weights, at::TensorList gradients, at::TensorList mean
               " with states of ", state);
   const size_t keyed = state == at::kBFloat16 ? count : 0;
   TORCH_CHECK(keys.size() == keyed && places.size() == keyed, "adamw: ", keys.size(), " keys and ",
-              places.size(), " places, wanted ", keyed, " with states of ", state);
+              places.size(), " places, expected ", keyed, " with states of ", state);
   std::vector<AdamWTensor> tensors;
   for (size_t i = 0; i < count; ++i) {
     CheckAdamW(weights[i], weights[i], weight);
@@ -36,7 +36,7 @@ void AdamW(at::TensorList weights, at::TensorList gradients, at::TensorList mean
     CheckAdamW(means[i], weights[i], state);
     CheckAdamW(squares[i], weights[i], state);
     TORCH_CHECK(steps[i].numel() == 1 && steps[i].scalar_type() == at::kFloat, "adamw: a step ",
-                steps[i].sizes(), " of ", steps[i].scalar_type(), ", wanted one number of fp32");
+                steps[i].sizes(), " of ", steps[i].scalar_type(), ", expected one number of fp32");
     tensors.push_back({DataOf(weights[i]), gradients[i].const_data_ptr(), DataOf(means[i]),
                        DataOf(squares[i]), steps[i].const_data_ptr<float>(), weights[i].numel(),
                        keyed > 0 ? static_cast<uint64_t>(keys[i]) : 0, keyed > 0 ? places[i] : 0});

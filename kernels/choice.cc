@@ -14,7 +14,7 @@ absl::StatusOr<bool> FusedFrom(const char* word) {
   const absl::string_view text = word == nullptr ? "fused" : word;
   if (text == "fused" || text == "composed") return text == "fused";
   return absl::InvalidArgumentError(
-      absl::StrCat("MOONRING_KERNELS='", text, "': wanted fused or composed"));
+      absl::StrCat("MOONRING_KERNELS='", text, "': expected fused or composed"));
 }
 
 bool UseKernel(const at::Tensor& tensor, const char* op) {

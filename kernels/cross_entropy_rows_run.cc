@@ -10,7 +10,7 @@ void CheckRow(const char* what, const at::Tensor& numbers, int64_t rows, at::Sca
   TORCH_CHECK(numbers.dim() == 1 && numbers.size(0) == rows && numbers.is_contiguous() &&
                   numbers.scalar_type() == dtype,
               "cross_entropy_rows: ", what, " ", numbers.sizes(), " of ", numbers.scalar_type(),
-              ", wanted ", dtype, " [", rows, "]");
+              ", expected ", dtype, " [", rows, "]");
 }
 
 constexpr int64_t kWord = 16;  // bytes that the kernels read at once
@@ -18,7 +18,7 @@ constexpr int64_t kWord = 16;  // bytes that the kernels read at once
 ScoreRows ScoreRowsOf(const at::Tensor& scores, double softcap, const at::Tensor& targets) {
   TORCH_CHECK(scores.dim() == 2 && (scores.size(1) <= 1 || scores.stride(1) == 1),
               "cross_entropy_rows: scores ", scores.sizes(), " with strides ", scores.strides(),
-              ", wanted a matrix with contiguous rows");
+              ", expected a matrix with contiguous rows");
   const int64_t number = scores.element_size(), stride = scores.stride(0),
                 words = (scores.size(1) * number + kWord - 1) / kWord * kWord,
                 end = (scores.storage_offset() + scores.size(0) * stride) * number;

@@ -11,10 +11,10 @@ namespace {
 void CheckDeltaPack(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes,
                     at::ScalarType dtype) {
   TORCH_CHECK(tensor.sizes() == sizes && tensor.scalar_type() == dtype, "delta_pack: ", what, " ",
-              tensor.sizes(), " of ", tensor.scalar_type(), ", wanted ", dtype, " ", sizes);
+              tensor.sizes(), " of ", tensor.scalar_type(), ", expected ", dtype, " ", sizes);
   TORCH_CHECK(
       dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf || dtype == at::kLong,
-      "delta_pack: ", what, " of ", dtype, ", wanted fp32, bf16 or fp16");
+      "delta_pack: ", what, " of ", dtype, ", expected fp32, bf16 or fp16");
 }
 
 TokensAndHeads<const void> ReadTokens(const at::Tensor& tensor) {
@@ -28,7 +28,7 @@ std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& giv
   TORCH_CHECK(given_k.dim() == 3 && given_v.dim() == 3 && given_k.size(1) > 0 &&
                   given_v.size(1) % given_k.size(1) == 0 && given_k.size(2) <= 256,
               "delta_pack: k ", given_k.sizes(), " and v ", given_v.sizes(),
-              ", wanted [T, Hk, at most 256] and [T, H, d_v]");
+              ", expected [T, Hk, at most 256] and [T, H, d_v]");
   const int64_t tokens = given_v.size(0), heads = given_v.size(1), key_heads = given_k.size(1),
                 keys = given_k.size(2), width = given_v.size(2);
   const at::ScalarType dtype = given_v.scalar_type();
@@ -38,7 +38,7 @@ std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& giv
   CheckDeltaPack("beta", beta, {tokens, heads}, at::kFloat);
   CheckDeltaPack("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
   TORCH_CHECK(token_of_slot.is_contiguous() && token_of_slot.numel() % 64 == 0,
-              "delta_pack: token_of_slot ", token_of_slot.sizes(), ", wanted whole chunks of 64");
+              "delta_pack: token_of_slot ", token_of_slot.sizes(), ", expected whole chunks of 64");
   const int64_t chunks = token_of_slot.numel() / 64;
   const at::Tensor k = WithWholeRows(given_k), v = WithWholeRows(given_v),
                    q = given_q.has_value() ? WithWholeRows(*given_q) : at::Tensor();
@@ -77,11 +77,12 @@ std::vector<at::Tensor> DeltaPack(const Optional& given_q, const at::Tensor& giv
 }
 
 at::Tensor DeltaPackRows(const at::Tensor& given_rows, const at::Tensor& token_of_slot) {
-  TORCH_CHECK(given_rows.dim() == 3, "delta_pack: rows ", given_rows.sizes(), ", wanted [T, H, X]");
+  TORCH_CHECK(given_rows.dim() == 3, "delta_pack: rows ", given_rows.sizes(),
+              ", expected [T, H, X]");
   CheckDeltaPack("rows", given_rows, given_rows.sizes(), given_rows.scalar_type());
   CheckDeltaPack("token_of_slot", token_of_slot, {token_of_slot.numel()}, at::kLong);
   TORCH_CHECK(token_of_slot.is_contiguous() && token_of_slot.numel() % 64 == 0,
-              "delta_pack: token_of_slot ", token_of_slot.sizes(), ", wanted whole chunks of 64");
+              "delta_pack: token_of_slot ", token_of_slot.sizes(), ", expected whole chunks of 64");
   const at::Tensor rows = WithWholeRows(given_rows);
   const int64_t chunks = token_of_slot.numel() / 64, heads = rows.size(1), width = rows.size(2);
   const at::Tensor packed = at::empty({chunks, heads, 64, width}, rows.options().dtype(at::kFloat));
@@ -100,7 +101,8 @@ at::Tensor DeltaPackRows(const at::Tensor& given_rows, const at::Tensor& token_o
 void DeltaUnpack(const at::Tensor& packed, const at::Tensor& token_of_slot, const Optional& given_x,
                  double scale, double eps, at::Tensor rows) {
   TORCH_CHECK(rows.dim() == 3 && (rows.size(2) <= 1 || rows.stride(2) == 1), "delta_unpack: rows ",
-              rows.sizes(), " with strides ", rows.strides(), ", wanted [T, H, X], the last dense");
+              rows.sizes(), " with strides ", rows.strides(),
+              ", expected [T, H, X], the last dense");
   const int64_t heads = rows.size(1), width = rows.size(2);
   TORCH_CHECK(packed.dim() == 4 && packed.size(2) == 64 && packed.size(3) == width && heads > 0 &&
                   packed.size(1) % heads == 0 && packed.is_contiguous() &&
@@ -113,7 +115,7 @@ void DeltaUnpack(const at::Tensor& packed, const at::Tensor& token_of_slot, cons
   at::Tensor x;
   if (given_x.has_value()) {
     CheckDeltaPack("x", *given_x, rows.sizes(), rows.scalar_type());
-    TORCH_CHECK(width <= 256, "delta_unpack: normed rows of ", width, ", wanted at most 256");
+    TORCH_CHECK(width <= 256, "delta_unpack: normed rows of ", width, ", expected at most 256");
     x = WithWholeRows(*given_x);
   }
   if (packed.numel() == 0) return;

@@ -10,15 +10,15 @@ void CheckDeltaScan(const char* what, const at::Tensor& tensor, at::IntArrayRef 
   TORCH_CHECK(
       tensor.sizes() == sizes && tensor.is_contiguous() && tensor.scalar_type() == at::kFloat,
       "delta_scan: ", what, " ", tensor.sizes(), " of ", tensor.scalar_type(), " with strides ",
-      tensor.strides(), ", wanted fp32 ", sizes, " without gaps");
+      tensor.strides(), ", expected fp32 ", sizes, " without gaps");
 }
 
 void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tensor> written,
                const std::optional<at::Tensor>& added, const at::Tensor& decay, at::Tensor state,
                at::Tensor states, const at::Tensor& round_begin, bool backward, bool tf32) {
   TORCH_CHECK(a.dim() == 4 && a.size(2) == 64 && a.size(3) > 0 && a.size(3) <= 256,
-              "delta_scan: a ", a.sizes(), ", wanted [N, H, 64, at most 256]");
-  TORCH_CHECK(state.dim() == 4, "delta_scan: state ", state.sizes(), ", wanted [D, H, V, K]");
+              "delta_scan: a ", a.sizes(), ", expected [N, H, 64, at most 256]");
+  TORCH_CHECK(state.dim() == 4, "delta_scan: state ", state.sizes(), ", expected [D, H, V, K]");
   const int64_t chunks = a.size(0), heads = a.size(1), keys = a.size(3), width = state.size(2);
   CheckDeltaScan("a", a, a.sizes());
   CheckDeltaScan("b", b, a.sizes());
@@ -34,7 +34,7 @@ void DeltaScan(const at::Tensor& a, const at::Tensor& b, std::optional<at::Tenso
   TORCH_CHECK(round_begin.dim() == 1 && round_begin.size(0) > 0 && round_begin.is_contiguous() &&
                   round_begin.scalar_type() == at::kLong,
               "delta_scan: round_begin ", round_begin.sizes(), " of ", round_begin.scalar_type(),
-              ", wanted int64 [rounds + 1]");
+              ", expected int64 [rounds + 1]");
   LaunchDeltaScan({.documents = state.size(0),
                    .heads = heads,
                    .width = width,

@@ -18,7 +18,7 @@ void CheckDeltaScores(const char* what, const at::Tensor& tensor, const at::Tens
   TORCH_CHECK(tensor.sizes() == at::IntArrayRef(wanted) && tensor.is_contiguous() &&
                   tensor.scalar_type() == at::kFloat,
               "delta_scores: ", what, " ", tensor.sizes(), " of ", tensor.scalar_type(),
-              " with strides ", tensor.strides(), ", wanted fp32 ", at::IntArrayRef(wanted),
+              " with strides ", tensor.strides(), ", expected fp32 ", at::IntArrayRef(wanted),
               " without gaps");
 }
 
@@ -26,7 +26,7 @@ const float* Read(const at::Tensor& tensor) { return tensor.const_data_ptr<float
 
 std::tuple<at::Tensor, at::Tensor> DeltaScores(std::optional<at::Tensor> query, at::Tensor key,
                                                const at::Tensor& g, const at::Tensor& beta) {
-  TORCH_CHECK(key.dim() == 4, "delta_scores: key ", key.sizes(), ", wanted [N, H, 64, 64]");
+  TORCH_CHECK(key.dim() == 4, "delta_scores: key ", key.sizes(), ", expected [N, H, 64, 64]");
   CheckDeltaScores("key", key, key, 64, 64);
   if (query.has_value()) CheckDeltaScores("query", *query, key, 64, 64);
   CheckDeltaScores("g", g, key, 64, 1);
@@ -49,7 +49,7 @@ std::tuple<at::Tensor, at::Tensor> DeltaScoresBackward(at::Tensor p, at::Tensor 
                                                        const at::Tensor& query,
                                                        const at::Tensor& key, const at::Tensor& g,
                                                        const at::Tensor& beta) {
-  TORCH_CHECK(key.dim() == 4, "delta_scores: key ", key.sizes(), ", wanted [N, H, 64, 64]");
+  TORCH_CHECK(key.dim() == 4, "delta_scores: key ", key.sizes(), ", expected [N, H, 64, 64]");
   CheckDeltaScores("p", p, key, 64, 64);
   CheckDeltaScores("r", r, key, 64, 64);
   CheckDeltaScores("query", query, key, 64, 64);
@@ -79,7 +79,7 @@ void DeltaGradients(at::Tensor dq, at::Tensor dk, at::Tensor dr, at::Tensor dbet
                     const at::Tensor& d_states, const at::Tensor& beta,
                     const at::Tensor& from_start, const at::Tensor& to_end) {
   TORCH_CHECK(k.dim() == 4 && dr.dim() == 4, "delta_gradients: k ", k.sizes(), " and dr ",
-              dr.sizes(), ", wanted [N, H, 64, d]");
+              dr.sizes(), ", expected [N, H, 64, d]");
   const int64_t keys = k.size(3), width = dr.size(3);
   const std::array<std::pair<const char*, const at::Tensor*>, 6> rows = {{{"dq", &dq},
                                                                           {"dk", &dk},

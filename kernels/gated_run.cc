@@ -37,8 +37,8 @@ at::Tensor GatedBackward(at::Tensor& dp, const at::Tensor& given_gate, const at:
   TORCH_CHECK(dp.sizes() == given_gate.sizes() && dp.is_contiguous() &&
                   dp.scalar_type() == given_gate.scalar_type(),
               "gated: a gradient of shape ", dp.sizes(), " and strides ", dp.strides(), " in ",
-              dp.scalar_type(), ", wanted without gaps, as the gate: ", given_gate.sizes(), " in ",
-              given_gate.scalar_type());
+              dp.scalar_type(), ", expected without gaps, as the gate: ", given_gate.sizes(),
+              " in ", given_gate.scalar_type());
   const at::Tensor gate = WithWholeRows(given_gate), up = WithWholeRows(given_up);
   at::Tensor dup = at::empty(gate.sizes(), gate.options());
   call.gate = RowsOf(gate);

@@ -65,7 +65,7 @@ PagedTable TableOf(absl::Span<const PagedTask> tasks, absl::Span<const int64_t> 
     link += static_cast<int64_t>(parts_of_row[row].size());
   }
   TORCH_CHECK(link == part, "paged_attention: tasks have ", part, " rows, of which ", link,
-              " are wanted");
+              " are expected");
   put(-1);
   put(link);
   for (const int64_t row : rows) {

@@ -10,7 +10,7 @@ PhiloxCall PhiloxCallOf(int64_t key, const at::Tensor& identity, int64_t width) 
   TORCH_CHECK(identity.dim() == 1 && identity.scalar_type() == at::kLong &&
                   (identity.size(0) <= 1 || identity.stride(0) == 1),
               "random numbers: identities of shape ", identity.sizes(), " in ",
-              identity.scalar_type(), ", wanted int64 [T]");
+              identity.scalar_type(), ", expected int64 [T]");
   TORCH_CHECK(width >= 0, "random numbers: ", width, " a token");
   return {static_cast<uint64_t>(key), identity.const_data_ptr<int64_t>(), identity.size(0), width};
 }
@@ -31,7 +31,7 @@ void Dropout(const at::Tensor& given, int64_t key, const at::Tensor& given_ident
                   (out.size(1) <= 1 || out.stride(1) == 1),
               "dropout: a result of shape ", out.sizes(), " and strides ", out.strides(), " in ",
               out.scalar_type(), " for rows of shape ", given.sizes(), " in ", given.scalar_type());
-  TORCH_CHECK(rate >= 0.0 && rate < 1.0, "dropout: ", rate, ", wanted 0 <= rate < 1");
+  TORCH_CHECK(rate >= 0.0 && rate < 1.0, "dropout: ", rate, ", expected 0 <= rate < 1");
   const at::Tensor x = WithWholeRows(given), identity = given_identity.contiguous();
   DropoutCall call{};
   call.numbers = PhiloxCallOf(key, identity, x.size(1));

@@ -38,7 +38,7 @@ inline Type TypeOf(at::ScalarType dtype) {
       return Type::kHalf;
     default:
       TORCH_CHECK(false, "a kernel of Moonring's: dtype ", dtype,
-                  ", wanted fp32, fp64, bf16 or fp16");
+                  ", expected fp32, fp64, bf16 or fp16");
   }
 }
 inline Type TypeOf(const at::Tensor& tensor) { return TypeOf(tensor.scalar_type()); }

@@ -28,26 +28,26 @@ void CheckRows(const char* what, const at::Tensor& rows, at::IntArrayRef sizes) 
     }
   }
   TORCH_CHECK(are_rows, "score_rows: ", what, " ", rows.sizes(), " with strides ", rows.strides(),
-              ", wanted ", sizes, " with a constant distance between rows");
+              ", expected ", sizes, " with a constant distance between rows");
 }
 
 void CheckOneARow(const char* what, const at::Tensor& numbers, const at::Tensor& x) {
   TORCH_CHECK(numbers.sizes() == x.sizes().slice(0, 3) && numbers.is_contiguous() &&
                   numbers.scalar_type() == at::kFloat,
               "score_rows: ", what, " ", numbers.sizes(), " of ", numbers.scalar_type(),
-              ", wanted fp32 ", x.sizes().slice(0, 3), " without gaps");
+              ", expected fp32 ", x.sizes().slice(0, 3), " without gaps");
 }
 
 void CheckWide(const char* what, const at::Tensor& rows, at::IntArrayRef sizes) {
   CheckRows(what, rows, sizes);
   TORCH_CHECK(rows.scalar_type() == at::kFloat, "score_rows: ", what, " of ", rows.scalar_type(),
-              ", wanted fp32");
+              ", expected fp32");
 }
 
 void CheckNarrow(const char* what, const at::Tensor& rows, const at::Tensor& over) {
   CheckRows(what, rows, over.sizes());
   TORCH_CHECK(rows.scalar_type() == at::kBFloat16 || rows.scalar_type() == at::kHalf,
-              "score_rows: ", what, " of ", rows.scalar_type(), ", wanted bf16 or fp16");
+              "score_rows: ", what, " of ", rows.scalar_type(), ", expected bf16 or fp16");
   const bool is_one = rows.numel() == rows.size(3);
   TORCH_CHECK(!rows.is_alias_of(over) || (rows.const_data_ptr() == over.const_data_ptr() &&
                                           (is_one || RowStride(rows) == 2 * RowStride(over))),
@@ -71,7 +71,7 @@ ScoreRowsCall CallOf(const at::Tensor& x, const at::Tensor& seen, double scale, 
   CheckNarrow("p", p, x);
   TORCH_CHECK(seen.sizes() == at::IntArrayRef({x.size(0), 4}) && seen.is_contiguous() &&
                   seen.scalar_type() == at::kLong,
-              "score_rows: seen ", seen.sizes(), " of ", seen.scalar_type(), ", wanted int64 [",
+              "score_rows: seen ", seen.sizes(), " of ", seen.scalar_type(), ", expected int64 [",
               x.size(0), ", 4]");
   return {.tiles = x.size(0),
           .heads = x.size(1),
@@ -105,7 +105,7 @@ void ScoreRowsBackward(const at::Tensor& x, const at::Tensor& y, const at::Tenso
   CheckNarrow("ds", ds, y);
   TORCH_CHECK(ds.scalar_type() == p.scalar_type() && !ds.is_alias_of(p) && !x.is_alias_of(y),
               "score_rows: p of ", p.scalar_type(), " and ds of ", ds.scalar_type(),
-              ", wanted one dtype, and separate memory");
+              ", expected one dtype, and separate memory");
   CheckOneARow("lse", lse, x);
   CheckOneARow("delta", delta, x);
   call.has_room = call.has_room && HasRoom(y) && HasRoom(ds);

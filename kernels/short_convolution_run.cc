@@ -13,7 +13,8 @@ void CheckConvolution(const char* what, const at::Tensor& tensor, at::IntArrayRe
                       at::ScalarType dtype) {
   TORCH_CHECK(tensor.sizes() == sizes && tensor.is_contiguous() && tensor.scalar_type() == dtype,
               "short_convolution: ", what, " ", tensor.sizes(), " of ", tensor.scalar_type(),
-              " with strides ", tensor.strides(), ", wanted ", dtype, " ", sizes, " without gaps");
+              " with strides ", tensor.strides(), ", expected ", dtype, " ", sizes,
+              " without gaps");
 }
 
 // The rows of `x` must be contiguous.
@@ -22,7 +23,7 @@ ConvolutionCall ConvolutionCallOf(const at::Tensor& x, const at::Tensor& weight,
                                   const at::Tensor& documents, bool silu) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && weight.size(1) >= 2 && weight.size(1) <= 4,
               "short_convolution: x ", x.sizes(), " and weight ", weight.sizes(),
-              ", wanted [T, C] and [C, 2 to 4]");
+              ", expected [T, C] and [C, 2 to 4]");
   const at::ScalarType dtype = x.scalar_type(), wide = at::toOpMathType(dtype);
   const int64_t channels = x.size(1);
   CheckConvolution("weight", weight, {channels, weight.size(1)}, wide);
@@ -31,7 +32,7 @@ ConvolutionCall ConvolutionCallOf(const at::Tensor& x, const at::Tensor& weight,
   TORCH_CHECK(documents.dim() == 2 && documents.size(0) > 0 && documents.size(1) == 2 &&
                   documents.is_contiguous() && documents.scalar_type() == at::kLong,
               "short_convolution: documents ", documents.sizes(), " of ", documents.scalar_type(),
-              ", wanted int64 [D + 1, 2]");
+              ", expected int64 [D + 1, 2]");
   return {.type = TypeOf(dtype),
           .tokens = x.size(0),
           .channels = channels,

@@ -16,7 +16,7 @@ RowsAndHeads<const void> ReadRows(const at::Tensor& tensor) {
 void CheckDense(const char* what, const at::Tensor& tensor) {
   TORCH_CHECK(tensor.dim() == 3 && (tensor.size(2) <= 1 || tensor.stride(2) == 1),
               "softmax_merge: ", what, " ", tensor.sizes(), " with strides ", tensor.strides(),
-              ", wanted [rows, heads, features], the last dense");
+              ", expected [rows, heads, features], the last dense");
 }
 
 SoftmaxSums SumsOf(const at::Tensor& max, const at::Tensor& sum, const at::Tensor& weighted,
@@ -26,7 +26,7 @@ SoftmaxSums SumsOf(const at::Tensor& max, const at::Tensor& sum, const at::Tenso
   TORCH_CHECK((dtype == at::kFloat || dtype == at::kDouble) && max.scalar_type() == dtype &&
                   sum.scalar_type() == dtype,
               "softmax_merge: sums of ", max.scalar_type(), ", ", sum.scalar_type(), " and ", dtype,
-              ", wanted fp32 or fp64, all the same");
+              ", expected fp32 or fp64, all the same");
   TORCH_CHECK(max.sizes() == weighted.sizes().slice(0, 2) && sum.sizes() == max.sizes(),
               "softmax_merge: max ", max.sizes(), ", sum ", sum.sizes(), ", weighted ",
               weighted.sizes());
@@ -58,7 +58,7 @@ void SoftmaxMerge(const at::Tensor& out, const at::Tensor& lse,
     rows = given_rows->contiguous();
     TORCH_CHECK(rows.dim() == 1 && rows.size(0) == out.size(0) && rows.scalar_type() == at::kLong,
                 "softmax_merge: rows ", rows.sizes(), " of ", rows.scalar_type(),
-                ", wanted int64 [", out.size(0), "]");
+                ", expected int64 [", out.size(0), "]");
     part.rows = rows.const_data_ptr<int64_t>();
   } else {
     TORCH_CHECK(out.size(0) == weighted.size(0), "softmax_merge: ", out.size(0), " rows into ",

@@ -16,7 +16,7 @@ at::Tensor SquaredNorms(at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) {
     TORCH_CHECK(tensor.is_contiguous() && tensor.scalar_type() == dtype,
                 "squared_norms: ", tensor.sizes(), " of ", tensor.scalar_type(), ", strides ",
-                tensor.strides(), ", wanted a contiguous one of ", dtype);
+                tensor.strides(), ", expected a contiguous one of ", dtype);
     of.push_back({tensor.const_data_ptr(), tensor.numel()});
     pieces += (tensor.numel() + kNormPiece - 1) / kNormPiece;
   }

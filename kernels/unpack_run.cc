@@ -10,7 +10,7 @@ int64_t Quotient(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 void CheckOut(const at::Tensor& out) {
   TORCH_CHECK(out.is_contiguous(), "unpack: out of shape ", out.sizes(), " and strides ",
-              out.strides(), ", wanted without gaps");
+              out.strides(), ", expected without gaps");
 }
 
 void CheckPart(const at::Tensor& part, const char* name, at::ScalarType dtype, int64_t size,
@@ -18,16 +18,17 @@ void CheckPart(const at::Tensor& part, const char* name, at::ScalarType dtype, i
   TORCH_CHECK(part.dim() == 1 && part.numel() == size && part.scalar_type() == dtype &&
                   part.is_contiguous() && part.device() == out.device(),
               "unpack: ", name, " of shape ", part.sizes(), " in ", part.scalar_type(), " on ",
-              part.device(), ", wanted [", size, "] in ", dtype, " without gaps on ", out.device());
+              part.device(), ", expected [", size, "] in ", dtype, " without gaps on ",
+              out.device());
 }
 
 void UnpackFourBits(at::Tensor& out, at::TensorList parts, at::ArrayRef<double> steps,
                     at::ArrayRef<double> scale_steps) {
   CheckOut(out);
   TORCH_CHECK(parts.size() == 2 || parts.size() == 4, "unpack: ", parts.size(),
-              " parts, wanted 2 or 4");
+              " parts, expected 2 or 4");
   TORCH_CHECK(steps.size() == kUnpackSteps && scale_steps.size() == kUnpackScaleSteps,
-              "unpack: ", steps.size(), " and ", scale_steps.size(), " steps, wanted 16 and 256");
+              "unpack: ", steps.size(), " and ", scale_steps.size(), " steps, expected 16 and 256");
   const int64_t blocks = Quotient(out.numel(), kUnpackBlock);
   const bool twice = parts.size() == 4;
   CheckPart(parts[0], "codes", at::kByte, Quotient(out.numel(), 2), out);

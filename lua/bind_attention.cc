@@ -32,7 +32,7 @@
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
 #include "lua/mixing_options.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "mixers/over_ranks/planned_mixing.h"
 
 namespace moonring::lua {
@@ -45,22 +45,23 @@ attention::AttentionShape ShapeFrom(Options& options) {
                                   .value_dim = options.Get<int64_t>("value_dim", 0)};
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
   TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "fp64",
-                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", dtype, "'");
+                    "dtype: expected fp32, bf16, fp16 or fp64, got '", dtype, "'");
   shape.element_bytes = dtype == "fp64" ? 8 : dtype == "fp32" ? 4 : 2;
   shape.accumulate_bytes = dtype == "fp64" ? 8 : 4;
   TORCH_CHECK_VALUE(
       shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0 && shape.value_dim >= 0,
       "heads ", shape.heads, ", kv_heads ", shape.kv_heads, ", head_dim ", shape.head_dim,
-      ", value_dim ", shape.value_dim, ": wanted none below 0");
+      ", value_dim ", shape.value_dim, ": expected none below 0");
   TORCH_CHECK_VALUE(shape.heads == 0 || (shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0),
-                    "kv_heads: wanted a divisor of heads ", shape.heads, ", got ", shape.kv_heads);
+                    "kv_heads: expected a divisor of heads ", shape.heads, ", got ",
+                    shape.kv_heads);
   return shape;
 }
 
 attention::StrategyOptions StrategyFrom(Options& options) {
   const std::string placement = options.Get<std::string>("placement", "head_first");
   TORCH_CHECK_VALUE(placement == "head_first" || placement == "context_first",
-                    "placement: wanted head_first or context_first, got '", placement, "'");
+                    "placement: expected head_first or context_first, got '", placement, "'");
   return {.name = options.Get<std::string>("strategy", "zigzag-ring"),
           .ulysses_degree = options.Get<int>("ulysses_degree", 0),
           .ring_degree = options.Get<int>("ring_degree", 0),
@@ -144,7 +145,7 @@ Pushed Resolve(lua_State* L, Options options) {
   const attention::StrategyOptions wanted = StrategyFrom(options);
   KernelsFrom(options);
   options.Finish();
-  TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  TORCH_CHECK_VALUE(ranks >= 1, "ranks: expected at least 1, got ", ranks);
   lua_createtable(L, 0, 6);
   const auto set = [L](const char* field, const auto& value) {
     Value<std::decay_t<decltype(value)>>::Push(L, value);
@@ -171,7 +172,7 @@ std::shared_ptr<const comm::Layout> LayOut(Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
   options.Finish();
-  TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  TORCH_CHECK_VALUE(ranks >= 1, "ranks: expected at least 1, got ", ranks);
   const attention::Strategy strategy =
       base::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
   return base::ValueOrThrow(
@@ -205,11 +206,11 @@ Pushed LayerCost(lua_State* L, Options options) {
   const int64_t window = options.Get<int64_t>("window", 0);
   const bool shifted = options.Get<bool>("shifted", false);
   options.Finish();
-  TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  TORCH_CHECK_VALUE(ranks >= 1, "ranks: expected at least 1, got ", ranks);
   TORCH_CHECK_VALUE(!shifted || window == 0, "shifted: cannot be combined with a window, got ",
                     window);
   TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0,
-                    "heads, kv_heads and head_dim: wanted, to count bytes");
+                    "heads, kv_heads and head_dim: required, to count bytes");
   const attention::Strategy strategy =
       base::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
   const auto area = [&](int64_t document, int64_t begin, int64_t end) {
@@ -234,7 +235,7 @@ Pushed CostOf(lua_State* L, MeshAttention& attention, comm::Sequence& sequence, 
   const bool shifted = options.Get<bool>("shifted", false);
   options.Finish();
   TORCH_CHECK_VALUE(shape.heads > 0 && shape.head_dim > 0,
-                    "heads, kv_heads and head_dim: wanted, to count bytes");
+                    "heads, kv_heads and head_dim: required, to count bytes");
   const auto* const one =
       dynamic_cast<const attention::HybridAttention*>(&attention.strategy->For(sequence.lengths));
   if (one == nullptr || sequence.shares_prefixes()) return lua_pushnil(L), Pushed{1};
@@ -316,7 +317,7 @@ at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::T
   rule.window = window.value_or(0);
   rule.softcap = softcap.value_or(0.0);
   rule.layer = layer.value_or(0);
-  TORCH_CHECK_VALUE(rule.layer >= 0, "layer: wanted 0 or more, got ", rule.layer);
+  TORCH_CHECK_VALUE(rule.layer >= 0, "layer: expected 0 or more, got ", rule.layer);
   return plan.attention->Forward(q_THD, k_TKD, v_TKD, rule, /*kept=*/nullptr);
 }
 
@@ -334,10 +335,10 @@ at::Tensor ByDeltaRule(AttentionPlan& plan, at::Tensor x_TC, at::Tensor g, at::T
                          .options = {.scale = options.Get<double>("scale", 1.0),
                                      .normalize = options.Get<bool>("normalize", false)}};
   options.Finish();
-  TORCH_CHECK_VALUE(beta_TH.dim() == 2, "beta: wanted [T, H], got ", beta_TH.sizes());
+  TORCH_CHECK_VALUE(beta_TH.dim() == 2, "beta: expected [T, H], got ", beta_TH.sizes());
   call.value_heads = beta_TH.size(1);
   const int64_t channels = 2 * call.key_heads * call.key_dim + call.value_heads * call.value_dim;
-  TORCH_CHECK_VALUE(x_TC.dim() == 2 && x_TC.size(1) == channels, "x: wanted [T, ", channels,
+  TORCH_CHECK_VALUE(x_TC.dim() == 2 && x_TC.size(1) == channels, "x: expected [T, ", channels,
                     "] for ", call.key_heads, " key heads of ", call.key_dim, " and ",
                     call.value_heads, " value heads of ", call.value_dim, ", got ", x_TC.sizes());
   return plan.mixing->Delta(call);

@@ -75,7 +75,7 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   const std::string device = options.Get<std::string>("device", "cpu");
   const bool alone = options.Get<bool>("alone", false);
   options.Finish();
-  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
+  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: expected cpu or cuda, got '",
                     device, "'");
   if (alone) return base::ValueOrThrow(comm::Mesh::Create(comm::World::Alone(), sp));
   auto rendezvous = base::ValueOrThrow(comm::RendezvousFromEnvironment());
@@ -221,9 +221,9 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   if (!parents.empty()) sequence->parents.resize(documents.size());
   for (const auto& [document, parent] : parents) {
     TORCH_CHECK_VALUE(document >= 0 && document < static_cast<int64_t>(documents.size()),
-                      "parents: document ", document + 1, ": wanted 1 to ", documents.size());
+                      "parents: document ", document + 1, ": expected 1 to ", documents.size());
     TORCH_CHECK_VALUE(parent.document >= 0, "parents: document ", document + 1, ": its parent is ",
-                      parent.document + 1, ", wanted 1 to ", documents.size());
+                      parent.document + 1, ", expected 1 to ", documents.size());
     sequence->parents[document] = parent;
   }
   base::ThrowIfError(comm::Validate(*sequence));
@@ -282,7 +282,7 @@ std::shared_ptr<base::Parameter> MakeParameter(std::string name, at::Tensor valu
   const bool trainable = options.Get<bool>("trainable", true);
   options.Finish();
   TORCH_CHECK_VALUE(values.is_floating_point(), "parameter '", name,
-                    "': wanted floating-point numbers, got ", NameOfDtype(values.scalar_type()));
+                    "': expected floating-point numbers, got ", NameOfDtype(values.scalar_type()));
   return std::make_shared<base::Parameter>(std::move(name), values.detach().clone(), trainable);
 }
 

@@ -181,7 +181,7 @@ Pushed PushRowUses(lua_State* L, Dataset& dataset) {
 std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
                      std::optional<std::shared_ptr<Dataset>> other) {
   TORCH_CHECK_VALUE(!use.has_value() || *use == "learnt" || *use == "evaluated",
-                    "report: wanted 'learnt' or 'evaluated', got '", *use, "'");
+                    "report: expected 'learnt' or 'evaluated', got '", *use, "'");
   data::DatasetReport report = dataset.report;
   if (other.has_value()) report.Add((*other)->report);
   return report.Text(use == "evaluated");
@@ -283,7 +283,7 @@ absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
 // Returns a copy of the step with other micro-batches, because the step's own may be in use.
 std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_tokens,
                                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
-  TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
+  TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: expected at least 1, got ",
                     micro_batch_tokens);
   return std::make_shared<data::Step>(
       data::MakeStep({.batch = step.batch, .examples = step.examples, .families = step.families},

@@ -22,7 +22,7 @@ struct ItemBytes {
 ItemBytes BytesOf(Options& options) {
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
   TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "fp64",
-                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", dtype, "'");
+                    "dtype: expected fp32, bf16, fp16 or fp64, got '", dtype, "'");
   return {dtype == "fp64" ? 8 : dtype == "fp32" ? 4 : 2, dtype == "fp64" ? 8 : 4};
 }
 
@@ -71,7 +71,7 @@ Pushed DeltaCost(lua_State* L, Options options) {
                         sizes.value_dim > 0 && sizes.taps >= 0,
                     "key_heads ", sizes.key_heads, ", value_heads ", sizes.value_heads,
                     ", key_dim ", sizes.key_dim, ", value_dim ", sizes.value_dim, ", taps ",
-                    sizes.taps, ": wanted sizes, and value heads in a multiple of key heads");
+                    sizes.taps, ": expected sizes, and value heads in a multiple of key heads");
   const mixers::MachineModel machine = on_gpu ? mixers::kGpuMachine : mixers::MachineModel();
   if (mode == mixers::MixingStrategy::kAuto) mode = mixers::ChooseMixing(*layout, sizes, machine);
   PushRanks(L, layout->ranks(),
@@ -91,7 +91,7 @@ Pushed ConvolutionCost(lua_State* L, Options options) {
   const ItemBytes bytes = BytesOf(options);
   options.Finish();
   TORCH_CHECK_VALUE(channels > 0 && taps > 0, "channels ", channels, ", taps ", taps,
-                    ": wanted more than 0");
+                    ": expected more than 0");
   PushRanks(L, layout->ranks(), [&](int rank) {
     return mixers::TrafficOfConvolution(*layout, channels, taps, bytes.element, rank);
   });

@@ -83,7 +83,7 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   wanted.layers = layers.value_or(wanted.layers);
   wanted.modules = modules.value_or(wanted.modules);
   wanted.extra = extra.value_or(wanted.extra);
-  return base::ValueOrThrow(model::WeightsThatLearn(config, wanted));
+  return base::ValueOrThrow(model::TrainableWeights(config, wanted));
 }
 
 // Returns where the option activation_offload stores the inputs of blocks, for a model on this
@@ -138,23 +138,23 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
     }
   }
   options.Finish();
-  TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ",
+  TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: expected 0 (no tiles) or more, got ",
                     wanted.tile_bytes);
   TORCH_CHECK_VALUE(wanted.tile_rows >= 0 && wanted.logit_rows >= 0,
-                    "tile_rows, logit_rows: wanted 0 (by device) or more, got ", wanted.tile_rows,
+                    "tile_rows, logit_rows: expected 0 (by device) or more, got ", wanted.tile_rows,
                     " and ", wanted.logit_rows);
   TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0,
-                    "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers,
+                    "whole_layers, selective_layers: expected 0 or more, got ", wanted.whole_layers,
                     " and ", wanted.selective_layers);
   TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()),
                     "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
-  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
+  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: expected cpu or cuda, got '",
                     device, "'");
   wanted.device = c10::Device(device);
   wanted.activation_store =
       base::ValueOrThrow(model::OpenActivationStore(offload, offload_dir, wanted.device));
   TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none",
-                    "recompute: wanted block, selective or none, got '", recompute, "'");
+                    "recompute: expected block, selective or none, got '", recompute, "'");
   wanted.recompute = recompute == "block"       ? model::Recompute::kBlock
                      : recompute == "selective" ? model::Recompute::kSelective
                                                 : model::Recompute::kNone;
@@ -194,7 +194,7 @@ std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& opt
   if (blocks.has_value() || block_size.has_value()) {
     wanted.rotation = {blocks.value_or(0), block_size.value_or(0), terms.value_or(5)};
   } else {
-    TORCH_CHECK_VALUE(!terms.has_value(), "cayley_terms: wanted oft_rank or oft_block_size too");
+    TORCH_CHECK_VALUE(!terms.has_value(), "cayley_terms: expected oft_rank or oft_block_size too");
   }
   if (iterations.has_value()) wanted.principal = {*iterations};
   const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
@@ -306,7 +306,7 @@ std::string CheckedProducts(std::string text) {
   if (!(choice == kernels::ProductChoice{}) && !kernels::HasOneDnn()) {
     base::ThrowIfError(absl::InvalidArgumentError(
         absl::StrCat("'", text, "': LibTorch's oneDNN makes fp32 products on processors with ",
-                     "AVX-512 alone, and this one has none; wanted mkl or auto")));
+                     "AVX-512 alone, and this one has none; expected mkl or auto")));
   }
   return kernels::ToString(choice);
 }
@@ -327,7 +327,7 @@ std::shared_ptr<Head> HeadOf(LoadedModel& model) {
 at::ScalarType SavedDtype(const std::string& name) {
   if (name == "fp16") return at::kHalf;
   TORCH_CHECK_VALUE(name == "fp32" || name == "bf16" || name == "fp64",
-                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", name, "'");
+                    "dtype: expected fp32, bf16, fp16 or fp64, got '", name, "'");
   return DtypeNamed(name);
 }
 
@@ -363,7 +363,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
   const auto work = options.Get<std::shared_ptr<base::WorkCount>>("work", nullptr);
   options.Finish();
-  TORCH_CHECK_VALUE(!converted, "converted: wanted a model with a PiSSA adapter");
+  TORCH_CHECK_VALUE(!converted, "converted: expected a model with a PiSSA adapter");
   const at::ScalarType saved =
       dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
   if (!writes) return TakePart(model.transformer->parameters(), saved);
@@ -379,7 +379,7 @@ void SaveGguf(LoadedModel& model, std::string path, Options options) {
   options.Finish();
   TORCH_CHECK_VALUE(
       model.base == nullptr, "save_gguf: ", path,
-      ": wanted a model without an adapter of its own: merge it as the base is loaded");
+      ": expected a model without an adapter of its own: merge it as the base is loaded");
   const base::Parameters parameters = model.transformer->parameters();
   for (const auto& parameter : parameters)
     TORCH_CHECK_VALUE(!parameter->is_spread(), "save_gguf: ", path, ": ", parameter->name(),
@@ -478,7 +478,7 @@ Pushed GpuMemory(lua_State* L) {
 std::string Device(std::string asked) {
   const int64_t gpus = Gpus();
   if (asked == "cpu" || (asked == "auto" && gpus == 0)) return "cpu";
-  TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: wanted cpu, cuda or auto, got '",
+  TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: expected cpu, cuda or auto, got '",
                     asked, "'");
   if (gpus == 0)
     base::ThrowIfError(

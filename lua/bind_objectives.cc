@@ -48,10 +48,10 @@ std::shared_ptr<objectives::Sft> MakeSft(Options options) {
     base::ThrowIfError(absl::InvalidArgumentError(why));
   };
   if (count != "labels" && count != "targets")
-    refuse(absl::StrCat("count: wanted labels or targets, got '", count, "'"));
-  if (dft && eaft) refuse("dft and eaft weigh the same tokens: wanted one of them");
+    refuse(absl::StrCat("count: expected labels or targets, got '", count, "'"));
+  if (dft && eaft) refuse("dft and eaft weigh the same tokens: expected one of them");
   if (!(alpha.value_or(1.0) >= 0.0))
-    refuse(absl::StrCat("eaft_alpha is ", *alpha, ", wanted 0 or more"));
+    refuse(absl::StrCat("eaft_alpha is ", *alpha, ", expected 0 or more"));
   return std::make_shared<objectives::Sft>(
       Sft{.count = count == "labels" ? Sft::CountBy::kLabels : Sft::CountBy::kTargets,
           .weight = dft    ? Sft::Weight::kDft

@@ -73,7 +73,7 @@ absl::StatusOr<NativeRule> BadamRatio(Options& options, const base::Parameters& 
   badam.ratio = options.Get<double>("ratio", badam.ratio);
   const std::string mask = options.Get<std::string>("mask", "adjacent");
   TORCH_CHECK_VALUE(mask == "adjacent" || mask == "scatter",
-                    "mask: wanted adjacent or scatter, got '", mask, "'");
+                    "mask: expected adjacent or scatter, got '", mask, "'");
   badam.mask = mask == "scatter" ? trainer::BadamMask::kScatter : trainer::BadamMask::kAdjacent;
   badam.beta1 = options.Get<double>("beta1", badam.beta1);
   badam.beta2 = options.Get<double>("beta2", badam.beta2);
@@ -104,7 +104,7 @@ absl::StatusOr<NativeRule> ScheduleFree(Options& options, const base::Parameters
   trainer::ScheduleFreeOptions wanted;
   const std::string kind = options.Get<std::string>("kind", "adamw");
   TORCH_CHECK_VALUE(kind == "adamw" || kind == "sgd" || kind == "radam",
-                    "kind: wanted adamw, sgd or radam, got '", kind, "'");
+                    "kind: expected adamw, sgd or radam, got '", kind, "'");
   wanted.kind = kind == "sgd"     ? trainer::ScheduleFreeKind::kSgd
                 : kind == "radam" ? trainer::ScheduleFreeKind::kRAdam
                                   : trainer::ScheduleFreeKind::kAdamW;
@@ -158,7 +158,7 @@ Choice ReadChoice(Options& options, const char* key, const std::map<std::string,
   if (!word.has_value()) return absent;
   const auto found = words.find(*word);
   TORCH_CHECK_VALUE(
-      found != words.end(), key, ": wanted ",
+      found != words.end(), key, ": expected ",
       absl::StrJoin(words, ", ",
                     [](std::string* text, const auto& each) { absl::StrAppend(text, each.first); }),
       ", got '", *word, "'");
@@ -344,7 +344,7 @@ std::shared_ptr<ParameterList> MetaParameters(std::vector<std::string> names,
 
 int64_t NewStateBytes(trainer::Optimizer& optimizer) {
   const auto* const rule = dynamic_cast<const trainer::RuleOptimizer*>(&optimizer);
-  TORCH_CHECK_VALUE(rule != nullptr, "new_state_bytes: wanted an optimizer of a rule");
+  TORCH_CHECK_VALUE(rule != nullptr, "new_state_bytes: expected an optimizer of a rule");
   return rule->NewStateBytes();
 }
 

@@ -49,8 +49,8 @@ trainer::ProgressKind KindNamed(const std::string& name) {
       {"json", trainer::ProgressKind::kJson},
       {"off", trainer::ProgressKind::kOff}};
   const auto found = kinds.find(name);
-  TORCH_CHECK_VALUE(found != kinds.end(), "kind: wanted auto, bar, plain, json or off, got '", name,
-                    "'");
+  TORCH_CHECK_VALUE(found != kinds.end(), "kind: expected auto, bar, plain, json or off, got '",
+                    name, "'");
   return found->second;
 }
 

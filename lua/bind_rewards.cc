@@ -24,7 +24,7 @@
 #include "lua/binding/plain_value.h"
 #include "lua/bindings.h"
 #include "lua/http/json_post.h"
-#include "lua/own_state.h"
+#include "lua/isolated_state.h"
 #include "lua/rewards/child_process.h"
 #include "lua/rewards/text_pattern.h"
 #include "lua/vm.h"
@@ -39,7 +39,7 @@ constexpr double kLongest = 1e7;  // largest timeout in seconds: some months
 double CheckedSeconds(double seconds) {
   if (!(seconds > 0.0 && seconds <= kLongest))
     throw base::StatusError(absl::InvalidArgumentError(
-        absl::StrCat("seconds: wanted above 0, at most ", kLongest, ", got ", seconds)));
+        absl::StrCat("seconds: expected above 0, at most ", kLongest, ", got ", seconds)));
   return seconds;
 }
 
@@ -54,23 +54,23 @@ void RefuseUnderSandbox(const Host& host, const char* what) {
         absl::PermissionDeniedError(absl::StrCat("--sandbox: a reward ", what)));
 }
 
-std::shared_ptr<OwnState> MakeOwnState(lua_State* L, Options options) {
-  OwnStateOptions wanted;
+std::shared_ptr<IsolatedState> MakeIsolatedState(lua_State* L, Options options) {
+  IsolatedStateOptions wanted;
   wanted.module = options.Require<std::string>("module");
   wanted.memory = options.Require<int64_t>("memory");
   wanted.memory_limit = options.Get<std::string>("memory_limit", "memory");
   options.Finish();
   if (wanted.memory <= 0)
     throw base::StatusError(absl::InvalidArgumentError(
-        absl::StrCat("memory: wanted above 0 bytes, got ", wanted.memory)));
-  return std::make_shared<OwnState>(HostOf(L), std::move(wanted));
+        absl::StrCat("memory: expected above 0 bytes, got ", wanted.memory)));
+  return std::make_shared<IsolatedState>(HostOf(L), std::move(wanted));
 }
 
-const char* NameOf(OwnState::End end) {
+const char* NameOf(IsolatedState::End end) {
   switch (end) {
-    case OwnState::End::kDeadline:
+    case IsolatedState::End::kDeadline:
       return "deadline";
-    case OwnState::End::kMemory:
+    case IsolatedState::End::kMemory:
       return "memory";
     default:
       return "raised";
@@ -79,8 +79,8 @@ const char* NameOf(OwnState::End end) {
 
 // The Lua method state:call(seconds, function, arguments): returns true and the function's results;
 // or false, the kind of failure ("raised", "deadline", "memory"), the error and the call stack.
-int CallOwnState(lua_State* L) {
-  const std::shared_ptr<OwnState> state = Class<OwnState>::Read(L, 1);
+int CallIsolatedState(lua_State* L) {
+  const std::shared_ptr<IsolatedState> state = Class<IsolatedState>::Read(L, 1);
   const double seconds = CheckedSeconds(Value<double>::Read(L, 2));
   const auto function = Value<std::string>::Read(L, 3);
   std::vector<PlainValue> arguments;
@@ -93,12 +93,12 @@ int CallOwnState(lua_State* L) {
       lua_pop(L, 1);
     }
   }
-  const OwnState::Outcome outcome = state->Call(function, arguments, seconds);
-  if (outcome.end == OwnState::End::kCancelled)
+  const IsolatedState::Outcome outcome = state->Call(function, arguments, seconds);
+  if (outcome.end == IsolatedState::End::kCancelled)
     throw base::StatusError(absl::CancelledError("the run was cancelled"));
   lua_settop(L, 0);
-  lua_pushboolean(L, outcome.end == OwnState::End::kDone ? 1 : 0);
-  if (outcome.end == OwnState::End::kDone) {
+  lua_pushboolean(L, outcome.end == IsolatedState::End::kDone ? 1 : 0);
+  if (outcome.end == IsolatedState::End::kDone) {
     luaL_checkstack(L, static_cast<int>(outcome.results.size()), "results");
     for (const PlainValue& result : outcome.results) PushPlain(L, result);
     return lua_gettop(L);
@@ -177,13 +177,13 @@ Pushed Find(lua_State* L, TextPattern& pattern, std::string text) {
 }  // namespace
 
 void OpenRewards(lua_State* L) {
-  Class<OwnState>::Register(
+  Class<IsolatedState>::Register(
       L, "OwnState",
       {
-          {"call", BindRaw<&CallOwnState, 4>},
-          {"lines", Bind<[](OwnState& state) { return state.TakeLines(); }>},
+          {"call", BindRaw<&CallIsolatedState, 4>},
+          {"lines", Bind<[](IsolatedState& state) { return state.TakeLines(); }>},
           {"__tostring",
-           Bind<[](OwnState& state) { return absl::StrCat("OwnState of ", state.module()); }>},
+           Bind<[](IsolatedState& state) { return absl::StrCat("OwnState of ", state.module()); }>},
       });
   Class<ChildProcess>::Register(
       L, "ChildProcess",
@@ -206,7 +206,7 @@ void OpenRewards(lua_State* L) {
       });
   PushModule(L, "moonring.rewards",
              {
-                 {"own_state", Bind<&MakeOwnState>},
+                 {"own_state", Bind<&MakeIsolatedState>},
                  {"read", Bind<&ReadForMaker>},
                  {"child", Bind<&StartChild>},
                  {"post", Bind<&Post>},

@@ -89,7 +89,7 @@ absl::Status Check(const GivenExample& given, size_t place) {
   }
   if (tokens == 0) return wrong("no tokens");
   for (const auto& [name, number] : {std::pair("number", given.number), {"family", given.family}})
-    if (number.value_or(0) < 0) return wrong(name, " ", *number, ", wanted none below 0");
+    if (number.value_or(0) < 0) return wrong(name, " ", *number, ", expected none below 0");
   return absl::OkStatus();
 }
 
@@ -103,7 +103,7 @@ std::shared_ptr<data::Step> MakeStep(Options options) {
   taken.batch.last = options.Get<bool>("last", false);
   const bool share_prefixes = options.Get<bool>("share_prefixes", false);
   options.Finish();
-  TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: wanted at least 1, got ",
+  TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: expected at least 1, got ",
                     micro_batch_tokens);
   for (size_t place = 0; place < given.size(); ++place) {
     base::ThrowIfError(Check(given[place], place));

@@ -63,7 +63,7 @@ std::string ReadWhole(const std::string& path) {
   base::ThrowIfError(base::CheckWholeFile(path));
   std::error_code code;
   if (fs::is_directory(path, code))
-    Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
+    Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, expected a file")));
   std::ifstream file(path, std::ios::binary);
   if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -73,7 +73,7 @@ std::string ReadWhole(const std::string& path) {
 std::string ReadPart(const std::string& path, int64_t offset, int64_t bytes) {
   if (offset < 0 || bytes < 0)
     Raise(absl::InvalidArgumentError(
-        absl::StrCat("offset ", offset, ", bytes ", bytes, ": wanted none below 0")));
+        absl::StrCat("offset ", offset, ", bytes ", bytes, ": expected none below 0")));
   base::ThrowIfError(base::CheckInputFile(path));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
@@ -244,17 +244,17 @@ void Launch(lua_State* L, int ranks) {
   const Host& host = HostOf(L);
   if (host.prompt != nullptr) {
     Raise(absl::FailedPreconditionError(absl::StrCat(
-        ranks, " ranks are wanted, and a prompt's are there from its start: moonring -n ", ranks,
+        ranks, " ranks are requested, and a prompt's are there from its start: moonring -n ", ranks,
         " repl")));
   }
   if (host.embedded) {
     if (ranks == 1)
       Raise(
           absl::FailedPreconditionError("max_restarts: an embedded runtime starts no process, so "
-                                        "nobody would start it again; wanted 0"));
+                                        "nobody would start it again; expected 0"));
     Raise(absl::FailedPreconditionError(
         absl::StrCat(ranks,
-                     " ranks are wanted, and an embedded runtime is one: it starts no process. "
+                     " ranks are requested, and an embedded runtime is one: it starts no process. "
                      "RANK and WORLD_SIZE in the "
                      "environment make it one of several")));
   }
@@ -291,7 +291,7 @@ std::optional<std::string> Preemption(lua_State* L) {
   return signal == 0 ? std::nullopt : std::optional<std::string>(NameOfSignal(signal));
 }
 
-// Only rank 0 prints a message about a signal; the other ranks learn of the request by
+// Only rank 0 prints a message about a signal; the other ranks get the request by
 // communication.
 void Catch(lua_State* L, std::optional<bool> at_end) {
   if (LeavesSignals(L)) return;
@@ -307,7 +307,7 @@ void EndAsPreempted(lua_State* L, std::string wish) {
     if (wish == NameOfSignal(signal)) EndBySignal(signal);
   }
   Raise(absl::InvalidArgumentError(
-      absl::StrCat("'", wish, "' ends no run; wanted SIGTERM, SIGINT or SIGHUP")));
+      absl::StrCat("'", wish, "' ends no run; expected SIGTERM, SIGINT or SIGHUP")));
 }
 
 // Passes a table to the application that embeds the runtime; does nothing in a program without one.

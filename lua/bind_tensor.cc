@@ -65,7 +65,7 @@ at::Tensor Power(const at::Tensor& a, const at::Tensor& b) { return at::pow(a, b
 at::Tensor Remainder(const at::Tensor& a, const at::Tensor& b) { return at::remainder(a, b); }
 
 double Item(const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ",
+  TORCH_CHECK_VALUE(tensor.numel() == 1, "item: expected a tensor of one element, got shape ",
                     tensor.sizes());
   return tensor.detach().to(at::kCPU, at::kDouble).item<double>();
 }
@@ -225,10 +225,10 @@ at::Tensor Uniform(std::vector<int64_t> shape, Options options) {
   const at::Tensor rows = TensorOption(options, "rows");
   options.Finish();
   for (const int64_t size : shape)
-    TORCH_CHECK_VALUE(size >= 0, "uniform: wanted sizes from 0, got ", shape);
+    TORCH_CHECK_VALUE(size >= 0, "uniform: expected sizes from 0, got ", shape);
   if (!rows.defined())
     return kernels::InitialUniform(kernels::CounterKey(seed, step, name), name, shape);
-  TORCH_CHECK_VALUE(shape.size() == 1, "uniform: with rows wanted one size, the width, got ",
+  TORCH_CHECK_VALUE(shape.size() == 1, "uniform: with rows expected one size, the width, got ",
                     shape);
   return kernels::CounterUniform(kernels::CounterKey(seed, step, name), rows, shape[0]);
 }

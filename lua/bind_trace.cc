@@ -101,7 +101,7 @@ void OpenTrace(lua_State* L) {
                  base::TraceRecorder::Options wanted;
                  wanted.most = options.Get<int64_t>("most", wanted.most);
                  options.Finish();
-                 TORCH_CHECK_VALUE(wanted.most > 0, "most: wanted above 0 spans, got ",
+                 TORCH_CHECK_VALUE(wanted.most > 0, "most: expected above 0 spans, got ",
                                    wanted.most);
                  auto recorder = std::make_shared<Recorder>();
                  recorder->trace = std::make_shared<base::TraceRecorder>(std::move(wanted));

@@ -29,7 +29,7 @@
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
 #include "lua/bindings.h"
-#include "lua/own_rule.h"
+#include "lua/custom_rule.h"
 #include "lua/vm.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 #include "trainer/checkpoint/checkpoint_publisher.h"
@@ -68,7 +68,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
   adamw.full_embeddings = options.Get<bool>("full_embeddings", false);
   const std::string state = options.Get<std::string>("state", "fp32");
   TORCH_CHECK_VALUE(state == "fp32" || state == "bf16" || state == "8bit",
-                    "state: wanted fp32, bf16 or 8bit, got '", state, "'");
+                    "state: expected fp32, bf16 or 8bit, got '", state, "'");
   adamw.moments = state == "bf16"   ? trainer::MomentDtype::kBf16
                   : state == "8bit" ? trainer::MomentDtype::k8Bit
                                     : trainer::MomentDtype::kFull;
@@ -159,10 +159,10 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
   options.Finish();
   TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",
-                    "group: wanted world, sp or node, got '", group, "'");
+                    "group: expected world, sp or node, got '", group, "'");
   TORCH_CHECK_VALUE(offload == "none" || offload == "cpu" || offload == "disk",
-                    "offload: wanted none, cpu or disk, got '", offload, "'");
-  TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: wanted more than 0, got ",
+                    "offload: expected none, cpu or disk, got '", offload, "'");
+  TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: expected more than 0, got ",
                     wanted.bucket_bytes);
   wanted.group = group == "sp"     ? trainer::ZeroGroup::kSp
                  : group == "node" ? trainer::ZeroGroup::kNode
@@ -404,7 +404,7 @@ void OpenTrainer(lua_State* L) {
       L, "Optimizer",
       {
           {"step", Bind<[](lua_State* state, trainer::Optimizer& optimizer, double lr) {
-             const OwnRuleScope rule(state, 1);
+             const CustomRuleScope rule(state, 1);
              optimizer.Step(lr);
            }>},
           {"state_bytes",
@@ -456,7 +456,7 @@ void OpenTrainer(lua_State* L) {
            }>},
           {"load", Bind<[](lua_State* state, trainer::States& states, trainer::Optimizer& optimizer,
                            std::vector<trainer::StateTensors> saved) {
-             const OwnRuleScope rule(state, 2);
+             const CustomRuleScope rule(state, 2);
              return trainer::LoadStates(states, optimizer, saved);
            }>},
           {"bytes", Bind<[](trainer::States& states) {
@@ -538,7 +538,7 @@ void OpenTrainer(lua_State* L) {
            Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
           {"adamw", Bind<&MakeAdamW>},
           {"sgd", Bind<&MakeSgd>},
-          {"own_optimizer", BindRaw<&MakeOwnOptimizer, 3>},
+          {"own_optimizer", BindRaw<&MakeCustomOptimizer, 3>},
           {"parameter_facts", BindRaw<&PushParameterFacts, 1>},
           {"schedule", Bind<&MakeSchedule>},
           {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},

@@ -89,7 +89,7 @@ at::Tensor Divergence(at::Tensor hidden_TD, std::shared_ptr<Head> head, at::Tens
              by_top = top.ids_TK.defined() || top.log_probs_TK.defined();
   if (by_head == by_top) {
     Refuse(
-        absl::StrCat("the reference: wanted either reference_hidden and reference_head, or ids "
+        absl::StrCat("the reference: expected either reference_hidden and reference_head, or ids "
                      "and log_probs, got ",
                      by_head ? "both" : "neither"));
   }

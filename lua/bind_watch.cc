@@ -22,7 +22,7 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
   const int port = options.Get<int>("port", 0);
   options.Finish();
   const Host& host = HostOf(L);
-  TORCH_CHECK_VALUE(port >= 0 && port <= 65535, "port: wanted 0 to 65535, got ", port);
+  TORCH_CHECK_VALUE(port >= 0 && port <= 65535, "port: expected 0 to 65535, got ", port);
   if (host.sandbox)
     throw base::StatusError(absl::PermissionDeniedError("--sandbox: no port is opened"));
   if (host.embedded) {
@@ -35,7 +35,7 @@ std::shared_ptr<PageServer> Listen(lua_State* L, Options options) {
 
 // Pushes { id, path, tag } of the next request; nil if there was none in this time.
 Pushed Next(lua_State* L, PageServer& server, double seconds) {
-  TORCH_CHECK_VALUE(seconds >= 0 && seconds <= 3600, "seconds: wanted 0 to 3600, got ", seconds);
+  TORCH_CHECK_VALUE(seconds >= 0 && seconds <= 3600, "seconds: expected 0 to 3600, got ", seconds);
   const std::optional<PageServer::Request> request = server.Next(seconds);
   if (!request.has_value()) return lua_pushnil(L), Pushed{1};
   lua_createtable(L, 0, 3);

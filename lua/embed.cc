@@ -100,12 +100,12 @@ absl::StatusOr<moonring_options> Known(const moonring_options* given) {
   moonring_options options = {};
   if (given == nullptr) return options;
   if (given->size < kFirstSize || given->size > 4096) {
-    return absl::InvalidArgumentError("moonring_options: size: wanted sizeof(moonring_options)");
+    return absl::InvalidArgumentError("moonring_options: size: expected sizeof(moonring_options)");
   }
   std::memcpy(&options, given, std::min(given->size, sizeof(options)));
   if (options.instructions < 0 || options.memory < 0 || options.threads < 0) {
     return absl::InvalidArgumentError(
-        "moonring_options: instructions, memory and threads: wanted 0 or more");
+        "moonring_options: instructions, memory and threads: expected 0 or more");
   }
   return options;
 }
@@ -126,7 +126,7 @@ absl::StatusOr<std::shared_ptr<base::Confinement>> ConfinementOf(const moonring_
   base::ConfinementOptions wanted{.any_file = options.unconfined != 0, .memory = options.memory};
   if (options.root_count > 0 && options.roots == nullptr)
     return absl::InvalidArgumentError(
-        "moonring_options: roots: wanted as many as root_count says, got NULL");
+        "moonring_options: roots: expected as many as root_count says, got NULL");
   for (size_t i = 0; i < options.root_count; ++i) {
     if (options.roots[i] == nullptr)
       return absl::InvalidArgumentError("moonring_options: roots: a root that is NULL");
@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_o
   const std::string device = options.device == nullptr ? "auto" : options.device;
   if (device != "auto" && device != "cpu" && device != "cuda") {
     return absl::InvalidArgumentError(
-        absl::StrCat("moonring_options: device: wanted cpu or cuda, got '", device, "'"));
+        absl::StrCat("moonring_options: device: expected cpu or cuda, got '", device, "'"));
   }
   runtime->threads = options.threads;
   runtime->spin =
@@ -261,7 +261,7 @@ moonring_code Call(moonring_runtime* runtime, const Body& body) {
 absl::StatusOr<std::vector<std::string>> Words(int argc, const char* const* argv) {
   std::vector<std::string> words;
   if (argc < 0 || (argc > 0 && argv == nullptr))
-    return absl::InvalidArgumentError("argv: wanted argc words");
+    return absl::InvalidArgumentError("argv: expected argc words");
   for (int i = 0; i < argc; ++i) {
     if (argv[i] == nullptr)
       return absl::InvalidArgumentError(absl::StrCat("argv: word ", i, " is NULL"));
@@ -317,7 +317,7 @@ void moonring_destroy(moonring_runtime* runtime) {
 moonring_code moonring_run_file(moonring_runtime* runtime, const char* path, int argc,
                                 const char* const* argv) {
   return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
-    if (path == nullptr) return absl::InvalidArgumentError("path: wanted a file, got NULL");
+    if (path == nullptr) return absl::InvalidArgumentError("path: expected a file, got NULL");
     ASSIGN_OR_RETURN(const std::vector<std::string> words, moonring::lua::Words(argc, argv));
     return runtime->vm->Run(path, absl::StrCat("@", path), words);
   });
@@ -326,7 +326,7 @@ moonring_code moonring_run_file(moonring_runtime* runtime, const char* path, int
 moonring_code moonring_run_string(moonring_runtime* runtime, const char* text, const char* name,
                                   int argc, const char* const* argv) {
   return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
-    if (text == nullptr) return absl::InvalidArgumentError("text: wanted Lua, got NULL");
+    if (text == nullptr) return absl::InvalidArgumentError("text: expected Lua, got NULL");
     ASSIGN_OR_RETURN(std::vector<std::string> words, moonring::lua::Words(argc, argv));
     const std::string called = name == nullptr ? "script" : name;
     words.insert(words.begin(), called);
@@ -337,7 +337,7 @@ moonring_code moonring_run_string(moonring_runtime* runtime, const char* text, c
 moonring_code moonring_run_command(moonring_runtime* runtime, const char* command, int argc,
                                    const char* const* argv) {
   return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
-    if (command == nullptr) return absl::InvalidArgumentError("command: wanted a name, got NULL");
+    if (command == nullptr) return absl::InvalidArgumentError("command: expected a name, got NULL");
     ASSIGN_OR_RETURN(const std::vector<std::string> words, moonring::lua::Words(argc, argv));
     return moonring::lua::RunCommand(*runtime, command, words);
   });
@@ -348,7 +348,8 @@ moonring_code moonring_call(moonring_runtime* runtime, const char* function, con
   if (result != nullptr) *result = nullptr;
   std::string text;
   const moonring_code code = moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
-    if (function == nullptr) return absl::InvalidArgumentError("function: wanted a name, got NULL");
+    if (function == nullptr)
+      return absl::InvalidArgumentError("function: expected a name, got NULL");
     return runtime->vm->Call(function, json == nullptr ? "" : json, text);
   });
   if (code == MOONRING_OK && result != nullptr) *result = strdup(text.c_str());

@@ -25,7 +25,7 @@ bool IsCallable(lua_State* L, int index) {
 
 // Checks that the value at `index` is a table of functions by layer.
 void CheckFunctions(lua_State* L, int index, int64_t layers) {
-  TORCH_CHECK_VALUE(lua_istable(L, index), "option 'around': wanted a function, got a ",
+  TORCH_CHECK_VALUE(lua_istable(L, index), "option 'around': expected a function, got a ",
                     luaL_typename(L, index), "; or a table of functions by layer");
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     const int key = lua_gettop(L) - 1;
@@ -34,10 +34,11 @@ void CheckFunctions(lua_State* L, int index, int64_t layers) {
       lua_pushvalue(L, key);  // lua_tostring would convert the key that lua_next needs
       const char* const text = lua_tostring(L, -1);
       TORCH_CHECK_VALUE(false, "option 'around': layer ", text != nullptr ? text : "?",
-                        ", wanted 0 (after the embedding) to ", layers, " (after the last block)");
+                        ", expected 0 (after the embedding) to ", layers,
+                        " (after the last block)");
     }
     TORCH_CHECK_VALUE(IsCallable(L, key + 1), "option 'around': layer ", layer,
-                      ": wanted a function, got a ", luaL_typename(L, key + 1));
+                      ": expected a function, got a ", luaL_typename(L, key + 1));
   }
 }
 
@@ -60,7 +61,7 @@ int RunAround(lua_State* L) {
   const std::shared_ptr<TensorHandle>* handle = Class<TensorHandle>::Test(L, -1);
   TORCH_CHECK_VALUE(handle != nullptr && *handle != nullptr, "around: after layer ", call->layer,
                     " it gave a ", luaL_typename(L, -1),
-                    ", wanted a Tensor, or nothing where the stream stays as it is");
+                    ", expected a Tensor, or nothing where the stream stays as it is");
   TORCH_CHECK_VALUE((*handle)->tensor.defined(), "around: after layer ", call->layer,
                     " it gave a tensor that is closed (its scope has ended; x:keep() moves it "
                     "out)");
@@ -81,7 +82,7 @@ std::optional<model::Noise> NoiseOf(Options& options) {
   noise.lengths_T = TensorOption(options, "lengths");
   const int keys = seed.has_value() + step.has_value() + noise.identity_T.defined();
   TORCH_CHECK_VALUE(keys == 3 || (keys == 0 && noise.neftune_alpha == 0.0),
-                    "forward: noise wants seed, step and identity, all three");
+                    "forward: noise requires seed, step and identity, all three");
   if (keys == 0) return std::nullopt;
   noise.seed = *seed;
   noise.step = *step;

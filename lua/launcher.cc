@@ -417,8 +417,8 @@ absl::Status CheckRanks(int ranks) {
     if (static_cast<rlim_t>(ranks) <= most) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         ranks,
-        " ranks are wanted (sequence_parallel_size, or -n), and this machine starts at most ", most,
-        ": ", why));
+        " ranks are requested (sequence_parallel_size, or -n), and this machine starts at most ",
+        most, ": ", why));
   };
   RETURN_IF_ERROR(check(std::max(kAtLeast, kPerCore * cores),
                         absl::StrCat("the larger of ", kAtLeast, " and ", kPerCore,

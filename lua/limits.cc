@@ -54,7 +54,7 @@ Limits* LimitsOf(lua_State* L) {
   return limits;
 }
 
-// Returns the number of bytes that may be used: the state's own limit, or what is left of
+// Returns the number of bytes that may be used: the state's own limit, or the rest of
 // `outer`'s.
 int64_t MostOf(const Limits& limits) {
   const int64_t own = limits.confinement->memory();

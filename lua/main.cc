@@ -98,7 +98,7 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view option, const std::string& 
     break;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(option, ": wanted a size such as 2GiB or 500MB, got '", text, "'"));
+      absl::StrCat(option, ": expected a size such as 2GiB or 500MB, got '", text, "'"));
 }
 
 absl::Status ParseLimit(const std::string& option, const std::string& text, CommandLine& line) {
@@ -109,7 +109,7 @@ absl::Status ParseLimit(const std::string& option, const std::string& text, Comm
     ASSIGN_OR_RETURN(line.confinement.memory, ParseBytes(option, text));
   } else if (!absl::SimpleAtoi(text, &line.instructions) || line.instructions < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--sandbox-instructions: wanted a number from 1, got '", text, "'"));
+        absl::StrCat("--sandbox-instructions: expected a number from 1, got '", text, "'"));
   }
   return absl::OkStatus();
 }
@@ -142,7 +142,7 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
     if (option == "-n") {
       if (!absl::SimpleAtoi(argv[i], &line.ranks) || line.ranks < 1) {
         return absl::InvalidArgumentError(
-            absl::StrCat("-n: wanted a number of ranks from 1, got '", argv[i], "'"));
+            absl::StrCat("-n: expected a number of ranks from 1, got '", argv[i], "'"));
       }
     } else if (absl::StartsWith(option, "--sandbox-")) {
       RETURN_IF_ERROR(ParseLimit(option, argv[i], line));
@@ -150,7 +150,7 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
       line.device = argv[i];
       if (line.device != "cpu" && line.device != "cuda")
         return absl::InvalidArgumentError(
-            absl::StrCat("--device: wanted cpu or cuda, got '", argv[i], "'"));
+            absl::StrCat("--device: expected cpu or cuda, got '", argv[i], "'"));
     }
   }
   if (i == argc) return (line.script = "help", line.says_nothing = true, line);
@@ -258,7 +258,7 @@ int Run(int argc, char** argv) {
     int count = 0;
     if (!absl::SimpleAtoi(text, &count) || count < 1)
       return Fail(kUsage, absl::StrCat("MOONRING_LAST_OPERATORS='", text,
-                                       "': wanted how many operators, at least 1"));
+                                       "': expected how many operators, at least 1"));
     base::KeepLastOperators(count);
   }
   int launched = TakeRanksToLaunch();

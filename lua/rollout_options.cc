@@ -33,7 +33,7 @@ std::vector<model::RolloutPrompt> PromptsOf(lua_State* L, int index) {
     lua_rawgeti(L, index, i);
     if (!lua_istable(L, -1)) {
       luaL_argerror(L, index,
-                    lua_pushfstring(L, "prompt %d: wanted a table of ids and key, got %s", i,
+                    lua_pushfstring(L, "prompt %d: expected a table of ids and key, got %s", i,
                                     luaL_typename(L, -1)));
     }
     Options prompt(L, lua_gettop(L));

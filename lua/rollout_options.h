@@ -12,7 +12,7 @@
 #include "lua/binding/stack.h"
 #include "model/rollout/rollout.h"
 #include "model/rollout/rollout_options.h"
-#include "model/sampling.h"
+#include "model/token_choice.h"
 
 namespace moonring::lua {
 

@@ -18,7 +18,7 @@ std::string ScriptFrames(lua_State* L);
 
 // Whether `frames` (from ScriptFrames) adds information to the message. False if the message names
 // no script line and the script is not the cause (a refused configuration: "INVALID_ARGUMENT: lr:
-// wanted ..", exit code 2), or if the only frame is the line that the message begins with.
+// expected ..", exit code 2), or if the only frame is the line that the message begins with.
 bool AddsToMessage(const std::string& frames, const ErrorValue& error, int exit_code);
 
 }  // namespace moonring::lua

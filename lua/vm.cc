@@ -58,7 +58,7 @@ std::string ReadFile(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     throw base::StatusError(
-        absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a script")));
+        absl::InvalidArgumentError(absl::StrCat(path, " is a folder, expected a script")));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw base::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});

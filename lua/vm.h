@@ -89,7 +89,7 @@ class Vm {
   // Calls a global function that a user's script defined. `json`: the function's argument as JSON,
   // "" for none; `result`: receives the function's first result as JSON.
   ScriptError Call(const std::string& function, const std::string& json, std::string& result);
-  // Runs `body` in this state on behalf of another state (lua/own_state.h), with this state's
+  // Runs `body` in this state on behalf of another state (lua/isolated_state.h), with this state's
   // limits and the given deadline. Cancellation is only checked while `body` runs, not before or
   // after it. An exception in `body` becomes the returned error.
   ScriptError Do(Limits::Clock::time_point deadline, const std::function<void(lua_State*)>& body);

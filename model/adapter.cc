@@ -122,11 +122,11 @@ absl::Status ValidateRotation(const AdapterOptions& options) {
   if (!one || rotation.blocks < 0 || rotation.block_size < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "oft_rank: ", rotation.blocks, ", oft_block_size: ", rotation.block_size,
-        ", wanted one of them above 0 and the other one 0: their product is a map's inputs"));
+        ", expected one of them above 0 and the other one 0: their product is a map's inputs"));
   }
   if (rotation.terms < 0)
     return absl::InvalidArgumentError(
-        absl::StrCat("num_cayley_neumann_terms: ", rotation.terms, ", wanted 0 or more"));
+        absl::StrCat("num_cayley_neumann_terms: ", rotation.terms, ", expected 0 or more"));
   return absl::OkStatus();
 }
 
@@ -135,7 +135,7 @@ absl::Status CheckBlocks(const AdapterPlan& plan) {
     if (map.block_size == 1)
       return absl::InvalidArgumentError(absl::StrCat(
           "oft_block_size: of the ", map.in, " inputs of ", map.module,
-          " blocks of 1 would be made, which rotate nothing; wanted larger ones, or an "
+          " blocks of 1 would be made, which rotate nothing; expected larger ones, or an "
           "oft_target without it"));
   }
   return absl::OkStatus();
@@ -162,22 +162,22 @@ absl::Status Validate(const AdapterOptions& options) {
   if (options.rotation.has_value()) return ValidateRotation(options);
   if (options.rank < 1)
     return absl::InvalidArgumentError(
-        absl::StrCat("lora_rank: ", options.rank, ", wanted 1 or more"));
+        absl::StrCat("lora_rank: ", options.rank, ", expected 1 or more"));
   if (!std::isfinite(options.alpha) || options.alpha <= 0.0)
     return absl::InvalidArgumentError(
-        absl::StrCat("lora_alpha: ", options.alpha, ", wanted above 0"));
+        absl::StrCat("lora_alpha: ", options.alpha, ", expected above 0"));
   if (!(options.dropout >= 0.0 && options.dropout < 1.0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("lora_dropout: ", options.dropout, ", wanted 0 or more and below 1"));
+        absl::StrCat("lora_dropout: ", options.dropout, ", expected 0 or more and below 1"));
   }
   if (!options.principal.has_value()) return absl::OkStatus();
   if (options.dropout != 0.0)
     return absl::InvalidArgumentError(absl::StrCat("lora_dropout: ", options.dropout,
-                                                   ", wanted 0 with pissa_init, whose adapter is "
+                                                   ", expected 0 with pissa_init, whose adapter is "
                                                    "the larger part of the weights"));
   if (options.principal->iterations < -1)
     return absl::InvalidArgumentError(absl::StrCat("pissa_iter: ", options.principal->iterations,
-                                                   ", wanted -1 (exact) or 0 and more"));
+                                                   ", expected -1 (exact) or 0 and more"));
   return absl::OkStatus();
 }
 
@@ -367,7 +367,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Converted(const ModelConfig& c
     return absl::InvalidArgumentError("pissa_convert: the adapter has no first values to take off");
   if (options.dora)
     return absl::InvalidArgumentError(
-        "pissa_convert: a DoRA adapter is not converted, as by PEFT; wanted use_dora: false");
+        "pissa_convert: a DoRA adapter is not converted, as by PEFT; expected use_dora: false");
   AdapterOptions wide = options;
   wide.principal.reset();
   const double more = options.rslora ? std::sqrt(2.0) : 2.0;

@@ -71,7 +71,7 @@ absl::Status CheckSupported(const JsonFields& fields) {
         absl::StrCat(fields.where(), ": ", key, ": ", ShownJson(value), why));
   };
   ASSIGN_OR_RETURN(const std::string type, fields.String("peft_type", ""));
-  if (type != "LORA" && type != "OFT") return refuse("peft_type", type, ": wanted LORA or OFT");
+  if (type != "LORA" && type != "OFT") return refuse("peft_type", type, ": expected LORA or OFT");
   for (const char* key : kUnsupported) {
     const nlohmann::json* value = fields.Find(key);
     if (value != nullptr && !AsksForNothing(*value))
@@ -103,7 +103,7 @@ absl::Status ReadLowRank(const JsonFields& fields, AdapterOptions& options) {
   ASSIGN_OR_RETURN(options.rank, fields.Int("r"));
   if (options.rank < 1)
     return absl::InvalidArgumentError(
-        absl::StrCat(fields.where(), ": r: ", options.rank, ", wanted 1 or more"));
+        absl::StrCat(fields.where(), ": r: ", options.rank, ", expected 1 or more"));
   ASSIGN_OR_RETURN(options.alpha, fields.Number("lora_alpha", 8.0));
   ASSIGN_OR_RETURN(options.dropout, fields.Number("lora_dropout", 0.0));
   ASSIGN_OR_RETURN(options.rslora, fields.Bool("use_rslora", false));

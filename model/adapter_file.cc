@@ -123,7 +123,7 @@ absl::Status AdapterFile::Add(const std::string& stored, std::vector<int64_t> sh
   if (!stored_.emplace(name, stored).second)
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", stored_.at(name), " and ", stored,
                                                    " are both ", name,
-                                                   ": wanted one adapter in a file"));
+                                                   ": expected one adapter in a file"));
   parts_.emplace(name, Part{module, part, std::move(shape)});
   return absl::OkStatus();
 }
@@ -165,7 +165,7 @@ absl::StatusOr<at::Tensor> AdapterFile::Take(const std::string& name,
         absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
   if (found->second.shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(
-        name, ": shape ", ShapeText(found->second.shape), ", this base wants ", ShapeText(shape),
+        name, ": shape ", ShapeText(found->second.shape), ", this base requires ", ShapeText(shape),
         tables_.contains(name)
             ? "; where tokens were added when it was trained, add them again, with "
               "resize_vocab: true"

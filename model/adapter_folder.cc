@@ -94,10 +94,11 @@ class FixedReader {
       return absl::NotFoundError(
           absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
     if (found->second.shape != shape)
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": shape ", ShapeText(found->second.shape), ", this base wants ", ShapeText(shape),
-          "; where tokens were added when it was trained, add them "
-          "again, with resize_vocab: true"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": shape ", ShapeText(found->second.shape), ", this base requires ",
+                       ShapeText(shape),
+                       "; where tokens were added when it was trained, add them "
+                       "again, with resize_vocab: true"));
     ASSIGN_OR_RETURN(at::Tensor tensor, file_.TakeAsItIs(name));
     fixed_->tensors[name] = tensor;
     return tensor;
@@ -157,7 +158,7 @@ class FixedReader {
           token.is_number_integer() && token.get<int64_t>() >= 0 && token.get<int64_t>() < shape[0];
       if (!fits)
         return absl::InvalidArgumentError(
-            absl::StrCat(kTokens, ": ", token.dump(), ": wanted ids from 0 to ", shape[0] - 1));
+            absl::StrCat(kTokens, ": ", token.dump(), ": expected ids from 0 to ", shape[0] - 1));
       tokens.push_back(token);
     }
     ASSIGN_OR_RETURN(const at::Tensor rows,
@@ -232,7 +233,7 @@ absl::StatusOr<std::string> FirstPath(const std::string& dir, const AdapterOptio
   return absl::NotFoundError(absl::StrCat(
       dir, "/", kAdapterConfigFile, ": init_lora_weights: ", InitText(options),
       ": the initial values are subtracted from the base, and neither ", kFirstFile, " nor ",
-      kFirstInFolder, " is there; wanted one of them, or the converted adapter"));
+      kFirstInFolder, " is there; expected one of them, or the converted adapter"));
 }
 
 // Modules with LoRA or OFT weights in the file, including embedding and head.

@@ -32,7 +32,7 @@ absl::StatusOr<BasePacking> PackingNamed(absl::string_view name) {
   }
   if (packing.code == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "pack: wanted nf4, fp4, nf4 double, fp4 double, int8 or file, got '", name, "'"));
+        "pack: expected nf4, fp4, nf4 double, fp4 double, int8 or file, got '", name, "'"));
   }
   return packing;
 }

@@ -85,7 +85,7 @@ absl::Status ExpertParts::Check(const AdapterPlan& adapter) const {
   }
   if (found.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("expert_parallel_size: experts of several ranks take no adapter, wanted a "
+      absl::StrCat("expert_parallel_size: experts of several ranks take no adapter, expected a "
                    "lora_target without theirs, got ",
                    found));
 }

@@ -44,7 +44,7 @@ absl::Status CheckKnown(absl::string_view key, const std::string& name,
 
 }  // namespace
 
-absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config,
+absl::StatusOr<std::set<std::string>> TrainableWeights(const ModelConfig& config,
                                                        const FreezeOptions& options) {
   const Modules known = ModulesOf(config);
   const int64_t count =

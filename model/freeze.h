@@ -31,7 +31,7 @@ struct FreezeOptions {
 
 // Returns published names. INVALID_ARGUMENT if a module name is unknown (the message lists the
 // known names), or if no weight would be trainable.
-absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config,
+absl::StatusOr<std::set<std::string>> TrainableWeights(const ModelConfig& config,
                                                        const FreezeOptions& options);
 
 }  // namespace moonring::model

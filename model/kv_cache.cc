@@ -93,7 +93,7 @@ at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
   TORCH_CHECK(next_layer_ < layers_.size(), "key-value cache: made for ", layers_.size(),
               " layers");
   TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "key-value cache: a softcap of ",
-              rule.softcap, ", wanted more than 0, or 0 for none");
+              rule.softcap, ", expected more than 0, or 0 for none");
   Layer& layer = layers_[next_layer_];
   const int64_t rows = q_THD.size(0);
   const at::Tensor k_SKD = Append(layer.k_SKD, tokens_, k_TKD),

@@ -23,8 +23,8 @@ absl::StatusOr<TransformerOptions> OptionsOfPrecision(const std::string& precisi
     if (precision != row.name) continue;
     return TransformerOptions{.weight_dtype = row.weight, .matmul_dtype = row.matmul};
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("precision: wanted fp32, bf16, fp16, pure_bf16 or fp64, got '", precision, "'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "precision: expected fp32, bf16, fp16, pure_bf16 or fp64, got '", precision, "'"));
 }
 
 }  // namespace moonring::model

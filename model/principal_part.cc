@@ -57,7 +57,7 @@ PrincipalPart PrincipalPartOf(const at::Tensor& weight_OI, int64_t rank, double 
                               int64_t iterations, uint64_t seed, absl::string_view module) {
   at::NoGradGuard no_grad;
   const int64_t side = std::min(weight_OI.size(0), weight_OI.size(1));
-  TORCH_CHECK_VALUE(rank <= side, "lora_rank: ", rank, ", wanted at most ", side,
+  TORCH_CHECK_VALUE(rank <= side, "lora_rank: ", rank, ", expected at most ", side,
                     " with pissa_init: ", std::string(module), " has no more singular values");
   const at::Tensor w = weight_OI.to(WideDtype(weight_OI.scalar_type()));
   Decomposition found;

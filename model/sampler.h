@@ -27,8 +27,8 @@
 #include "absl/types/span.h"
 #include "mixers/cache/mixing_cache.h"
 #include "model/kv_cache.h"
-#include "model/sampling.h"
 #include "model/stream_hooks.h"
+#include "model/token_choice.h"
 #include "model/transformer.h"
 
 namespace moonring::model {

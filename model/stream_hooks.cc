@@ -9,7 +9,7 @@ namespace {
 
 void CheckLayer(const char* option, int64_t layer, int64_t last, const char* which) {
   TORCH_CHECK_VALUE(layer >= 0 && layer <= last, option, ": layer ", layer,
-                    ", wanted 0 (after the embedding) to ", last, " (", which, ")");
+                    ", expected 0 (after the embedding) to ", last, " (", which, ")");
 }
 
 // Checks a hook's result and returns it contiguous, as a block's operators require.
@@ -19,7 +19,7 @@ at::Tensor Replacement(int64_t layer, absl::string_view module, const at::Tensor
                     other.scalar_type() == hidden_TD.scalar_type() &&
                     other.device() == hidden_TD.device();
   TORCH_CHECK_VALUE(fits, "around: after layer ", layer, " (", std::string(module), ") it gave ",
-                    other.scalar_type(), " ", other.sizes(), " on ", other.device(), ", wanted ",
+                    other.scalar_type(), " ", other.sizes(), " on ", other.device(), ", expected ",
                     hidden_TD.scalar_type(), " ", hidden_TD.sizes(), " on ", hidden_TD.device());
   return other.contiguous();
 }

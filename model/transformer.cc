@@ -53,14 +53,14 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
   if (stream != WideDtype(m) && !(stream == at::kBFloat16 && m == at::kBFloat16)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a residual stream in ", c10::toString(stream), " with matmuls in ", c10::toString(m),
-        ", wanted ", c10::toString(WideDtype(m)), m == at::kBFloat16 ? " or BFloat16" : ""));
+        ", expected ", c10::toString(WideDtype(m)), m == at::kBFloat16 ? " or BFloat16" : ""));
   }
   if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16 || m == at::kHalf)) ||
       (w == m && (m == at::kBFloat16 || m == at::kDouble)))
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("weights in ", c10::toString(w), " with matmuls in ", c10::toString(m),
-                   ", wanted Float/Float, Float/BFloat16, Float/Half, BFloat16/BFloat16 or "
+                   ", expected Float/Float, Float/BFloat16, Float/Half, BFloat16/BFloat16 or "
                    "Double/Double"));
 }
 
@@ -81,7 +81,7 @@ absl::StatusOr<base::Parameters> InOrder(const ModelConfig& config, const base::
     if (sizes != at::IntArrayRef(wanted.shape)) {
       return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": shape ",
                                                      ShapeText({sizes.data(), sizes.size()}),
-                                                     ", wanted ", ShapeText(wanted.shape)));
+                                                     ", expected ", ShapeText(wanted.shape)));
     }
     ordered.push_back(std::move(found->second));
     by_name.erase(found);
@@ -106,12 +106,12 @@ void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
   TORCH_CHECK(noise.identity_T.defined() && noise.identity_T.sizes() == ids_T.sizes(),
               "noise: identity of shape ",
               noise.identity_T.defined() ? noise.identity_T.sizes() : at::IntArrayRef(),
-              ", wanted that of the ids, ", ids_T.sizes());
+              ", expected that of the ids, ", ids_T.sizes());
   TORCH_CHECK(noise.neftune_alpha >= 0.0, "noise: neftune_alpha is ", noise.neftune_alpha,
-              ", wanted 0 or more");
+              ", expected 0 or more");
   if (noise.neftune_alpha == 0.0) return;
   TORCH_CHECK(noise.lengths_T.defined() && noise.lengths_T.sizes() == ids_T.sizes(),
-              "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
+              "noise: NEFTune requires lengths of the shape of the ids, ", ids_T.sizes());
 }
 
 // NEFTune's noise, uniform in +-alpha / sqrt(L D), with L the document's length and D features.
@@ -494,8 +494,8 @@ at::Tensor Transformer::Norm(const at::Tensor& hidden_TD) const {
                         hidden_TD.scalar_type() == stream &&
                         hidden_TD.device().type() == options_.device.type(),
                     "norm: hidden states ", hidden_TD.scalar_type(), " ", hidden_TD.sizes(), " on ",
-                    hidden_TD.device(), ", wanted ", stream, " [T, ", config_.hidden_size, "] on ",
-                    options_.device);
+                    hidden_TD.device(), ", expected ", stream, " [T, ", config_.hidden_size,
+                    "] on ", options_.device);
   const base::MemoryScope memory(base::MemoryPart::kActivations);
   return RunNorm(hidden_TD, Runner());
 }

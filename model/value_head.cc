@@ -37,7 +37,7 @@ absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::st
   if (entry->second.shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, ": shape ",
                                                    ShapeText(entry->second.shape),
-                                                   ", this model wants ", ShapeText(shape)));
+                                                   ", this model requires ", ShapeText(shape)));
   }
   return file.Read(name);
 }
@@ -65,7 +65,7 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
   ASSIGN_OR_RETURN(head->dropout, JsonFields(json, place).Number("summary_dropout_prob", 0.1));
   if (!(head->dropout >= 0.0 && head->dropout < 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat(place, ": summary_dropout_prob: ", head->dropout,
-                                                   ", wanted 0 or more and below 1"));
+                                                   ", expected 0 or more and below 1"));
   }
   std::shared_ptr<const SafetensorsFile> file;
   std::error_code ignored;

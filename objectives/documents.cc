@@ -38,7 +38,7 @@ at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
   TORCH_CHECK(values_T.dim() >= 1 && at::isFloatingType(values_T.scalar_type()) &&
                   values_T.size(0) == layout.local_tokens(group->rank()),
               "objectives.document_sums: values ", values_T.sizes(), " of ", values_T.scalar_type(),
-              ", wanted a floating type [", layout.local_tokens(group->rank()),
+              ", expected a floating type [", layout.local_tokens(group->rank()),
               ", ...], this rank's tokens");
   return comm::AllReduceSumIdentityBackward(LocalSums(values_T, layout, group->rank()), group);
 }
@@ -58,9 +58,9 @@ at::Tensor DocumentTargets(const comm::Sequence& sequence) {
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha) {
   const std::vector<int64_t> own = comm::OwnDocuments(sequence);
   TORCH_CHECK(own.size() % 2 == 0, "objectives.desensitized: ", own.size(),
-              " documents, wanted pairs");
+              " documents, expected pairs");
   TORCH_CHECK(alpha >= 0.0 && alpha <= 1.0, "objectives.desensitized: ld_alpha is ", alpha,
-              ", wanted 0 to 1");
+              ", expected 0 to 1");
   std::vector<int64_t> offsets = {0};
   for (const int64_t length : sequence.lengths) offsets.push_back(offsets.back() + length);
   const at::Tensor targets = DocumentTargets(sequence);

@@ -26,10 +26,10 @@ at::Tensor OfAllRanks(const at::Tensor& mine_N, comm::Communicator& world) {
 
 double EntropyThreshold(const at::Tensor& entropies_N, double share, comm::Communicator& world) {
   TORCH_CHECK(share >= 0.0 && share <= 1.0, "objectives.entropy_threshold: the share is ", share,
-              ", wanted 0 to 1");
+              ", expected 0 to 1");
   TORCH_CHECK(entropies_N.dim() == 1 && at::isFloatingType(entropies_N.scalar_type()),
               "objectives.entropy_threshold: entropies ", entropies_N.sizes(), " of ",
-              entropies_N.scalar_type(), ", wanted a floating type [tokens]");
+              entropies_N.scalar_type(), ", expected a floating type [tokens]");
   const at::Tensor all_N =
       OfAllRanks(entropies_N.detach().to(at::kCPU, at::kDouble).contiguous(), world);
   const int64_t tokens = all_N.size(0);

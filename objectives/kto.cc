@@ -23,7 +23,7 @@ void CheckSize(const char* name, const at::Tensor& values, const at::Tensor& pol
 void CheckPolicy(const at::Tensor& policy) {
   TORCH_CHECK(policy.dim() == 1 && at::isFloatingType(policy.scalar_type()),
               "objectives.kto: policy ", policy.sizes(), " of ", policy.scalar_type(),
-              ", wanted a floating type [examples]");
+              ", expected a floating type [examples]");
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ void CheckPolicy(const at::Tensor& policy) {
 absl::StatusOr<std::unique_ptr<Kto>> Kto::Create(KtoOptions options) {
   const auto wrong = [](absl::string_view option, double came, absl::string_view wanted) {
     return absl::InvalidArgumentError(
-        absl::StrCat("objectives.kto: ", option, " is ", came, ", wanted ", wanted));
+        absl::StrCat("objectives.kto: ", option, " is ", came, ", expected ", wanted));
   };
   if (!std::isfinite(options.beta) || options.beta <= 0.0)
     return wrong("beta", options.beta, "more than 0");

@@ -181,18 +181,18 @@ void CheckHead(const at::Tensor& hidden, const base::Parameter& head,
                const LogProbOptions& options) {
   TORCH_CHECK_VALUE(std::isfinite(options.temperature) && options.temperature > 0.0,
                     "objectives.log_prob: temperature is ", options.temperature,
-                    ", wanted more than 0");
+                    ", expected more than 0");
   CheckProjection("objectives.log_prob", hidden, head, ProjectionOf(options));
   TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0,
               "objectives.log_prob: label_smoothing is ", options.label_smoothing,
-              ", wanted 0 to less than 1");
+              ", expected 0 to less than 1");
 }
 
 void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t vocab) {
   TORCH_CHECK(
       targets.dim() == 1 && targets.size(0) == hidden.size(0) && targets.scalar_type() == at::kLong,
       "objectives.log_prob: targets ", targets.sizes(), " of ", targets.scalar_type(),
-      ", wanted int64 [", hidden.size(0), "]");
+      ", expected int64 [", hidden.size(0), "]");
   if (targets.numel() == 0) return;
   const at::Tensor real = targets.masked_select(targets.ne(comm::kIgnore));
   if (real.numel() == 0) return;

@@ -39,7 +39,7 @@ constexpr PolicyLoss kPolicyLosses[] = {
 absl::Status WrongPolicyOption(absl::string_view option, const absl::AlphaNum& came,
                                absl::string_view wanted) {
   return absl::InvalidArgumentError(absl::StrCat("objectives.policy_gradient: ", option, " is ",
-                                                 came.Piece(), ", wanted ", wanted));
+                                                 came.Piece(), ", expected ", wanted));
 }
 
 absl::Status Unknown(absl::string_view option, const std::string& came,
@@ -89,7 +89,7 @@ void CheckCounted(const std::vector<bool>& counted, int64_t documents) {
 void CheckBatch(const PolicyBatch& batch, int64_t documents) {
   TORCH_CHECK(batch.log_prob_T.dim() == 1 && at::isFloatingType(batch.log_prob_T.scalar_type()),
               "objectives.policy_gradient: log-probs ", batch.log_prob_T.sizes(), " of ",
-              batch.log_prob_T.scalar_type(), ", wanted a floating type [T_local]");
+              batch.log_prob_T.scalar_type(), ", expected a floating type [T_local]");
   CheckTokens("targets", batch.targets_T, batch.log_prob_T);
   TORCH_CHECK(batch.advantages.defined() && batch.advantages.sizes().equals({documents}),
               "objectives.policy_gradient: advantages of shape ",
@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<PolicyGradient>> PolicyGradient::Create(
 
 int64_t PolicyGradient::Count(const at::Tensor& targets, const std::vector<bool>& counted) const {
   TORCH_CHECK(targets.dim() == 1, "objectives.policy_gradient: targets of shape ", targets.sizes(),
-              ", wanted [documents]");
+              ", expected [documents]");
   const int64_t documents = targets.size(0);
   CheckCounted(counted, documents);
   const at::Tensor of_each = targets.to(at::kCPU, at::kDouble);

@@ -20,7 +20,7 @@ namespace {
 absl::Status WrongPreferenceOption(absl::string_view option, double came,
                                    absl::string_view wanted) {
   return absl::InvalidArgumentError(
-      absl::StrCat("objectives.preference: ", option, " is ", came, ", wanted ", wanted));
+      absl::StrCat("objectives.preference: ", option, " is ", came, ", expected ", wanted));
 }
 
 absl::Status CheckPreferenceOptions(const PreferenceOptions& options, const PreferenceLoss& loss) {
@@ -92,7 +92,7 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
   TORCH_CHECK(
       policy.dim() == 1 && policy.size(0) % 2 == 0 && at::isFloatingType(policy.scalar_type()),
       "objectives.preference: policy ", policy.sizes(), " of ", policy.scalar_type(),
-      ", wanted a floating type [2 x pairs]");
+      ", expected a floating type [2 x pairs]");
   CheckDocuments("targets", targets, policy);
   const at::Tensor predictions = base::ToDevice(targets, policy.device()).to(at::kDouble);
   const auto as_used = [&](const at::Tensor& sums) {
@@ -247,7 +247,7 @@ absl::Status Preference::LoadState(absl::string_view text) {
                      state["groups"].get<int64_t>() >= 0;  // negative if the number is 2^63 or more
   if (!whole)
     return absl::InvalidArgumentError(absl::StrCat(
-        "objectives.preference: a state wants mean_reward and groups, got '", text, "'"));
+        "objectives.preference: a state requires mean_reward and groups, got '", text, "'"));
   mean_reward_ = state["mean_reward"].get<double>();
   groups_seen_ = state["groups"].get<int64_t>();
   groups_ = {};

@@ -73,22 +73,22 @@ void CheckScores(const at::Tensor& hidden, const base::Parameter& weight,
   TORCH_CHECK(hidden.dim() == 2 && at::isFloatingType(hidden.scalar_type()) &&
                   hidden.size(0) == layout.local_tokens(group.rank()),
               "objectives.document_scores: hidden states ", hidden.sizes(), " of ",
-              hidden.scalar_type(), ", wanted a floating type [", layout.local_tokens(group.rank()),
-              ", hidden], this rank's tokens");
+              hidden.scalar_type(), ", expected a floating type [",
+              layout.local_tokens(group.rank()), ", hidden], this rank's tokens");
   TORCH_CHECK(weight.shape() == at::IntArrayRef({1, hidden.size(1)}),
               "objectives.document_scores: ", weight.name(), " has shape ", weight.shape(),
-              ", wanted [1, ", hidden.size(1), "]");
+              ", expected [1, ", hidden.size(1), "]");
   TORCH_CHECK(bias.shape() == at::IntArrayRef({1}), "objectives.document_scores: ", bias.name(),
-              " has shape ", bias.shape(), ", wanted [1]");
+              " has shape ", bias.shape(), ", expected [1]");
   if (!dropout.has_value()) return;
   TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0,
               "objectives.document_scores: dropout is ", dropout->probability,
-              ", wanted 0 to less than 1");
+              ", expected 0 to less than 1");
   TORCH_CHECK(dropout->probability == 0.0 ||
                   (dropout->identity_T.defined() && dropout->identity_T.dim() == 1 &&
                    dropout->identity_T.size(0) == hidden.size(0)),
-              "objectives.document_scores: dropout wants the identity of each of ", hidden.size(0),
-              " tokens, got ",
+              "objectives.document_scores: dropout requires the identity of each of ",
+              hidden.size(0), " tokens, got ",
               dropout->identity_T.defined() ? dropout->identity_T.sizes() : at::IntArrayRef());
 }
 
@@ -120,7 +120,7 @@ Sums RewardLoss(const at::Tensor& scores) {
   TORCH_CHECK(
       scores.dim() == 1 && scores.size(0) % 2 == 0 && at::isFloatingType(scores.scalar_type()),
       "objectives.reward_loss: scores ", scores.sizes(), " of ", scores.scalar_type(),
-      ", wanted a floating type [2 x pairs]");
+      ", expected a floating type [2 x pairs]");
   const at::Tensor pairs = scores.to(at::kDouble).view({-1, 2});
   const at::Tensor margin = pairs.select(1, 0) - pairs.select(1, 1);
   MetricSums sums;

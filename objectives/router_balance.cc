@@ -7,7 +7,7 @@ namespace moonring::objectives {
 at::Tensor RouterWeights(const at::Tensor& chosen_GE, int64_t choices_per_token,
                          double coefficient) {
   TORCH_CHECK(chosen_GE.dim() == 2, "router weights: counts of shape ", chosen_GE.sizes(),
-              ", wanted [groups, experts]");
+              ", expected [groups, experts]");
   TORCH_CHECK(choices_per_token > 0 && choices_per_token <= chosen_GE.size(1),
               "router weights: ", choices_per_token, " choices of ", chosen_GE.size(1), " experts");
   const at::Tensor counts_GE = chosen_GE.to(at::kDouble);

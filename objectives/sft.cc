@@ -13,7 +13,7 @@ int64_t Sft::Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   TORCH_CHECK(labels_T.dim() == 1 && at::isIntegralType(labels_T.scalar_type(), false),
               "objectives.sft: labels ", labels_T.sizes(), " of ", labels_T.scalar_type(),
-              ", wanted integers [T]");
+              ", expected integers [T]");
   TORCH_CHECK(labels_T.size(0) == tokens, "objectives.sft: ", labels_T.size(0),
               " labels, lengths sum to ", tokens);
   const at::Tensor learnt_T = labels_T.ne(comm::kIgnore);
@@ -30,8 +30,8 @@ int64_t Sft::Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths
 at::Tensor Sft::Weights(const at::Tensor& log_prob_T, const at::Tensor& top_entropy_T) const {
   if (options_.weight == SftOptions::Weight::kDft) return log_prob_T.detach().to(at::kDouble).exp();
   TORCH_CHECK(top_entropy_T.defined() && top_entropy_T.sizes() == log_prob_T.sizes(),
-              "objectives.sft: eaft wants the top_entropy of ", log_prob_T.sizes(), " tokens, got ",
-              top_entropy_T.defined() ? top_entropy_T.sizes() : at::IntArrayRef());
+              "objectives.sft: eaft requires the top_entropy of ", log_prob_T.sizes(),
+              " tokens, got ", top_entropy_T.defined() ? top_entropy_T.sizes() : at::IntArrayRef());
   return top_entropy_T.detach().to(at::kDouble).div(3.0).pow(options_.eaft_alpha);
 }
 

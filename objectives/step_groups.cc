@@ -7,7 +7,7 @@
 namespace moonring::objectives {
 
 StepGroups::StepGroups(int64_t examples, int64_t size) : examples_(examples), size_(size) {
-  TORCH_CHECK(size >= 1, "objectives: groups of ", size, " examples, wanted 1 or more");
+  TORCH_CHECK(size >= 1, "objectives: groups of ", size, " examples, expected 1 or more");
 }
 
 at::Tensor StepGroups::Spread(const std::vector<double>& numbers,

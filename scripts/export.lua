@@ -16,7 +16,7 @@ local vocabulary = require "moonring.data.vocabulary"
 local config = moonring.config.command(arg)
 moonring.config.require_keys(config, { "model_name_or_path", "export_dir" })
 if config.export_size < 1 then
-  moonring.config.fail("export_size: ", config.export_size, ", wanted 1 or more")
+  moonring.config.fail("export_size: ", config.export_size, ", expected 1 or more")
 end
 for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or_path or {}) } do
   if path == config.export_dir then

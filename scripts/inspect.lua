@@ -11,7 +11,9 @@ end
 local config = moonring.config.load(nil, arg, {
   { "tokens", "int", 4096, "tokens of a micro-batch on one rank" },
 })
-if config.tokens < 1 then moonring.config.fail("tokens: ", config.tokens, ", wanted 1 or more") end
+if config.tokens < 1 then
+  moonring.config.fail("tokens: ", config.tokens, ", expected 1 or more")
+end
 local open = path:find "%.json$" and moonring.model.open_config or moonring.model.open
 local checkpoint = open(path, config)
 moonring.terminal.print(inspect.text(checkpoint, config.tokens))

@@ -36,7 +36,7 @@ local config = moonring.config.command(arg, {
 moonring.config.require_keys(config, { "model_name_or_path" })
 for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
   if config[name] and config[name] < 1 then
-    moonring.config.fail(name, ": wanted at least 1, got ", config[name])
+    moonring.config.fail(name, ": expected at least 1, got ", config[name])
   end
 end
 moonring.plan.settle(config)
@@ -48,7 +48,7 @@ local gpus = config.gpus or math.min(ranks, 8)
 local memory = config.memory and machine.bytes(config.memory, "memory")
   or machine.memory_of_rank(device, gpus)
 if not memory then
-  moonring.config.fail "memory: this machine does not say how much it has; wanted memory=80GiB"
+  moonring.config.fail "memory: this machine does not say how much it has; expected memory=80GiB"
 end
 local link = config.link or (device == "cuda" and "nvlink" or "loopback")
 local far_link = config.far_link or (device == "cuda" and "ib" or "ethernet-10g")

@@ -23,7 +23,7 @@ local config = moonring.config.command(arg, {
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
 strategies.check(config)
 if packing.of(config) and not packing.adapter(config) then
-  moonring.config.fail "quantization_bit: packed weights have no gradients; wanted an adapter"
+  moonring.config.fail "quantization_bit: packed weights have no gradients; expected an adapter"
 end
 for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)

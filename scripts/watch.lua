@@ -5,7 +5,7 @@
 local moonring = require "moonring"
 local folders, port = moonring.report.arguments(arg, "moonring watch RUN... [port=N]", "port")
 if port and not port:find "^%d%d?%d?%d?%d?$" then
-  moonring.config.fail("port: wanted a number, got '", port, "'")
+  moonring.config.fail("port: expected a number, got '", port, "'")
 end
 moonring.report.serve(folders, tonumber(port), function(address)
   moonring.terminal.print("watch  " .. address)

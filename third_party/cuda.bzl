@@ -18,7 +18,7 @@ _LIBRARIES = [
 ]
 
 # In place of what is not there: queries pass over it, and who compiles against it or links it is
-# told what is missing.
+# informed of what is missing.
 _EMPTY = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "toolkit", hdrs = [":missing.h"])

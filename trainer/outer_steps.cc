@@ -19,7 +19,7 @@ constexpr char kCommon[] = "outer/", kMomentum[] = "outer_momentum/",
 
 absl::Status CheckOptions(const OuterOptions& options) {
   const auto refuse = [](const char* key, const char* wanted, double got) {
-    return absl::InvalidArgumentError(absl::StrCat(key, ": wanted ", wanted, ", got ", got));
+    return absl::InvalidArgumentError(absl::StrCat(key, ": expected ", wanted, ", got ", got));
   };
   if (!(options.learning_rate > 0.0) || !std::isfinite(options.learning_rate))
     return refuse("outer_learning_rate", "more than 0", options.learning_rate);
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
                                                                std::shared_ptr<States> states) {
   RETURN_IF_ERROR(CheckOptions(options));
   TORCH_CHECK_VALUE(states->zero()->options().apart,
-                    "outer_steps: wanted independent states of sp groups (zero: apart)");
+                    "outer_steps: expected independent states of sp groups (zero: apart)");
   ASSIGN_OR_RETURN(std::shared_ptr<comm::Communicator> groups, mesh.AnotherDpGroup("outer"));
   std::unique_ptr<OuterSteps> steps(new OuterSteps(options, std::move(groups), std::move(states)));
   RETURN_IF_ERROR(base::TryTorch([&] { steps->Begin(); }), "outer_steps");
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<OuterSteps>> OuterSteps::Create(OuterOptions opti
 void OuterSteps::Begin() {
   at::NoGradGuard no_grad;
   const base::MemoryScope memory(base::MemoryPart::kOptimizer);
-  TORCH_CHECK(!shown_, "outer_steps: the common point stands in the weights' place");
+  TORCH_CHECK(!shown_, "outer_steps: the weights are replaced by the synchronization point");
   slots_.clear();
   DropFlats();
   for (const auto& shard : states_->shards()) {
@@ -130,8 +130,8 @@ void OuterSteps::Act(Slot& slot, at::Tensor difference) const {
 absl::Status OuterSteps::EndRound() {
   at::NoGradGuard no_grad;
   TORCH_CHECK(!shown_,
-              "outer_steps: a round ends while the common point stands in the weights' "
-              "place");
+              "outer_steps: a round ends while the weights are replaced by the "
+              "synchronization point");
   RETURN_IF_ERROR(Arrive(), "outer_steps");
   RETURN_IF_ERROR(base::TryTorch([&] {
                     states_->AwaitHost();
@@ -158,7 +158,8 @@ absl::Status OuterSteps::EndRound() {
 
 absl::StatusOr<bool> OuterSteps::Finish() {
   at::NoGradGuard no_grad;
-  TORCH_CHECK(!shown_, "outer_steps: it ends while the common point stands in the weights' place");
+  TORCH_CHECK(!shown_,
+              "outer_steps: it ends while the weights are replaced by the synchronization point");
   RETURN_IF_ERROR(Arrive(), "outer_steps");
   if (!arrived_) return false;
   RETURN_IF_ERROR(base::TryTorch([&] {
@@ -209,7 +210,7 @@ absl::Status OuterSteps::Load(const std::vector<StateTensors>& saved) {
   const bool under_way = Any(saved, absl::StrCat(kDifference, slots_.front().shard->name()));
   if (under_way && !options_.overlap) {
     return absl::InvalidArgumentError(
-        "outer_overlap: wanted true, as when it was saved, got false");
+        "outer_overlap: expected true, as when it was saved, got false");
   }
   if (under_way) MakeFlats();
   for (Slot& slot : slots_) {

@@ -3,8 +3,8 @@
 
 // Local training with outer steps: the G sequence-parallel (sp) groups of a run train independently
 // for a round of several steps, and are then synchronized. x_t are the weights with which all
-// groups begin round t (the common point); x_t^(g) are the weights of group g at the end of round
-// t:
+// groups begin round t (the synchronization point); x_t^(g) are the weights of group g at the end
+// of round t:
 //
 //   d_t = 1/G sum_g (x_t - x_t^(g))        one all-reduce over the groups
 //   m   <- b m + d_t                       b: the outer momentum
@@ -69,9 +69,9 @@ class OuterSteps {
   // Must be called after the last round: applies the differences that are still being communicated,
   // and returns whether there were any. A collective of all ranks.
   absl::StatusOr<bool> Finish();
-  // With `common`, replaces this group's weights by the common point x (to evaluate or save it);
-  // otherwise restores the group's weights. Returns whether any weight was written. A round cannot
-  // end before the group's weights are restored.
+  // With `common`, replaces this group's weights by the synchronization point x (to evaluate or
+  // save it); otherwise restores the group's weights. Returns whether any weight was written. A
+  // round cannot end before the group's weights are restored.
   bool ShowCommon(bool common);
 
   // The state of each shard, by name: outer/NAME (x), outer_momentum/NAME, outer_difference/NAME

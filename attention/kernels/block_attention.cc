@@ -14,8 +14,8 @@ at::Tensor Prepare(const at::Tensor& tensor, at::ScalarType type) {
 void CheckTile(const Tile& tile) {
   const at::Tensor &q = tile.q_MHD, &k = tile.k_NKD, &v = tile.v_NKD;
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && v.dim() == 3,
-              "block attention: want q [M, H, D], k [N, K, D] and v [N, K, Dv], got q ", q.sizes(),
-              ", k ", k.sizes(), ", v ", v.sizes());
+              "block attention: expected q [M, H, D], k [N, K, D] and v [N, K, Dv], got q ",
+              q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
   TORCH_CHECK(k.sizes().slice(0, 2) == v.sizes().slice(0, 2),
               "block attention: rows or heads of k ", k.sizes(), " and v ", v.sizes(), " differ");
   TORCH_CHECK(q.size(2) == k.size(2), "block attention: head dim of q is ", q.size(2), ", of k ",
@@ -65,9 +65,9 @@ TileGradients BlockAttention::Backward(const Tile& tile, const at::Tensor& dout_
   const at::ScalarType type = AccumulateType(tile.q_MHD.scalar_type());
   const std::vector<int64_t> wanted = OutShape(ready.q_MHD, ready.v_NKD);
   TORCH_CHECK(dout_MHD.sizes() == wanted && out_MHD.sizes() == wanted,
-              "block attention: want dout and out ", at::IntArrayRef(wanted), ", got ",
+              "block attention: expected dout and out ", at::IntArrayRef(wanted), ", got ",
               dout_MHD.sizes(), " and ", out_MHD.sizes());
-  TORCH_CHECK(lse_MH.sizes() == ready.q_MHD.sizes().slice(0, 2), "block attention: want lse ",
+  TORCH_CHECK(lse_MH.sizes() == ready.q_MHD.sizes().slice(0, 2), "block attention: expected lse ",
               ready.q_MHD.sizes().slice(0, 2), ", got ", lse_MH.sizes());
   TORCH_CHECK(lse_MH.scalar_type() == type, "block attention: lse must be ", type, ", got ",
               lse_MH.scalar_type());

@@ -41,10 +41,10 @@ absl::StatusOr<KernelChoice> ParseKernelChoice(absl::string_view text) {
                length(first, choice.cudnn_from));
   if (words.size() == 2) good = good && length(words[1], choice.cudnn_at);
   if (good) return choice;
-  return absl::InvalidArgumentError(
-      absl::StrCat("attention kernel \"", text,
-                   "\": wanted flash, cudnn, or as flash<8192<=cudnn, with \", cudnn=4096\" behind "
-                   "it for documents of that length too"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attention kernel \"", text,
+      "\": expected flash, cudnn, or as flash<8192<=cudnn, with \", cudnn=4096\" behind "
+      "it for documents of that length too"));
 }
 
 KernelChoice ChooseKernels(absl::Span<const KernelTiming> timings, const KernelUse& use) {

@@ -32,7 +32,7 @@ absl::Status ValidateDocuments(absl::Span<const int64_t> lengths,
     if (prefix < 0 || prefix > lengths[d])
       return wrong("a prefix of ", prefix, " tokens, it has ", lengths[d]);
     if (parent < -1 || parent >= count || parent == d)
-      return wrong("parent ", parent, ", wanted another one, or -1 for none");
+      return wrong("parent ", parent, ", expected another one, or -1 for none");
     if (parent == -1 && tokens != 0) return wrong(tokens, " tokens of a parent, and no parent");
     if (parent >= 0 && (tokens < 0 || tokens > lengths[parent])) {
       return wrong(tokens, " tokens of its parent, document ", parent, ", which has ",
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const Mask>> Mask::Create(std::vector<int64_t> le
   if (auto status = ValidateDocuments(lengths, documents); !status.ok()) return status;
   if (window.value_or(0) < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mask: a window of ", *window, " tokens, wanted at least 1, or 0 for none"));
+        absl::StrCat("mask: a window of ", *window, " tokens, expected at least 1, or 0 for none"));
   }
   const auto count = static_cast<int64_t>(lengths.size());
   std::vector<std::vector<Before>> before(count);

@@ -2,8 +2,8 @@
 #define MOONRING_ATTENTION_KERNELS_REFERENCE_BLOCK_ATTENTION_H_
 
 // BlockAttention with materialized scores in fp64 for inputs of any dtype. Results are rounded once
-// to fp32 at the end (fp64 inputs: they stay in fp64). It is used in tests, and to tell an error of
-// a kernel from an error of a strategy.
+// to fp32 at the end (fp64 inputs: they stay in fp64). It is used in tests, and to separate an
+// error of a kernel from an error of a strategy.
 
 #include "attention/kernels/block_attention.h"
 #include "attention/kernels/explicit_block_attention.h"

@@ -152,7 +152,7 @@ void PutMerged(const Strip& strip, const QueryRows& queries, const at::Tensor& q
 void CheckDtype(const VarlenTiles& tiles) {
   const at::ScalarType type = tiles.q_MHD.scalar_type();
   TORCH_CHECK(type == at::kBFloat16 || type == at::kHalf, "attention by strips: of ", type,
-              ", wanted bf16 or fp16");
+              ", expected bf16 or fp16");
 }
 
 // The number of pairs of one query head whose scores fit in `score_bytes`. `each`: bytes per pair.

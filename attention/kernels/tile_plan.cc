@@ -176,7 +176,7 @@ std::optional<RowRange> RunSeen(const comm::Span& span, const std::vector<KeySeg
 TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries,
                    const std::vector<KeySegment>& keys, const TileOptions& options) {
   TORCH_CHECK(options.window >= 0, "attention: a window of ", options.window,
-              " tokens, wanted at least 1, or 0 for none");
+              " tokens, expected at least 1, or 0 for none");
   TilePlan plan;
   const SegmentsOfDocument segments = ByDocument(keys);
   for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();

@@ -27,8 +27,8 @@ int64_t TileCount(const VarlenTiles& tiles) {
 void CheckInputs(const VarlenTiles& tiles) {
   const at::Tensor &q = tiles.q_MHD, &k = tiles.k_NKD, &v = tiles.v_NKD;
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && v.dim() == 3,
-              "varlen attention: want q [M, H, D], k [N, K, D] and v [N, K, Dv], got q ", q.sizes(),
-              ", k ", k.sizes(), ", v ", v.sizes());
+              "varlen attention: expected q [M, H, D], k [N, K, D] and v [N, K, Dv], got q ",
+              q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
   TORCH_CHECK(k.sizes().slice(0, 2) == v.sizes().slice(0, 2),
               "varlen attention: rows or heads of k ", k.sizes(), " and v ", v.sizes(), " differ");
   TORCH_CHECK(q.size(2) == k.size(2), "varlen attention: head dim of q is ", q.size(2), ", of k ",
@@ -95,10 +95,10 @@ TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tens
   CheckKind(*this, tiles);
   const std::vector<int64_t> sizes = OutShape(tiles.q_MHD, tiles.v_NKD);
   TORCH_CHECK(dout_MHD.sizes() == sizes && out_MHD.sizes() == sizes,
-              "varlen attention: want dout and out ", at::IntArrayRef(sizes), ", got ",
+              "varlen attention: expected dout and out ", at::IntArrayRef(sizes), ", got ",
               dout_MHD.sizes(), " and ", out_MHD.sizes());
   const at::IntArrayRef rows = tiles.q_MHD.sizes().slice(0, 2);
-  TORCH_CHECK(lse_MH.sizes() == rows, "varlen attention: want lse ", rows, ", got ",
+  TORCH_CHECK(lse_MH.sizes() == rows, "varlen attention: expected lse ", rows, ", got ",
               lse_MH.sizes());
   const at::ScalarType type = AccumulateType(tiles.q_MHD.scalar_type());
   TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ",

@@ -41,7 +41,7 @@ PagedNumbers NumbersOf(at::ScalarType type) {
       return PagedNumbers::kHalf;
     default:
       TORCH_CHECK(false, "paged attention: keys in ", type,
-                  ", wanted Float, Double, BFloat16 or Half");
+                  ", expected Float, Double, BFloat16 or Half");
   }
 }
 
@@ -220,7 +220,7 @@ void Check(const at::Tensor& q_THD, const PagedKeys& keys, const std::vector<Pag
               held.scalar_type(), " ", held.sizes());
   TORCH_CHECK(rule.score.softcap >= 0.0 && std::isfinite(rule.score.softcap),
               "paged attention: a softcap of ", rule.score.softcap,
-              ", wanted more than 0, or 0 for none");
+              ", expected more than 0, or 0 for none");
   TORCH_CHECK(rule.window >= 0, "paged attention: a window of ", rule.window);
   int64_t rows = 0;
   for (const PagedRun& run : runs) {
@@ -279,11 +279,11 @@ PartialAttention FusedAttention(const at::Tensor& q_THD, const PagedKeys& keys,
   if (others.size() == runs.size()) return internal::GatheredAttention(q_THD, keys, runs, rule);
   const PartialAttention results = EmptyResults(q_THD, keys);
   const int64_t queries = q_THD.size(1) / keys.keys_NKDB().size(1);
-  KeptTasks::Table& told = kept.tables[{queries, rule.window}];
-  if (!told.there.defined()) told = TableOf(runs, queries, rule.window, q_THD.device());
+  KeptTasks::Table& entry = kept.tables[{queries, rule.window}];
+  if (!entry.there.defined()) entry = TableOf(runs, queries, rule.window, q_THD.device());
   kernels::PagedAttention(
-      {q_THD, keys.keys_NKDB(), keys.values_NKBD(), told.there, results.out_MHD, results.lse_MH},
-      told.table, rule.score.scale, rule.score.softcap);
+      {q_THD, keys.keys_NKDB(), keys.values_NKBD(), entry.there, results.out_MHD, results.lse_MH},
+      entry.table, rule.score.scale, rule.score.softcap);
   if (others.empty()) return results;
   std::vector<at::Tensor> q;
   for (const RowRange& rows : other_rows) q.push_back(RowsOfRange(q_THD, rows));

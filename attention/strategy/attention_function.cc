@@ -63,7 +63,7 @@ void CheckAttentionInputs(const QueryKeyValue& inputs, const at::Tensor& sink_H,
                           int64_t local_tokens) {
   const at::Tensor &q = inputs.q_THD, &k = inputs.k_SKD, &v = inputs.v_SKD;
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && v.dim() == 3,
-              "attention: want q [T, H, D], k [T, Hk, D] and v [T, Hk, Dv], got q ", q.sizes(),
+              "attention: expected q [T, H, D], k [T, Hk, D] and v [T, Hk, Dv], got q ", q.sizes(),
               ", k ", k.sizes(), ", v ", v.sizes());
   TORCH_CHECK(k.sizes().slice(0, 2) == v.sizes().slice(0, 2), "attention: rows or heads of k ",
               k.sizes(), " and v ", v.sizes(), " differ");
@@ -79,14 +79,14 @@ void CheckAttentionInputs(const QueryKeyValue& inputs, const at::Tensor& sink_H,
               type, ", k ", k.scalar_type(), ", v ", v.scalar_type());
   TORCH_CHECK(
       type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble,
-      "attention: want fp32, bf16, fp16 or fp64, got ", type);
+      "attention: expected fp32, bf16, fp16 or fp64, got ", type);
   TORCH_CHECK(q.device() == k.device() && q.device() == v.device(), "attention: q is on ",
               q.device(), ", k on ", k.device(), ", v on ", v.device());
   if (!sink_H.defined()) return;
   TORCH_CHECK(sink_H.dim() == 1 && sink_H.size(0) == q.size(1) && sink_H.is_floating_point() &&
                   sink_H.device() == q.device(),
-              "attention: want a sink for each of ", q.size(1), " heads on ", q.device(), ", got ",
-              sink_H.scalar_type(), " ", sink_H.sizes(), " on ", sink_H.device());
+              "attention: expected a sink for each of ", q.size(1), " heads on ", q.device(),
+              ", got ", sink_H.scalar_type(), " ", sink_H.sizes(), " on ", sink_H.device());
 }
 
 }  // namespace moonring::attention

@@ -194,7 +194,7 @@ class PlannedHybrid final : public PlannedAttention {
     const QueryKeyValue inputs{q_THD, k_TKD, v_TKD};
     CheckAttentionInputs(inputs, rule.sink_H, layout_->local_tokens(group_->rank()));
     TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
-                rule.softcap, ", wanted more than 0, or 0 for none");
+                rule.softcap, ", expected more than 0, or 0 for none");
     return ApplyAttention(OperatorFor(rule, inputs), inputs, {rule.scale, rule.softcap},
                           rule.sink_H, kept);
   }

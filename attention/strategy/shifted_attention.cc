@@ -64,7 +64,7 @@ class PlannedShifted final : public PlannedAttention {
   at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
                      const ScoreRule& rule, KeptAttention* kept) override {
     TORCH_CHECK(q_THD.dim() == 3 && k_TKD.dim() == 3 && v_TKD.dim() == 3,
-                "attention: want q [T, H, D], k [T, Hk, D] and v [T, Hk, Dv], got q ",
+                "attention: expected q [T, H, D], k [T, Hk, D] and v [T, Hk, Dv], got q ",
                 q_THD.sizes(), ", k ", k_TKD.sizes(), ", v ", v_TKD.sizes());
     TORCH_CHECK(k_TKD.size(1) == v_TKD.size(1), "attention: heads of k ", k_TKD.sizes(), " and v ",
                 v_TKD.sizes(), " differ");

@@ -31,7 +31,7 @@ absl::StatusOr<Strategy> ResolveUsp(const StrategyOptions& options, int ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("usp: sequence_parallel_ulysses_degree ", options.ulysses_degree,
                      " x sequence_parallel_ring_degree ", options.ring_degree,
-                     ", wanted a product of ", ranks, " (0: chosen)"));
+                     ", expected a product of ", ranks, " (0: chosen)"));
   };
   if (heads < 0 || contexts < 0) return wrong();
   if (heads == 0 && contexts == 0) {

@@ -27,7 +27,7 @@ absl::Status CheckInputFile(const std::string& path) {
     default:
       return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(path, " is ", what, ", wanted a regular file"));
+  return absl::InvalidArgumentError(absl::StrCat(path, " is ", what, ", expected a regular file"));
 }
 
 absl::Status CheckFileSize(const std::string& path, int64_t most) {

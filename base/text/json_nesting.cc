@@ -9,7 +9,7 @@ namespace moonring::base {
 absl::Status CheckJsonNesting(absl::string_view text) {
   if (text.size() > static_cast<size_t>(kMostJsonBytes))
     return absl::InvalidArgumentError(
-        absl::StrCat("has ", text.size(), " bytes of JSON; wanted at most ", kMostJsonBytes));
+        absl::StrCat("has ", text.size(), " bytes of JSON; expected at most ", kMostJsonBytes));
   int depth = 0;
   bool in_string = false;
   for (size_t at = 0; at < text.size(); ++at) {

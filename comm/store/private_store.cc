@@ -117,7 +117,7 @@ std::vector<uint8_t> Bytes(const std::string& text) {
 
 int64_t Number(const std::string& text) {
   int64_t number = 0;
-  TORCH_CHECK(absl::SimpleAtoi(text, &number), "'", text, "' from the store: wanted a number");
+  TORCH_CHECK(absl::SimpleAtoi(text, &number), "'", text, "' from the store: expected a number");
   return number;
 }
 

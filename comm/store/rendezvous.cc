@@ -47,7 +47,7 @@ absl::StatusOr<int> NumberIn(const Lookup& lookup, const char* name, int least, 
   int value = 0;
   if (!absl::SimpleAtoi(text, &value) || value < least || value > most) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, "='", text, "': wanted a number from ", least, " to ", most));
+        absl::StrCat(name, "='", text, "': expected a number from ", least, " to ", most));
   }
   return value;
 }
@@ -85,12 +85,12 @@ absl::Status TakeStoreSockets(absl::string_view text, RendezvousOptions& options
   for (const absl::string_view number : absl::StrSplit(text, ',')) {
     if (!absl::SimpleAtoi(number, &options.store_sockets.emplace_back())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("MOONRING_STORE='", text, "': wanted the launcher's descriptors"));
+          absl::StrCat("MOONRING_STORE='", text, "': expected the launcher's descriptors"));
     }
   }
   const size_t wanted = options.rank == 0 ? options.world_size - 1 : 1;
   if (options.store_sockets.size() == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("MOONRING_STORE='", text, "': wanted ", wanted,
+  return absl::InvalidArgumentError(absl::StrCat("MOONRING_STORE='", text, "': expected ", wanted,
                                                  " of the launcher's descriptors"));
 }
 
@@ -99,7 +99,7 @@ absl::Status TakeToken(const Lookup& lookup, RendezvousOptions& options) {
   if (token != nullptr) options.token = token;
   if (token == nullptr || *token != '\0') return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "MOONRING_TOKEN is set, but empty: wanted a secret that every rank has, or none");
+      "MOONRING_TOKEN is set, but empty: expected a secret that every rank has, or none");
 }
 
 absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
@@ -346,7 +346,7 @@ absl::StatusOr<bool> StagedFrom(const Lookup& lookup) {
   const absl::string_view word = text == nullptr ? "nccl" : text;
   if (word == "host" || word == "nccl") return word == "host";
   return absl::InvalidArgumentError(
-      absl::StrCat("MOONRING_EXCHANGE='", word, "': wanted nccl or host"));
+      absl::StrCat("MOONRING_EXCHANGE='", word, "': expected nccl or host"));
 }
 
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lookup) {

@@ -66,7 +66,7 @@ struct Field {
 // Sets every field from `object`; fields that are absent or null become nullopt.
 absl::Status ReadNames(const json& object, const std::vector<Field>& fields) {
   if (!object.is_object())
-    return Invalid(absl::StrCat("wanted an object of names, got ", object.type_name()));
+    return Invalid(absl::StrCat("expected an object of names, got ", object.type_name()));
   std::vector<std::string> known;
   for (const Field& field : fields) known.push_back(field.key);
   RETURN_IF_ERROR(CheckKeys(object, known));
@@ -199,7 +199,7 @@ absl::Status ReadForm(const json& entry, const std::vector<std::string>& formats
         !absl::c_linear_search(formats, formatting->get<std::string>())) {
       const std::string hint =
           formatting->is_string() ? base::DidYouMean(formatting->get<std::string>(), formats) : "";
-      return Invalid(absl::StrCat("'formatting' is ", formatting->dump(), ", wanted one of ",
+      return Invalid(absl::StrCat("'formatting' is ", formatting->dump(), ", expected one of ",
                                   absl::StrJoin(formats, ", "), hint));
     }
     description.formatting = *formatting;
@@ -233,7 +233,8 @@ absl::StatusOr<DatasetDescription> Describe(const Place& place, const std::strin
                                             const json& entry,
                                             const std::vector<std::string>& formats,
                                             const FetchedFiles* fetched) {
-  if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
+  if (!entry.is_object())
+    return Invalid(absl::StrCat("expected an object, got ", entry.type_name()));
   RETURN_IF_ERROR(CheckKeys(entry, KnownKeys()));
   if (fetched == nullptr) RETURN_IF_ERROR(CheckSource(entry));
   DatasetDescription description{.name = name};
@@ -258,7 +259,8 @@ absl::StatusOr<DatasetDescription> Describe(const Place& place, const std::strin
 
 absl::StatusOr<DatasetDescription> DescribeRows(const std::string& name, const json& entry,
                                                 const std::vector<std::string>& formats) {
-  if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
+  if (!entry.is_object())
+    return Invalid(absl::StrCat("expected an object, got ", entry.type_name()));
   const std::vector<std::string> known = {"formatting", "ranking", "columns", "tags"};
   for (const auto& [key, value] : entry.items()) {
     if (!absl::c_linear_search(known, key))
@@ -305,7 +307,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
   }
   if (!info.is_object())
     return Invalid(
-        absl::StrCat(path, ": wanted an object of data sets by name, got ", info.type_name()));
+        absl::StrCat(path, ": expected an object of data sets by name, got ", info.type_name()));
   std::vector<std::string> known;
   for (const auto& [name, entry] : info.items()) known.push_back(name);
   std::vector<DatasetDescription> descriptions;

@@ -18,7 +18,7 @@ namespace moonring::data {
 namespace {
 
 constexpr absl::string_view kForms =
-    "wanted train, train[:100], train[-50:], train[10%:20%] or such joined by +";
+    "expected train, train[:100], train[-50:], train[10%:20%] or such joined by +";
 
 absl::Status WrongForm(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("'split' is \"", text, "\": ", kForms));

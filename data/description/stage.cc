@@ -10,13 +10,13 @@ namespace {
 absl::string_view Wants(Stage stage) {
   switch (stage) {
     case Stage::kPretraining:
-      return "stage pt wants texts";
+      return "stage pt requires texts";
     case Stage::kSupervised:
-      return "stage sft wants one answer a row";
+      return "stage sft requires one answer a row";
     case Stage::kPairs:
-      return "stages rm and dpo want a chosen and a rejected answer a row";
+      return "stages rm and dpo require a chosen and a rejected answer a row";
     case Stage::kFeedback:
-      return "stage kto wants one answer a row, marked true or false";
+      return "stage kto requires one answer a row, marked true or false";
     case Stage::kPrompts:
       break;  // accepts data sets of every kind
   }

@@ -82,7 +82,7 @@ uint32_t NumpyRandom::Next32() {
 }
 
 uint32_t NumpyRandom::Below(uint64_t n) {
-  TORCH_CHECK(n >= 1 && n <= uint64_t{1} << 32, "one of ", n, " numbers; wanted 1 to 2^32");
+  TORCH_CHECK(n >= 1 && n <= uint64_t{1} << 32, "one of ", n, " numbers; expected 1 to 2^32");
   if (n == 1) return 0;
   uint64_t product = Next32() * n;
   const uint32_t uneven = static_cast<uint32_t>(
@@ -117,7 +117,8 @@ uint32_t NumpyDraws::UpTo(uint32_t most) {
 }
 
 std::vector<int64_t> NumpyDraws::Permutation(int64_t n) {
-  TORCH_CHECK(n >= 0 && n <= int64_t{1} << 32, "a permutation of ", n, " places; wanted 0 to 2^32");
+  TORCH_CHECK(n >= 0 && n <= int64_t{1} << 32, "a permutation of ", n,
+              " places; expected 0 to 2^32");
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
   Shuffle(order);

@@ -38,7 +38,7 @@ class OrderedMap {
              int64_t cores = std::thread::hardware_concurrency())
       : function_(std::move(function)),
         most_threads_(std::min(threads, std::max<int64_t>(cores, 1))) {
-    TORCH_CHECK(threads >= 1, "wanted at least 1 thread, got ", threads);
+    TORCH_CHECK(threads >= 1, "expected at least 1 thread, got ", threads);
     if (most_threads_ == 1) most_threads_ = 0;
   }
   ~OrderedMap() {

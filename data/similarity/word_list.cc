@@ -38,7 +38,7 @@ class Lines {
   absl::StatusOr<Fields> Want(size_t fields, absl::string_view word = "") {
     Fields found = Next();
     if (found.size() == fields && (word.empty() || found[0] == word)) return found;
-    return Wrong(absl::StrCat("wanted ", word.empty() ? "" : absl::StrCat("'", word, "' and "),
+    return Wrong(absl::StrCat("expected ", word.empty() ? "" : absl::StrCat("'", word, "' and "),
                               word.empty() ? fields : fields - 1, " fields"));
   }
 
@@ -59,7 +59,7 @@ class Lines {
 absl::StatusOr<int64_t> Count(const Lines& lines, absl::string_view field) {
   int64_t count = 0;
   if (absl::SimpleAtoi(field, &count) && count >= 0) return count;
-  return lines.Wrong(absl::StrCat("wanted a number of 0 or more, got '", field, "'"));
+  return lines.Wrong(absl::StrCat("expected a number of 0 or more, got '", field, "'"));
 }
 
 absl::StatusOr<LogProbabilities> Probabilities(const Lines& lines, const Fields& fields,
@@ -69,7 +69,7 @@ absl::StatusOr<LogProbabilities> Probabilities(const Lines& lines, const Fields&
     const absl::string_view field = fields[first + i];
     found[i] = kImpossible;
     if (field != "-" && !absl::SimpleAtod(field, &found[i]))
-      return lines.Wrong(absl::StrCat("wanted a log-probability, got '", field, "'"));
+      return lines.Wrong(absl::StrCat("expected a log-probability, got '", field, "'"));
   }
   return found;
 }
@@ -103,7 +103,7 @@ absl::Status WordList::ReadLines(absl::string_view where) {
     ASSIGN_OR_RETURN(fields, lines.Want(2));
     ASSIGN_OR_RETURN(const int64_t frequency, Count(lines, fields[1]));
     if (!words_.empty() && TextOf(words_.back()) >= fields[0])
-      return lines.Wrong("wanted words sorted by their bytes, each once");
+      return lines.Wrong("expected words sorted by their bytes, each once");
     words_.push_back({static_cast<uint32_t>(fields[0].data() - text_.data()),
                       static_cast<uint32_t>(fields[0].size()), frequency});
   }
@@ -113,7 +113,7 @@ absl::Status WordList::ReadLines(absl::string_view where) {
     ASSIGN_OR_RETURN(fields, lines.Want(1 + kPlacesInWord));
     size_t at = 0;
     const bool one = !fields[0].empty() && (NextCodePoint(fields[0], at), at == fields[0].size());
-    if (!one) return lines.Wrong(absl::StrCat("wanted a character, got '", fields[0], "'"));
+    if (!one) return lines.Wrong(absl::StrCat("expected a character, got '", fields[0], "'"));
     at = 0;
     ASSIGN_OR_RETURN(characters_[NextCodePoint(fields[0], at)], Probabilities(lines, fields, 1));
   }
@@ -122,7 +122,8 @@ absl::Status WordList::ReadLines(absl::string_view where) {
   for (int i = 0; i < kPlacesInWord; ++i) {
     ASSIGN_OR_RETURN(fields, lines.Want(2 + kPlacesInWord, "after"));
     if (fields[1] != kLetters.substr(i, 1))
-      return lines.Wrong(absl::StrCat("wanted ", kLetters.substr(i, 1), ", got '", fields[1], "'"));
+      return lines.Wrong(
+          absl::StrCat("expected ", kLetters.substr(i, 1), ", got '", fields[1], "'"));
     ASSIGN_OR_RETURN(after_[i], Probabilities(lines, fields, 2));
   }
   return absl::OkStatus();

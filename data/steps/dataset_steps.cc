@@ -10,7 +10,7 @@ namespace moonring::data {
 absl::StatusOr<std::unique_ptr<DatasetSteps>> DatasetSteps::Create(
     std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches) {
   TORCH_CHECK(dataset != nullptr && batches != nullptr,
-              "dataset_steps: wanted a data set and step batches");
+              "dataset_steps: expected a data set and step batches");
   if (batches->options().examples != static_cast<int64_t>(dataset->size())) {
     return absl::InvalidArgumentError(
         absl::StrCat("dataset_steps: step batches of ", batches->options().examples,

@@ -202,12 +202,12 @@ void Fill(const std::vector<Piece>& pieces, MicroBatch& micro_batch) {
 }  // namespace
 
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) {
-  TORCH_CHECK(options.dp >= 1, "wanted at least 1 data-parallel rank, got ", options.dp);
+  TORCH_CHECK(options.dp >= 1, "expected at least 1 data-parallel rank, got ", options.dp);
   TORCH_CHECK(options.micro_batch_tokens >= 1, "micro_batch_tokens must be at least 1, got ",
               options.micro_batch_tokens);
   for (size_t example = 0; example < lengths.size(); ++example) {
     TORCH_CHECK(lengths[example] >= 1, "example ", example, " of the step has ", lengths[example],
-                " tokens, wanted at least 1");
+                " tokens, expected at least 1");
   }
   Packing packing;
   for (const std::vector<int64_t>& examples : DealByCost(lengths, options.dp))
@@ -233,7 +233,7 @@ Packing PackExamples(const StepExamples& step, const PackOptions& options) {
 
 Packing DealGroups(std::vector<std::vector<int64_t>> groups, absl::Span<const int64_t> lengths,
                    int64_t dp) {
-  TORCH_CHECK(dp >= 1, "wanted at least 1 data-parallel rank, got ", dp);
+  TORCH_CHECK(dp >= 1, "expected at least 1 data-parallel rank, got ", dp);
   std::vector<std::pair<double, std::vector<int64_t>>> by_cost;
   for (std::vector<int64_t>& group : groups) {
     if (group.empty()) continue;

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<StepBatches>> StepBatches::Create(
     const StepBatchesOptions& options) {
   if (options.examples < 1)
     return absl::InvalidArgumentError(
-        absl::StrCat("step_batches: wanted at least 1 example, got ", options.examples));
+        absl::StrCat("step_batches: expected at least 1 example, got ", options.examples));
   if (options.batch < 1 || options.examples_per_step % options.batch != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("step_batches: a step of ", options.examples_per_step,

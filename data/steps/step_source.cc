@@ -11,7 +11,7 @@ namespace moonring::data {
 
 absl::StatusOr<std::unique_ptr<StepSource>> StepSource::Create(
     std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank) {
-  TORCH_CHECK(examples != nullptr, "step_source: wanted a source of examples");
+  TORCH_CHECK(examples != nullptr, "step_source: expected a source of examples");
   if (packing.dp < 1 || dp_rank < 0 || dp_rank >= packing.dp)
     return absl::InvalidArgumentError(
         absl::StrCat("step_source: no dp rank ", dp_rank, " of ", packing.dp));

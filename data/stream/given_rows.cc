@@ -104,13 +104,13 @@ absl::StatusOr<OrderedJson> GivenRows::Normalize(OrderedJson row) const {
   if (row.is_array()) {
     if (row.empty() || !row[0].is_object() || !row[0].contains("role")) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "is a list, wanted one of messages {role, content}, or a table with ", Wanted(stage_)));
+          "is a list, expected one of messages {role, content}, or a table with ", Wanted(stage_)));
     }
     row = OrderedJson{{"messages", std::move(row)}};
   }
   if (!row.is_object())
     return absl::InvalidArgumentError(
-        absl::StrCat("wanted a table with ", Wanted(stage_), ", got a ", row.type_name()));
+        absl::StrCat("expected a table with ", Wanted(stage_), ", got a ", row.type_name()));
   if (!own_.has_value() && row.contains("messages")) {
     WriteOut("chosen", row);
     WriteOut("rejected", row);
@@ -127,7 +127,7 @@ absl::StatusOr<const DatasetDescription*> GivenRows::DescriptionOf(const Ordered
   std::vector<std::string> keys;
   for (const auto& [key, value] : row.items()) keys.push_back(absl::StrCat("'", key, "'"));
   return absl::InvalidArgumentError(
-      absl::StrCat("wanted ", Wanted(stage_), ", got ",
+      absl::StrCat("expected ", Wanted(stage_), ", got ",
                    keys.empty() ? "an empty table" : absl::StrJoin(keys, ", ")));
 }
 

@@ -69,9 +69,10 @@ ChatTemplate::ChatTemplate(TemplateSpec spec, std::shared_ptr<const Tokenizer> t
 absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec,
                                                   std::shared_ptr<const Tokenizer> tokenizer,
                                                   std::optional<std::string> default_system) {
-  TORCH_CHECK(tokenizer != nullptr, "template '", spec.name, "': a tokenizer is wanted, got none");
+  TORCH_CHECK(tokenizer != nullptr, "template '", spec.name,
+              "': a tokenizer is expected, got none");
   TORCH_CHECK(!spec.system.empty() || spec.kind != TemplateSpec::Kind::kSystemInUser, "template '",
-              spec.name, "': a slot for the system text is wanted, got none");
+              spec.name, "': a slot for the system text is expected, got none");
   ChatTemplate result(std::move(spec), std::move(tokenizer));
   if (default_system.has_value()) result.spec_.default_system = *std::move(default_system);
   ASSIGN_OR_RETURN(result.tool_format_, FindToolFormat(result.spec_.tool_format), "template '",

@@ -323,7 +323,7 @@ absl::Status Tokenizer::ReadAddedTokensDecoder(const json& config, bool exact_id
     if (exact_ids && (id < 0 || id > largest)) {
       return absl::InvalidArgumentError(absl::StrCat(where, ": added_tokens_decoder: \"",
                                                      token.content, "\" has id ", id,
-                                                     ", wanted 0 to ", largest));
+                                                     ", expected 0 to ", largest));
     }
     added_->Add(token, exact_ids ? std::optional(id) : std::nullopt);
   }

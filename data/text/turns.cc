@@ -10,7 +10,7 @@ namespace {
 absl::Status CheckLast(const std::vector<std::string>& texts) {
   if (texts.size() % 2 == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "messages: wanted an odd number of texts, the user's first and last, got ", texts.size()));
+      "messages: expected an odd number of texts, the user's first and last, got ", texts.size()));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void ByType(at::ScalarType dtype, const Body& body) {
     case at::kHalf:
       return body(c10::Half{});
     default:
-      TORCH_CHECK(false, "packed numbers: out in ", dtype, ", wanted fp32, fp64, bf16 or fp16");
+      TORCH_CHECK(false, "packed numbers: out in ", dtype, ", expected fp32, fp64, bf16 or fp16");
   }
 }
 

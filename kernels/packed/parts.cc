@@ -31,16 +31,16 @@ void CheckParts(const std::string& code, const std::vector<PartShape>& wanted,
   TORCH_CHECK(out.sizes() == at::IntArrayRef(packed.shape) && out.is_contiguous() &&
                   IsUnpacked(out.scalar_type()),
               code, ": unpacked into a tensor of shape ", out.sizes(), " and strides ",
-              out.strides(), " in ", out.scalar_type(), ", wanted shape ",
+              out.strides(), " in ", out.scalar_type(), ", expected shape ",
               at::IntArrayRef(packed.shape), " without gaps, in fp32, fp64, bf16 or fp16");
   TORCH_CHECK(packed.parts.size() == wanted.size(), code, ": ", packed.parts.size(),
-              " parts of a packed weight, wanted ", wanted.size());
+              " parts of a packed weight, expected ", wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     const at::Tensor& part = packed.parts[i];
     TORCH_CHECK(part.defined() && part.dim() == 1 && part.numel() == wanted[i].size &&
                     part.scalar_type() == wanted[i].dtype && part.is_contiguous(),
                 code, ": ", wanted[i].name, " of shape ", part.sizes(), " in ", part.scalar_type(),
-                ", wanted [", wanted[i].size, "] in ", wanted[i].dtype, " for a weight of shape ",
+                ", expected [", wanted[i].size, "] in ", wanted[i].dtype, " for a weight of shape ",
                 at::IntArrayRef(packed.shape));
     TORCH_CHECK(part.device() == out.device(), code, ": ", wanted[i].name, " on ", part.device(),
                 ", to be unpacked on ", out.device());
@@ -50,8 +50,8 @@ void CheckParts(const std::string& code, const std::vector<PartShape>& wanted,
 absl::StatusOr<at::Tensor> ToPack(const std::string& code, const at::Tensor& weight) {
   const at::ScalarType dtype = weight.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(code, ": a weight in ", c10::toString(dtype), ", wanted fp32, bf16 or fp16"));
+    return absl::InvalidArgumentError(absl::StrCat(code, ": a weight in ", c10::toString(dtype),
+                                                   ", expected fp32, bf16 or fp16"));
   }
   return weight.detach().to(at::kCPU).contiguous();
 }

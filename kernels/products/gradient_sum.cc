@@ -22,7 +22,7 @@ void GradientSum::AddProduct(const at::Tensor& a, const at::Tensor& b) {
 
 at::Tensor GradientSum::Whole(at::IntArrayRef sizes, const at::TensorOptions& options) {
   if (!sum_MN_.defined()) sum_MN_ = at::zeros(sizes, options.dtype(dtype_));
-  TORCH_CHECK(sum_MN_.sizes() == sizes, "gradient sum: of shape ", sum_MN_.sizes(), ", wanted ",
+  TORCH_CHECK(sum_MN_.sizes() == sizes, "gradient sum: of shape ", sum_MN_.sizes(), ", expected ",
               sizes);
   return sum_MN_;
 }

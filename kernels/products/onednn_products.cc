@@ -131,7 +131,7 @@ void OneDnnProduct(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
                    double alpha) {
   TORCH_CHECK(out.dim() == 2 && out.size(0) == a.size(0) && out.size(1) == b.size(1) &&
                   out.scalar_type() == at::kFloat && out.is_cpu(),
-              "product: out ", out.sizes(), " of ", out.scalar_type(), ", wanted [", a.size(0),
+              "product: out ", out.sizes(), " of ", out.scalar_type(), ", expected [", a.size(0),
               ", ", b.size(1), "] of Float");
   const at::NoGradGuard no_grad;
   const bool whole_rows = !IsTransposed(a);

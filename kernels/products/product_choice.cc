@@ -19,9 +19,9 @@ constexpr std::array<absl::string_view, kProductForms> kNames = {
     "narrow_forward", "narrow_input_gradient", "narrow_weight_gradient"};
 
 absl::Status Unknown(absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("products: \"", text,
-                                                 "\": wanted mkl, onednn, or onednn: and some of ",
-                                                 absl::StrJoin(kNames, "+")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("products: \"", text, "\": expected mkl, onednn, or onednn: and some of ",
+                   absl::StrJoin(kNames, "+")));
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ uint64_t CounterKey(uint64_t seed, uint64_t step, absl::string_view module) {
 at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t width) {
   TORCH_CHECK(identity_T.dim() == 1 && identity_T.scalar_type() == at::kLong,
               "random numbers: identities of shape ", identity_T.sizes(), " in ",
-              identity_T.scalar_type(), ", wanted int64 [T]");
+              identity_T.scalar_type(), ", expected int64 [T]");
   TORCH_CHECK(width >= 0, "random numbers: ", width, " a token");
   at::NoGradGuard no_grad;
   if (!identity_T.is_cpu()) {

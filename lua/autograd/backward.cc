@@ -31,11 +31,11 @@ Tensors TensorsAt(lua_State* L, int index) {
 
 at::Tensor GradientOf(const at::Tensor& root, const at::Tensor& given) {
   if (given.defined()) {
-    TORCH_CHECK_VALUE(given.sizes() == root.sizes(), "backward: gradient: wanted shape ",
+    TORCH_CHECK_VALUE(given.sizes() == root.sizes(), "backward: gradient: expected shape ",
                       root.sizes(), ", got ", given.sizes());
     return given;
   }
-  TORCH_CHECK_VALUE(root.numel() == 1, "backward: wanted a loss of one element, got shape ",
+  TORCH_CHECK_VALUE(root.numel() == 1, "backward: expected a loss of one element, got shape ",
                     root.sizes(), " (or a gradient of that shape: x:backward { gradient = g })");
   return at::ones_like(root);
 }
@@ -56,7 +56,7 @@ base::BackwardOptions HowOf(Options& options) {
 }
 
 Tensors GradientsOf(const char* name, const Tensors& outputs, const Tensors& given) {
-  TORCH_CHECK_VALUE(!outputs.empty(), name, ": wanted at least one output");
+  TORCH_CHECK_VALUE(!outputs.empty(), name, ": expected at least one output");
   TORCH_CHECK_VALUE(given.empty() || given.size() == outputs.size(), name, ": ", given.size(),
                     " gradients for ", outputs.size(), " outputs");
   Tensors gradients;
@@ -128,7 +128,7 @@ int Grad(lua_State* L) {
   const base::BackwardOptions how = HowOf(options);
   const bool allow_unused = options.Get<bool>("allow_unused", false);
   options.Finish();
-  TORCH_CHECK_VALUE(!inputs.empty(), "grad: wanted at least one input");
+  TORCH_CHECK_VALUE(!inputs.empty(), "grad: expected at least one input");
   const Tensors gradients = GradientsOf("grad", outputs, given);
   for (size_t i = 0; i < inputs.size(); ++i)
     TORCH_CHECK_VALUE(inputs[i].requires_grad(), "grad: input ", i + 1,

@@ -106,7 +106,7 @@ int CallFunction(lua_State* L) {
     base::Tensors outputs;
     for (int i = ctx + 1; i <= lua_gettop(L); ++i) {
       TORCH_CHECK_VALUE(Class<TensorHandle>::Test(L, i) != nullptr, name, ": forward returned ",
-                        luaL_typename(L, i), " where a tensor is wanted");
+                        luaL_typename(L, i), " where a tensor is expected");
       outputs.push_back(Value<at::Tensor>::Read(L, i));
     }
     TORCH_CHECK_VALUE(!outputs.empty(), name, ": forward returned no tensor");
@@ -155,8 +155,8 @@ int MakeFunction(lua_State* L) {
     lua_getfield(L, 1, key);
     const bool needed = type == LUA_TFUNCTION;
     TORCH_CHECK_VALUE(!needed || !lua_isnil(L, -1), "option '", key, "' is missing");
-    TORCH_CHECK_VALUE(lua_isnil(L, -1) || lua_type(L, -1) == type, "option '", key, "': wanted a ",
-                      lua_typename(L, type), ", got ", luaL_typename(L, -1));
+    TORCH_CHECK_VALUE(lua_isnil(L, -1) || lua_type(L, -1) == type, "option '", key,
+                      "': expected a ", lua_typename(L, type), ", got ", luaL_typename(L, -1));
   }
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);

@@ -49,10 +49,11 @@ std::optional<at::ScalarType> FindDtype(absl::string_view name) {
 
 at::ScalarType DtypeNamed(const std::string& name) {
   const std::optional<at::ScalarType> found = FindDtype(name);
-  TORCH_CHECK_VALUE(found.has_value(),
-                    "dtype: wanted fp32, fp64, bf16, fp16, int64, int32, int16, int8, uint8, bool, "
-                    "complex64 or complex128, got '",
-                    name, "'");
+  TORCH_CHECK_VALUE(
+      found.has_value(),
+      "dtype: expected fp32, fp64, bf16, fp16, int64, int32, int16, int8, uint8, bool, "
+      "complex64 or complex128, got '",
+      name, "'");
   return *found;
 }
 

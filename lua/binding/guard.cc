@@ -59,7 +59,7 @@ RunningCall Running(lua_State* L) {
 // otherwise it is added here.
 [[noreturn]] void RefuseCall(lua_State* L, const RunningCall& call, absl::string_view wanted) {
   throw base::StatusError(absl::InvalidArgumentError(
-      absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "wanted ", wanted, ", got ",
+      absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "expected ", wanted, ", got ",
                    call.arguments, call.arguments == 1 ? " argument" : " arguments")));
 }
 

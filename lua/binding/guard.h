@@ -39,8 +39,8 @@ inline bool HasMoreArguments(lua_State* L, int most) {
   return count > most;
 }
 
-// Raises the error for too many arguments: "Tensor:select: INVALID_ARGUMENT: wanted (integer), got
-// 2 arguments". `wanted` has one word for each parameter, a method's object first.
+// Raises the error for too many arguments: "Tensor:select: INVALID_ARGUMENT: expected (integer),
+// got 2 arguments". `wanted` has one word for each parameter, a method's object first.
 [[noreturn]] void RefuseArguments(lua_State* L, std::vector<std::string> wanted);
 [[noreturn]] void RefuseArguments(lua_State* L,
                                   int most);  // for a function without words for its parameters

@@ -13,7 +13,7 @@
 #include "attention/attention.h"
 #include "base/autograd/parameter.h"
 #include "kernels/products/product_choice.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "mixers/over_ranks/planned_mixing.h"
 
 namespace moonring::comm {

@@ -32,7 +32,7 @@ void Options::CheckType(const char* key, int wanted) {
   const int came = lua_type(L_, -1);
   if (wanted == LUA_TNONE || came == wanted) return;
   throw base::StatusError(absl::InvalidArgumentError(
-      absl::StrCat("option '", key, "': wanted a ", lua_typename(L_, wanted), ", got a ",
+      absl::StrCat("option '", key, "': expected a ", lua_typename(L_, wanted), ", got a ",
                    lua_typename(L_, came))));
 }
 
@@ -44,7 +44,7 @@ void Options::CheckInteger(const char* key, double least, double most) {
     return;
   const char* range = number == std::floor(number) ? " in range" : "";
   throw base::StatusError(absl::InvalidArgumentError(absl::StrCat(
-      "option '", key, "': wanted an integer", range, ", got ", lua_tostring(L_, -1))));
+      "option '", key, "': expected an integer", range, ", got ", lua_tostring(L_, -1))));
 }
 
 void Options::CheckHandle(const char* key, bool open, const std::string& wanted) {
@@ -59,7 +59,7 @@ void Options::CheckHandle(const char* key, bool open, const std::string& wanted)
     lua_pop(L_, 1);
   }
   throw base::StatusError(absl::InvalidArgumentError(
-      absl::StrCat("option '", key, "': wanted a ", wanted, ", got ", words)));
+      absl::StrCat("option '", key, "': expected a ", wanted, ", got ", words)));
 }
 
 // Throws the error for a missing option. The key is often misspelt, so the message suggests the

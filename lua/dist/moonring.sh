@@ -27,7 +27,7 @@ check() {
   found=$(version "$1")
   case $found in
     "" | $wanted | $wanted.* | $wanted+*) ;;
-    *) fail "LibTorch $wanted is wanted, and $1 ($2) is $found: $remedy there, or $other" ;;
+    *) fail "LibTorch $wanted is required, and $1 ($2) is $found: $remedy there, or $other" ;;
   esac
   # A CUDA build needs a LibTorch for the same CUDA. Without this check the loader would only report
   # a missing library.

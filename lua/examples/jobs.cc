@@ -94,7 +94,7 @@ moonring_code Jobs::Check(const std::string& config, std::string& error) const {
 
 Jobs::Added Jobs::Add(const json& configuration) {
   if (!configuration.is_object())
-    return {400, "", "wanted a JSON object of a configuration's keys"};
+    return {400, "", "expected a JSON object of a configuration's keys"};
   struct Checking {  // counts this check; its destructor also runs after an exception
     Jobs* jobs;
     ~Checking() {
@@ -187,13 +187,13 @@ void Jobs::Run(const std::shared_ptr<Job>& job) {
 
 void Jobs::Progress(void* context, const char* text) {
   auto* job = static_cast<Job*>(context);
-  json told = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!told.is_object()) return;
+  json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!message.is_object()) return;
   const std::lock_guard<std::mutex> lock(job->jobs->mutex_);
-  if (told.value("event", "") == "evaluation") {
-    job->metrics = told.value("metrics", json());
+  if (message.value("event", "") == "evaluation") {
+    job->metrics = message.value("metrics", json());
   } else {
-    job->progress = std::move(told);
+    job->progress = std::move(message);
   }
 }
 

@@ -99,7 +99,7 @@ bool Refuse(const httplib::Request& request, httplib::Response& response, int po
   } else if (request.has_header("Origin") && origin != "http://" + host) {
     Answer(response, 403, {{"error", "the request comes from another origin, '" + origin + "'"}});
   } else if (request.method == "POST" && MediaType(request) != "application/json") {
-    Answer(response, 415, {{"error", "wanted 'Content-Type: application/json'"}});
+    Answer(response, 415, {{"error", "expected 'Content-Type: application/json'"}});
   } else {
     return false;
   }

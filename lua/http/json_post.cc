@@ -30,7 +30,7 @@ bool IsPort(absl::string_view text) {
 absl::Status CheckHttpAddress(const std::string& url) {
   const auto refuse = [&](const char* why) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", url, "': ", why, "; wanted http://HOST:PORT/PATH, or https"));
+        absl::StrCat("'", url, "': ", why, "; expected http://HOST:PORT/PATH, or https"));
   };
   absl::string_view rest = url;
   if (!absl::ConsumePrefix(&rest, "http://") && !absl::ConsumePrefix(&rest, "https://"))

@@ -108,8 +108,8 @@ void Download::AskSize(Task& task) {
                       .connect_seconds = settings_.etag_timeout,
                       .idle_seconds = settings_.etag_timeout};
   http_.Start(std::move(request), [this, &task](absl::StatusOr<HttpAnswer> answer) {
-    const bool told = answer.ok() && answer->code >= 200 && answer->code < 400;
-    failure_.Update(told ? TakeSize(task, *answer) : Retry(task, State::kIdle, answer));
+    const bool found = answer.ok() && answer->code >= 200 && answer->code < 400;
+    failure_.Update(found ? TakeSize(task, *answer) : Retry(task, State::kIdle, answer));
   });
 }
 

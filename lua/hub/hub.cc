@@ -26,7 +26,7 @@ absl::Status CheckListed(const HubSettings& settings, const HubName& name,
   if (!base::IsCommit(commit)) {
     return absl::FailedPreconditionError(absl::StrCat(
         settings.endpoint, " does not answer as a hub does (HF_ENDPOINT): of '", name.name,
-        "' it gives the commit '", base::VisibleText(commit), "', wanted 40 hexadecimal digits"));
+        "' it gives the commit '", base::VisibleText(commit), "', expected 40 hexadecimal digits"));
   }
   const std::string asked = absl::AsciiStrToLower(revision);
   if (base::IsCommit(asked) && asked != commit) {
@@ -103,17 +103,17 @@ absl::StatusOr<HubListing> Hub::List(const HubName& name, const std::string& rev
     if (!absl::IsNotFound(refusal) || has_it) return refusal;
     return absl::NotFoundError(absl::StrCat(refusal.message(), Suggestion(name)));
   }
-  const auto told = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  const auto info = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
   HubListing listing;
-  const bool whole = told.is_object() && told.contains("sha") && told["sha"].is_string() &&
-                     told.contains("siblings") && told["siblings"].is_array();
+  const bool whole = info.is_object() && info.contains("sha") && info["sha"].is_string() &&
+                     info.contains("siblings") && info["siblings"].is_array();
   if (!whole) {
     return absl::FailedPreconditionError(
         absl::StrCat(settings_.endpoint, " does not answer as a hub does (HF_ENDPOINT)"));
   }
-  listing.commit = told["sha"];
+  listing.commit = info["sha"];
   RETURN_IF_ERROR(CheckListed(settings_, name, revision, listing.commit));
-  for (const auto& file : told["siblings"]) {
+  for (const auto& file : info["siblings"]) {
     if (file.is_object() && file.contains("rfilename") && file["rfilename"].is_string())
       listing.files.push_back(file["rfilename"]);
   }

@@ -57,7 +57,7 @@ return api_table.guard {
   -- Training runs, and the components for writing a custom training loop.
   run = require "moonring.run",
   launch = require "moonring.run.launch",
-  count = require "moonring.run.count",
+  count = require "moonring.run.numbered_steps",
   engine = require "moonring.run.engine",
   masks = require "moonring.run.masks",
   metrics = require "moonring.base.metrics",

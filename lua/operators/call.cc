@@ -155,13 +155,13 @@ class Matcher {
     if (lua_isnil(L_, index)) {
       if (!rule.optional && !rule.has_default)
         return No(
-            absl::StrCat("argument '", rule.name, "': wanted ", DescribeRule(rule), ", got nil"));
+            absl::StrCat("argument '", rule.name, "': expected ", DescribeRule(rule), ", got nil"));
       return true;
     }
     const Fit fit = FitOf(L_, index, rule);
     if (fit == Fit::kNo) {
       if (why_ == nullptr) return false;
-      return No(absl::StrCat("argument '", rule.name, "': wanted ", DescribeRule(rule), ", got ",
+      return No(absl::StrCat("argument '", rule.name, "': expected ", DescribeRule(rule), ", got ",
                              DescribeValue(L_, index)));
     }
     places_.converted += fit == Fit::kConverted;
@@ -214,7 +214,7 @@ c10::IValue ReadSizes(lua_State* L, int first, int last, const ArgumentRule& rul
   for (int i = first; i <= last; ++i) {
     const double number = lua_tonumber(L, i);
     TORCH_CHECK_VALUE(number == static_cast<double>(static_cast<int64_t>(number)), "argument '",
-                      rule.name, "': wanted whole numbers, got ", number);
+                      rule.name, "': expected whole numbers, got ", number);
     sizes.push_back(static_cast<int64_t>(number));
   }
   return sizes;

@@ -23,7 +23,7 @@ constexpr size_t kMostDims = 64;  // LibTorch's limit
 
 int64_t WholeNumber(lua_State* L, int at) {
   const double number = lua_tonumber(L, at);
-  TORCH_CHECK_VALUE(IsWhole(number), "index: wanted a whole number, got ", number);
+  TORCH_CHECK_VALUE(IsWhole(number), "index: expected a whole number, got ", number);
   return static_cast<int64_t>(number);
 }
 
@@ -50,7 +50,7 @@ TensorIndex Slice(lua_State* L, int table) {
   const int64_t first = BoundAt(L, table, 1, 0);
   const int64_t end = BoundAt(L, table, 2, std::numeric_limits<int64_t>::max());
   const int64_t step = BoundAt(L, table, 3, 1);
-  TORCH_CHECK_VALUE(step > 0, "index: wanted a step from 1, got ", step);
+  TORCH_CHECK_VALUE(step > 0, "index: expected a step from 1, got ", step);
   return at::indexing::Slice(first, end, step);
 }
 
@@ -72,7 +72,7 @@ TensorIndex Entry(lua_State* L, int at) {
       break;
   }
   TORCH_CHECK_VALUE(false,
-                    "index: wanted a number, {first, end, step}, \"...\", moonring.null or a "
+                    "index: expected a number, {first, end, step}, \"...\", moonring.null or a "
                     "tensor for a dim, got ",
                     DescribeValue(L, at));
 }
@@ -81,7 +81,7 @@ std::vector<TensorIndex> Entries(lua_State* L, int key) {
   std::vector<TensorIndex> entries;
   if (lua_type(L, key) != LUA_TTABLE) return {Entry(L, key)};
   const size_t size = lua_objlen(L, key);
-  TORCH_CHECK_VALUE(size <= kMostDims, "index: ", size, " entries, wanted one a dim");
+  TORCH_CHECK_VALUE(size <= kMostDims, "index: ", size, " entries, expected one a dim");
   for (size_t i = 1; i <= size; ++i) {
     lua_rawgeti(L, key, static_cast<int>(i));
     entries.push_back(Entry(L, lua_gettop(L)));
@@ -109,7 +109,7 @@ void WriteIndexed(lua_State* L, int index, int key, int value) {
   if (entries.empty()) entries.push_back(at::indexing::Ellipsis);
   static const ArgumentRule kWritten{.name = "value", .kind = ArgumentKind::kTensor};
   TORCH_CHECK_VALUE(!lua_isnil(L, value) && FitOf(L, value, kWritten) != Fit::kNo,
-                    "x[..] = v: wanted a tensor or a number, got ", DescribeValue(L, value));
+                    "x[..] = v: expected a tensor or a number, got ", DescribeValue(L, value));
   const at::Tensor from = ReadArgument(L, value, kWritten).toTensor();
   x.index_put_(entries, from);
 }

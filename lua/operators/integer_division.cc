@@ -36,7 +36,7 @@ void CheckQuotient(const at::Tensor& dividend, const at::Tensor& divisor) {
       dtype == at::kInt ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
   TORCH_CHECK_VALUE(!dividend.to(dtype).eq(least).logical_and(minus_one).any().item<bool>(),
                     "an element is ", least, ", the least ", NameOfDtype(dtype),
-                    ", and divided by -1: the quotient is more than the greatest; wanted a wider "
+                    ", and divided by -1: the quotient is more than the greatest; expected a wider "
                     "dtype, or another divisor there");
 }
 

@@ -41,7 +41,7 @@ def main() -> None:
         ("@LICENSE@", notice),
     ):
         if text.count(name) != 1:
-            sys.exit(f"{page}: {name} is there {text.count(name)} times, wanted once")
+            sys.exit(f"{page}: {name} is there {text.count(name)} times, expected once")
         text = text.replace(name, value)
     sys.stdout.write(text)
 

@@ -87,8 +87,8 @@ std::optional<PageServer::Answer> Refuse(const Header& request, absl::string_vie
   if (!origin.empty() && origin != absl::StrCat("http://", host))
     return Refusal(403, "the request comes from another page");
   if (!IsSame(token, TokenIn(query)))
-    return Refusal(403, "wanted the address that moonring watch printed, with its token");
-  if (request.method() != http::verb::get) return Refusal(405, "wanted GET");
+    return Refusal(403, "expected the address that moonring watch printed, with its token");
+  if (request.method() != http::verb::get) return Refusal(405, "expected GET");
   return std::nullopt;
 }
 

@@ -91,7 +91,7 @@ int Spawn(const std::vector<std::string>& command, int in, int out, int err, pid
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     std::vector<std::string> command) {
   if (command.empty() || command[0].empty())
-    return absl::InvalidArgumentError("wanted a program and its arguments");
+    return absl::InvalidArgumentError("expected a program and its arguments");
   std::unique_ptr<ChildProcess> child(new ChildProcess());
   child->command_ = std::move(command);
   int in[2], out[2], err[2];

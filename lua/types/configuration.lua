@@ -469,8 +469,8 @@
 --- to 1 / local_steps. 1, without the keys below: all ranks make each step together
 --- (docs/optimizers.md); default 1
 ---@field local_steps integer
---- learning rate of the outer step, which moves the groups' common point along their average
---- change; 1: to the average; default 1
+--- learning rate of the outer step, which moves the groups' synchronization point along their
+--- average change; 1: to the average; default 1
 ---@field outer_learning_rate number
 --- momentum of the outer step (SlowMo, arXiv 1910.00643; DiLoCo, arXiv 2311.08105, has 0.9 with
 --- outer_learning_rate 0.7 and outer_nesterov); default 0

@@ -668,7 +668,7 @@ function HeldFiles:close() end
 --- Completes a checkpoint in a background thread: flushes this rank's files to disk and computes
 --- their checksums. Rank 0 then waits for all ranks, writes manifest.json and renames the temporary
 --- folder to its final path. Ranks synchronize through files in the temporary folder. If a rank
---- cannot write there, it tells rank 0 over the mesh.
+--- cannot write there, it informs rank 0 over the mesh.
 ---@param options moonring.PublisherOptions
 ---@return moonring.Publisher
 function trainer.publish_checkpoint(options) end
@@ -867,7 +867,7 @@ function States:lockstep() end
 ---@return integer gradients
 function States:bytes() end
 
---- Tells which shard of the states this rank stores.
+--- Returns which shard of the states this rank stores.
 ---@return integer index of the shard, from 0
 ---@return integer parts number of shards
 ---@return boolean first whether this rank is the first of those that store this shard; the first

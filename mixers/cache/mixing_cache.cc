@@ -15,7 +15,7 @@ namespace moonring::mixers {
 at::Tensor MixingCache::Convolved(const ConvolutionCall& call, Layer& layer) const {
   const at::Tensor& x = call.x_TC;
   TORCH_CHECK(x.dim() == 2 && call.taps_CW.dim() == 2 && call.taps_CW.size(1) > 0,
-              "short convolution: want x [T, C] and taps [C, W], got ", x.sizes(), " and ",
+              "short convolution: expected x [T, C] and taps [C, W], got ", x.sizes(), " and ",
               call.taps_CW.sizes());
   TORCH_CHECK(!layer.last_RC.defined() || layer.last_RC.size(1) == x.size(1),
               "mixing cache: layer ", call.layer, " has rows ", layer.last_RC.sizes(), ", got ",

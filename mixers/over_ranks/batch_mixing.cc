@@ -118,7 +118,7 @@ void BatchMixing::Reserve(at::Tensor& held, at::IntArrayRef of_sequence,
 at::Tensor BatchMixing::Convolved(const ConvolutionCall& call, Layer& layer) {
   const at::Tensor& x = call.x_TC;
   TORCH_CHECK(x.dim() == 2 && call.taps_CW.dim() == 2 && call.taps_CW.size(1) > 0,
-              "short convolution: want x [T, C] and taps [C, W], got ", x.sizes(), " and ",
+              "short convolution: expected x [T, C] and taps [C, W], got ", x.sizes(), " and ",
               call.taps_CW.sizes());
   TORCH_CHECK(x.size(0) == rows_, "batch mixing: ", x.size(0), " rows in a forward of ", rows_);
   if (rows_ == 0) return x;

@@ -7,7 +7,7 @@ namespace moonring::mixers {
 
 at::Tensor HaloConvolution::operator()(const ConvolutionCall& call) const {
   TORCH_CHECK(call.taps_CW.dim() == 2 && call.taps_CW.size(1) > 0,
-              "short convolution: want taps [C, W], got ", call.taps_CW.sizes());
+              "short convolution: expected taps [C, W], got ", call.taps_CW.sizes());
   const comm::SpansOfRanks halos = HalosOf(spans_, call.taps_CW.size(1), parents_);
   const auto map = std::make_shared<const comm::RowMap>(spans_, halos, group_->rank());
   std::vector<int64_t> lengths, before;

@@ -13,7 +13,7 @@ DeltaInputs InputsOf(const DeltaCall& call, const at::Tensor& qkv_TC) {
   const int64_t rows = qkv_TC.size(0), keys = call.key_heads * call.key_dim,
                 values = call.value_heads * call.value_dim;
   TORCH_CHECK(qkv_TC.size(1) == 2 * keys + values, "delta rule: ", qkv_TC.size(1),
-              " channels of q, k and v, wanted ", 2 * keys + values);
+              " channels of q, k and v, expected ", 2 * keys + values);
   // One split operator for q, k and v, so that its backward concatenates their gradients in one
   // pass.
   const std::vector<at::Tensor> qkv = qkv_TC.split_with_sizes({keys, keys, values}, 1);

@@ -50,7 +50,7 @@ MixingTraffic ByHeads(const comm::Layout& layout, const MixingSizes& sizes, int 
 MixingTraffic TrafficOfDelta(MixingStrategy strategy, const comm::Layout& layout,
                              const MixingSizes& sizes, int rank) {
   TORCH_CHECK(strategy != MixingStrategy::kAuto,
-              "mixing cost: wanted heads, spans or relay, got auto");
+              "mixing cost: expected heads, spans or relay, got auto");
   if (layout.ranks() == 1) return {};
   if (strategy == MixingStrategy::kHeads) return ByHeads(layout, sizes, rank);
   MixingTraffic traffic;

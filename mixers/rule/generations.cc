@@ -125,7 +125,7 @@ at::Tensor Generations::Run(const DeltaInputs& inputs,
   TORCH_CHECK(cut_parent_ < 0, "delta rule: document ", cut_parent_, " continues from token ",
               ParentOf(parents_, cut_parent_).tokens, " of its parent, document ",
               ParentOf(parents_, cut_parent_).document,
-              ", wanted its end: states in the middle of a document are not kept");
+              ", expected its end: states in the middle of a document are not kept");
   std::vector<SpanRows> rows;
   std::vector<at::Tensor> outs, nothing;
   at::Tensor last_DHVK;

@@ -149,10 +149,10 @@ void CheckInputs(const ShortConvolutionInputs& inputs, const std::vector<int64_t
   const at::Tensor &x = inputs.x_TC, &weight = inputs.weight_CW;
   TORCH_CHECK(
       x.dim() == 2 && weight.dim() == 2 && weight.size(0) == x.size(1) && weight.size(1) > 0,
-      "short convolution: want x [T, C] and weight [C, W], got ", x.sizes(), " and ",
+      "short convolution: expected x [T, C] and weight [C, W], got ", x.sizes(), " and ",
       weight.sizes());
   TORCH_CHECK(!inputs.bias_C.defined() || inputs.bias_C.sizes() == at::IntArrayRef({x.size(1)}),
-              "short convolution: want bias [C] for x ", x.sizes(), ", got ",
+              "short convolution: expected bias [C] for x ", x.sizes(), ", got ",
               inputs.bias_C.sizes());
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   TORCH_CHECK(tokens == x.size(0), "short convolution: documents of ", tokens, " tokens, but x is ",
@@ -167,10 +167,11 @@ void CheckInputs(const ShortConvolutionInputs& inputs, const std::vector<int64_t
     rows += length;
   }
   const int64_t given = inputs.halo_RC.defined() ? inputs.halo_RC.size(0) : 0;
-  TORCH_CHECK(given == rows, "short convolution: want a halo of ", rows, " rows, got ", given);
+  TORCH_CHECK(given == rows, "short convolution: expected a halo of ", rows, " rows, got ", given);
   TORCH_CHECK(
       !inputs.halo_RC.defined() || inputs.halo_RC.sizes() == at::IntArrayRef({rows, x.size(1)}),
-      "short convolution: want a halo [R, C] for x ", x.sizes(), ", got ", inputs.halo_RC.sizes());
+      "short convolution: expected a halo [R, C] for x ", x.sizes(), ", got ",
+      inputs.halo_RC.sizes());
   for (const at::Tensor* tensor : {&weight, &inputs.bias_C, &inputs.halo_RC})
     TORCH_CHECK(!tensor->defined() || tensor->device() == x.device(), "short convolution: x is on ",
                 x.device(), ", an input on ", tensor->device());

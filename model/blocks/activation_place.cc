@@ -20,7 +20,7 @@ absl::StatusOr<ActivationPlace> PlaceOfActivations(const std::optional<std::stri
   if (*offload == "cpu") return on_cpu ? ActivationPlace::kMemory : ActivationPlace::kHost;
   if (*offload != "disk") {
     return absl::InvalidArgumentError(
-        absl::StrCat("activation_offload: wanted cpu or disk, got '", *offload, "'"));
+        absl::StrCat("activation_offload: expected cpu or disk, got '", *offload, "'"));
   }
   if (on_cpu) return ActivationPlace::kDisk;
   return absl::InvalidArgumentError(
@@ -35,7 +35,7 @@ absl::StatusOr<std::shared_ptr<ActivationStore>> OpenActivationStore(
   ASSIGN_OR_RETURN(const ActivationPlace place, PlaceOfActivations(offload, device.type()));
   if (folder.has_value() != (place == ActivationPlace::kDisk)) {
     return absl::InvalidArgumentError(
-        "activation_dir is for activation_offload: disk, which wants one");
+        "activation_dir is for activation_offload: disk, which requires one");
   }
   if (place == ActivationPlace::kHost) return std::make_shared<HostStore>(device);
   if (place == ActivationPlace::kDisk) return DiskStore::Create(*folder);

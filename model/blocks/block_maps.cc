@@ -8,7 +8,7 @@ at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype) {
 
 BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights, absl::Span<const WeightSum> sums) {
   TORCH_CHECK(weights.size() >= kBlockWeights, "transformer block: ", weights.size(),
-              " weights, wanted ", static_cast<int>(kBlockWeights), " or more");
+              " weights, expected ", static_cast<int>(kBlockWeights), " or more");
   maps_.reserve(weights.size());
   for (size_t i = 0; i < weights.size(); ++i) {
     maps_.push_back({.weight_OI = weights[i],

@@ -84,7 +84,7 @@ int64_t RotatedBlockSize(int64_t numbers) {
   const auto size =
       static_cast<int64_t>(std::llround((1.0 + std::sqrt(1.0 + 8.0 * numbers)) / 2.0));
   TORCH_CHECK(size > 1 && size * (size - 1) / 2 == numbers, "rotation: blocks of ", numbers,
-              " numbers, wanted B (B - 1) / 2");
+              " numbers, expected B (B - 1) / 2");
   return size;
 }
 

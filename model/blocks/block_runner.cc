@@ -352,7 +352,7 @@ at::Tensor LookUp(const std::shared_ptr<base::Parameter>& embedding_VD,
                   const at::Tensor& given_ids_T, const LookUpOptions& options) {
   TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong,
               "embedding: ids of shape ", given_ids_T.sizes(), " in ", given_ids_T.scalar_type(),
-              ", wanted int64 [T]");
+              ", expected int64 [T]");
   // The range of ids is checked only on the CPU: on a GPU, reading the result would wait for the
   // GPU.
   if (given_ids_T.is_cpu() && given_ids_T.numel() > 0) {

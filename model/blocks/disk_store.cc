@@ -208,11 +208,11 @@ class DiskStore::Stored : public StoredActivation {
 absl::StatusOr<std::shared_ptr<DiskStore>> DiskStore::Create(const std::string& folder) {
   struct statfs system {};
   if (statfs(folder.c_str(), &system) != 0)
-    return Failure(errno, folder, "wanted a folder on a disk");
+    return Failure(errno, folder, "expected a folder on a disk");
   if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC) {
     return absl::InvalidArgumentError(
         absl::StrCat("activation_offload: ", folder,
-                     ": is in memory itself (tmpfs), wanted a folder on a disk"));
+                     ": is in memory itself (tmpfs), expected a folder on a disk"));
   }
   const absl::StatusOr<std::shared_ptr<File>> probe = File::Create(folder);
   if (!probe.ok()) return probe.status();

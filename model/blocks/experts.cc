@@ -92,7 +92,7 @@ at::Tensor RunExperts(const ExpertRule& rule, const ExpertMaps& maps, const Rout
 
 // Throws if the experts that this rank has are not those assigned to it.
 void CheckPart(const ExpertRule& rule, const ExpertMaps& maps, const comm::BinExchange& ranks) {
-  TORCH_CHECK(ranks.bins() == rule.count, "experts: ", ranks.bins(), " of ranks, wanted ",
+  TORCH_CHECK(ranks.bins() == rule.count, "experts: ", ranks.bins(), " of ranks, expected ",
               rule.count);
   for (int64_t e = 0; e < static_cast<int64_t>(maps.experts.size()); ++e) {
     const GatedMaps& expert = maps.experts[e];
@@ -116,7 +116,7 @@ MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const Ex
       each ? static_cast<int64_t>(maps.experts.size()) : maps.gate_up.weight_OI.size(0);
   const int64_t wanted = each || ranks == nullptr ? rule.count : ranks->count();
   TORCH_CHECK(given == wanted && rule.chosen > 0 && rule.chosen <= rule.count, "experts: ", given,
-              " given, wanted ", wanted, "; ", rule.chosen, " of ", rule.count, " chosen");
+              " given, expected ", wanted, "; ", rule.chosen, " of ", rule.count, " chosen");
   if (ranks != nullptr) CheckPart(rule, maps, *ranks);
   TORCH_CHECK(!groups.group_T.defined() || groups.group_T.size(0) == x_TD.size(0),
               "experts: ", x_TD.size(0), " rows, groups of shape ",

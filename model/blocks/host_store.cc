@@ -115,7 +115,7 @@ HostStore::HostStore(c10::Device device) {
 
 std::unique_ptr<StoredActivation> HostStore::Put(at::Tensor activation) {
   TORCH_CHECK(activation.device() == copies_->side.device(), "activation_offload: a tensor on ",
-              activation.device(), ", wanted one on ", copies_->side.device());
+              activation.device(), ", expected one on ", copies_->side.device());
   activation = activation.detach().contiguous();
   auto entry = std::make_shared<Entry>(activation, copies_->side.Current());
   entry->host = copies_->memory->Take(activation.numel(), activation.scalar_type());

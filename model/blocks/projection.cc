@@ -229,7 +229,7 @@ void Check(const Projection& map) {
   TORCH_CHECK(!w.requires_grad() && !(map.bias_O.defined() && map.bias_O.requires_grad()),
               "adapter: the weight under it is not frozen");
   TORCH_CHECK(low.dropout.rate >= 0.0 && low.dropout.rate < 1.0, "adapter: dropout ",
-              low.dropout.rate, ", wanted 0 <= rate < 1");
+              low.dropout.rate, ", expected 0 <= rate < 1");
 }
 
 }  // namespace

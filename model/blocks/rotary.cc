@@ -137,7 +137,7 @@ void CheckHeads(const at::Tensor& x_THD, const Rotary& rotary) {
 
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
   TORCH_CHECK(rule.dim > 0 && rule.dim % 2 == 0, "Rotary: ", rule.dim,
-              " rotated features, wanted an even positive number");
+              " rotated features, expected an even positive number");
   switch (rule.kind) {
     case RopeKind::kDynamic:
       return Dynamic(rule, length, dtype);
@@ -160,14 +160,14 @@ at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::Scalar
 Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
                   const at::Tensor& lengths_T, at::ScalarType dtype) {
   TORCH_CHECK(positions_T.dim() == 1, "Rotary: positions of shape ", positions_T.sizes(),
-              ", wanted [T]");
+              ", expected [T]");
   at::NoGradGuard no_grad;
   at::Tensor frequencies_TF;
   if (rule.depends_on_length()) {
     TORCH_CHECK(lengths_T.defined() && lengths_T.sizes() == positions_T.sizes(),
                 "Rotary: ", RopeName(rule.kind),
                 " scaling goes by the length of each token's document: lengths of shape ",
-                positions_T.sizes(), " are wanted");
+                positions_T.sizes(), " are expected");
     frequencies_TF = FrequenciesOfRows(rule, lengths_T, dtype, positions_T.device());
   } else {
     frequencies_TF = base::ToDevice(InverseFrequencies(rule, 0, dtype), positions_T.device());

@@ -48,7 +48,7 @@ struct TiledCall {
     const auto run = [&](absl::Span<const at::Tensor> rows, int64_t begin) {
       Tensors made = function(weights, rows, begin);
       TORCH_CHECK(made.size() == tiles.shapes.size(), "row tiles: the function gave ", made.size(),
-                  " results, wanted ", tiles.shapes.size());
+                  " results, expected ", tiles.shapes.size());
       return made;
     };
     // If there is only one tile, its results are returned without a copy.
@@ -182,7 +182,7 @@ std::vector<at::Tensor> RunInTiles(const RowFunction& function,
                                    const std::vector<at::Tensor>& weights,
                                    const std::vector<at::Tensor>& rows, const RowTiles& tiles) {
   TORCH_CHECK(!rows.empty() && !tiles.shapes.empty(), "row tiles: ", rows.size(),
-              " inputs with rows and ", tiles.shapes.size(), " results, wanted one or more");
+              " inputs with rows and ", tiles.shapes.size(), " results, expected one or more");
   for (const at::Tensor& each : rows)
     TORCH_CHECK(each.size(0) == rows[0].size(0), "row tiles: inputs of ", each.size(0), " and of ",
                 rows[0].size(0), " rows");

@@ -127,7 +127,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenFresh(const std::str
     return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   if (!PathExists(file)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": fresh weights are made by a config.json: wanted a folder that has one"));
+        path, ": fresh weights are made by a config.json: expected a folder that has one"));
   }
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
@@ -219,7 +219,7 @@ absl::Status Checkpoint::CheckWeights() const {
     const StoredWeight& stored = found->second;
     if (stored.shape != wanted.shape) {
       return absl::InvalidArgumentError(absl::StrCat(stored.file, ": ", wanted.name,
-                                                     ": wanted shape ", ShapeText(wanted.shape),
+                                                     ": expected shape ", ShapeText(wanted.shape),
                                                      ", found ", ShapeText(stored.shape)));
     }
     if (!stored.unreadable.empty())

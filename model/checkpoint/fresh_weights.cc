@@ -54,7 +54,7 @@ absl::StatusOr<Numbers> ReadNumbers(const JsonFields& fields, const FreshRule& r
         std::isfinite(numbers.most_rate))) {
     return absl::InvalidArgumentError(absl::StrCat(
         fields.where(), ": ", rule.least_rate.key, ", ", rule.most_rate.key, ": rates from ",
-        numbers.least_rate, " to ", numbers.most_rate, ", wanted 0 or more to more than that"));
+        numbers.least_rate, " to ", numbers.most_rate, ", expected 0 or more to more than that"));
   }
   // The bounds of a step may be in either order.
   const auto is_step = [](double x) { return x > 0.0 && std::isfinite(x); };
@@ -62,7 +62,7 @@ absl::StatusOr<Numbers> ReadNumbers(const JsonFields& fields, const FreshRule& r
     return absl::InvalidArgumentError(absl::StrCat(
         fields.where(), ": ", rule.least_step.key, ", ", rule.most_step.key, ", ",
         rule.step_floor.key, ": steps from ", numbers.least_step, " to ", numbers.most_step,
-        ", at least ", numbers.step_floor, ": wanted numbers above 0"));
+        ", at least ", numbers.step_floor, ": expected numbers above 0"));
   }
   return numbers;
 }

@@ -123,12 +123,12 @@ void AddInOrder(const ModelConfig& config, const base::Parameters& parameters, a
                 " is missing");
     const at::IntArrayRef sizes = found->second->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
-                ", the config wants ", ShapeText(wanted.shape));
+                ", the config requires ", ShapeText(wanted.shape));
     leased.Add(found->second, SavedDtype(wanted, dtype, carried),
                carried.stored_name ? carried.stored_name(wanted.name) : wanted.name);
   }
   TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),
-              " parameters given, the config wants ", leased.tensors().size());
+              " parameters given, the config requires ", leased.tensors().size());
 }
 
 bool IsWeightFile(absl::string_view name) {
@@ -174,7 +174,7 @@ absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes,
                         Flush flush, const CarriedWeights& carried,
                         const std::shared_ptr<base::WorkCount>& work) {
-  TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
+  TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", expected a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;
   AddInOrder(config, parameters, dtype, carried, leased);

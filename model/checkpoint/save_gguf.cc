@@ -48,7 +48,7 @@ absl::StatusOr<const GgufType*> WritableType(const std::string& name) {
   const GgufType* type = FindGgufType(absl::AsciiStrToUpper(name));
   if (type != nullptr && type->writable()) return type;
   return absl::InvalidArgumentError(
-      absl::StrCat("GGUF type: wanted F32, F16, BF16 or Q8_0, got '", name, "'"));
+      absl::StrCat("GGUF type: expected F32, F16, BF16 or Q8_0, got '", name, "'"));
 }
 
 const GgufType* StoredType(const std::string& tensor, const std::vector<int64_t>& shape,
@@ -181,7 +181,7 @@ absl::Status SaveGguf(const std::string& path, const ModelConfig& config,
                 "the parameter ", weight.name, " ", ShapeText(weight.shape), " is missing");
   }
   TORCH_CHECK(by_name.size() == wanted.size(), by_name.size(),
-              " parameters given, the config wants ", wanted.size());
+              " parameters given, the config requires ", wanted.size());
   ASSIGN_OR_RETURN(const Plan plan, PlanFile(path, config, options, &by_name));
   RETURN_IF_ERROR(CheckPlan(path, config, plan));
   const std::filesystem::path file(path);

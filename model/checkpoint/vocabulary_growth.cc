@@ -41,7 +41,7 @@ int64_t GrownHeight(int64_t tokens) { return (tokens + kMultiple - 1) / kMultipl
 at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed,
                        absl::string_view name) {
   TORCH_CHECK(table_VD.dim() == 2 && table_VD.size(0) > 0 && rows >= table_VD.size(0), name, ": ",
-              rows, " rows wanted of a table of shape ", table_VD.sizes());
+              rows, " rows expected of a table of shape ", table_VD.sizes());
   const int64_t added = rows - table_VD.size(0), width = table_VD.size(1);
   if (added == 0) return table_VD;
   const std::vector<double> mean = MeanRow(table_VD);

@@ -60,7 +60,7 @@ absl::StatusOr<double> ReadPositive(const JsonFields& fields, absl::string_view 
   ASSIGN_OR_RETURN(const double value, fields.Number(key, otherwise));
   if (!(value > 0) || !std::isfinite(value)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(fields.where(), ": ", key, ": wanted a positive number, got ", value));
+        absl::StrCat(fields.where(), ": ", key, ": expected a positive number, got ", value));
   }
   return value;
 }
@@ -131,7 +131,7 @@ absl::Status CheckDeltaActivation(const JsonFields& fields, const ModelConfig& c
   if (config.activation == Activation::kSilu) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
       fields.where(),
-      ": hidden_act: wanted silu, which linear attention takes after its convolution"));
+      ": hidden_act: expected silu, which linear attention takes after its convolution"));
 }
 
 absl::Status ReadDeltaRule(const JsonFields& fields, const DeltaSizes& sizes, ModelConfig& config) {

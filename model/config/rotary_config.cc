@@ -194,7 +194,7 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
   if (rule.dim < 2 || rule.dim % 2 != 0 || rule.dim > config.head_dim) {
     return absl::InvalidArgumentError(
         absl::StrCat(fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
-                     " features of a head would be rotated, wanted an even number (rotary "
+                     " features of a head would be rotated, expected an even number (rotary "
                      "embedding rotates pairs)"));
   }
   if (chosen.has_value()) RETURN_IF_ERROR(ReadRopeScaling(*chosen, fields, config, rule));

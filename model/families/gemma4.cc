@@ -46,9 +46,10 @@ absl::Status ReadSizesOfLayers(const JsonFields& fields, ModelConfig& config) {
       if (layer.keys_are_values) layer.kv_heads = kv_heads;
     }
     if (config.heads % layer.kv_heads != 0 || config.heads * layer.head_dim > kLargestSize) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          fields.where(), ": layer ", i, " has ", layer.kv_heads, " kv heads of ", layer.head_dim,
-          " features for ", config.heads, " heads, wanted a divisor, and heads x size below 2^31"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(fields.where(), ": layer ", i, " has ", layer.kv_heads, " kv heads of ",
+                       layer.head_dim, " features for ", config.heads,
+                       " heads, expected a divisor, and heads x size below 2^31"));
     }
   }
   return absl::OkStatus();
@@ -79,7 +80,7 @@ absl::Status ShareKeys(const JsonFields& fields, ModelConfig& config) {
     if (maker.head_dim != layer.head_dim || maker.kv_heads != layer.kv_heads) {
       return absl::InvalidArgumentError(
           absl::StrCat(fields.where(), ": layer ", i, " takes the keys of layer ", layer.keys_of,
-                       ", ", maker.kv_heads, " heads of ", maker.head_dim, ", wanted ",
+                       ", ", maker.kv_heads, " heads of ", maker.head_dim, ", expected ",
                        layer.kv_heads, " of ", layer.head_dim));
     }
     if (wide) layer.intermediate_size *= 2;

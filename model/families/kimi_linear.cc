@@ -56,7 +56,7 @@ absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& 
     if (named[layer]) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(linear.where(), ": layer ", layer + 1,
-                     " is in neither kda_layers nor full_attn_layers, wanted each in one"));
+                     " is in neither kda_layers nor full_attn_layers, expected each in one"));
   }
   return absl::OkStatus();
 }
@@ -73,9 +73,10 @@ absl::Status ReadRule(const JsonFields& fields, const JsonFields& linear, ModelC
   ASSIGN_OR_RETURN(rule.taps,
                    size("short_conv_kernel_size", "linear_conv_kernel_dim", 4, kMostTaps));
   if (heads > kLargestSize / 4 / width) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fields.where(), ": linear attention's heads x features of a head: wanted below 2^29, got ",
-        heads, " x ", width));
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.where(),
+                     ": linear attention's heads x features of a head: expected below 2^29, got ",
+                     heads, " x ", width));
   }
   rule.key_heads = rule.value_heads = heads;
   rule.key_dim = rule.value_dim = rule.rank = width;

@@ -28,10 +28,10 @@ absl::Status ScaleRopeOfMinistral3(const JsonFields& fields, ModelConfig& config
 }
 
 absl::Status ReadMinistral3(const JsonFields& fields, ModelConfig& config) {
-  const bool told =
+  const bool given =
       fields.Find("rope_parameters") != nullptr || fields.Find("rope_scaling") != nullptr;
-  RETURN_IF_ERROR(told ? ReadQueryGrowth(fields, config.rotaries[0])
-                       : ScaleRopeOfMinistral3(fields, config));
+  RETURN_IF_ERROR(given ? ReadQueryGrowth(fields, config.rotaries[0])
+                        : ScaleRopeOfMinistral3(fields, config));
   return ReadWindow(fields, std::nullopt, config);
 }
 

@@ -244,7 +244,7 @@ absl::Status CheckExperts(const JsonFields& fields, const ModelConfig& config) {
   const ExpertKeys& keys = config.family->expert_keys;
   if (experts.count > kMostExperts)
     return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", experts.count,
-                                                   " experts, wanted at most ", kMostExperts));
+                                                   " experts, expected at most ", kMostExperts));
   const int64_t size = experts.count / std::max<int64_t>(1, experts.groups);  // experts per group
   if (experts.groups > 1 && (experts.count % experts.groups != 0 || size < 2)) {
     return fields.Wrong(keys.groups, absl::StrCat("a divisor of the number of experts, ",

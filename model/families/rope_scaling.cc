@@ -65,7 +65,7 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
                                      int64_t length, absl::string_view where) {
   const std::vector<std::string> kinds = {"linear", "dynamic", "yarn", "llama3"};
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("rope_scaling: '", kind, "', wanted one of ",
+    return absl::InvalidArgumentError(absl::StrCat("rope_scaling: '", kind, "', expected one of ",
                                                    absl::StrJoin(kinds, ", "),
                                                    base::DidYouMean(kind, kinds)));
   }

@@ -94,7 +94,7 @@ absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view w
   ASSIGN_OR_RETURN(json value, ParseJson(text, where));
   if (!value.is_object())
     return absl::InvalidArgumentError(
-        absl::StrCat(where, ": wanted an object {...}, got ", ShownJson(value)));
+        absl::StrCat(where, ": expected an object {...}, got ", ShownJson(value)));
   return value;
 }
 
@@ -155,7 +155,7 @@ absl::Status JsonFields::Missing(absl::string_view key) const {
 
 absl::Status JsonFields::Wrong(absl::string_view key, absl::string_view wanted) const {
   const json* value = Find(key);
-  return absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, ": wanted ", wanted, ", got ",
+  return absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, ": expected ", wanted, ", got ",
                                                  value == nullptr ? "nothing" : ShownJson(*value)));
 }
 

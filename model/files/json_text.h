@@ -4,7 +4,7 @@
 // Parses JSON files. Errors name the file, and the line or the key:
 //
 //   models/x/config.json: line 3, column 12: syntax error while parsing value - ...
-//   models/x/config.json: hidden_size: wanted a whole number, got "576"
+//   models/x/config.json: hidden_size: expected a whole number, got "576"
 
 #include <cstdint>
 #include <optional>
@@ -51,7 +51,7 @@ class JsonFields {
 
   absl::Status Missing(absl::string_view key) const;
   absl::Status Wrong(absl::string_view key,
-                     absl::string_view wanted) const;  // "... wanted <wanted>, got <its value>"
+                     absl::string_view wanted) const;  // "... expected <wanted>, got <its value>"
 
  private:
   const nlohmann::json& object_;

@@ -82,7 +82,7 @@ at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset
   const uint64_t bytes =
       static_cast<uint64_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
   TORCH_CHECK(offset <= file->size() && bytes <= file->size() - offset, file->path(), ": bytes ",
-              offset, " to ", offset + bytes, " wanted of ", file->size());
+              offset, " to ", offset + bytes, " expected of ", file->size());
   if (bytes == 0) return at::empty(sizes, dtype);
   if (offset % c10::elementSize(dtype) != 0) {
     at::Tensor copy = at::empty(sizes, dtype);

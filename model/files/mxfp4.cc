@@ -67,20 +67,20 @@ class Mxfp4Store : public WeightStore {
       const auto beside = store_->weights().find(other);
       if (beside == store_->weights().end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat(stored.file, ": ", name, ": wanted ", other, " too"));
+            absl::StrCat(stored.file, ": ", name, ": expected ", other, " too"));
       }
       weights_.erase(name);
       if (!blocks) continue;
       const std::vector<int64_t>& shape = stored.shape;
       if (stored.dtype != "U8" || shape.size() != 4 || shape[3] != kBytes) {
         return absl::InvalidArgumentError(absl::StrCat(stored.file, ": ", name,
-                                                       ": wanted U8 [E, R, G, 16], found ",
+                                                       ": expected U8 [E, R, G, 16], found ",
                                                        stored.dtype, " ", ShapeText(shape)));
       }
       const std::vector<int64_t> scales(shape.begin(), shape.end() - 1);
       if (beside->second.dtype != "U8" || beside->second.shape != scales) {
         return absl::InvalidArgumentError(
-            absl::StrCat(beside->second.file, ": ", other, ": wanted U8 ", ShapeText(scales),
+            absl::StrCat(beside->second.file, ": ", other, ": expected U8 ", ShapeText(scales),
                          ", found ", beside->second.dtype, " ", ShapeText(beside->second.shape)));
       }
       weights_[whole] = {stored.file, {shape[0], shape[2] * kNumbers, shape[1]}, "MXFP4", ""};

@@ -134,7 +134,7 @@ absl::Status PickleMachine::Step(uint8_t opcode) {
 
 absl::StatusOr<absl::string_view> PickleMachine::Take(uint64_t bytes) {
   const uint64_t left = pickle_.size() - at_;
-  if (bytes > left) return Broken(bytes, " bytes are wanted, ", left, " are left (truncated?)");
+  if (bytes > left) return Broken(bytes, " bytes are expected, ", left, " are left (truncated?)");
   const absl::string_view taken = pickle_.substr(at_, bytes);
   at_ += bytes;
   return taken;
@@ -180,7 +180,7 @@ absl::Status PickleMachine::PushUnsigned(int bytes) {
 absl::Status PickleMachine::PushSigned(absl::StatusOr<absl::string_view> bytes) {
   RETURN_IF_ERROR(bytes.status());
   if (bytes->size() > sizeof(int64_t))
-    return Broken("a whole number has ", bytes->size(), " bytes, wanted 8 at most");
+    return Broken("a whole number has ", bytes->size(), " bytes, expected 8 at most");
   int64_t number = !bytes->empty() && (bytes->back() & 0x80) != 0
                        ? -1
                        : 0;  // sign extension of the missing bytes
@@ -252,7 +252,7 @@ absl::Status PickleMachine::PushCall() {
 
 absl::StatusOr<PickleRef> PickleMachine::Top() const {
   if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
-    return Broken("a value is wanted and there is none");
+    return Broken("a value is expected and there is none");
   return stack_.back();
 }
 
@@ -271,7 +271,7 @@ absl::StatusOr<Refs> PickleMachine::PopMany(size_t count) {
 }
 
 absl::StatusOr<Refs> PickleMachine::PopToMark() {
-  if (marks_.empty()) return Broken("a mark is wanted and there is none");
+  if (marks_.empty()) return Broken("a mark is expected and there is none");
   const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
   Refs items(begin, stack_.end());
   stack_.erase(begin, stack_.end());
@@ -288,7 +288,7 @@ absl::Status PickleMachine::Put(absl::StatusOr<uint64_t> place) {
 absl::Status PickleMachine::Get(absl::StatusOr<uint64_t> place) {
   RETURN_IF_ERROR(place.status());
   const auto found = memo_.find(*place);
-  if (found == memo_.end()) return Broken("the value ", *place, " is wanted before it is there");
+  if (found == memo_.end()) return Broken("the value ", *place, " is expected before it is there");
   stack_.push_back(found->second);
   return absl::OkStatus();
 }

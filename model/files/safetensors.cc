@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<int64_t>> ReadSizes(const JsonFields& fields, absl::s
 absl::StatusOr<SafetensorsFile::Entry> ReadEntry(const json& value, const std::string& where) {
   if (!value.is_object())
     return absl::InvalidArgumentError(
-        absl::StrCat(where, ": wanted an object, got ", ShownJson(value)));
+        absl::StrCat(where, ": expected an object, got ", ShownJson(value)));
   const JsonFields fields(value, where);
   SafetensorsFile::Entry entry;
   ASSIGN_OR_RETURN(const std::string dtype, fields.String("dtype", ""));
@@ -99,11 +99,11 @@ absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const json& valu
   std::map<std::string, std::string> metadata;
   if (!value.is_object())
     return absl::InvalidArgumentError(
-        absl::StrCat(where, ": wanted an object, got ", ShownJson(value)));
+        absl::StrCat(where, ": expected an object, got ", ShownJson(value)));
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string())
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": ", Shown(key), ": wanted a string, got ", ShownJson(text)));
+          absl::StrCat(where, ": ", Shown(key), ": expected a string, got ", ShownJson(text)));
     metadata[key] = text.get<std::string>();
   }
   return metadata;

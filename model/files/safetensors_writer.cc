@@ -52,7 +52,7 @@ absl::Status AppendTensor(StagedFiles& files, const TensorToWrite& wanted) {
   return base::TryTorch([&]() -> absl::Status {
     const at::Tensor tensor = wanted.tensor().detach().to(at::kCPU, wanted.dtype).contiguous();
     TORCH_CHECK(tensor.sizes() == at::IntArrayRef(wanted.shape), wanted.name, " has shape ",
-                tensor.sizes(), ", wanted ", at::IntArrayRef(wanted.shape));
+                tensor.sizes(), ", expected ", at::IntArrayRef(wanted.shape));
     return files.Append({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()});
   });
 }

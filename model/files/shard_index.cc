@@ -27,7 +27,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadShardIndex(const std::str
     const std::string where = absl::StrCat(path, ": weight_map: ", Shown(name));
     if (!value.is_string())
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": wanted a file name, got ", ShownJson(value)));
+          absl::StrCat(where, ": expected a file name, got ", ShownJson(value)));
     const std::string& shard = value.get_ref<const std::string&>();
     RETURN_IF_ERROR(base::CheckPlainName(shard), where);
     shards[name] = shard;

@@ -110,14 +110,15 @@ absl::StatusOr<std::map<std::string, PickledTensor>> StateDictReader::Read() con
   const PickleValue& dict = graph_[graph_.root()];
   if (!IsDict(dict))
     return Wrong(where_, ": it contains ", graph_.Described(dict),
-                 ": wanted a dictionary from names to tensors");
+                 ": expected a dictionary from names to tensors");
   if (dict.kind == Kind::kCall && !Arguments(dict).empty())
-    return Wrong(where_, ": an OrderedDict is made from values: wanted an empty one, filled later");
+    return Wrong(where_,
+                 ": an OrderedDict is made from values: expected an empty one, filled later");
   std::map<std::string, PickledTensor> tensors;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const PickleValue& key = graph_[dict.items[i]];
     if (key.kind != Kind::kText)
-      return Wrong(where_, ": a key is ", graph_.Described(key), ": wanted names of tensors");
+      return Wrong(where_, ": a key is ", graph_.Described(key), ": expected names of tensors");
     const PickleValue& value = WithoutParameter(graph_[dict.items[i + 1]]);
     if (!IsTensor(value)) return NotATensor(dict, key.text, value);
     ASSIGN_OR_RETURN(tensors[std::string(key.text)], ReadTensor(value), where_, ": ",
@@ -140,7 +141,7 @@ absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& cal
   const std::vector<PickleRef>& arguments = Arguments(call);
   const size_t least = with_dtype ? 7 : 6;
   if (arguments.size() < least || arguments.size() > least + 1)
-    return Wrong("a tensor is made from ", arguments.size(), " values, wanted ", least);
+    return Wrong("a tensor is made from ", arguments.size(), " values, expected ", least);
   const auto argument = [&](size_t i) -> const PickleValue& { return graph_[arguments[i]]; };
   // Metadata mean that the tensor is lazily negated or conjugated; a state means that it is of a
   // tensor subclass. Both are refused.
@@ -149,7 +150,7 @@ absl::StatusOr<PickledTensor> StateDictReader::ReadTensor(const PickleValue& cal
   PickledTensor tensor;
   RETURN_IF_ERROR(ReadStorage(argument(0), with_dtype ? &argument(6) : nullptr, &tensor));
   if (argument(1).kind != Kind::kInt || argument(1).number < 0)
-    return Wrong("its offset is ", graph_.Described(argument(1)), ", wanted a count");
+    return Wrong("its offset is ", graph_.Described(argument(1)), ", expected a count");
   tensor.offset = argument(1).number;
   ASSIGN_OR_RETURN(tensor.shape, ReadSizes(argument(2), "shape"));
   ASSIGN_OR_RETURN(tensor.strides, ReadSizes(argument(3), "strides"));
@@ -193,11 +194,11 @@ absl::StatusOr<std::vector<int64_t>> StateDictReader::ReadSizes(const PickleValu
   const bool wrapped = graph_.IsCallOf(value, kSize) && Arguments(value).size() == 1;
   const PickleValue& tuple = wrapped ? graph_[Arguments(value)[0]] : value;
   if (tuple.kind != Kind::kTuple || tuple.items.size() > kMostDims)
-    return Wrong("its ", what, ": wanted a tuple of at most ", kMostDims, " numbers");
+    return Wrong("its ", what, ": expected a tuple of at most ", kMostDims, " numbers");
   std::vector<int64_t> sizes;
   for (const PickleRef item : tuple.items) {
     if (graph_[item].kind != Kind::kInt || graph_[item].number < 0)
-      return Wrong("its ", what, ": wanted whole numbers, none negative");
+      return Wrong("its ", what, ": expected whole numbers, none negative");
     sizes.push_back(graph_[item].number);
   }
   return sizes;
@@ -224,7 +225,7 @@ absl::Status StateDictReader::NotATensor(const PickleValue& dict, absl::string_v
     return Wrong(where_, ": the tensors are not at the top but in ", inner, " (found ", found,
                  "): save that alone, as a model's state dict");
   return Wrong(where_, ": '", Shown(name, 40), "' is ", graph_.Described(value), " (found ", found,
-               "): wanted tensors alone, as in a model's state dict");
+               "): expected tensors alone, as in a model's state dict");
 }
 
 }  // namespace

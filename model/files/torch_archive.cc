@@ -104,7 +104,7 @@ absl::Status CheckBeginning(const MappedFile& file) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat(file.path(), ": not a file of torch.save: it begins with '",
-                   Shown(file.bytes().substr(0, 24)), "', wanted a zip archive"));
+                   Shown(file.bytes().substr(0, 24)), "', expected a zip archive"));
 }
 
 uint16_t Uint16At(absl::string_view bytes, size_t at) { return *NumberAt<uint16_t>(bytes, at); }
@@ -164,7 +164,7 @@ absl::Status TorchArchive::CheckByteOrder() const {
   ASSIGN_OR_RETURN(const absl::string_view order, Bytes("byteorder"));
   if (order == "little") return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path(), ": its byte order is '", Shown(order, 20), "', wanted 'little'"));
+      absl::StrCat(path(), ": its byte order is '", Shown(order, 20), "', expected 'little'"));
 }
 
 // The format of a record's header is "PK\3\4", version, flags at 6, compression method at 8, ...,

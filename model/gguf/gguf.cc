@@ -37,7 +37,7 @@ class Cursor {
 
   absl::StatusOr<absl::string_view> Take(uint64_t bytes, absl::string_view what) {
     if (bytes > rest_.size())
-      return Lying(what, " wants ", bytes, " bytes, ", rest_.size(), " are left (truncated?)");
+      return Lying(what, " requires ", bytes, " bytes, ", rest_.size(), " are left (truncated?)");
     const absl::string_view taken = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return taken;
@@ -168,7 +168,7 @@ absl::StatusOr<GgufFile::Value> ReadValue(Cursor& cursor, const std::string& key
 absl::StatusOr<GgufFile::Tensor> ReadTensor(Cursor& cursor, const std::string& name) {
   GgufFile::Tensor tensor;
   ASSIGN_OR_RETURN(const uint32_t dims, cursor.Read<uint32_t>(name));
-  if (dims < 1 || dims > 4) return cursor.Lying(name, " has ", dims, " dims, wanted 1 to 4");
+  if (dims < 1 || dims > 4) return cursor.Lying(name, " has ", dims, " dims, expected 1 to 4");
   uint64_t elements = 1;
   for (uint32_t i = 0; i < dims; ++i) {
     ASSIGN_OR_RETURN(const uint64_t size, cursor.Read<uint64_t>(name));
@@ -274,7 +274,7 @@ absl::StatusOr<const GgufFile::Value*> GgufFile::Find(const std::string& key) co
 }
 
 absl::Status GgufFile::Wrong(const std::string& key, absl::string_view wanted) const {
-  return absl::InvalidArgumentError(absl::StrCat(path(), ": ", key, ": wanted ", wanted));
+  return absl::InvalidArgumentError(absl::StrCat(path(), ": ", key, ": expected ", wanted));
 }
 
 absl::StatusOr<int64_t> GgufFile::Int(const std::string& key) const {

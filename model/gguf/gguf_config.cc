@@ -108,7 +108,7 @@ absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
         absl::StrCat(file.path(), ": the tensor token_embd.weight is missing"));
   if (embedding->second.shape.size() != 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": token_embd.weight: wanted [vocab, hidden], got ",
+        absl::StrCat(file.path(), ": token_embd.weight: expected [vocab, hidden], got ",
                      ShapeText(embedding->second.shape)));
   }
   const int64_t rows = embedding->second.shape[0];
@@ -162,7 +162,7 @@ absl::Status AddLatentHeads(const Metadata& metadata, int64_t heads, OrderedJson
   if (rotary_dim < 1 || rotary_dim >= key_dim) {
     return absl::InvalidArgumentError(
         absl::StrCat(metadata.file().path(), ": ", metadata.Key(gguf_key::kRopeDimensionCount), " ",
-                     rotary_dim, ": wanted a positive number below the keys' ", key_dim));
+                     rotary_dim, ": expected a positive number below the keys' ", key_dim));
   }
   config["num_key_value_heads"] = heads;
   config["head_dim"] = rotary_dim;
@@ -188,7 +188,7 @@ absl::Status AddDelta(const Metadata& metadata, OrderedJson& config) {
   ASSIGN_OR_RETURN(const int64_t width, metadata.Int(gguf_key::kSsmInnerSize));
   if (heads < 1 || width % heads != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", metadata.Key(gguf_key::kSsmInnerSize), " ", width, ": wanted a multiple of ",
+        path, ": ", metadata.Key(gguf_key::kSsmInnerSize), " ", width, ": expected a multiple of ",
         metadata.Key(gguf_key::kSsmTimeStepRank), " ", heads));
   }
   config["linear_num_value_heads"] = heads;
@@ -200,7 +200,7 @@ absl::Status AddDelta(const Metadata& metadata, OrderedJson& config) {
   if (every < 1) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ",
                                                    metadata.Key(gguf_key::kFullAttentionInterval),
-                                                   " is ", every, ": wanted 1 or more"));
+                                                   " is ", every, ": expected 1 or more"));
   }
   if (metadata.Has("attention.recurrent_layers")) {
     return absl::UnimplementedError(
@@ -263,7 +263,7 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, OrderedJso
   if (hidden < 1 || heads < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": ", metadata.Key(gguf_key::kEmbeddingLength), " ", hidden, " and ",
-        metadata.Key(gguf_key::kAttentionHeadCount), " ", heads, ": wanted positive numbers"));
+        metadata.Key(gguf_key::kAttentionHeadCount), " ", heads, ": expected positive numbers"));
   }
   config["hidden_size"] = hidden;
   // If no layer has a dense MLP, a file may lack the dense size.
@@ -505,7 +505,7 @@ absl::StatusOr<int64_t> PredictingLayers(const GgufFile& file) {
   ASSIGN_OR_RETURN(const int64_t layers, file.Int(key));
   if (layers >= 0) return layers;
   return absl::InvalidArgumentError(
-      absl::StrCat(file.path(), ": ", key, " is ", layers, ": wanted 0 or more"));
+      absl::StrCat(file.path(), ": ", key, " is ", layers, ": expected 0 or more"));
 }
 
 absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {

@@ -209,7 +209,7 @@ absl::StatusOr<TokenizerMetadata> WithTokenizer(const Files& files, const ModelC
   ASSIGN_OR_RETURN(parsed.map, ObjectIn(files, "special_tokens_map.json"));
   ASSIGN_OR_RETURN(parsed.generation, ObjectIn(files, "generation_config.json"));
   if (!parsed.tokenizer.value("model", json()).is_object())
-    return absl::InvalidArgumentError("tokenizer.json: model: wanted an object");
+    return absl::InvalidArgumentError("tokenizer.json: model: expected an object");
   ASSIGN_OR_RETURN(TokenizerTokens tokens,
                    ReadTokenizerTokens(parsed.tokenizer, parsed.config, config.vocab_size));
   TokenizerMetadata written{.notes = NotesOf(tokens)};

@@ -86,7 +86,7 @@ absl::Status CheckModel(const json& model) {
     if (!Lacks(model, key)) return absl::UnimplementedError(absl::StrCat("its model has a ", key));
   }
   if (!model.contains("vocab") || !model["vocab"].is_object())
-    return Wrong("model.vocab: wanted an object");
+    return Wrong("model.vocab: expected an object");
   return absl::OkStatus();
 }
 

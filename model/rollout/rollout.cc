@@ -22,7 +22,7 @@
 #include "kernels/products/product_scope.h"
 #include "mixers/over_ranks/batch_mixing.h"
 #include "mixers/over_ranks/end_states.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "model/next_logits.h"
 #include "model/rollout/kept_casts.h"
 #include "model/rollout/paged_cache.h"

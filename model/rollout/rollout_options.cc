@@ -15,12 +15,12 @@ absl::Status Validate(const RolloutOptions& options, absl::Span<const RolloutPro
   const auto refuse = [](auto... words) {
     return absl::InvalidArgumentError(absl::StrCat(words...));
   };
-  if (options.answers < 1) return refuse("answers is ", options.answers, ", wanted 1 or more");
+  if (options.answers < 1) return refuse("answers is ", options.answers, ", expected 1 or more");
   if (options.sequences < 1)
-    return refuse("sequences is ", options.sequences, ", wanted 1 or more");
+    return refuse("sequences is ", options.sequences, ", expected 1 or more");
   const auto& experts = model.options().expert_ranks;
   if (experts != nullptr && !experts->alone() && options.lockstep == nullptr)
-    return refuse("ranks share the experts, so they must run together: wanted lockstep");
+    return refuse("ranks share the experts, so they must run together: expected lockstep");
   for (size_t i = 0; i < prompts.size(); ++i)
     RETURN_IF_ERROR(CheckPrompt(model, prompts[i].ids), absl::StrCat("prompt ", i));
   return absl::OkStatus();

@@ -12,9 +12,9 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "comm/communicator.h"
-#include "mixers/over_ranks/plan_mixing.h"
-#include "model/sampling.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "model/stream_hooks.h"
+#include "model/token_choice.h"
 #include "model/transformer.h"
 
 namespace moonring::model {

@@ -64,7 +64,7 @@ void CheckReference(const at::Tensor& hidden_TD, const base::Parameter& head,
                     ": the policy's head ", head.name(), " has ", policy,
                     " ids, the reference's head ", reference.head_VD->name(), " ", other,
                     "; vocabulary is ", vocabulary,
-                    vocabulary > 0 ? ", wanted no more than either has"
+                    vocabulary > 0 ? ", expected no more than either has"
                                    : ": where one of them is padded, set it to the ids of both");
 }
 

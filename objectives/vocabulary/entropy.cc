@@ -32,7 +32,7 @@ at::Tensor TokenEntropy(const at::Tensor& hidden_TD,
                         const at::Tensor& targets_T, double temperature,
                         const ProjectionOptions& options) {
   TORCH_CHECK_VALUE(temperature > 0.0, "objectives.entropy: temperature is ", temperature,
-                    ", wanted more than 0");
+                    ", expected more than 0");
   return LossOfRows(
       {.name = "objectives.entropy",
        .begin = [temperature](const at::Tensor&, at::ScalarType) -> std::unique_ptr<RowPass> {

@@ -21,20 +21,20 @@ void CheckProjection(const char* caller, const at::Tensor& hidden, const base::P
                      const ProjectionOptions& options) {
   const at::IntArrayRef shape_VD = head.shape();
   TORCH_CHECK_VALUE(shape_VD.size() == 2, caller, ": head ", head.name(), " has shape ", shape_VD,
-                    ", wanted [vocab, hidden]");
+                    ", expected [vocab, hidden]");
   TORCH_CHECK_VALUE(hidden.dim() == 2 && hidden.size(1) == shape_VD[1], caller,
                     ": hidden states of shape ", hidden.sizes(), ", head ", head.name(),
                     " of shape ", shape_VD);
   TORCH_CHECK_VALUE(hidden.is_floating_point(), caller, ": hidden states of ", hidden.scalar_type(),
-                    ", wanted a floating type");
+                    ", expected a floating type");
   TORCH_CHECK_VALUE(options.chunk_bytes > 0, caller, ": chunk_bytes is ", options.chunk_bytes,
-                    ", wanted more than 0");
+                    ", expected more than 0");
   TORCH_CHECK_VALUE(options.chunk_rows >= 0, caller, ": chunk_rows is ", options.chunk_rows,
-                    ", wanted 0 (by device) or more");
+                    ", expected 0 (by device) or more");
   TORCH_CHECK_VALUE(options.head.softcap >= 0.0, caller, ": softcap is ", options.head.softcap,
-                    ", wanted 0 (none) or more");
+                    ", expected 0 (none) or more");
   TORCH_CHECK_VALUE(at::isFloatingType(options.matmul_dtype), caller, ": matmul_dtype is ",
-                    options.matmul_dtype, ", wanted a floating type");
+                    options.matmul_dtype, ", expected a floating type");
   TORCH_CHECK_VALUE(options.vocabulary >= 0 && options.vocabulary <= shape_VD[0], caller,
                     ": vocabulary is ", options.vocabulary, ", head ", head.name(), " has ",
                     shape_VD[0], " ids");

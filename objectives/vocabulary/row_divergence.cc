@@ -47,11 +47,11 @@ RowDivergence Js(double beta, at::Tensor log_p_RM, at::Tensor log_q_RM, bool dif
 
 void CheckDivergence(const char* caller, const Divergence& divergence) {
   TORCH_CHECK_VALUE(divergence.temperature > 0.0, caller, ": temperature is ",
-                    divergence.temperature, ", wanted more than 0");
+                    divergence.temperature, ", expected more than 0");
   TORCH_CHECK_VALUE(
       divergence.kind != DivergenceKind::kJs || (divergence.beta > 0.0 && divergence.beta < 1.0),
       caller, ": beta is ", divergence.beta,
-      ", wanted more than 0 and less than 1 (at the ends js is 0: forward and "
+      ", expected more than 0 and less than 1 (at the ends js is 0: forward and "
       "reverse are what it goes to over beta and over 1 - beta)");
 }
 

@@ -131,8 +131,8 @@ at::Tensor RowsWithTarget(const char* caller, const at::Tensor& targets_T, int64
                           c10::Device device) {
   TORCH_CHECK_VALUE(
       targets_T.dim() == 1 && targets_T.size(0) == rows && targets_T.scalar_type() == at::kLong,
-      caller, ": targets ", targets_T.sizes(), " of ", targets_T.scalar_type(), ", wanted int64 [",
-      rows, "]");
+      caller, ": targets ", targets_T.sizes(), " of ", targets_T.scalar_type(),
+      ", expected int64 [", rows, "]");
   const at::Tensor host_N = targets_T.to(at::kCPU).ne(comm::kIgnore).nonzero().squeeze(1);
   const at::Tensor to_send = base::HostTensorFor(device, host_N.sizes(), at::kLong);
   to_send.copy_(host_N);

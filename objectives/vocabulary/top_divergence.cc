@@ -70,17 +70,18 @@ void CheckShapes(const ReferenceTop& reference, DivergenceKind kind, int64_t row
   TORCH_CHECK_VALUE(
       ids.dim() == 2 && ids.size(0) == rows && ids.size(1) > 0 && ids.scalar_type() == at::kLong,
       kDivergenceName, ": ids of shape ", ids.sizes(), " of ", ids.scalar_type(),
-      ", wanted int64 [", rows, ", K]");
+      ", expected int64 [", rows, ", K]");
   TORCH_CHECK_VALUE(log_probs.sizes() == ids.sizes() && log_probs.is_floating_point(),
                     kDivergenceName, ": log_probs of shape ", log_probs.sizes(), " of ",
-                    log_probs.scalar_type(), ", wanted floating ", ids.sizes(), " as the ids");
+                    log_probs.scalar_type(), ", expected floating ", ids.sizes(), " as the ids");
   TORCH_CHECK_VALUE(reference.rest != Rest::kBucket || ids.size(1) < vocabulary, kDivergenceName,
                     ": ", ids.size(1), " ids of ", vocabulary,
-                    " leave no rest: wanted fewer, or another rest than bucket");
-  TORCH_CHECK_VALUE(
-      reference.rest != Rest::kZero || kind != DivergenceKind::kReverse, kDivergenceName,
-      ": reverse is infinite where the reference gives the rest no mass: wanted another rest than "
-      "zero");
+                    " leave no rest: expected fewer, or another rest than bucket");
+  TORCH_CHECK_VALUE(reference.rest != Rest::kZero || kind != DivergenceKind::kReverse,
+                    kDivergenceName,
+                    ": reverse is infinite where the reference gives the rest no mass: expected "
+                    "another rest than "
+                    "zero");
 }
 
 // Checks values (not shapes) of the rows with a target.
@@ -103,10 +104,11 @@ void CheckNumbers(const at::Tensor& ids_NK, const at::Tensor& log_probs_NK, Rest
                     kDivergenceName,
                     ": reverse is infinite where the reference's log-prob of an id is -inf");
   const double sum = log_probs_NK.exp().sum(1).max().item<double>();
-  TORCH_CHECK_VALUE(rest != Rest::kBucket || sum <= kMostSum, kDivergenceName,
-                    ": the reference's probabilities of a row's ids sum to ", sum,
-                    ", wanted 1 at most: with the rest in a bucket they must be log-probs over the "
-                    "whole vocabulary");
+  TORCH_CHECK_VALUE(
+      rest != Rest::kBucket || sum <= kMostSum, kDivergenceName,
+      ": the reference's probabilities of a row's ids sum to ", sum,
+      ", expected 1 at most: with the rest in a bucket they must be log-probs over the "
+      "whole vocabulary");
 }
 
 // The reference's normalized log-probs of the outcomes, in fp64.

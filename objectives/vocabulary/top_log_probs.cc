@@ -18,7 +18,7 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter&
   constexpr char kName[] = "objectives.top_log_probs";
   CheckProjection(kName, hidden_TD, head_VD, options);
   TORCH_CHECK_VALUE(temperature > 0.0, kName, ": temperature is ", temperature,
-                    ", wanted more than 0");
+                    ", expected more than 0");
   const at::NoGradGuard no_grad;
   const base::MemoryScope memory(base::MemoryPart::kLogits);
   const int64_t all = hidden_TD.size(0);
@@ -27,7 +27,7 @@ TopLogProbs TokenTopLogProbs(const at::Tensor& hidden_TD, const base::Parameter&
   const base::SmallWorkScope small(rows, head_VD.numel());
   HeadProjection projection(head_VD, options, hidden_TD);
   TORCH_CHECK_VALUE(top > 0 && top <= projection.vocabulary(), kName, ": ", top,
-                    " ids of each row, wanted 1 to the vocabulary's ", projection.vocabulary());
+                    " ids of each row, expected 1 to the vocabulary's ", projection.vocabulary());
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const at::Tensor ids_NK = at::empty({rows, top}, like.dtype(at::kLong)),
                    log_probs_NK = at::empty({rows, top}, like);

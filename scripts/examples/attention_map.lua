@@ -13,7 +13,7 @@ local checkpoint = moonring.model.open(opt.model)
 local facts = checkpoint:facts()
 local config = system.json_decode(system.read(opt.model .. "/config.json"))
 assert(facts.architecture == "LlamaForCausalLM" and checkpoint:rope_kind() == "default",
-  "wanted a Llama with a plain rotary embedding")
+  "expected a Llama with a plain rotary embedding")
 local model = moonring.model.load(checkpoint, { frozen = true, precision = opt.precision })
 local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }
 local tokenizer = moonring.data.tokenizer(checkpoint)

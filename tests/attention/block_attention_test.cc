@@ -389,7 +389,7 @@ TEST_F(BlockAttentionTest, RefusesWhatKernelsDoNotCheck) {
                 CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD,
                                              part.lse_MH.narrow(0, 0, 3));
               }),
-              HasSubstr("want lse [4, 2]"));
+              HasSubstr("expected lse [4, 2]"));
   EXPECT_THAT(MessageOf([&] {
                 CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD,
                                              part.lse_MH.to(at::kDouble));

@@ -174,7 +174,7 @@ TEST_P(ConformanceMatrixTest, EveryRankEqualsAttentionWrittenOut) {
             if (!(error <= bound))
               wrong[rank] +=
                   c10::str("\n  ", kNamesAndLse[m], " ", (want.*kMembersAndLse[m]).sizes(), ": ",
-                           error, ", wanted ", bound, "; ", Said(problem));
+                           error, ", expected ", bound, "; ", Said(problem));
           }
         }
       });

@@ -75,7 +75,7 @@ TEST(KernelChoiceTest, IsWrittenAndRead) {
   for (const char* text : {"", "auto", "flash<8192", "flash<<=cudnn", "flash<0<=cudnn",
                            "flash<-5<=cudnn", "flash<8k<=cudnn", "flash, cudnn=", "flash, cudnn=0",
                            "flash,cudnn=8", "cudnn, cudnn=8", "cuDNN", "cudnn<8192<=flash"}) {
-    EXPECT_THAT(ParseKernelChoice(text).status().message(), HasSubstr("wanted flash, cudnn, or"))
+    EXPECT_THAT(ParseKernelChoice(text).status().message(), HasSubstr("expected flash, cudnn, or"))
         << text;
   }
 }

@@ -71,7 +71,7 @@ TEST(MaskTest, ChecksumsTellMasksApart) {
   }
 }
 
-TEST(MaskTest, RefusesWhatCannotBe) {
+TEST(MaskTest, RefusesInvalidInput) {
   struct Wrong {
     std::vector<DocumentMask> documents;
     std::optional<int64_t> window;
@@ -81,7 +81,7 @@ TEST(MaskTest, RefusesWhatCannotBe) {
            {{{1}}, {}, "mask: 1 documents, the stream has 3"},
            {{{}, {6}, {}}, {}, "document 1 of 0..2: a prefix of 6 tokens, it has 5"},
            {{{-1}, {}, {}}, {}, "document 0 of 0..2: a prefix of -1 tokens"},
-           {{{}, {0, 3, 1}, {}}, {}, "document 1 of 0..2: parent 3, wanted another one, or -1"},
+           {{{}, {0, 3, 1}, {}}, {}, "document 1 of 0..2: parent 3, expected another one, or -1"},
            {{{}, {0, 1, 1}, {}}, {}, "document 1 of 0..2: parent 1"},
            {{{}, {0, -2, 1}, {}}, {}, "document 1 of 0..2: parent -2"},
            {{{}, {0, -1, 1}, {}}, {}, "document 1 of 0..2: 1 tokens of a parent, and no parent"},

@@ -74,7 +74,7 @@ TEST(PagedTasksTest, FewRowsOrFewKeysAreDecoded) {
 TEST(PagedTasksTest, CoverWhatRowsSee) {
   const auto one = BlocksOf(1003, 0), two = BlocksOf(20000, 100), three = BlocksOf(1, 500),
              four = BlocksOf(600, 600), none = std::vector<KeyBlock>{};
-  auto fork = one;  // goes on apart
+  auto fork = one;  // continues separately
   fork.back() = {700, fork.back().first, 5};
   const std::vector<PagedRun> runs = {{1, 1002, one},   {1, 964, fork}, {1, 19999, two},
                                       {500, 100, four}, {1, 0, three},  {12, 988, one},

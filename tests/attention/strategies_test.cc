@@ -226,9 +226,9 @@ TEST(StrategiesTest, BadOptionsAreStatuses) {
   EXPECT_THAT(CreateAttention({{.name = "ring"}, nullptr}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no group")));
   EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 3}, 4),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a product of 4")));
   EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 1, .ring_degree = 1}, 4),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a product of 4")));
   EXPECT_THAT(ResolveStrategy({.name = "double-ring", .double_ring_window = 3}, 4),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("double_ring_window 3 does not divide 4 ranks")));
@@ -274,7 +274,7 @@ TEST(StrategiesTest, WrongTensorsThrowBeforeAnythingIsSent) {
   EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}, at::kDouble)),
               HasSubstr("dtypes differ"));
   EXPECT_THAT(message(at::randn({5, 2, 8}).to(at::kInt), at::randn({5, 2, 8}).to(at::kInt)),
-              HasSubstr("want fp32, bf16, fp16 or fp64, got Int"));
+              HasSubstr("expected fp32, bf16, fp16 or fp64, got Int"));
   EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), -3),
               HasSubstr("a window of -3 tokens"));
   for (const double softcap :

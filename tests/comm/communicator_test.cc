@@ -394,7 +394,7 @@ TEST(CommunicatorTest, CountsStepsAndBytes) {
   EXPECT_EQ(Communicator::Alone()->counters().steps, 0);
 }
 
-TEST(CommunicatorTest, AgreeTellsAllRanksOfOnesFailure) {
+TEST(CommunicatorTest, AgreeReportsOneRanksFailureOnAll) {
   RunRanks(4, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
     EXPECT_OK(comm.Agree(absl::OkStatus()));
@@ -408,7 +408,7 @@ TEST(CommunicatorTest, AgreeTellsAllRanksOfOnesFailure) {
     } else {
       EXPECT_THAT(agreed, StatusIs(absl::StatusCode::kNotFound, "rank 2: weights.bin is missing"));
     }
-    EXPECT_OK(comm.Agree(absl::OkStatus()));  // and the group goes on
+    EXPECT_OK(comm.Agree(absl::OkStatus()));  // and the group continues
     const absl::Status long_one = comm.Agree(
         comm.rank() == 0 ? absl::InternalError(std::string(5000, 'x')) : absl::OkStatus());
     EXPECT_EQ(long_one.message().size(), comm.rank() == 0 ? 5000 : 1024 + 8);

@@ -388,7 +388,7 @@ TEST(LayoutTest, OtherDocumentsOnTheSameRows) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 0 has -1")));
 }
 
-TEST(LayoutTest, RefusesWhatIsNoLayout) {
+TEST(LayoutTest, RefusesInvalidLayouts) {
   EXPECT_THAT(Layout::Create({4, -1, 2}, {2, Ownership::kZigzag}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has -1 tokens")));
   EXPECT_THAT(Layout::Create({4}, {0, Ownership::kZigzag}),

@@ -72,7 +72,7 @@ TEST(MeshTest, LayoutsAreOfItsSpGroup) {
   });
 }
 
-TEST(WorldTest, SplitRefusesWhatIsNoGroup) {
+TEST(WorldTest, SplitRefusesInvalidGroups) {
   RunRanks(3, [](std::shared_ptr<World> world) {
     EXPECT_THAT(world->Split({0, 3}, "x"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 3 in a world of 3")));

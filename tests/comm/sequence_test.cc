@@ -98,7 +98,7 @@ Sequence Shared() {
   return sequence;
 }
 
-TEST(SequenceTest, DocumentsMayGoOnFromOthers) {
+TEST(SequenceTest, DocumentsMayContinueOthers) {
   EXPECT_OK(Validate(Shared()));
   EXPECT_THAT(OwnDocuments(Shared()), ElementsAre(0, 3));
   EXPECT_THAT(OwnDocuments(Small()), ElementsAre(0, 1, 2, 3));
@@ -109,11 +109,11 @@ TEST(SequenceTest, DocumentsMayGoOnFromOthers) {
     EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
   refused({{1, 3}}, "parents of 1 documents for 4");
-  refused({{4, 0}, {}, {}, {}}, "document 0 of 0..3: parent 4, wanted another document");
-  refused({{0, 1}, {}, {}, {}}, "document 0 of 0..3: parent 0, wanted another document");
-  refused({{-2, 0}, {}, {}, {}}, "document 0 of 0..3: parent -2, wanted another document");
-  refused({{1, 4}, {}, {}, {}}, "document 0 of 0..3: 4 tokens of its parent, wanted 0 to 3");
-  refused({{-1, 1}, {}, {}, {}}, "document 0 of 0..3: 1 tokens of its parent, wanted 0 to 0");
+  refused({{4, 0}, {}, {}, {}}, "document 0 of 0..3: parent 4, expected another document");
+  refused({{0, 1}, {}, {}, {}}, "document 0 of 0..3: parent 0, expected another document");
+  refused({{-2, 0}, {}, {}, {}}, "document 0 of 0..3: parent -2, expected another document");
+  refused({{1, 4}, {}, {}, {}}, "document 0 of 0..3: 4 tokens of its parent, expected 0 to 3");
+  refused({{-1, 1}, {}, {}, {}}, "document 0 of 0..3: 1 tokens of its parent, expected 0 to 0");
   refused({{}, {2, 1}, {1, 3}, {}}, "document 1 of 0..3: its parents go in a circle");
   refused({{}, {3, 1}, {}, {}},
           "document 3 of 0..3: it has targets, but is the parent of other documents");
@@ -133,7 +133,7 @@ TEST(SequenceTest, TheChecksumSeesParents) {
 }
 
 // Otherwise the data that ranks read before an empty micro-batch would not be compared.
-TEST(SequenceTest, AnEmptyStreamGoesOnFromTheChecksumBefore) {
+TEST(SequenceTest, AnEmptyStreamKeepsTheChecksum) {
   const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
   EXPECT_NE(Checksum(empty, 17), Checksum(empty, 18));
   EXPECT_NE(Checksum(empty), Checksum(empty, Checksum(empty)));
@@ -174,14 +174,14 @@ TEST(SequenceTest, TheChecksumSeesEverything) {
   other.ids_T = sequence.ids_T.flip(0);
   add(other, "another order of ids");
   EXPECT_NE(Checksum(sequence, 0, /*labels=*/3), Checksum(sequence, 0, /*labels=*/2));
-  EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it goes on from what came before";
+  EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it continues from the value before";
   // A strided view has the checksum of its values.
   other = sequence;
   other.ids_T = at::stack({sequence.ids_T, sequence.ids_T}, 1).select(1, 0);
   EXPECT_EQ(Checksum(other), Checksum(sequence));
 }
 
-TEST(SequenceTest, SaysWhatIsNotASequence) {
+TEST(SequenceTest, RefusesInvalidSequences) {
   EXPECT_OK(Validate(Small()));
   const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
   EXPECT_OK(Validate(empty));
@@ -191,17 +191,17 @@ TEST(SequenceTest, SaysWhatIsNotASequence) {
     EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
   expect_refused([](Sequence& s) { s.lengths[2] = -1; }, "document 2 has -1 tokens");
-  expect_refused([](Sequence& s) { s.lengths[0] = 2; }, "ids: wanted int64 [5] on the host");
+  expect_refused([](Sequence& s) { s.lengths[0] = 2; }, "ids: expected int64 [5] on the host");
   expect_refused([](Sequence& s) { s.positions_T = s.positions_T.to(at::kInt); },
-                 "positions: wanted int64 [6] on the host, got Int [6]");
+                 "positions: expected int64 [6] on the host, got Int [6]");
   expect_refused(
       [](Sequence& s) {
         s.targets_T = s.targets_T.view({2, 3});
       },
-      "targets: wanted int64 [6]");
+      "targets: expected int64 [6]");
   expect_refused([](Sequence& s) { s.targets_T = at::Tensor(); },
-                 "targets: wanted int64 [6] on the host, got nothing");
-  expect_refused([](Sequence& s) { s.identity_T = Longs({1}); }, "identity: wanted int64 [6]");
+                 "targets: expected int64 [6] on the host, got nothing");
+  expect_refused([](Sequence& s) { s.identity_T = Longs({1}); }, "identity: expected int64 [6]");
 }
 
 }  // namespace

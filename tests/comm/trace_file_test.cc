@@ -58,7 +58,7 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
   std::map<int, int64_t> counted;
   RunRanks(kRanks, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
-    CallAll(comm);  // before the trace: its numbers go on
+    CallAll(comm);  // before the trace: its numbers continue
     const int64_t behind = 5'000'000'000 * comm.rank();
     base::TraceRecorder recorder(
         base::TraceRecorder::Options{.clock = [=] { return base::SteadyNanoseconds() - behind; }});

@@ -105,7 +105,7 @@ TEST_F(WorldKeyTest, AnAddressThatAnotherHasWrittenIsRefused) {
                                        HasSubstr("'join the world/1' is not signed")));
 }
 
-TEST_F(WorldKeyTest, APlaceThatAnotherHasTakenIsNoRank) {
+TEST_F(WorldKeyTest, ARankNumberIsTakenOnce) {
   SetByAnother("process of rank 0", "me");
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
   EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kPermissionDenied,
@@ -261,7 +261,7 @@ bool KernelShutsDoors() {
   return shuts;
 }
 
-TEST(ListeningSocketsTest, ADoorShutsAndOpens) {
+TEST(ListeningSocketsTest, AListenerClosesAndOpens) {
   if (!KernelShutsDoors()) GTEST_SKIP() << "this kernel has no TCP MD5 signatures";
   const std::set<int> before = ListeningSockets();
   const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -283,7 +283,7 @@ TEST(ListeningSocketsTest, ADoorShutsAndOpens) {
 }
 
 // Gloo's own sockets, after the ranks are connected.
-TEST_F(WorldKeyTest, NobodyConnectsToRanksThatHaveMet) {
+TEST_F(WorldKeyTest, NobodyConnectsAfterTheRendezvous) {
   if (!KernelShutsDoors()) GTEST_SKIP() << "this kernel has no TCP MD5 signatures";
   const std::set<int> before = ListeningSockets();
   Run({kToken, kToken}, [&](int rank, Joined world) {

@@ -24,7 +24,7 @@ DatasetReport Packed(int64_t starved) {
   return report;
 }
 
-TEST(DatasetReportTest, WarnsWhereMostRowsKeepNextToNothing) {
+TEST(DatasetReportTest, WarnsIfMostRowsAreTruncatedToAlmostNothing) {
   EXPECT_THAT(Packed(27).Text(), Not(HasSubstr(kWarning)));
   EXPECT_EQ(Packed(27).CutWarning(), std::nullopt);
   const std::string warning = Packed(28).CutWarning().value();

@@ -100,7 +100,7 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   }
 }
 
-TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
+TEST(DatasetTest, TruncatesToNothingAsLlamaFactory) {
   const ChatTemplate chat = *ChatTemplate::Create(NamedTemplate("chatml"), SmolLM2());
   const auto description =
       ReadDatasetInfo(std::string(kGolden) + "data", {"own"}, RowFormatNames());
@@ -120,7 +120,7 @@ TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
   }
 }
 
-TEST(DatasetTest, TurnsThatAreNotToBeLearnt) {
+TEST(DatasetTest, TurnsWithoutLabels) {
   const std::vector<EncodedTurn> turns = {
       {.prompt = {1, 2}, .response = {3, 4}, .learns_response = false},
       {.prompt = {5, 6}, .response = {7}, .learns_prompt = false},
@@ -245,7 +245,7 @@ std::string Conversation(const std::string& first, const std::string& second,
          R"(}, {"role": "assistant", "content": "d")" + second + "}]}";
 }
 
-TEST_F(OwnDataTest, LearnsWhatIsMarked) {
+TEST_F(OwnDataTest, TrainsOnMarkedTurns) {
   const std::string no = ", \"weight\": 0", yes = ", \"weight\": 1";
   const auto learnt = [&](const std::string& row, DatasetOptions options = {}) {
     Describe(row, kOpenai);
@@ -301,7 +301,7 @@ TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
 
 // The count comes with an explanation of what the template does with thoughts and with texts next
 // to tool calls.
-TEST_F(OwnDataTest, TellsOfWhatMessagesSayBesideTheirText) {
+TEST_F(OwnDataTest, NotesOtherFieldsOfMessages) {
   Describe(Conversation(R"(, "reasoning_content": "why")", "") +
                Conversation(R"(, "tool_calls": [{"name": "f", "arguments": {"a": 1}}])", ""),
            kOpenai);

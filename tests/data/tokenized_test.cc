@@ -164,7 +164,7 @@ TEST(TokenizedTest, ReadsWhatItWrites) {
               ::testing::UnorderedElementsAre("dpo", "kto", "neat_rows", "pt", "rows", "sft"));
 }
 
-TEST(TokenizedTest, RefusesFoldersThatAreNone) {
+TEST(TokenizedTest, RefusesOtherFolders) {
   ScratchFolder folder;
   const auto error = [&](const std::string& name, Stage stage = Stage::kSupervised) {
     return std::string(LoadTokenized(folder.path() + "/" + name, stage, 0).status().message());

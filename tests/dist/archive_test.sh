@@ -18,7 +18,7 @@ fail() {
 
 name=${1##*/}
 [[ "$name" =~ ^moonring-([0-9]+\.[0-9]+\.[0-9]+)-linux-x86_64-(cpu|cuda13)\.tar\.gz$ ]] \
-  || fail "wanted moonring-VERSION-linux-x86_64-cpu or -cuda13.tar.gz, got $name"
+  || fail "expected moonring-VERSION-linux-x86_64-cpu or -cuda13.tar.gz, got $name"
 version=${BASH_REMATCH[1]} folder=${name%.tar.gz}
 
 # As downloaded: the archive and its checksum in one folder.
@@ -28,7 +28,7 @@ cd "$work"
 sha256sum --check --strict --quiet "$name.sha256"
 tar --extract --gzip --file="$name"
 [ "$(find . -mindepth 1 -maxdepth 1 -type d)" = "./$folder" ] \
-  || fail "wanted the one folder $folder, got $(ls)"
+  || fail "expected the one folder $folder, got $(ls)"
 
 cd "$folder"
 sha256sum --check --strict --quiet SHA256SUMS
@@ -43,7 +43,7 @@ grep --quiet "^Moonring $version for " README \
 
 said=$(cd / && LD_LIBRARY_PATH=$libraries "$OLDPWD/moonring" version)
 [[ "$said" == "moonring $version (LibTorch 2.11.0"* ]] \
-  || fail "'moonring version' says '$said', wanted $version"
+  || fail "'moonring version' says '$said', expected $version"
 
 # A byte that changed on the way is found.
 printf x >>README
@@ -60,10 +60,10 @@ kinds=$(awk '{ print $1, $2, $4, $5 }' <<<"$listing" | sort --unique)
 wanted="-rw-r--r-- 0/0 2000-01-01 00:00:00
 -rwxr-xr-x 0/0 2000-01-01 00:00:00
 drwxr-xr-x 0/0 2000-01-01 00:00:00"
-[ "$kinds" = "$wanted" ] || fail "modes, owners and times: wanted
+[ "$kinds" = "$wanted" ] || fail "modes, owners and times: expected
 $wanted
 got
 $kinds"
 [ "$(head --bytes=8 "../$name" | od -A n -t x1 | cut --delimiter=' ' --fields=5-9)" = \
   "00 00 00 00 00" ] || fail "gzip's header holds a name or a time"
-echo "all as wanted"
+echo "all as expected"

@@ -30,7 +30,7 @@ want() {
   output=$("$@" 2>&1)
   rc=$?
   if [ "$rc" -ne "$code" ] || [[ "$output" != $pattern ]]; then
-    echo "$name: wanted exit code $code and '$pattern', got $rc and '$output'"
+    echo "$name: expected exit code $code and '$pattern', got $rc and '$output'"
     failures=$((failures + 1))
   fi
 }
@@ -45,9 +45,9 @@ want "LD_LIBRARY_PATH before Python" 0 "/no:$work/good/torch/lib|*" moonring \
   PYTHONPATH="$work/other" LD_LIBRARY_PATH="/no:$work/good/torch/lib" "$host"
 want "no torch" 2 "moonring: no LibTorch 2.11: /no/python has no torch*" moonring \
   MOONRING_PYTHON=/no/python "$host"
-want "another version in Python" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" moonring \
+want "another version in Python" 2 "moonring: LibTorch 2.11 is required*2.10.1+cpu*" moonring \
   PYTHONPATH="$work/other" "$host"
-want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" \
+want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is required*2.10.1+cpu*" \
   moonring LD_LIBRARY_PATH="$work/other/torch/lib" "$host"
 # A CUDA build accepts only a LibTorch for its CUDA; a CPU build any.
 libtorch "$work/for cpu" 2.11.0+cpu
@@ -61,13 +61,13 @@ and $work/for cpu/torch/lib (of python3) is 2.11.0+cpu: install torch 2.11.0+cu1
 want "a LibTorch of the host's CUDA" 0 "$work/good/torch/lib:*" moonring PYTHONPATH="$work/good" \
   "$work/cuda/moonring"
 libtorch "$work/own" 2.11.0a0+gitabcdef
-want "a LibTorch of one's own" 0 "$work/own/torch/lib:*" moonring PYTHONPATH="$work/own" \
+want "a custom LibTorch" 0 "$work/own/torch/lib:*" moonring PYTHONPATH="$work/own" \
   "$work/cuda/moonring"
 want "exit code" 7 "*|fail" moonring PYTHONPATH="$work/good" "$host" fail
 ln -s "$host" "$work/link"
 want "through a link" 0 "*|through" moonring PYTHONPATH="$work/good" "$work/link" through
 
-# Not what lies where the command is given.
+# Not what is in the folder where the command is given.
 # without a torch that may be installed here
 printf '#!/bin/sh\nexec python3 -S "$@"\n' >"$work/bare_python"
 chmod +x "$work/bare_python"
@@ -84,9 +84,9 @@ kill -TERM "$pid"
 wait "$pid"
 rc=$?
 if [ "$rc" -ne 143 ] || [[ "$(cat "$work/out")" != *"|$pid|wait" ]]; then
-  echo "a signal: wanted exit code 143 of process $pid, got $rc and '$(cat "$work/out")'"
+  echo "a signal: expected exit code 143 of process $pid, got $rc and '$(cat "$work/out")'"
   failures=$((failures + 1))
 fi
 
-[ "$failures" -eq 0 ] && echo "all as wanted"
+[ "$failures" -eq 0 ] && echo "all as expected"
 exit "$((failures > 0))"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # libmoonring.so as //:dist carries it: a C program, compiled and linked without Bazel, fine-tunes
-# with what lies in that folder.
+# with what is in that folder.
 #   library_test.sh DIST PROGRAM.c GOLDEN_FOLDER
 set -eu
 dist=$(realpath -e "$1") program=$2 golden=$3
@@ -30,4 +30,4 @@ test -s out/adapter_model.safetensors
 rc=0
 ./fine_tune "$work" config.yaml no_such_key=1 2>why || rc=$?
 [ "$rc" -ne 0 ] && grep -q "no_such_key" why
-echo "all as wanted"
+echo "all as expected"

@@ -136,7 +136,7 @@ class Page:
         if self.said is None:
             return self.complain(block, "no script before it has said anything")
         if self.said != wanted:
-            self.complain(block, f"wanted\n{wanted}but it printed\n{self.said}")
+            self.complain(block, f"expected\n{wanted}but it printed\n{self.said}")
         self.said = None
 
     def take_json(self, block: pages.Block, word: str) -> None:

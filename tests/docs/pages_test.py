@@ -94,7 +94,7 @@ def complaints_of_readme(root: str) -> list[str]:
     complaints = []
     words = sum(len(line.split()) for _, line in pages.prose(text))
     if words > WORDS:
-        complaints.append(f"README.md: {words} words outside of blocks, wanted {WORDS} at most")
+        complaints.append(f"README.md: {words} words outside of blocks, expected {WORDS} at most")
     marks = [block.mark for block in pages.blocks("README.md", text)]
     if "same as: scripts/own_loss.lua" not in marks:
         complaints.append("README.md: does not show scripts/own_loss.lua")
@@ -111,7 +111,7 @@ def complaints_of_reach(root: str) -> list[str]:
             complaints.append(f"{index}: does not link {page}")
         lines = pages.read(root, page).count("\n")
         if folder == "docs/tutorial" and lines > LESSON:
-            complaints.append(f"{page}: {lines} lines, wanted {LESSON} at most")
+            complaints.append(f"{page}: {lines} lines, expected {LESSON} at most")
     return complaints
 
 

@@ -59,7 +59,7 @@ TEST_F(MachineTest, ClosedDescriptorsBecomeNoFiles) {
   ExpectSameRun("whole", "closed");
 }
 
-TEST_F(MachineTest, WordsThatNobodyReadsEndNothing) {
+TEST_F(MachineTest, UnreadOutputEndsNothing) {
   ASSERT_THAT(Train("whole", {"max_steps=3"}), Succeeds());
   for (const Words& ranks : {Words{}, Words{"-n", "2"}}) {
     CommandOptions options = Options(CommandOf("unread", {"max_steps=3"}, ranks));
@@ -88,7 +88,7 @@ TEST_F(MachineTest, AScriptEndsWhereItsOutputIsNotRead) {
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGPIPE);
 }
 
-TEST_F(MachineTest, AModelThatIsCutShortEndsTheRunWithWords) {
+TEST_F(MachineTest, ATruncatedModelEndsTheRunWithAMessage) {
   for (const Words& ranks : {Words{}, Words{"-n", "2"}}) {
     Command command(Options(Paused(
         "2", OwnModel("out", {"max_steps=4", "finetuning_type=lora", "overwrite_output_dir=true"},
@@ -202,7 +202,7 @@ TEST_F(MachineTest, WhatIsWrittenBesideARunEndsNone) {
   fs::remove_all(Path("out"));
   fs::create_directories(Path("out"));
   mkfifo(Path("out/trainer_log.jsonl").c_str(), 0600);
-  EXPECT_THAT(Train("out", words).err, HasSubstr("is a pipe or socket, wanted a regular file"));
+  EXPECT_THAT(Train("out", words).err, HasSubstr("is a pipe or socket, expected a regular file"));
 }
 
 TEST_F(MachineTest, FoldersOfAnyBytesAreResumed) {

@@ -2,8 +2,8 @@
 # Runs fuzz targets, one after another:  bazel run --config=fuzz //tests/fuzz -- [SECONDS
 # [TARGET...]]     (60 seconds, all of them)
 #
-# What a run learns stays in ${XDG_CACHE_HOME:-~/.cache}/moonring/fuzz/TARGET, where the next one
-# goes on. An input that breaks a target (a sanitizer's report,
+# What a run finds stays in ${XDG_CACHE_HOME:-~/.cache}/moonring/fuzz/TARGET, where the next one
+# continues. An input that breaks a target (a sanitizer's report,
 # an exception, 10 seconds for one input, more than 2 GiB) goes to .../fuzz/found and is named at
 # the end; then this fails. Mended, it belongs into
 # tests/fuzz/corpus/TARGET, which //tests/fuzz/... replays.

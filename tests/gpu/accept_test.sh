@@ -56,7 +56,7 @@ wrong = [
     if wanted.get(name) is not None and row["verdict"] not in wanted[name].split("/")
 ]
 wrong += [f"{name} is missing" for name in wanted if name not in rows]
-wrong += [f"{name} is not wanted: {row}" for name, row in rows.items() if name not in wanted]
+wrong += [f"{name} is not expected: {row}" for name, row in rows.items() if name not in wanted]
 wrong += [
     f"{name} is skipped without a reason"
     for name, row in rows.items()
@@ -150,8 +150,8 @@ grep -q "^    worst in model.*; element \[" "$work/wrong/accept.md" || fail "the
 grep -q "^    streams " "$work/wrong/accept.md" || fail "where streams part"
 grep -q "^    first apart at step " "$work/wrong/accept.md" || fail "where losses part"
 
-echo "--- a hang ends with its check, a crash is told in its own words, and a call that has no" \
-  "time left says so"
+echo "--- a hang ends with its check, a crash is reported in its own words, and a call that has" \
+  "no time left says so"
 cat >"$work/packed/dist/moonring" <<'SHELL'
 #!/bin/sh
 case "$*" in
@@ -202,7 +202,7 @@ class Shop(workshop.Workshop):
 
 found = Shop().compare(("a", "b"))[0]
 assert math.isnan(found["error"]) and math.isnan(found["each"]["layer 001"]), found
-assert "element [3]: nan, wanted 1.5" in diagnosis.worst_number(found)
+assert "element [3]: nan, expected 1.5" in diagnosis.worst_number(found)
 assert Shop().compare() == []
 assert diagnosis.first_part({1: 1.0, 2: math.nan}, {1: 1.0, 2: 2.0}, 1e-3).startswith(
     "first apart at step 2: nan")
@@ -234,4 +234,4 @@ for kernels in (profiles.from_nsys(nsys), profiles.from_ncu(ncu)):
     assert "5.000 ms" in profiles.listing(kernels)
 assert profiles.from_ncu("==ERROR== no device") == [] and profiles.from_nsys("") == []
 PYTHON
-echo "all as wanted"
+echo "all as expected"

@@ -605,7 +605,7 @@ def resumed(shop, check, ranks, keys, data):
         killed.process.check()
         raise Failed("the run ended before it could be killed")
     killed.process.kill()
-    killed.process.end("killed, as was wanted")
+    killed.process.end("killed, as was expected")
     before = max(killed.losses(), default=0)
     again = shop.train(
         "device",

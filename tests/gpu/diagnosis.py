@@ -18,7 +18,7 @@ def worst_number(found):
     """Describes the result of `measure compare` for two files."""
     return (
         f"worst in {found['name']}: {found['worst']:.1e}; element {found['at']}: "
-        f"{found['got']:.6g}, wanted {found['want']:.6g}"
+        f"{found['got']:.6g}, expected {found['want']:.6g}"
     )
 
 
@@ -93,7 +93,7 @@ def first_part(got, want, bound):
         if got.get(step) is None or want[step] is None:
             return f"step {step} has no number"
         if not abs(got[step] - want[step]) <= bound * abs(want[step]):
-            return f"first apart at step {step}: {got[step]:.9g}, wanted {want[step]:.9g}"
+            return f"first apart at step {step}: {got[step]:.9g}, expected {want[step]:.9g}"
     return "apart nowhere"
 
 

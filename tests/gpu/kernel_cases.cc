@@ -762,7 +762,7 @@ std::vector<KernelCase> KernelCases() {
 }
 
 double WorstError(const std::vector<Tensor>& got, const std::vector<KernelResult>& results) {
-  TORCH_CHECK(got.size() == results.size(), got.size(), " results, wanted ", results.size());
+  TORCH_CHECK(got.size() == results.size(), got.size(), " results, expected ", results.size());
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const double error = RelativeErrorOf(got[i].cpu(), results[i].want.cpu()) / results[i].bound;

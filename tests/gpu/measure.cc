@@ -64,14 +64,14 @@ class Words {
       const std::string word = argv[i];
       const size_t equals = word.find('=');
       if (equals == std::string::npos)
-        throw std::invalid_argument("wanted key=value, got '" + word + "'");
+        throw std::invalid_argument("expected key=value, got '" + word + "'");
       values_[word.substr(0, equals)] = word.substr(equals + 1);
     }
   }
 
   std::string Take(const std::string& key) {
     const auto found = values_.find(key);
-    if (found == values_.end()) throw std::invalid_argument("wanted " + key + "=...");
+    if (found == values_.end()) throw std::invalid_argument("expected " + key + "=...");
     const std::string value = found->second;
     values_.erase(found);
     return value;
@@ -83,7 +83,7 @@ class Words {
     if (name == "bf16") return at::kBFloat16;
     if (name == "fp32") return at::kFloat;
     if (name == "fp64") return at::kDouble;
-    throw std::invalid_argument("dtype: wanted bf16, fp32 or fp64, got '" + name + "'");
+    throw std::invalid_argument("dtype: expected bf16, fp32 or fp64, got '" + name + "'");
   }
   void Finish() const {
     if (!values_.empty())
@@ -332,7 +332,7 @@ json Run(int argc, char** argv) {
   if (what == "kernels") return Kernels(Words(argc, argv));
   if (what == "attention") return AttentionSpeed(Words(argc, argv));
   throw std::invalid_argument(
-      "wanted devices, matmul, copy, attention, kernels or compare A B, got '" + what + "'");
+      "expected devices, matmul, copy, attention, kernels or compare A B, got '" + what + "'");
 }
 
 }  // namespace
@@ -345,7 +345,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& exception) {
     const std::string what = exception.what();
     std::cerr << "measure: " << what.substr(0, what.find('\n'))
-              << std::endl;  // LibTorch's go on with its own frames
+              << std::endl;  // LibTorch's continue with its own frames
     return 1;
   }
 }

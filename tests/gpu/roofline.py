@@ -311,7 +311,7 @@ def model_flops(shape, lengths):
     return 6 * matrices * sum(lengths), 12 * layers * width * pairs
 
 
-def foretell(counted, shape, lengths, rates, peak):
+def predict(counted, shape, lengths, rates, peak):
     rows = [row | {"seconds": seconds_of(row, rates)} for row in counted["work"]]
     rows.sort(key=lambda row: -row["seconds"])
     on_device = [row for row in rows if row["by"] != "link"]
@@ -375,7 +375,7 @@ def show(found, tokens, top):
     head = [
         ["roofline time of a step", f"{whole:.3f} s, {tokens / whole:,.0f} tokens/s"],
         ["of it by operations alone", f"{found['operations']:.3f} s"],
-        ["MFU foretold", f"{100 * found['mfu']:.1f} %"],
+        ["MFU predicted", f"{100 * found['mfu']:.1f} %"],
         ["... attention halved", f"{100 * found['mfu_causal']:.1f} %"],
         ["... one T^2 for all documents", f"{100 * found['mfu_dense']:.1f} %"],
         ["operator calls", f"{found['calls']:,}"],
@@ -435,7 +435,7 @@ def main():
     for tokens in (int(word) for word in args.tokens.split(",")):
         counted = count_step(os.path.abspath(host), shape, tokens, keys, documents=args.documents)
         lengths = [tokens // args.documents] * args.documents
-        every[tokens] = foretell(counted, shape, lengths, rates, peak)
+        every[tokens] = predict(counted, shape, lengths, rates, peak)
         print(show(every[tokens], tokens, args.top) + "\n", flush=True)
     if args.out:
         inputs.write_json(args.out, {"shape": shape, "rates": rates, "tokens": every})

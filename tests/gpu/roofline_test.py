@@ -69,7 +69,7 @@ class Roofline(unittest.TestCase):
         self.assertLessEqual(moved, 8.5 * 4 * parameters)
 
     def test_times_are_added_up(self):
-        found = roofline.foretell(self.counted, SHAPE, [TOKENS], roofline.RATES, roofline.PEAK)
+        found = roofline.predict(self.counted, SHAPE, [TOKENS], roofline.RATES, roofline.PEAK)
         seconds = 0.0
         for row in self.counted["work"]:
             if row["by"] == "link":
@@ -89,14 +89,14 @@ class Roofline(unittest.TestCase):
         self.assertEqual(found["mfu"], found["mfu_dense"])
         halved = model - 6 * 2 * 64 * TOKENS**2
         self.assertAlmostEqual(found["mfu_causal"] / found["mfu"], halved / model, places=12)
-        self.assertIn("MFU foretold", roofline.show(found, TOKENS, 5))
+        self.assertIn("MFU predicted", roofline.show(found, TOKENS, 5))
 
     def test_documents_count_by_their_own_length(self):
         linear, attention = roofline.model_flops(SHAPE, [192, 64])
         self.assertEqual(linear, 6 * (MATRICES + NORMS + HEAD) * 256)
         self.assertEqual(attention, 12 * 2 * 64 * (192**2 + 64**2))
-        found = roofline.foretell(self.counted, SHAPE, [192, 64], roofline.RATES, roofline.PEAK)
-        dense = roofline.foretell(self.counted, SHAPE, [256], roofline.RATES, roofline.PEAK)
+        found = roofline.predict(self.counted, SHAPE, [192, 64], roofline.RATES, roofline.PEAK)
+        dense = roofline.predict(self.counted, SHAPE, [256], roofline.RATES, roofline.PEAK)
         self.assertAlmostEqual(found["mfu_dense"], dense["mfu"], places=12)
         self.assertLess(found["mfu"], dense["mfu"])
 
@@ -111,7 +111,7 @@ class Roofline(unittest.TestCase):
     def test_measured_ceilings_take_the_place_of_the_table(self):
         twice = {name: 2 * rate for name, rate in roofline.RATES.items()}
         found, fast = (
-            roofline.foretell(self.counted, SHAPE, [TOKENS], rates, roofline.PEAK)["seconds"]
+            roofline.predict(self.counted, SHAPE, [TOKENS], rates, roofline.PEAK)["seconds"]
             for rates in (roofline.RATES, twice)
         )
         self.assertAlmostEqual(found / fast, 2, places=12)

@@ -243,7 +243,7 @@ def beside_peer(shop, shape, tokens, timed):
     share = flops_per_token(shape, tokens) / shop.ceiling if shop.ceiling else math.nan
     remark = (
         f"MFU of the ceiling {100 * rate * share:.2f} beside {100 * theirs * share:.2f} %; "
-        f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak "
+        f"first losses {apart:.1e} apart, expected <= {PEER_LOSS_BOUND:g}; peak "
         f"{gib(timed.peak)} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers "
         f"{versions}"
     )
@@ -521,7 +521,7 @@ def beside_prediction(shop, kernels):
         if counted is None:
             continue
         peak = rates["product bf16"]
-        predicted = roofline.foretell(counted, shape, [tokens], rates, peak)["seconds"]
+        predicted = roofline.predict(counted, shape, [tokens], rates, peak)["seconds"]
         ratio = predicted / measured
         longest = sorted(kernels, key=lambda kernel: -kernel[1])[:5]
         yield Row(
@@ -567,7 +567,7 @@ def profile(shop):
             whys.append(f"{name}: {why}")
             continue
         if not kernels:
-            whys.append(f"{name} told of no kernel")
+            whys.append(f"{name} reported no kernel")
             continue
         with open(os.path.join(shop.out, "profile.txt"), "w", encoding="utf-8") as f:
             f.write(

@@ -1,7 +1,7 @@
 """The result table of a call: rows of each check, written to files after each one, so that a call
 that is stopped keeps its rows.
 
-check | T | got | wanted | % of ceiling | peak / plan | verdict | s | remark
+check | T | got | expected | % of ceiling | peak / plan | verdict | s | remark
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import time
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 LATE = "LATE"  # no time was left for it
-HEADERS = ("check", "T", "got", "wanted", "% of ceiling", "peak / plan", "verdict", "s", "remark")
+HEADERS = ("check", "T", "got", "expected", "% of ceiling", "peak / plan", "verdict", "s", "remark")
 
 
 @dataclasses.dataclass
@@ -24,7 +24,7 @@ class Row:
     got: str = ""
     wanted: str = ""
     ceiling: float = None  # of the ceiling, 0 to 1
-    peak: float = None  # bytes at the most, over those that were foretold
+    peak: float = None  # bytes at the most, over those that were predicted
     remark: str = ""
     seconds: float = None  # since the check's previous row, or its start
     of: str = ""  # the check's name
@@ -104,7 +104,7 @@ class Table:
             self.write()
             print(
                 f"{row.verdict}  {row.check}  {row.got}"
-                f"{'  wanted ' + row.wanted if row.wanted else ''}"
+                f"{'  expected ' + row.wanted if row.wanted else ''}"
                 f"{'  ' + row.remark if row.remark else ''}",
                 flush=True,
             )

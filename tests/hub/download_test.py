@@ -311,7 +311,7 @@ class Faults(hub_case.HubCase):
         ):
             repository.revisions["main"] = commit
             said = self.locate("org/tiny", code=2)
-            self.assertIn("wanted 40 hexadecimal digits", said)
+            self.assertIn("expected 40 hexadecimal digits", said)
             self.assertNotIn("\x1b", said)
         # The hub answers with another commit than the requested one.
         repository.revisions = {"a" * 40: "b" * 40, "b" * 40: "b" * 40}

@@ -62,7 +62,7 @@ class Fault:
     bytes_a_second: float = 0
     change: bool = False  # another byte at the end
     no_ranges: bool = False
-    size: int = -1  # told in place of the true one
+    size: int = -1  # reported in place of the true one
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         repository = self.server.hub.repositories.get((kind, name))
         if repository is None or (repository.private and not token):
-            # As the real hub does: without a token, a client does not learn more.
+            # As the real hub does: without a token, a client is not informed further.
             code = 404 if token else 401
             self.refuse(code, "RepoNotFound", "Repository not found")
             return None

@@ -190,7 +190,7 @@ class Datasets(hub_case.HubCase):
 
     def test_what_is_refused(self):
         for name, words in (
-            ("unsaid", ["it has several: wanted 'subset', one of a, b"]),
+            ("unsaid", ["it has several: expected 'subset', one of a, b"]),
             ("nosplit", ["no split 'dev'; there is test, train"]),
             ("program", ["it is a program (program.py)"]),
             ("missing", ["no data set 'org/no-talks' at"]),

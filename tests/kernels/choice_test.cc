@@ -11,7 +11,7 @@ TEST(ChoiceTest, WordsOfTheEnvironment) {
   EXPECT_TRUE(FusedFrom("fused").value());
   EXPECT_FALSE(FusedFrom("composed").value());
   EXPECT_EQ(FusedFrom("fuse").status().message(),
-            "MOONRING_KERNELS='fuse': wanted fused or composed");
+            "MOONRING_KERNELS='fuse': expected fused or composed");
 }
 
 // On the CPU a program uses LibTorch's operators, even if it has linked the kernels, as this test

@@ -135,7 +135,7 @@ TEST_F(CrossEntropyRowsTest, LargeAndEmptyScores) {
                            5e-4, 1e-30));
 }
 
-TEST_F(CrossEntropyRowsTest, WhatIsNotFiniteShows) {
+TEST_F(CrossEntropyRowsTest, NonFiniteValuesAppearInTheResult) {
   at::Tensor scores = at::randn({3, 100});
   scores[0][99] = kNan;
   scores[1][3] = kInfinity;

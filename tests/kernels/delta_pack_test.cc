@@ -129,7 +129,7 @@ TEST(DeltaPackTest, IsFp64s) {
   }
 }
 
-TEST(DeltaPackTest, GradientsComeHome) {
+TEST(DeltaPackTest, GradientsReturnToTheirRanks) {
   for (const PackCase& one : PackCases()) {
     SCOPED_TRACE(::testing::Message()
                  << one.dtype << ", " << one.keys << ", lies " << static_cast<int>(one.lies));

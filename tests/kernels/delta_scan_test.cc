@@ -187,7 +187,7 @@ TEST(DeltaScanTest, AnyOrderOfThreads) {
 }
 
 // Tensors that are not aligned to 16 bytes give the same bits.
-TEST(DeltaScanTest, WhereverTensorsLie) {
+TEST(DeltaScanTest, AnyStrides) {
   const ScanCase one{.round_begin = {0, 1, 2}, .heads = 1, .keys = 16, .width = 16};
   DeltaScanTensors inputs = ScanInputs(one);
   const Made wanted = CallScan(one, inputs, false);

@@ -59,7 +59,7 @@ TEST(GatedTest, ViewsOfOneMatrix) {
       Gated(both.narrow(1, 0, 24).contiguous(), both.narrow(1, 24, 24).contiguous(), Gate::kSilu)));
 }
 
-TEST(GatedTest, WhatIsNotFiniteShows) {
+TEST(GatedTest, NonFiniteValuesAppearInTheResult) {
   const at::Tensor x = at::tensor({-1e4, -90.0, 90.0, 1e4, NAN}).to(at::kFloat).view({1, 5});
   for (const Gate gate : kGates) {
     const at::Tensor made = Gated(x, at::ones_like(x), gate), wanted = Activate(x, gate);

@@ -52,7 +52,7 @@ class Report:
         ]
         of = {architecture for _, architecture in self.kernels}
         if of != ARCHITECTURES:
-            faults.append(f"compiled for {sorted(of)}, wanted {sorted(ARCHITECTURES)}")
+            faults.append(f"compiled for {sorted(of)}, expected {sorted(ARCHITECTURES)}")
         return faults
 
 

@@ -185,7 +185,7 @@ TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
 }
 
 // Tensors that are not aligned to 16 bytes, and rows of q with a large stride, give the same bits.
-TEST(PagedAttentionTest, WhereverTensorsLie) {
+TEST(PagedAttentionTest, AnyStrides) {
   PagedProblem problem(at::kBFloat16, {.dim = 40, .value_dim = 32});
   const AttendedRows wanted = problem.Call();
   const auto odd = [](const at::Tensor& x) {

@@ -149,7 +149,7 @@ TEST(RmsNormTest, NothingIsNormedOfNothing) {
   }
 }
 
-TEST(RmsNormTest, OnlyWhatIsWantedIsMade) {
+TEST(RmsNormTest, OnlyRequestedGradientsAreComputed) {
   const at::Tensor x = at::randn({4, 8}), weight = at::ones({8});
   const RmsNormed made = RmsNorm(x, at::Tensor(), 1.0, weight, kEps, at::kFloat);
   const auto backward = [&](const RmsNormWanted& wanted) {

@@ -181,7 +181,7 @@ TEST_F(ScoreRowsTest, TheSameBits) {
   }
 }
 
-TEST_F(ScoreRowsTest, WhatIsNotFinite) {
+TEST_F(ScoreRowsTest, NonFiniteScores) {
   const ScoreCase c{{1, 1, 5, 40}, {5, 40, -kFar, kFar}, {1.0, 0.0}};
   at::Tensor x = RandomScores(c);
   x[0][0][0][39] = NAN;

@@ -54,7 +54,7 @@ TEST_F(SquaredNormsTest, ManyTensors) {
   EXPECT_TRUE(RelativeError(SquaredNorms(tensors), SquaresInFp64(tensors), 1e-14));
 }
 
-TEST_F(SquaredNormsTest, LargeNumbersAndThoseThatAreNone) {
+TEST_F(SquaredNormsTest, LargeAndNonFiniteNumbers) {
   const auto of = [](double x) { return SquaredNorms({at::full({70000}, x)}).item<double>(); };
   EXPECT_NEAR(of(1e30) / 7e64, 1.0, 1e-6);
   EXPECT_TRUE(std::isnan(of(std::numeric_limits<double>::quiet_NaN())));

@@ -67,7 +67,7 @@ TEST(TensorCoresTest, IsTheProductOfRoundedOperands) {
   }
 }
 
-TEST(TensorCoresTest, WantsRoundedOperands) {
+TEST(TensorCoresTest, RequiresRoundedOperands) {
   const at::Tensor x = at::full({16, 8}, 1.0 / 3, at::kFloat), d = at::zeros({16, 8});
   EXPECT_THROW(Launch({}, &OneProduct,
                       Matrices{x.const_data_ptr<float>(), x.const_data_ptr<float>(),

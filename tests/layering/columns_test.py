@@ -78,7 +78,7 @@ def main() -> int:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             for number, length in too_long(path, file):
                 complaints += 1
-                print(f"{path}:{number}: {length} columns, wanted {WIDEST} at most")
+                print(f"{path}:{number}: {length} columns, expected {WIDEST} at most")
     if files < 500:
         print(f"only {files} sources were found: is this the repository's root? {root}")
         return 1

@@ -66,7 +66,7 @@ def main() -> int:
         codes = re.findall(r"\((\w\d+)\)", said)
         if codes != ([wanted] if wanted else []) or (code != 0) != bool(wanted):
             complaints.append(
-                f"{text}as {name}: wanted '{wanted}', got: {said}this test does not work"
+                f"{text}as {name}: expected '{wanted}', got: {said}this test does not work"
             )
     for each in complaints:
         print(each)

@@ -89,7 +89,7 @@ def claims(page: str) -> list[tuple[str, str]]:
 def fault_of(kind: str, first: str, known: dict[str, Target], tests: str) -> str | None:
     """The error of a claim's first case; None if there is none."""
     if first.startswith("by hand: "):
-        return None if kind in BY_HAND else "is run by hand: it wants a case in the fast tier"
+        return None if kind in BY_HAND else "is run by hand: it requires a case in the fast tier"
     name, _, case = first.strip("`").partition(" ")
     if name not in known:
         return f'has no first case: "{first}" names no test of tests/'

@@ -7,13 +7,13 @@ local golden = system.json_decode(system.read(arg[1]), arg[1])
 
 local function near(what, a, b)
   assert(math.abs(a - b) <= 1e-12 * (1 + math.abs(b)),
-    ("%s: %.17g, wanted %.17g"):format(what, a, b))
+    ("%s: %.17g, expected %.17g"):format(what, a, b))
 end
 
 local function refused(words, f, ...)
   local done, text = pcall(f, ...)
-  assert(not done and tostring(text):find(words, 1, true), done and "nothing was refused; wanted: "
-    .. words or text)
+  assert(not done and tostring(text):find(words, 1, true),
+    done and "nothing was refused; expected: " .. words or text)
 end
 
 -- Converts the golden file's table [answers][functions] to one list per reward function; null means
@@ -74,15 +74,16 @@ assert(made.signal[1] and not made.signal[2] and made.advantages[3] == 0)
 
 -- What is refused.
 local one = { { name = "a", values = { 1, 2 } } }
-refused("generations: an advantage compares answers of one prompt, wanted a whole number of 2 "
+refused("generations: an advantage compares answers of one prompt, expected a whole number of 2 "
   .. "or more, got 1", advantages.of_groups, { answers = 2, generations = 1, functions = one })
-refused("answers: wanted a multiple of generations (2), got 3", advantages.of_groups,
+refused("answers: expected a multiple of generations (2), got 3", advantages.of_groups,
   { answers = 3, generations = 2, functions = one })
 refused("there is no reward function", advantages.leave_one_out,
   { answers = 2, generations = 2, functions = {} })
-refused("option 'scale_rewards': wanted group or batch or none, got 'groop'", advantages.of_groups,
+refused("option 'scale_rewards': expected group or batch or none, got 'groop'",
+  advantages.of_groups,
   { answers = 2, generations = 2, functions = one, scale_rewards = "groop" })
-refused("kl: wanted a number for each of 2 answers with beta 0.1, got none",
+refused("kl: expected a number for each of 2 answers with beta 0.1, got none",
   advantages.leave_one_out, { answers = 2, generations = 2, functions = one, beta = 0.1 })
 
 -- Equation 13 of DAPO, with L_max 20 and L_cache 4.
@@ -92,5 +93,5 @@ for length, wanted in pairs { [1] = 0, [16] = 0, [17] = -0.25, [18] = -0.5, [20]
 end
 assert(advantages.overlong(20, { max_length = 20, cache = 0 }) == 0)
 assert(advantages.overlong(21, { max_length = 20, cache = 0 }) == -1)
-refused("cache: wanted 0 to max_length (20), got 21", advantages.overlong, 3,
+refused("cache: expected 0 to max_length (20), got 21", advantages.overlong, 3,
   { max_length = 20, cache = 21 })

@@ -204,7 +204,7 @@ TEST_F(Embed, RunsTextAndFiles) {
   EXPECT_EQ(runtime.error(), "");
 }
 
-TEST_F(Embed, HasACodeAndWordsForWhatFails) {
+TEST_F(Embed, ReportsFailuresByCodeAndMessage) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("this is no Lua"), MOONRING_FAILED);
   EXPECT_THAT(runtime.error(), HasSubstr("own.lua:1:"));
@@ -229,7 +229,7 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
 }
 
 // The caller gets one line; the log gets the stack of calls, with the script's functions only.
-TEST_F(Embed, TellsWhereAnErrorCameFrom) {
+TEST_F(Embed, ReportsWhereAnErrorCameFrom) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"),
             MOONRING_FAILED);
@@ -356,7 +356,7 @@ TEST_F(Embed, IsOneRank) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), "sequence_parallel_size=2"}),
             MOONRING_FAILED);
-  EXPECT_THAT(runtime.error(), HasSubstr("2 ranks are wanted, and an embedded runtime is one"));
+  EXPECT_THAT(runtime.error(), HasSubstr("2 ranks are requested, and an embedded runtime is one"));
 }
 
 TEST_F(Embed, AJobStaysInItsRoot) {
@@ -435,7 +435,7 @@ TEST_F(Embed, ACancelledRunEndsAndLeavesNoHalfCheckpoint) {
   }
 }
 
-TEST_F(Embed, ACancelThatSavesCanBeGoneOnFrom) {
+TEST_F(Embed, ARunCancelledWithASaveCanResume) {
   WriteModel("model");
   WriteConfig("max_steps: 8\nlogging_steps: 1\nsave_steps: 1000\n");
   {

@@ -43,7 +43,7 @@ TEST(EveryKey, OfLlamaFactoryTakesItsValuesOrNamesItself) {
       "");
 }
 
-TEST(EveryKey, LinesOfPublicConfigurationsAreTakenOrToldOf) {
+TEST(EveryKey, LinesOfPublicConfigurationsActOrAreReported) {
   EXPECT_EQ(ErrorOf("public_lines_test.lua", {}), "");
 }
 

@@ -42,7 +42,7 @@ TEST_F(Gradients, OfOutputsWithRespectToInputs) {
     ;(x * 3):backward { gradient = tensor({ 1, 1 }, "fp64") }
     assert(x:grad():tolist()[2] == 27)
     done, why = pcall(function() (x * 3):backward { gradient = tensor { 1 } } end)
-    assert(not done and why:find("wanted shape [2], got [1]", 1, true), why)
+    assert(not done and why:find("expected shape [2], got [1]", 1, true), why)
     done, why = pcall(function() (x * 3):sum():backward { gradeint = 1 } end)
     assert(not done and why:find "did you mean", why)
   )lua"),
@@ -179,7 +179,7 @@ TEST_F(Gradients, ACheckpointMakesItsForwardAgain) {
     kept:square():sum():backward()
     assert(runs == 2 and x:grad():equal(of_x))
     assert(net:parameters():list()[2]:gradient():equal(want))
-    -- Weights alone learn.
+    -- Weights alone are trained.
     net:parameters():clear_gradients()
     autograd.checkpoint(g, x:detach(), 2):square():sum():backward()
     assert(net:parameters():list()[2]:gradient():equal(want))
@@ -224,7 +224,7 @@ TEST_F(Gradients, ModulesHaveWeightsByName) {
     assert(not done and why:find "there is no 'scale'", why)
     state.scale = tensor { 1, 2 }
     done, why = pcall(head.load_state, head, state)
-    assert(not done and why:find("wanted shape [1], got [2]", 1, true), why)
+    assert(not done and why:find("expected shape [1], got [2]", 1, true), why)
     done, why = pcall(nn.linear, 2, 3, { bais = false })
     assert(not done and why:find "did you mean 'bias'", why)
     assert(not pcall(nn.module, {}) and not pcall(nn.sequential, {}))

@@ -73,7 +73,7 @@ TEST(Host, RefusesWhatItDoesNotKnowWithTheNearest) {
   EXPECT_EQ(ended.output, "moonring: unknown option '--sandbx' (did you mean '--sandbox'?)\n");
   ended = Moonring("-n 0 script.lua");
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, HasSubstr("wanted a number of ranks from 1, got '0'"));
+  EXPECT_THAT(ended.output, HasSubstr("expected a number of ranks from 1, got '0'"));
 }
 
 TEST(Host, RunsACommandAndAScript) {
@@ -119,7 +119,7 @@ TEST(Host, ARankThatFailsEndsTheOthersAndIsNamedFirst) {
       << ended.output;
 }
 
-TEST(Host, ARewardThatFailsOnOneRankIsToldOfOnAll) {
+TEST(Host, ARewardThatFailsOnOneRankIsReportedOnAll) {
   Script("host/oh.lua",
          "return { x = { each = function(row) assert(row.completion == 'c', 'oh') "
          "return 1 end } }");
@@ -279,9 +279,9 @@ TEST(Host, LimitsAScript) {
       HasSubstr("out of memory: no more for scripts, as --sandbox-memory allows 67108864 bytes"));
   EXPECT_EQ(Moonring("--sandbox-memory 64 " + grow).code, 1);  // too little for a state
   EXPECT_EQ(Moonring("--sandbox-memory lots " + grow).output,
-            "moonring: --sandbox-memory: wanted a size such as 2GiB or 500MB, got 'lots'\n");
+            "moonring: --sandbox-memory: expected a size such as 2GiB or 500MB, got 'lots'\n");
   EXPECT_EQ(Moonring("--sandbox-instructions 0 " + grow).output,
-            "moonring: --sandbox-instructions: wanted a number from 1, got '0'\n");
+            "moonring: --sandbox-instructions: expected a number from 1, got '0'\n");
 }
 
 // Whether this kernel enforces a sandbox's roots; if not, the sandbox prints a message.

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(HostileFiles, EndWellOrWithTheirNames) {
+TEST(HostileFiles, AreReadOrRefusedByName) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();

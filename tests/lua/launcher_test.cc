@@ -310,7 +310,7 @@ TEST(Launcher, IsWhatAProcessWithThreadsBecomes) {
 
 // The descriptors of its launcher that a rank has open: at most two pipes, and its own end of a
 // socket pair.
-TEST(Launcher, LeavesARankNoEndOfAnother) {
+TEST(Launcher, LeavesARankNoDescriptorOfAnother) {
   const Launch launch = LaunchScenario(
       "open files", 4, nullptr, [] { setenv("OPEN_FILES", absl::StrCat(OpenFiles()).c_str(), 1); });
   EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
@@ -336,7 +336,7 @@ TEST(Launcher, SaysOnceWhatAllRanksSay) {
   EXPECT_EQ(launch.output, "moonring: train.yaml:1: unknown key\n");
 }
 
-TEST(Launcher, ReportsARankThatEndsWithoutWords) {
+TEST(Launcher, ReportsARankThatEndsWithoutAMessage) {
   const Launch launch = LaunchScenario("no words", 2);
   EXPECT_EQ(ExitCodeOf(launch), 7);
   EXPECT_EQ(launch.output, "moonring: rank 1 of 2: ended with exit code 7 and no message\n");
@@ -396,7 +396,7 @@ TEST(Launcher, ForwardsSignalsAndEndsByThem) {
   }
 }
 
-TEST(Launcher, ForwardsUsr1AndGoesOn) {
+TEST(Launcher, ForwardsUsr1AndContinues) {
   const Launch launch = LaunchScenario("wait for USR1", 2, [](pid_t pid) { kill(pid, SIGUSR1); });
   EXPECT_EQ(ExitCodeOf(launch), 0);
   EXPECT_EQ(Count(launch.output, "usr1\n"), 2) << launch.output;
@@ -425,7 +425,7 @@ constexpr char kAnswer[] =
 
 // For a signal to the group, each rank gets it twice, from the sender and from the launcher: this
 // counts as one request.
-TEST(Launcher, ASignalToTheGroupIsOneWish) {
+TEST(Launcher, ASignalToTheGroupCountsOnce) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Launch launch = LaunchScenario("notes wishes", 2,
                                          {{"ready\n", [&](pid_t pid) { kill(-pid, signal); }},
@@ -515,10 +515,11 @@ TEST(CheckRanks, BoundsWhatAMachineStarts) {
     EXPECT_TRUE(CheckRanks(1).ok() && CheckRanks(most).ok());
     const absl::Status refused = CheckRanks(100'000);
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(refused.message()),
-                StartsWith(absl::StrCat("100000 ranks are wanted (sequence_parallel_size, or -n), "
-                                        "and this machine starts at most ",
-                                        most, ": the larger of 64 and 8 ")));
+    EXPECT_THAT(
+        std::string(refused.message()),
+        StartsWith(absl::StrCat("100000 ranks are requested (sequence_parallel_size, or -n), "
+                                "and this machine starts at most ",
+                                most, ": the larger of 64 and 8 ")));
   }
   const rlimit few{48, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -541,7 +542,7 @@ TEST(Launcher, SaysWhichLimitKeepsARankFromStarting) {
 
 // LaunchScenario returns when no process has the pipe open: if a rank outlived its launcher, this
 // test would hang until its deadline.
-TEST(Launcher, TakesItsRanksWithIt) {
+TEST(Launcher, EndsItsRanksWhenItEnds) {
   const Launch launch = LaunchScenario("wait", 3, [](pid_t pid) { kill(pid, SIGKILL); });
   EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGKILL);
 }

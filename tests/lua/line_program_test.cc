@@ -93,7 +93,7 @@ TEST(LineProgram, OneThatDoesNotRead) {
                           HasSubstr(" lines were dropped")));
 }
 
-TEST(LineProgram, OneThatIsNotThere) {
+TEST(LineProgram, AMissingProgram) {
   EXPECT_THAT(LineProgram::Start({.command = {"/no/such/program"}}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/program")));
 }

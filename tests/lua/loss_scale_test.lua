@@ -19,8 +19,8 @@ for i, run in ipairs(runs) do
     end
   end
   local said = ("run %d: "):format(i)
-  assert(scale.scale == run.scale, said .. scale.scale .. ", wanted " .. run.scale)
-  assert(scale.steps == run.tracker, said .. scale.steps .. " steps, wanted " .. run.tracker)
+  assert(scale.scale == run.scale, said .. scale.scale .. ", expected " .. run.scale)
+  assert(scale.steps == run.tracker, said .. scale.steps .. " steps, expected " .. run.tracker)
   assert(scale.skipped == overflows, said .. scale.skipped .. " left out")
   local again = loss_scale.new()
   again:load_state(system.json_decode(system.json_encode(scale:state()), "state"))

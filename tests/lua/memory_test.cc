@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 class Memory : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Memory, IsForetold) {
+TEST_P(Memory, IsPredicted) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();

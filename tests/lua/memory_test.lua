@@ -30,7 +30,7 @@ end
 
 local function near(what, got, wanted, tolerance)
   check(math.abs(got - wanted) <= (tolerance or 1e-9) * math.max(math.abs(wanted), 1), what,
-    ": wanted ", wanted, ", got ", got)
+    ": expected ", wanted, ", got ", got)
 end
 
 -- The keys of a measure that saves memory, in one line.
@@ -320,7 +320,7 @@ function sections.gpu()
   local text = table.concat(plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
-    check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
+    check(text:find(words, 1, true), "the plan does not report ", words, ":\n", text)
   end
   -- The groups of a rank: the world, its sp and dp groups, and two for each further split.
   for _, of in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
@@ -331,7 +331,7 @@ function sections.gpu()
     { 7, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 4, expert_ranks = 4 },
     { 4, ranks = 8, sp = 2, zero_stage = 1, zero_ranks = 2, local_steps = 5 } } do
     check(process_bytes.groups(of) == of[1], "groups of ", of.ranks, " ranks, sp ", of.sp, ": ",
-      process_bytes.groups(of), ", wanted ", of[1])
+      process_bytes.groups(of), ", expected ", of[1])
   end
   -- Facts from a configuration: the documents of a micro-batch (300 tokens, so two pairs with
   -- documents of 100 tokens each), and whether kernels are deterministic.
@@ -372,7 +372,7 @@ function sections.gpus()
     check(why:find(key .. ": Tesla T4 has compute capability 7.5", 1, true)
       and why:find(key .. ": false", 1, true), key, " on a T4: ", why)
   end
-  check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is told of")
+  check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is reported")
   local c = moonring.config.load(nil, { "full_determinism=true" })
   check(compute.determinism(moonring.config.load(nil, {}), "cpu") == nil
     and compute.determinism(c, "cpu"):find("changes nothing", 1, true),
@@ -512,7 +512,7 @@ function sections.activations()
     "logits").parts.checkpoints, 21 * input)
   near("at the first block", moment(facts { tokens = tokens, sp = sp },
     "first block").parts.checkpoints, input)
-  near("layers that learn", moment(facts { tokens = tokens, sp = sp, depth = 2 },
+  near("trainable layers", moment(facts { tokens = tokens, sp = sp, depth = 2 },
     "top block").parts.checkpoints, 2 * input)
   local lean = facts { tokens = tokens, sp = sp, activation_offload = "cpu" }
   near("on their way out, the last one's result among them", moment(lean,
@@ -566,7 +566,7 @@ function sections.automatic()
     local bytes = memory.predict(facts { tokens = 2 ^ 17, sp = 4, whole_layers = case[1],
       selective_layers = case[2] }).total
     local whole, selective = require("moonring.plan.recompute").layers(f, bytes)
-    check(whole == case[1] and selective == case[2], "wanted ", case[1], " and ", case[2],
+    check(whole == case[1] and selective == case[2], "expected ", case[1], " and ", case[2],
       " layers, got ", whole, " and ", selective)
   end
   local c = { recompute = "auto" }
@@ -629,7 +629,7 @@ function sections.facts()
     "gradient_accumulation_steps=2", "finetuning_type=full")
   near("tokens", one.tokens, 300)
   near("micro-batches", one.micro_batches, 2)
-  near("what learns", one.learns.embedding + one.learns.head + one.learns.blocks, total)
+  near("trainable parameters", one.learns.embedding + one.learns.head + one.learns.blocks, total)
   near("an example alone", run("cutoff_len=100", "micro_batch_tokens=50").tokens, 100)
   near("a pair", run("cutoff_len=100", "stage=dpo", "per_device_train_batch_size=1").tokens, 200)
   check(run("stage=dpo", "finetuning_type=full").reference and not run("stage=dpo").reference
@@ -667,7 +667,7 @@ function sections.facts()
     return memory.predict(memory_facts.run(moonring.config.load(nil, { ... }), whole,
       { ranks = 1, device = "cpu" })).mapped
   end
-  near("weights that all learn", of_file "finetuning_type=full", 0)
+  near("weights that are all trained", of_file "finetuning_type=full", 0)
   near("frozen ones", of_file "finetuning_type=lora", 4 * total)
   near("frozen ones that are cast", of_file("finetuning_type=lora", "bf16=true"), 0)
   near("a reference", of_file("finetuning_type=full", "stage=dpo"), 4 * total)
@@ -696,7 +696,7 @@ function sections.offload()
         f.depth = 100 -- some layers' inputs stay
         local found = memory.predict(f)
         check((found.host > 0) == (place == "host") and (found.disk > 0) == (place == "disk"), what,
-          ": ", place, ", foretold ", found.host, " on the host and ", found.disk, " on disk")
+          ": ", place, ", predicted ", found.host, " on the host and ", found.disk, " on disk")
         check((f.idle_offload ~= nil) == (what == "cpu on cpu"), what, ": said: ", f.idle_offload)
         local proposed = {}
         for _, measure in ipairs(measures.of(f)) do
@@ -876,8 +876,8 @@ function sections.published()
   for _, of in ipairs(published.tables) do
     for _, row in ipairs(of.rows) do
       local r = plan_tables.row(of, row)
-      check(r.foretold >= 0.95 * r.theirs and r.foretold <= 2 * r.theirs, of.title, ": ", row.model,
-        ", sp ", row.sp, ": foretold ", r.foretold, ", published ", r.theirs)
+      check(r.predicted >= 0.95 * r.theirs and r.predicted <= 2 * r.theirs, of.title, ": ",
+        row.model, ", sp ", row.sp, ": predicted ", r.predicted, ", published ", r.theirs)
       check(r.offloading > r.ours, of.title, ": ", row.model, ": offload makes it no longer")
     end
   end
@@ -890,13 +890,13 @@ function sections.sizes()
   near("1.5 tb", machine.bytes("1.5 tb", "memory"), 1.5e12)
   for _, text in ipairs { "abc", "80", "GiB", "-1GB", "0GB", "80GiBs", "" } do
     local ok, message = pcall(machine.bytes, text, "memory")
-    check(not ok and tostring(message):find("memory: wanted a size such as 80GiB", 1, true), "'",
+    check(not ok and tostring(message):find("memory: expected a size such as 80GiB", 1, true), "'",
       text, "' is taken: ", message)
   end
   near("12.5", machine.link("12.5", "link"), 12.5e9)
   near("nvlink", machine.link("nvlink", "link"), 2e11)
   local ok, message = pcall(machine.link, "nvlnk", "link")
-  check(not ok and message:find("link: wanted GB/s or one of ", 1, true)
+  check(not ok and message:find("link: expected GB/s or one of ", 1, true)
     and message:find("did you mean 'nvlink'?", 1, true), message)
   check(machine.show(2 ^ 30) == "1.0 GiB" and machine.show(150 * 2 ^ 30) == "150 GiB"
     and machine.show(5e5) == "0.5 MiB", "sizes for people")

@@ -50,7 +50,7 @@ function sections.equal()
       local got = learnt(load({ case.row }, { like = case.template }, formatting))
       local tail = got:sub(#case.answer + 1)
       check(got:sub(1, #case.answer) == case.answer and #tail < 12 and not tail:find "[%w] ",
-        case.template, ", ", case.name, ", ", formatting, ": wanted ", case.answer, ", got ", got)
+        case.template, ", ", case.name, ", ", formatting, ": expected ", case.answer, ", got ", got)
     end
   end
   -- As in the models' templates: Seed's strips spaces from a thought and adds a line feed,
@@ -60,7 +60,7 @@ function sections.equal()
   for template, wanted in pairs { seed_oss = "<seed:think>why</seed:think>\na<|eos|>",
     minimax2 = "<think>\n why\n\n</think>\n\na[e~[\n" } do
     local got = learnt(load({ (row:gsub("\n *", " ")) }, { like = template }, "openai"))
-    check(got == wanted, template, ": wanted ", wanted, ", got ", got)
+    check(got == wanted, template, ": expected ", wanted, ", got ", got)
   end
 end
 

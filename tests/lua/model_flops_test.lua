@@ -8,7 +8,7 @@ local system = moonring.system
 local failures = {}
 local function same(what, got, wanted)
   if got ~= wanted then
-    failures[#failures + 1] = ("%s: wanted %s, got %s"):format(what, tostring(wanted),
+    failures[#failures + 1] = ("%s: expected %s, got %s"):format(what, tostring(wanted),
       tostring(got))
   end
 end

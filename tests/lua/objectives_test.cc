@@ -35,10 +35,10 @@ class Objectives : public VmTest {
     return Run(R"lua(
       local moonring = require "moonring"
       local objectives, tensor = moonring.objectives, moonring.tensor
-      local function near(a, b) assert(math.abs(a - b) < 1e-12, a .. ", wanted " .. b) end
+      local function near(a, b) assert(math.abs(a - b) < 1e-12, a .. ", expected " .. b) end
       local function refused(words, f, ...)
         local done, text = pcall(f, ...)
-        assert(not done and text:find(words, 1, true), done and "nothing was refused; wanted: "
+        assert(not done and text:find(words, 1, true), done and "nothing was refused; expected: "
           .. words or text)
       end
     )lua" + text)
@@ -67,8 +67,8 @@ TEST_F(Objectives, PreferenceOverASurveyedStep) {
     assert(orpo:loss(batch) and select(2, orpo:loss(batch)).odds_ratio_loss[2] == 2)
     refused("sigmoid needs the reference's log-probs", dpo.loss, dpo, batch)
     refused("unknown loss 'hing' (did you mean 'hinge'?)", objectives.preference, { loss = "hing" })
-    refused("beta is 0, wanted more than 0", objectives.preference, { beta = 0 })
-    refused("option 'policy': wanted a Tensor, got table", dpo.loss, dpo, { policy = { 1, 2 } })
+    refused("beta is 0, expected more than 0", objectives.preference, { beta = 0 })
+    refused("option 'policy': expected a Tensor, got table", dpo.loss, dpo, { policy = { 1, 2 } })
 
     local pair = objectives.preference { loss = "kto_pair", bco_weight = 0.5 }
     assert(pair:needs_survey())
@@ -81,7 +81,7 @@ TEST_F(Objectives, PreferenceOverASurveyedStep) {
     assert(pair:state() ~= state)
     pair:load_state(state)
     assert(pair:state() == state and before > 0)
-    refused("a state wants mean_reward and groups", pair.load_state, pair, "?")
+    refused("a state requires mean_reward and groups", pair.load_state, pair, "?")
   )lua"),
             "");
 }
@@ -132,7 +132,7 @@ TEST_F(Objectives, DocumentsScoresAndRewards) {
     local again = objectives.document_scores(hidden, head, bias, layout, mesh, noise):tolist()
     assert(dropped[1] == again[1] and dropped[2] == again[2])
     noise.identity = nil
-    refused("dropout wants the identity of each of 5 tokens", objectives.document_scores, hidden,
+    refused("dropout requires the identity of each of 5 tokens", objectives.document_scores, hidden,
       head, bias, layout, mesh, noise)
   )lua"),
             "");
@@ -158,10 +158,10 @@ TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
     assert(smooth[1] > log_prob:tolist()[1] and smooth[2] == 0)
     refused("unknown 'gready' (did you mean 'greedy'?)", objectives.log_prob, hidden, head, targets,
       { statistics = { "gready" } })
-    refused("eaft wants the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss,
+    refused("eaft requires the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss,
       objectives.sft { eaft = true }, log_prob, targets)
-    refused("wanted one of them", objectives.sft, { dft = true, eaft = true })
-    refused("label_smoothing is 1, wanted 0 to less than 1", objectives.log_prob, hidden, head,
+    refused("expected one of them", objectives.sft, { dft = true, eaft = true })
+    refused("label_smoothing is 1, expected 0 to less than 1", objectives.log_prob, hidden, head,
       targets, { label_smoothing = 1 })
 
     -- A head's scale and cap are in the logits: of the last row 1.5 tanh(2 x 2 / 1.5), twice.
@@ -196,7 +196,7 @@ TEST_F(Objectives, TemperatureAndEntropyOfTokens) {
     assert(objectives.sft():loss(log_prob, targets, statistics))
     local plain = objectives.entropy(hidden, head, targets, { temperature = 0.5 }):tolist()
     near(statistics.entropy:tolist()[1], plain[1])
-    refused("temperature is 0, wanted more than 0", objectives.log_prob, hidden, head, targets,
+    refused("temperature is 0, expected more than 0", objectives.log_prob, hidden, head, targets,
       { temperature = 0 })
   )lua"),
             "");
@@ -250,7 +250,7 @@ TEST_F(Objectives, PolicyGradientOfAnswers) {
     refused("max_completion_length is 0", objectives.policy_gradient, { loss_type = "dr_grpo" })
 
     near(objectives.entropy_threshold(tensor({ 3, 1, 4, 2, 0 }, "fp64"), 0.4, mesh), 2.4)
-    refused("the share is 2, wanted 0 to 1", objectives.entropy_threshold, tensor { 1 }, 2, mesh)
+    refused("the share is 2, expected 0 to 1", objectives.entropy_threshold, tensor { 1 }, 2, mesh)
   )lua"),
             "");
 }
@@ -271,7 +271,7 @@ TEST_F(Objectives, MetricsThatAreExtremes) {
     assert(total.most[1] == 4 and total.most[2] == 3 and total.mean[3] == nil)
     local means = metrics.means(total)
     assert(means.least == 0.25 and means.most == 4 and means.mean == 2 and means.none == nil)
-    refused('metric least: wanted { value, count, "min" } or "max", got mid', metrics.add, {},
+    refused('metric least: expected { value, count, "min" } or "max", got mid', metrics.add, {},
       { least = { 1, 1, "mid" } })
   )lua"),
             "");
@@ -319,7 +319,7 @@ TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
     refused("precompute_ref_log_probs: true: the objective compares with the reference's "
       .. "log-probs of tokens", kept.token_log_probs, kept, batch)
     local objective = require "moonring.choices.objective"
-    refused('wanted needs_reference = "tokens"', objective.check, { level = "sequence",
+    refused('expected needs_reference = "tokens"', objective.check, { level = "sequence",
       count = print, loss = print, needs_reference = true, temperature = 0.7 })
     objective.check { level = "sequence", count = print, loss = print,
       needs_reference = "tokens", temperature = 0.7 }

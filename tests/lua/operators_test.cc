@@ -35,7 +35,7 @@ TEST_F(OperatorsTest, GiveWhatPyTorchGives) {
       if got:numel() == 0 then return nil end
       local a, b = got:to "fp64", want:to "fp64"
       local same = a:isclose(b, 1e-9, 1e-10, true):all():item()
-      return same ~= 1 and ("got %s, wanted %s"):format(got, want) or nil
+      return same ~= 1 and ("got %s, expected %s"):format(got, want) or nil
     end
 
     local function flat(results)
@@ -63,7 +63,7 @@ TEST_F(OperatorsTest, GiveWhatPyTorchGives) {
         local x = saved[given.tensor]:clone()
         if given.grad then
           leaves[#leaves + 1] = x:requires_grad_()
-          if written then return x * 1 end -- what learns may not be written
+          if written then return x * 1 end -- a leaf that requires a gradient may not be written
         end
         return x
       end
@@ -80,9 +80,9 @@ TEST_F(OperatorsTest, GiveWhatPyTorchGives) {
       local name = case.name == "repeat" and "repeat_" or case.name -- a word of Lua's
       local results = { ops[name](unpack(args, 1, count)) }
       local tensors = flat(results)
-      assert(#tensors == case.results, ("%d results, wanted %d"):format(#tensors, case.results))
+      assert(#tensors == case.results, ("%d results, expected %d"):format(#tensors, case.results))
       if case.number ~= nil then
-        assert(results[1] == case.number, ("%s, wanted %s"):format(results[1], case.number))
+        assert(results[1] == case.number, ("%s, expected %s"):format(results[1], case.number))
       end
       local key = ("%d.%s"):format(i - 1, case.name)
       local total
@@ -237,7 +237,7 @@ TEST_F(OperatorsTest, IndexAsPyTorchDoes) {
             "");
 }
 
-TEST_F(OperatorsTest, DoNotWriteIntoWhatMayNotBeWritten) {
+TEST_F(OperatorsTest, DoNotWriteReadOnlyTensors) {
   EXPECT_EQ(Check(R"lua(
     local w = moonring.ones(2, { requires_grad = true })
     local done, why = pcall(w.add_, w, 1)
@@ -265,7 +265,7 @@ TEST_F(OperatorsTest, NewTensorsAreFunctionsOfTheirSeed) {
     local u = moonring.rand(10000, { seed = 5 })
     assert(u:min():item() >= 0 and u:max():item() < 1 and math.abs(u:mean():item() - 0.5) < 0.02)
     assert(not moonring.randn(3):equal(moonring.randn(3)), "the next of the count")
-    -- A token draws the same wherever it lies.
+    -- A token draws the same on any rank and row.
     local rows = tensor({ 5, 9, 7 }, "int64")
     local all = moonring.randn(4, { seed = 1, step = 2, rows = rows })
     local one = moonring.randn(4, { seed = 1, step = 2, rows = tensor({ 7 }, "int64") })
@@ -292,8 +292,8 @@ TEST_F(OperatorsTest, WrongCallsSayWhatIsWrong) {
       { function() return x:summ() end, "a tensor has no 'summ'" },
       { function() return ops.add(x) end, "argument 'other' is missing" },
       { function() return ops.add() end, "no overload takes ()" },
-      { function() return ops.add("x", x) end, "argument 'self': wanted Tensor, got string 'x'" },
-      { function() return ops.add(x, nil) end, "argument 'other': wanted" },
+      { function() return ops.add("x", x) end, "argument 'self': expected Tensor, got string 'x'" },
+      { function() return ops.add(x, nil) end, "argument 'other': expected" },
       { function() return ops.add(x, x, { alfa = 1 }) end, "has no argument 'alfa'" },
       { function() return ops.add(x, x, { other = x }) end, "argument 'other' is given twice" },
       { function() return ops.add(x, {}) end, "got table" },
@@ -302,41 +302,41 @@ TEST_F(OperatorsTest, WrongCallsSayWhatIsWrong) {
       { function() return closed + 1 end, "this tensor is closed" },
       { function() return closed[0] end, "this tensor is closed" },
       { function() closed[0] = 1 end, "this tensor is closed" },
-      { function() return x:sum("rows") end, "wanted a list of int, or one for all, or nil" },
+      { function() return x:sum("rows") end, "expected a list of int, or one for all, or nil" },
       { function() return x:sum(0.5) end, "got number 0.5" },
       { function() return x:sum(7) end, "Dimension out of range" },
       { function() return x:view(4) end, "shape '[4]' is invalid for input of size 6" },
-      { function() return x:view(2.5, 2) end, "wanted whole numbers, got 2.5" },
+      { function() return x:view(2.5, 2) end, "expected whole numbers, got 2.5" },
       { function() return x:matmul(x) end, "(2x3 and 2x3)" },
       { function() return x:matmul(x) end, "given Tensor fp32 [2, 3], Tensor fp32 [2, 3]" },
       { function() return ops.cat({}) end, "non-empty list of Tensors" },
-      { function() return ops.cat({ x, 1, "a" }) end, "argument 'tensors': wanted a list" },
-      { function() return ops.zeros({ 2 }, { dtype = "fp23" }) end, "argument 'dtype': wanted" },
-      { function() return ops.zeros({ 2 }, { device = "tpu" }) end, "argument 'device': wanted" },
-      { function() return x:to "fp23" end, "dtype: wanted fp32" },
+      { function() return ops.cat({ x, 1, "a" }) end, "argument 'tensors': expected a list" },
+      { function() return ops.zeros({ 2 }, { dtype = "fp23" }) end, "argument 'dtype': expected" },
+      { function() return ops.zeros({ 2 }, { device = "tpu" }) end, "argument 'device': expected" },
+      { function() return x:to "fp23" end, "dtype: expected fp32" },
       { function() return x:softmax(-1, { 1 }) end, "no overload takes" },
       { function() return x:gather(0, x) end, "index" },
       { function() return x:index_select(0, tensor({ 9 }, "int64")) end, "out of range" },
       { function() return x[5] end, "index 5 out of range" },
       { function() return x[{ 0, 9 }] end, "index 9 is out of bounds" },
-      { function() return x[0.5] end, "wanted a whole number, got 0.5" },
+      { function() return x[0.5] end, "expected a whole number, got 0.5" },
       { function() return x[{ 0, "rows" }] end, "got string 'rows'" },
       { function() return x[{ 0, 0, 0 }] end, "too many indices" },
-      { function() return x[{ { 0, 2, 0 } }] end, "wanted a step from 1, got 0" },
+      { function() return x[{ { 0, 2, 0 } }] end, "expected a step from 1, got 0" },
       { function() return x[{ { 0, 1, 2, 3 } }] end, "a slice is {first, end, step}" },
       { function() return x[tensor { 1, 2 }] end, "tensors used as indices must be" },
       { function() x.name = 1 end, "a tensor has no field 'name' to set" },
-      { function() x[0] = "a" end, "wanted a tensor or a number, got string 'a'" },
+      { function() x[0] = "a" end, "expected a tensor or a number, got string 'a'" },
       { function() x[0] = tensor { 1, 2 } end, "x[..]" },
       { function() return #x:sum() end, "a tensor of shape [] has no rows" },
       { function() return x:sum()[0] end, "a tensor of shape [] has no rows" },
-      { function() return x:item() end, "wanted a tensor of one element" },
+      { function() return x:item() end, "expected a tensor of one element" },
       { function() return x + "a" end, "Tensor" },
       { function() return ints:mean() end, "mean" },
       { function() return ints:requires_grad_() end, "Only Tensors of floating point" },
       { function() return ops.full({ huge, huge }, 1) end, "full" },
       { function() return moonring.randn(2, { sed = 1 }) end, "unknown option 'sed'" },
-      { function() return x:backward() end, "wanted a loss of one element" },
+      { function() return x:backward() end, "expected a loss of one element" },
       { function() return x:sum():backward() end, "this loss has no gradient" },
       { function() return moonring.autograd.grad(x:sum(), x) end, "has no graph" },
       { function() return moonring.autograd.func { forward = print } end, "'backward' is missing" },

@@ -132,7 +132,7 @@ class Prompt : public Workplace {
 
 TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
   PromptTerminal at(At({"repl"}));
-  ASSERT_TRUE(at.Shows("help() tells more, Ctrl-D leaves."));
+  ASSERT_TRUE(at.Shows("help() shows more, Ctrl-D leaves."));
   at.TypeLine("40 + 2");
   ASSERT_TRUE(at.ShowsLine("42"));
   at.TypeLine("_ + 1, 'a' .. 'b'");
@@ -268,7 +268,7 @@ TEST_F(Prompt, EachLineRunsOnAllRanks) {
   EXPECT_EQ(at.Wait(), 0) << at.said();
 }
 
-TEST_F(Prompt, ARankThatWaitsInVainIsToldSo) {
+TEST_F(Prompt, ARankThatWaitsForNothingIsReported) {
   PromptTerminal at(At({"-n", "2", "repl"}));
   at.TypeLine("mesh = moonring.comm.mesh { sp = 2 }");
   at.TypeLine("if mesh:rank() == 1 then error('of ' .. 'one') end mesh:barrier()");

@@ -49,16 +49,17 @@ end
 -- Each entry has lines, the resulting values of keys (an absent one: "nil"), and the beginnings of
 -- the notes.
 local KINDS = {
-  { { "report_to: wandb" }, { report_to = '["wandb"]' }, { "report_to: wandb is told nothing" } },
+  { { "report_to: wandb" }, { report_to = '["wandb"]' },
+    { "report_to: nothing is sent to wandb," } },
   { { "report_to: [wandb, tensorboard, swanlab]" }, {},
-    { "report_to: wandb, swanlab are told nothing" } },
+    { "report_to: nothing is sent to wandb, swanlab," } },
   { { "report_to: all", "run_name: mine" }, { run_name = "mine" }, {} },
   { { "report_to: null" }, { report_to = "nil" }, {} },
   { { "report_to: no" }, {}, {} },
   { { "run_name: 20240101" }, { run_name = "20240101" },
     { "run_name: no effect: it acts with report_to" } },
   { { "use_swanlab: true", "swanlab_project: x", "swanlab_api_key: SECRET", "swanlab_mode: local" },
-    {}, { "use_swanlab: no effect: SwanLab is told nothing" } },
+    {}, { "use_swanlab: no effect: nothing is sent to SwanLab" } },
   { { "push_to_hub: True", "hub_model_id: a/b", "hub_strategy: end", "hub_token: SECRET",
     "hub_private_repo: true" }, {}, { "push_to_hub: no effect: nothing is sent to a hub" } },
   { { "hub_token: SECRET" }, {}, { "hub_token: no effect: it acts with push_to_hub alone" } },
@@ -110,7 +111,7 @@ local function compare(name, c, why, kind)
   for i, wanted in ipairs(kind[3]) do
     local note = c.notes[i] or ""
     if note:sub(1, #wanted) ~= wanted then fail(name, "note", note, "not", wanted) end
-    if note:find "SECRET" then fail(name, "tells a secret", note) end
+    if note:find "SECRET" then fail(name, "shows a secret", note) end
   end
 end
 
@@ -134,12 +135,12 @@ local function refused(lines, ...)
   end
 end
 refused({ "stage: sft", "bf16: true", "fp16: true" }, "bf16 and fp16 exclude one another")
-refused({ "cutoff_len: 32k" }, path .. ":1: cutoff_len: wanted int, got '32k'")
-refused({ "learning_rate: .nan" }, path .. ":1: learning_rate: wanted float, got '.nan'")
-refused({ "logging_steps: 1.5" }, path .. ":1: logging_steps: wanted a part of all steps below 1")
+refused({ "cutoff_len: 32k" }, path .. ":1: cutoff_len: expected int, got '32k'")
+refused({ "learning_rate: .nan" }, path .. ":1: learning_rate: expected float, got '.nan'")
+refused({ "logging_steps: 1.5" }, path .. ":1: logging_steps: expected a part of all steps below 1")
 refused({ "lr_scheduler_kwargs: {num_warmup_steps: 1}" }, path .. ":1: lr_scheduler_kwargs: "
   .. "num_warmup_steps: set the key warmup_steps instead")
-refused({ "report_to: wandbb" }, path .. ":1: report_to: wanted none", "(did you mean 'wandb'?)")
+refused({ "report_to: wandbb" }, path .. ":1: report_to: expected none", "(did you mean 'wandb'?)")
 refused({ "dataset: row" }, path .. ":1: dataset: ", "no data set 'row' (did you mean 'rows'?)")
 
 -- All unknown keys are reported in one message, in their order, followed by those of the command

@@ -5,7 +5,7 @@ local sections = {}
 
 local function same(got, wanted, what)
   got, wanted = system.json_encode(got), system.json_encode(wanted)
-  if got ~= wanted then error(("%s: got %s, wanted %s"):format(what, got, wanted), 2) end
+  if got ~= wanted then error(("%s: got %s, expected %s"):format(what, got, wanted), 2) end
 end
 
 -- A curve of many points keeps a few thousand: its ends, the maximum and the minimum of all, and
@@ -52,7 +52,7 @@ function sections.growing_file()
   system.write(path, "[1]\n[2]\n[3]\n")
   same({ read(), got, restarts }, { true, { { 1 }, { 2 }, { 3 } }, 0 }, "one more")
   system.write(path, "[7]\n[2]\n[3]\n[4]\n") -- another run's, and longer
-  same({ read(), got, restarts }, { true, { { 7 }, { 2 }, { 3 }, { 4 } }, 1 }, "begun anew")
+  same({ read(), got, restarts }, { true, { { 7 }, { 2 }, { 3 }, { 4 } }, 1 }, "begun again")
   system.write(path, "[7]\n")
   same({ read(), got, restarts }, { true, { { 7 } }, 2 }, "cut off")
   local long = ('["%s"]\n'):format(("a"):rep(3 * 2 ^ 20))

@@ -54,7 +54,7 @@ constexpr char kScore[] = R"lua(
   end
   local function equal(got, wanted)
     if got ~= wanted then
-      error(("wanted %s, got %s"):format(tostring(wanted), tostring(got)), 2)
+      error(("expected %s, got %s"):format(tostring(wanted), tostring(got)), 2)
     end
   end
 )lua";
@@ -172,7 +172,7 @@ TEST_F(VmTest, ARewardEndsOnceTheRunIsCancelled) {
 }
 
 // A request to end after the current step does not interrupt that step's rewards.
-TEST_F(VmTest, ARewardGoesOnWhereTheRunEndsAtItsStep) {
+TEST_F(VmTest, ARewardContinuesWhereTheRunEndsAtItsStep) {
   const testing::ScratchFolder scratch;
   scratch.Write("one.lua", "return function() return { 1 } end");
   auto cancel = std::make_shared<CancelFlag>(Cancel::kNone);
@@ -302,14 +302,14 @@ TEST_F(RewardService, ADeadlineIsOfTheWholeAnswer) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
 }
 
-TEST_F(RewardService, WhatIsWrongIsToldOnce) {
+TEST_F(RewardService, WhatIsWrongIsReportedOnce) {
   EXPECT_EQ(Try("equal(ask '/refuses', \"ABORTED: reward 'url' (URL/refuses): it says 422 "
                 "Unprocessable Entity: no column 'answer'\")")
                 .message,
             "");
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(Try("equal(ask '/two', \"ABORTED: reward 'url' (URL/two): got 2 values for 1 "
-                "completions; wanted one each, null where there is nothing to say\")")
+                "completions; expected one each, null where there is nothing to say\")")
                 .message,
             "");
   EXPECT_EQ(Try("local why = ask '/garbage' assert(why:find(\"ABORTED: reward 'url' "
@@ -348,7 +348,7 @@ TEST_F(RewardService, NobodyThere) {
                                  {"http://a/ b", "it has a space, a '#' or a control sign"}}) {
     EXPECT_EQ(Try(absl::StrCat("rewards.open { url = '", url, "' }")).message,
               absl::StrCat("INVALID_ARGUMENT: reward_funcs: url: '", url, "': ", why,
-                           "; wanted http://HOST:PORT/PATH, or https"));
+                           "; expected http://HOST:PORT/PATH, or https"));
   }
 }
 

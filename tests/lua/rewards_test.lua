@@ -15,7 +15,7 @@ end
 local function told(value) return system.json_encode { value } end
 
 local function equal(what, got, wanted)
-  check(told(got) == told(wanted), what, ": wanted ", told(wanted), ", got ", told(got))
+  check(told(got) == told(wanted), what, ": expected ", told(wanted), ", got ", told(got))
 end
 
 local function write(name, text)
@@ -174,40 +174,40 @@ function sections.failures()
   fails("raises a table", "return { x = function() error { message = 'no' } end }",
     "ABORTED: reward 'x' (failing.lua): no\n  failing.lua:1: in the function of line 1")
   fails("NaN", "return { x = function() return { 1, 0/0, 1 } end }",
-    "ABORTED: reward 'x' (failing.lua): " .. ROW .. "got nan, wanted a finite number, or nil where "
-      .. "there is nothing to say")
+    "ABORTED: reward 'x' (failing.lua): " .. ROW .. "got nan, expected a finite number, or nil "
+      .. "where there is nothing to say")
   fails("infinity at a row", "return { x = { each = function(row) return -row.level / 0 end } }",
     "ABORTED: reward 'x' (failing.lua): row 16 of the data set ('What is 2 + 2?'), completion 1 of "
-      .. "the batch: got -inf, wanted a finite number, or nil where there is nothing to say")
+      .. "the batch: got -inf, expected a finite number, or nil where there is nothing to say")
   fails("no number", "return { x = function() return { 1, '1', 1 } end }",
-    "ABORTED: reward 'x' (failing.lua): " .. ROW .. "got '1' (a string), wanted a finite number, "
+    "ABORTED: reward 'x' (failing.lua): " .. ROW .. "got '1' (a string), expected a finite number, "
       .. "or nil where there is nothing to say")
   fails("true", "return { x = { each = function() return true end } }",
     "ABORTED: reward 'x' (failing.lua): row 16 of the data set ('What is 2 + 2?'), completion 1 of "
-      .. "the batch: got true, wanted a finite number, or nil where there is nothing to say")
+      .. "the batch: got true, expected a finite number, or nil where there is nothing to say")
   fails("a long prompt", "return { x = function() return { 1, 1, {} } end }",
     "ABORTED: reward 'x' (failing.lua): row 8 of the data set ('Say anything at all, as long as "
-      .. "you keep to one line of text'), completion 3 of the batch: got a table, wanted a finite "
-      .. "number, or nil where there is nothing to say")
+      .. "you keep to one line of text'), completion 3 of the batch: got a table, expected a "
+      .. "finite number, or nil where there is nothing to say")
   fails("too few", "return { x = function() return { 1, 1 } end }",
-    "ABORTED: reward 'x' (failing.lua): got 2 values for 3 completions; wanted one each, false "
+    "ABORTED: reward 'x' (failing.lua): got 2 values for 3 completions; expected one each, false "
       .. "where there is nothing to say")
   fails("too many", "return { x = function() return { 1, 1, 1, 1, n = 3 } end }",
-    "ABORTED: reward 'x' (failing.lua): got 4 values for 3 completions; wanted one each, false "
+    "ABORTED: reward 'x' (failing.lua): got 4 values for 3 completions; expected one each, false "
       .. "where there is nothing to say")
   fails("none", "return { x = function() return {} end }",
-    "ABORTED: reward 'x' (failing.lua): got 0 values for 3 completions; wanted one each, false "
+    "ABORTED: reward 'x' (failing.lua): got 0 values for 3 completions; expected one each, false "
       .. "where there is nothing to say")
   fails("a number", "return { x = function() return 1 end }",
-    "ABORTED: reward 'x' (failing.lua): got 1, wanted a list of 3 numbers, one a completion")
+    "ABORTED: reward 'x' (failing.lua): got 1, expected a list of 3 numbers, one a completion")
   fails("nothing", "return { x = function() end }",
-    "ABORTED: reward 'x' (failing.lua): got nil, wanted a list of 3 numbers, one a completion")
+    "ABORTED: reward 'x' (failing.lua): got nil, expected a list of 3 numbers, one a completion")
   fails("a key", "return { x = function() return { 1, 1, 1, mean = 1 } end }",
-    "ABORTED: reward 'x' (failing.lua): got a table with the key 'mean' (a string), wanted a list "
-      .. "of 3 numbers, one a completion")
+    "ABORTED: reward 'x' (failing.lua): got a table with the key 'mean' (a string), expected a "
+      .. "list of 3 numbers, one a completion")
   fails("a metatable is not asked", "return { x = function() return setmetatable({}, { __index = "
     .. "function() return 1 end, __len = function() return 3 end }) end }",
-    "ABORTED: reward 'x' (failing.lua): got 0 values for 3 completions; wanted one each, false "
+    "ABORTED: reward 'x' (failing.lua): got 0 values for 3 completions; expected one each, false "
       .. "where there is nothing to say")
   local function refused(what, got, wanted) equal(what, got, "INVALID_ARGUMENT: " .. wanted) end
   refused("no Lua", file_refusal "return {", "reward_funcs: failing.lua:1: unexpected symbol near "
@@ -215,18 +215,19 @@ function sections.failures()
   refused("raises as it is read", file_refusal "\nerror 'no data'",
     "reward_funcs: failing.lua:2: no data")
   refused("returns nothing", file_refusal "local x = 1",
-    "reward_funcs: failing.lua: wanted a function or a table of functions, got nil")
+    "reward_funcs: failing.lua: expected a function or a table of functions, got nil")
   refused("returns an empty table", file_refusal "return {}",
-    "reward_funcs: failing.lua: wanted a function or a table of functions, got an empty table")
+    "reward_funcs: failing.lua: expected a function or a table of functions, got an empty table")
   refused("a number among them", file_refusal "return { good = print, bad = 3 }",
-    "reward_funcs: failing.lua: bad: wanted a function, or { each = function(row) .. end }, got 3")
+    "reward_funcs: failing.lua: bad: expected a function, or { each = function(row) .. end }, "
+      .. "got 3")
   refused("an entry's key", file_refusal "return { bad = { each = print, weight = 3 } }",
-    "reward_funcs: failing.lua: bad: wanted name, and each or batch, a function; got weight = 3")
+    "reward_funcs: failing.lua: bad: expected name, and each or batch, a function; got weight = 3")
   refused("both", file_refusal "return { bad = { each = print, batch = print } }",
-    "reward_funcs: failing.lua: bad: wanted one of each and batch, a function")
+    "reward_funcs: failing.lua: bad: expected one of each and batch, a function")
   refused("a hole", file_refusal "return { [1] = print, [3] = print }",
-    "reward_funcs: failing.lua: wanted functions in a list without holes, or by name, got the key "
-      .. "3")
+    "reward_funcs: failing.lua: expected functions in a list without holes, or by name, got the "
+      .. "key 3")
   equal("no file", refusal_of "missing.lua", "NOT_FOUND: reward_funcs: cannot read missing.lua")
   -- An invalid batch is the caller's error.
   local opened = rewards.open "json"
@@ -384,34 +385,34 @@ function sections.built_in()
     .. "column 'anser' (did you mean 'answer'?); it has answer, level")
   equal("a column of tables", values_of({ exact = "answer" }, nil, { prompts = { "a" },
     completions = { "b" }, columns = { answer = { { 1 } } } }), "ABORTED: reward 'exact': "
-    .. "completion 1 of the batch ('a'): column 'answer': got a table, wanted a text or a number")
+    .. "completion 1 of the batch ('a'): column 'answer': got a table, expected a text or a number")
   local slow = values_of({ format = "^(a+)+$" }, nil, batch { ("a"):rep(40) .. "b" })
   check(slow:find("RESOURCE_EXHAUSTED: reward 'format': " .. ROW
     .. "pattern '^(a+)+$': the search gave up", 1, true) == 1, "a pattern of steps: ", told(slow))
   local function refused(given, wanted)
     equal(told(given), refusal_of(given), "INVALID_ARGUMENT: " .. wanted)
   end
-  local KINDS = "wanted the path of a .lua file, or one of command, exact, file, format, json, "
+  local KINDS = "expected the path of a .lua file, or one of command, exact, file, format, json, "
     .. "length, model, url"
   refused({ { formt = "a" } }, "reward_funcs[1]: unknown reward 'formt' (did you mean 'format'?); "
     .. KINDS)
   refused("rewards", "reward_funcs: unknown reward 'rewards'; " .. KINDS)
   refused({ "json", { format = "(" } }, "reward_funcs[2]: pattern '(': missing closing "
     .. "parenthesis, at character 2")
-  refused({ { format = "a", json = true } }, "reward_funcs[1]: wanted one reward, got format and "
+  refused({ { format = "a", json = true } }, "reward_funcs[1]: expected one reward, got format and "
     .. "json: each is an item of the list")
-  refused({ name = "x" }, "reward_funcs: wanted one of command, exact, file, format, json, length, "
-    .. "model, url")
-  refused({ length = { most = 1, target = 2 } }, "reward_funcs: length: wanted one of most and "
+  refused({ name = "x" }, "reward_funcs: expected one of command, exact, file, format, json, "
+    .. "length, model, url")
+  refused({ length = { most = 1, target = 2 } }, "reward_funcs: length: expected one of most and "
     .. "target")
-  refused({ length = "long" }, "reward_funcs: length: most: wanted a whole number of 1 or more, "
+  refused({ length = "long" }, "reward_funcs: length: most: expected a whole number of 1 or more, "
     .. "got 'long'")
-  refused({ exact = { pattern = "a" } }, "reward_funcs: exact: column is missing: wanted a text")
+  refused({ exact = { pattern = "a" } }, "reward_funcs: exact: column is missing: expected a text")
   refused({ exact = { column = "a", number = true } }, "reward_funcs: exact: unknown option "
     .. "'number' (did you mean 'numbers'?); known: column, numbers, pattern")
-  refused({}, "reward_funcs: wanted the path of a .lua file, a reward or a list of them, got []")
-  refused({ { 1 } }, "reward_funcs[1]: wanted the path of a .lua file, or a reward's kind and its "
-    .. "argument, got [1]")
+  refused({}, "reward_funcs: expected the path of a .lua file, a reward or a list of them, got []")
+  refused({ { 1 } }, "reward_funcs[1]: expected the path of a .lua file, or a reward's kind and "
+    .. "its argument, got [1]")
   refused({ { file = "a.lua", name = "b" } }, "reward_funcs[1]: a file's functions have names of "
     .. "their own")
   refused({ { format = "a", name = "x" }, { format = "b", name = "x" } }, "reward_funcs: two "
@@ -477,7 +478,7 @@ function sections.command()
     local began = system.clock()
     local why = values_of({ command = given }, how(seconds))
     check(type(why) == "string" and why:find(wanted:gsub("COMMAND", place .. text .. ")"), 1, true)
-      == 1, what, ": wanted ", wanted, ", got ", told(why))
+      == 1, what, ": expected ", wanted, ", got ", told(why))
     return system.clock() - began
   end
   fails("dies", "read -r line; echo oops >&2; exit 7", "UNAVAILABLE: COMMAND: it ended with exit "
@@ -494,12 +495,12 @@ function sections.command()
   fails("its own deadline", "read -r line; sleep 600", "DEADLINE_EXCEEDED: COMMAND: no answer "
     .. "within 0.2 seconds", { timeout = 0.2, retries = 0 })
   fails("garbage", "read -r line; echo hello", "ABORTED: COMMAND: the answer:1:1: not valid JSON: ")
-  fails("a word", "read -r line; echo '\"x\"'", "ABORTED: COMMAND: got '\"x\"', wanted a list of 3 "
-    .. "numbers")
+  fails("a word", "read -r line; echo '\"x\"'", "ABORTED: COMMAND: got '\"x\"', expected a list of "
+    .. "3 numbers")
   fails("too few", "read -r line; echo '[1]'", "ABORTED: COMMAND: got 1 values for 3 completions; "
-    .. "wanted one each, null where there is nothing to say")
+    .. "expected one each, null where there is nothing to say")
   fails("a text among them", "read -r line; echo '[1, \"2\", 3]'", "ABORTED: COMMAND: row 3 of the "
-    .. "data set ('What is 3 + 4?'), completion 2 of the batch: got \"2\", wanted a number, or "
+    .. "data set ('What is 3 + 4?'), completion 2 of the batch: got \"2\", expected a number, or "
     .. "null where there is nothing to say")
   fails("NaN", "read -r line; echo '[1, NaN, 3]'", "ABORTED: COMMAND: the answer:1:5: not valid "
     .. "JSON: ")
@@ -510,7 +511,7 @@ function sections.command()
   -- A line before it gets a request, or as its answer.
   local banner = values_of({ command = shell "echo loading; sleep 600" }, how())
   check(banner:find("it wrote an unexpected line to its stdout: 'loading'", 1, true)
-    or banner:find("not valid JSON: .*: got 'loading', wanted a list of 3 numbers"), "a banner: ",
+    or banner:find("not valid JSON: .*: got 'loading', expected a list of 3 numbers"), "a banner: ",
     told(banner))
   equal("no such program", refusal_of { command = { "/no/such/program" } },
     "NOT_FOUND: reward_funcs: cannot start '/no/such/program': No such file or directory")
@@ -532,7 +533,7 @@ function sections.reward_model()
   local head = base:value_head { seed = 3 }
   base:save(folder, { dtype = "fp64" })
   equal("no head", refusal_of { model = folder }, "INVALID_ARGUMENT: reward_funcs: model: rm has "
-    .. "no value_head.safetensors; wanted a model that stage rm has trained")
+    .. "no value_head.safetensors; expected a model that stage rm has trained")
   head:save(folder)
   local frozen = moonring.model.load(moonring.model.open(folder), { precision = "fp64",
     frozen = true })
@@ -576,7 +577,7 @@ function sections.reward_model()
     check(scores, what, ": ", tostring(why))
     for i, number in ipairs(numbers) do
       local got = scores and scores[1].values[i] or 0
-      check(math.abs(got - number) <= 1e-12 * math.abs(number), what, ": row ", i, ": wanted ",
+      check(math.abs(got - number) <= 1e-12 * math.abs(number), what, ": row ", i, ": expected ",
         number, ", got ", got)
     end
     opened:close()

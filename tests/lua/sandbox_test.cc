@@ -57,7 +57,7 @@ class Confined : public VmTest {
         error(debug_name(words, done, why), 2)
       end
     end
-    function debug_name(words, done, why) return "wanted '" .. words .. "', got "
+    function debug_name(words, done, why) return "expected '" .. words .. "', got "
       .. (done and "no error" or tostring(why)) end
     local OUT = "is outside of the roots"
   )lua";
@@ -89,7 +89,7 @@ TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
     log:write { step = 1, epoch = 1, loss = 1, tokens = 1 }
     -- Every function and method of the bindings that takes a path. A new one belongs here.
     refused(OUT, moonring.model.open, ETC)
-    refused(OUT, moonring.model.open, "/nowhere/at/all") -- nor is it told what is there
+    refused(OUT, moonring.model.open, "/nowhere/at/all") -- nor is it informed of what is there
     refused(OUT, moonring.model.open_config, PASSWD)
     refused(OUT, moonring.model.open_config, "/nowhere/config.json")
     refused(OUT, moonring.model.load, checkpoint, { adapters = { ETC } })
@@ -282,7 +282,7 @@ class FewInstructions : public Confined {
 };
 
 // Each of them would run forever, or for hours.
-TEST_F(FewInstructions, NoLoopGoesOn) {
+TEST_F(FewInstructions, EveryLoopEnds) {
   for (const char* script : {
            "while true do end",
            "local function f() return f() end f()",

@@ -148,7 +148,7 @@ TEST_F(Service, TrainsTwoJobsAtOnceToTheEnd) {
 }
 
 // Started again with the same folder: the files of earlier jobs are kept, and job numbers continue.
-TEST_F(Service, NumbersGoOn) {
+TEST_F(Service, JobNumbersContinue) {
   const std::string id = Post(Configuration()).body["id"];
   Wait(id, "done");
   Stop();

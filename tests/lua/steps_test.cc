@@ -17,11 +17,11 @@ class GivenSteps : public VmTest {
       local step_of = moonring.data.step
       local function text(list) return table.concat(list, " ") end
       local function same(got, wanted)
-        assert(got == wanted, tostring(got) .. ", wanted " .. tostring(wanted))
+        assert(got == wanted, tostring(got) .. ", expected " .. tostring(wanted))
       end
       local function refused(words, f, ...)
         local done, message = pcall(f, ...)
-        assert(not done and message:find(words, 1, true), done and "nothing was refused; wanted: "
+        assert(not done and message:find(words, 1, true), done and "nothing was refused; expected: "
           .. words or message)
       end
     )lua" + text)
@@ -114,11 +114,11 @@ TEST_F(GivenSteps, ASequenceMayHaveParents) {
     same(text(sequence:own_documents():tolist()), "1")
     assert(moonring.comm.sequence(of {}):parents() == nil)
     local function wrong(words, parents) refused(words, moonring.comm.sequence, of(parents)) end
-    wrong("parents: document 3: wanted 1 to 2", { [3] = { document = 1, length = 1 } })
-    wrong("parents: document 2: its parent is 0, wanted 1 to 2",
+    wrong("parents: document 3: expected 1 to 2", { [3] = { document = 1, length = 1 } })
+    wrong("parents: document 2: its parent is 0, expected 1 to 2",
       { [2] = { document = 0, length = 1 } })
     wrong("option 'length' is missing", { [2] = { document = 1 } })
-    wrong("document 1 of 0..1: 3 tokens of its parent, wanted 0 to 2",
+    wrong("document 1 of 0..1: 3 tokens of its parent, expected 0 to 2",
       { [2] = { document = 1, length = 3 } })
     wrong("document 1 of 0..1: it has targets, but is the parent of other documents",
       { [1] = { document = 2, length = 2 } })
@@ -126,7 +126,7 @@ TEST_F(GivenSteps, ASequenceMayHaveParents) {
             "");
 }
 
-TEST_F(GivenSteps, RefuseWhatCannotBe) {
+TEST_F(GivenSteps, RefuseInvalidInput) {
   EXPECT_EQ(Check(R"lua(
     local function of(example) return { micro_batch_tokens = 8, examples = { { ids = { 1 } },
       example } } end
@@ -136,14 +136,14 @@ TEST_F(GivenSteps, RefuseWhatCannotBe) {
       of { ids = { 1, 2 }, positions = { 0 } })
     refused("data.step: example 2: no tokens", step_of, of { ids = {} })
     refused("data.step: example 2: no tokens", step_of, of { documents = {} })
-    refused("data.step: example 2: number -1, wanted none below 0", step_of,
+    refused("data.step: example 2: number -1, expected none below 0", step_of,
       of { ids = { 1 }, number = -1 })
-    refused("data.step: example 2: family -2, wanted none below 0", step_of,
+    refused("data.step: example 2: family -2, expected none below 0", step_of,
       of { ids = { 1 }, family = -2 })
     refused("option 'ids' is missing", step_of, of { label = { 1 } })
     refused("unknown option 'label'", step_of, of { ids = { 1 }, label = { 1 } })
     refused("unknown option 'ids'", step_of, of { ids = { 1 }, documents = { { ids = { 1 } } } })
-    refused("micro_batch_tokens: wanted at least 1, got 0", step_of,
+    refused("micro_batch_tokens: expected at least 1, got 0", step_of,
       { micro_batch_tokens = 0, examples = {} })
     refused("option 'micro_batch_tokens' is missing", step_of, { examples = {} })
     same(step_of { micro_batch_tokens = 1, examples = {} }:size(), 0)

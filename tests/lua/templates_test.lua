@@ -68,7 +68,7 @@ end
 function sections.own()
   local function is(template, wanted)
     local got = prompt(template)
-    check(got == wanted, "wanted ", wanted, ", got ", got)
+    check(got == wanted, "expected ", wanted, ", got ", got)
   end
   is({ user = "Q: {{content}} ({{idx}})\nA:" }, "Q: Hi (0)\nA:")
   is({ prefix = { { "bos" } }, user = { { token = "<|im_start|>" }, "{{content}}", { "eos" } } },
@@ -92,7 +92,7 @@ function sections.own()
   for name, wanted in pairs { mine = ("mine (%s)"):format(path), llama3 = "llama3" } do
     system.write(path, ('return { name = "%s", like = "llama3" }'):format(name))
     local got = tostring(moonring.data.template(path, tokenizer))
-    check(got == "Template " .. wanted, "wanted ", wanted, ", got ", got)
+    check(got == "Template " .. wanted, "expected ", wanted, ", got ", got)
   end
 end
 
@@ -148,7 +148,7 @@ function sections.jinja()
       for _, given in ipairs { false, "Be 'brief'.\n" } do
         local wanted = named:tokenizer():decode(named:encode_prompt(texts, given or nil))
         local got = named:tokenizer():decode(model:encode_prompt(texts, given or nil))
-        check(got == wanted, name, ": wanted ", wanted, ", got ", got)
+        check(got == wanted, name, ": expected ", wanted, ", got ", got)
       end
     end
   end
@@ -161,7 +161,7 @@ function sections.errors()
   local function says(template, ...)
     local done, message = pcall(moonring.data.template, template, tokenizer)
     for _, part in ipairs { ... } do
-      check(not done and tostring(message):find(part, 1, true), "wanted ", part, ", got ", done
+      check(not done and tostring(message):find(part, 1, true), "expected ", part, ", got ", done
         and "no error" or tostring(message))
     end
   end
@@ -171,13 +171,13 @@ function sections.errors()
   says(scratch .. "/none.lua", "NOT_FOUND: cannot read ")
   says({ like = "qwen", usr = "x" }, "INVALID_ARGUMENT: template: qwen: unknown field 'usr' (did "
     .. "you mean 'user'?)")
-  says({ name = "mine", user = 3 }, "template: mine: user: wanted a text or a list of slots, got "
+  says({ name = "mine", user = 3 }, "template: mine: user: expected a text or a list of slots, got "
     .. "a number")
   says({ name = "mine", user = { { 1 } } }, "mine: user: a slot is a text, ")
-  says({ name = "mine", class = "resoning" }, "mine: class: wanted plain | reasoning | "
+  says({ name = "mine", class = "resoning" }, "mine: class: expected plain | reasoning | "
     .. "system_in_user, got 'resoning' (did you mean 'reasoning'?)")
-  says({ name = "mine", thought_words = { "a" } }, "mine: thought_words: wanted two texts, got 1")
-  says({ name = "mine", replace_eos = true }, "mine: replace_eos wants a stop word")
+  says({ name = "mine", thought_words = { "a" } }, "mine: thought_words: expected two texts, got 1")
+  says({ name = "mine", replace_eos = true }, "mine: replace_eos requires a stop word")
   says({ name = "mine", tool_format = "qwn" },
     "template 'mine': tool_format: no 'qwn' (did you mean 'qwen'?); there are default, gemma4, ")
   says({ name = "mine", user = { "{{content}}", { token = "<nope>" } } },
@@ -186,7 +186,7 @@ function sections.errors()
   system.write(path, 'return { like = "qwn" }')
   says(path, "NOT_FOUND: template: " .. path .. ": like: no 'qwn' (did you mean 'qwen'?)")
   for text, message in pairs { ["return {"] = "broken.lua:1: ", ["return 3"] = "broken.lua: "
-    .. "wanted a table, got a number", ["return { user = x.y }"] =
+    .. "expected a table, got a number", ["return { user = x.y }"] =
     "attempt to index global 'x'" } do
     system.write(path, text)
     says(path, message)
@@ -194,12 +194,12 @@ function sections.errors()
   system.write(path, ('return { like = "%s" }'):format(path))
   says(path, "like goes round in a circle")
   -- A file is named by its path, even if the template in it has a name.
-  local said = { ["user = 3"] = "user: wanted a text or a list of slots, got a number",
+  local said = { ["user = 3"] = "user: expected a text or a list of slots, got a number",
     ["user = { { 1 } }"] = "user: a slot is a text, ",
-    ['class = "resoning"'] = "class: wanted plain | reasoning | system_in_user, got 'resoning'",
-      ["replace_eos = true"] = "replace_eos wants a stop word",
+    ['class = "resoning"'] = "class: expected plain | reasoning | system_in_user, got 'resoning'",
+      ["replace_eos = true"] = "replace_eos requires a stop word",
     ['class = "system_in_user", system = { { "bos" } }'] =
-      "system: of class system_in_user one text is wanted", ['like = "qwn"'] = "like: no 'qwn'",
+      "system: of class system_in_user one text is expected", ['like = "qwn"'] = "like: no 'qwn'",
     [('like = "%s"'):format(path)] = "like goes round in a circle" }
   for fields, message in pairs(said) do
     system.write(path, ('return { name = "mine", %s }'):format(fields))

@@ -55,7 +55,7 @@ TEST_F(Tensors, AreFreedAtAScopesEnd) {
 
 TEST_F(Tensors, RefuseWhatTheyDoNotTake) {
   EXPECT_EQ(Check("tensor({ 1 }, 'fp64', true)"),
-            "script.lua:2: moonring.tensor: INVALID_ARGUMENT: wanted at most 2, got 3 arguments");
+            "script.lua:2: moonring.tensor: INVALID_ARGUMENT: expected at most 2, got 3 arguments");
   EXPECT_EQ(Check("assert((-tensor { 1 }):item() == -1)"), "");  // Lua hands it over twice
 }
 
@@ -68,7 +68,8 @@ TEST_F(Tensors, AreWrittenInPlace) {
     assert(x:sum():item() == 17)
     local done, why = pcall(x.copy_, x, tensor { 1, 2, 3 })
     assert(not done and why:find "must match", why)
-    -- As in PyTorch: neither a leaf that learns nor what backward still needs is written unseen.
+    -- As in PyTorch: a leaf that requires a gradient, and what backward still needs, is not written
+    -- without an error.
     done, why = pcall(weight().copy_, weight(), x[1])
     assert(not done and why:find "leaf Variable that requires grad", why)
     local w, y = weight(), tensor({ 2, 3 }, "fp64")
@@ -220,13 +221,13 @@ TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
             "");
 }
 
-TEST_F(Tensors, OperationsOfALossOfOnesOwn) {
+TEST_F(Tensors, OperationsOfACustomLoss) {
   EXPECT_EQ(Check(R"lua(
     local function same(x, ...)
       local got, want = x:to("fp64"):tolist(), { ... }
       assert(#got == #want, #got)
       for i = 1, #want do assert(math.abs(got[i] - want[i]) < 1e-6,
-        ("%d: %g, wanted %g"):format(i, got[i], want[i])) end
+        ("%d: %g, expected %g"):format(i, got[i], want[i])) end
     end
     local x = tensor { -2, 0, 3, 4 }
     same(x ^ 2, 4, 0, 9, 16)
@@ -268,10 +269,10 @@ TEST_F(Tensors, ReadAndWriteNestedLists) {
       assert(not done and text:find "rows of different", tostring(text))
     end
     local done, text = pcall(tensor, { 1 }, "fp99")
-    assert(not done and text:find("dtype: wanted fp32, fp64, bf16, fp16, int64, int32, int16, "
+    assert(not done and text:find("dtype: expected fp32, fp64, bf16, fp16, int64, int32, int16, "
       .. "int8, uint8, bool, complex64 or complex128, got 'fp99'", 1, true), text)
     done, text = pcall(x.item, x)
-    assert(not done and text:find("item: wanted a tensor of one element, got shape [2, 3]", 1,
+    assert(not done and text:find("item: expected a tensor of one element, got shape [2, 3]", 1,
       true), text)
     assert(tostring(x) == "tensor([[1., 2., 3.],\n        [4., 5., 6.]])"
       and tostring(x:sum()) == "tensor(21.)")
@@ -325,7 +326,7 @@ TEST_F(Tensors, AreReadLater) {
     assert(seen[3] and total.pair[1] == 6)
     assert(metrics.add({ x = { 1, 1 } }, { x = { tensor({ 2 }):sum(), 3 } }).x[2] == 4)
     local ok, why = pcall(metrics.add, {}, { x = { 1 } })
-    assert(not ok and tostring(why):find("metric x: wanted { sum, count }", 1, true), why)
+    assert(not ok and tostring(why):find("metric x: expected { sum, count }", 1, true), why)
     native.fetch = fetch
   )lua"),
             "");

@@ -7,7 +7,7 @@ local moonring = require "moonring"
 local batch = require "moonring.run.batch"
 local chat = require "moonring.run.chat"
 local checkpoints = require "moonring.run.checkpoint.checkpoints"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local datasets = require "moonring.data.datasets"
 local inspect = require "moonring.commands.inspect"
 local journal = require "moonring.report.journal"
@@ -81,7 +81,7 @@ do
   require("moonring.data.custom_data").settle(own)
   o.FedStream = datasets.load(own, o.Tokenizer)
   o.FedSteps = o.FedStream:steps { batch = 4, micro_batch_tokens = 4096 }
-  o.OwnMicroBatches = require "moonring.run.custom_micro_batches" (o.FedSteps, print, o.Mesh, 1)
+  o.CustomMicroBatches = require "moonring.run.custom_micro_batches" (o.FedSteps, print, o.Mesh, 1)
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
   o.FittingSteps = require("moonring.run.fitting").new(o.Steps, { micro_batch_tokens = 4096 },
     o.Mesh, print)
@@ -90,7 +90,8 @@ do
   o.Repository = require("moonring.native.hub").repository { kind = "model", name = "org/name",
     cache = scratch }
   o.RepositoryLock = o.Repository:lock()
-  o.Told = require("moonring.hub.told").new({ name = "org/name", of = {} }, o.Repository)
+  o.DownloadProgress = require("moonring.hub.download_progress").new(
+    { name = "org/name", of = {} }, o.Repository)
   local native_rewards = require "moonring.native.rewards"
   o.OwnState = native_rewards.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
   o.ChildProcess = native_rewards.child { "cat" }
@@ -202,9 +203,10 @@ for name, metatable in pairs(native) do live["moonring." .. name] = metatable en
 for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
   "Readings", "Resumed", "Router", "Engine", "Passes", "Updates", "BestEvaluation", "Run",
   "Module", "Weight", "OwnOptimizer", "OwnSchedule", "RuleParameter", "Source", "FedStream",
-  "FedSteps", "OwnMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
+  "FedSteps", "CustomMicroBatches", "FittingSteps", "BlockTurns", "Rounds", "ShownWeights",
   "LossScale", "Rewards", "Rollouts", "Trackers", "RunFiles", "GrowingFile", "Curve", "RankTimes",
-  "RunPage", "LayoutRecords", "Told", "Times", "Traces", "StepTimes", "EngineSettings" } do
+  "RunPage", "LayoutRecords", "DownloadProgress", "Times", "Traces", "StepTimes",
+  "EngineSettings" } do
   live["moonring." .. name] = getmetatable(objects[name])
 end
 
@@ -410,11 +412,11 @@ local function check_options(label, f, values, place, record)
     local about = label .. " { " .. field .. " }"
     local want = wanted(each.type)
     message = options_error(f, values, place, options { [field] = wrong })
-    check(message:find(("option '%s': wanted a %s, got "):format(field, want), 1, true), about,
+    check(message:find(("option '%s': expected a %s, got "):format(field, want), 1, true), about,
       " is documented as ", each.type, "; a thread there: ", message)
     if each.type == "integer" or each.type == "number" then
       message = options_error(f, values, place, options { [field] = 0.5 })
-      check((message:find "wanted an integer" ~= nil) == (each.type == "integer"), about,
+      check((message:find "expected an integer" ~= nil) == (each.type == "integer"), about,
         " is documented as ", each.type, "; 0.5 there: ", message)
     end
     if not each.optional then
@@ -482,7 +484,7 @@ function sections.records()
     == require("moonring.commands.operator_types").text(),
     "lua/types/operators.lua is not what docs/operator_types.lua makes of LibTorch's schemas")
   local defaults = moonring.config.load(nil, {})
-  fields("run.counts", "moonring.Counts", counts.of(defaults, 10, 1))
+  fields("run.counts", "moonring.Counts", batching.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
   fields("probe.read", "moonring.ProbeInput", probe.read(scratch .. "/probe.json", 100))
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())

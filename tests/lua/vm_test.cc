@@ -53,7 +53,7 @@ int ThrowStatus(lua_State*) {
 }
 int ThrowValue(lua_State*) {
   Counted counted;
-  TORCH_CHECK_VALUE(false, "wanted 3, got ", 4);
+  TORCH_CHECK_VALUE(false, "expected 3, got ", 4);
 }
 int ThrowTorch(lua_State*) {
   Counted counted;
@@ -106,7 +106,8 @@ TEST_F(Guard, KeepsTheTextOfAnException) {
 }
 
 TEST_F(Guard, KeepsLibTorchsWordsWithoutItsStack) {
-  EXPECT_EQ(Run("value()").message, "script.lua:1: test.value: INVALID_ARGUMENT: wanted 3, got 4");
+  EXPECT_EQ(Run("value()").message,
+            "script.lua:1: test.value: INVALID_ARGUMENT: expected 3, got 4");
   EXPECT_EQ(Run("torch()").message, "script.lua:1: test.torch: INTERNAL: shapes differ");
 }
 
@@ -153,7 +154,7 @@ TEST_F(Guard, WorksInsidePcallCoroutinesAndLoops) {
       assert(not done and tostring(words) == "script.lua:9: test.runtime: INTERNAL: boom", words)
     end
     local _, handled = xpcall(function() value() end, function(words) return "seen " .. words end)
-    assert(handled == "seen script.lua:12: test.value: INVALID_ARGUMENT: wanted 3, got 4", handled)
+    assert(handled == "seen script.lua:12: test.value: INVALID_ARGUMENT: expected 3, got 4", handled)
   )lua")
                 .message,
             "");
@@ -204,7 +205,7 @@ TEST_F(Scripts, EndWithTheCodeOfTheirError) {
             1);
 }
 
-TEST_F(Scripts, ThatAreNotThereAreNamed) {
+TEST_F(Scripts, MissingOnesAreNamed) {
   const ScriptError error = vm().Run("/nowhere/script.lua", "@script.lua", {});
   EXPECT_EQ(error.exit_code, 2);
   EXPECT_THAT(error.message, HasSubstr("/nowhere/script.lua"));
@@ -266,10 +267,11 @@ TEST_F(Scripts, SayWhereAnErrorCameFrom) {
                 "moonring.required }")
                 .traceback,
             "");
-  EXPECT_EQ(Run("local function check() require 'moonring'.config.fail('lr: wanted a number') end "
-                "check()")
-                .traceback,
-            "");
+  EXPECT_EQ(
+      Run("local function check() require 'moonring'.config.fail('lr: expected a number') end "
+          "check()")
+          .traceback,
+      "");
   EXPECT_EQ(Run("local function later() require 'moonring.base.errors'.raise('ABORTED', 'no "
                 "number') end\n"
                 "later() return 1")
@@ -323,21 +325,22 @@ class BoundFunctions : public VmTest {
 TEST_F(BoundFunctions, RefuseMoreArgumentsThanTheyTake) {
   const std::string place = "script.lua:1: ";
   EXPECT_EQ(Run("counter():get(1)").message,
-            place + "Counter:get: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+            place + "Counter:get: INVALID_ARGUMENT: expected no arguments, got 1 argument");
   EXPECT_EQ(Run("counter():add(1, 'x', 2)").message,
-            place + "Counter:add: INVALID_ARGUMENT: wanted (integer, string?), got 3 arguments");
+            place + "Counter:add: INVALID_ARGUMENT: expected (integer, string?), got 3 arguments");
   EXPECT_EQ(Run("counter():raw(1, 2)").message,
-            place + "Counter:raw: INVALID_ARGUMENT: wanted at most 1, got 2 arguments");
+            place + "Counter:raw: INVALID_ARGUMENT: expected at most 1, got 2 arguments");
   EXPECT_EQ(Run("counter():close(true)").message,
-            place + "Counter:close: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+            place + "Counter:close: INVALID_ARGUMENT: expected no arguments, got 1 argument");
   EXPECT_EQ(Run("state_alone(1)").message,
-            place + "test.state_alone: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+            place + "test.state_alone: INVALID_ARGUMENT: expected no arguments, got 1 argument");
   EXPECT_EQ(Run("options({}, {})").message,
-            place + "test.options: INVALID_ARGUMENT: wanted (table), got 2 arguments");
-  EXPECT_EQ(Run("mixed(1, 2, true, {}, counter(), 6)").message,
-            place +
-                "test.mixed: INVALID_ARGUMENT: wanted (integer, number, boolean, table, Counter), "
-                "got 6 arguments");
+            place + "test.options: INVALID_ARGUMENT: expected (table), got 2 arguments");
+  EXPECT_EQ(
+      Run("mixed(1, 2, true, {}, counter(), 6)").message,
+      place +
+          "test.mixed: INVALID_ARGUMENT: expected (integer, number, boolean, table, Counter), "
+          "got 6 arguments");
   EXPECT_EQ(Run("any(1, 2, 3, nil, 5)").message, "");
   EXPECT_EQ(
       Run("assert(counter():add(1) == 4 and counter():add(1, 'x') == 4 and counter():raw(1) == 2)")
@@ -351,14 +354,14 @@ TEST_F(BoundFunctions, TakeANilAtTheEndForNoArgument) {
                 .message,
             "");
   EXPECT_THAT(Run("counter():get(nil, 1)").message,
-              HasSubstr("wanted no arguments, got 2 arguments"));
+              HasSubstr("expected no arguments, got 2 arguments"));
 }
 
 TEST_F(BoundFunctions, AreNamedWhereNoScriptOfTheUsersIsRunning) {
   const std::string path = ::testing::TempDir() + "/own.lua";
   std::ofstream(path) << "counter():get(1)";
   EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message,
-            "INVALID_ARGUMENT: Counter:get: wanted no arguments, got 1 argument");
+            "INVALID_ARGUMENT: Counter:get: expected no arguments, got 1 argument");
 }
 
 // Every function of every library and class, called with ten arguments: none accepts them silently.
@@ -372,7 +375,7 @@ TEST_F(Scripts, FindNoFunctionThatIgnoresArguments) {
     local function refuses(name, f)
       count = count + 1
       local done, why = pcall(f, one, one, one, one, one, one, one, one, one, one)
-      assert(not done and why:find "wanted .*, got %d+ arguments", name .. ": " .. tostring(why))
+      assert(not done and why:find "expected .*, got %d+ arguments", name .. ": " .. tostring(why))
     end
     for module, functions in pairs(package.loaded) do
       if module:find "^moonring%.native%." then
@@ -487,25 +490,25 @@ TEST_F(OptionTables, SayWhichKeyIsMissingAndWhatIsNearIt) {
             "option 'total_steps' is missing; there is 'total_step'");
 }
 
-TEST_F(OptionTables, SayWhatWasWantedAndWhatCame) {
+TEST_F(OptionTables, SayWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(ErrorOf("{ total_steps = '3' }"),
-            "option 'total_steps': wanted a number, got a string");
-  EXPECT_EQ(ErrorOf("{ total_steps = 1.5 }"), "option 'total_steps': wanted an integer, got 1.5");
-  EXPECT_EQ(ErrorOf("{ total_steps = 0/0 }"), "option 'total_steps': wanted an integer, got nan");
+            "option 'total_steps': expected a number, got a string");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1.5 }"), "option 'total_steps': expected an integer, got 1.5");
+  EXPECT_EQ(ErrorOf("{ total_steps = 0/0 }"), "option 'total_steps': expected an integer, got nan");
   EXPECT_EQ(ErrorOf("{ total_steps = 1, small = 2^31 }"),
-            "option 'small': wanted an integer in range, got 2147483648");
+            "option 'small': expected an integer in range, got 2147483648");
   EXPECT_EQ(ErrorOf("{ total_steps = 1, quick = 1 }"),
-            "option 'quick': wanted a boolean, got a number");
+            "option 'quick': expected a boolean, got a number");
   EXPECT_EQ(ErrorOf("{ total_steps = 1, names = 'a' }"),
-            "option 'names': wanted a table, got a string");
+            "option 'names': expected a table, got a string");
   EXPECT_EQ(ErrorOf("{ total_steps = 1, object = {} }"),
-            "option 'object': wanted a Thing, got table");
+            "option 'object': expected a Thing, got table");
   EXPECT_EQ(ErrorOf("{ total_steps = 1, object = require 'moonring'.tensor { 1, 2 } }"),
-            "option 'object': wanted a Thing, got tensor([1., 2.])");
+            "option 'object': expected a Thing, got tensor([1., 2.])");
   EXPECT_EQ(
       ErrorOf(
           "(function() local t = thing() t:close() return { total_steps = 1, object = t } end)()"),
-      "option 'object': wanted a Thing, got Thing (closed)");
+      "option 'object': expected a Thing, got Thing (closed)");
 }
 
 // Arguments and handles
@@ -532,7 +535,7 @@ class Handles : public VmTest {
   }
 };
 
-TEST_F(Handles, LetGoOnceClosedAndRefuseUse) {
+TEST_F(Handles, AreFreedOnceWhenClosedAndRefuseUse) {
   EXPECT_EQ(Run(R"lua(
     local x = live()
     assert(count() == 1 and x:ping() == 1 and tostring(x) == "Live one")

@@ -47,8 +47,8 @@ end
 
 local function equal(case, what, got, wanted)
   local told = function(value) return system.json_encode({ value }) end
-  check(told(got) == told(wanted), told(case.keys), " on ", case.tokenizer, ": ", what, ": wanted ",
-    told(wanted), ", got ", told(got))
+  check(told(got) == told(wanted), told(case.keys), " on ", case.tokenizer, ": ", what,
+    ": expected ", told(wanted), ", got ", told(got))
 end
 
 local sections = {}

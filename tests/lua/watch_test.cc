@@ -81,7 +81,7 @@ class WatchTest : public Workplace {
   std::unique_ptr<httplib::Client> client_;
 };
 
-TEST_F(WatchTest, FollowsARunAsItGoesOn) {
+TEST_F(WatchTest, FollowsARunningRun) {
   Start();
   const auto page = Get(With("/"));
   ASSERT_TRUE(page);
@@ -115,7 +115,7 @@ TEST_F(WatchTest, FollowsARunAsItGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(Path("run/report.html")));
 }
 
-TEST_F(WatchTest, RefusesStrangers) {
+TEST_F(WatchTest, RefusesRequestsWithoutTheToken) {
   Start();
   const std::string other = token_[0] == '0' ? "1" : "0";
   EXPECT_EQ(StatusOf("/"), 403);
@@ -146,7 +146,7 @@ TEST_F(WatchTest, RefusesStrangers) {
 }
 
 // Each silent connection may occupy one of 32 places for half a minute.
-TEST_F(WatchTest, SilentConnectionsDoNotShutItsDoor) {
+TEST_F(WatchTest, SilentConnectionsDoNotBlockIt) {
   Start();
   std::vector<int> silent;
   for (int i = 0; i < 100; ++i) {
@@ -181,9 +181,9 @@ TEST_F(WatchTest, SaysWhatIsWrong) {
               FailsWith(1, HasSubstr("port " + busy.port())));
   EXPECT_THAT(Run({"watch"}), FailsWith(2, HasSubstr("usage: moonring watch")));
   EXPECT_THAT(Run({"watch", "nowhere"}), FailsWith(2, HasSubstr("nowhere: no such folder")));
-  EXPECT_THAT(Run({"watch", "run", "port=x"}), FailsWith(2, HasSubstr("port: wanted a number")));
+  EXPECT_THAT(Run({"watch", "run", "port=x"}), FailsWith(2, HasSubstr("port: expected a number")));
   EXPECT_THAT(Run({"watch", "run", "port=70000"}),
-              FailsWith(2, HasSubstr("port: wanted 0 to 65535, got 70000")));
+              FailsWith(2, HasSubstr("port: expected 0 to 65535, got 70000")));
   EXPECT_THAT(Run({"--sandbox", "watch", "run"}),
               FailsWith(2, HasSubstr("--sandbox: no port is opened")));
 }

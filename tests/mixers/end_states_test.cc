@@ -13,7 +13,7 @@
 #include "comm/process_groups.h"
 #include "gtest/gtest.h"
 #include "mixers/cache/mixing_cache.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"

@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mixers/over_ranks/local_mixing.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/connected_ranks.h"
@@ -210,9 +210,10 @@ TEST(GenerationsOfTest, NoStateIsKeptInsideADocument) {
   problem.of.rule = true;
   const MixingTensors stream = MakeMixingTensors(problem.of);
   LocalMixing local(problem.of.lengths, problem.parents);
-  EXPECT_THAT([&] { RunMixing(local, problem.of, stream, at::kDouble); },
-              ThrowsMessage<c10::Error>(HasSubstr(
-                  "document 1 continues from token 40 of its parent, document 0, wanted its end")));
+  EXPECT_THAT(
+      [&] { RunMixing(local, problem.of, stream, at::kDouble); },
+      ThrowsMessage<c10::Error>(HasSubstr(
+          "document 1 continues from token 40 of its parent, document 0, expected its end")));
 }
 
 }  // namespace

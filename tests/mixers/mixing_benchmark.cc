@@ -18,7 +18,7 @@
 #include "base/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "mixers/rule/delta_rule.h"
 #include "tests/testing/connected_ranks.h"
 

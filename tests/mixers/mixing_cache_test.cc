@@ -38,7 +38,7 @@ std::vector<MixingProblem> CacheProblems() {
           {{kCacheTokens}, 2, 2, 8, 6, 3, false, false}};
 }
 
-TEST(MixingCacheTest, PiecesOfAnyLengthAreTheWhole) {
+TEST(MixingCacheTest, AnySplitGivesTheWhole) {
   for (const MixingProblem& problem : CacheProblems()) {
     const MixingTensors all = MakeMixingTensors(problem);
     LocalMixing local({kCacheTokens});

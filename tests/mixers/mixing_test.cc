@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 #include "mixers/over_ranks/local_mixing.h"
 #include "mixers/over_ranks/mixing_cost.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "tests/mixers/mixing_problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/connected_ranks.h"

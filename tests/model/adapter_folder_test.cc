@@ -153,11 +153,11 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   const auto unsupported = absl::StatusCode::kUnimplemented,
              invalid = absl::StatusCode::kInvalidArgument;
   refused("rank_pattern", {{"q_proj", 4}}, invalid,
-          "q_proj.lora_A.weight: shape [2, 16], this base wants [4, 16]");
-  refused("rank_pattern", {{"q_proj", "many"}}, invalid, "rank_pattern: wanted numbers above 0");
+          "q_proj.lora_A.weight: shape [2, 16], this base requires [4, 16]");
+  refused("rank_pattern", {{"q_proj", "many"}}, invalid, "rank_pattern: expected numbers above 0");
   refused("alpha_pattern", {{"(q_proj", 4}}, invalid,
           "alpha_pattern: '(.*\\.)?((q_proj)' is not a pattern of names");
-  refused("bias", "some", invalid, "bias: wanted none, all or lora_only");
+  refused("bias", "some", invalid, "bias: expected none, all or lora_only");
   refused("target_parameters", {"mlp.experts.gate_up_proj"}, unsupported,
           "adapter_config.json: target_parameters");
   refused("layer_replication", {{0, 1}}, unsupported, "layer_replication");
@@ -166,17 +166,17 @@ TEST_F(AdapterFolderTest, RefusesByName) {
       "init_lora_weights", "pissa", absl::StatusCode::kNotFound,
       "init_lora_weights: \"pissa\": the initial values are subtracted from the base, and neither "
       "pissa_init.safetensors nor pissa_init/adapter_model.safetensors is there");
-  refused("init_lora_weights", "pissa_niter_many", invalid, "wanted pissa or pissa_niter_N");
+  refused("init_lora_weights", "pissa_niter_many", invalid, "expected pissa or pissa_niter_N");
   refused("layers_to_transform", {1}, invalid,
           "layers.0.self_attn.q_proj.lora_A.weight is not a weight of this adapter over this base");
-  refused("layers_to_transform", "first", invalid, "wanted a layer's number, or a list of them");
-  refused("peft_type", "BOFT", unsupported, "peft_type: \"BOFT\": wanted LORA or OFT");
+  refused("layers_to_transform", "first", invalid, "expected a layer's number, or a list of them");
+  refused("peft_type", "BOFT", unsupported, "peft_type: \"BOFT\": expected LORA or OFT");
   refused("peft_type", "OFT", invalid, "oft_block_size");
   refused("coft", true, unsupported, "coft: true");
   refused("block_share", true, unsupported, "block_share: true");
-  refused("r", 3, invalid, "q_proj.lora_A.weight: shape [2, 16], this base wants [3, 16]");
-  refused("r", 0, invalid, folder_ + "/adapter_config.json: r: 0, wanted 1 or more");
-  refused("r", "many", invalid, "r: wanted a whole number");
+  refused("r", 3, invalid, "q_proj.lora_A.weight: shape [2, 16], this base requires [3, 16]");
+  refused("r", 0, invalid, folder_ + "/adapter_config.json: r: 0, expected 1 or more");
+  refused("r", "many", invalid, "r: expected a whole number");
   refused("r", nullptr, invalid, "r");
   refused("target_modules", nullptr, invalid, "target_modules");
   refused("target_modules", {"q_proj"}, invalid,
@@ -188,7 +188,7 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   EXPECT_OK(With("init_lora_weights", "gaussian"));
 }
 
-TEST_F(AdapterFolderTest, NumbersThatAreNoneAreRefusedByFileAndName) {
+TEST_F(AdapterFolderTest, NonFiniteNumbersAreRefusedByFileAndName) {
   {
     at::NoGradGuard no_grad;
     models_.adapter->parameters[1]->weight().view(-1)[2] = std::nan("");
@@ -211,8 +211,9 @@ TEST_F(AdapterFolderTest, MissingFilesAndOtherBases) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no adapter_config.json")));
   ModelConfig other = config_;
   other.hidden_size = 32;
-  EXPECT_THAT(ReadAdapter(folder_, other, at::kFloat, at::kCPU),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this base wants [2, 32]")));
+  EXPECT_THAT(
+      ReadAdapter(folder_, other, at::kFloat, at::kCPU),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this base requires [2, 32]")));
   EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 3), at::kFloat, at::kCPU),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("model.layers.2.")));
   EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 1), at::kFloat, at::kCPU),

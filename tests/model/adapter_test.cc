@@ -90,10 +90,10 @@ TEST(AdapterPlanTest, Refuses) {
   refused({.rank = 0}, "lora_rank: 0");
   refused({.alpha = -1}, "lora_alpha: -1");
   refused({.dropout = 1.0}, "lora_dropout: 1");
-  refused({.dropout = 0.5, .principal = PrincipalOptions{}}, "lora_dropout: 0.5, wanted 0");
+  refused({.dropout = 0.5, .principal = PrincipalOptions{}}, "lora_dropout: 0.5, expected 0");
   refused({.principal = PrincipalOptions{-2}}, "pissa_iter: -2");
   refused({.rotation = RotationOptions{.blocks = 2}},
-          "oft_rank: 2, oft_block_size: 32, wanted one");
+          "oft_rank: 2, oft_block_size: 32, expected one");
   refused({.rotation = RotationOptions{.block_size = 0}}, "oft_rank: 0, oft_block_size: 0");
   refused({.targets = {"q_pro"}, .rotation = RotationOptions{}}, "oft_target: no linear module");
   refused({.rotation = RotationOptions{.blocks = 16, .block_size = 0}},

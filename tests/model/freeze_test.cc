@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 TEST(FreezeTest, LlamaFactorysRules) {
   const auto count = [](int64_t layers, std::vector<std::string> modules,
                         std::vector<std::string> extra = {}) {
-    return WeightsThatLearn(SmallConfig(false, 4), {layers, std::move(modules), std::move(extra)})
+    return TrainableWeights(SmallConfig(false, 4), {layers, std::move(modules), std::move(extra)})
         ->size();
   };
   EXPECT_EQ(count(1, {"all"}), 9u);
@@ -34,14 +34,14 @@ TEST(FreezeTest, LlamaFactorysRules) {
   EXPECT_EQ(count(2, {"self_attn", "input_layernorm"}, {"lm_head"}), 11u);
   EXPECT_EQ(count(0, {"all"}, {"embed_tokens"}), 1u);
   EXPECT_EQ(count(1, {"mlp"}, {"norm"}), 3u + 9u);  // norms of all blocks contain the word
-  const std::set<std::string> last = *WeightsThatLearn(SmallConfig(false, 4), {1, {"mlp"}, {}});
+  const std::set<std::string> last = *TrainableWeights(SmallConfig(false, 4), {1, {"mlp"}, {}});
   EXPECT_THAT(last, ElementsAre("model.layers.3.mlp.down_proj.weight",
                                 "model.layers.3.mlp.gate_proj.weight",
                                 "model.layers.3.mlp.up_proj.weight"));
-  EXPECT_TRUE(WeightsThatLearn(SmallConfig(false, 4), {-1, {"mlp"}, {}})
+  EXPECT_TRUE(TrainableWeights(SmallConfig(false, 4), {-1, {"mlp"}, {}})
                   ->contains("model.layers.0.mlp.up_proj.weight"));
   const auto refused = [](FreezeOptions options, const std::string& words) {
-    EXPECT_THAT(WeightsThatLearn(SmallConfig(true), options),
+    EXPECT_THAT(TrainableWeights(SmallConfig(true), options),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
   refused({2, {"attn"}, {}},
@@ -61,7 +61,7 @@ TEST(FreezeTest, AsLlamaFactoryItselfChooses) {
     ASSERT_OK_AND_ASSIGN(
         const auto checkpoint,
         Checkpoint::Open("tests/golden/model/" + golden["base"].get<std::string>()));
-    const auto learning = WeightsThatLearn(checkpoint->config(),
+    const auto learning = TrainableWeights(checkpoint->config(),
                                            {golden["layers"], golden["modules"], golden["extra"]});
     EXPECT_EQ(learning.ok(), !golden["learning"].is_null());
     if (!learning.ok()) continue;
@@ -72,7 +72,7 @@ TEST(FreezeTest, AsLlamaFactoryItselfChooses) {
 TEST(FreezeTest, FrozenMatricesAreHeldInTheMatmulDtype) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open("tests/golden/model/gqa_tied"));
   TransformerOptions options{.matmul_dtype = at::kBFloat16};
-  options.learning = *WeightsThatLearn(checkpoint->config(), {1, {"mlp"}, {}});
+  options.learning = *TrainableWeights(checkpoint->config(), {1, {"mlp"}, {}});
   ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Load(checkpoint, options));
   for (const auto& parameter : model->parameters()) {
     const bool learns = options.learning->contains(parameter->name());

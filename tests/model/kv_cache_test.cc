@@ -69,7 +69,7 @@ TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
   }
 }
 
-TEST(KvCacheTest, RefusesWhatIsNoSoftcap) {
+TEST(KvCacheTest, RefusesInvalidSoftcaps) {
   at::NoGradGuard no_grad;
   KvCache cache(/*layers=*/1);
   const at::Tensor rows = at::randn({1, 2, 8});

@@ -141,7 +141,7 @@ std::vector<int64_t> RandomIds(int64_t count) {
 }
 
 // Logits of the last token by a forward of all tokens, with another attention implementation.
-at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
+at::Tensor Recomputed(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
   const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{count});
@@ -170,14 +170,14 @@ TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
       const std::vector<int64_t> more = RandomIds(length - static_cast<int64_t>(ids.size()));
       ids.insert(ids.end(), more.begin(), more.end());
       ASSERT_OK_AND_ASSIGN(const at::Tensor logits, sampler.NextLogits(ids));
-      EXPECT_TRUE(RelativeError(logits, Anew(*model, ids), bound)) << length;
+      EXPECT_TRUE(RelativeError(logits, Recomputed(*model, ids), bound)) << length;
     }
     ids[20] = (ids[20] + 1) % 61;
     ASSERT_OK_AND_ASSIGN(const at::Tensor branch, sampler.NextLogits(ids));
-    EXPECT_TRUE(RelativeError(branch, Anew(*model, ids), bound));
+    EXPECT_TRUE(RelativeError(branch, Recomputed(*model, ids), bound));
     ids.resize(11);
     ASSERT_OK_AND_ASSIGN(const at::Tensor prefix, sampler.NextLogits(ids));
-    EXPECT_TRUE(RelativeError(prefix, Anew(*model, ids), bound));
+    EXPECT_TRUE(RelativeError(prefix, Recomputed(*model, ids), bound));
     ASSERT_OK_AND_ASSIGN(const at::Tensor again, sampler.NextLogits(ids));
     EXPECT_TRUE(BitEqual(again, sampler.NextLogits(ids).value()));
   }
@@ -195,7 +195,7 @@ TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
     const auto same = [&] {
       const auto logits = sampler.NextLogits(ids);
       ASSERT_OK(logits);
-      EXPECT_TRUE(RelativeError(*logits, Anew(*model, ids), 1e-11)) << ids.size();
+      EXPECT_TRUE(RelativeError(*logits, Recomputed(*model, ids), 1e-11)) << ids.size();
     };
     const auto grow = [&](int64_t length) {
       const std::vector<int64_t> more = RandomIds(length - static_cast<int64_t>(ids.size()));
@@ -249,7 +249,7 @@ TEST(SamplerTest, ALongPromptGoesInParts) {
   const auto model = RandomModel(at::kDouble);
   const std::vector<int64_t> ids = RandomIds(1100);
   ASSERT_OK_AND_ASSIGN(const at::Tensor logits, Sampler(*model).NextLogits(ids));
-  EXPECT_TRUE(RelativeError(logits, Anew(*model, ids), 1e-12));
+  EXPECT_TRUE(RelativeError(logits, Recomputed(*model, ids), 1e-12));
 }
 
 TEST(SamplerTest, ForgetSeesChangedWeights) {
@@ -260,7 +260,7 @@ TEST(SamplerTest, ForgetSeesChangedWeights) {
   for (const auto& parameter : model->parameters()) parameter->weight().mul_(1.1);
   sampler.Forget();
   ASSERT_OK_AND_ASSIGN(const at::Tensor logits, sampler.NextLogits(ids));
-  EXPECT_TRUE(RelativeError(logits, Anew(*model, ids), 1e-13));
+  EXPECT_TRUE(RelativeError(logits, Recomputed(*model, ids), 1e-13));
 }
 
 TEST(SamplerTest, GreedyIsTheArgmaxOfEachForward) {
@@ -272,7 +272,7 @@ TEST(SamplerTest, GreedyIsTheArgmaxOfEachForward) {
                          return true;
                        }));
   for (int i = 0; i < 12; ++i) {
-    wanted.push_back(Anew(*model, ids).argmax().item<int64_t>());
+    wanted.push_back(Recomputed(*model, ids).argmax().item<int64_t>());
     ids.push_back(wanted.back());
   }
   EXPECT_EQ(made, wanted);

@@ -217,7 +217,7 @@ class PackTest : public SequenceParallelTest,
   }
 };
 
-TEST_P(PackTest, GivesWhatItsDocumentsGiveOneByOne) {
+TEST_P(PackTest, EqualsItsDocumentsOneByOne) {
   const Setting setting = MakeSetting(3, {130, 1, 77, 0, 400, 64});
   const auto [ranks, strategy] = GetParam();
   const Answer pack = ranks == 1 ? setting.OnOne(kFp64) : setting.On(ranks, strategy, kFp64);

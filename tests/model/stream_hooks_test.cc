@@ -101,7 +101,7 @@ TEST_P(StreamHooksInEveryMode, AnAddedVectorIsABias) {
 }
 
 // The only trainable weight is in the hook; below a detached point nothing is trained.
-TEST_F(StreamHooksTest, AFrozenModelUnderWhatLearns) {
+TEST_F(StreamHooksTest, AFrozenModelBelowATrainableLayer) {
   TransformerOptions options = In(Recompute::kBlock);
   options.frozen = true;
   const auto model = Make(options);
@@ -145,15 +145,16 @@ TEST_F(StreamHooksTest, RefusesWhatDoesNotFit) {
       return layer == 2 ? other : at::Tensor();
     }});
   };
-  EXPECT_EQ(giving(at::zeros({13, 15}, at::kDouble)),
-            "around: after layer 2 (model.layers.1) it gave Double [13, 15] on cpu, wanted Double "
-            "[13, 16] on cpu");
+  EXPECT_EQ(
+      giving(at::zeros({13, 15}, at::kDouble)),
+      "around: after layer 2 (model.layers.1) it gave Double [13, 15] on cpu, expected Double "
+      "[13, 16] on cpu");
   EXPECT_THAT(giving(at::zeros({13, 16}, at::kFloat)), HasSubstr("it gave Float [13, 16] on cpu"));
   EXPECT_THAT(giving(at::zeros({13, 16}, at::kDouble).to_sparse()), HasSubstr("it gave Double"));
   EXPECT_EQ(refusal({.states = {1, 5}}),
-            "states: layer 5, wanted 0 (after the embedding) to 4 (after the last block)");
+            "states: layer 5, expected 0 (after the embedding) to 4 (after the last block)");
   EXPECT_THAT(refusal({.states = {-1}}), HasSubstr("states: layer -1"));
-  EXPECT_THAT(refusal({.upto = 5}), HasSubstr("upto: layer 5, wanted 0"));
+  EXPECT_THAT(refusal({.upto = 5}), HasSubstr("upto: layer 5, expected 0"));
   EXPECT_THAT(refusal({.states = {3}, .upto = 2}),
               HasSubstr("to 2 (where `upto` ends the forward)"));
   EXPECT_THAT(
@@ -161,7 +162,7 @@ TEST_F(StreamHooksTest, RefusesWhatDoesNotFit) {
         model->Norm(at::zeros({3, 15}, at::kDouble));
       },
       Throws<c10::ValueError>(::testing::Property(
-          &c10::Error::msg, HasSubstr("norm: hidden states Double [3, 15] on cpu, wanted "
+          &c10::Error::msg, HasSubstr("norm: hidden states Double [3, 15] on cpu, expected "
                                       "Double [T, 16] on cpu"))));
 }
 

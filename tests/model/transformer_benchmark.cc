@@ -49,7 +49,7 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute 
       .value();
 }
 
-// What learns.
+// What is trained.
 enum Finetuning : int64_t { kFull, kLora, kLoraDropout, kDora };
 
 // An adapter of rank 8 on all linear maps of a frozen base.

@@ -274,7 +274,7 @@ LabelledStream RandomLabelledStream(const std::vector<int64_t>& lengths, int64_t
   return MakeStream(lengths, ids, ids);
 }
 
-TEST(TransformerTest, BiasesAreUsedAndLearnt) {
+TEST(TransformerTest, BiasesAreUsedAndTrained) {
   const ModelConfig config = ConfigOfSize(/*bias=*/true);
   const base::Parameters parameters = SeededWeights(config, at::kDouble);
   ASSERT_OK_AND_ASSIGN(const auto model,
@@ -474,7 +474,7 @@ TEST(TransformerTest, RefusesWhatIsNotTheModel) {
   other = parameters;
   other[2] = std::make_shared<base::Parameter>(parameters[2]->name(), at::zeros({32, 31}));
   EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument,
-                                      HasSubstr("shape [32, 31], wanted [32, 32]")));
+                                      HasSubstr("shape [32, 31], expected [32, 32]")));
   EXPECT_THAT(create(parameters, In(at::kBFloat16, at::kFloat)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BFloat16")));
   TransformerOptions options = In(at::kFloat, at::kFloat);
@@ -486,7 +486,7 @@ TEST(TransformerTest, RefusesWhatIsNotTheModel) {
   EXPECT_FALSE(create(parameters, options).ok());
   EXPECT_THAT(create(parameters, In(at::kHalf, at::kHalf)),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("weights in Half with matmuls in Half, wanted ")));
+                       HasSubstr("weights in Half with matmuls in Half, expected ")));
 }
 
 }  // namespace

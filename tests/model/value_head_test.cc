@@ -42,9 +42,10 @@ TEST(ValueHeadTest, NewSavedAndRead) {
   EXPECT_TRUE(BitEqual(read->weight_1D->weight(), fresh->weight_1D->weight().to(at::kDouble)));
   EXPECT_TRUE(BitEqual(read->bias_1->weight(), fresh->bias_1->weight().to(at::kDouble)));
   config.hidden_size = 8;
-  EXPECT_THAT(ValueHead::Open(scratch.path(), config, 4, at::kFloat, at::kCPU),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("v_head.summary.weight: shape [1, 16], this model wants [1, 8]")));
+  EXPECT_THAT(
+      ValueHead::Open(scratch.path(), config, 4, at::kFloat, at::kCPU),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("v_head.summary.weight: shape [1, 16], this model requires [1, 8]")));
 }
 
 // The error names the file with the config: that of the model's folder, of a .gguf file, or, for an
@@ -56,7 +57,7 @@ TEST(ValueHeadTest, NamesWhereTheRateIs) {
   const auto expect_named = [&](const std::string& dir, const std::string& place) {
     EXPECT_THAT(ValueHead::Open(dir, config, 4, at::kFloat, at::kCPU),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         StartsWith(place + ": summary_dropout_prob: 1.5, wanted 0 or more")));
+                         StartsWith(place + ": summary_dropout_prob: 1.5, expected 0 or more")));
   };
   const std::string gguf = scratch.Write("m.gguf", "");
   expect_named(gguf, gguf);

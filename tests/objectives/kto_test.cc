@@ -156,8 +156,8 @@ TEST(KtoTest, OptionsAndBatchesAreChecked) {
     EXPECT_THAT(Kto::Create(options).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
-  refused({.beta = -0.1}, "objectives.kto: beta is -0.1, wanted more than 0");
-  refused({.rejected_weight = -1}, "rejected_weight is -1, wanted 0 or more");
+  refused({.beta = -0.1}, "objectives.kto: beta is -0.1, expected more than 0");
+  refused({.rejected_weight = -1}, "rejected_weight is -1, expected 0 or more");
   refused({.ftx = std::nan("")}, "ftx is nan");
   const auto kto = *Kto::Create({});
   const at::Tensor two = at::zeros({2}, at::kDouble);

@@ -126,7 +126,7 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
   }
 }
 
-TEST(LogProbTest, EveryRowATarget) {
+TEST(LogProbTest, EveryRowHasATarget) {
   const LogProbCase c{.chunk_rows = 10, .ignored = 0.0};
   const Inputs in = MakeInputs(c);
   ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
@@ -380,7 +380,7 @@ TEST(LogProbTest, LogitsOfRows) {
 void ExpectRefused(const std::function<void()>& call, const std::string& words) {
   try {
     call();
-    FAIL() << "nothing was thrown; wanted: " << words;
+    FAIL() << "nothing was thrown; expected: " << words;
   } catch (const c10::Error& error) {
     EXPECT_NE(std::string(error.what_without_backtrace()).find(words), std::string::npos)
         << error.what_without_backtrace();
@@ -394,15 +394,15 @@ TEST(LogProbTest, WrongCalls) {
   ExpectRefused([&] { TokenLogProb(in.hidden.narrow(1, 0, 5), head, in.targets); },
                 "hidden states of shape [37, 5], head lm_head.weight of shape [29, 12]");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets.narrow(0, 0, 3)); },
-                "wanted int64 [37]");
+                "expected int64 [37]");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets + 20); },
                 "the vocabulary has 29 ids");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets - 1000); }, "a target is -");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.label_smoothing = 1.0}); },
-                "label_smoothing is 1, wanted 0 to less than 1");
+                "label_smoothing is 1, expected 0 to less than 1");
   for (const double temperature : {0.0, -1.0}) {
     ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.temperature = temperature}); },
-                  "wanted more than 0");
+                  "expected more than 0");
   }
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   const at::Tensor sum = TokenLogProb(hidden, head, in.targets).sum();

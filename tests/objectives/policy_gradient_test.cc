@@ -553,21 +553,23 @@ TEST(PolicyGradientTest, WrongOptions) {
             "objectives.policy_gradient: unknown importance_sampling_level 'sequences' (did you "
             "mean 'sequence'?); known: token, sequence");
   EXPECT_EQ(refusal([](auto& o) { o.beta = -1; }),
-            "objectives.policy_gradient: beta is -1, wanted 0 or more");
+            "objectives.policy_gradient: beta is -1, expected 0 or more");
   EXPECT_EQ(refusal([](auto& o) { o.epsilon = kNaN; }),
-            "objectives.policy_gradient: epsilon is nan, wanted 0 or more");
+            "objectives.policy_gradient: epsilon is nan, expected 0 or more");
   EXPECT_EQ(refusal([](auto& o) { o.epsilon_high = -0.1; }),
-            "objectives.policy_gradient: epsilon_high is -0.1, wanted 0 or more");
+            "objectives.policy_gradient: epsilon_high is -0.1, expected 0 or more");
   EXPECT_EQ(refusal([](auto& o) { o.delta = 0; }),
-            "objectives.policy_gradient: delta is 0, wanted more than 0");
-  EXPECT_EQ(refusal([](auto& o) { o.max_completion_length = 0; }, "dr_grpo"),
-            "objectives.policy_gradient: max_completion_length is 0, wanted 1 or more for dr_grpo");
-  EXPECT_EQ(refusal([](auto& o) { o.beta = 0.1; }, "rloo"),
-            "objectives.policy_gradient: beta is 0.1, wanted 0: rloo's KL term is in its rewards");
+            "objectives.policy_gradient: delta is 0, expected more than 0");
+  EXPECT_EQ(
+      refusal([](auto& o) { o.max_completion_length = 0; }, "dr_grpo"),
+      "objectives.policy_gradient: max_completion_length is 0, expected 1 or more for dr_grpo");
+  EXPECT_EQ(
+      refusal([](auto& o) { o.beta = 0.1; }, "rloo"),
+      "objectives.policy_gradient: beta is 0.1, expected 0: rloo's KL term is in its rewards");
   EXPECT_EQ(refusal([](auto& o) { o.delta = 2; }, "rloo"),
-            "objectives.policy_gradient: delta is 2, wanted none: rloo has no such bound");
+            "objectives.policy_gradient: delta is 2, expected none: rloo has no such bound");
   EXPECT_EQ(refusal([](auto& o) { o.importance_sampling_level = "sequence"; }, "rloo"),
-            "objectives.policy_gradient: importance_sampling_level is sequence, wanted none: "
+            "objectives.policy_gradient: importance_sampling_level is sequence, expected none: "
             "rloo's ratios are always of whole answers");
 }
 
@@ -586,7 +588,7 @@ TEST(PolicyGradientTest, WrongCalls) {
     change(batch);
     try {
       policy_gradient.Loss(batch, *layout, comm::Communicator::Alone());
-      FAIL() << "nothing was thrown; wanted: " << words;
+      FAIL() << "nothing was thrown; expected: " << words;
     } catch (const c10::Error& error) {
       EXPECT_NE(std::string(error.what_without_backtrace()).find(words), std::string::npos)
           << error.what_without_backtrace();
@@ -605,7 +607,7 @@ TEST(PolicyGradientTest, WrongCalls) {
       *with_kl, [](PolicyBatch& b) { b.counted = {true}; }, "counted says so of 1 documents of 2");
   refused(
       *with_kl, [](PolicyBatch& b) { b.log_prob_T = at::zeros({5}, at::kLong); },
-      "wanted a floating type [T_local]");
+      "expected a floating type [T_local]");
   refused(
       *with_kl,
       [](PolicyBatch& b) {

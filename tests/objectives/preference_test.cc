@@ -282,7 +282,7 @@ TEST(PreferenceTest, BcoMeanRunsOverSteps) {
   for (const char* text : {"", "{}", "[1]", "{\"mean_reward\": \"x\", \"groups\": 1}",
                            "{\"mean_reward\": 0, \"groups\": -1}"}) {
     EXPECT_THAT(second->LoadState(text),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a state wants")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a state requires")));
   }
 }
 
@@ -379,22 +379,22 @@ TEST(PreferenceTest, OptionsAreChecked) {
   };
   refused({.loss = "sigmoyd"},
           "unknown loss 'sigmoyd' (did you mean 'sigmoid'?); known: sigmoid, hinge");
-  refused({.beta = 0.0}, "beta is 0, wanted more than 0");
+  refused({.beta = 0.0}, "beta is 0, expected more than 0");
   refused({.beta = std::nan("")}, "beta is nan");
-  refused({.ftx = -1}, "ftx is -1, wanted 0 or more");
+  refused({.ftx = -1}, "ftx is -1, expected 0 or more");
   refused({.loss = "hinge", .label_smoothing = 0.1},
-          "label_smoothing is 0.1, wanted 0: hinge has none, only sigmoid and robust have");
-  refused({.label_smoothing = 0.6}, "label_smoothing is 0.6, wanted 0 to 0.5 for sigmoid");
+          "label_smoothing is 0.1, expected 0: hinge has none, only sigmoid and robust have");
+  refused({.label_smoothing = 0.6}, "label_smoothing is 0.6, expected 0 to 0.5 for sigmoid");
   refused({.loss = "robust", .label_smoothing = 0.5},
-          "label_smoothing is 0.5, wanted 0 to less than 0.5 for robust");
+          "label_smoothing is 0.5, expected 0 to less than 0.5 for robust");
   refused({.loss = "orpo", .bco_weight = 0.1},
-          "bco_weight is 0.1, wanted 0: BCO compares with a reference model, and orpo has none");
+          "bco_weight is 0.1, expected 0: BCO compares with a reference model, and orpo has none");
 }
 
 void ExpectThrows(const std::function<void()>& call, const std::string& words) {
   try {
     call();
-    FAIL() << "nothing was thrown; wanted: " << words;
+    FAIL() << "nothing was thrown; expected: " << words;
   } catch (const c10::Error& error) {
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   }
@@ -412,7 +412,7 @@ TEST(PreferenceTest, BatchesAreChecked) {
       [&] {
         dpo->Loss({four.narrow(0, 0, 3), four, four, {}, {}});
       },
-      "policy [3] of Double, wanted a floating type [2 x pairs]");
+      "policy [3] of Double, expected a floating type [2 x pairs]");
   ExpectThrows(
       [&] {
         dpo->Loss({four, four.narrow(0, 0, 2), four, {}, {}});

@@ -8,7 +8,7 @@ of all weights with rows added to the vocabulary; from that dpo, and sft by LoRA
 modules), each at sequence_parallel_size 1 and 2, and once more from its middle checkpoint. Then:
 
     sp      losses of sp 2 beside those of sp 1, step by step
-    resume  the weights of the run that went on: the same bytes
+    resume  the weights of the run that resumed: the same bytes
     probe   of what was trained, at sp 1, 2 and 4, one document and several packed, beside
             Transformers: loss, logits, gradient norm by tensor
     open    what was saved (full, dpo, LoRA merged by `export`, the adapter by PEFT), opened by
@@ -435,7 +435,7 @@ def main():
     options = parser.parse_args()
     unknown = sorted(set(options.only or []) - set(FAMILIES))
     if unknown:
-        parser.error(f"{', '.join(unknown)}: wanted of {', '.join(FAMILIES)}")
+        parser.error(f"{', '.join(unknown)}: expected of {', '.join(FAMILIES)}")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)

@@ -1,5 +1,5 @@
 """Moonring and Python's huggingface_hub in one cache: each finds what the other has downloaded, and
-goes on with what the other has left unfinished, by a small hub on loopback.
+continues what the other has left unfinished, by a small hub on loopback.
 
     ~/.cache/moonring-oracle/venv/bin/python tests/peers/hub_cache.py [bazel-bin/moonring]
 """
@@ -84,7 +84,7 @@ def main() -> None:
     assert hub.requests == []
     print("Moonring opens what huggingface_hub downloaded:", place)
 
-    # Each goes on with what the other has left.
+    # Each continues what the other has left.
     etag = hashlib.sha256(large[PART]).hexdigest()
     for first, second in ((host_cut, python_whole), (python_cut, host_whole)):
         shutil.rmtree(cache / "models--org--cut", ignore_errors=True)
@@ -103,7 +103,7 @@ def main() -> None:
         ranges = [r.range for r in hub.asked(PART, where="storage")]
         assert ranges == [f"bytes={there}-"], (ranges, there)
         assert blob.read_bytes() == large[PART]
-        print(f"{second.__name__}: went on at byte {there}")
+        print(f"{second.__name__}: resumed at byte {there}")
 
     # Both at once: the file comes once.
     shutil.rmtree(cache / "models--org--cut")

@@ -49,7 +49,7 @@ def write_document(folder):
     archive = os.path.join(folder, ARCHIVE)
     digest = hashlib.sha256(open(archive, "rb").read()).hexdigest()
     if not digest.startswith(DIGEST):
-        sys.exit(f"{archive}: sha256 {digest}, wanted {DIGEST}...")
+        sys.exit(f"{archive}: sha256 {digest}, expected {DIGEST}...")
     with tarfile.open(archive) as files:
         member = next(m for m in files.getmembers() if m.name.endswith("bible/data/kjv.jsonl"))
         verses = [json.loads(line) for line in files.extractfile(member)]

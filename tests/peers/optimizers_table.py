@@ -6,7 +6,7 @@ second beside AdamW's, and the evaluation's loss after a fixed budget of steps.
 
 Full fine-tuning in fp32 (with --bf16 products in bf16) of alpaca_en_demo (LLaMA-Factory's demo
 data, --data), --batch rows a step in the order of one seed, a constant rate after 4 steps, --rows
-apart for the evaluation. Each optimizer learns at its rate in ROWS times each of --factors; the
+apart for the evaluation. Each optimizer trains at its rate in ROWS times each of --factors; the
 best is shown with its rate. Bytes are those of the optimizer's state in a checkpoint, divided by
 the model's weights. Tokens a second (the median step) are of these runs, beside AdamW's.
 

@@ -183,10 +183,10 @@ def main():
             continue
         report = measure(args, ranks, tokens, keys)
         totals, plan = report["worst"]["totals"], report["plan"]
-        peak, foretold = totals["kernel"] + totals["start_level"], plan["total"] + plan["process"]
+        peak, predicted = totals["kernel"] + totals["start_level"], plan["total"] + plan["process"]
         print(
-            f"{name:18} {ranks:>5} {tokens:>6} {peak / 2**20:9.0f} {foretold / 2**20:9.0f} "
-            f"{peak / foretold:9.3f} {totals['explained'] / totals['kernel']:9.3f} "
+            f"{name:18} {ranks:>5} {tokens:>6} {peak / 2**20:9.0f} {predicted / 2**20:9.0f} "
+            f"{peak / predicted:9.3f} {totals['explained'] / totals['kernel']:9.3f} "
             f"{report['worst']['parts']['held_by_allocator'] / 2**20:8.0f}",
             flush=True,
         )

@@ -129,7 +129,7 @@ def main():
     def told(name, value, most):
         nonlocal failed
         failed |= not value <= most
-        print(f"{name:60} {value:.2e}  wanted at most {most:.2e}")
+        print(f"{name:60} {value:.2e}  expected at most {most:.2e}")
 
     with tempfile.TemporaryDirectory() as folder:
         model = adapted(path, torch.float32)

@@ -3,7 +3,7 @@ are the same bytes with all of it and with none.
 
     reports_cost.py --moonring PATH [--model builtin:smollm2] [--steps 30] [--rounds 3] [--ranks 1]
 
-One and the same run takes up to 20 % more or less from process to process (where its pages lie,
+One and the same run takes up to 20 % more or less from process to process (where its pages are,
 what else the machine does), so no cost of 1 % shows between two processes' totals. Hence, within
 each process:
 

@@ -18,7 +18,7 @@ chatml template is assumed for that.
 
 At the end, of each dtype: memory a token (the slope between the two greatest lengths), beside the
 inputs of the blocks alone, (layers + 1) x hidden x 4 bytes; and the length that
-this slope foretells for --budget-gib. A program that fails within --limit-gib of address space for
+this slope predicts for --budget-gib. A program that fails within --limit-gib of address space for
 data is left out at greater lengths. --keys are added to Moonring's
 configuration. --steps 0 measures the first step alone: its backward has no states of AdamW's beside
 it yet, so a memory that is to be one of training wants --steps 1 at least. Up to

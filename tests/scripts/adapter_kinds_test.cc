@@ -201,11 +201,12 @@ TEST_F(AdapterKindsTest, TheReferenceIsSaid) {
     EXPECT_THAT(result.err, HasSubstr(said));
     return ReadJsonLines(Path(out + "/trainer_log.jsonl"))[0].at("loss").get<double>();
   };
-  EXPECT_GT(std::fabs(first("on", {},
-                            "reference: model, without the adapter sft, which goes on learning: it "
-                            "is not the policy as it begins, so step 1's loss is not ln 2") -
-                      std::log(2.0)),
-            1e-3);
+  EXPECT_GT(
+      std::fabs(first("on", {},
+                      "reference: model, without the adapter sft, whose training continues: it "
+                      "is not the policy as it begins, so step 1's loss is not ln 2") -
+                std::log(2.0)),
+      1e-3);
   EXPECT_NEAR(first("new", {"create_new_adapter=true"},
                     "reference: model with sft merged into it, as the policy begins, so that step "
                     "1's loss is ln 2"),
@@ -265,7 +266,7 @@ TEST_F(AdapterKindsTest, WhatIsRefused) {
     EXPECT_THAT(Run(Words{"train", "config.yaml"} + keys), FailsWith(2, HasSubstr(words)));
   };
   refused({"finetuning_type=oft", "oft_rank=4"},
-          "oft_rank: wanted it or oft_block_size above 0 and the other one 0, got 4 and 32");
+          "oft_rank: expected it or oft_block_size above 0 and the other one 0, got 4 and 32");
   refused({"finetuning_type=oft", "oft_target=q_pro"},
           "oft_target: no linear module is called 'q_pro', there are q_proj, k_proj");
   refused({"finetuning_type=oft", "oft_rank=32", "oft_block_size=0"},
@@ -275,12 +276,12 @@ TEST_F(AdapterKindsTest, WhatIsRefused) {
           "pissa_init is for finetuning_type lora alone");
   refused({"finetuning_type=full", "create_new_adapter=true"},
           "create_new_adapter is for finetuning_type lora and oft alone");
-  refused({"finetuning_type=oft", "use_galore=true"}, "use_galore: wanted finetuning_type full");
-  refused(kPissa + Words{"lora_dropout=0.1"}, "lora_dropout: wanted 0 with pissa_init");
-  refused(kPissa + Words{"pissa_iter=-2"}, "pissa_iter: wanted at least -1, got -2");
-  refused(kPissa + Words{"lora_rank=17"}, "lora_rank: 17, wanted at most 16 with pissa_init");
+  refused({"finetuning_type=oft", "use_galore=true"}, "use_galore: expected finetuning_type full");
+  refused(kPissa + Words{"lora_dropout=0.1"}, "lora_dropout: expected 0 with pissa_init");
+  refused(kPissa + Words{"pissa_iter=-2"}, "pissa_iter: expected at least -1, got -2");
+  refused(kPissa + Words{"lora_rank=17"}, "lora_rank: 17, expected at most 16 with pissa_init");
   refused({"finetuning_type=lora", "pissa_convert=true"},
-          "pissa_convert: wanted pissa_init beside it");
+          "pissa_convert: expected pissa_init beside it");
   refused(kPissa + Words{"pissa_convert=true", "use_dora=true"},
           "pissa_convert: a DoRA adapter is not converted");
 }

@@ -120,7 +120,7 @@ TEST_F(AddedTokensTest, AFileOfTokens) {
   EXPECT_THAT(
       Run(Train("none", {"new_special_tokens_config=list.yaml"})),
       FailsWith(2,
-                HasSubstr("list.yaml: wanted a line \"TOKEN\": \"description\" for each token")));
+                HasSubstr("list.yaml: expected a line \"TOKEN\": \"description\" for each token")));
 }
 
 // The initial values of the new rows depend on the seed, not on the ranks.
@@ -162,7 +162,7 @@ TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
               Succeeds());
   EXPECT_THAT(
       Run(Train("off", {"finetuning_type=lora", "adapter_name_or_path=adapter"})),
-      FailsWith(2, HasSubstr("embed_tokens.weight: shape [704, 48], this base wants [672, 48]; "
+      FailsWith(2, HasSubstr("embed_tokens.weight: shape [704, 48], this base requires [672, 48]; "
                              "where tokens were added when it was trained, add them again, with "
                              "resize_vocab: true")));
   ASSERT_THAT(Run({"export", "model_name_or_path=" + model_, "adapter_name_or_path=adapter",

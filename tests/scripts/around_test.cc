@@ -60,7 +60,7 @@ class AroundTest : public Workplace {
       local function refused(words, f, ...)
         local done, text = pcall(f, ...)
         local found = not done and text:find(words, 1, true)
-        assert(found, done and "nothing was refused; wanted: " .. words or text)
+        assert(found, done and "nothing was refused; expected: " .. words or text)
       end
     )lua";
 };
@@ -106,27 +106,27 @@ TEST_F(AroundTest, MistakesAreNamed) {
     local model = load()
     local function forward(options) return model:forward(ids, positions, plan, options) end
     local function around(f) return forward { around = { [1] = f } } end
-    refused("around: after layer 1 (model.layers.0) it gave Float [32] on cpu, wanted Float "
+    refused("around: after layer 1 (model.layers.0) it gave Float [32] on cpu, expected Float "
       .. "[700, 32] on cpu", around, function(hidden) return hidden[0] end)
     refused("after layer 1 (model.layers.0) it gave Double [700, 32]", around,
       function(hidden) return hidden:to "fp64" end)
-    refused("around: after layer 1 it gave a number, wanted a Tensor, or nothing", around,
+    refused("around: after layer 1 it gave a number, expected a Tensor, or nothing", around,
       function() return 3 end)
     refused("after layer 1 it gave a tensor that is closed", around, function(hidden)
       hidden:close()
       return hidden
     end)
-    refused("option 'around': wanted a function, got a number", forward, { around = 3 })
-    refused("option 'around': layer 3, wanted 0 (after the embedding) to 2 (after the last block)",
-      forward, { around = { [3] = print } })
-    refused("option 'around': layer norm, wanted 0", forward, { around = { norm = print } })
-    refused("option 'around': layer 2: wanted a function, got a string", forward,
+    refused("option 'around': expected a function, got a number", forward, { around = 3 })
+    refused("option 'around': layer 3, expected 0 (after the embedding) to 2 (after the last "
+      .. "block)", forward, { around = { [3] = print } })
+    refused("option 'around': layer norm, expected 0", forward, { around = { norm = print } })
+    refused("option 'around': layer 2: expected a function, got a string", forward,
       { around = { [2] = "print" } })
-    refused("states: layer 3, wanted 0 (after the embedding) to 2 (after the last block)", forward,
-      { states = { 3 } })
-    refused("upto: layer -1, wanted 0", forward, { upto = -1 })
-    refused("norm: hidden states Double [700, 32] on cpu, wanted Float [T, 32]", model.norm, model,
-      forward():to "fp64")
+    refused("states: layer 3, expected 0 (after the embedding) to 2 (after the last block)",
+      forward, { states = { 3 } })
+    refused("upto: layer -1, expected 0", forward, { upto = -1 })
+    refused("norm: hidden states Double [700, 32] on cpu, expected Float [T, 32]", model.norm,
+      model, forward():to "fp64")
     -- What a function sees and makes is closed at its end, but for what is kept.
     local seen, kept, made
     local hidden, states = forward { states = { 1 }, around = function(layer, hidden)
@@ -252,7 +252,7 @@ end }
             steered.out.substr(0, steered.out.find("after training")));
 }
 
-TEST_F(AroundTest, ARunSaysWhichLayerIsNotFinite) {
+TEST_F(AroundTest, ARunNamesTheNonFiniteLayer) {
   WriteConfig("save_strategy: no\noverwrite_output_dir: true\n");
   const CommandResult result =
       Train("run.objective.around = { [1] = function(hidden) return hidden / 0 end }\n");
@@ -260,7 +260,7 @@ TEST_F(AroundTest, ARunSaysWhichLayerIsNotFinite) {
   EXPECT_THAT(result.err, HasSubstr("first after model.layers.0"));
   const CommandResult bad = Train("run.objective.around = { [1] = 'hidden' }\n");
   EXPECT_NE(bad.exit_code, 0);
-  EXPECT_THAT(bad.err, HasSubstr("objective: around: layer 1: wanted a function, got a string"));
+  EXPECT_THAT(bad.err, HasSubstr("objective: around: layer 1: expected a function, got a string"));
 }
 
 }  // namespace

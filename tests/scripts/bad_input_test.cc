@@ -86,7 +86,7 @@ TEST_F(BadModelTest, Safetensors) {
   EXPECT_THAT(ProbeWithFile(SafetensorsFile("hello", weights)),
               FailsWith(2, AllOf(StartsWith(place), HasSubstr("line 1, column 1"))));
   EXPECT_THAT(ProbeWithFile(SafetensorsFile("[1]", weights)),
-              FailsWith(2, AllOf(StartsWith(place), HasSubstr("wanted an object"))));
+              FailsWith(2, AllOf(StartsWith(place), HasSubstr("expected an object"))));
   EXPECT_THAT(ProbeWithFile(SafetensorsFile("{\"a\":" + std::string(200'000, '['), weights)),
               FailsWith(2, StartsWith(place)));
 
@@ -100,7 +100,7 @@ TEST_F(BadModelTest, Safetensors) {
   EXPECT_THAT(ProbeWithHeader([](json& h) {
                 h[kWeight]["data_offsets"] = {8, 0};
               }),
-              of_weight("wanted [begin, end], got [8,0]"));
+              of_weight("expected [begin, end], got [8,0]"));
   EXPECT_THAT(ProbeWithHeader([](json& h) {
                 h[kWeight]["data_offsets"] =
                     h["model.layers.0.mlp.gate_proj.weight"]["data_offsets"];
@@ -115,11 +115,11 @@ TEST_F(BadModelTest, Safetensors) {
   EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "Q7"; }),
               of_weight("unknown dtype 'Q7'"));
   EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight] = 3; }),
-              of_weight("wanted an object, got 3"));
+              of_weight("expected an object, got 3"));
   EXPECT_THAT(ProbeWithHeader([](json& h) {
                 h[kWeight]["shape"] = {32, 64};
               }),
-              of_weight("wanted shape [64, 32], found [32, 64]"));
+              of_weight("expected shape [64, 32], found [32, 64]"));
   EXPECT_THAT(ProbeWithHeader([](json& h) {
                 h[kWeight]["shape"] = {int64_t{1} << 40, int64_t{1} << 40};
               }),
@@ -151,9 +151,9 @@ TEST_F(BadModelTest, Config) {
               FailsWith(2, HasSubstr("bad/config.json: quantization_config (awq): ")));
   EXPECT_THAT(
       with({{"hidden_size", "x"}}),
-      FailsWith(2, HasSubstr("bad/config.json: hidden_size: wanted a whole number, got \"x\"")));
+      FailsWith(2, HasSubstr("bad/config.json: hidden_size: expected a whole number, got \"x\"")));
   EXPECT_THAT(with({{"hidden_size", 33}}),
-              FailsWith(2, HasSubstr("wanted shape [675, 33], found [675, 32]")));
+              FailsWith(2, HasSubstr("expected shape [675, 33], found [675, 32]")));
   EXPECT_THAT(with({{"num_hidden_layers", 3}}), FailsWith(2, HasSubstr("model.layers.2.")));
   EXPECT_THAT(with({{"num_key_value_heads", 3}}), FailsWith(2, StartsWith("bad/config.json: ")));
   EXPECT_THAT(with_text("{\n \"hidden_size\": 32\n \"x\": 1}\n"),
@@ -163,7 +163,7 @@ TEST_F(BadModelTest, Config) {
 }
 
 // Such a model is the result of a run that diverged.
-TEST_F(BadModelTest, NumbersThatAreNone) {
+TEST_F(BadModelTest, NonFiniteNumbers) {
   StoredTensors weights = TinyWeights();
   weights.at(kWeight).values[2] = std::numeric_limits<double>::quiet_NaN();
   weights.at(kWeight).values[3] = std::numeric_limits<double>::infinity();
@@ -204,7 +204,7 @@ TEST_F(BadModelTest, Tokenizer) {
   EXPECT_THAT(
       with("tokenizer_config.json", R"({"added_tokens_decoder": 7})"),
       FailsWith(2,
-                StartsWith("bad/tokenizer_config.json: added_tokens_decoder: wanted an object")));
+                StartsWith("bad/tokenizer_config.json: added_tokens_decoder: expected an object")));
 }
 
 TEST_F(BadModelTest, Gguf) {
@@ -247,28 +247,28 @@ TEST_F(BadModelTest, ProbeInput) {
   EXPECT_THAT(with("{\"input_ids\": [1, 2,\n 3 4]}"), FailsWith(2, StartsWith("in.json:2:4: ")));
   EXPECT_THAT(with(""), FailsWith(2, StartsWith("in.json:1:1: ")));
   EXPECT_THAT(with("[1]"),
-              FailsWith(2, "in.json: wanted an object {...} with input_ids and labels"));
+              FailsWith(2, "in.json: expected an object {...} with input_ids and labels"));
   EXPECT_THAT(
       with("{}"),
-      FailsWith(2, HasSubstr("in.json: input_ids: wanted a list of integers, got nothing")));
+      FailsWith(2, HasSubstr("in.json: input_ids: expected a list of integers, got nothing")));
   EXPECT_THAT(with(R"({"input_ids": [], "labels": []})"),
               FailsWith(2, HasSubstr("in.json: input_ids is empty")));
   EXPECT_THAT(with(R"({"input_ids": [1, 2], "labels": [1]})"),
               FailsWith(2, "in.json: 1 labels for 2 input_ids"));
   EXPECT_THAT(with(R"({"input_ids": [1, 675], "labels": [1, 1]})"),
-              FailsWith(2, "in.json: input_ids[1]: wanted 0 to 674, got 675"));
+              FailsWith(2, "in.json: input_ids[1]: expected 0 to 674, got 675"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [-1, 1]})"),
-              FailsWith(2, "in.json: labels[0]: wanted 0 to 674 or -100, got -1"));
+              FailsWith(2, "in.json: labels[0]: expected 0 to 674 or -100, got -1"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1.5], "labels": [1, 1]})"),
-              FailsWith(2, "in.json: input_ids[1]: wanted an integer, got 1.5"));
+              FailsWith(2, "in.json: input_ids[1]: expected an integer, got 1.5"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, null]})"),
-              FailsWith(2, "in.json: labels[1]: wanted an integer, got null"));
+              FailsWith(2, "in.json: labels[1]: expected an integer, got null"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [1]})"),
               FailsWith(2, "in.json: lengths sum to 1, there are 2 input_ids"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [3, -1]})"),
-              FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 0, got -1")));
+              FailsWith(2, HasSubstr("in.json: lengths[1]: expected at least 0, got -1")));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "positions": [2]})"),
-              FailsWith(2, "in.json: positions[0]: wanted 0 to 1, got 2"));
+              FailsWith(2, "in.json: positions[0]: expected 0 to 1, got 2"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "label": [1, 1]})"),
               FailsWith(2, "in.json: unknown key 'label' (did you mean 'labels'?)"));
   EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=none.json", "out=out.json"}),
@@ -323,7 +323,7 @@ TEST_F(BadDataTest, Rows) {
   EXPECT_THAT(With(R"([{"question": "a", "answer": "b"}])"),
               FailsWith(2, HasSubstr("no row has the key 'instruction'")));
   EXPECT_THAT(With(row, {"cutoff_len=2"}), FailsWith(2, HasSubstr("cutoff_len 2 is too small")));
-  EXPECT_THAT(With(row, {"cutoff_len=0"}), FailsWith(2, "cutoff_len: wanted at least 1, got 0"));
+  EXPECT_THAT(With(row, {"cutoff_len=0"}), FailsWith(2, "cutoff_len: expected at least 1, got 0"));
   EXPECT_THAT(With(row, {"overlong=error", "cutoff_len=9"}),
               FailsWith(2, HasSubstr("data/d.json:1 (row 1): has ")));
   EXPECT_THAT(With(row, {"max_samples=0"}), FailsWith(2, HasSubstr("max_samples")));
@@ -336,7 +336,7 @@ TEST_F(BadDataTest, DatasetInfo) {
   const auto info = [&](const char* text) { return With(row, {}, text); };
   EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"),
               FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
-  EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
+  EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: expected an object")));
   EXPECT_THAT(info("{}"), FailsWith(2, HasSubstr("no data set 'd'; there are none")));
   EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"),
               FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"),
@@ -381,11 +381,11 @@ TEST_F(BadDataTest, PipesAndDevicesAreRefused) {
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     const CommandResult piped = Run({"train", "config.yaml", "template=./mine.lua"});
     EXPECT_THAT(piped,
-                FailsWith(2, HasSubstr(file + " is a named pipe (FIFO), wanted a regular file")));
+                FailsWith(2, HasSubstr(file + " is a named pipe (FIFO), expected a regular file")));
     std::filesystem::remove(path);
     std::filesystem::create_symlink("/dev/zero", path);
     const CommandResult endless = Run({"train", "config.yaml", "template=./mine.lua"});
-    EXPECT_THAT(endless, FailsWith(2, HasSubstr(file + " is a device, wanted a regular file")));
+    EXPECT_THAT(endless, FailsWith(2, HasSubstr(file + " is a device, expected a regular file")));
     std::filesystem::remove(path);
     std::filesystem::rename(kept, path);
   }
@@ -432,7 +432,7 @@ TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(Run({"train", "config.yaml", "packing=true", "stage=rm"}),
               FailsWith(2, HasSubstr("packing is for stages pt and sft alone")));
   EXPECT_THAT(Word("stage=ppo"), FailsWith(2, HasSubstr("not supported yet: stage: ppo")));
-  EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
+  EXPECT_THAT(Word("stray"), FailsWith(2, "expected key=value, got 'stray'"));
   EXPECT_THAT(Word("model_name_or_path="),
               FailsWith(2, "config.yaml: model_name_or_path is missing"));
   EXPECT_THAT(Word("output_dir="), FailsWith(2, "config.yaml: output_dir is missing"));
@@ -445,30 +445,32 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
   };
   EXPECT_THAT(Word("deepspeed=none.json"), FailsWith(2, HasSubstr("none.json")));
   WriteConfig("deepspeed: 3\n");
-  EXPECT_THAT(Run({"train", "config.yaml"}),
-              FailsWith(2, HasSubstr("deepspeed: wanted a file or an object of settings, got 3")));
+  EXPECT_THAT(
+      Run({"train", "config.yaml"}),
+      FailsWith(2, HasSubstr("deepspeed: expected a file or an object of settings, got 3")));
   WriteConfig();
   EXPECT_THAT(with("{\"zero_optimization\": {\"stage\": 3},"),
               FailsWith(2, HasSubstr("ds.json:1:")));
-  EXPECT_THAT(with("[1]"), FailsWith(2, HasSubstr("ds.json: wanted an object of settings")));
+  EXPECT_THAT(with("[1]"), FailsWith(2, HasSubstr("ds.json: expected an object of settings")));
   EXPECT_THAT(
       with(R"({"zero_optimization": {"stage": 4}})"),
       FailsWith(
-          2, HasSubstr("deepspeed: ds.json: zero_optimization.stage: wanted 0, 1, 2 or 3, got 4")));
+          2,
+          HasSubstr("deepspeed: ds.json: zero_optimization.stage: expected 0, 1, 2 or 3, got 4")));
   EXPECT_THAT(with(R"({"gradient_clipping": 0.5})"),
               FailsWith(2, HasSubstr("deepspeed: ds.json: gradient_clipping is 0.5, but "
-                                     "max_grad_norm is 1; wanted \"auto\" or the same")));
+                                     "max_grad_norm is 1; expected \"auto\" or the same")));
   EXPECT_THAT(with(R"({"bf16": {"enabled": true}})"),
               FailsWith(2, HasSubstr("bf16.enabled is true, but bf16 is false")));
   EXPECT_THAT(with(R"({"fp16": {"enabled": "auto", "loss_scale": 128}})", "fp16=true"),
               FailsWith(2, HasSubstr("fp16.loss_scale is 128: a fixed scale is not supported; "
-                                     "wanted 0, which lets it grow and shrink")));
+                                     "expected 0, which lets it grow and shrink")));
   const auto zero = [&](const std::string& settings, const std::string& word = "seed=1") {
     return with("{\"zero_optimization\": {" + settings + "}}", word);
   };
   EXPECT_THAT(zero(R"("stage": 3)", "zero_stage=2"),
               FailsWith(2, HasSubstr("ds.json: zero_optimization.stage is 3, but zero_stage is 2; "
-                                     "wanted the same, or one of them alone")));
+                                     "expected the same, or one of them alone")));
   EXPECT_THAT(
       zero(R"("stage": 2, "offload_optimizer": {"device": "nvme"})", "offload_optimizer=cpu"),
       FailsWith(
@@ -477,15 +479,15 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
               "zero_optimization.offload_optimizer.device is nvme, but offload_optimizer is cpu")));
   EXPECT_THAT(
       zero(R"("stage": 2, "offload_optimizer": {"device": "moon"})"),
-      FailsWith(2, HasSubstr("offload_optimizer.device: wanted none, cpu or nvme, got moon")));
+      FailsWith(2, HasSubstr("offload_optimizer.device: expected none, cpu or nvme, got moon")));
   EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "cpu"})"),
-              FailsWith(2, HasSubstr("wanted stage 3 and offload_optimizer beside it")));
+              FailsWith(2, HasSubstr("expected stage 3 and offload_optimizer beside it")));
   EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "nvme"})"),
               FailsWith(2, HasSubstr("weights on a disk are not supported")));
   EXPECT_THAT(zero(R"("stage": 3, "zero_hpz_partition_size": 8)"),
               FailsWith(2, HasSubstr("zero_hpz_partition_size is 8: a second copy")));
   EXPECT_THAT(zero(R"("stage": 3, "mics_shard_size": 5)"),
-              FailsWith(2, HasSubstr("mics_shard_size is 5: wanted sequence_parallel_size (1)")));
+              FailsWith(2, HasSubstr("mics_shard_size is 5: expected sequence_parallel_size (1)")));
   EXPECT_THAT(
       with(R"({"tensor_parallel": {"autotp_size": 2}})"),
       FailsWith(
@@ -508,12 +510,12 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
 }
 
 TEST_F(BadConfigurationTest, Zero) {
-  EXPECT_THAT(Word("zero_stage=4"), FailsWith(2, "zero_stage: wanted 0 to 3, got 4"));
-  EXPECT_THAT(Word("zero_stage=x"), FailsWith(2, HasSubstr("zero_stage: wanted int, got 'x'")));
+  EXPECT_THAT(Word("zero_stage=4"), FailsWith(2, "zero_stage: expected 0 to 3, got 4"));
+  EXPECT_THAT(Word("zero_stage=x"), FailsWith(2, HasSubstr("zero_stage: expected int, got 'x'")));
   EXPECT_THAT(Word("zero_group=rack"),
-              FailsWith(2, HasSubstr("zero_group: wanted world | sp | node, got 'rack'")));
+              FailsWith(2, HasSubstr("zero_group: expected world | sp | node, got 'rack'")));
   EXPECT_THAT(Word("offload_optimizer=gpu"),
-              FailsWith(2, HasSubstr("offload_optimizer: wanted cpu | disk, got 'gpu'")));
+              FailsWith(2, HasSubstr("offload_optimizer: expected cpu | disk, got 'gpu'")));
   EXPECT_THAT(Word("offload_dir=data"),
               FailsWith(2, "offload_dir is for offload_optimizer: disk alone"));
   EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=disk", "offload_dir=nowhere"}),
@@ -557,32 +559,33 @@ TEST_F(BadConfigurationTest, ValuesThatAnotherLayerRefuses) {
 }
 
 TEST_F(BadConfigurationTest, Values) {
-  EXPECT_THAT(Line("seed: abc"), FailsWith(2, "line.yaml:17: seed: wanted int, got 'abc'"));
-  EXPECT_THAT(Line("warmup_steps: 1.5"),
-              FailsWith(2,
-                        "line.yaml:17: warmup_steps: wanted a part of all steps below 1 or a whole "
-                        "number, got 1.5"));
-  EXPECT_THAT(Line("bf16: maybe"), FailsWith(2, "line.yaml:17: bf16: wanted bool, got 'maybe'"));
+  EXPECT_THAT(Line("seed: abc"), FailsWith(2, "line.yaml:17: seed: expected int, got 'abc'"));
+  EXPECT_THAT(
+      Line("warmup_steps: 1.5"),
+      FailsWith(2,
+                "line.yaml:17: warmup_steps: expected a part of all steps below 1 or a whole "
+                "number, got 1.5"));
+  EXPECT_THAT(Line("bf16: maybe"), FailsWith(2, "line.yaml:17: bf16: expected bool, got 'maybe'"));
   EXPECT_THAT(Line("max_grad_norm: [1]"),
-              FailsWith(2, StartsWith("line.yaml:17: max_grad_norm: wanted float, got ")));
+              FailsWith(2, StartsWith("line.yaml:17: max_grad_norm: expected float, got ")));
   EXPECT_THAT(Line("seed: 1\nseed: 2"),
               FailsWith(2, "line.yaml:18: key 'seed' a second time, first on line 17"));
   EXPECT_THAT(Word("learning_rate=fast"),
-              FailsWith(2, HasSubstr("learning_rate: wanted float, got 'fast'")));
-  EXPECT_THAT(Word("learning_rate=-1"), FailsWith(2, "learning_rate: wanted 0 or more, got -1"));
+              FailsWith(2, HasSubstr("learning_rate: expected float, got 'fast'")));
+  EXPECT_THAT(Word("learning_rate=-1"), FailsWith(2, "learning_rate: expected 0 or more, got -1"));
   EXPECT_THAT(Word("learning_rate=nan"),
-              FailsWith(2, "learning_rate=nan: learning_rate: wanted float, got 'nan'"));
+              FailsWith(2, "learning_rate=nan: learning_rate: expected float, got 'nan'"));
   EXPECT_THAT(Word("lr_scheduler_type=cosin"), FailsWith(2, HasSubstr("(did you mean 'cosine'?)")));
   EXPECT_THAT(
       Word("lr_scheduler_type=reduce_lr_on_plateau"),
       FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: reduce_lr_on_plateau")));
   EXPECT_THAT(Word("lr_scheduler_type=cosine_with_min_lr"),
-              FailsWith(2, HasSubstr("cosine_with_min_lr wants one of min_lr and min_lr_rate")));
+              FailsWith(2, HasSubstr("cosine_with_min_lr requires one of min_lr and min_lr_rate")));
   EXPECT_THAT(Word("lr_scheduler_kwargs={min_l: 1}"), FailsWith(2, HasSubstr("min_l")));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=usp",
                    "sequence_parallel_ulysses_degree=3"}),
               FailsWith(2, HasSubstr("sequence_parallel_ulysses_degree 3 x "
-                                     "sequence_parallel_ring_degree 0, wanted a product of 4")));
+                                     "sequence_parallel_ring_degree 0, expected a product of 4")));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4",
                    "sequence_parallel_mode=double-ring", "double_ring_window=3"}),
               FailsWith(2, HasSubstr("double_ring_window 3 does not divide 4 ranks")));
@@ -590,11 +593,11 @@ TEST_F(BadConfigurationTest, Values) {
               FailsWith(2, HasSubstr("(did you mean 'zigzag-ring'?)")));
   EXPECT_THAT(Word("placement=outside"), FailsWith(2, HasSubstr("head_first")));
   EXPECT_THAT(Word("sequence_parallel_size=0"),
-              FailsWith(2, "sequence_parallel_size: wanted at least 1, got 0"));
+              FailsWith(2, "sequence_parallel_size: expected at least 1, got 0"));
   EXPECT_THAT(Word("per_device_train_batch_size=0"),
-              FailsWith(2, "per_device_train_batch_size: wanted at least 1, got 0"));
+              FailsWith(2, "per_device_train_batch_size: expected at least 1, got 0"));
   EXPECT_THAT(Word("adam_beta1=2"),
-              FailsWith(2, "adam_beta1: wanted 0 or more and below 1, got 2"));
+              FailsWith(2, "adam_beta1: expected 0 or more and below 1, got 2"));
   EXPECT_THAT(Run({"train", "config.yaml", "fp16=true", "bf16=true"}),
               FailsWith(2, "bf16 and fp16 exclude one another"));
   EXPECT_THAT(Run({"train", "config.yaml", "fp16=true", "residual_dtype=bf16"}),
@@ -605,7 +608,7 @@ TEST_F(BadConfigurationTest, Values) {
 
 TEST_F(BadConfigurationTest, File) {
   EXPECT_THAT(Run({"train", "missing.yaml"}), FailsWith(2, "cannot read missing.yaml"));
-  EXPECT_THAT(Run({"train", "data"}), FailsWith(2, "data is a folder, wanted a file"));
+  EXPECT_THAT(Run({"train", "data"}), FailsWith(2, "data is a folder, expected a file"));
   EXPECT_THAT(Line("seed: [1"), FailsWith(2, StartsWith("line.yaml:18:1: not valid YAML: ")));
   EXPECT_THAT(Line("\tseed: 1"), FailsWith(2, StartsWith("line.yaml:17:1: not valid YAML: ")));
   EXPECT_THAT(Line("seed: 1\n  x: 2"), FailsWith(2, StartsWith("line.yaml:18:")));
@@ -613,16 +616,18 @@ TEST_F(BadConfigurationTest, File) {
     Write("whole.yaml", text);
     return Run({"train", "whole.yaml"});
   };
-  EXPECT_THAT(whole("- a\n- b\n"), FailsWith(2, "whole.yaml: wanted keys and values, got a list"));
-  EXPECT_THAT(whole("hello"), FailsWith(2, "whole.yaml: wanted keys and values, got 'hello'"));
-  EXPECT_THAT(whole(""), FailsWith(2, "whole.yaml: wanted keys and values, got nothing"));
+  EXPECT_THAT(whole("- a\n- b\n"),
+              FailsWith(2, "whole.yaml: expected keys and values, got a list"));
+  EXPECT_THAT(whole("hello"), FailsWith(2, "whole.yaml: expected keys and values, got 'hello'"));
+  EXPECT_THAT(whole(""), FailsWith(2, "whole.yaml: expected keys and values, got nothing"));
 }
 
 // Paths that nobody can write to, not even root.
 TEST_F(BadConfigurationTest, Outputs) {
   Write("file", "");
   Write("full/kept", "");
-  EXPECT_THAT(Word("output_dir=file"), FailsWith(2, "output_dir: file is a file, wanted a folder"));
+  EXPECT_THAT(Word("output_dir=file"),
+              FailsWith(2, "output_dir: file is a file, expected a folder"));
   EXPECT_THAT(Word("output_dir=file/below"),
               FailsWith(2, HasSubstr("file/below: Not a directory")));
   EXPECT_THAT(Word("output_dir=/proc/below"), FailsWith(2, HasSubstr("/proc/below")));

@@ -160,11 +160,11 @@ TEST_F(CommandsTest, TheBoundsOfKeysAreKept) {
   WriteModel("model");
   WriteConfig();
   EXPECT_THAT(Run({"train", "config.yaml", "save_total_limit=0"}),
-              FailsWith(2, "save_total_limit: wanted at least 1, got 0"));
+              FailsWith(2, "save_total_limit: expected at least 1, got 0"));
   EXPECT_THAT(Run({"train", "config.yaml", "learning_rate=-1"}),
-              FailsWith(2, "learning_rate: wanted 0 or more, got -1"));
+              FailsWith(2, "learning_rate: expected 0 or more, got -1"));
   EXPECT_THAT(Run({"train", "config.yaml", "lora_dropout=1.5"}),
-              FailsWith(2, "lora_dropout: wanted 0 to 1, got 1.5"));
+              FailsWith(2, "lora_dropout: expected 0 to 1, got 1.5"));
 }
 
 TEST_F(CommandsTest, AListIsOfNames) {
@@ -176,7 +176,7 @@ TEST_F(CommandsTest, AListIsOfNames) {
               FailsWith(2, "adapter_name_or_path: no folder '1'"));
   for (const char* value : {"[[docs]]", "[null]", "{docs: 1}"}) {
     EXPECT_THAT(Run({"train", "config.yaml", "dataset=" + std::string(value)}),
-                FailsWith(2, HasSubstr("dataset: wanted list, got '")));
+                FailsWith(2, HasSubstr("dataset: expected list, got '")));
   }
 }
 
@@ -208,7 +208,7 @@ TEST_F(CommandsTest, Version) {
   EXPECT_EQ(Run({"--version"}).out, version.out);
 }
 
-TEST_F(CommandsTest, WhatIsNoCommand) {
+TEST_F(CommandsTest, UnknownCommands) {
   EXPECT_THAT(Run({"trian"}),
               FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"),
                                  HasSubstr("preprocess, probe, repl, report, sft, train"))));
@@ -217,10 +217,10 @@ TEST_F(CommandsTest, WhatIsNoCommand) {
   EXPECT_THAT(Run({"--devise", "cpu", "version"}),
               FailsWith(2, HasSubstr("(did you mean '--device'?)")));
   EXPECT_THAT(Run({"-n", "zero", "version"}),
-              FailsWith(2, "-n: wanted a number of ranks from 1, got 'zero'"));
+              FailsWith(2, "-n: expected a number of ranks from 1, got 'zero'"));
   EXPECT_THAT(Run({"-n"}), FailsWith(2, "-n needs a value"));
   EXPECT_THAT(Run({"--device", "gpu", "version"}),
-              FailsWith(2, HasSubstr("wanted cpu or cuda, got 'gpu'")));
+              FailsWith(2, HasSubstr("expected cpu or cuda, got 'gpu'")));
   for (const char* name : {"train", "preprocess", "probe", "chat"})
     EXPECT_THAT(Run({name}),
                 FailsWith(2, StartsWith(std::string("usage: moonring ") + name + " ")));
@@ -271,7 +271,7 @@ TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {
 
 // preprocess reads only the tokenizer's files of a model; the weights and config.json may be
 // missing.
-TEST_F(CommandsTest, PreprocessWantsATokenizerAlone) {
+TEST_F(CommandsTest, PreprocessNeedsOnlyATokenizer) {
   WriteModel("model");
   WriteConfig();
   ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl"}), Succeeds());
@@ -472,7 +472,7 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   EXPECT_THAT(result.out,
               HasSubstr("\nusp of 2 contexts x 4 heads, head first\t2\t4\tzigzag\tring\t2\n"
                         "all-gather\t3\t1\tgather\nfalse\t"));
-  EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: wanted, to count bytes"));
+  EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: required, to count bytes"));
 }
 
 // `sft`, the script that users are meant to copy: its own example, on one and on two ranks.
@@ -510,12 +510,12 @@ TEST_F(CommandsTest, Sft) {
   EXPECT_THAT(Run({"sft", "model=model", "data=rows", "dat=3"}),
               FailsWith(2, HasSubstr("unknown key 'dat' (did you mean 'data'?)")));
   EXPECT_THAT(Run({"sft", "model=model", "data=rows", "sp=two"}),
-              FailsWith(2, "sp: wanted a number, got 'two'"));
+              FailsWith(2, "sp: expected a number, got 'two'"));
   EXPECT_THAT(Run({"sft", "model=nowhere", "data=rows"}), FailsWith(2, HasSubstr("'nowhere'")));
 }
 
 // A copy of that script, run as a user's file.
-TEST_F(CommandsTest, AScriptOfOnesOwn) {
+TEST_F(CommandsTest, ACustomScript) {
   WriteModel("model");
   WriteConfig();
   Write("mine.lua", ReadText("scripts/sft.lua"));

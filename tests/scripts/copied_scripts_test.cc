@@ -58,7 +58,7 @@ class CopiedScripts : public ResumedRuns {
   }
 };
 
-TEST_F(CopiedScripts, GoOnBitForBitWhereTheyWereKilled) {
+TEST_F(CopiedScripts, ResumeBitForBitAfterAKill) {
   const std::vector<Script> scripts = {{"sft", "talks", {"epochs=1", "val_size=6"}},
                                        {"dpo", "pairs", {"epochs=1"}},
                                        {"own_loss", "talks", {"steps=6"}}};
@@ -99,7 +99,7 @@ TEST_F(CopiedScripts, HaveTheNumbersOfTrain) {
             ReadJson(Path("train/eval_results.json")).at("eval_loss"));
 }
 
-TEST_F(CopiedScripts, APartThatAScriptAddsGoesOnToo) {
+TEST_F(CopiedScripts, APartThatAScriptAddsResumesToo) {
   const Words words = {"max_steps=6", "sequence_parallel_size=2"};
   const auto command = [&](const std::string& out, const Words& more) {
     Words all = CommandOf(out, words + more);

@@ -91,7 +91,7 @@ TEST_F(DeviceCountsTest, OfDpo) { Bound("sigmoid"); }
 TEST_F(DeviceCountsTest, OfDpoWithAnAdapter) { Bound("sigmoid_lora"); }
 // Offloaded gradients and weights are copied without a wait, except for one wait per step for the
 // norms of the gradients.
-TEST_F(DeviceCountsTest, OfWhatLiesOnTheHost) {
+TEST_F(DeviceCountsTest, OfWeightsOnTheHost) {
   const json away = {{"bf16", true}, {"offload_optimizer", "cpu"}, {"offload_weights", "cpu"}};
   Bound("sft", away);
   Bound("sft", {{"bf16", true}, {"offload_optimizer", "cpu"}});

@@ -43,7 +43,7 @@ class ExamplesTest : public Workplace {
 
 // Numbers are printed with four to six decimals, so they may differ by one in the last decimal,
 // plus fp32 rounding over a few AdamW steps.
-TEST_F(ExamplesTest, ALossOfOnesOwn) {
+TEST_F(ExamplesTest, ACustomLoss) {
   const std::vector<double> alone = Steps({"own_loss", "data=talks", "batch=6", "steps=3"});
   ASSERT_EQ(alone.size(), 9);
   ExpectAlike(Steps({"own_loss", "data=talks", "batch=6", "steps=3", "micro_tokens=1"}), alone,
@@ -95,7 +95,7 @@ TEST_F(ExamplesTest, Needle) {
   EXPECT_THAT(Run({"needle", home_ + "/model", "lengths=20", "template=chatml"}),
               FailsWith(2, HasSubstr("lengths: the question alone takes ")));
   EXPECT_THAT(Run({"needle", home_ + "/model", "depths=0,200", "template=chatml"}),
-              FailsWith(2, "depths: wanted numbers from 0 to 100, got '200'"));
+              FailsWith(2, "depths: expected numbers from 0 to 100, got '200'"));
   EXPECT_THAT(Run({"needle", home_ + "/model", "out=nowhere/n.png"}),
               FailsWith(2, HasSubstr("no folder 'nowhere'")));
 }

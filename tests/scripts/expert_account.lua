@@ -46,12 +46,12 @@ for _, each in ipairs(found.moments) do
   if each.name == "step" then at_step = each.parts end
 end
 local wrong = false
-local function compare(what, measured, foretold, tolerance)
+local function compare(what, measured, predicted, tolerance)
   local mean = mesh:sum(measured) / mesh:size()
-  if math.abs(mean - foretold) <= tolerance * math.max(foretold, 1) then return end
+  if math.abs(mean - predicted) <= tolerance * math.max(predicted, 1) then return end
   wrong = true
   if mesh:rank() ~= 0 then return end
-  print(("%s: measured %.0f, foretold %.0f"):format(what, mean, foretold))
+  print(("%s: measured %.0f, predicted %.0f"):format(what, mean, predicted))
 end
 compare("rows to experts and back", after - before, communication.step(f).experts, 0)
 -- Each weight's shard is rounded up. Optimizer states exist for trainable weights only.

@@ -141,18 +141,18 @@ TEST_F(ExpertParallelTest, SavesAllExperts) {
   }
 }
 
-TEST_F(ExpertParallelTest, GoesOnBitForBit) {
-  ExpectGoesOn("size2", Mixture() + Size(2) + Words{"max_steps=3"}, {1, 2}, OnRanks(2));
-  ExpectGoesOn("zero2",
-               Mixture() + Size(2) +
-                   Words{"max_steps=3", "zero_stage=2", "bf16=true", "optimizer_state=bf16"},
-               {2}, OnRanks(4));
-  ExpectGoesOn("codes", Mixture() + Size(4) + Words{"max_steps=3", "optimizer_state=8bit"}, {2},
-               OnRanks(4));
+TEST_F(ExpertParallelTest, ResumesBitForBit) {
+  ExpectResumes("size2", Mixture() + Size(2) + Words{"max_steps=3"}, {1, 2}, OnRanks(2));
+  ExpectResumes("zero2",
+                Mixture() + Size(2) +
+                    Words{"max_steps=3", "zero_stage=2", "bf16=true", "optimizer_state=bf16"},
+                {2}, OnRanks(4));
+  ExpectResumes("codes", Mixture() + Size(4) + Words{"max_steps=3", "optimizer_state=8bit"}, {2},
+                OnRanks(4));
 }
 
 // Optimizer states are saved in the format of a run without expert parallelism.
-TEST_F(ExpertParallelTest, GoesOnWithAnotherSize) {
+TEST_F(ExpertParallelTest, ResumesWithAnotherSize) {
   const Words words = Mixture() + Words{"fp64=true", "max_steps=3"};
   ASSERT_THAT(Train("two", words + Size(2), OnRanks(4)), Succeeds());
   const std::vector<Words> ways = {Size(4), Size(1), Size(2) + Words{"zero_stage=2"},
@@ -254,26 +254,26 @@ TEST_F(ExpertParallelTest, ThePlanHasWhatIsSentAndHeld) {
   }
 }
 
-TEST_F(ExpertParallelTest, RefusesWhatCannotBe) {
+TEST_F(ExpertParallelTest, RefusesInvalidInput) {
   const auto refuses = [&](const Words& words, const std::string& message,
                            const Words& ranks = OnRanks(2)) {
     const CommandResult result = Train("refused", Mixture() + words, ranks);
     EXPECT_THAT(result, FailsWith(2, HasSubstr(message)));
   };
-  refuses(Size(2), "expert_parallel_size: wanted a divisor of the 3 ranks, got 2", OnRanks(3));
-  refuses(Size(0), "expert_parallel_size: wanted at least 1, got 0");
+  refuses(Size(2), "expert_parallel_size: expected a divisor of the 3 ranks, got 2", OnRanks(3));
+  refuses(Size(0), "expert_parallel_size: expected at least 1, got 0");
   refuses(Size(2) + Words{"model_name_or_path=" + Runfile("tests/golden/stages/model")},
           "which has no experts, got 2");
   refuses(Size(2) + Words{"offload_optimizer=cpu"},
-          "expert_parallel_size: wanted 1 with offload_optimizer, got 2");
+          "expert_parallel_size: expected 1 with offload_optimizer, got 2");
   refuses(Size(2) + Words{"offload_optimizer=cpu", "offload_weights=cpu"},
-          "expert_parallel_size: wanted 1 with offload_optimizer, got 2");
+          "expert_parallel_size: expected 1 with offload_optimizer, got 2");
   refuses(Size(2) + Words{"finetuning_type=lora"},
-          "experts of several ranks take no adapter, wanted a lora_target without theirs, got "
+          "experts of several ranks take no adapter, expected a lora_target without theirs, got "
           "model.layers.0.mlp.experts.0.");
   Write("own.lua", "return { step = function(p, gradient, state, lr) end }");
   refuses(Size(2) + Words{"optim=own.lua"},
-          "expert_parallel_size: wanted 1 with an optimizer in Lua (own.lua), got 2");
+          "expert_parallel_size: expected 1 with an optimizer in Lua (own.lua), got 2");
 }
 
 // If the number of ranks is not given, the launcher starts the fewest that both sizes divide.

@@ -195,9 +195,9 @@ TEST_F(ExportTest, RefusesWhatAGgufFileCannotBe) {
   refused({"model_name_or_path=model", "export_dir=x.gguf", "infer_dtype=float16"},
           "infer_dtype: float16: the numbers of a .gguf file are of export_gguf_type");
   refused({"model_name_or_path=model", "export_dir=x.gguf", "export_gguf_type=q4_k"},
-          "export_gguf_type: wanted auto | f32 | f16 | bf16 | q8_0");
+          "export_gguf_type: expected auto | f32 | f16 | bf16 | q8_0");
   refused({"model_name_or_path=model", "export_dir=x", "export_gguf_type=f16"},
-          "export_gguf_type: f16: wanted an export_dir that ends in .gguf, got x");
+          "export_gguf_type: f16: expected an export_dir that ends in .gguf, got x");
   refused({"model_name_or_path=model", "export_dir=x.gguf", "stage=rm"},
           "stage: rm: a value head has no form in a .gguf file");
 }
@@ -214,13 +214,13 @@ TEST_F(ExportTest, Refuses) {
           "adapter_name_or_path: no folder 'none'");
   refused({"export_dir=out", "adapter_name_or_path=model"}, "model has no adapter_config.json");
   refused({"export_dir=out", "adapter_name_or_path=wide"},
-          "lora_A.weight: shape [2, 32], this base wants [4, 32]");
+          "lora_A.weight: shape [2, 32], this base requires [4, 32]");
   refused({"export_dir=out", "adapter_name_or_path=pattern"},
-          "q_proj.lora_A.weight: shape [2, 32], this base wants [4, 32]");
-  refused({"export_dir=out", "export_size=0"}, "export_size: 0, wanted 1 or more");
+          "q_proj.lora_A.weight: shape [2, 32], this base requires [4, 32]");
+  refused({"export_dir=out", "export_size=0"}, "export_size: 0, expected 1 or more");
   refused({"export_dir=model"}, "export_dir: model is what is to be exported");
   refused({"export_dir=out", "infer_dtype=int8"},
-          "infer_dtype: wanted auto | float32 | bfloat16 | float16");
+          "infer_dtype: expected auto | float32 | bfloat16 | float16");
 }
 
 // Everything that a script does with an adapter: trains it for a step, saves it, continues from the
@@ -262,7 +262,7 @@ TEST_F(ExportTest, AdaptersFromAScript) {
       adamw:step(0.01)
     end
     local trained = loss(adapted):item()
-    assert(trained < first, "it learns")
+    assert(trained < first, "it trains")
     assert(loss(base):item() == first and base:digest() == digest, "the base does not")
     adapted:save "adapter"
     local again = moonring.model.adapt(base, { path = "adapter", seed = 0 })

@@ -42,19 +42,19 @@ class FamilyRunsTest : public ResumedRuns, public ::testing::WithParamInterface<
   }
 };
 
-TEST_P(FamilyRunsTest, GoesOnBitForBit) {
+TEST_P(FamilyRunsTest, ResumesBitForBit) {
   WriteFamily();
   const Words short_run = {"max_steps=3", "save_steps=1"};
   const Words full =
       Words{"model_name_or_path=family", "resize_vocab=true", "optim=sgd"} + short_run;
-  ExpectGoesOn("full", full, {1});
+  ExpectResumes("full", full, {1});
   ExpectSameOverTwoRanks("full", full);
   // The saved model can be used like any other model.
   const Words again = Words{"model_name_or_path=full"} + short_run;
   const Words lora = again + Words{"finetuning_type=lora", "lora_target=all"};
-  ExpectGoesOn("lora", lora, {2});
+  ExpectResumes("lora", lora, {2});
   ExpectSameOverTwoRanks("lora", lora);
-  ExpectGoesOn("dpo", again + Words{"stage=dpo", "dataset=pairs"}, {2});
+  ExpectResumes("dpo", again + Words{"stage=dpo", "dataset=pairs"}, {2});
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FamilyRunsTest,

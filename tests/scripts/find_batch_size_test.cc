@@ -98,7 +98,7 @@ TEST_F(FindBatchSizeTest, RanksThatComputeTogetherEnd) {
 }
 
 // A resumed run uses the value that was found, bit for bit.
-TEST_F(FindBatchSizeTest, GoesOnWithWhatItFound) {
+TEST_F(FindBatchSizeTest, ContinuesWithTheSizeFound) {
   ASSERT_THAT(Short("0:2", "whole", {}), Succeeds());
   KeepUpTo("whole", 2, "again");
   const CommandResult again =

@@ -241,7 +241,7 @@ TEST_F(Fp16Test, OverflowsOfTheirOwnAreTheSameOnAllRanks) {
   same("held", {"cast_weights=step", "recompute=none"}, {});
 }
 
-TEST_F(Fp16Test, ALossThatIsNoNumberStopsTheRun) {
+TEST_F(Fp16Test, ANonFiniteLossStopsTheRun) {
   const CommandResult loss = TrainBy({"faulty_example.lua", "loss", "5"}, "loss",
                                      {"fp16=true", "disable_shuffling=true", "max_steps=4"});
   EXPECT_EQ(loss.exit_code, 1) << loss.Describe();
@@ -261,16 +261,17 @@ TEST_F(Fp16Test, WhatOverflowsUnderEveryScaleStopsTheRun) {
 }
 
 // A custom loop scales its backward with the run's function, or gets an error that explains it.
-TEST_F(Fp16Test, ALoopOfOnesOwn) {
+TEST_F(Fp16Test, ACustomLoop) {
   const Words words = {"fp16=true", "max_steps=3", "save_strategy=no"};
   ASSERT_THAT(Train("train", words), Succeeds());
-  ASSERT_THAT(TrainBy({"own_scaled_loop.lua", "scaled"}, "own", words), Succeeds());
+  ASSERT_THAT(TrainBy({"custom_scaled_loop.lua", "scaled"}, "own", words), Succeeds());
   EXPECT_TRUE(ReadText(Path("train/model.safetensors")) == ReadText(Path("own/model.safetensors")));
-  const CommandResult unscaled = TrainBy({"own_scaled_loop.lua", "unscaled"}, "unscaled", words);
+  const CommandResult unscaled = TrainBy({"custom_scaled_loop.lua", "unscaled"}, "unscaled", words);
   EXPECT_NE(unscaled.exit_code, 0);
-  EXPECT_THAT(unscaled.err, HasSubstr("fp16: wanted run.updates:backward(loss, joined) in place of "
-                                      "loss:backward(joined)"));
-  ASSERT_THAT(TrainBy({"own_scaled_loop.lua", "unscaled"}, "fp32", {"max_steps=3"}), Succeeds());
+  EXPECT_THAT(unscaled.err,
+              HasSubstr("fp16: expected run.updates:backward(loss, joined) in place of "
+                        "loss:backward(joined)"));
+  ASSERT_THAT(TrainBy({"custom_scaled_loop.lua", "unscaled"}, "fp32", {"max_steps=3"}), Succeeds());
 }
 
 }  // namespace

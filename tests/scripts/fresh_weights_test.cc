@@ -40,7 +40,7 @@ class FreshWeightsTest : public Workplace {
   }
 };
 
-TEST_F(FreshWeightsTest, AFolderWithoutWeightsLearns) {
+TEST_F(FreshWeightsTest, TrainsAFolderWithoutWeights) {
   const CommandResult result =
       Train("out", {"max_steps=40", "learning_rate=1e-2", "lr_scheduler_type=constant"});
   ASSERT_THAT(result, Succeeds());
@@ -99,7 +99,7 @@ TEST_F(FreshWeightsTest, OtherKeysGoWithIt) {
 TEST_F(FreshWeightsTest, AdaptersAndOtherFilesAreRefused) {
   EXPECT_THAT(Train("out", {"finetuning_type=lora"}),
               FailsWith(2, HasSubstr("train_from_scratch: an adapter does not teach weights that "
-                                     "know nothing; wanted finetuning_type: full or freeze, got "
+                                     "know nothing; expected finetuning_type: full or freeze, got "
                                      "lora")));
   EXPECT_THAT(Train("out", {"finetuning_type=oft"}), FailsWith(2, HasSubstr("freeze, got oft")));
   EXPECT_THAT(

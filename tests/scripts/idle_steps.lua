@@ -3,7 +3,7 @@
 --   labels  all labels are -100
 --   rows    no rank has any example
 local moonring = require "moonring"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local kind, last = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 
 local function always(value) return function() return value end end
@@ -36,8 +36,8 @@ local function changed(micros)
   return list
 end
 
-local make = counts.steps
-function counts.steps(...)
+local make = batching.steps
+function batching.steps(...)
   local steps, k = make(...), 0
   return over(steps, { next = function()
     local step = steps:next()

@@ -10,7 +10,7 @@
 --              per_device_train_batch_size
 --   group      per_device_train_batch_size x dp
 --   accumulation  gradient_accumulation_steps; default 1
---   objective  the name of a loss of own_objectives.lua that replaces the stage's loss
+--   objective  the name of a loss of custom_objectives.lua that replaces the stage's loss
 --   documents, labels, desirable: one step of these documents (in the order of a micro-batch's
 --   documents) replaces the steps of the data set
 --   evaluate   true: also evaluates on eval_dataset before the first step
@@ -18,9 +18,9 @@
 --              stage's loss
 --   save       true: saves the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local compute = require "moonring.choices.compute"
-local count = require "moonring.run.count"
+local count = require "moonring.run.numbered_steps"
 local datasets = require "moonring.data.datasets"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
@@ -29,7 +29,7 @@ local strategies = require "moonring.choices.strategies"
 local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
 local mesh = moonring.comm.mesh { sp = opt.sp }
 
-local own = dofile(arg[0]:match "^(.*/)" .. "own_objectives.lua")
+local own = dofile(arg[0]:match "^(.*/)" .. "custom_objectives.lua")
 
 local function always(value) return function() return value end end
 
@@ -52,7 +52,7 @@ end
 
 -- A step of a plan's documents, distributed over the dp ranks in turn; each rank packs all of its
 -- documents into one micro-batch, or has none.
-local function own_step(entry, c)
+local function custom_step(entry, c)
   local width = (c.stage == "dpo" or c.stage == "rm") and 2 or 1
   local mine, lists = {}, { {}, {} }
   for example = 0, #entry.documents / width - 1 do
@@ -143,7 +143,7 @@ local function go(entry)
   local zero = optimizers.zero(c, mesh)
   local policy = moonring.policy.learning(c, checkpoint, zero)
   local attention = strategies.open(c, mesh, policy)
-  local numbers = counts.of(c, train:size(), mesh:dp_size())
+  local numbers = batching.of(c, train:size(), mesh:dp_size())
   local objective = entry.vocabulary and vocabulary(c, policy, entry.vocabulary)
     or own[entry.objective] or stages.of(c).objective
   if type(objective) == "function" then
@@ -154,7 +154,7 @@ local function go(entry)
   local states = optimizers.states(c, zero, runtime.parameters)
   runtime.states = states
   local references = objective.needs_reference
-    and require("moonring.run.references").open(c, { checkpoint = checkpoint, policy = policy,
+    and require("moonring.run.reference_models").open(c, { checkpoint = checkpoint, policy = policy,
     attention = attention, mesh = mesh, zero = zero,
     datasets = { train = train, eval = eval } }) or {}
   runtime.reference = references.train
@@ -163,11 +163,11 @@ local function go(entry)
   if entry.evaluate then
     result.evaluation = runtime:evaluate(eval,
       { batch = c.per_device_eval_batch_size,
-      micro_batch_tokens = counts.micro_batch_tokens(c),
+      micro_batch_tokens = batching.micro_batch_tokens(c),
       reference = references.eval, accuracy = true })
   end
   local steps = entry.documents and { next = function() return #result.steps < c.max_steps
-    and own_step(entry, c) or nil end } or counts.steps(c, train, mesh, numbers)
+    and custom_step(entry, c) or nil end } or batching.steps(c, train, mesh, numbers)
   for step, k in count(steps) do
     if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k) -- nil for a step without targets

@@ -90,14 +90,14 @@ TEST_F(LinearAttentionTest, SaysWhereItDoesNothing) {
   EXPECT_THAT(not_given.out, Not(HasSubstr("linear_attention_mode")));
 }
 
-TEST_F(LinearAttentionTest, AModeThatIsNone) {
+TEST_F(LinearAttentionTest, AnUnknownMode) {
   EXPECT_THAT(Probe({"linear_attention_mode=rely"}),
-              FailsWith(2, AllOf(HasSubstr("linear_attention_mode: wanted auto | heads | spans | "
+              FailsWith(2, AllOf(HasSubstr("linear_attention_mode: expected auto | heads | spans | "
                                            "relay, got 'rely'"),
                                  HasSubstr("(did you mean 'relay'?)"))));
 }
 
-TEST_F(LinearAttentionTest, TrainingTakesItAndTellsWhatItChose) {
+TEST_F(LinearAttentionTest, TrainingLogsTheChosenMode) {
   WriteTrainedModel();
   const auto train = [&](const std::vector<std::string>& more) {
     const CommandResult result =
@@ -169,7 +169,7 @@ TEST_F(LinearAttentionTest, ScriptsMixByTheSameModes) {
       EXPECT_LE(by_taps, 1e-14);
     }
   EXPECT_THAT(Run({script, "mode=span"}),
-              FailsWith(2, HasSubstr("mixing: wanted auto, heads, spans or relay, got 'span'")));
+              FailsWith(2, HasSubstr("mixing: expected auto, heads, spans or relay, got 'span'")));
 }
 
 TEST_F(LinearAttentionTest, ThePlanNamesTheMode) {

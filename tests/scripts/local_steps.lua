@@ -24,6 +24,6 @@ local f = memory_facts.run(config, run.checkpoint,
   { ranks = run.mesh:size(), device = "cpu" })
 if run.mesh:rank() == 0 then
   print(moonring.system.json_encode { sent = sent, others = after - before, held = held,
-    foretold = memory.predict(f).outer, outer = communication.step(f).outer,
+    predicted = memory.predict(f).outer, outer = communication.step(f).outer,
     states = communication.step(f).states })
 end

@@ -181,26 +181,26 @@ TEST_F(LocalStepsTest, OneStepAveragedIsTheOrdinaryStep) {
   }
 }
 
-TEST_F(LocalStepsTest, GoOnBitForBitInTheMiddleOfARound) {
-  ExpectGoesOn("averaged", {"local_steps=3", "max_steps=7"}, {1, 3, 5}, OnRanks(2));
-  ExpectGoesOn(
+TEST_F(LocalStepsTest, ResumeBitForBitWithinARound) {
+  ExpectResumes("averaged", {"local_steps=3", "max_steps=7"}, {1, 3, 5}, OnRanks(2));
+  ExpectResumes(
       "overlapped",
       {"local_steps=2", "max_steps=7", "outer_momentum=0.5", "outer_overlap=true",
        "per_device_train_batch_size=1", "val_size=6", "eval_strategy=steps", "eval_steps=1"},
       {1, 3, 4, 5}, OnRanks(2));
-  ExpectGoesOn("sharded",
-               {"local_steps=3", "max_steps=5", "outer_momentum=0.9", "outer_nesterov=true",
-                "outer_overlap=true", "sequence_parallel_size=2", "zero_stage=2", "zero_group=sp",
-                "bf16=true"},
-               {2, 4}, OnRanks(4));
-  ExpectGoesOn("adapter",
-               {"local_steps=3", "max_steps=5", "finetuning_type=lora", "lora_dropout=0.1",
-                "pure_bf16=true", "outer_learning_rate=0.8"},
-               {2}, OnRanks(2));
+  ExpectResumes("sharded",
+                {"local_steps=3", "max_steps=5", "outer_momentum=0.9", "outer_nesterov=true",
+                 "outer_overlap=true", "sequence_parallel_size=2", "zero_stage=2", "zero_group=sp",
+                 "bf16=true"},
+                {2, 4}, OnRanks(4));
+  ExpectResumes("adapter",
+                {"local_steps=3", "max_steps=5", "finetuning_type=lora", "lora_dropout=0.1",
+                 "pure_bf16=true", "outer_learning_rate=0.8"},
+                {2}, OnRanks(2));
 }
 
 // Resumes the same groups on another number of ranks, with other shards.
-TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
+TEST_F(LocalStepsTest, ResumeOnOtherRanksOfTheSameGroups) {
   const Words words = {"local_steps=3", "max_steps=5", "outer_momentum=0.5", "outer_overlap=true",
                        "fp64=true"};
   ASSERT_THAT(Train("first", words, OnRanks(2)), Succeeds());
@@ -218,13 +218,13 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
   EXPECT_THAT(
       Train("alone", words + Words{"resume_from_checkpoint=true", "per_device_train_batch_size=4"}),
       FailsWith(2, HasSubstr("has the states of 2 sp groups that make steps of their own "
-                             "(local_steps), wanted as many, got 1")));
+                             "(local_steps), expected as many, got 1")));
   EXPECT_THAT(Train("alone",
                     Words{"max_steps=5", "fp64=true", "resume_from_checkpoint=true",
                           "ignore_data_skip=true"},
                     OnRanks(2)),
               FailsWith(2, HasSubstr("has the states of 2 sp groups that make steps of their own "
-                                     "(local_steps), wanted as many, got none")));
+                                     "(local_steps), expected as many, got none")));
   EXPECT_THAT(
       Train("alone", words + Words{"resume_from_checkpoint=true", "local_steps=2"}, OnRanks(2)),
       FailsWith(2, HasSubstr("local_steps was 3, is 2")));
@@ -232,7 +232,7 @@ TEST_F(LocalStepsTest, GoOnOverOtherRanksOfTheSameGroups) {
 
 // Evaluations and saved models are those of the last synchronized weights; a run ends with a
 // synchronization.
-TEST_F(LocalStepsTest, SavesTheCommonPoint) {
+TEST_F(LocalStepsTest, SavesTheSynchronizationPoint) {
   const Words words = {"local_steps=3", "max_steps=7",         "save_steps=1",
                        "val_size=6",    "eval_strategy=steps", "eval_steps=1"};
   const CommandResult result = Train("out", words, OnRanks(2));
@@ -302,9 +302,9 @@ TEST_F(LocalStepsTest, SendsOnceARound) {
   // Memory of the three runs: the weights x; x, their momentum m and the buffer that is sent; half
   // of x and m.
   for (const json& each : {local, overlapped, sharded})
-    EXPECT_NEAR(each.at("held").get<double>(), each.at("foretold").get<double>(), 100);
-  EXPECT_EQ(overlapped.at("foretold").get<double>(), 3 * local.at("foretold").get<double>());
-  EXPECT_EQ(sharded.at("foretold"), local.at("foretold"));
+    EXPECT_NEAR(each.at("held").get<double>(), each.at("predicted").get<double>(), 100);
+  EXPECT_EQ(overlapped.at("predicted").get<double>(), 3 * local.at("predicted").get<double>());
+  EXPECT_EQ(sharded.at("predicted"), local.at("predicted"));
 }
 
 // If a loss, or a gradient only, is not finite in one group, all groups skip the step: what follows
@@ -335,7 +335,7 @@ TEST_F(LocalStepsTest, AnOverflowOfOneGroupIsOneOfAll) {
 }
 
 // A checkpoint from before these keys existed counts as one with their defaults.
-TEST_F(LocalStepsTest, OlderCheckpointsGoOn) {
+TEST_F(LocalStepsTest, OlderCheckpointsResume) {
   Write("older.lua", R"lua(
     local moonring = require "moonring"
     local changes = require "moonring.run.checkpoint.resume_changes"
@@ -364,22 +364,22 @@ TEST_F(LocalStepsTest, RefusesWhatItDoesNotGoWith) {
   const std::string with = "local_steps: it does not go with ";
   refused({"local_steps=2", "zero_stage=1"},
           with +
-              "zero_group: wanted sp with zero_stage 1 (each sp group has states of its own), "
+              "zero_group: expected sp with zero_stage 1 (each sp group has states of its own), "
               "got world");
   refused({"local_steps=2", "spike_clip=zclip"}, with + "spike_clip");
   refused({"local_steps=2", "optim=schedule_free_adamw"}, with + "optim: schedule_free_adamw");
   refused({"local_steps=2", "use_badam=true"}, with + "badam_mode: layer");
   refused({"local_steps=2", "expert_parallel_size=2"},
-          with + "expert_parallel_size: wanted 1, got 2");
+          with + "expert_parallel_size: expected 1, got 2");
   refused({"local_steps=2", "stage=kto", "dataset=judged"},
           "local_steps: a loss with a term over the examples of all ranks");
   refused({"local_steps=2", "stage=dpo", "dataset=pairs", "pref_bco_weight=0.5"},
           "local_steps: an objective that surveys the whole step");
-  refused({"local_steps=0"}, "local_steps: wanted at least 1, got 0");
-  refused({"outer_nesterov=true"}, "outer_nesterov: wanted an outer_momentum above 0 beside it");
-  refused({"outer_momentum=1"}, "outer_momentum: wanted less than 1, got 1");
-  refused({"outer_learning_rate=0"}, "outer_learning_rate: wanted more than 0, got 0");
-  refused({"outer_momentum_clip=1"}, "outer_momentum_clip: wanted local_steps above 1");
+  refused({"local_steps=0"}, "local_steps: expected at least 1, got 0");
+  refused({"outer_nesterov=true"}, "outer_nesterov: expected an outer_momentum above 0 beside it");
+  refused({"outer_momentum=1"}, "outer_momentum: expected less than 1, got 1");
+  refused({"outer_learning_rate=0"}, "outer_learning_rate: expected more than 0, got 0");
+  refused({"outer_momentum_clip=1"}, "outer_momentum_clip: expected local_steps above 1");
 }
 
 }  // namespace

@@ -207,14 +207,14 @@ TEST_F(PrefixMaskTest, TheExampleGivesTheSameOnAnyRanks) {
   expect(Steps({"-n", "4"}, {"sp=2", "strategy=all-gather", "micro_tokens=300"}));
 }
 
-TEST_F(MasksTest, RefuseWhatCannotBe) {
+TEST_F(MasksTest, RefuseInvalidInput) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 }, { 3, 4 } },
       labels = { { -100, -100, 7, 8 }, { -100, -100 } } }
     local function refused(words, f, ...)
       local done, text = pcall(f, ...)
       local found = not done and tostring(text):find(words, 1, true)
-      assert(found, done and "nothing was refused; wanted: " .. words or text)
+      assert(found, done and "nothing was refused; expected: " .. words or text)
     end
     local function mask(given) return moonring.masks.of(sequence:lengths(), given) end
     assert(table.concat(sequence:prompts(), " ") == "2 2")
@@ -222,11 +222,11 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
       { prefixes = {} })
     refused("mask.layers: INVALID_ARGUMENT: unknown option 'layers'", mask,
       { layers = { { layers = {} } } })
-    refused("mask: INVALID_ARGUMENT: layers: wanted one at least", mask, { layers = {} })
+    refused("mask: INVALID_ARGUMENT: layers: expected one at least", mask, { layers = {} })
     refused("prefix: 1 numbers for 2 documents", mask, { prefix = { 1 } })
     refused("mask: document 0 of 0..1: a prefix of 5 tokens, it has 4", mask,
       { prefix = { 5, 0 } })
-    refused("mask.parents: INVALID_ARGUMENT: document 3: wanted 1 to 2", mask,
+    refused("mask.parents: INVALID_ARGUMENT: document 3: expected 1 to 2", mask,
       { parents = { [3] = { document = 1, length = 1 } } })
     refused("option 'length' is missing", mask, { parents = { [2] = { document = 1 } } })
     refused("document 1 of 0..1: 5 tokens of its parent, document 0, which has 4", mask,
@@ -257,7 +257,7 @@ TEST_F(MasksTest, RefuseWhatCannotBe) {
 }
 
 // Otherwise ranks would wait for keys that other ranks do not send.
-TEST_F(MasksTest, RanksThatDifferAreTold) {
+TEST_F(MasksTest, RanksThatDifferAreReported) {
   const CommandResult result = RunScript(R"lua(
     local sequence = moonring.comm.sequence { documents = { { 5, 6, 7, 8 } } }
     local batch = require("moonring.run.batch").new({ sequence = always(sequence) }, attention,

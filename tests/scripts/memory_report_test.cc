@@ -151,9 +151,9 @@ TEST_F(MemoryReportTest, TheReportExplainsWhatTheKernelCounts) {
   EXPECT_GE(kernel, 16.0 * parameters_) << "weights, gradients and AdamW's states at once";
   EXPECT_NEAR(explained, kernel, kUnexplained * kernel) << report.dump(1);
   const json& plan = report.at("plan");
-  const double training = kernel - parts.at("checkpoint_copy").get<double>();  // as foretold
+  const double training = kernel - parts.at("checkpoint_copy").get<double>();  // as predicted
   EXPECT_NEAR(plan.at("total").get<double>(), training, (0.1 + kUnexplained) * training)
-      << "what was foretold; its own error is said to be a tenth";
+      << "what was predicted; its own error is said to be a tenth";
   EXPECT_EQ(plan.at("weights"), 4 * parameters_);
   EXPECT_EQ(plan.at("optimizer"), 8 * parameters_);
   EXPECT_LE(parts.at("held_by_allocator"), 0.25 * kernel) << "most of it is for something";
@@ -202,7 +202,7 @@ TEST_F(MemoryReportTest, WithoutItTheLogStillSaysWhatTheAllocatorHolds) {
   EXPECT_FALSE(line.contains("peak_anonymous_bytes"));
 }
 
-TEST_F(MemoryReportTest, AModelThatDoesNotFitIsToldBeforeTheFirstStep) {
+TEST_F(MemoryReportTest, AModelThatDoesNotFitIsReportedBeforeTheFirstStep) {
   WriteConfig("fp64: true");  // a copy of 8 bytes a parameter
   const AddressSpaceLimit limit(MappedBytes() + 4 * parameters_);
   EXPECT_THAT(Run({"train", "config.yaml"}),

@@ -75,8 +75,9 @@ TEST_F(OptimizerExamplesTest, MuonIsTorchs) {
 // thousandth of the change of three steps.
 TEST_F(OptimizerExamplesTest, AreTheSameOnAnyRanks) {
   for (const std::string name : {"sign_sgd", "muon"}) {
-    const Words words = {"optim=" + Example(name), "lr_scheduler_type=" + Example("own_schedule"),
-                         "max_steps=3", "save_strategy=no", "fp64=true"};
+    const Words words = {"optim=" + Example(name),
+                         "lr_scheduler_type=" + Example("custom_schedule"), "max_steps=3",
+                         "save_strategy=no", "fp64=true"};
     ASSERT_THAT(Train(name, words), Succeeds());
     for (const Shape& shape : shapes_) {
       const std::string out = name + "_" + shape.name;
@@ -90,11 +91,11 @@ TEST_F(OptimizerExamplesTest, AreTheSameOnAnyRanks) {
                     name == "muon" ? 1e-5 : 1e-10);
     }
   }
-  ExpectGoesOn("resumed", {"optim=" + Example("muon"), "max_steps=3"}, {1});
+  ExpectResumes("resumed", {"optim=" + Example("muon"), "max_steps=3"}, {1});
 }
 
 TEST_F(OptimizerExamplesTest, TheScheduleRisesStaysAndFalls) {
-  ASSERT_THAT(Train("out", {"lr_scheduler_type=" + Example("own_schedule"), "max_steps=20",
+  ASSERT_THAT(Train("out", {"lr_scheduler_type=" + Example("custom_schedule"), "max_steps=20",
                             "learning_rate=1e-3", "save_strategy=no", "optim=sgd"}),
               Succeeds());
   const auto steps = Steps("out");

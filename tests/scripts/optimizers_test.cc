@@ -32,7 +32,7 @@ class OptimizersTest : public ResumedRuns {
   }
 };
 
-TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
+TEST_F(OptimizersTest, ResumeBitForBitAndKeepTheBytesOfThePlan) {
   const Words all = All();
   ASSERT_GE(all.size(), 10u);
   for (const std::string& word : all) {
@@ -41,7 +41,7 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
     // would count.
     Words words = {word, "max_steps=3", "memory_report=true", "recompute=none"};
     if (word == "use_badam=true") words.push_back("badam_switch_interval=2");
-    ExpectGoesOn(name, words, {1});
+    ExpectResumes(name, words, {1});
     const json report = ReadJson(Path(name + "/memory_report.json"));
     const double kept = report.at("worst").at("parts").at("optimizer"),
                  planned = report.at("plan").at("optimizer");
@@ -55,9 +55,9 @@ TEST_F(OptimizersTest, GoOnBitForBitAndKeepWhatThePlanSays) {
 
 // BAdam trains one block of layers at a time: blocks that have not had their turn are unchanged. A
 // run resumes in the middle and at the end of a turn, with any order of blocks and any optimizer.
-TEST_F(OptimizersTest, BlocksLearnInTurns) {
+TEST_F(OptimizersTest, BlocksAreTrainedInTurns) {
   const Words words = {"use_badam=true", "badam_switch_interval=3", "max_steps=6"};
-  ExpectGoesOn("ascending", words, {1, 2, 3, 5});
+  ExpectResumes("ascending", words, {1, 2, 3, 5});
   const StoredTensors before =
       ReadSafetensors(Runfile("tests/golden/stages/model/model.safetensors"));
   const auto changed = [&](int step, const std::string& name) {
@@ -78,22 +78,22 @@ TEST_F(OptimizersTest, BlocksLearnInTurns) {
         Words{"badam_switch_mode=random", "bf16=true", "zero_stage=3"},
         Words{"badam_switch_mode=fixed", "badam_start_block=1", "optim=sgd"},
         Words{"finetuning_type=lora", "zero_stage=1"}}) {
-    ExpectGoesOn("turns_" + more.front(), words + more, {2, 4}, {"-n", "2"});
+    ExpectResumes("turns_" + more.front(), words + more, {2, 4}, {"-n", "2"});
   }
-  ExpectGoesOn("ratio",
-               {"use_badam=true", "badam_mode=ratio", "badam_update_ratio=0.2",
-                "badam_mask_mode=scatter", "weight_decay=0", "max_steps=3", "zero_stage=2"},
-               {1}, {"-n", "2"});
+  ExpectResumes("ratio",
+                {"use_badam=true", "badam_mode=ratio", "badam_update_ratio=0.2",
+                 "badam_mask_mode=scatter", "weight_decay=0", "max_steps=3", "zero_stage=2"},
+                {1}, {"-n", "2"});
   const auto refuses = [&](const Words& words, const std::string& message) {
     EXPECT_THAT(Train("refused", Words{"use_badam=true"} + words),
                 FailsWith(2, HasSubstr(message)));
   };
   refuses({"badam_switch_mode=fixed"},
-          "badam_switch_mode: fixed: wanted badam_start_block beside it");
+          "badam_switch_mode: fixed: expected badam_start_block beside it");
   refuses({"badam_switch_mode=random", "badam_start_block=0"},
           "badam_start_block: badam_switch_mode: random draws every block");
   refuses({"badam_mode=ratio"},
-          "weight_decay: badam_mode: ratio decays no weight, wanted 0, got 0.1");
+          "weight_decay: badam_mode: ratio decays no weight, expected 0, got 0.1");
   refuses({"badam_start_block=99"}, "blocks, got 99");
 }
 
@@ -110,16 +110,16 @@ TEST_F(OptimizersTest, OptimArgs) {
     EXPECT_THAT(Train("refused", words), FailsWith(2, HasSubstr(message)));
   };
   refuses({"optim=sgd_momentum", "optim_args=momentum"},
-          "optim_args: wanted name=value, got 'momentum'");
+          "optim_args: expected name=value, got 'momentum'");
   refuses({"optim=sgd_momentum", "optim_args=momentun=0.8"},
           "optim_args: optim: sgd_momentum has no 'momentun' (did you mean 'momentum'?); known: "
           "dampening, momentum, nesterov");
   refuses({"optim=sgd_momentum", "optim_args=momentum=much"},
-          "optim_args: momentum: wanted a number, got 'much'");
+          "optim_args: momentum: expected a number, got 'much'");
   refuses({"optim=sgd_momentum", "optim_args=nesterov=1"},
-          "optim_args: nesterov: wanted a boolean, got '1'");
+          "optim_args: nesterov: expected a boolean, got '1'");
   refuses({"optim=ademamix", "optim_args=t_alpha=1.5"},
-          "optim_args: t_alpha: wanted an integer, got '1.5'");
+          "optim_args: t_alpha: expected an integer, got '1.5'");
   refuses({"optim=lion_32bit", "optim_args=beta1=0.9"},
           "optim_args: optim: lion_32bit takes none, got 'beta1'");
   refuses({"optim=lion_32bit", "offload_optimizer=disk"},
@@ -128,10 +128,12 @@ TEST_F(OptimizersTest, OptimArgs) {
   refuses({"optim=lion_32bit", "optimizer_state=bf16"},
           "optimizer_state: bf16 is for AdamW, not for optim: lion_32bit");
   refuses({"optim=grass", "optim_args=sampling=both"},
-          "sampling: wanted multinomial, top, got 'both'");
-  refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, wanted more than 0");
-  refuses({"optim=swan", "optim_args=ns_beta=1"}, "trainer.swan: ns_beta is 1, wanted more than 0");
-  refuses({"optim=spam", "optim_args=density=2"}, "trainer.spam: density is 2, wanted more than 0");
+          "sampling: expected multinomial, top, got 'both'");
+  refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, expected more than 0");
+  refuses({"optim=swan", "optim_args=ns_beta=1"},
+          "trainer.swan: ns_beta is 1, expected more than 0");
+  refuses({"optim=spam", "optim_args=density=2"},
+          "trainer.spam: density is 2, expected more than 0");
   // Options that are given are used.
   ASSERT_THAT(Train("a", {"optim=sgd_momentum", "max_steps=2"}), Succeeds());
   ASSERT_THAT(
@@ -149,10 +151,11 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   const auto refuses = [&](const Words& words, const std::string& message) {
     EXPECT_THAT(Train("refused", words), FailsWith(2, HasSubstr(message)));
   };
-  refuses({"use_muon=true", "optim=sgd"}, "use_muon: wanted optim: adamw_torch beside it, got sgd");
+  refuses({"use_muon=true", "optim=sgd"},
+          "use_muon: expected optim: adamw_torch beside it, got sgd");
   refuses({"use_galore=true", "use_apollo=true"}, "use_galore: it goes without use_apollo");
   refuses({"use_apollo=true", "finetuning_type=lora"},
-          "use_apollo: wanted finetuning_type full or freeze, got lora");
+          "use_apollo: expected finetuning_type full or freeze, got lora");
   refuses({"use_galore=true", "galore_proj_type=both"}, "galore_proj_type");
   // Given values are used.
   const auto model = [&](const std::string& out, const Words& words) {
@@ -171,13 +174,13 @@ TEST_F(OptimizersTest, KeysThatAreOptimizersByThemselves) {
   EXPECT_NE(model("muon", {"use_muon=true"}), model("torch", {"optim=muon"}));
   EXPECT_EQ(model("nesterov", {"optim=muon", "optim_args=nesterov=false"}),
             model("scaled", {"optim=muon", "optim_args=nesterov=false,adjust_lr_fn=original"}));
-  ExpectGoesOn("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
+  ExpectResumes("adapter", {"use_muon=true", "finetuning_type=lora", "max_steps=3"}, {1});
 }
 
 // Optimizers that draw random numbers, or store part of their state in a special form.
-TEST_F(OptimizersTest, FormsGoOnBitForBit) {
+TEST_F(OptimizersTest, FormsResumeBitForBit) {
   const auto goes_on = [&](const std::string& name, const Words& words) {
-    ExpectGoesOn(name, words + Words{"max_steps=5", "zero_stage=2"}, {2, 3}, {"-n", "2"});
+    ExpectResumes(name, words + Words{"max_steps=5", "zero_stage=2"}, {2, 3}, {"-n", "2"});
   };
   goes_on("density", {"optim=spam", "optim_args=density=0.3, reset=3, warmup=2"});
   goes_on("multinomial",

@@ -77,7 +77,7 @@ TEST_F(OtherEnginesTest, FsdpIsZero) {
 
 TEST_F(OtherEnginesTest, FsdpRefuses) {
   const auto says = [](const std::string& words) { return FailsWith(2, HasSubstr(words)); };
-  EXPECT_THAT(Checked({"fsdp=full_shar"}), says("fsdp: wanted full_shard, shard_grad_op"));
+  EXPECT_THAT(Checked({"fsdp=full_shar"}), says("fsdp: expected full_shard, shard_grad_op"));
   EXPECT_THAT(Checked({"fsdp=offload"}), says("fsdp: offload says nothing of what is sharded"));
   EXPECT_THAT(Checked({"fsdp=full_shard", "zero_stage=2"}),
               says("fsdp: full_shard asks for zero_stage: 3, but zero_stage is 2"));
@@ -89,15 +89,15 @@ TEST_F(OtherEnginesTest, FsdpRefuses) {
   EXPECT_THAT(config("{xla: true}"), says("fsdp_config: the settings: xla is true: there are no"));
   EXPECT_THAT(config("{fsdp_sharding_strategy: NO_SHARD}"),
               says("fsdp_sharding_strategy is NO_SHARD, but fsdp is full_shard"));
-  EXPECT_THAT(config("{sharding_strategy: 7}"), says("sharding_strategy: wanted FULL_SHARD"));
+  EXPECT_THAT(config("{sharding_strategy: 7}"), says("sharding_strategy: expected FULL_SHARD"));
   EXPECT_THAT(config("{forward_prefech: true}"),
-              says("unknown setting 'forward_prefech'; what it would change cannot be told"));
+              says("unknown setting 'forward_prefech'; its effect is not known"));
   EXPECT_THAT(config("{distributed_type: MULTI_GPU, fsdp_config: {fsdp_version: 2}}"),
-              says("distributed_type is MULTI_GPU: wanted FSDP"));
+              says("distributed_type is MULTI_GPU: expected FSDP"));
   EXPECT_THAT(config("{mixed_precision: bf16, fsdp_config: {fsdp_version: 2}}"),
-              says("mixed_precision is bf16: wanted bf16: true beside it"));
+              says("mixed_precision is bf16: expected bf16: true beside it"));
   EXPECT_THAT(config("{mixed_precision: fp8, fsdp_config: {fsdp_version: 2}}"),
-              says("mixed_precision is fp8: wanted bf16, fp16 or no"));
+              says("mixed_precision is fp8: expected bf16, fp16 or no"));
 }
 
 TEST_F(OtherEnginesTest, DeepSpeedsSizesAreSaidOnceAndDefaultsAreNot) {
@@ -139,7 +139,7 @@ TEST_F(OtherEnginesTest, AcceleratesSettings) {
   EXPECT_THAT(result.err, HasSubstr("accelerator_config: no effect: even_batches: "));
 }
 
-TEST_F(OtherEnginesTest, EachWeightIsToldOf) {
+TEST_F(OtherEnginesTest, EachWeightIsListed) {
   const CommandResult result = Train({"print_param_status=true", "finetuning_type=lora"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(

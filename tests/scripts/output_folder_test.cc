@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 class OutputFolderTest : public ResumedRuns {};
 
-TEST_F(OutputFolderTest, IsOneRunsAtATime) {
+TEST_F(OutputFolderTest, BelongsToOneRunAtATime) {
   Command first(Options(CommandOf("out", {"max_steps=1000000", "save_strategy=no"})));
   ASSERT_TRUE(first.WaitForOutput("step 2/")) << first.Wait().Describe();
   char host[256] = {};
@@ -42,7 +42,7 @@ TEST_F(OutputFolderTest, IsOneRunsAtATime) {
 
 // The leftovers of a run that was killed at its start do not count as contents of the folder, and
 // are removed.
-TEST_F(OutputFolderTest, LeavingsAreInNobodysWay) {
+TEST_F(OutputFolderTest, LeftoverFilesDoNotMatter) {
   Write("out/run.lock", "process 1 on elsewhere, since yesterday\n");
   Write("out/training_args.yaml.4711.tmp", "# Again");
   EXPECT_THAT(Train("out", {"max_steps=1"}), Succeeds());
@@ -89,7 +89,7 @@ TEST_F(OutputFolderTest, ARefusedStartChangesNothing) {
 }
 
 // The leftovers of a run that was killed before its first checkpoint do not block a new run.
-TEST_F(OutputFolderTest, LogsAloneAreBegunAnew) {
+TEST_F(OutputFolderTest, OnlyLogsAreBegunAgain) {
   for (const char* log : {"out/trainer_log.jsonl", "out/training_args.yaml", "out/train.log"})
     Write(log, "");
   const CommandResult begun = Train("out", {"max_steps=1"});
@@ -99,7 +99,7 @@ TEST_F(OutputFolderTest, LogsAloneAreBegunAnew) {
 
 // Repeating the same command resumes the run, as in LLaMA-Factory. For the folder of another run,
 // the error names the key that uses its checkpoint anyway.
-TEST_F(OutputFolderTest, TheSameStartAgainGoesOn) {
+TEST_F(OutputFolderTest, TheSameCommandResumes) {
   ASSERT_THAT(Train("out", {"max_steps=4", "save_steps=2"}), Succeeds());
   fs::remove_all(Path("out/checkpoint-4"));
   const CommandResult again = Train("out", {"max_steps=4", "save_steps=2"});

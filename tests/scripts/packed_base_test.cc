@@ -223,18 +223,18 @@ TEST_F(PackedBaseTest, Refusals) {
     all.insert(all.end(), keys.begin(), keys.end());
     EXPECT_THAT(Run(all), FailsWith(2, HasSubstr(words)));
   };
-  refused({"quantization_bit=3"}, "quantization_bit: wanted 4 or 8, got 3");
+  refused({"quantization_bit=3"}, "quantization_bit: expected 4 or 8, got 3");
   refused({"quantization_bit=4", "finetuning_type=full"}, "quantization_bit");
   refused({"quantization_bit=4", "quantization_method=hqq"}, "quantization_method");
   refused({"quantization_bit=4", "resize_vocab=true"}, "vocabulary does not grow");
-  refused({"quantization_bit=4", "adapter_name_or_path=a,b"}, "wanted one adapter, got 2");
+  refused({"quantization_bit=4", "adapter_name_or_path=a,b"}, "expected one adapter, got 2");
   refused({"quantization_bit=4", "quantization_device_map=auto"}, "quantization_device_map: auto");
   refused({"quantization_bit=4", "recompute=auto"}, "recompute: auto");
   refused({"quantization_method=gguf"}, "no matrix of model is stored in blocks of a code");
   refused({"quantization_method=gguf", "quantization_bit=4"}, "stay in the blocks");
   EXPECT_THAT(Run({"probe", "model_name_or_path=model", "quantization_bit=4", "input=config.yaml",
                    "out=o.json"}),
-              FailsWith(2, HasSubstr("wanted an adapter")));
+              FailsWith(2, HasSubstr("expected an adapter")));
 }
 
 // Bytes in closed form: 4.127 bits per packed weight; the other weights as without packing.

@@ -196,22 +196,23 @@ TEST_F(PlanTest, WhatIsWrong) {
   const auto plan = [&](const std::string& word) {
     return Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", word});
   };
-  EXPECT_THAT(plan("memory=abc"), FailsWith(2, HasSubstr("memory: wanted a size such as 80GiB")));
-  EXPECT_THAT(plan("link=nvlnk"), FailsWith(2, AllOf(StartsWith("link: wanted GB/s or one of "),
+  EXPECT_THAT(plan("memory=abc"), FailsWith(2, HasSubstr("memory: expected a size such as 80GiB")));
+  EXPECT_THAT(plan("link=nvlnk"), FailsWith(2, AllOf(StartsWith("link: expected GB/s or one of "),
                                                      HasSubstr("(did you mean 'nvlink'?)"))));
-  EXPECT_THAT(plan("far_link=0"), FailsWith(2, StartsWith("far_link: wanted GB/s or one of ")));
+  EXPECT_THAT(plan("far_link=0"), FailsWith(2, StartsWith("far_link: expected GB/s or one of ")));
   EXPECT_THAT(
       plan("sequence_parallel_size=3"),
       FailsWith(2, HasSubstr("sequence_parallel_size: 3 does not divide the number of ranks, 8")));
-  EXPECT_THAT(plan("ranks=0"), FailsWith(2, "ranks: wanted at least 1, got 0"));
-  EXPECT_THAT(plan("tokens=-5"), FailsWith(2, "tokens: wanted at least 1, got -5"));
-  EXPECT_THAT(plan("device=gpu"), FailsWith(2, HasSubstr("device: wanted cpu | cuda, got 'gpu'")));
+  EXPECT_THAT(plan("ranks=0"), FailsWith(2, "ranks: expected at least 1, got 0"));
+  EXPECT_THAT(plan("tokens=-5"), FailsWith(2, "tokens: expected at least 1, got -5"));
+  EXPECT_THAT(plan("device=gpu"),
+              FailsWith(2, HasSubstr("device: expected cpu | cuda, got 'gpu'")));
   EXPECT_THAT(plan("memmory=1GiB"), FailsWith(2, HasSubstr("(did you mean 'memory'?)")));
   EXPECT_THAT(plan("model_name_or_path=nowhere"),
               FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
   EXPECT_THAT(Run({"plan", "qwen.yaml", "memory=80GiB", "sequence_parallel_mode=usp",
                    "sequence_parallel_ulysses_degree=3"}),
-              FailsWith(2, HasSubstr("wanted a product of 8")));
+              FailsWith(2, HasSubstr("expected a product of 8")));
   EXPECT_THAT(Run({"plan"}), FailsWith(2, StartsWith("usage: moonring plan ")));
   EXPECT_THAT(Run({"plan", "nowhere.yaml"}), FailsWith(2, HasSubstr("nowhere.yaml")));
 }
@@ -245,9 +246,9 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
   EXPECT_THAT(train({"-n", "2"}, {"memory_limit=50MB", "sequence_parallel_size=2"}),
               FailsWith(2, refusal));
   EXPECT_THAT(train({}, {"memory_limit=lots"}),
-              FailsWith(2, HasSubstr("memory_limit: wanted a size such as 80GiB")));
+              FailsWith(2, HasSubstr("memory_limit: expected a size such as 80GiB")));
   EXPECT_THAT(train({}, {"memory_check=maybe"}),
-              FailsWith(2, HasSubstr("memory_check: wanted refuse | warn | off")));
+              FailsWith(2, HasSubstr("memory_check: expected refuse | warn | off")));
   const CommandResult warned = train({}, {"memory_limit=50MB", "memory_check=warn", "max_steps=1"});
   ASSERT_THAT(warned, Succeeds());
   EXPECT_THAT(warned.out + warned.err, HasSubstr("memory: this run is predicted to take "));

@@ -196,17 +196,17 @@ TEST_F(PredictTest, RefusesWhatDoesNotGoTogether) {
     EXPECT_THAT(Predict(keys), FailsWith(2, HasSubstr(message))) << more;
   };
   refused({{"predict_with_generate", nullptr}},
-          "do_predict: wanted predict_with_generate: true beside it");
-  refused({{"eval_dataset", nullptr}}, "do_predict: nothing to answer; wanted eval_dataset or");
+          "do_predict: expected predict_with_generate: true beside it");
+  refused({{"eval_dataset", nullptr}}, "do_predict: nothing to answer; expected eval_dataset or");
   refused({{"stage", "pt"}}, "do_predict is for stage sft alone");
   refused({{"compute_accuracy", true}}, "predict_with_generate and compute_accuracy exclude");
   refused({{"num_beams", 4}}, "not supported yet: num_beams: 4");
   refused({{"eval_num_beams", 4}}, "not supported yet: eval_num_beams: 4");
-  refused({{"max_new_tokens", 0}}, "max_new_tokens: wanted at least 1, got 0");
-  refused({{"do_sample", true}, {"temperature", 0}}, "temperature: wanted more than 0, got 0");
-  refused({{"top_p", 1.5}}, "top_p: wanted more than 0 and at most 1, got 1.5");
-  refused({{"repetition_penalty", 0}}, "repetition_penalty: wanted more than 0, got 0");
-  refused({{"top_k", -1}}, "top_k: wanted 0 or more, got -1");
+  refused({{"max_new_tokens", 0}}, "max_new_tokens: expected at least 1, got 0");
+  refused({{"do_sample", true}, {"temperature", 0}}, "temperature: expected more than 0, got 0");
+  refused({{"top_p", 1.5}}, "top_p: expected more than 0 and at most 1, got 1.5");
+  refused({{"repetition_penalty", 0}}, "repetition_penalty: expected more than 0, got 0");
+  refused({{"top_k", -1}}, "top_k: expected 0 or more, got -1");
   refused({{"tokenized_path", "kept"}}, "predict_with_generate: tokenized_path holds examples");
   refused({{"eval_on_each_dataset", true}}, "do_predict: generated_predictions.jsonl is of one");
   refused({{"metric_for_best_model", "loss"}}, "with predict_with_generate there is no loss");

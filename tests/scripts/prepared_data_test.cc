@@ -214,10 +214,10 @@ TEST_F(GroupByLengthTest, LengthsMayBeAColumn) {
   EXPECT_THAT(
       Run({"train", "config.yaml", kept, "group_by_length=true", "length_column_name=labels",
            "output_dir=bad"}),
-      FailsWith(2, HasSubstr("column 'labels': wanted a whole number in each row, got array")));
+      FailsWith(2, HasSubstr("column 'labels': expected a whole number in each row, got array")));
 }
 
-TEST_F(GroupByLengthTest, WantsAllExamples) {
+TEST_F(GroupByLengthTest, RequiresAllExamples) {
   EXPECT_THAT(Run({"train", "config.yaml", "group_by_length=true", "streaming=true"}),
               FailsWith(2, HasSubstr("group_by_length and streaming exclude one another")));
   Write("mine.lua", R"(

@@ -110,7 +110,7 @@ std::vector<Case> Cases() {
       {"ActivationsOnHost", "activation_offload: cpu, bf16", WithLayers(kSmall, 16), 4096,
        "bf16: true\nactivation_offload: cpu"},
       {"Zero3", "zero_stage: 3, bf16, a rank of 2", kSmol, 512, "bf16: true\nzero_stage: 3", 2},
-      {"Freeze", "freeze: 2 of 4 layers learn, bf16", kSmol, 1024,
+      {"Freeze", "freeze: 2 of 4 layers trained, bf16", kSmol, 1024,
        "bf16: true\nfinetuning_type: freeze\nfreeze_trainable_layers: 2"},
       {"Long", "a long document, bf16", kTiny, 8192, "bf16: true"},
       {"Slices", "Llama-8B's heads, all on the host, bf16", kWide, 1 << 16,
@@ -277,7 +277,7 @@ class PretendRuns : public Workplace {
 
 class PretendPlanTest : public PretendRuns, public ::testing::WithParamInterface<Case> {};
 
-TEST_P(PretendPlanTest, IsForetold) {
+TEST_P(PretendPlanTest, IsPredicted) {
   const Case& of = GetParam();
   WriteRun(of);
   const double peak = Peak(of, of.products, "out");
@@ -285,11 +285,11 @@ TEST_P(PretendPlanTest, IsForetold) {
                    "ranks=" + std::to_string(of.ranks), "out=plan.json"}),
               Succeeds());
   const json plan = ReadJson(Path("plan.json"));
-  const double foretold = plan.at("total");
+  const double predicted = plan.at("total");
   std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(),
               static_cast<long long>(of.tokens), plan.at("moment").get<std::string>().c_str(),
-              foretold / kMebibyte, peak / kMebibyte, foretold / peak);
-  EXPECT_NEAR(foretold / peak, 1.0, 0.05) << plan.dump(1) << ReadText(Path("out.report.0"));
+              predicted / kMebibyte, peak / kMebibyte, predicted / peak);
+  EXPECT_NEAR(predicted / peak, 1.0, 0.05) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
 // A run that skips its products takes as much memory as one that computes them.

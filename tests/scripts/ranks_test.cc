@@ -101,9 +101,10 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
 
 // Refused before any process is started, whichever launcher is used.
 TEST_F(RanksTest, MoreRanksThanAMachineStarts) {
-  const auto says = ::testing::AllOf(HasSubstr("100000 ranks are wanted (sequence_parallel_size, "
-                                               "or -n), and this machine starts at most "),
-                                     HasSubstr(": "));
+  const auto says =
+      ::testing::AllOf(HasSubstr("100000 ranks are requested (sequence_parallel_size, "
+                                 "or -n), and this machine starts at most "),
+                       HasSubstr(": "));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=100000"}), FailsWith(2, says));
   EXPECT_THAT(Run({"-n", "100000", "train", "config.yaml"}), FailsWith(2, says));
 }
@@ -135,9 +136,9 @@ TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
   EXPECT_THAT(WithEnvironment({{"WORLD_SIZE", "2"}}),
               FailsWith(2, "WORLD_SIZE is set, but RANK is not"));
   EXPECT_THAT(WithEnvironment({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
-              FailsWith(2, HasSubstr("RANK='2': wanted a number from 0 to 1")));
+              FailsWith(2, HasSubstr("RANK='2': expected a number from 0 to 1")));
   EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "two"}}),
-              FailsWith(2, HasSubstr("WORLD_SIZE='two': wanted a number")));
+              FailsWith(2, HasSubstr("WORLD_SIZE='two': expected a number")));
   EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}),
               FailsWith(2, HasSubstr("MASTER_ADDR is not")));
   EXPECT_THAT(WithEnvironment({{"RANK", "0"},
@@ -149,7 +150,7 @@ TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
 
 // The waiting rank names the missing one. Each rank waits alone, and both run at the same time,
 // because the deadline is long: opening the store uses the same one.
-TEST_F(RanksTest, ARankThatDoesNotCome) {
+TEST_F(RanksTest, AMissingRank) {
   std::vector<std::unique_ptr<Command>> ranks;
   std::vector<std::string> ports;
   for (const char* rank : {"0", "1"}) {
@@ -181,7 +182,7 @@ TEST_F(RanksTest, ABusyRankHidesNoFailure) {
 }
 
 // The rank is alive but elsewhere, in a loop or waiting for a disk. The waiting rank names it.
-TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
+TEST_F(RanksTest, ALiveRankThatMissesACallIsNamed) {
   Write("elsewhere.lua", Gate("3") + R"(
     local mesh = require "moonring".comm.mesh { deadline = 5 }
     mesh:barrier()

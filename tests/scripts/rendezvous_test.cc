@@ -151,7 +151,7 @@ class RendezvousTest : public Workplace {
     }
   }
   // Expects that ranks that are connected are not affected by what the test has done.
-  void ExpectTheyGoOn(const std::vector<std::unique_ptr<Command>>& ranks) const {
+  void ExpectTheyResume(const std::vector<std::unique_ptr<Command>>& ranks) const {
     std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
     ExpectTheyEndWell(ranks);
   }
@@ -235,7 +235,7 @@ TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   set("moonring/join the world/1", "127.0.0.1");
   set("moonring/live/left/1", "1");
   set("moonring/live/failed", "rank 1 has failed: says another");
-  ExpectTheyGoOn(ranks);
+  ExpectTheyResume(ranks);
 }
 
 // The store outlives the ranks: however late one of them reads, it finds what the other wrote.
@@ -275,7 +275,7 @@ TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
   for (const char* key : {"moonring/join the world/0", "moonring/join the world/1"})
     EXPECT_THAT(store->get_to_str(key), HasSubstr(" [signed "));
   store->c10d::Store::set("moonring/live/failed", "rank 1 has failed: says another");
-  ExpectTheyGoOn(ranks);
+  ExpectTheyResume(ranks);
 }
 
 // Processes that a script starts before its ranks are connected.

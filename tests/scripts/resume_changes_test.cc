@@ -39,7 +39,7 @@ class ResumeChangesTest : public ResumedRuns {
 };
 
 // training_args.yaml starts the same run again, for every kind of run.
-TEST_F(ResumeChangesTest, TheRunsOwnConfigurationGoesOn) {
+TEST_F(ResumeChangesTest, TheRunsOwnConfigurationResumes) {
   struct Kind {
     std::string name;
     Words words, options;
@@ -67,10 +67,10 @@ TEST_F(ResumeChangesTest, TheRunsOwnConfigurationGoesOn) {
 }
 
 // The vocabulary has grown because the template or the configuration has more tokens; restarts too.
-TEST_F(ResumeChangesTest, AGrownVocabularyGoesOn) {
-  ExpectGoesOn("template", {"template=llama3", "max_steps=3"}, {2});
-  ExpectGoesOn("lora", {"template=llama3", "finetuning_type=lora", "max_steps=3"}, {2});
-  ExpectGoesOn("added", {"add_tokens=<one>,<two>", "max_steps=3"}, {2});
+TEST_F(ResumeChangesTest, AGrownVocabularyResumes) {
+  ExpectResumes("template", {"template=llama3", "max_steps=3"}, {2});
+  ExpectResumes("lora", {"template=llama3", "finetuning_type=lora", "max_steps=3"}, {2});
+  ExpectResumes("added", {"add_tokens=<one>,<two>", "max_steps=3"}, {2});
 }
 
 TEST_F(ResumeChangesTest, TheSamePathsAndSeedMayBeWrittenOtherwise) {
@@ -165,7 +165,7 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
 }
 
 // A non-finite evaluation is never the best, and a run that had one can be resumed.
-TEST_F(ResumeChangesTest, AnEvaluationThatIsNoNumberIsNeverTheBest) {
+TEST_F(ResumeChangesTest, ANonFiniteEvaluationIsNeverTheBest) {
   StoredTensors weights = TinyWeights();
   for (float& value : weights.at("model.norm.weight").values)
     value = 3e38f;  // so that logits are infinite
@@ -275,7 +275,7 @@ TEST_F(ResumeChangesTest, GroupsOfALossStayWhatTheyWere) {
 
 // A stream over another number of ranks has the same examples in the same order; its rows and its
 // template must be those that were read before.
-TEST_F(ResumeChangesTest, AStreamGoesOnOverOtherRanks) {
+TEST_F(ResumeChangesTest, AStreamResumesOnOtherRanks) {
   const Words words = {"streaming=true", "buffer_size=7", "preprocessing_batch_size=5",
                        "max_steps=12"};
   const Words two = {"per_device_train_batch_size=1", "resume_from_checkpoint=true"};
@@ -350,7 +350,7 @@ TEST_F(ResumeChangesTest, SavesTheBest) {
   }
   EXPECT_EQ(state.at("best_metric"), best);
   EXPECT_THAT(Train("none", {"save_strategy=best", "max_steps=1"}),
-              FailsWith(2, HasSubstr("save_strategy: best: wanted an eval_strategy beside it")));
+              FailsWith(2, HasSubstr("save_strategy: best: expected an eval_strategy beside it")));
 
   const Words parts = {"val_size=6", "eval_strategy=steps", "load_best_model_at_end=true",
                        "max_steps=8"};

@@ -30,61 +30,63 @@ class ResumeTest : public ResumedRuns {};
 
 // Interrupted in the first and the second epoch, with evaluations in between, and the best
 // checkpoint kept.
-TEST_F(ResumeTest, FullFineTuningGoesOnBitForBit) {
-  ExpectGoesOn("full",
-               {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1",
-                "load_best_model_at_end=true", "neftune_noise_alpha=5"},
-               {1, 4, 9});
+TEST_F(ResumeTest, FullFineTuningResumesBitForBit) {
+  ExpectResumes("full",
+                {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1",
+                 "load_best_model_at_end=true", "neftune_noise_alpha=5"},
+                {1, 4, 9});
 }
 
-TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
-  ExpectGoesOn("lora", {"finetuning_type=lora", "lora_dropout=0.1", "max_steps=4"}, {2});
-  ExpectGoesOn("freeze", {"finetuning_type=freeze", "freeze_trainable_layers=1", "max_steps=3"},
-               {1});
-  ExpectGoesOn("bf16", {"bf16=true", "max_steps=4"}, {2});
-  ExpectGoesOn("pure", {"pure_bf16=true", "max_steps=4"}, {2});
+TEST_F(ResumeTest, EveryKindResumesBitForBit) {
+  ExpectResumes("lora", {"finetuning_type=lora", "lora_dropout=0.1", "max_steps=4"}, {2});
+  ExpectResumes("freeze", {"finetuning_type=freeze", "freeze_trainable_layers=1", "max_steps=3"},
+                {1});
+  ExpectResumes("bf16", {"bf16=true", "max_steps=4"}, {2});
+  ExpectResumes("pure", {"pure_bf16=true", "max_steps=4"}, {2});
   // Gradients are so large that the first steps overflow, before and after the checkpoints.
   const Words fp16 = {"fp16=true", "stage=dpo", "dataset=pairs", "pref_beta=20", "max_steps=6"};
-  ExpectGoesOn("fp16", fp16, {1, 3});
-  ExpectGoesOn("fp16_held", fp16 + Words{"cast_weights=step", "finetuning_type=lora"}, {2});
-  ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"},
-               {2, 4});  // 4: it died between its last step and its end
-  ExpectGoesOn("sgd", {"optim=sgd", "max_steps=3"}, {1});
+  ExpectResumes("fp16", fp16, {1, 3});
+  ExpectResumes("fp16_held", fp16 + Words{"cast_weights=step", "finetuning_type=lora"}, {2});
+  ExpectResumes("packed", {"neat_packing=true", "max_steps=4"},
+                {2, 4});  // 4: it died between its last step and its end
+  ExpectResumes("sgd", {"optim=sgd", "max_steps=3"}, {1});
   if (kernels::HasOneDnn()) {
     const std::string by = "onednn:forward+narrow_forward+narrow_weight_gradient";
-    ExpectGoesOn("onednn", {"cpu_products=" + by, "max_steps=3"}, {1});
+    ExpectResumes("onednn", {"cpu_products=" + by, "max_steps=3"}, {1});
   }
 }
 
-TEST_F(ResumeTest, EveryStageGoesOnBitForBit) {
-  ExpectGoesOn("rm", {"stage=rm", "dataset=pairs", "max_steps=4"}, {2});
-  ExpectGoesOn("dpo", {"stage=dpo", "dataset=pairs", "max_steps=4"}, {2});
-  ExpectGoesOn("dpo_lora", {"stage=dpo", "dataset=pairs", "finetuning_type=lora", "max_steps=4"},
-               {2});
-  ExpectGoesOn("dpo_cached",
-               {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true", "max_steps=4"}, {2});
-  ExpectGoesOn("bco", {"stage=dpo", "dataset=pairs", "pref_bco_weight=0.5", "max_steps=4"}, {2});
-  ExpectGoesOn("kto", {"stage=kto", "dataset=judged", "max_steps=4"}, {2});
+TEST_F(ResumeTest, EveryStageResumesBitForBit) {
+  ExpectResumes("rm", {"stage=rm", "dataset=pairs", "max_steps=4"}, {2});
+  ExpectResumes("dpo", {"stage=dpo", "dataset=pairs", "max_steps=4"}, {2});
+  ExpectResumes("dpo_lora", {"stage=dpo", "dataset=pairs", "finetuning_type=lora", "max_steps=4"},
+                {2});
+  ExpectResumes("dpo_cached",
+                {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true", "max_steps=4"},
+                {2});
+  ExpectResumes("bco", {"stage=dpo", "dataset=pairs", "pref_bco_weight=0.5", "max_steps=4"}, {2});
+  ExpectResumes("kto", {"stage=kto", "dataset=judged", "max_steps=4"}, {2});
 }
 
 // In the middle of the first and of the second epoch.
-TEST_F(ResumeTest, OrdersByLengthGoOnBitForBit) {
-  ExpectGoesOn("grouped", {"group_by_length=true", "max_samples=20", "num_train_epochs=2"}, {2, 7});
-  ExpectGoesOn("grouped_ranks",
-               {"group_by_length=true", "per_device_train_batch_size=1", "max_steps=4"}, {2},
-               {"-n", "2"});
+TEST_F(ResumeTest, OrdersByLengthResumeBitForBit) {
+  ExpectResumes("grouped", {"group_by_length=true", "max_samples=20", "num_train_epochs=2"},
+                {2, 7});
+  ExpectResumes("grouped_ranks",
+                {"group_by_length=true", "per_device_train_batch_size=1", "max_steps=4"}, {2},
+                {"-n", "2"});
 }
 
-TEST_F(ResumeTest, FreshWeightsGoOnBitForBit) {
-  ExpectGoesOn("fresh", {"train_from_scratch=true", "max_steps=4"}, {2});
-  ExpectGoesOn("fresh_dpo",
-               {"train_from_scratch=true", "stage=dpo", "dataset=pairs", "max_steps=3"}, {1});
+TEST_F(ResumeTest, FreshWeightsResumeBitForBit) {
+  ExpectResumes("fresh", {"train_from_scratch=true", "max_steps=4"}, {2});
+  ExpectResumes("fresh_dpo",
+                {"train_from_scratch=true", "stage=dpo", "dataset=pairs", "max_steps=3"}, {1});
 }
 
-TEST_F(ResumeTest, StreamsGoOnBitForBit) {
+TEST_F(ResumeTest, StreamsResumeBitForBit) {
   const Words stream = {"streaming=true", "buffer_size=7", "max_steps=8",
                         "preprocessing_batch_size=5"};
-  ExpectGoesOn("stream", stream, {3, 7});
+  ExpectResumes("stream", stream, {3, 7});
   fs::create_directories(Path("two"));
   json info;
   for (const std::string name : {"short", "long"}) {
@@ -100,36 +102,36 @@ TEST_F(ResumeTest, StreamsGoOnBitForBit) {
     info[name] = {{"file_name", name + ".json"}};
   }
   Write("two/dataset_info.json", info.dump());
-  ExpectGoesOn(
+  ExpectResumes(
       "mixed",
       stream + Words{"dataset_dir=two", "dataset=short,long", "mix_strategy=interleave_over",
                      "interleave_probs=0.7,0.3", "neat_packing=true"},
       {3, 7});
 }
 
-TEST_F(ResumeTest, RanksGoOnBitForBit) {
-  ExpectGoesOn("sp2", {"sequence_parallel_size=2", "max_steps=4"}, {2});
-  ExpectGoesOn("zero3", {"zero_stage=3", "max_steps=4", "per_device_train_batch_size=1"}, {2},
-               {"-n", "2"});
-  ExpectGoesOn("zero3_fp16",
-               {"zero_stage=3", "fp16=true", "max_steps=4", "per_device_train_batch_size=1",
-                "stage=dpo", "dataset=pairs", "pref_beta=20"},
-               {2}, {"-n", "2"});
+TEST_F(ResumeTest, RanksResumeBitForBit) {
+  ExpectResumes("sp2", {"sequence_parallel_size=2", "max_steps=4"}, {2});
+  ExpectResumes("zero3", {"zero_stage=3", "max_steps=4", "per_device_train_batch_size=1"}, {2},
+                {"-n", "2"});
+  ExpectResumes("zero3_fp16",
+                {"zero_stage=3", "fp16=true", "max_steps=4", "per_device_train_batch_size=1",
+                 "stage=dpo", "dataset=pairs", "pref_beta=20"},
+                {2}, {"-n", "2"});
 }
 
-TEST_F(ResumeTest, WhereStatesLieGoesOnBitForBit) {
+TEST_F(ResumeTest, AnyPlaceOfStatesResumesBitForBit) {
   const Words away = {"max_steps=3", "bf16=true", "offload_optimizer=cpu", "offload_weights=cpu"};
-  ExpectGoesOn("away_bf16", away + Words{"optimizer_state=bf16"}, {2});
-  ExpectGoesOn("away_8bit", away + Words{"optimizer_state=8bit"}, {2});
-  ExpectGoesOn("held_bf16", {"max_steps=3", "bf16=true", "optimizer_state=bf16"}, {2});
-  ExpectGoesOn(
+  ExpectResumes("away_bf16", away + Words{"optimizer_state=bf16"}, {2});
+  ExpectResumes("away_8bit", away + Words{"optimizer_state=8bit"}, {2});
+  ExpectResumes("held_bf16", {"max_steps=3", "bf16=true", "optimizer_state=bf16"}, {2});
+  ExpectResumes(
       "zero2_8bit",
       {"zero_stage=2", "max_steps=3", "per_device_train_batch_size=1", "optimizer_state=8bit"}, {2},
       {"-n", "2"});
 }
 
 // The same examples in the same order, summed in another order: the difference is rounding only.
-TEST_F(ResumeTest, GoesOnOverOtherRanks) {
+TEST_F(ResumeTest, ResumesOnOtherRanks) {
   ASSERT_THAT(Train("whole", {"max_steps=4"}), Succeeds());
   const json lines = Steps("whole");
   struct Shape {
@@ -179,7 +181,7 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(
       result.err,
-      AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, wanted"),
+      AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, expected"),
             HasSubstr("passed over: out/checkpoint-3: no manifest.json"),
             HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
@@ -199,9 +201,9 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   EXPECT_THAT(
       Train("out", {"max_steps=3", "resume_from_checkpoint=true"}),
       FailsWith(2, HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder")));
-  const CommandResult anew = Train("out", {"max_steps=3", "resume_from_checkpoint=auto"});
-  ASSERT_THAT(anew, Succeeds());
-  EXPECT_THAT(anew.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
+  const CommandResult again = Train("out", {"max_steps=3", "resume_from_checkpoint=auto"});
+  ASSERT_THAT(again, Succeeds());
+  EXPECT_THAT(again.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=auto"}), Succeeds());
   EXPECT_EQ(Steps("out").size(), 4);
   // save_total_limit counts the run's own checkpoints only.
@@ -252,8 +254,8 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
   EXPECT_THAT(Train("alone", {"max_steps=2", "resume_from_checkpoint=true"}),
               FailsWith(2, HasSubstr("no whole checkpoint in alone: passed over: "
                                      "alone/checkpoint-1: it has only a model")));
-  const CommandResult anew = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
-  ASSERT_THAT(anew, Succeeds());
+  const CommandResult again = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
+  ASSERT_THAT(again, Succeeds());
   EXPECT_EQ(Steps("alone").size(), 2);
 }
 

@@ -118,8 +118,8 @@ class ResumedRuns : public Workplace {
                                          "{\"current_st");  // died in the middle of a line
   }
 
-  void ExpectGoesOn(const std::string& name, const Words& words, const std::vector<int>& steps,
-                    const Words& options = {}) const {
+  void ExpectResumes(const std::string& name, const Words& words, const std::vector<int>& steps,
+                     const Words& options = {}) const {
     SCOPED_TRACE(name);
     ASSERT_THAT(Train(name, words, options), Succeeds());
     for (const int step : steps) {

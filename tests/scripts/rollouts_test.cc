@@ -113,7 +113,7 @@ TEST_F(Rollouts, AreTheSameOnAnyRanksAndInAnyBatches) {
 }
 
 // Every loss, with all options that it can be combined with.
-TEST_F(Rollouts, LearnByEachLossOnAnyRanks) {
+TEST_F(Rollouts, TrainWithEachLossOnAnyRanks) {
   const std::vector<Words> losses = {
       {"loss_type=grpo", "beta=0.1", "num_iterations=2", "max_steps=4"},
       {"loss_type=bnpo", "delta=1.5", "epsilon_high=0.3", "scale_rewards=batch"},
@@ -139,10 +139,11 @@ TEST_F(Rollouts, LearnByEachLossOnAnyRanks) {
   }
 }
 
-TEST_F(Rollouts, GoOnBitForBitWhereTheyWereKilled) {
-  ExpectGoesOn("whole", Grpo({"num_iterations=2", "max_steps=5"}), {1, 2, 3});
-  ExpectGoesOn("shares",
-               Grpo({"steps_per_generation=4", "max_steps=4", "sequence_parallel_size=2"}), {1, 2});
+TEST_F(Rollouts, ResumeBitForBitAfterAKill) {
+  ExpectResumes("whole", Grpo({"num_iterations=2", "max_steps=5"}), {1, 2, 3});
+  ExpectResumes("shares",
+                Grpo({"steps_per_generation=4", "max_steps=4", "sequence_parallel_size=2"}),
+                {1, 2});
 }
 
 TEST_F(Rollouts, OtherRewardsAreAnotherRun) {
@@ -153,7 +154,7 @@ TEST_F(Rollouts, OtherRewardsAreAnotherRun) {
 }
 
 // The stage's loss compared with the script's, on the same completions.
-TEST_F(Rollouts, TheStageLearnsAsTheScriptDoes) {
+TEST_F(Rollouts, TheStageTrainsAsTheScript) {
   Write("letters.lua", R"lua(
 return { letters = function(batch)
   local values = {}
@@ -177,7 +178,7 @@ end }
 
 // All completions are truncated: they do not contribute to the loss, and nothing fails. If their
 // tokens are not counted in the divisor either (TRL PR 6439), it is 0 and the step is skipped.
-TEST_F(Rollouts, MaskedCompletionsTeachNothing) {
+TEST_F(Rollouts, MaskedCompletionsHaveNoGradient) {
   for (const std::string loss : {"dapo", "bnpo"}) {
     const CommandResult result =
         Train(loss, Grpo({"loss_type=" + loss, "mask_truncated_completions=true"}));
@@ -193,7 +194,7 @@ TEST_F(Rollouts, MaskedCompletionsTeachNothing) {
   }
 }
 
-TEST_F(Rollouts, TakeOtherPromptsForGroupsThatTeachNothing) {
+TEST_F(Rollouts, ReplaceGroupsWithoutASignal) {
   // For every other row, all completions get the same reward.
   Write("rewards.lua", R"lua(
 return { half = function(batch)
@@ -245,10 +246,10 @@ TEST_F(Rollouts, SizesThatDoNotDivideAreRefused) {
 
 TEST_F(Rollouts, SamplingOutOfItsBoundsIsRefusedBeforeAnythingIsLoaded) {
   for (const auto& [word, message] : std::map<std::string, std::string>{
-           {"top_p=1.5", "top_p: wanted more than 0 and at most 1, got 1.5"},
-           {"top_k=-1", "top_k: wanted 0 or more, got -1"},
-           {"temperature=0", "temperature: wanted more than 0, got 0"},
-           {"repetition_penalty=0", "repetition_penalty: wanted more than 0, got 0"}}) {
+           {"top_p=1.5", "top_p: expected more than 0 and at most 1, got 1.5"},
+           {"top_k=-1", "top_k: expected 0 or more, got -1"},
+           {"temperature=0", "temperature: expected more than 0, got 0"},
+           {"repetition_penalty=0", "repetition_penalty: expected more than 0, got 0"}}) {
     EXPECT_THAT(Train("out", Grpo({word})), FailsWith(2, HasSubstr(message)));
   }
 }

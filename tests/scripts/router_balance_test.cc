@@ -53,7 +53,7 @@ class RouterBalanceTest : public Workplace {
   }
 };
 
-TEST_F(RouterBalanceTest, DpoAndKtoLearnAsTrlsTrainers) {
+TEST_F(RouterBalanceTest, DpoAndKtoTrainAsTrl) {
   const std::string golden = Runfile("tests/golden/router_balance");
   for (const std::string stage : {"dpo", "kto"}) {
     const json theirs = ReadJson(golden + "/" + stage + ".json");

@@ -255,7 +255,7 @@ TEST_F(RunControlTest, EvaluationsWaitForEvalDelay) {
                    "num_train_epochs=3"});
   EXPECT_EQ(evaluated("epochs"), (std::vector<int>{4, 6}));  // of 8 examples: two steps an epoch
   EXPECT_THAT(Train("sft", "talks", "bad", {"eval_delay=-1"}),
-              FailsWith(2, HasSubstr("eval_delay: wanted 0 or more, got -1")));
+              FailsWith(2, HasSubstr("eval_delay: expected 0 or more, got -1")));
 }
 
 // The files next to the model and in a checkpoint use the names of Transformers and LLaMA-Factory,
@@ -308,7 +308,7 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
 }
 
 // The run stops before the update, on any number of ranks; the last checkpoint stays complete.
-TEST_F(RunControlTest, StopsAtALossThatIsNoNumber) {
+TEST_F(RunControlTest, StopsAtANonFiniteLoss) {
   for (const std::string sp : {"1", "2"}) {
     const std::string out = "nan" + sp;
     const CommandResult result =

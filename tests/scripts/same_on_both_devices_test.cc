@@ -88,7 +88,7 @@ TEST_F(SameOnBothDevicesTest, ActivationsOnTheHost) {
   Compare({"activations", {{"activation_offload", "cpu"}}});
 }
 
-TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
+TEST_F(SameOnBothDevicesTest, OffloadedTensors) {
   Compare({"optimizer", {{"offload_optimizer", "cpu"}}});
   Compare({"optimizer_on_disk", {{"offload_optimizer", "disk"}, {"offload_dir", folder_}}});
   Compare({"shards", {{"zero_stage", 3}}});
@@ -143,7 +143,7 @@ TEST_F(SameOnBothDevicesTest, PlacesChangeNothing) {
 
 // A loss curve of twelve falling steps: with states of fewer bits it differs from that with fp32
 // states by at most a thousandth.
-TEST_F(SameOnBothDevicesTest, StatesInFewerBitsLearnAsWell) {
+TEST_F(SameOnBothDevicesTest, StatesInFewerBitsTrainAsWell) {
   const auto last = [&](const std::string& state) {
     return Steps({"learns_" + state,
                   {{"optimizer_state", state}, {"max_steps", 12}, {"learning_rate", 1e-3}}},
@@ -219,7 +219,7 @@ TEST_F(SameOnBothDevicesTest, AnUnknownWordForKernels) {
   options.environment["MOONRING_KERNELS"] = "fast";
   EXPECT_THAT(
       RunMoonring(options),
-      FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': wanted fused or composed")));
+      FailsWith(2, ::testing::HasSubstr("MOONRING_KERNELS='fast': expected fused or composed")));
 }
 
 // Settings that process a block, and logits, a few rows at a time apply on a GPU too.

@@ -213,7 +213,7 @@ TEST_F(SharePrefixesKeyTest, ReachesTheSteps) {
 }
 
 // Scripts that make their batches themselves.
-TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
+TEST_F(SharePrefixesKeyTest, BatchesRefuseInvalidInput) {
   Write("mine.lua", R"lua(
     local moonring = require "moonring"
     local mesh = moonring.comm.mesh {}
@@ -221,7 +221,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
     local function refused(words, f, ...)
       local done, text = pcall(f, ...)
       assert(not done and tostring(text):find(words, 1, true), done and
-        "nothing was refused; wanted: " .. words or text)
+        "nothing was refused; expected: " .. words or text)
     end
     local examples = {}
     for i = 1, 2 do
@@ -260,7 +260,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
       labels = { { -100, -100, -100 }, { 7, 8 } },
       parents = { [2] = { document = 1, length = 2 } } }
     local ids, positions, _, plan = attention:cut(inside)
-    refused("document 1 continues from token 2 of its parent, document 0, wanted its end",
+    refused("document 1 continues from token 2 of its parent, document 0, expected its end",
       model.forward, model, ids, positions, plan)
     print "all refused"
   )lua");
@@ -269,7 +269,7 @@ TEST_F(SharePrefixesKeyTest, BatchesRefuseWhatCannotBe) {
   EXPECT_THAT(result.out, HasSubstr("all refused"));
 }
 
-TEST_F(SharePrefixesKeyTest, RefusesWhatCannotBe) {
+TEST_F(SharePrefixesKeyTest, RefusesInvalidInput) {
   const auto refused = [&](Words words, const std::string& message) {
     words.push_back("share_prefixes=true");
     EXPECT_THAT(Train(words), FailsWith(2, HasSubstr(message)));

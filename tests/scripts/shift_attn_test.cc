@@ -209,7 +209,7 @@ TEST_F(ShiftAttnTest, RefusesWhatItCannotBe) {
   )lua");
   EXPECT_THAT(
       Run({"train", "config.yaml", "overwrite_output_dir=true", "objective=masked.lua"}).err,
-      HasSubstr("shift_attn: its groups say who sees whom, and no mask besides"));
+      HasSubstr("shift_attn: its groups are the attention mask, and no other one may be given"));
 }
 
 // The bytes that `moonring plan` predicts for a step are those that attention.cost counts and that

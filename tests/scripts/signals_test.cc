@@ -135,7 +135,7 @@ TEST_P(SignalsTest, SaveAndEnd) {
   }
 }
 
-TEST_P(SignalsTest, TheRunGoesOnBitForBit) {
+TEST_P(SignalsTest, TheRunResumesBitForBit) {
   const auto commands = Start("out");
   ASSERT_TRUE(commands[0]->WaitForOutput("step 2/")) << commands[0]->Wait().Describe();
   Send(commands, To::kGroup, SIGINT);

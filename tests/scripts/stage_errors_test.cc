@@ -86,7 +86,7 @@ TEST_F(StageErrorsTest, DataOfAnotherStage) {
 
 // Pairs with little to train on are kept, as LLaMA-Factory keeps them, and counted, with the
 // position of the first.
-TEST_F(StageErrorsTest, AnswersThatTeachLittleAreCounted) {
+TEST_F(StageErrorsTest, AnswersWithFewLabelsAreCounted) {
   Write("data/pairs.json",
         R"([{"instruction": "Q", "chosen": "yes", "rejected": "no"}, {"instruction": "Q", )"
         R"("chosen": "same", "rejected": "same"}, {"instruction": "Q", "chosen": "", )"
@@ -109,9 +109,9 @@ TEST_F(StageErrorsTest, Adapters) {
   EXPECT_THAT(Train("sft", "rows", {"adapter_name_or_path=nowhere"}),
               FailsWith(2, "adapter_name_or_path is for finetuning_type lora and oft alone"));
   EXPECT_THAT(Train("sft", "rows", {"finetuning_type=lora", "lora_rank=0"}),
-              FailsWith(2, "lora_rank: wanted at least 1, got 0"));
+              FailsWith(2, "lora_rank: expected at least 1, got 0"));
   EXPECT_THAT(Train("sft", "rows", {"finetuning_type=lora", "lora_dropout=1.5"}),
-              FailsWith(2, "lora_dropout: wanted 0 to 1, got 1.5"));
+              FailsWith(2, "lora_dropout: expected 0 to 1, got 1.5"));
   EXPECT_THAT(
       Train("sft", "rows", {"finetuning_type=freeze", "freeze_trainable_modules=atn"}),
       FailsWith(
@@ -123,9 +123,9 @@ TEST_F(StageErrorsTest, Adapters) {
 
 TEST_F(StageErrorsTest, Preferences) {
   EXPECT_THAT(Train("dpo", "pairs", {"pref_beta=0"}),
-              FailsWith(2, "pref_beta: wanted more than 0, got 0"));
+              FailsWith(2, "pref_beta: expected more than 0, got 0"));
   EXPECT_THAT(Train("kto", "judged", {"pref_beta=-0.1"}),
-              FailsWith(2, "pref_beta: wanted more than 0, got -0.1"));
+              FailsWith(2, "pref_beta: expected more than 0, got -0.1"));
   EXPECT_THAT(Train("dpo", "pairs", {"pref_loss=sigmod"}),
               FailsWith(2, HasSubstr("(did you mean 'sigmoid'?)")));
   EXPECT_THAT(Train("dpo", "pairs", {"pref_loss=orpo", "precompute_ref_log_probs=true"}),
@@ -137,7 +137,7 @@ TEST_F(StageErrorsTest, Preferences) {
   EXPECT_THAT(Train("dpo", "pairs", {"pref_loss=ipo", "dpo_label_smoothing=0.1"}),
               FailsWith(2, HasSubstr("pref_loss ipo has no label smoothing")));
   EXPECT_THAT(Train("dpo", "pairs", {"dpo_label_smoothing=0.6"}),
-              FailsWith(2, "dpo_label_smoothing: wanted 0 to 0.5, got 0.6"));
+              FailsWith(2, "dpo_label_smoothing: expected 0 to 0.5, got 0.6"));
   EXPECT_THAT(Train("dpo", "pairs", {"pref_loss=robust", "dpo_label_smoothing=0.5"}),
               FailsWith(2, HasSubstr("dpo_label_smoothing: robust divides by ")));
   EXPECT_THAT(
@@ -174,12 +174,12 @@ TEST_F(StageErrorsTest, Evaluation) {
              "save_steps=3", "load_best_model_at_end=true"}),
       FailsWith(2, "load_best_model_at_end: save_steps 3 must be a multiple of eval_steps 2"));
   EXPECT_THAT(Train("sft", "rows", {"early_stopping_steps=1"}),
-              FailsWith(2, "early_stopping_steps: wanted an eval_strategy beside it"));
+              FailsWith(2, "early_stopping_steps: expected an eval_strategy beside it"));
   EXPECT_THAT(
       Train("sft", "rows", {"eval_steps=1.5"}),
       FailsWith(
-          2,
-          HasSubstr("eval_steps: wanted a part of all steps below 1 or a whole number, got 1.5")));
+          2, HasSubstr(
+                 "eval_steps: expected a part of all steps below 1 or a whole number, got 1.5")));
   const CommandResult metric = Train(
       "sft", "rows",
       {"eval_dataset=rows", "eval_strategy=steps", "eval_steps=1", "metric_for_best_model=los"});

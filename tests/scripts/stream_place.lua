@@ -3,7 +3,7 @@
 -- continues from that state. Writes the contents of each step after PLACE to OUT, and prints the
 -- seconds until the first step is read.
 local moonring = require "moonring"
-local count = require "moonring.run.count"
+local count = require "moonring.run.numbered_steps"
 local mode, model, state, out = arg[1], arg[2], arg[3], arg[4]
 local batch, last, place = tonumber(arg[5]), tonumber(arg[6]), tonumber(arg[7])
 

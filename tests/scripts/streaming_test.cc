@@ -97,11 +97,11 @@ TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
   const auto refused = [&](const std::string& words, const std::string& message) {
     EXPECT_THAT(Run({"train", "config.yaml", words}), FailsWith(2, HasSubstr(message)));
   };
-  refused("max_steps=-1", "streaming: wanted max_steps beside it");
+  refused("max_steps=-1", "streaming: expected max_steps beside it");
   refused("max_samples=3", "max_samples and streaming exclude one another");
   refused("val_size=0.1",
-          "val_size: wanted a number of rows with streaming, not a part of them, got 0.1");
-  refused("buffer_size=0", "buffer_size: wanted at least 1, got 0");
+          "val_size: expected a number of rows with streaming, not a part of them, got 0.1");
+  refused("buffer_size=0", "buffer_size: expected at least 1, got 0");
   refused("dataloader_num_workers=11", "its 10 rows cannot be cut in 11 parts");
   EXPECT_THAT(Run({"train", "config.yaml", "stage=dpo", "precompute_ref_log_probs=true"}),
               FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
@@ -141,7 +141,7 @@ TEST_F(StreamingTest, NamesABadRow) {
 
 // A file of MOONRING_STREAM_MB megabytes: the rest of the pass and the beginning of the next one
 // are those of an uninterrupted reader, and no row is read twice to find the position.
-TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
+TEST_F(StreamingTest, ResumesAtNineTenthsOfAFile) {
   const char* asked = std::getenv("MOONRING_STREAM_MB");
   const int64_t bytes = (asked != nullptr ? std::atoll(asked) : 2) * 1'000'000;
   Write("dataset_info.json", R"({"big": {"file_name": "big.jsonl"}})");

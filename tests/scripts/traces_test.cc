@@ -228,11 +228,12 @@ TEST_F(TracesTest, ExplainNamesTheSlowRankOfFour) {
   EXPECT_EQ(explained.out.substr(first - 6, 6), "Rank 3") << explained.out;
 }
 
-TEST_F(TracesTest, StepsThatThereAreNot) {
+TEST_F(TracesTest, MissingSteps) {
   for (const std::string wrong : {"0", "3-2", "3..5", "all", "-1"}) {
-    EXPECT_THAT(Run({"train", "config.yaml", "trace=" + wrong}),
-                FailsWith(2, HasSubstr("trace: wanted a step (4) or steps (3-5), from 1 on, got '" +
-                                       wrong + "'")));
+    EXPECT_THAT(
+        Run({"train", "config.yaml", "trace=" + wrong}),
+        FailsWith(2, HasSubstr("trace: expected a step (4) or steps (3-5), from 1 on, got '" +
+                               wrong + "'")));
   }
   const CommandResult beyond = Run({"train", "config.yaml", "trace=9-12"});
   EXPECT_THAT(beyond, Succeeds());

@@ -59,7 +59,7 @@ double Relative(const json& a, const json& b) {
 
 // mfu and mfu_causal differ by half of attention's operations; without attention, the ratio of mfu
 // to tokens per second is 6 N over the peak of all devices.
-TEST_F(TrainTest, TellsOfTheShareOfThePeak) {
+TEST_F(TrainTest, LogsTheShareOfThePeak) {
   WriteConfig("max_steps: 2\npeak_tflops: 0.003");
   double parameters = 0;  // the embedding is the head too
   for (const auto& [name, tensor] : TinyWeights())

@@ -250,8 +250,8 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
         labels = function() return moonring.tensor(labels, "int64") end })
     end
 
-    local make = require("moonring.choices.counts").steps
-    require("moonring.choices.counts").steps = function(...)
+    local make = require("moonring.choices.batching").steps
+    require("moonring.choices.batching").steps = function(...)
       local steps, k = make(...), 0
       return over(steps, { next = function()
         local step = steps:next()
@@ -273,7 +273,7 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
 
 // With a clock of the test: a step takes three seconds on every rank; all ranks except rank 2 wait
 // for two of them.
-TEST_F(UpdatesTest, ASlowRankIsToldOf) {
+TEST_F(UpdatesTest, ASlowRankIsReported) {
   Write("slow.lua", R"(
     local moonring = require "moonring"
     local steps, waits = 0, os.getenv "RANK" == "2" and 0 or 2

@@ -190,7 +190,7 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
     backward(function(batch, hidden)
       return { kl = hidden, entropy = batch:entropy(model, hidden) }
     end)
-    local wrong = "INVALID_ARGUMENT: the objective's values: wanted a tensor or a table of "
+    local wrong = "INVALID_ARGUMENT: the objective's values: expected a tensor or a table of "
       .. "tensors, "
     refused(wrong .. "got nil", backward, function() end)
     refused(wrong .. "got number", backward, function() return 3 end)
@@ -207,7 +207,7 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
     refused("option 'kind' is missing", divergence, {})
     refused("option 'kind': unknown 'revers' (did you mean 'reverse'?); known: forward, reverse, "
       .. "js", divergence, { kind = "revers", reference = model, hidden = hidden })
-    refused("the reference: wanted either reference_hidden and reference_head, or ids and "
+    refused("the reference: expected either reference_hidden and reference_head, or ids and "
       .. "log_probs, got neither", divergence, { kind = "js" })
     refused("the reference needs hidden states and a head", divergence,
       { kind = "js", reference = model })
@@ -221,7 +221,7 @@ TEST_F(OwnValuesTest, AreATensorOrSomeByName) {
       model, hidden, { vocabulary = 1000 })
     refused("Batch:entropy: INVALID_ARGUMENT: unknown option 'temprature'", batch.entropy, batch,
       model, hidden, { temprature = 1 })
-    refused("temperature is 0, wanted more than 0", batch.entropy, batch, model, hidden,
+    refused("temperature is 0, expected more than 0", batch.entropy, batch, model, hidden,
       { temperature = 0 })
   )lua");
   EXPECT_THAT(Run({"mine.lua"}), Succeeds());

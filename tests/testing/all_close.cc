@@ -35,7 +35,7 @@ double RelativeErrorOf(const at::Tensor& a, const at::Tensor& b) {
   const double error = RelativeErrorOf(a, b);
   if (error <= bound) return ::testing::AssertionSuccess() << "relative error " << error;
   return ::testing::AssertionFailure()
-         << "relative error " << error << ", wanted at most " << bound << "; " << Furthest(a, b);
+         << "relative error " << error << ", expected at most " << bound << "; " << Furthest(a, b);
 }
 
 ::testing::AssertionResult BitEqual(const at::Tensor& a, const at::Tensor& b) {

@@ -41,7 +41,7 @@ TEST(AllocatorWatchTest, MemoryMayOutliveItAndIsNotTheNextOnes) {
   EXPECT_EQ(watch.live_bytes(), 400000) << "grown by the allocator of its storage";
 }
 
-TEST(AllocatorWatchTest, PoisonShowsReadsOfWhatNobodyWrote) {
+TEST(AllocatorWatchTest, PoisonShowsReadsOfUninitializedMemory) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
     const AllocatorWatch watch({.poison = true});
     EXPECT_TRUE(at::empty({33}, type).isnan().all().item<bool>()) << type;

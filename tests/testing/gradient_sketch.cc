@@ -48,7 +48,7 @@ double SketchedErrorOf(const NamedGradient& gradient, const nlohmann::json& gold
   const double error = SketchedErrorOf(gradient, golden);
   if (error <= bound) return ::testing::AssertionSuccess() << "relative error about " << error;
   return ::testing::AssertionFailure()
-         << gradient.name << ": relative error about " << error << ", wanted at most " << bound;
+         << gradient.name << ": relative error about " << error << ", expected at most " << bound;
 }
 
 }  // namespace moonring::testing

@@ -41,7 +41,7 @@ TEST(GradientSketchTest, TheSignsArePythons) {
 
 // The mean of the squared estimates is the true squared error, and each estimate is within a factor
 // of two.
-TEST(GradientSketchTest, TellsHowFarAnotherTensorIs) {
+TEST(GradientSketchTest, MeasuresTheDistanceToAnotherTensor) {
   at::manual_seed(1);
   double squares = 0;
   constexpr int kTensors = 500;

@@ -67,7 +67,7 @@ TEST_F(CheckpointManifestTest, WholeOnceItHasItsName) {
   EXPECT_EQ(found->files, manifest_.files);
 }
 
-TEST_F(CheckpointManifestTest, TakesThePlaceOfAnOlderOneAndGoesWhole) {
+TEST_F(CheckpointManifestTest, ReplacesAnOlderOneCompletely) {
   fs::create_directories(Final());
   folder_.Write("checkpoint-7/old", "old");
   fs::create_directories(Final() + ".removed");
@@ -80,7 +80,7 @@ TEST_F(CheckpointManifestTest, TakesThePlaceOfAnOlderOneAndGoesWhole) {
   EXPECT_OK(RemoveCheckpoint(Final()));
 }
 
-TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
+TEST_F(CheckpointManifestTest, EveryDamageIsNamed) {
   Publish();
   const std::string model = ReadAll(Final() + "/model.safetensors"),
                     manifest = ReadAll(Final() + "/manifest.json");
@@ -95,7 +95,7 @@ TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
     expect(absl::StatusCode::kDataLoss, "model.safetensors is not what was written");
   }
   Rewrite("model.safetensors", model.substr(0, model.size() - 1));
-  expect(absl::StatusCode::kDataLoss, "model.safetensors has 2999999 bytes, wanted 3000000");
+  expect(absl::StatusCode::kDataLoss, "model.safetensors has 2999999 bytes, expected 3000000");
   fs::remove(Final() + "/model.safetensors");
   expect(absl::StatusCode::kDataLoss, "model.safetensors is missing");
   Rewrite("model.safetensors", model);
@@ -119,7 +119,7 @@ TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
       R"({"format": 1, "step": 7, "files": {"x": {"bytes": 18446744073709551615, "crc32": "0"}}})");
   expect(absl::StatusCode::kDataLoss, "what it says of x is broken");
   Rewrite("manifest.json", R"({"format": 2, "step": 7, "files": {}})");
-  expect(absl::StatusCode::kUnimplemented, "a checkpoint of format 2, wanted 1");
+  expect(absl::StatusCode::kUnimplemented, "a checkpoint of format 2, expected 1");
 }
 
 TEST_F(CheckpointManifestTest, WhatChangedAfterItWasSealedIsNotPublished) {
@@ -137,7 +137,7 @@ TEST_F(CheckpointManifestTest, WhatChangedAfterItWasSealedIsNotPublished) {
 
 // ---- checkpoint_publisher
 
-TEST_F(CheckpointManifestTest, RanksMeetInTheFolder) {
+TEST_F(CheckpointManifestTest, RanksWriteTheSameFolder) {
   folder_.Write("checkpoint-7.partial/states-1", "one");
   fs::create_directories(Final());
   folder_.Write("checkpoint-7/older", "of another run");

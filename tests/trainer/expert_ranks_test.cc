@@ -221,7 +221,7 @@ StateTensors JoinedParts(const std::vector<StateTensors>& saved) {
 
 // States are saved as whole tensors, for separate and stacked experts, so another number of ranks
 // can share the experts later.
-TEST(ExpertRanksTest, StatesGoOnWhoeverSharesTheExperts) {
+TEST(ExpertRanksTest, StatesResumeOnOtherExpertRanks) {
   for (const char* family : {"qwen3_moe", "gpt_oss"}) {
     const ExpertOutcome kept = TrainExperts({.family = family, .expert_ranks = 2});
     const StateTensors states = JoinedParts(kept.saved);
@@ -251,10 +251,10 @@ TEST(ExpertRanksTest, RefusesWhatDoesNotFit) {
     EXPECT_THAT(
         Zero::Create({.expert_ranks = 3}, *mesh),
         StatusIs(absl::StatusCode::kInvalidArgument,
-                 HasSubstr("expert_parallel_size: wanted a divisor of the 2 ranks, got 3")));
-    EXPECT_THAT(
-        Zero::Create({.offload = Offload::kHost, .expert_ranks = 2}, *mesh),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted 1 with offload_optimizer")));
+                 HasSubstr("expert_parallel_size: expected a divisor of the 2 ranks, got 3")));
+    EXPECT_THAT(Zero::Create({.offload = Offload::kHost, .expert_ranks = 2}, *mesh),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("expected 1 with offload_optimizer")));
   });
 }
 

@@ -42,7 +42,7 @@ size_t Files(const std::string& folder) {
   return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
 }
 
-TEST(FolderLockTest, IsOnesAtATimeAndSaysWhose) {
+TEST(FolderLockTest, HasOneHolderAndNamesIt) {
   const std::string folder = LockFolder("one");
   auto first = FolderLock::Create(folder);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -131,7 +131,7 @@ TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
 }
 
 // Like a lock of another user, with mode 0644; tested without the capabilities that root has.
-TEST(FolderLockTest, OneThatMayOnlyBeReadCountsToo) {
+TEST(FolderLockTest, AReadOnlyLockCountsToo) {
   const std::string folder = LockFolder("read_only"), name = folder + "/run.lock";
   auto first = FolderLock::Create(folder);
   ASSERT_TRUE(first.ok()) << first.status();

@@ -96,7 +96,7 @@ TEST(MetricsLogTest, WritesALineAStep) {
 }
 
 // 40 of the 100 seconds before the first line at the peak rate, and 30 of the 50 before the second.
-TEST(MetricsLogTest, TellsOfTheShareOfThePeak) {
+TEST(MetricsLogTest, LogsTheShareOfThePeak) {
   const std::string folder = LogFolder("mfu");
   absl::Time now = absl::UnixEpoch();
   const auto log =
@@ -261,7 +261,7 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
 
 // A run that was killed while writing is resumed from step 2: the incomplete line and the lines
 // after step 2 are removed, the rest is kept.
-TEST(MetricsLogTest, GoesOn) {
+TEST(MetricsLogTest, ResumesAnEarlierLog) {
   const std::string folder = LogFolder("resume");
   {
     const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4}).value();
@@ -295,7 +295,7 @@ TEST(MetricsLogTest, GoesOn) {
 }
 
 // LLaMA-Factory's names in the file, and Transformers' in the history, also in a resumed run.
-TEST(MetricsLogTest, TellsTokens) {
+TEST(MetricsLogTest, LogsTokens) {
   const std::string folder = LogFolder("tokens");
   absl::Time now = absl::UnixEpoch();
   const MetricsLogOptions options = {.output_dir = folder,
@@ -317,7 +317,7 @@ TEST(MetricsLogTest, TellsTokens) {
   const auto log = MetricsLog::Create(later).value();
   now += absl::Seconds(4);
   ASSERT_TRUE(log->Write({.step = 2, .loss = 1.0, .tokens = 180}).ok());
-  EXPECT_EQ(Lines(folder)[1]["throughput"], 20.0);  // since it went on
+  EXPECT_EQ(Lines(folder)[1]["throughput"], 20.0);  // since it resumed
   ASSERT_TRUE(log->Finish(1.0, 8).ok());
   const json state = json::parse(Contents(folder + "/trainer_state.json")),
              results = json::parse(Contents(folder + "/train_results.json"));

@@ -107,8 +107,8 @@ std::unique_ptr<AdamW> MakeAdamW(MomentDtype moments,
 }
 
 // fp64 AdamW with the same quantizer: fp32 rounding moves some numbers to the next code, which
-// gives a distance of 7e-5. Without quantization the weights differ by 5e-4, so the test can tell
-// them apart.
+// gives a distance of 7e-5. Without quantization the weights differ by 5e-4, so the test can
+// distinguish them.
 TEST(MomentTest, AdamWIn8Bit) {
   const auto weight = Weight(MomentValues(1));
   const auto adamw = MakeAdamW(MomentDtype::k8Bit, weight);
@@ -173,7 +173,7 @@ TEST(MomentTest, SquaresFallInBf16) {
 
 class HeldTest : public ::testing::TestWithParam<MomentDtype> {};
 
-TEST_P(HeldTest, GoesOnBitForBit) {
+TEST_P(HeldTest, ResumesBitForBit) {
   const auto weight = Weight(MomentValues(1)), other = Weight(MomentValues(2));
   const auto adamw = MakeAdamW(GetParam(), weight), resumed = MakeAdamW(GetParam(), other);
   for (int step = 1; step <= 4; ++step) Step(*adamw, *weight, step);
@@ -202,7 +202,7 @@ TEST_P(HeldTest, TakesFullStates) {
 
 // Least squares with 64 x 80 numbers, 300 steps at a falling rate: with fp32 states the loss falls
 // to 1e-3 of its initial value, and with these states to at most twice that.
-TEST_P(HeldTest, LearnsAsWell) {
+TEST_P(HeldTest, TrainsAsWell) {
   const at::Tensor x = MomentValues(11).narrow(0, 0, 4096).view({64, 64}),
                    goal = MomentValues(12).narrow(0, 0, 4096).view({64, 64});
   const auto loss = [&](MomentDtype moments) {

@@ -175,7 +175,7 @@ TEST(OptimizerTest, LoraPlusMovesBFaster) {
   EXPECT_FALSE(AdamW::Create({.loraplus_ratio = 0.0}, {}).ok());
 }
 
-TEST(AdamWTest, GoesOnFromItsState) {
+TEST(AdamWTest, ResumesFromItsState) {
   const auto step = [](AdamW& adamw, Parameter& parameter, int t) {
     parameter.ClearGradient();
     parameter.AddGradient(at::cos(at::arange(100, at::kFloat) * t));
@@ -195,7 +195,7 @@ TEST(AdamWTest, GoesOnFromItsState) {
   }
   EXPECT_TRUE(at::equal(weight->weight(), other->weight()));
   EXPECT_EQ(state.at("step/w").item<float>(),
-            3.0f);  // a copy: going on did not write to what was handed in
+            3.0f);  // a copy: continuing did not write to what was handed in
 
   auto bad = state;
   bad.erase("exp_avg/w");
@@ -253,7 +253,7 @@ TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
 
 TEST(AdamWTest, RefusesOptionsOutOfRange) {
   EXPECT_EQ(AdamW::Create({.beta1 = 1.0}, {}).status().message(),
-            "trainer.adamw: adam_beta1 is 1, wanted 0 <= it < 1");
+            "trainer.adamw: adam_beta1 is 1, expected 0 <= it < 1");
   EXPECT_FALSE(AdamW::Create({.beta2 = -0.1}, {}).ok());
   EXPECT_FALSE(AdamW::Create({.epsilon = -1.0}, {}).ok());
   EXPECT_FALSE(AdamW::Create({.weight_decay = std::nan("")}, {}).ok());

@@ -321,7 +321,7 @@ TEST(OuterStepsTest, OneStepAveragedIsTheOrdinaryStep) {
 
 // Interrupted in the middle of a round, with or without differences being sent, and at a round's
 // end.
-TEST(OuterStepsTest, GoOnBitForBit) {
+TEST(OuterStepsTest, ResumeBitForBit) {
   for (const OuterOptions& outer : Rules()) {
     for (const Rounds& run : {Rounds{.outer = outer}, Rounds{.sp = 2, .outer = outer, .stage = 2},
                               Rounds{.outer = outer, .weights = at::kFloat},
@@ -339,7 +339,7 @@ TEST(OuterStepsTest, GoOnBitForBit) {
 }
 
 // With other shards, sums of gradients have another order.
-TEST(OuterStepsTest, GoOnOverOtherShards) {
+TEST(OuterStepsTest, ResumeOnOtherShards) {
   const Rounds one{.outer = Rules()[5]}, two{.sp = 2, .outer = Rules()[5], .stage = 1};
   const Tensors whole = TrainRounds(one).weights;
   for (const auto& [from, to] : {std::pair(one, two), std::pair(two, one)}) {
@@ -350,7 +350,7 @@ TEST(OuterStepsTest, GoOnOverOtherShards) {
 
 // A bf16 weight differs from the synchronized weights only by its rounding, which does not
 // accumulate over rounds.
-TEST(OuterStepsTest, AWeightThatStaysKeepsItsCommonPoint) {
+TEST(OuterStepsTest, AFrozenWeightKeepsItsSynchronizationPoint) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     const Rounds run{.outer = {.learning_rate = 0.7, .momentum = 0.9}, .weights = at::kBFloat16};
@@ -368,7 +368,7 @@ TEST(OuterStepsTest, AWeightThatStaysKeepsItsCommonPoint) {
   });
 }
 
-TEST(OuterStepsTest, ShowsTheCommonPoint) {
+TEST(OuterStepsTest, ShowsTheSynchronizationPoint) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     const Rounds run{.weights = at::kFloat};
@@ -422,7 +422,7 @@ TEST(OuterStepsTest, ARoundSendsWhatOneSumOfGradientsSends) {
   });
 }
 
-TEST(OuterStepsTest, RefusesWhatCannotBe) {
+TEST(OuterStepsTest, RefusesInvalidInput) {
   RunRanks(2, [&](std::shared_ptr<comm::World> world) {
     Rank rank;
     ASSERT_NO_FATAL_FAILURE(Open({}, world, /*apart=*/true, rank));
@@ -430,14 +430,14 @@ TEST(OuterStepsTest, RefusesWhatCannotBe) {
       EXPECT_THAT(OuterSteps::Create(outer, *rank.mesh, rank.states).status(),
                   StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
     };
-    refused({.learning_rate = 0}, "outer_learning_rate: wanted more than 0, got 0");
-    refused({.momentum = 1}, "outer_momentum: wanted 0 or more and less than 1, got 1");
-    refused({.clip = -1}, "outer_momentum_clip: wanted 0 or more, got -1");
+    refused({.learning_rate = 0}, "outer_learning_rate: expected more than 0, got 0");
+    refused({.momentum = 1}, "outer_momentum: expected 0 or more and less than 1, got 1");
+    refused({.clip = -1}, "outer_momentum_clip: expected 0 or more, got -1");
     EXPECT_THAT(Zero::Create({.stage = 1, .apart = true}, *rank.mesh).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("zero_group: wanted sp")));
-    EXPECT_THAT(
-        Zero::Create({.expert_ranks = 2, .apart = true}, *rank.mesh).status(),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expert_parallel_size: wanted 1")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("zero_group: expected sp")));
+    EXPECT_THAT(Zero::Create({.expert_ranks = 2, .apart = true}, *rank.mesh).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("expert_parallel_size: expected 1")));
     Rank together;
     ASSERT_NO_FATAL_FAILURE(Open({}, world, /*apart=*/false, together));
     EXPECT_ANY_THROW(OuterSteps::Create({}, *together.mesh, together.states).IgnoreError());

@@ -101,7 +101,7 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
   EXPECT_FALSE(OnTerminal(ends_[0]));
 }
 
-TEST_F(ProgressTest, TellsWhatGoesOnAfterHalfAMinuteOfSilence) {
+TEST_F(ProgressTest, ReportsTheCurrentPhaseAfterHalfAMinute) {
   auto count = std::make_shared<base::WorkCount>();
   {
     Progress progress(Options(ProgressKind::kPlain));

@@ -114,7 +114,7 @@ base::Parameters RuleWeights(at::ScalarType dtype) {
           std::make_shared<base::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
 }
 
-const std::vector<bool> kMatrices = {true, false, true, true, true};  // of those that learn
+const std::vector<bool> kMatrices = {true, false, true, true, true};  // of the trainable ones
 
 // The ranks' gradients have the same sign, and their sum is exact if the number of ranks is a power
 // of two.
@@ -246,7 +246,7 @@ TEST(RuleOptimizerTest, NoStageAndNoNumberOfRanksChangesABit) {
   }
 }
 
-TEST(RuleOptimizerTest, GoesOnBitForBitOverAnyRanks) {
+TEST(RuleOptimizerTest, ResumesBitForBitOnAnyRanks) {
   const std::vector<RuleKind> kinds = {{},
                                        {.ranks = 2},
                                        {.ranks = 2, .stage = 1, .held = at::kBFloat16},
@@ -299,20 +299,21 @@ TEST(RuleOptimizerTest, RefusesStatesThatDoNotFit) {
     EXPECT_THAT(OneWeight(std::move(rule)).Step(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
   };
-  refused(Keeping({{"m", at::zeros({2, 3})}}),
-          "the state 'm' of w.weight: wanted the shape [6] of its part, or [], got [2, 3]; a state "
-          "of another shape is for `whole` parameters");
+  refused(
+      Keeping({{"m", at::zeros({2, 3})}}),
+      "the state 'm' of w.weight: expected the shape [6] of its part, or [], got [2, 3]; a state "
+      "of another shape is for `whole` parameters");
   refused(Keeping({{"step", at::zeros({6})}}), "a state cannot be named 'step'");
-  refused(Keeping({{"a/b", at::zeros({6})}}), "a state's name is 'a/b', wanted one without '/'");
+  refused(Keeping({{"a/b", at::zeros({6})}}), "a state's name is 'a/b', expected one without '/'");
   UpdateRule rule = Keeping({{"m", at::zeros({6})}});
   rule.update = [](size_t, const at::Tensor&, const at::Tensor&, State, double, int64_t) -> State {
     return {{"m", at::zeros({5})}};
   };
-  refused(rule, "after the step the state 'm' of w.weight is [5] of Float; wanted [6] of Float");
+  refused(rule, "after the step the state 'm' of w.weight is [5] of Float; expected [6] of Float");
   rule.update = [](size_t, const at::Tensor&, const at::Tensor&, State, double, int64_t) -> State {
     return {{"v", at::zeros({6})}};
   };
-  refused(rule, "after the step the state of w.weight is v; wanted m");
+  refused(rule, "after the step the state of w.weight is v; expected m");
 }
 
 // A state that is an alias of the weight, the gradient or another state does not change with them.
@@ -339,7 +340,7 @@ TEST(RuleOptimizerTest, KeepsCopiesOfWhatIsNotItsOwn) {
   EXPECT_TRUE(BitEqual(saved.at("last/w.weight"), at::ones({6})));
 }
 
-TEST(RuleOptimizerTest, EndsWhereWeightsAreNotFinite) {
+TEST(RuleOptimizerTest, EndsAtNonFiniteWeights) {
   UpdateRule rule = Keeping({});
   rule.update = [](size_t, const at::Tensor& weight, const at::Tensor&, State state, double,
                    int64_t step) {
@@ -363,13 +364,13 @@ TEST(RuleOptimizerTest, RefusesWhatWasSavedByAnotherRule) {
     EXPECT_THAT(by.optimizer->LoadState(state),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
   };
-  refused(whole, saved, "the checkpoint's state of w.weight is m, step, v; wanted m, step");
-  refused(one, whole.optimizer->SaveState(), "is m, step; wanted m, step, v");
+  refused(whole, saved, "the checkpoint's state of w.weight is m, step, v; expected m, step");
+  refused(one, whole.optimizer->SaveState(), "is m, step; expected m, step, v");
   auto changed = saved;
   changed["m/w.weight"] = at::zeros({5});
-  refused(one, changed, "the checkpoint's state 'm' of w.weight has shape [5], wanted [6]");
+  refused(one, changed, "the checkpoint's state 'm' of w.weight has shape [5], expected [6]");
   refused(whole, {{"m/w.weight", at::zeros({6})}, {"step/w.weight", at::ones({})}},
-          "'m' of w.weight has shape [6], wanted [2, 3]");
+          "'m' of w.weight has shape [6], expected [2, 3]");
   changed = saved;
   changed["m/other.weight"] = at::zeros({6});
   refused(one, changed, "the state of other.weight, which is no parameter of it");

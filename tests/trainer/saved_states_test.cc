@@ -141,7 +141,7 @@ void ExpectSameMasters(const SavedOutcome& a, const SavedOutcome& b, bool bit_eq
   }
 }
 
-TEST(SavedStatesTest, GoOnBitForBitOverTheSameRanks) {
+TEST(SavedStatesTest, ResumeBitForBitOnTheSameRanks) {
   for (const SavedKind& kind : std::vector<SavedKind>{
            {},
            {.weights = at::kBFloat16},
@@ -169,7 +169,7 @@ TEST(SavedStatesTest, GoOnBitForBitOverTheSameRanks) {
 }
 
 // Sums of gradients over another number of ranks round differently.
-TEST(SavedStatesTest, GoOnOverOtherRanksAndStages) {
+TEST(SavedStatesTest, ResumeOnOtherRanksAndZeroStages) {
   const std::vector<SavedKind> kinds = {{},
                                         {.ranks = 2},
                                         {.ranks = 3, .stage = 1},
@@ -190,7 +190,7 @@ TEST(SavedStatesTest, GoOnOverOtherRanksAndStages) {
 // With other shards the blocks of codes differ, so loaded states are rounded once more, by at most
 // half the distance between codes. That changes a weight by a fraction of one step in a hundred.
 // bf16 states are not rounded again.
-TEST(SavedStatesTest, FewerBitsGoOnOverOtherRanks) {
+TEST(SavedStatesTest, StatesInFewerBitsResumeOnOtherRanks) {
   const std::vector<std::pair<int, int>> shapes = {{1, 0}, {3, 1}, {2, 3}};
   for (const MomentDtype moments : {MomentDtype::kBf16, MomentDtype::k8Bit}) {
     const auto kind = [&](const std::pair<int, int>& shape) {
@@ -235,7 +235,7 @@ TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
   refused(changed([](auto& saved) { saved[0]["weight/c.weight"] = at::zeros({2}); }),
           "states of c.weight, which is not trainable here");
   refused(changed([](auto& saved) { saved[0]["exp_avg/a.weight"] = at::zeros({2}); }),
-          "exp_avg/a.weight: rank 0 kept 2 numbers, wanted 18 of 35");
+          "exp_avg/a.weight: rank 0 kept 2 numbers, expected 18 of 35");
   refused(changed([](auto& saved) {
             saved[0]["weight/b.bias"] = at::zeros({1}, at::kDouble),
             saved[1]["weight/b.bias"] = at::zeros({1}, at::kDouble);

@@ -59,28 +59,30 @@ std::string Refusal(const ScheduleOptions& options) {
 TEST(ScheduleTest, Refuses) {
   EXPECT_EQ(Schedule::Create({.kind = "reduce_lr_on_plateau", .total_steps = 1}).status().code(),
             absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(Refusal({.kind = "cosin", .total_steps = 1}),
-            "trainer.schedule: unknown lr_scheduler_type 'cosin' (did you mean 'cosine'?), wanted "
-            "linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
-            "cosine_warmup_with_min_lr, polynomial, inverse_sqrt, warmup_stable_decay, "
-            "constant_with_warmup, constant");
+  EXPECT_EQ(
+      Refusal({.kind = "cosin", .total_steps = 1}),
+      "trainer.schedule: unknown lr_scheduler_type 'cosin' (did you mean 'cosine'?), expected "
+      "linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
+      "cosine_warmup_with_min_lr, polynomial, inverse_sqrt, warmup_stable_decay, "
+      "constant_with_warmup, constant");
   EXPECT_EQ(
       Refusal({.kind = "linear", .total_steps = 1, .num_cycles = 1}),
       "trainer.schedule: lr_scheduler_kwargs: num_cycles: lr_scheduler_type linear takes none");
   EXPECT_EQ(Refusal({.kind = "polynomial", .total_steps = 1, .min_lr = 1}),
             "trainer.schedule: lr_scheduler_kwargs: min_lr: lr_scheduler_type polynomial takes "
             "lr_end, power");
-  EXPECT_EQ(
-      Refusal({.kind = "polynomial", .total_steps = 1, .lr_end = 1}),
-      "trainer.schedule: lr_scheduler_kwargs: lr_end is 1, wanted less than learning_rate, 5e-05");
+  EXPECT_EQ(Refusal({.kind = "polynomial", .total_steps = 1, .lr_end = 1}),
+            "trainer.schedule: lr_scheduler_kwargs: lr_end is 1, expected less than learning_rate, "
+            "5e-05");
   EXPECT_EQ(Refusal({.kind = "cosine_with_min_lr", .total_steps = 1}),
-            "trainer.schedule: lr_scheduler_type: cosine_with_min_lr wants one of min_lr and "
+            "trainer.schedule: lr_scheduler_type: cosine_with_min_lr requires one of min_lr and "
             "min_lr_rate in lr_scheduler_kwargs");
-  EXPECT_EQ(Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .decay_type = "sqrt"}),
-            "trainer.schedule: lr_scheduler_kwargs: decay_type: wanted linear, cosine, 1-sqrt, got "
-            "'sqrt'");
+  EXPECT_EQ(
+      Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .decay_type = "sqrt"}),
+      "trainer.schedule: lr_scheduler_kwargs: decay_type: expected linear, cosine, 1-sqrt, got "
+      "'sqrt'");
   EXPECT_EQ(Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .num_decay_steps = -1}),
-            "trainer.schedule: lr_scheduler_kwargs: num_decay_steps is -1, wanted 0 or more");
+            "trainer.schedule: lr_scheduler_kwargs: num_decay_steps is -1, expected 0 or more");
   EXPECT_FALSE(Schedule::Create({.learning_rate = -1.0}).ok());
   EXPECT_FALSE(Schedule::Create({.warmup_steps = -1}).ok());
   EXPECT_FALSE(Schedule::Create({.warmup_ratio = 1.5}).ok());

@@ -37,7 +37,7 @@ TEST(ZClipTest, EqualsTheAuthorsPackage) {
   EXPECT_EQ(spikes, 3);  // the spike among the first 25 is only collected
 }
 
-TEST(ZClipTest, GoesOnFromASavedHistory) {
+TEST(ZClipTest, ResumesFromASavedHistory) {
   std::ifstream stream("tests/trainer/golden/zclip.json");
   const std::vector<double> norms = nlohmann::json::parse(stream)["norms"];
   for (const size_t saved_at : {0u, 10u, 24u, 25u, 60u}) {
@@ -49,7 +49,7 @@ TEST(ZClipTest, GoesOnFromASavedHistory) {
   }
 }
 
-TEST(ZClipTest, RefusesWhatIsNoHistory) {
+TEST(ZClipTest, RefusesInvalidHistories) {
   ZClip clip;
   for (const char* text : {"", "{}", "[1]", R"({"first": 3, "mean": 0, "variance": 0})",
                            R"({"first": ["a"], "mean": 0, "variance": 0})"}) {

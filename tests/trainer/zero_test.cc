@@ -281,7 +281,7 @@ TEST(ZeroTest, OfWhatIsNotUsed) {
   }
 }
 
-TEST(ZeroTest, NamesWhatIsNotFinite) {
+TEST(ZeroTest, NamesNonFiniteGradients) {
   for (const int stage : {0, 2, 3}) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);
@@ -305,7 +305,7 @@ TEST(ZeroTest, RefusesWhatDoesNotFit) {
   RunRanks(3, [](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
     EXPECT_THAT(Zero::Create({.stage = 4}, **mesh).status().message(),
-                HasSubstr("zero_stage: wanted 0 to 3, got 4"));
+                HasSubstr("zero_stage: expected 0 to 3, got 4"));
     EXPECT_THAT(
         Zero::Create({.stage = 1, .group = ZeroGroup::kNode, .ranks_per_machine = 2}, **mesh)
             .status()

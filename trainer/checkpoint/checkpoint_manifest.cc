@@ -97,7 +97,7 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
     return absl::DataLossError("no manifest of a checkpoint");
   if (json["format"] != CheckpointManifest::kFormat) {
     return absl::UnimplementedError(absl::StrCat("a checkpoint of format ", json["format"].dump(),
-                                                 ", wanted ", CheckpointManifest::kFormat));
+                                                 ", expected ", CheckpointManifest::kFormat));
   }
   CheckpointManifest manifest;
   if (!ParseCount(json, "step", manifest.step) || !json.contains("files") ||
@@ -188,15 +188,16 @@ absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
     if (code) return absl::DataLossError(absl::StrCat(folder, ": ", name, " is missing"));
     if (static_cast<int64_t>(bytes) != file.bytes) {
       return absl::DataLossError(
-          absl::StrCat(folder, ": ", name, " has ", bytes, " bytes, wanted ", file.bytes));
+          absl::StrCat(folder, ": ", name, " has ", bytes, " bytes, expected ", file.bytes));
     }
   }
   for (const auto& [name, file] : manifest.files) {
     ASSIGN_OR_RETURN(const SealedFile found, SumOf(PathIn(folder, name), /*flush=*/false));
     if (found != file)
-      return absl::DataLossError(absl::StrCat(
-          folder, ": ", name, " is not what was written: its crc32 is ",
-          absl::StrFormat("%08x", found.crc32), ", wanted ", absl::StrFormat("%08x", file.crc32)));
+      return absl::DataLossError(absl::StrCat(folder, ": ", name,
+                                              " is not what was written: its crc32 is ",
+                                              absl::StrFormat("%08x", found.crc32), ", expected ",
+                                              absl::StrFormat("%08x", file.crc32)));
   }
   return manifest;
 }

@@ -50,7 +50,7 @@ absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool ke
   if (is_pipe) {  // writing to a pipe could block until it is read
     if (file >= 0) close(file);
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is a pipe or socket, wanted a regular file"));
+        absl::StrCat(path, " is a pipe or socket, expected a regular file"));
   }
   if (file < 0) return Failure(path, "open");
   LineAppender appender(path, file);

@@ -92,7 +92,7 @@ absl::StatusOr<at::Tensor> SavedPart(const std::vector<StateTensors>& saved, con
     const at::Tensor& part = found->second;
     if (part.dim() != 1 || part.numel() != parts[rank]) {
       return absl::InvalidArgumentError(absl::StrCat(key, ": rank ", rank, " kept ", part.numel(),
-                                                     " numbers, wanted ", parts[rank], " of ",
+                                                     " numbers, expected ", parts[rank], " of ",
                                                      numel));
     }
     const int64_t first = std::max(begin, at), end = std::min(begin + count, at + parts[rank]);

@@ -41,17 +41,17 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
        {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
     if (!(beta >= 0.0 && beta < 1.0))
       return absl::InvalidArgumentError(
-          absl::StrCat("trainer.adamw: ", name, " is ", beta, ", wanted 0 <= it < 1"));
+          absl::StrCat("trainer.adamw: ", name, " is ", beta, ", expected 0 <= it < 1"));
   }
   for (const auto& [name, value] : {std::pair{"adam_epsilon", options.epsilon},
                                     std::pair{"weight_decay", options.weight_decay}}) {
     if (!(value >= 0.0))
       return absl::InvalidArgumentError(
-          absl::StrCat("trainer.adamw: ", name, " is ", value, ", wanted 0 or more"));
+          absl::StrCat("trainer.adamw: ", name, " is ", value, ", expected 0 or more"));
   }
   if (!(options.loraplus_ratio > 0.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: loraplus_lr_ratio is ",
-                                                   options.loraplus_ratio, ", wanted more than 0"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "trainer.adamw: loraplus_lr_ratio is ", options.loraplus_ratio, ", expected more than 0"));
   }
   std::vector<Slot> slots;
   std::set<std::string> names;
@@ -103,7 +103,8 @@ absl::Status AdamW::MakeState(Slot& slot) {
   const at::Tensor& weight = slot.parameter->weight();
   TORCH_CHECK(options_.memory == nullptr || (weight.dim() == 1 && weight.is_cpu()),
               "trainer.adamw: ", slot.parameter->name(), ": ", weight.sizes(), " on ",
-              weight.device(), ", wanted one dimension on the host for a state that is offloaded");
+              weight.device(),
+              ", expected one dimension on the host for a state that is offloaded");
   for (const bool is_signed : {false, true}) {
     if (DtypeOf(*slot.parameter) == MomentDtype::k8Bit && !codes_[is_signed].defined())
       codes_[is_signed] = DynamicCodes(is_signed).to(weight.device());
@@ -170,7 +171,7 @@ void AdamW::Prepare(Slot& slot) {
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype,
               "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(), " of ",
-              gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
+              gradient.scalar_type(), ", expected ", weight.sizes(), " of ", dtype);
   if (!slot.step.defined()) base::ThrowIfError(MakeState(slot));
 }
 

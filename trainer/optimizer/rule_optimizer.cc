@@ -25,7 +25,7 @@ constexpr int64_t kMostNamed = 3;  // names in an error message
 
 void CheckName(const std::string& parameter, const std::string& key) {
   TORCH_CHECK_VALUE(!key.empty() && !absl::StrContains(key, '/'), "optimizer: ", parameter,
-                    ": a state's name is '", key, "', wanted one without '/'");
+                    ": a state's name is '", key, "', expected one without '/'");
   TORCH_CHECK_VALUE(key != "weight" && key != "step", "optimizer: ", parameter,
                     ": a state cannot be named '", key,
                     "': a checkpoint keeps the weight and the number of steps under that name");
@@ -63,8 +63,8 @@ absl::StatusOr<std::unique_ptr<RuleOptimizer>> RuleOptimizer::Create(UpdateRule 
                                                                      RuleOptimizerOptions options,
                                                                      base::Parameters parameters) {
   if (!(options.loraplus_ratio > 0.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer: loraplus_lr_ratio is ",
-                                                   options.loraplus_ratio, ", wanted more than 0"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer: loraplus_lr_ratio is ", options.loraplus_ratio, ", expected more than 0"));
   }
   options.whole.resize(parameters.size());
   const comm::Communicator& shards = *options.shards;
@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<RuleOptimizer>> RuleOptimizer::Create(UpdateRule 
     if (weight.numel() != part || !weight.is_contiguous()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "optimizer: ", parameter.name(), ": ", weight.numel(), " of ", parameter.numel(),
-          " numbers are here, wanted ", part, " in one run: `zero` is what parts the weights"));
+          " numbers are here, expected ", part, " in one run: `zero` is what parts the weights"));
     }
     numels.push_back(options.whole[i] ? parameter.numel() : 0);
     slots.push_back({std::move(parameters[i]), LoraPlusRate(parameter, options.loraplus_ratio),
@@ -103,11 +103,11 @@ UpdateRule::State RuleOptimizer::NewState(size_t index, const at::Tensor& weight
   for (const auto& [key, tensor] : state) {
     CheckName(slot.parameter->name(), key);
     TORCH_CHECK_VALUE(!at::isComplexType(tensor.scalar_type()), "optimizer: the state '", key,
-                      "' of ", slot.parameter->name(), ": wanted a real dtype, got ",
+                      "' of ", slot.parameter->name(), ": expected a real dtype, got ",
                       tensor.scalar_type());
     TORCH_CHECK_VALUE(slot.whole || tensor.dim() == 0 || tensor.sizes() == weight.sizes(),
                       "optimizer: the state '", key, "' of ", slot.parameter->name(),
-                      ": wanted the shape ", weight.sizes(), " of its part, or [], got ",
+                      ": expected the shape ", weight.sizes(), " of its part, or [], got ",
                       tensor.sizes(), "; a state of another shape is for `whole` parameters");
   }
   Own(state, {weight});
@@ -121,7 +121,7 @@ void RuleOptimizer::Update(size_t index, const at::Tensor& weight, const at::Ten
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype,
               "optimizer: ", name, ": gradient ", gradient.sizes(), " of ", gradient.scalar_type(),
-              ", wanted ", weight.sizes(), " of ", dtype);
+              ", expected ", weight.sizes(), " of ", dtype);
   const at::Tensor working = weight.to(dtype);
   if (!slot.steps.defined()) {
     slot.state = NewState(index, working);
@@ -131,13 +131,13 @@ void RuleOptimizer::Update(size_t index, const at::Tensor& weight, const at::Ten
   UpdateRule::State next = rule_.update(index, working, gradient, slot.state, lr * slot.rate,
                                         static_cast<int64_t>(slot.steps.item<float>()));
   TORCH_CHECK_VALUE(SameNames(next, slot.state), "optimizer: after the step the state of ", name,
-                    " is ", Names(next), "; wanted ", Names(slot.state));
+                    " is ", Names(next), "; expected ", Names(slot.state));
   for (const auto& [key, tensor] : next) {
     const at::Tensor& before = slot.state.at(key);
     TORCH_CHECK_VALUE(
         tensor.sizes() == before.sizes() && tensor.scalar_type() == before.scalar_type(),
         "optimizer: after the step the state '", key, "' of ", name, " is ", tensor.sizes(), " of ",
-        tensor.scalar_type(), "; wanted ", before.sizes(), " of ", before.scalar_type());
+        tensor.scalar_type(), "; expected ", before.sizes(), " of ", before.scalar_type());
   }
   Own(next, {working, gradient});
   slot.state = std::move(next);
@@ -268,7 +268,7 @@ absl::StatusOr<UpdateRule::State> RuleOptimizer::Loaded(size_t index,
   wanted["step"] = at::Tensor();
   if (!SameNames(saved, wanted)) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer: the checkpoint's state of ", name,
-                                                   " is ", Names(saved), "; wanted ",
+                                                   " is ", Names(saved), "; expected ",
                                                    Names(wanted)));
   }
   for (auto& [key, tensor] : state) {
@@ -278,7 +278,7 @@ absl::StatusOr<UpdateRule::State> RuleOptimizer::Loaded(size_t index,
     if (as.sizes() != tensor.sizes() || (led && as.is_same(from))) {
       return absl::InvalidArgumentError(
           absl::StrCat("optimizer: the checkpoint's state '", key, "' of ", name, " has shape [",
-                       absl::StrJoin(from.sizes(), ", "), "], wanted [",
+                       absl::StrJoin(from.sizes(), ", "), "], expected [",
                        absl::StrJoin(tensor.sizes(), ", "), "]"));
     }
     tensor.copy_(as);

@@ -25,13 +25,13 @@ absl::Status Invalid(absl::string_view what) {
 // Rejects values that are invalid for every schedule.
 absl::Status CheckNumbers(const ScheduleOptions& o) {
   if (!std::isfinite(o.learning_rate) || o.learning_rate < 0.0)
-    return Invalid(absl::StrCat("learning_rate is ", o.learning_rate, ", wanted 0 or more"));
+    return Invalid(absl::StrCat("learning_rate is ", o.learning_rate, ", expected 0 or more"));
   if (o.warmup_steps < 0)
-    return Invalid(absl::StrCat("warmup_steps is ", o.warmup_steps, ", wanted 0 or more"));
+    return Invalid(absl::StrCat("warmup_steps is ", o.warmup_steps, ", expected 0 or more"));
   if (!(o.warmup_ratio >= 0.0 && o.warmup_ratio <= 1.0))
-    return Invalid(absl::StrCat("warmup_ratio is ", o.warmup_ratio, ", wanted 0 to 1"));
+    return Invalid(absl::StrCat("warmup_ratio is ", o.warmup_ratio, ", expected 0 to 1"));
   if (o.total_steps < 0)
-    return Invalid(absl::StrCat("total_steps is ", o.total_steps, ", wanted 0 or more"));
+    return Invalid(absl::StrCat("total_steps is ", o.total_steps, ", expected 0 or more"));
   const std::pair<const char*, std::optional<double>> numbers[] = {
       {"num_cycles", o.num_cycles},
       {"min_lr", o.min_lr},
@@ -45,7 +45,7 @@ absl::Status CheckNumbers(const ScheduleOptions& o) {
   for (const auto& [name, value] : numbers) {
     if (value.has_value() && !(std::isfinite(*value) && *value >= 0.0))
       return Invalid(
-          absl::StrCat("lr_scheduler_kwargs: ", name, " is ", *value, ", wanted 0 or more"));
+          absl::StrCat("lr_scheduler_kwargs: ", name, " is ", *value, ", expected 0 or more"));
   }
   return absl::OkStatus();
 }
@@ -102,7 +102,7 @@ absl::StatusOr<Schedule::KindRow> Schedule::FindKind(const std::string& name) {
     return absl::UnimplementedError(
         "trainer.schedule: lr_scheduler_type reduce_lr_on_plateau is not supported yet");
   return Invalid(absl::StrCat("unknown lr_scheduler_type '", name, "'",
-                              base::DidYouMean(name, names), ", wanted ",
+                              base::DidYouMean(name, names), ", expected ",
                               absl::StrJoin(names, ", ")));
 }
 
@@ -131,7 +131,7 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
     if (options.min_lr.has_value() == options.min_lr_rate.has_value())
       return Invalid(absl::StrCat(
           options.min_lr.has_value() ? "lr_scheduler_kwargs: " : "lr_scheduler_type: ", row.name,
-          " wants one of min_lr and min_lr_rate in lr_scheduler_kwargs"));
+          " requires one of min_lr and min_lr_rate in lr_scheduler_kwargs"));
     schedule.floor_ =
         options.min_lr.has_value() ? *options.min_lr / options.learning_rate : *options.min_lr_rate;
     schedule.warmup_lr_rate_ = options.warmup_lr_rate;
@@ -140,7 +140,7 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
   schedule.power_ = options.power.value_or(schedule.power_);
   if (row.kind == Kind::kPolynomial && !(schedule.lr_end_ < options.learning_rate)) {
     return Invalid(absl::StrCat("lr_scheduler_kwargs: lr_end is ", schedule.lr_end_,
-                                ", wanted less than learning_rate, ", options.learning_rate));
+                                ", expected less than learning_rate, ", options.learning_rate));
   }
   if (row.kind == Kind::kWarmupStableDecay) {
     const int64_t rest = std::max<int64_t>(0, options.total_steps - schedule.warmup_steps_);
@@ -154,7 +154,7 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
       if (!asked->has_value()) continue;
       const auto found = absl::c_find(curves, **asked);
       if (found == curves.end()) {
-        return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": wanted ",
+        return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": expected ",
                                     absl::StrJoin(curves, ", "), ", got '", **asked, "'",
                                     base::DidYouMean(**asked, curves)));
       }
@@ -165,7 +165,7 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
 }
 
 double Schedule::At(int64_t step_index) const {
-  TORCH_CHECK(step_index >= 0, "trainer.schedule: step index ", step_index, ", wanted 0 or more");
+  TORCH_CHECK(step_index >= 0, "trainer.schedule: step index ", step_index, ", expected 0 or more");
   return learning_rate_ * Factor(step_index);
 }
 

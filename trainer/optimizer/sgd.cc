@@ -15,12 +15,12 @@ namespace moonring::trainer {
 
 absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, base::Parameters parameters) {
   if (!(options.weight_decay >= 0.0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("trainer.sgd: weight_decay is ", options.weight_decay, ", wanted 0 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: weight_decay is ",
+                                                   options.weight_decay, ", expected 0 or more"));
   }
   if (!(options.loraplus_ratio > 0.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: loraplus_lr_ratio is ",
-                                                   options.loraplus_ratio, ", wanted more than 0"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "trainer.sgd: loraplus_lr_ratio is ", options.loraplus_ratio, ", expected more than 0"));
   }
   return std::unique_ptr<Sgd>(new Sgd(options, std::move(parameters)));
 }

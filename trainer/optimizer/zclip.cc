@@ -12,7 +12,7 @@
 namespace moonring::trainer {
 
 double ZClip::Limit(double norm) {
-  TORCH_CHECK(std::isfinite(norm), "trainer.zclip: a norm of ", norm, ", wanted a finite one");
+  TORCH_CHECK(std::isfinite(norm), "trainer.zclip: a norm of ", norm, ", expected a finite one");
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (first_.size() < kWarmup) {
     first_.push_back(norm);
@@ -49,7 +49,7 @@ absl::Status ZClip::LoadState(const std::string& text) {
   }
   if (!whole || state["first"].size() > kWarmup) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "trainer.zclip: wanted a history {first, mean, variance}, got ", text.substr(0, 80)));
+        "trainer.zclip: expected a history {first, mean, variance}, got ", text.substr(0, 80)));
   }
   first_ = state["first"].get<std::vector<double>>();
   mean_ = state["mean"];

@@ -6,7 +6,7 @@
 //   FOLDER/events.out.tfevents.SECONDS.HOST.PID
 //
 // A resumed run writes a new file in the same folder. Events of later steps are cut off from the
-// existing files, and the new file begins with an event that tells readers to discard those they
+// existing files, and the new file begins with an event that makes readers discard those they
 // have already read, so that no step appears twice.
 //
 // The Add functions return the errors of LineAppender::Append: data that cannot be written is kept

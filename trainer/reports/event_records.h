@@ -28,7 +28,7 @@ struct EventTime {
 };
 
 std::string VersionEvent(double seconds);
-// Tells readers to discard events of this folder from `step` on, because the run resumes before it.
+// Makes readers discard events of this folder from `step` on, because the run resumes before it.
 std::string RestartEvent(EventTime at);
 std::string ScalarsEvent(EventTime at, const std::vector<std::pair<std::string, double>>& scalars);
 // A histogram with `buckets` buckets of equal width from the least value to the greatest.

@@ -29,7 +29,7 @@ absl::Status Check(const HeatMap& map, const std::string& path) {
   for (const std::vector<double>& row : map.shares) fits = fits && row.size() == map.columns.size();
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("trainer.heat_map: ", path, ": wanted a share for each of ", map.rows.size(),
+      absl::StrCat("trainer.heat_map: ", path, ": expected a share for each of ", map.rows.size(),
                    " rows x ", map.columns.size(), " columns, at least one"));
 }
 

@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   if (options.total_steps < 0 || options.first_step < 0) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.metrics_log: total_steps ",
                                                    options.total_steps, ", first_step ",
-                                                   options.first_step, ", wanted 0 or more"));
+                                                   options.first_step, ", expected 0 or more"));
   }
   const std::string path = PathOf(options, "trainer_log.jsonl");
   nlohmann::json history = nlohmann::json::array();

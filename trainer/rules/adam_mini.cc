@@ -63,7 +63,7 @@ absl::StatusOr<NativeRule> AdamMiniRule(const AdamMiniOptions& options,
     if (blocks.back() == Blocks::kHeads && parameter->numel() % head != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "trainer.adam_mini: ", parameter->name(), " has ", parameter->numel(),
-          " numbers, wanted some heads of ", hidden, " x ", hidden, " / ", options.heads));
+          " numbers, expected some heads of ", hidden, " x ", hidden, " / ", options.heads));
     }
   }
   native.rule.state = [blocks, head](size_t index, const at::Tensor& weight) -> UpdateRule::State {

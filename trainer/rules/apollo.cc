@@ -66,7 +66,7 @@ absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,
   RETURN_IF_ERROR(CheckAdam("apollo", options.adam));
   RETURN_IF_ERROR(CheckNotNegative("apollo", "weight_decay", options.weight_decay));
   if (options.type == ProjectionType::kReverseStd || options.type == ProjectionType::kFull)
-    return absl::InvalidArgumentError("trainer.apollo: type: wanted std, left or right");
+    return absl::InvalidArgumentError("trainer.apollo: type: expected std, left or right");
   std::vector<std::string> names;
   for (const auto& parameter : parameters) names.push_back(parameter->name());
   MatrixRule rule;

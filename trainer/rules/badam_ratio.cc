@@ -36,7 +36,7 @@ absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
   RETURN_IF_ERROR(CheckNotNegative("badam_ratio", "epsilon", options.epsilon));
   if (!(options.ratio > 1e-6 && options.ratio <= 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.badam_ratio: ratio is ", options.ratio,
-                                                   ", wanted more than 1e-6, 1 at most"));
+                                                   ", expected more than 1e-6, 1 at most"));
   }
   RETURN_IF_ERROR(CheckPositive("badam_ratio", "turn", static_cast<double>(options.turn)));
   NativeRule native;

@@ -18,7 +18,7 @@ absl::StatusOr<NativeRule> FiraRule(const FiraOptions& options,
   RETURN_IF_ERROR(CheckAdam("fira", options.adam));
   RETURN_IF_ERROR(CheckNotNegative("fira", "weight_decay", options.weight_decay));
   if (options.type == ProjectionType::kFull)
-    return absl::InvalidArgumentError("trainer.fira: type: wanted one side");
+    return absl::InvalidArgumentError("trainer.fira: type: expected one side");
   MatrixRule rule;
   rule.state = [options](size_t, const at::Tensor& weight) {
     const Projection projection(options.type, options.rank, weight.sizes());

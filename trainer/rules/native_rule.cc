@@ -11,7 +11,7 @@ absl::Status Check(bool good, const char* rule, const char* name, double value,
                    const char* wanted) {
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("trainer.", rule, ": ", name, " is ", value, ", wanted ", wanted));
+      absl::StrCat("trainer.", rule, ": ", name, " is ", value, ", expected ", wanted));
 }
 
 }  // namespace

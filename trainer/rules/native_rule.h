@@ -27,7 +27,7 @@ struct NativeRule {
 // (trainer/optimizer/weight_decay.h).
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
 
-// These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".
+// These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, expected ..".
 absl::Status CheckPart(const char* rule, const char* name, double value);      // in [0, 1)
 absl::Status CheckPositive(const char* rule, const char* name, double value);  // more than 0
 absl::Status CheckNotNegative(const char* rule, const char* name, double value);

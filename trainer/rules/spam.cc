@@ -88,7 +88,7 @@ absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options,
   RETURN_IF_ERROR(CheckNotNegative("spam", "weight_decay", options.weight_decay));
   if (!(options.density > 0.0 && options.density <= 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.spam: density is ", options.density,
-                                                   ", wanted more than 0, 1 at most"));
+                                                   ", expected more than 0, 1 at most"));
   }
   std::vector<std::string> names;
   for (const auto& parameter : parameters) names.push_back(parameter->name());

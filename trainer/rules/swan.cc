@@ -49,7 +49,7 @@ absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options,
   RETURN_IF_ERROR(CheckPositive("swan", "ns_steps", static_cast<double>(options.iterations)));
   if (!(options.beta > 0.0 && options.beta <= std::sqrt(3.0) / 2.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.swan: ns_beta is ", options.beta,
-                                                   ", wanted more than 0, 0.866 at most"));
+                                                   ", expected more than 0, 0.866 at most"));
   }
   RETURN_IF_ERROR(CheckAdam("swan", options.adam));
   RETURN_IF_ERROR(CheckNotNegative("swan", "weight_decay", options.weight_decay));

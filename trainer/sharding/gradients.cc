@@ -130,7 +130,7 @@ bool HasGradient(const base::Parameter& parameter) {
 absl::Status SumGradients(const base::Parameters& parameters, comm::Communicator& group,
                           GradientSumOptions options) {
   TORCH_CHECK(options.bucket_bytes > 0, "trainer.gradients: bucket_bytes is ", options.bucket_bytes,
-              ", wanted more than 0");
+              ", expected more than 0");
   if (group.size() == 1) return absl::OkStatus();
   at::NoGradGuard no_grad;
   at::Tensor present = at::zeros({static_cast<int64_t>(parameters.size())}, at::kLong);
@@ -210,11 +210,11 @@ double GlobalNorm(const base::Parameters& parameters) {
 double ClipByNorm(const base::Parameters& parameters, double norm, double max_norm,
                   double loss_scale) {
   TORCH_CHECK(max_norm >= 0.0, "trainer.gradients: max_grad_norm is ", max_norm,
-              ", wanted 0 (no clipping) or more");
+              ", expected 0 (no clipping) or more");
   TORCH_CHECK(std::isfinite(norm), "trainer.gradients: the gradient norm is ", norm,
-              ", wanted a finite one to clip by");
+              ", expected a finite one to clip by");
   TORCH_CHECK(std::isfinite(loss_scale) && loss_scale > 0.0, "trainer.gradients: loss_scale is ",
-              loss_scale, ", wanted more than 0");
+              loss_scale, ", expected more than 0");
   const double factor = max_norm == 0.0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
   const double multiplied = factor / loss_scale;
   if (multiplied == 1.0) return factor;

@@ -170,7 +170,7 @@ int64_t ShardedWeight::bytes() const {
 
 void WriteWeight(base::Parameter& parameter, const at::Tensor& whole) {
   TORCH_CHECK_VALUE(whole.sizes() == parameter.shape(), parameter.name(),
-                    ": wanted a tensor of shape ", parameter.shape(), ", got ", whole.sizes());
+                    ": expected a tensor of shape ", parameter.shape(), ", got ", whole.sizes());
   at::NoGradGuard no_grad;
   if (!parameter.away()) {
     at::Tensor& weight = parameter.weight();

@@ -14,17 +14,17 @@ namespace moonring::trainer {
 absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Mesh& mesh) {
   if (options.stage < 0 || options.stage > 3)
     return absl::InvalidArgumentError(
-        absl::StrCat("zero_stage: wanted 0 to 3, got ", options.stage));
+        absl::StrCat("zero_stage: expected 0 to 3, got ", options.stage));
   std::shared_ptr<Zero> zero(new Zero(std::move(options)));
   const ZeroOptions& wanted = zero->options_;
   if (wanted.apart && wanted.stage > 0 && wanted.group != ZeroGroup::kSp) {
     return absl::InvalidArgumentError(
-        absl::StrCat("zero_group: wanted sp where sp groups have states of their own, got ",
+        absl::StrCat("zero_group: expected sp where sp groups have states of their own, got ",
                      wanted.group == ZeroGroup::kNode ? "node" : "world"));
   }
   if (wanted.apart && wanted.expert_ranks > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expert_parallel_size: wanted 1 where sp groups have states of their own, got ",
+        "expert_parallel_size: expected 1 where sp groups have states of their own, got ",
         wanted.expert_ranks));
   }
   const int world = mesh.world().size();
@@ -43,12 +43,13 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
   if (wanted.apart)
     zero->replicas_ = wanted.stage == 0 ? mesh.sp_group() : comm::Communicator::Alone();
   if (wanted.expert_ranks < 1 || world % wanted.expert_ranks != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("expert_parallel_size: wanted a divisor of the ",
-                                                   world, " ranks, got ", wanted.expert_ranks));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expert_parallel_size: expected a divisor of the ", world, " ranks, got ",
+                     wanted.expert_ranks));
   }
   if (wanted.expert_ranks > 1 && (wanted.offload != Offload::kNone || wanted.streams)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expert_parallel_size: wanted 1 with offload_optimizer or offload_weights, "
+        absl::StrCat("expert_parallel_size: expected 1 with offload_optimizer or offload_weights, "
                      "got ",
                      wanted.expert_ranks));
   }
@@ -61,7 +62,7 @@ absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Me
   zero->lockstep_ = (wanted.stage >= 2 && mixes(parting)) || mixes(wanted.expert_ranks);
   if (wanted.streams && wanted.stage != 0 && wanted.stage != 3) {
     return absl::InvalidArgumentError(
-        absl::StrCat("offload_weights: wanted zero_stage 0 or 3, got ", wanted.stage,
+        absl::StrCat("offload_weights: expected zero_stage 0 or 3, got ", wanted.stage,
                      ", which gathers whole weights after each step"));
   }
   if (wanted.offload == Offload::kDisk) {

@@ -20,8 +20,8 @@ using Getter = std::function<Value(const Value&)>;
 bool IsGiven(const std::optional<Value>& value) { return value.has_value() && !value->is_none(); }
 
 int64_t CountOf(const std::optional<Value>& value, absl::string_view filter) {
-  if (!value.has_value() || !value->is_integer()) Fail(filter, " wants a number");
-  if (value->integer() <= 0) Fail(filter, " wants a number above 0, got ", value->integer());
+  if (!value.has_value() || !value->is_integer()) Fail(filter, " requires a number");
+  if (value->integer() <= 0) Fail(filter, " requires a number above 0, got ", value->integer());
   return value->integer();
 }
 
@@ -337,7 +337,7 @@ Value RejectAttribute(Machine& machine, const Value& value, const Arguments& arg
 // attr: only an attribute, never an item.
 Value AttributeFilter(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("attr", {"name"});
-  if (!bound[0].has_value()) Fail("attr wants a name");
+  if (!bound[0].has_value()) Fail("attr requires a name");
   const std::string name = TextOf(machine.budget, *bound[0]);
   const Value found = Attribute(machine, value, name);
   const bool item = value.is(Value::Kind::kDict) && !found.is(Value::Kind::kObject);

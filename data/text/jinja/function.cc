@@ -68,12 +68,12 @@ Value Joiner(Machine& machine, const Arguments& arguments) {
 Value RaiseException(Machine& machine, const Arguments& arguments) {
   const Bound bound = arguments.Bind("raise_exception", {"message"});
   Fail(bound[0].has_value() ? TextOf(machine.budget, *bound[0])
-                            : "raise_exception() wants a message");
+                            : "raise_exception() requires a message");
 }
 
 Value StrftimeNow(Machine& machine, const Arguments& arguments) {
   const Bound bound = arguments.Bind("strftime_now", {"format"});
-  if (!bound[0].has_value() || !bound[0]->is_text()) Fail("strftime_now() wants a format");
+  if (!bound[0].has_value() || !bound[0]->is_text()) Fail("strftime_now() requires a format");
   const std::string& format = bound[0]->text();
   if (format.empty()) return Value::Text("");
   const std::time_t now = static_cast<std::time_t>(machine.now.value_or(std::time(nullptr)));

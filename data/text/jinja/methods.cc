@@ -62,7 +62,7 @@ const Names* NamesOf(const Value& value) {
 }
 
 const std::string& TextArgument(const std::optional<Value>& value, absl::string_view method) {
-  if (!value.has_value()) Fail(method, "() wants an argument");
+  if (!value.has_value()) Fail(method, "() requires an argument");
   if (!value->is_text()) Fail(method, "() argument must be str, not ", value->TypeName());
   return value->text();
 }
@@ -173,7 +173,7 @@ Value PartitionCall(const TextCall& call, bool last) {
 
 Value PadCall(const TextCall& call, Side filled) {
   const Bound bound = call.Bind({"width", "fillchar"});
-  if (!bound[0].has_value()) Fail(call.name, "() wants a width");
+  if (!bound[0].has_value()) Fail(call.name, "() requires a width");
   const std::u32string fill =
       CodePoints(bound[1].has_value() ? TextArgument(bound[1], call.name) : " ");
   if (fill.size() != 1) Fail("The fill character must be exactly one character long");
@@ -192,7 +192,7 @@ Value ZeroFillCall(const TextCall& call) {
 
 Value JoinCall(const TextCall& call) {
   const Bound bound = call.Bind({"iterable"});
-  if (!bound[0].has_value()) Fail("join() wants an argument");
+  if (!bound[0].has_value()) Fail("join() requires an argument");
   std::string joined;
   bool first = true;
   for (const Value& item : Items(call.machine, *bound[0])) {
@@ -310,7 +310,7 @@ Value CallDictMethod(Machine& machine, const Value& value, absl::string_view nam
                      const Arguments& arguments) {
   if (name == "get") {
     const Bound bound = arguments.Bind(name, {"key", "default"});
-    if (!bound[0].has_value()) Fail("get() wants a key");
+    if (!bound[0].has_value()) Fail("get() requires a key");
     CheckHashable(machine.budget, *bound[0]);
     const Value* found = value.dict().Find(machine.budget, *bound[0]);
     return found != nullptr ? *found : bound[1].value_or(Value());
@@ -329,7 +329,7 @@ Value CallSequenceMethod(Machine& machine, const Value& value, absl::string_view
   const std::vector<Value>& items = value.sequence().items;
   if (name == "copy") return arguments.Bind(name, {}), value;
   const Bound bound = arguments.Bind(name, {"value", "start", "stop"});
-  if (!bound[0].has_value()) Fail(name, "() wants a value");
+  if (!bound[0].has_value()) Fail(name, "() requires a value");
   const auto is = [&](const Value& item) { return Equal(machine.budget, item, *bound[0]); };
   if (name == "count") return Value::Int(std::count_if(items.begin(), items.end(), is));
   if (bound[1].has_value() || bound[2].has_value()) Unsupported("list.index with a range");

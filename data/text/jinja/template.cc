@@ -18,7 +18,7 @@ absl::StatusOr<Template> Template::Parse(absl::string_view source, absl::string_
   constexpr size_t kMostSource = size_t{16} << 20;
   if (source.size() > kMostSource)
     return absl::InvalidArgumentError(absl::StrCat(name, ": a template of ", source.size(),
-                                                   " bytes; wanted at most ", kMostSource));
+                                                   " bytes; expected at most ", kMostSource));
   try {
     return Template(std::string(name),
                     std::make_shared<const Tree>(Tree{jinja::Parse(ReplaceMalformedUtf8(source))}));

@@ -126,7 +126,7 @@ bool HoldsTest(Machine& machine, absl::string_view name, const Value& value,
   }
   if (const auto found = TestsOfTwo().find(name); found != TestsOfTwo().end()) {
     const std::vector<std::optional<Value>> bound = arguments.Bind(name, {"other"});
-    if (!bound[0].has_value()) Fail("the test '", name, "' wants a value to compare with");
+    if (!bound[0].has_value()) Fail("the test '", name, "' requires a value to compare with");
     return found->second(machine, value, *bound[0]);
   }
   if (name == "test")

@@ -90,7 +90,7 @@ Value Trim(Machine& machine, const Value& value, const Arguments& arguments) {
 
 Value ReplaceText(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("replace", {"old", "new", "count"});
-  if (!bound[0].has_value() || !bound[1].has_value()) Fail("replace wants two texts");
+  if (!bound[0].has_value() || !bound[1].has_value()) Fail("replace requires two texts");
   const bool all = !bound[2].has_value() || bound[2]->is_none();
   return machine.Text(Replace(machine.budget, TextOf(machine.budget, value),
                               TextOf(machine.budget, *bound[0]), TextOf(machine.budget, *bound[1]),
@@ -100,7 +100,7 @@ Value ReplaceText(Machine& machine, const Value& value, const Arguments& argumen
 Value Indent(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("indent", {"width", "first", "blank"});
   CheckDefined(value);
-  if (!value.is_text()) Fail("indent wants a text, got a ", value.TypeName());
+  if (!value.is_text()) Fail("indent requires a text, got a ", value.TypeName());
   const bool text_given = bound[0].has_value() && bound[0]->is_text();
   const std::string indention =
       text_given ? bound[0]->text()
@@ -134,7 +134,7 @@ Value Truncate(Machine& machine, const Value& value, const Arguments& arguments)
   if (length < LengthOf(end))
     Fail("truncate: expected length >= ", LengthOf(end), ", got ", length);
   if (Length(machine.budget, value) <= length + leeway) return value;
-  if (!value.is_text()) Fail("truncate wants a text, got a ", value.TypeName());
+  if (!value.is_text()) Fail("truncate requires a text, got a ", value.TypeName());
   const std::string text = Read(machine, value);
   const std::string kept = Part(text, {0, length - LengthOf(end)});
   return machine.Text((TruthOf(bound[1]) ? kept : Split(machine.budget, kept, " ", 1, true)[0]) +
@@ -178,7 +178,7 @@ Value ToJson(Machine& machine, const Value& value, const Arguments& arguments) {
   if (bound[2].has_value() && !bound[2]->is_none()) {
     const std::vector<Value> separators = Items(machine, *bound[2]);
     if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text())
-      Fail("tojson: separators: wanted two texts");
+      Fail("tojson: separators: expected two texts");
     style.item_separator = separators[0].text();
     style.separator = separators[1].text();
   }

@@ -59,7 +59,7 @@ absl::Status WrongType(const json& found, absl::string_view wanted, absl::string
                       : found.is_array() ? "an array"
                                          : found.dump(-1, ' ', /*ensure_ascii=*/true);
   if (shown.size() > kShown) shown = absl::StrCat(shown.substr(0, kShown), "...");
-  return absl::InvalidArgumentError(absl::StrCat(where, ": wanted ", wanted, ", found ", shown));
+  return absl::InvalidArgumentError(absl::StrCat(where, ": expected ", wanted, ", found ", shown));
 }
 
 absl::StatusOr<bool> BoolField(const json& object, const char* key, std::optional<bool> fallback,

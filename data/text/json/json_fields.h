@@ -1,5 +1,5 @@
 // Reads the fields of a parsed JSON object, with error messages that name the position: `where.key:
-// wanted a boolean, found "yes"`.
+// expected a boolean, found "yes"`.
 //
 // A fallback is returned for a key that is absent or null; without a fallback, both are errors. All
 // errors are INVALID_ARGUMENT.
@@ -22,7 +22,7 @@ namespace moonring::data {
 // for text that is nested too deeply (base/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
-// An error `where: wanted WANTED, found VALUE` (VALUE is shortened).
+// An error `where: expected WANTED, found VALUE` (VALUE is shortened).
 absl::Status WrongType(const nlohmann::json& found, absl::string_view wanted,
                        absl::string_view where);
 

@@ -137,7 +137,7 @@ void Regex::Split(absl::string_view text,
   pcre2_match_context* const limits =
       long_text != nullptr ? long_text.get() : program_->context.get();
   const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
-  size_t told = 0;   // end of the visited pieces
+  size_t done = 0;   // end of the visited pieces
   size_t start = 0;  // where the next search starts
   std::optional<size_t> last_end;
   SplitClock clock(text.size());
@@ -159,12 +159,12 @@ void Regex::Split(absl::string_view text,
       NextCodePoint(text, start);
       continue;
     }
-    if (told < begin) visit(text.substr(told, begin - told), false);
+    if (done < begin) visit(text.substr(done, begin - done), false);
     visit(text.substr(begin, end - begin), true);
-    told = start = end;
+    done = start = end;
     last_end = end;
   }
-  if (told < text.size()) visit(text.substr(told), false);
+  if (done < text.size()) visit(text.substr(done), false);
 }
 
 }  // namespace moonring::data

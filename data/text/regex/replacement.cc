@@ -48,9 +48,9 @@ void CheckRewritten(size_t made, size_t most) {
 absl::Status CheckGrowth(double growth, absl::string_view where) {
   constexpr double kMost = 1e6;
   if (growth <= kMost) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(where,
-                                                 ": with this Replace the chain could make a text ",
-                                                 growth, " times longer; wanted at most ", kMost));
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": with this Replace the chain could make a text ", growth,
+                   " times longer; expected at most ", kMost));
 }
 
 }  // namespace moonring::data

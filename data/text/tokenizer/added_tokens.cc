@@ -59,7 +59,7 @@ std::pair<int, size_t> TokenSearch::LongestAt(absl::string_view text, size_t at)
 
 void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::string_view)> on_text,
                         absl::FunctionRef<void(int32_t)> on_token) const {
-  size_t told = 0;  // end of the visited text
+  size_t done = 0;  // end of the visited text
   for (size_t at = 0; at < text.size();) {
     if (!begins_[static_cast<uint8_t>(text[at])]) {
       ++at;
@@ -77,13 +77,13 @@ void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::str
     if (token.single_word &&
         (EndsWithWord(text.substr(0, begin)) || BeginsWithWord(text.substr(end))))
       continue;
-    if (token.lstrip) begin = std::max(BeginOfTrailingSpace(text.substr(0, begin)), told);
+    if (token.lstrip) begin = std::max(BeginOfTrailingSpace(text.substr(0, begin)), done);
     if (token.rstrip) end += EndOfLeadingSpace(text.substr(end));
-    if (told < begin) on_text(text.substr(told, begin - told));
+    if (done < begin) on_text(text.substr(done, begin - done));
     on_token(patterns_[pattern].id);
-    told = end;
+    done = end;
   }
-  if (told < text.size()) on_text(text.substr(told));
+  if (done < text.size()) on_text(text.substr(done));
 }
 
 int32_t AddedTokens::next_free_id() const {

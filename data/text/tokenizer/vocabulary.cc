@@ -11,7 +11,7 @@ absl::Status CheckTokenSize(absl::string_view token, absl::string_view where) {
   constexpr size_t kMost = 1000;
   if (token.size() <= kMost) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(where, ": a token of ", token.size(), " bytes; wanted at most ", kMost));
+      absl::StrCat(where, ": a token of ", token.size(), " bytes; expected at most ", kMost));
 }
 
 int64_t Vocabulary::LargestId(size_t tokens) {
@@ -22,7 +22,7 @@ int64_t Vocabulary::LargestId(size_t tokens) {
 absl::Status Vocabulary::Add(absl::string_view token, int64_t id, Repeats repeats) {
   if (id < 0 || id > largest_id_)
     return absl::InvalidArgumentError(
-        absl::StrCat("vocab: token \"", token, "\" has id ", id, ", wanted 0 to ", largest_id_));
+        absl::StrCat("vocab: token \"", token, "\" has id ", id, ", expected 0 to ", largest_id_));
   if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
   if (tokens_[id].has_value())
     return absl::InvalidArgumentError(

@@ -148,7 +148,7 @@ absl::Status CheckPieces(SentencePieceModel& model, absl::string_view where) {
     if (piece.text.empty()) return wrong(" is empty");
     if (!std::isfinite(piece.score)) return wrong(" has a score that is not finite");
     if (piece.type < Type::kNormal || piece.type > Type::kByte)
-      return wrong(absl::StrCat(" has type ", static_cast<int>(piece.type), ", wanted 1 to 6"));
+      return wrong(absl::StrCat(" has type ", static_cast<int>(piece.type), ", expected 1 to 6"));
     if (piece.type == Type::kUnused)
       return absl::UnimplementedError(
           absl::StrCat(where, ": piece ", id, " is unused, which is not supported"));
@@ -159,7 +159,7 @@ absl::Status CheckPieces(SentencePieceModel& model, absl::string_view where) {
   if (unknown == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", unknown, " of the ",
                                                  model.pieces.size(),
-                                                 " pieces are the unknown one, wanted 1"));
+                                                 " pieces are the unknown one, expected 1"));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ absl::StatusOr<TiktokenRanks> TiktokenRanks::Parse(absl::string_view text,
     };
     auto& [token, rank] = ranks.tokens.emplace_back();
     if (!ParseLine(line, token, rank))
-      return wrong("wanted a token's bytes in base64, a space and its rank");
+      return wrong("expected a token's bytes in base64, a space and its rank");
     if (!texts.insert(token).second) return wrong("the token comes twice");
     if (!taken.insert(rank).second) return wrong(absl::StrCat("rank ", rank, " comes twice"));
   }

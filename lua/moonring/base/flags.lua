@@ -17,11 +17,11 @@ flags.required = required
 local function convert(name, text, default)
   if type(default) == "number" then
     return tonumber(text)
-      or errors.fail(name, ": wanted a number, got '", text, "'")
+      or errors.fail(name, ": expected a number, got '", text, "'")
   end
   if type(default) == "boolean" then
     if text == "true" or text == "false" then return text == "true" end
-    errors.fail(name, ": wanted true or false, got '", text, "'")
+    errors.fail(name, ": expected true or false, got '", text, "'")
   end
   return text
 end
@@ -39,7 +39,7 @@ function flags.read(defaults, words)
   for _, word in ipairs(words or arg) do
     local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
     if not name then
-      errors.fail("wanted key=value, got '", word, "'; keys: ",
+      errors.fail("expected key=value, got '", word, "'; keys: ",
         table.concat(names, ", "))
     end
     if defaults[name] == nil then

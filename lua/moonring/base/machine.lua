@@ -25,7 +25,7 @@ function machine.bytes(text, key)
   local bytes = tonumber(number or "") and UNITS[unit:upper()]
     and tonumber(number) * UNITS[unit:upper()]
   if not bytes or bytes <= 0 then
-    errors.fail(key, ": wanted a size such as 80GiB, 24GiB or 500MB, got '", tostring(text), "'")
+    errors.fail(key, ": expected a size such as 80GiB, 24GiB or 500MB, got '", tostring(text), "'")
   end
   return bytes
 end
@@ -42,7 +42,7 @@ function machine.link(text, key)
   for name in pairs(LINKS) do names[#names + 1] = name end
   table.sort(names)
   if not LINKS[text] then
-    errors.fail(key, ": wanted GB/s or one of ", table.concat(names, ", "), ", got '",
+    errors.fail(key, ": expected GB/s or one of ", table.concat(names, ", "), ", got '",
       tostring(text), "'", system.did_you_mean(tostring(text), names))
   end
   return LINKS[text]

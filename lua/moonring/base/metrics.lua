@@ -31,11 +31,11 @@ function metrics.add_later(later, total, more)
   for name, value in pairs(more) do
     local is_pair = type(value) == "table"
     if is_pair and value[2] == nil then
-      errors.fail("metric ", name, ": wanted { sum, count }, got a list without a count")
+      errors.fail("metric ", name, ": expected { sum, count }, got a list without a count")
     end
     local kind = is_pair and value[3] or nil
     if kind and not EXTREMES[kind] then
-      errors.fail("metric ", name, ': wanted { value, count, "min" } or "max", got ',
+      errors.fail("metric ", name, ': expected { value, count, "min" } or "max", got ',
         tostring(kind))
     end
     later:want(is_pair and { value[1], value[2] } or { value }, function(numbers)

@@ -25,7 +25,7 @@ end
 
 local function check_value(name, key, value, wanted)
   if wanted == "any" or type(value) == wanted then return end
-  options.refuse(name, "option '", key, "': wanted a ", wanted, ", got a ", type(value))
+  options.refuse(name, "option '", key, "': expected a ", wanted, ", got a ", type(value))
 end
 
 --- Refuses unknown options (with the nearest name), options of the wrong type, and missing options.
@@ -38,7 +38,7 @@ end
 function options.check(name, given, known)
   if given == nil then given = {} end
   if type(given) ~= "table" then
-    options.refuse(name, "wanted a table of options, got ", type(given))
+    options.refuse(name, "expected a table of options, got ", type(given))
   end
   local names = names_of(known)
   for key, value in pairs(given) do
@@ -69,7 +69,7 @@ function options.choice(name, given, key, choices)
     if value == choice then return end
   end
   local wanted, near = table.concat(choices, " or "), system.did_you_mean(value, choices)
-  options.refuse(name, "option '", key, "': wanted ", wanted, ", got '", value, "'", near)
+  options.refuse(name, "option '", key, "': expected ", wanted, ", got '", value, "'", near)
 end
 
 return options

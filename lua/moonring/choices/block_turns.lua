@@ -43,7 +43,7 @@ end
 local function order_of(c, n)
   local mode, first = c.badam_switch_mode, c.badam_start_block
   if first and first >= n then
-    errors.fail("badam_start_block: wanted less than the model's ", n, " blocks, got ", first)
+    errors.fail("badam_start_block: expected less than the model's ", n, " blocks, got ", first)
   end
   if mode == "random" then return random_order(n, c.seed) end
   if mode == "fixed" then return function() return first end end
@@ -89,7 +89,7 @@ end
 ---@param c moonring.Configuration
 function block_turns.check(c)
   if c.badam_switch_mode == "fixed" and not c.badam_start_block then
-    errors.fail("badam_switch_mode: fixed: wanted badam_start_block beside it")
+    errors.fail("badam_switch_mode: fixed: expected badam_start_block beside it")
   end
   if c.badam_switch_mode == "random" and c.badam_start_block then
     errors.fail("badam_start_block: badam_switch_mode: random draws every block")

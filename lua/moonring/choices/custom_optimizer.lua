@@ -9,8 +9,8 @@ local options = require "moonring.base.options"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
 
----@class moonring.own_optimizer
-local own_optimizer = {}
+---@class moonring.custom_optimizer
+local custom_optimizer = {}
 
 --- A parameter, as passed to a rule.
 ---@class moonring.RuleParameter
@@ -63,12 +63,12 @@ local RULE = { step = "function", state = "function?", whole = "any?", moments =
 --- Creates a custom optimizer from a rule. Errors: INVALID_ARGUMENT, with the nearest option name.
 ---@param rule moonring.OptimizerRule
 ---@return moonring.OwnOptimizer
-function own_optimizer.new(rule)
+function custom_optimizer.new(rule)
   if getmetatable(rule) == OwnOptimizer then return rule end
   options.check("optimizer", rule, RULE)
   local kind = type(rule.whole)
   if kind ~= "nil" and kind ~= "boolean" and kind ~= "function" then
-    options.refuse("optimizer", "option 'whole': wanted a boolean or a function, got a ", kind)
+    options.refuse("optimizer", "option 'whole': expected a boolean or a function, got a ", kind)
   end
   local own = setmetatable({}, OwnOptimizer)
   for name, value in pairs(rule) do own[name] = value end
@@ -84,12 +84,14 @@ local function kept(p, state, made_by)
     errors.fail(table.concat(text))
   end
   if type(state) ~= "table" then
-    refuse("wanted a table of tensors by name, got a ", type(state))
+    refuse("expected a table of tensors by name, got a ", type(state))
   end
   for name, value in pairs(state) do
-    if type(name) ~= "string" then refuse("wanted tensors by name, got a key ", tostring(name)) end
+    if type(name) ~= "string" then
+      refuse("expected tensors by name, got a key ", tostring(name))
+    end
     if getmetatable(value) ~= getmetatable(p.weight) then
-      refuse("'", name, "': wanted a tensor, got a ", type(value))
+      refuse("'", name, "': expected a tensor, got a ", type(value))
     end
     value:keep()
   end
@@ -107,7 +109,7 @@ local function step_of(rule, p, state, gradient, lr, k)
   if p.weight ~= weight then
     local given = getmetatable(p.weight) == getmetatable(weight)
     if not given or shape_of(p.weight) ~= shape_of(weight) then
-      errors.fail("optimizer: step of ", p.name, ": p.weight: wanted a tensor of shape ",
+      errors.fail("optimizer: step of ", p.name, ": p.weight: expected a tensor of shape ",
         shape_of(weight), ", got ", given and shape_of(p.weight) or "a " .. type(p.weight))
     end
     weight:copy_(p.weight)
@@ -118,7 +120,7 @@ end
 
 local EVENTS = { state = state_of, step = step_of }
 
--- Makes the callback for lua/own_rule.h: it calls a function of the rule for parameter i.
+-- Makes the callback for lua/custom_rule.h: it calls a function of the rule for parameter i.
 local function caller(rule, facts)
   local function named(p, event, ok, result)
     p.weight = nil
@@ -161,4 +163,4 @@ function OwnOptimizer:over(parameters, given)
     loraplus_lr_ratio = given.loraplus_lr_ratio })
 end
 
-return own_optimizer
+return custom_optimizer

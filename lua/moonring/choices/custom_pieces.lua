@@ -8,8 +8,8 @@ local errors = require "moonring.base.errors"
 local sandbox = require "moonring.sandbox"
 local system = require "moonring.native.system"
 
----@class moonring.own_pieces
-local own_pieces = {}
+---@class moonring.custom_pieces
+local custom_pieces = {}
 
 --- Custom components that a script passes to run.open.
 ---@class moonring.RunOptions
@@ -39,7 +39,7 @@ local own_pieces = {}
 --- arguments.
 ---@field rollout? fun(run: moonring.Run, prompts: moonring.RolloutRow[]): moonring.Completion[][]
 
----@class moonring.OwnPiece
+---@class moonring.CustomPiece
 ---@field value any what the file returned, or the script passed
 ---@field place string its source, for messages: "mine.lua", or "the script's own"
 ---@field digest? string of the file
@@ -60,7 +60,7 @@ end
 --- Whether a value of a key is the path of a Lua file.
 ---@param value any
 ---@return boolean
-function own_pieces.is_file(value)
+function custom_pieces.is_file(value)
   return type(value) == "string" and value:find "%.lua$" ~= nil
 end
 
@@ -82,9 +82,9 @@ end
 --- Errors: INVALID_ARGUMENT if the configuration also names a file for that key.
 ---@param c moonring.Configuration
 ---@param brought table<string, any>
-function own_pieces.bring(c, brought)
+function custom_pieces.bring(c, brought)
   for key, value in pairs(brought) do
-    if own_pieces.is_file(c[key]) then
+    if custom_pieces.is_file(c[key]) then
       errors.fail(key, ": ", c[key], ": the script passes a custom one too")
     end
     of_configuration(c)[key] = { value = value, place = "the script's own" }
@@ -95,10 +95,10 @@ end
 --- if its file cannot be read, is not valid Lua, raises an error, or returns nothing.
 ---@param c moonring.Configuration
 ---@param key string
----@return moonring.OwnPiece?
-function own_pieces.of(c, key)
+---@return moonring.CustomPiece?
+function custom_pieces.of(c, key)
   local found = of_configuration(c)
-  if not found[key] and own_pieces.is_file(c[key]) then
+  if not found[key] and custom_pieces.is_file(c[key]) then
     local piece = read(key, c[key])
     if piece.value == nil then errors.fail(key, ": ", c[key], ": it returns nothing") end
     found[key] = piece
@@ -107,18 +107,18 @@ function own_pieces.of(c, key)
 end
 
 --- Raises an INVALID_ARGUMENT about a component.
----@param piece moonring.OwnPiece
+---@param piece moonring.CustomPiece
 ---@param key string
 ---@param ... string | number pieces of the message, concatenated
-function own_pieces.refuse(piece, key, ...) errors.fail(key, ": ", piece.place, ": ", ...) end
+function custom_pieces.refuse(piece, key, ...) errors.fail(key, ": ", piece.place, ": ", ...) end
 
 --- The text by which configurations are compared if a key names a Lua file: "mine.lua (sha1 ...)";
 --- nil if the key names no file.
 ---@param c moonring.Configuration
 ---@param key string
 ---@return string?
-function own_pieces.mark(c, key)
-  local piece = own_pieces.is_file(c[key]) and own_pieces.of(c, key)
+function custom_pieces.mark(c, key)
+  local piece = custom_pieces.is_file(c[key]) and custom_pieces.of(c, key)
   return piece and ("%s (sha1 %s)"):format(piece.place, piece.digest) or nil
 end
 
@@ -126,10 +126,10 @@ end
 ---@param a any
 ---@param b any
 ---@return boolean
-function own_pieces.same(a, b)
+function custom_pieces.same(a, b)
   local function digest(mark) return type(mark) == "string" and mark:match "%(sha1 (%x+)%)$" end
   local of_a = digest(a)
   return of_a and of_a == digest(b) or false
 end
 
-return own_pieces
+return custom_pieces

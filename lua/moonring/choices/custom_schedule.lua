@@ -3,10 +3,10 @@
 --   function(k, total, config) return config.learning_rate * (1 - k / total) end
 --   { at = function(self, k, total, config) .. end, state = .., load_state = .. }
 local errors = require "moonring.base.errors"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 
----@class moonring.own_schedule
-local own_schedule = {}
+---@class moonring.custom_schedule
+local custom_schedule = {}
 
 --- A schedule that a script or a file defines. It is called once per step k, in order, on every
 --- rank, and must return the same rate on all ranks. Steps count from 0.
@@ -34,35 +34,36 @@ OwnSchedule.__index = OwnSchedule
 local KEY = "lr_scheduler_type"
 
 --- Checks a custom schedule and wraps a function into a table. Errors: INVALID_ARGUMENT.
----@param piece moonring.OwnPiece
+---@param piece moonring.CustomPiece
 ---@return moonring.ScheduleTable
-function own_schedule.check(piece)
+function custom_schedule.check(piece)
   local given = piece.value
   if type(given) == "function" then
     return { at = function(_, k, total, config) return given(k, total, config) end }
   end
   if type(given) ~= "table" then
-    own_pieces.refuse(piece, KEY, "wanted a function or a table with `at`, got a ", type(given))
+    custom_pieces.refuse(piece, KEY, "expected a function or a table with `at`, got a ",
+      type(given))
   end
   for _, name in ipairs { "at", "state", "load_state" } do -- other fields are its private state
     local kind = type(given[name])
     if kind ~= "function" and (name == "at" or kind ~= "nil") then
-      own_pieces.refuse(piece, KEY, name, ": wanted a function, got ", kind)
+      custom_pieces.refuse(piece, KEY, name, ": expected a function, got ", kind)
     end
   end
   if (given.state == nil) ~= (given.load_state == nil) then
-    own_pieces.refuse(piece, KEY, "wanted both state and load_state, or neither")
+    custom_pieces.refuse(piece, KEY, "expected both state and load_state, or neither")
   end
   return given
 end
 
 --- Creates the custom schedule of a run with `total` steps.
----@param piece moonring.OwnPiece
+---@param piece moonring.CustomPiece
 ---@param c moonring.Configuration
 ---@param total integer
 ---@return moonring.OwnSchedule
-function own_schedule.new(piece, c, total)
-  return setmetatable({ given = own_schedule.check(piece), place = piece.place, total = total,
+function custom_schedule.new(piece, c, total)
+  return setmetatable({ given = custom_schedule.check(piece), place = piece.place, total = total,
     config = c }, OwnSchedule)
 end
 
@@ -75,7 +76,7 @@ function OwnSchedule:at(step_index)
   local ok, rate = pcall(self.given.at, self.given, step_index, self.total, self.config)
   if not ok then errors.prefix(rate, KEY, ": ", self.place, ": step ", step_index, ": ") end
   if type(rate) ~= "number" or not (rate >= 0 and rate < math.huge) then
-    own_pieces.refuse(self, KEY, "step ", step_index, ": wanted a rate of 0 or more, got ",
+    custom_pieces.refuse(self, KEY, "step ", step_index, ": expected a rate of 0 or more, got ",
       tostring(rate))
   end
   self.step, self.rate = step_index, rate
@@ -99,4 +100,4 @@ end
 
 function OwnSchedule:close() end
 
-return own_schedule
+return custom_schedule

@@ -1,7 +1,7 @@
 --- Expert parallelism (expert_parallel_size): groups of neighbouring ranks divide the experts of
 -- every layer among them. This file checks the key and writes its log line.
 local errors = require "moonring.base.errors"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 
 ---@class moonring.expert_ranks
 local expert_ranks = {}
@@ -13,7 +13,7 @@ local KEY = "expert_parallel_size: "
 ---@param ranks integer of dp x sp
 function expert_ranks.check_ranks(size, ranks)
   if ranks % size ~= 0 then
-    errors.fail(KEY, "wanted a divisor of the ", ranks, " ranks, got ", size)
+    errors.fail(KEY, "expected a divisor of the ", ranks, " ranks, got ", size)
   end
 end
 
@@ -22,7 +22,7 @@ end
 ---@param checkpoint moonring.Checkpoint
 function expert_ranks.check_model(c, checkpoint)
   if c.expert_parallel_size > 1 and checkpoint:facts().experts == 0 then
-    errors.fail(KEY, "wanted 1 for ", c.model_name_or_path, ", which has no experts, got ",
+    errors.fail(KEY, "expected 1 for ", c.model_name_or_path, ", which has no experts, got ",
       c.expert_parallel_size)
   end
 end
@@ -33,12 +33,12 @@ function expert_ranks.check_keys(c)
   if c.expert_parallel_size == 1 then return end
   for _, key in ipairs { "offload_optimizer", "offload_weights" } do
     if c[key] and c[key] ~= "none" then
-      errors.fail(KEY, "wanted 1 with ", key, ", got ", c.expert_parallel_size)
+      errors.fail(KEY, "expected 1 with ", key, ", got ", c.expert_parallel_size)
     end
   end
-  local own = own_pieces.of(c, "optim")
+  local own = custom_pieces.of(c, "optim")
   if own then
-    errors.fail(KEY, "wanted 1 with an optimizer in Lua (", own.place, "), got ",
+    errors.fail(KEY, "expected 1 with an optimizer in Lua (", own.place, "), got ",
       c.expert_parallel_size)
   end
 end

@@ -24,10 +24,10 @@ end
 local function by_key(row, for_adapters)
   function row.check(c)
     if adapter_kinds.has(c) and not for_adapters then
-      errors.fail(row.key, ": wanted finetuning_type full or freeze, got ", c.finetuning_type)
+      errors.fail(row.key, ": expected finetuning_type full or freeze, got ", c.finetuning_type)
     end
     if c.optim ~= "adamw_torch" then
-      errors.fail(row.key, ": wanted optim: adamw_torch beside it, got ", c.optim)
+      errors.fail(row.key, ": expected optim: adamw_torch beside it, got ", c.optim)
     end
     for _, key in ipairs { "use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon" } do
       if key ~= row.key and c[key] then errors.fail(row.key, ": it goes without ", key) end

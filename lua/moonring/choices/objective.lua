@@ -91,7 +91,7 @@ function objective.check(given)
   end
   if given.needs_reference == true and (given.temperature or 1) ~= 1 then
     options.refuse("objective", "temperature is ", given.temperature, ", and the reference's ",
-      "documents have none: wanted needs_reference = \"tokens\"")
+      "documents have none: expected needs_reference = \"tokens\"")
   end
   if given.state and not given.load_state then
     options.refuse("objective", "state without load_state: what a checkpoint keeps is never loaded")

@@ -27,12 +27,12 @@ local function refuse(...) errors.fail("optim_args: ", ...) end
 function optim_args.read(text, known, optim)
   local args, names = {}, {}
   if not text then return args end
-  if type(text) ~= "string" then refuse("wanted name=value, got ", tostring(text)) end
+  if type(text) ~= "string" then refuse("expected name=value, got ", tostring(text)) end
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
   for pair in text:gsub("%s", ""):gmatch "[^,]+" do
     local name, value = pair:match "^([^=]+)=([^=]+)$"
-    if not name then refuse("wanted name=value, got '", pair, "'") end
+    if not name then refuse("expected name=value, got '", pair, "'") end
     if #names == 0 then refuse("optim: ", optim, " takes none, got '", name, "'") end
     local kind = known[name]
     if not kind then
@@ -41,7 +41,7 @@ function optim_args.read(text, known, optim)
     end
     local read = READERS[kind](value)
     if read == nil then
-      refuse(name, ": wanted ", kind == "integer" and "an " or "a ", kind, ", got '", value, "'")
+      refuse(name, ": expected ", kind == "integer" and "an " or "a ", kind, ", got '", value, "'")
     end
     args[name] = read
   end

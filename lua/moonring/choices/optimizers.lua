@@ -8,8 +8,8 @@ local expert_ranks = require "moonring.choices.expert_ranks"
 local machine = require "moonring.base.machine"
 local optim_args = require "moonring.choices.optim_args"
 local optimizer_rows = require "moonring.choices.optimizer_rows"
-local own_optimizer = require "moonring.choices.custom_optimizer"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_optimizer = require "moonring.choices.custom_optimizer"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local rounds = require "moonring.choices.rounds"
 local trainer = require "moonring.native.trainer"
 
@@ -35,13 +35,13 @@ local function rule_of(own, c, model)
     if not ok then errors.prefix(made, "optim: ", own.place, ": ") end
     rule = made
   end
-  local ok, made = pcall(own_optimizer.new, rule)
-  if not ok then own_pieces.refuse(own, "optim", errors.words(made)) end
+  local ok, made = pcall(custom_optimizer.new, rule)
+  if not ok then custom_pieces.refuse(own, "optim", errors.words(made)) end
   return made
 end
 
 -- Makes a row for a custom optimizer. `moments` is a guess until the rule is known.
-local function own_row(own)
+local function custom_row(own)
   local row = { name = own.place, moments = 2, assumed = own.place }
   function row.make(parameters, c, zero, model)
     return rule_of(own, c, model):over(parameters, { zero = zero,
@@ -55,8 +55,8 @@ local function own_row(own)
 end
 
 local function row_of(c)
-  local own = own_pieces.of(c, "optim")
-  if own then return own_row(own) end
+  local own = custom_pieces.of(c, "optim")
+  if own then return custom_row(own) end
   for _, row in ipairs(ROWS) do
     if row.key and c[row.key] and (not row.when or row.when(c)) then return row end
   end
@@ -112,7 +112,7 @@ end
 ---@return number
 ---@return string? assumed the custom optimizer's source if the number is a guess
 function optimizers.moments(c, facts, learns)
-  local row, own = row_of(c), own_pieces.of(c, "optim")
+  local row, own = row_of(c), custom_pieces.of(c, "optim")
   local ok, rule = pcall(rule_of, own, c)
   if own and ok and rule.moments then return rule.moments end
   if row.rule then return kept_by_rule(row, c, facts, learns()) end
@@ -138,7 +138,7 @@ end
 ---@param learns fun(): { name: string, shape: integer[] }[] the trainable weights
 ---@return number?
 function optimizers.moment_bytes(c, learns)
-  local adamws = not own_pieces.of(c, "optim") and row_of(c).make == adamw
+  local adamws = not custom_pieces.of(c, "optim") and row_of(c).make == adamw
   local each = adamws and ({ bf16 = 2, ["8bit"] = 1 + 4 / 256 })[state_of(c)]
   if not each then return nil end
   local share = full_share(c, learns)
@@ -162,7 +162,7 @@ function optimizers.turns(c) return c.use_badam and c.badam_mode == "layer" end
 --- Refuses keys that are incompatible with the optimizer.
 ---@param c moonring.Configuration
 function optimizers.check(c)
-  local own, row = own_pieces.of(c, "optim"), row_of(c)
+  local own, row = custom_pieces.of(c, "optim"), row_of(c)
   if own and type(own.value) ~= "function" then rule_of(own, c) end
   if own and c.offload_optimizer == "disk" then
     errors.fail("offload_optimizer: disk: an optimizer in Lua (", own.place,
@@ -173,14 +173,15 @@ function optimizers.check(c)
       row.name or row.key, "; cpu puts it into the host's memory")
   end
   if row.rule and c.expert_parallel_size > 1 then
-    errors.fail("expert_parallel_size: wanted 1 with optim: ", row.name or row.key, ", got ",
+    errors.fail("expert_parallel_size: expected 1 with optim: ", row.name or row.key, ", got ",
       c.expert_parallel_size)
   end
   args_of(row, c)
   if row.check then row.check(c) end
   if optimizers.turns(c) then block_turns.check(c) end
   if row.rule == "badam_ratio" and c.weight_decay ~= 0 then
-    errors.fail("weight_decay: badam_mode: ratio decays no weight, wanted 0, got ", c.weight_decay)
+    errors.fail("weight_decay: badam_mode: ratio decays no weight, expected 0, got ",
+      c.weight_decay)
   end
   if c.optimizer_state ~= "fp32" and row.make ~= adamw then
     errors.fail("optimizer_state: ", c.optimizer_state, " is for AdamW, not for optim: ", c.optim)
@@ -189,11 +190,11 @@ function optimizers.check(c)
     errors.fail("optimizer_state: ", state_of(c), " is not for fp64")
   end
   if c.offload_weights and not adapter_kinds.has(c) and not c.offload_optimizer then
-    errors.fail("offload_weights: the optimizer step runs where the weights are stored: wanted ",
+    errors.fail("offload_weights: the optimizer step runs where the weights are stored: expected ",
       "offload_optimizer beside it")
   end
   if c.offload_weights and c.zero_stage ~= 0 and c.zero_stage ~= 3 then
-    errors.fail("offload_weights: wanted zero_stage 0 or 3, got ", c.zero_stage,
+    errors.fail("offload_weights: expected zero_stage 0 or 3, got ", c.zero_stage,
       ", which gathers whole weights after each step")
   end
   expert_ranks.check_keys(c)

@@ -27,13 +27,14 @@ function prefixes.check(c)
   local why = random(c)
   if why then
     errors.fail(KEY, "with ", why, " a token of a prompt differs from document to document; ",
-      "wanted ", why, " to be absent or 0")
+      "expected ", why, " to be absent or 0")
   end
   if stage.balances and (c.moe_aux_loss_coef or 0) ~= 0 then
-    errors.fail(KEY, "moe_aux_loss_coef counts each token of each document; wanted one of the two")
+    errors.fail(KEY,
+      "moe_aux_loss_coef counts each token of each document; expected one of the two")
   end
   if c.shift_attn then
-    errors.fail(KEY, "shift_attn: it has its own attention mask; wanted one of the two")
+    errors.fail(KEY, "shift_attn: it has its own attention mask; expected one of the two")
   end
 end
 

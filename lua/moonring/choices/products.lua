@@ -2,7 +2,7 @@
 -- or by measuring. A string represents the choice. kernels/products/product_choice.h describes the
 -- string, and why a resumed run must keep the choice.
 local compute = require "moonring.choices.compute"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local errors = require "moonring.base.errors"
 local model = require "moonring.native.model"
 
@@ -18,7 +18,7 @@ local function shapes(c, checkpoint)
   local width = facts.experts > 0 and facts.expert_intermediate_size or facts.intermediate_size
   local kv = facts.kv_heads * facts.head_dim
   return { outputs = width, inputs = facts.hidden_size,
-    rows = math.ceil(counts.micro_batch_tokens(c) / c.sequence_parallel_size),
+    rows = math.ceil(batching.micro_batch_tokens(c) / c.sequence_parallel_size),
     narrow = c.finetuning_type == "lora" and c.lora_rank or kv < 256 and kv or 64 }
 end
 

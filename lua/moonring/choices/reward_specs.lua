@@ -82,7 +82,7 @@ local function refuse(where, ...) errors.fail(where, ": ", ...) end
 
 local function unknown_kind(where, name)
   refuse(where, "unknown reward '", name, "'", system.did_you_mean(name, KIND_NAMES),
-    "; wanted the path of a .lua file, or one of ", table.concat(KIND_NAMES, ", "))
+    "; expected the path of a .lua file, or one of ", table.concat(KIND_NAMES, ", "))
 end
 
 -- Reads and checks the options of a kind.
@@ -98,12 +98,12 @@ local function read_options(where, kind, given)
     local type_name = wanted:match "%a+"
     spec[key] = READ[type_name](value)
     if spec[key] == nil then
-      refuse(where, kind, ": ", key, ": wanted ", WANTED[type_name], ", got ", shown(value))
+      refuse(where, kind, ": ", key, ": expected ", WANTED[type_name], ", got ", shown(value))
     end
   end
   for _, key in ipairs(names_of(known, "main")) do
     if known[key]:find "!$" and spec[key] == nil then
-      refuse(where, kind, ": ", key, " is missing: wanted ", WANTED[known[key]:match "%a+"])
+      refuse(where, kind, ": ", key, " is missing: expected ", WANTED[known[key]:match "%a+"])
     end
   end
   return spec
@@ -140,16 +140,16 @@ local function kind_of(where, map)
   end
   table.sort(kinds)
   if #kinds > 1 then
-    refuse(where, "wanted one reward, got ", table.concat(kinds, " and "),
+    refuse(where, "expected one reward, got ", table.concat(kinds, " and "),
       ": each is an item of the list")
   end
-  return kinds[1] or refuse(where, "wanted one of ", table.concat(KIND_NAMES, ", "))
+  return kinds[1] or refuse(where, "expected one of ", table.concat(KIND_NAMES, ", "))
 end
 
 local function of_entry(where, entry)
   if type(entry) == "string" then return of_text(where, entry) end
   if not is_map(entry) then
-    refuse(where, "wanted the path of a .lua file, or a reward's kind and its argument, got ",
+    refuse(where, "expected the path of a .lua file, or a reward's kind and its argument, got ",
       shown(entry))
   end
   local kind = kind_of(where, entry)
@@ -158,7 +158,7 @@ local function of_entry(where, entry)
     spec.name = READ.text(entry.name)
     if not spec.name or kind == "file" then
       refuse(where, kind == "file" and "a file's functions have names of their own"
-        or "name: wanted a text, got " .. shown(entry.name))
+        or "name: expected a text, got " .. shown(entry.name))
     end
   end
   return spec
@@ -170,7 +170,7 @@ end
 function specs.read(given)
   local is_one = type(given) == "string" or is_map(given)
   if not is_one and (type(given) ~= "table" or #given == 0) then
-    errors.fail("reward_funcs: wanted the path of a .lua file, a reward or a list of them, got ",
+    errors.fail("reward_funcs: expected the path of a .lua file, a reward or a list of them, got ",
       given == nil and "nothing" or shown(given))
   end
   local list = {}

@@ -1,6 +1,6 @@
 --- Settings of rollouts: sizes and sampling, with the stage's defaults for absent keys.
 local errors = require "moonring.base.errors"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local specs = require "moonring.choices.reward_specs"
 
 ---@class moonring.rollout_settings
@@ -54,20 +54,20 @@ function settings.longest(c)
   return prompt, prompt + c.max_completion_length
 end
 
-local UNEVEN = "num_generations: wanted a divisor of the completions of %s "
+local UNEVEN = "num_generations: expected a divisor of the completions of %s "
   .. "(per_device_train_batch_size x %s x dp = %d), got %d"
 
 --- Refuses settings that do not work with rollouts.
 ---@param c moonring.Configuration
 function settings.check(c)
-  if own_pieces.of(c, "rollout") then
+  if custom_pieces.of(c, "rollout") then
     if c.reward_funcs or c.reward_weights or c.dynamic_sampling then
       errors.fail("reward_funcs, reward_weights and dynamic_sampling: the script passes a custom ",
         "rollout, which decides the advantages of completions")
     end
   elseif not c.reward_funcs or c.reward_funcs == "" then
-    errors.fail("reward_funcs: wanted a Lua file of functions, or the name of a built-in one, to ",
-      "judge completions by")
+    errors.fail("reward_funcs: expected a Lua file of functions, or the name of a built-in one, ",
+      "to judge completions by")
   else
     specs.read(c.reward_funcs)
   end
@@ -82,10 +82,10 @@ function settings.check(c)
   local metric = c.metric_for_best_model or judges and "loss"
   if metric and metric:find "loss$" then
     errors.fail("metric_for_best_model: an evaluation of stage ", c.stage, " gives rewards and no ",
-      metric, "; wanted reward (with greater_is_better: true) or rewards/NAME/mean")
+      metric, "; expected reward (with greater_is_better: true) or rewards/NAME/mean")
   end
   if not (settings.temperature(c) > 0) then
-    errors.fail("temperature: wanted more than 0, got ", c.temperature,
+    errors.fail("temperature: expected more than 0, got ", c.temperature,
       ": completions of a prompt are compared")
   end
 end
@@ -99,7 +99,7 @@ function settings.of(c, dp)
   local accumulated = c.gradient_accumulation_steps
   local batches = c.steps_per_generation or accumulated
   if batches % accumulated ~= 0 then
-    errors.fail("steps_per_generation: wanted a multiple of gradient_accumulation_steps (",
+    errors.fail("steps_per_generation: expected a multiple of gradient_accumulation_steps (",
       accumulated, "), got ", batches)
   end
   local device_batch = c.per_device_train_batch_size * dp

@@ -1,9 +1,9 @@
 --- Rounds of local steps (local SGD: local_steps and the outer_ keys). Each sp group makes
 -- optimizer steps by itself, on its share of the batch, divided by the count of that share. At the
 -- end of a round the groups synchronize (equations in trainer/outer_steps.h). The weights that all
--- groups share after it are called the common point; evaluations and saved models use them. A
--- checkpoint contains the common point, and each group's own weights and optimizer state. By
--- default there are no rounds: all ranks make each step together.
+-- groups share after it are the synchronization point; evaluations and saved models use them. A
+-- checkpoint contains the synchronization point, and each group's own weights and optimizer state.
+-- By default there are no rounds: all ranks make each step together.
 local errors = require "moonring.base.errors"
 local stages = require "moonring.choices.stages"
 local trainer = require "moonring.native.trainer"
@@ -46,11 +46,11 @@ local KEY = "local_steps: "
 -- reason to refuse, or nil.
 local function refused(c)
   if c.zero_stage > 0 and c.zero_group ~= "sp" then
-    return "zero_group: wanted sp with zero_stage " .. c.zero_stage .. " (each sp group has states "
-      .. "of its own), got " .. c.zero_group
+    return "zero_group: expected sp with zero_stage " .. c.zero_stage .. " (each sp group has "
+      .. "states of its own), got " .. c.zero_group
   end
   if c.expert_parallel_size > 1 then
-    return "expert_parallel_size: wanted 1, got " .. c.expert_parallel_size
+    return "expert_parallel_size: expected 1, got " .. c.expert_parallel_size
   end
   if c.spike_clip then return "spike_clip: it keeps one history of norms for all groups" end
   if c.use_badam and c.badam_mode == "layer" then
@@ -65,17 +65,17 @@ end
 ---@param c moonring.Configuration
 function rounds.check(c)
   if c.outer_nesterov and c.outer_momentum == 0 then
-    errors.fail "outer_nesterov: wanted an outer_momentum above 0 beside it"
+    errors.fail "outer_nesterov: expected an outer_momentum above 0 beside it"
   end
   if c.outer_momentum >= 1 then
-    errors.fail("outer_momentum: wanted less than 1, got ", c.outer_momentum)
+    errors.fail("outer_momentum: expected less than 1, got ", c.outer_momentum)
   end
   if c.outer_learning_rate == 0 then
-    errors.fail "outer_learning_rate: wanted more than 0, got 0"
+    errors.fail "outer_learning_rate: expected more than 0, got 0"
   end
   if not rounds.wanted(c) then
     if not c.outer_momentum_clip then return end
-    errors.fail "outer_momentum_clip: wanted local_steps above 1, or an outer_momentum, beside it"
+    errors.fail "outer_momentum_clip: expected local_steps above 1, or an outer_momentum, beside it"
   end
   local why = refused(c)
   if why then errors.fail(KEY, "it does not go with ", why) end
@@ -119,8 +119,8 @@ end
 function rounds.note(c, mesh)
   if not rounds.wanted(c) then return nil end
   return ("local_steps: %d: each of %d sp groups makes this many local steps between "
-    .. "synchronizations; evaluation and saving use the last common point"):format(c.local_steps,
-    mesh:dp_size())
+    .. "synchronizations; evaluation and saving use the last synchronization "
+    .. "point"):format(c.local_steps, mesh:dp_size())
 end
 
 --- Combines the gradient norms of all groups: the root mean square over those that have a gradient.
@@ -167,7 +167,7 @@ end
 ---@param common boolean
 ---@return boolean
 function Rounds:show(common)
-  if common and self.inner == 0 then return false end -- the weights are already the common point
+  if common and self.inner == 0 then return false end -- the weights are already synchronized
   return self.outer:show_common(common)
 end
 

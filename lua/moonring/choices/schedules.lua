@@ -1,8 +1,8 @@
 --- Creates the learning-rate schedule of a run from lr_scheduler_type and related keys: a built-in
 -- one (trainer/optimizer/schedule.h) or a custom one (custom_schedule.lua).
 local errors = require "moonring.base.errors"
-local own_pieces = require "moonring.choices.custom_pieces"
-local own_schedule = require "moonring.choices.custom_schedule"
+local custom_pieces = require "moonring.choices.custom_pieces"
+local custom_schedule = require "moonring.choices.custom_schedule"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -39,7 +39,7 @@ local function option_of(name, value)
   end
   local number = tonumber(value)
   if not number then
-    errors.fail(KEY, ": ", name, ": wanted a number, got '", tostring(value), "'")
+    errors.fail(KEY, ": ", name, ": expected a number, got '", tostring(value), "'")
   end
   return number
 end
@@ -49,7 +49,7 @@ local function given_options(c)
   local given = c.lr_scheduler_kwargs or {}
   if type(given) == "string" then given = system.yaml_decode(given, KEY) end
   if type(given) ~= "table" or #given > 0 then
-    errors.fail(KEY, ": wanted options by name, got ", tostring(c.lr_scheduler_kwargs))
+    errors.fail(KEY, ": expected options by name, got ", tostring(c.lr_scheduler_kwargs))
   end
   local options = {}
   for name, value in pairs(given) do
@@ -63,8 +63,8 @@ end
 ---@param total_steps integer
 ---@return moonring.Schedule | moonring.OwnSchedule
 function schedules.open(c, total_steps)
-  local own = own_pieces.of(c, "lr_scheduler_type")
-  if own then return own_schedule.new(own, c, total_steps) end
+  local own = custom_pieces.of(c, "lr_scheduler_type")
+  if own then return custom_schedule.new(own, c, total_steps) end
   local options = given_options(c)
   options.kind, options.learning_rate = c.lr_scheduler_type, c.learning_rate
   options.total_steps = total_steps

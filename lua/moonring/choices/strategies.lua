@@ -2,7 +2,7 @@
 -- of the configuration. attention/strategy/strategies.cc has the table of strategies.
 local attention = require "moonring.native.attention"
 local compute = require "moonring.choices.compute"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local mixing = require "moonring.native.mixing"
@@ -37,7 +37,7 @@ end
 ---@return moonring.Attention
 function strategies.open(c, mesh, policy, kept)
   local options = options_of(c, policy)
-  options.mesh, options.device, options.longest = mesh, compute.device(c), counts.longest(c)
+  options.mesh, options.device, options.longest = mesh, compute.device(c), batching.longest(c)
   options.layers = policy and policy:whole_attention_layers() or 1
   options.mixing = c.linear_attention_mode
   if kept and c.attention_kernels == "auto" then options.kernels = kept end
@@ -116,7 +116,7 @@ function strategies.check_shifted(c, facts)
     or facts.attention_layers < facts.layers - facts.unmixed_layers
       and "layers that are not softmax attention"
   if why then
-    errors.fail("shift_attn: wanted a model whose layers all are softmax attention over whole ",
+    errors.fail("shift_attn: expected a model whose layers all are softmax attention over whole ",
       "documents, ", facts.architecture, " has ", why)
   end
 end
@@ -127,7 +127,7 @@ end
 function strategies.check(c)
   if c.shift_attn and c.neat_packing then
     errors.fail("shift_attn: its groups are of a row, and neat_packing makes rows of several ",
-      "documents: wanted one of the two")
+      "documents: expected one of the two")
   end
   local options = options_of(c)
   options.ranks = c.sequence_parallel_size

@@ -88,7 +88,8 @@ end
 ---@return string
 function help.text(command, key)
   if key and command ~= "train" then
-    config.fail("help ", command, " ", key, ": wanted one word; moonring help train KEY: of a key")
+    config.fail("help ", command, " ", key,
+      ": expected one word; moonring help train KEY: of a key")
   end
   if key then return key_text(key) end
   if command == "templates" then return table.concat(templates.names(), "\n") end

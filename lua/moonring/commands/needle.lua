@@ -36,12 +36,12 @@ function needle.numbers(name, list, least, most)
   for item in (type(list) == "table" and table.concat(list, ",") or list):gmatch "[^,]+" do
     local number = tonumber(item)
     if not number or number < least or number > most then
-      config.fail(name, ": wanted numbers from ", least, most == math.huge and " on" or " to "
+      config.fail(name, ": expected numbers from ", least, most == math.huge and " on" or " to "
         .. most, ", got '", item, "'")
     end
     numbers[#numbers + 1] = number
   end
-  if #numbers == 0 then config.fail(name, ": wanted at least one number") end
+  if #numbers == 0 then config.fail(name, ": expected at least one number") end
   return numbers
 end
 

@@ -21,7 +21,7 @@ local SHOWN_IDS, IGNORE = 8, -100
 -- allowed, too.
 local function integers(where, name, list, least, limit, ignore)
   local function refuse(place, wanted, got)
-    config.fail(where, ": ", name, place, ": wanted ", wanted, ", got ", got == nil and "nothing"
+    config.fail(where, ": ", name, place, ": expected ", wanted, ", got ", got == nil and "nothing"
       or system.json_encode(got))
   end
   if type(list) ~= "table" or (#list == 0 and next(list) ~= nil) then
@@ -48,7 +48,7 @@ end
 function probe.read(path, vocab_size)
   local input = system.json_decode(system.read(path), path)
   if type(input) ~= "table" or #input > 0 then
-    config.fail(path, ": wanted an object {...} with input_ids and labels")
+    config.fail(path, ": expected an object {...} with input_ids and labels")
   end
   local known = { input_ids = true, labels = true, positions = true, lengths = true }
   for name in pairs(input) do

@@ -2,7 +2,7 @@
 -- or by several launchers, may differ, and would silently train different runs.
 local config = require "moonring.config"
 local keys = require "moonring.config.keys"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local system = require "moonring.native.system"
 
 ---@class moonring.agreement
@@ -13,7 +13,7 @@ local function shared(c)
   local values = {}
   for row in keys.rows() do
     local value = c[row[1]]
-    local mark = row.own_file and own_pieces.mark(c, row[1])
+    local mark = row.own_file and custom_pieces.mark(c, row[1])
     if mark then value = "a file of " .. mark:match "%((sha1 %x+)%)$" end
     if row.mark and value ~= nil then value = row.mark(c) end
     if row[1] == "template" and tostring(value):find "%.lua$" then value = "a file" end

@@ -28,7 +28,7 @@ local function check_number(row, value)
   local above, least, most = row.above, row.least, row.most
   if above and not (value > above) or least and not (value >= least)
     or most and not (value <= most) or row.below and not (value < row.below) then
-    errors.fail(row[1], ": wanted ", bounds.words(row), ", got ", value)
+    errors.fail(row[1], ": expected ", bounds.words(row), ", got ", value)
   end
 end
 

@@ -16,7 +16,7 @@ local function check_scale(s)
   local scale = s:at "fp16.loss_scale"
   if not s.c.fp16 then return end
   if scale ~= nil and scale ~= 0 and scale ~= "auto" then
-    s:fail("fp16.loss_scale is ", scale, ": a fixed scale is not supported; wanted 0, which lets "
+    s:fail("fp16.loss_scale is ", scale, ": a fixed scale is not supported; expected 0, which lets "
       .. "it grow and shrink")
   end
   s.c.notes[#s.c.notes + 1] = "deepspeed: the loss scale of fp16 starts at 65536 and follows the "
@@ -41,7 +41,7 @@ local function check_agreement(s)
   local kind = s:at "optimizer.type"
   local is_adamw = kind == "AdamW" or kind == "Adam" -- its Adam has decoupled decay too
   if kind and not (is_adamw and c.optim:find "^adamw") then
-    s:fail("optimizer.type is ", kind, ", but optim is ", c.optim, "; wanted AdamW and optim: "
+    s:fail("optimizer.type is ", kind, ", but optim is ", c.optim, "; expected AdamW and optim: "
       .. "adamw_torch, or no optimizer in the file")
   end
 end
@@ -52,7 +52,7 @@ local function device(s, what)
   local asked = s:at(path)
   if asked == nil or asked == "none" then return nil end
   if asked ~= "cpu" and asked ~= "nvme" then
-    s:fail(path, ": wanted none, cpu or nvme, got ", asked)
+    s:fail(path, ": expected none, cpu or nvme, got ", asked)
   end
   return asked
 end
@@ -68,12 +68,12 @@ local function set_offload(s, stage)
   end
   if not parameters then return end
   if parameters == "nvme" then
-    s:fail("zero_optimization.offload_param: weights on a disk are not supported; wanted cpu or "
+    s:fail("zero_optimization.offload_param: weights on a disk are not supported; expected cpu or "
       .. "none")
   end
   if stage < 3 or not optimizer then
     s:fail("zero_optimization.offload_param: shards of the weights are stored with the optimizer's "
-      .. "state: wanted stage 3 and offload_optimizer beside it")
+      .. "state: expected stage 3 and offload_optimizer beside it")
   end
   s:set("zero_optimization.offload_param.device", "offload_weights", "cpu")
 end
@@ -87,7 +87,7 @@ local function set_group(s)
   local group = size == c.sequence_parallel_size and "sp" or size == machine.local_ranks()
     and "node" or nil
   if not group then
-    s:fail(path, " is ", size, ": wanted sequence_parallel_size (", c.sequence_parallel_size,
+    s:fail(path, " is ", size, ": expected sequence_parallel_size (", c.sequence_parallel_size,
       ") or the ranks of a machine (LOCAL_WORLD_SIZE: ", machine.local_ranks() or "not set", ")")
   end
   s:set(path, "zero_group", group)
@@ -108,7 +108,7 @@ function deepspeed.apply(c)
   if batch and batch ~= "auto" then s:set("train_batch_size", "global_batch_size", batch) end
   local stage = s:at "zero_optimization.stage" or 0
   if not (stage == 0 or stage == 1 or stage == 2 or stage == 3) then
-    s:fail("zero_optimization.stage: wanted 0, 1, 2 or 3, got ", stage)
+    s:fail("zero_optimization.stage: expected 0, 1, 2 or 3, got ", stage)
   end
   s:set("zero_optimization.stage", "zero_stage", stage)
   set_group(s)

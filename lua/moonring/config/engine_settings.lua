@@ -42,14 +42,14 @@ function engine_settings.open(c, key)
     looked_at = {} }, EngineSettings)
   if type(given) ~= "table" then
     if type(given) ~= "string" then
-      errors.fail(key, ": wanted a file or an object of settings, got ", show(given))
+      errors.fail(key, ": expected a file or an object of settings, got ", show(given))
     end
     self.name = given
     local decode = given:find "%.ya?ml$" and system.yaml_decode or system.json_decode
     self.values = decode(errors.of_key(key, system.read, given), given)
   end
   if type(self.values) ~= "table" or #self.values > 0 then
-    errors.fail(key, ": ", self.name, ": wanted an object of settings, got ", show(self.values))
+    errors.fail(key, ": ", self.name, ": expected an object of settings, got ", show(self.values))
   end
   return self
 end
@@ -83,7 +83,7 @@ end
 function EngineSettings:agree(path, key, value)
   local asked = self:at(path)
   if asked == nil or asked == "auto" or same(asked, value) then return end
-  self:fail(path, " is ", asked, ", but ", key, " is ", value, '; wanted "auto" or the same')
+  self:fail(path, " is ", asked, ", but ", key, " is ", value, '; expected "auto" or the same')
 end
 
 --- Refuses a setting unless it is "auto" or one of the harmless values.
@@ -106,7 +106,7 @@ function engine_settings.give(c, said, key, value)
   local given = c.given[key]
   if given ~= nil and given ~= system.null and c[key] ~= value then
     errors.fail(said, ", but ", key, " is ", show(c[key]),
-      "; wanted the same, or one of them alone")
+      "; expected the same, or one of them alone")
   end
   c[key] = value
 end
@@ -173,7 +173,7 @@ function EngineSettings:rest(groups)
       local why, default = idle(path, groups)
       if not why then
         self:fail("unknown setting '", path, "'", system.did_you_mean(path, all_known(self,
-          groups)), "; what it would change cannot be told: remove it")
+          groups)), "; its effect is not known: remove it")
       end
       if default == nil or not key_values.same(each.value, default) then
         if not said[why] then order[#order + 1] = why end

@@ -48,7 +48,7 @@ local function words_of(asked)
   local words = {}
   for key, each in pairs(type(asked) == "table" and asked or {}) do
     if type(key) ~= "number" or type(each) == "table" then
-      errors.fail("fsdp: wanted ", WORDS, ", got ", system.json_encode(asked))
+      errors.fail("fsdp: expected ", WORDS, ", got ", system.json_encode(asked))
     end
   end
   local list = type(asked) == "table" and table.concat(asked, " ") or tostring(asked or "")
@@ -65,12 +65,12 @@ local function wish_of(asked)
   for _, word in ipairs(words) do
     local is_one = SHARDED[word] ~= nil and (sharded or word) == word
     if not is_one and word ~= "offload" and word ~= "auto_wrap" then
-      errors.fail("fsdp: wanted ", WORDS, ", got ", table.concat(words, " "))
+      errors.fail("fsdp: expected ", WORDS, ", got ", table.concat(words, " "))
     end
     sharded, offload = is_one and word or sharded, offload or word == "offload"
   end
   if #words > 0 and not sharded then
-    errors.fail("fsdp: ", table.concat(words, " "), " says nothing of what is sharded; wanted ",
+    errors.fail("fsdp: ", table.concat(words, " "), " says nothing of what is sharded; expected ",
       WORDS)
   end
   return sharded, offload
@@ -98,7 +98,7 @@ local function strategy_of(s, prefix)
   if asked == nil then return nil end
   local name = NUMBERED[tonumber(asked) or 0] or tostring(asked):lower()
   if SHARDED[name] then return name, path end
-  s:fail(path, ": wanted FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or "
+  s:fail(path, ": expected FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or "
     .. "HYBRID_SHARD_ZERO2, got ", asked)
 end
 
@@ -106,16 +106,16 @@ end
 local function check_file(s)
   local kind = s:at "distributed_type"
   if kind ~= nil and kind ~= "FSDP" then
-    s:fail("distributed_type is ", kind, ": wanted FSDP; deepspeed names DeepSpeed's file")
+    s:fail("distributed_type is ", kind, ": expected FSDP; deepspeed names DeepSpeed's file")
   end
   local precision, c = s:at "mixed_precision", s.c
   local has = { bf16 = c.bf16 or c.pure_bf16, fp16 = c.fp16, no = true }
   if precision ~= nil and not has[tostring(precision)] and precision ~= false then
-    s:fail("mixed_precision is ", precision, ": wanted ", has[precision] == nil
+    s:fail("mixed_precision is ", precision, ": expected ", has[precision] == nil
       and "bf16, fp16 or no" or tostring(precision) .. ": true beside it")
   end
   if s:at "use_cpu" == true and not c.use_cpu then
-    s:fail "use_cpu is true: wanted use_cpu: true beside it"
+    s:fail "use_cpu is true: expected use_cpu: true beside it"
   end
   s:refuse("kt_config.enabled", { [false] = true }, "experts are computed by Moonring itself")
 end
@@ -163,7 +163,7 @@ function fsdp.apply(c)
     local named, path, more = read(s)
     -- Transformers' `fsdp` only enables FSDP version 2; its word does not select the strategy.
     if named and sharded and named ~= sharded and not path:find "reshard_after_forward$" then
-      s:fail(path, " is ", s:at(path), ", but fsdp is ", sharded, "; wanted the same")
+      s:fail(path, " is ", s:at(path), ", but fsdp is ", sharded, "; expected the same")
     end
     if not sharded then said = "fsdp_config: " .. s.name end
     sharded, offload = named or sharded or "full_shard", offload or more == true

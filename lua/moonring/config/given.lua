@@ -60,7 +60,7 @@ local function word_of(word)
   if not name then
     local key = word:match "^[^=:]*"
     if secrets.is_one(key) then word = key .. "***" end
-    fail("wanted key=value, got '", word, "'")
+    fail("expected key=value, got '", word, "'")
   end
   local value = text:match "^%s*[%[{]" and map_or_list(name, text) or quoted(text) or text
   if NULL[text] then value = system.null end
@@ -73,7 +73,7 @@ local function read_file(path, entries)
   if type(values) ~= "table" or #values > 0 then
     local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'"
       .. secrets.shown(show(values):match "^[%w_-]*", show(values):sub(1, 40)) .. "'"
-    fail(path, ": wanted keys and values, got ", got)
+    fail(path, ": expected keys and values, got ", got)
   end
   for name, value in pairs(values) do
     entries[name] = { name = name, value = value, written = texts[name], from_file = true,

@@ -123,7 +123,9 @@ function config.check_output(loaded, name)
     fail(name, ": no folder '",
       folder, "' to write ", path, " in")
   end
-  if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
+  if path and system.is_folder(path) then
+    fail(name, ": ", path, " is a folder, expected a file")
+  end
 end
 
 --- Calls f. If f raises an error about a key that the file sets, puts the key's position

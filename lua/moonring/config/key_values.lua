@@ -1,7 +1,7 @@
 --- Parses and checks the value of one key by its row.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local secrets = require "moonring.config.secrets"
 local system = require "moonring.native.system"
 
@@ -154,29 +154,29 @@ function key_values.check(place, name, value)
   if value == system.null then
     if row.nullable then return value end
     if default ~= system.null and not row.ignored then
-      fail(place, name, ": wanted a value of type ", kind, ", got null")
+      fail(place, name, ": expected a value of type ", kind, ", got null")
     end
     return default
   end
   local parsed, shown = PARSE[kind](value), secrets.shown(name, key_values.show(value))
   local is_empty = parsed == "" or type(parsed) == "table" and next(parsed) == nil
   if is_empty and default == system.null and kind ~= "string" then return default end
-  if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", shown, "'") end
+  if parsed == nil then fail(place, name, ": expected ", kind, ", got '", shown, "'") end
   if row.only and not key_values.same(parsed, default) and not (default == system.null
     and parsed == false) then
     fail(place, later, ": ", name, ": ", shown, because(row.only))
   end
   if row.choices or row.spellings then parsed = chosen(row, parsed) end
-  if row.own_file and own_pieces.is_file(parsed) then return parsed end
+  if row.own_file and custom_pieces.is_file(parsed) then return parsed end
   if row.choices and not contains(row.choices, parsed) then
     shown = secrets.shown(name, key_values.show(parsed))
     if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end
-    fail(place, name, ": wanted ", table.concat(row.choices, " | "),
+    fail(place, name, ": expected ", table.concat(row.choices, " | "),
       row.own_file and " | a .lua file" or "", ", got '", shown, "'",
       system.did_you_mean(shown, row.choices))
   end
   if row.own_file and not row.choices then
-    fail(place, name, ": wanted the path of a .lua file, got '", shown, "'")
+    fail(place, name, ": expected the path of a .lua file, got '", shown, "'")
   end
   return parsed
 end

@@ -15,7 +15,7 @@ function step_range.of_trace(c)
   first = first or c.trace:match "^%s*(%d+)%s*$"
   first, last = tonumber(first), tonumber(last or first)
   if not first or first < 1 or last < first then
-    errors.fail("trace: wanted a step (4) or steps (3-5), from 1 on, got '", c.trace, "'")
+    errors.fail("trace: expected a step (4) or steps (3-5), from 1 on, got '", c.trace, "'")
   end
   return first, last
 end

@@ -6,38 +6,38 @@ local config = require "moonring.config"
 local errors = require "moonring.base.errors"
 local fed_steps = require "moonring.data.fed_steps"
 local native = require "moonring.native.source"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local same_rows = require "moonring.data.same_rows"
 local source = require "moonring.data.source"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
 local terminal = require "moonring.base.terminal"
 
----@class moonring.own_data
-local own_data = {}
+---@class moonring.custom_data
+local custom_data = {}
 
 local KEY = "data_source"
 
 --- Whether a configuration has a custom data source.
 ---@param c moonring.Configuration
 ---@return boolean
-function own_data.is_wanted(c) return own_pieces.of(c, KEY) ~= nil end
+function custom_data.is_wanted(c) return custom_pieces.of(c, KEY) ~= nil end
 
 --- Refuses contradicting keys, and sets defaults of `streaming` and `disable_shuffling`.
 ---@param c moonring.Configuration
-function own_data.settle(c)
-  local piece = own_pieces.of(c, KEY)
+function custom_data.settle(c)
+  local piece = custom_pieces.of(c, KEY)
   if not piece then return end
   local kind = type(piece.value)
   if kind ~= "table" and kind ~= "function" and kind ~= "thread" then
-    own_pieces.refuse(piece, KEY, "wanted a source (a table with 'next', a coroutine), or a ",
+    custom_pieces.refuse(piece, KEY, "expected a source (a table with 'next', a coroutine), or a ",
       "function of (config, tokenizer) that makes it, got a ", kind)
   end
   for _, key in ipairs { "dataset", "tokenized_path", "max_samples" } do
     if c[key] then config.fail(KEY, " and ", key, " exclude one another") end
   end
   if c.val_size > 0 then
-    config.fail("val_size: a data source holds no rows out; wanted eval_dataset beside it")
+    config.fail("val_size: a data source holds no rows out; expected eval_dataset beside it")
   end
   if c.given.streaming == nil then c.streaming = c.max_steps > 0 end
   if c.given.disable_shuffling == nil then c.disable_shuffling = true end
@@ -64,8 +64,8 @@ function Stream:steps(given) return fed_steps.new(self, given) end
 
 --- Always fails: the source may be endless, so it cannot be read whole.
 function Stream:whole()
-  config.fail("max_steps: a data source with it is read as it is used, not whole; wanted none, or ",
-    "streaming: false")
+  config.fail("max_steps: a data source with it is read as it is used, not whole; expected none, ",
+    "or streaming: false")
 end
 
 --- The report of the rows read so far, in the form of Dataset:report.
@@ -90,7 +90,7 @@ local function make(piece, c, tokenizer)
     value = made
   end
   local ok, made = pcall(source.new, value)
-  if not ok then own_pieces.refuse(piece, KEY, errors.words(made)) end
+  if not ok then custom_pieces.refuse(piece, KEY, errors.words(made)) end
   if type(piece.value) == "function" then
     made.remake = function() return make(piece, c, tokenizer) end
   end
@@ -112,7 +112,7 @@ local function read_whole(stream, mesh)
       if ended then break end
       of:hand_to(feed, row)
       if feed:rows() % MANY == 0 then
-        terminal.note(("%s: %d rows so far, and no end: an endless source wants max_steps\n")
+        terminal.note(("%s: %d rows so far, and no end: an endless source requires max_steps\n")
           :format(of.name, feed:rows()))
       end
     end
@@ -129,7 +129,7 @@ end
 ---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
 ---@param ids? integer rows of the model's embedding, the limit of ids
 ---@return moonring.FedStream
-function own_data.stream(c, of, how, ids)
+function custom_data.stream(c, of, how, ids)
   for _, key in ipairs { "names", "dir", "dir_is_checkout", "fetched", "mix_strategy",
     "interleave_probs" } do
     how[key] = nil
@@ -151,10 +151,11 @@ end
 ---@param how table conversion of rows to examples: moonring.ExampleOptions and options of data.load
 ---@param given? { mesh: moonring.Mesh, rows: integer }
 ---@return moonring.Dataset | moonring.FedStream
-function own_data.open(c, tokenizer, how, given)
+function custom_data.open(c, tokenizer, how, given)
   given = given or {}
-  local stream = own_data.stream(c, make(own_pieces.of(c, KEY), c, tokenizer), how, given.rows)
+  local given_source = make(custom_pieces.of(c, KEY), c, tokenizer)
+  local stream = custom_data.stream(c, given_source, how, given.rows)
   return c.streaming and stream or read_whole(stream, given.mesh)
 end
 
-return own_data
+return custom_data

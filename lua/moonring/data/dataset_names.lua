@@ -16,22 +16,22 @@ local function described(dir)
       .. "dataset_info.json that describes its data sets")
   end
   local text = system.read(path)
-  local ok, told = pcall(system.json_decode, text, path)
+  local ok, info = pcall(system.json_decode, text, path)
   local is_list = ok and text:find "^[^{]*%["
-  return ok and type(told) == "table" and not is_list and told or nil, path
+  return ok and type(info) == "table" and not is_list and info or nil, path
 end
 
 --- Refuses unknown names in dataset and eval_dataset. Errors: NOT_FOUND, naming the key.
 ---@param c moonring.Configuration
 function dataset_names.check(c)
   if not (c.dataset or c.eval_dataset) then return end
-  local told, path = described(c.dataset_dir)
+  local info, path = described(c.dataset_dir)
   local known = {}
-  for name in pairs(told or {}) do known[#known + 1] = name end
+  for name in pairs(info or {}) do known[#known + 1] = name end
   table.sort(known)
-  for _, key in ipairs(told and { "dataset", "eval_dataset" } or {}) do
+  for _, key in ipairs(info and { "dataset", "eval_dataset" } or {}) do
     for _, name in ipairs(c[key] or {}) do
-      if told[name] == nil then
+      if info[name] == nil then
         errors.raise("NOT_FOUND", key, ": ", path, ": no data set '", name, "'",
           system.did_you_mean(name, known), "; there are ",
           known[1] and table.concat(known, ", ") or "none")

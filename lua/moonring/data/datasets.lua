@@ -4,7 +4,7 @@ local config = require "moonring.config"
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
 local hub_datasets = require "moonring.data.hub_datasets"
-local own_data = require "moonring.data.custom_data"
+local custom_data = require "moonring.data.custom_data"
 local stages = require "moonring.choices.stages"
 local configured_template = require "moonring.data.configured_template"
 
@@ -27,7 +27,7 @@ local function probabilities(list)
   for i, each in ipairs(list or {}) do
     numbers[i] = tonumber(each)
     if not numbers[i] then
-      config.fail("interleave_probs: wanted numbers, got '", tostring(each), "'")
+      config.fail("interleave_probs: expected numbers, got '", tostring(each), "'")
     end
   end
   return numbers
@@ -77,7 +77,7 @@ local function evaluated(c, names, tokenizer, more, work)
   local wanted = { one_turn = c.predict_with_generate, work = work }
   for name, value in pairs(more or {}) do wanted[name] = value end
   -- Generated answers keep the order of the file, so streaming's shuffle is not used for them.
-  local streams = c.streaming and not own_data.is_wanted(c)
+  local streams = c.streaming and not custom_data.is_wanted(c)
     and (wanted.only_held_out or not c.predict_with_generate)
   return errors.of_key_instead("eval_dataset", "dataset", function()
     if not streams then return (data.load(options(c, names, tokenizer, wanted))) end
@@ -90,7 +90,7 @@ local function one_by_one(c, tokenizer, work)
   local each = {}
   for i, name in ipairs(c.eval_dataset) do
     local alone = { mix_strategy = "concat", interleave_probs = {} }
-    if c.streaming and not own_data.is_wanted(c) then alone.shuffle = false end
+    if c.streaming and not custom_data.is_wanted(c) then alone.shuffle = false end
     each[i] = { name = name, dataset = evaluated(c, { name }, tokenizer, alone, work) }
   end
   return each
@@ -106,7 +106,7 @@ end
 local function tokenized_stream(c, tokenizer, ids)
   local rows = data.rows(data.tokenized_train_files(c.tokenized_path))
   rows.name = c.tokenized_path
-  local train = own_data.stream(c, data.source(rows),
+  local train = custom_data.stream(c, data.source(rows),
     options(c, nil, tokenizer, { prepared = true }), ids)
   function train.whole() return tokenized_splits(c, tokenizer, true).train end
   return train
@@ -139,12 +139,12 @@ end
 function datasets.fetch(c)
   if datasets.kept(c) then return end
   local dir = hub_datasets.dir(c)
-  if not own_data.is_wanted(c) then hub_datasets.fetch(dir, c.dataset, c) end
+  if not custom_data.is_wanted(c) then hub_datasets.fetch(dir, c.dataset, c) end
   hub_datasets.fetch(dir, c.eval_dataset, c)
 end
 
 --- Loads the training data and the evaluation data. The latter are one data set, or with
---- eval_on_each_dataset a list. `own.mesh` and `own.rows` are for data sources (own_data.open);
+--- eval_on_each_dataset a list. `own.mesh` and `own.rows` are for data sources (custom_data.open);
 --- `own.work` counts rows. Collective over all ranks of own.mesh if data_source is set.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
@@ -158,8 +158,8 @@ function datasets.load(c, tokenizer, own)
   end
   local train, held_out
   local work = own and own.work
-  if own_data.is_wanted(c) then
-    train = own_data.open(c, tokenizer, options(c, nil, tokenizer), own)
+  if custom_data.is_wanted(c) then
+    train = custom_data.open(c, tokenizer, options(c, nil, tokenizer), own)
   elseif c.streaming then
     local rows = math.floor(c.val_size)
     train = stream(c, c.dataset, tokenizer, { val_size = rows })

@@ -86,9 +86,9 @@ function hub_datasets.fetch(dir, names, c)
   local path = dir .. "/dataset_info.json"
   if dir ~= "ONLINE" then
     if not names or not system.exists(path) then return fetched end
-    local ok, told = pcall(system.json_decode, system.read(path), path)
-    if not ok or type(told) ~= "table" then return fetched end -- reported when read next
-    info = told
+    local ok, parsed = pcall(system.json_decode, system.read(path), path)
+    if not ok or type(parsed) ~= "table" then return fetched end -- reported when read next
+    info = parsed
   end
   for _, name in ipairs(names or {}) do
     local entry = dir == "ONLINE" and { hf_hub_url = name } or info[name]

@@ -174,7 +174,7 @@ local function config_of(card, subset)
     end
   end
   if subset or not default then
-    errors.fail(subset and "no 'subset' '" .. subset .. "'" or "it has several: wanted 'subset'",
+    errors.fail(subset and "no 'subset' '" .. subset .. "'" or "it has several: expected 'subset'",
       ", one of ", table.concat(names, ", "))
   end
   return default
@@ -269,7 +269,7 @@ function hub_files.wanted(splits, wanted)
       for _, file in ipairs(splits[name]) do files[#files + 1] = file end
     end
     if #slices > 0 and (name ~= first or slice == "") then
-      errors.raise("UNIMPLEMENTED", "'split' is '", wanted, "': wanted slices of one split, or "
+      errors.raise("UNIMPLEMENTED", "'split' is '", wanted, "': expected slices of one split, or "
         .. "several splits whole")
     end
   end

@@ -7,7 +7,7 @@ local system = require "moonring.native.system"
 local same_rows = {}
 
 -- Groups ranks by their text: "rank 0 has 1a2b, ranks 1 and 3 have 5c6d".
-local function told(said)
+local function grouped(said)
   local order, ranks = {}, {}
   for rank, text in ipairs(said) do
     if not ranks[text] then
@@ -38,7 +38,7 @@ local function first_difference(all, first)
       said[rank] = list[i] or "more than none"
       differs = differs or said[rank] ~= said[1]
     end
-    if differs then return first + i - 1, told(said) end
+    if differs then return first + i - 1, grouped(said) end
   end
 end
 

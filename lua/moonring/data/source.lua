@@ -59,8 +59,8 @@ function source.new(given)
   if type(given) == "function" then given = { next = given } end
   options.check("data.source", given, OPTIONS)
   if (given.state == nil) ~= (given.load_state == nil) then
-    options.refuse("data.source", "wanted both 'state' and 'load_state', or neither: without them ",
-      "it resumes by replay")
+    options.refuse("data.source", "expected both 'state' and 'load_state', or neither: without ",
+      "them it resumes by replay")
   end
   local described = given.formatting or given.columns or given.tags
   return setmetatable({ name = given.name or "data source", next = given.next,
@@ -79,8 +79,8 @@ function Source:take(number)
   local ok, row = pcall(self.next)
   if not ok then errors.prefix(row, self.name, " (row ", number, "): next(): ") end
   if row == nil or type(row) == "table" or type(row) == "string" then return row end
-  errors.fail(self.name, " (row ", number, "): next(): wanted a row, a table or a text, or nil at ",
-    "the end, got a ", type(row))
+  errors.fail(self.name, " (row ", number, "): next(): expected a row, a table or a text, or nil ",
+    "at the end, got a ", type(row))
 end
 
 --- Adds a row to a feed. Error messages name the row.
@@ -91,7 +91,7 @@ function Source:hand_to(feed, row)
   if ok then return end
   local words = errors.words(why)
   if words:find "^JSON: " then
-    errors.fail(self.name, " (row ", feed:rows() + 1, "): wanted texts, numbers, booleans and ",
+    errors.fail(self.name, " (row ", feed:rows() + 1, "): expected texts, numbers, booleans and ",
       "tables of these: ", words:sub(7))
   end
   error(why, 0)
@@ -106,7 +106,7 @@ function Source:place()
   if not ok then errors.prefix(state, self.name, ": state(): ") end
   local done, text = pcall(system.json_encode, { state = state })
   if done then return text end
-  errors.fail(self.name, ": state(): wanted numbers, texts, booleans and tables of these: ",
+  errors.fail(self.name, ": state(): expected numbers, texts, booleans and tables of these: ",
     (errors.words(text):gsub("^JSON: ", "")))
 end
 

@@ -113,7 +113,7 @@ end
 ---@param where string file or name, for messages
 function fields.check(template, where)
   if type(template) ~= "table" then
-    fail(where, ": wanted a table, got a ", type(template))
+    fail(where, ": expected a table, got a ", type(template))
   end
   for name, value in pairs(template) do
     local want = TYPES[name]
@@ -125,18 +125,18 @@ function fields.check(template, where)
     local fits = kind == want or want == "slots" and (kind == "string" or kind == "table")
       or name == "enable_thinking" and value == system.null
     if not fits then
-      fail(where, ": ", name, ": wanted ", want == "slots"
+      fail(where, ": ", name, ": expected ", want == "slots"
         and "a text or a list of slots" or "a " .. want, ", got a ", kind)
     end
     if want == "table" then
       for _, word in ipairs(value) do
         if type(word) ~= "string" then
-          fail(where, ": ", name, ": wanted texts, got a ", type(word))
+          fail(where, ": ", name, ": expected texts, got a ", type(word))
         end
       end
       local most = name == "thought_written" and 3 or 2
       if name ~= "stop_words" and (#value < 2 or #value > most) then
-        fail(where, ": ", name, ": wanted two texts, got ", #value)
+        fail(where, ": ", name, ": expected two texts, got ", #value)
       end
     end
   end
@@ -146,7 +146,7 @@ local function check_word(word, known, field, where)
   for _, each in ipairs(known) do
     if word == each then return end
   end
-  fail(where, ": ", field, ": wanted ", table.concat(known, " | "), ", got '", word, "'",
+  fail(where, ": ", field, ": expected ", table.concat(known, " | "), ", got '", word, "'",
     system.did_you_mean(word, known))
 end
 

@@ -106,7 +106,7 @@ end
 ---@return table
 function templates.find(template)
   if type(template) ~= "string" and type(template) ~= "table" then
-    fail("wanted a name, the path of a file or a table, got a ", type(template))
+    fail("expected a name, the path of a file or a table, got a ", type(template))
   end
   if type(template) == "table" then
     fields.check(template, tostring(template.name or template.like))
@@ -142,10 +142,10 @@ function templates.find(template)
     complete[name] = fields.read_slots(lists[name], where .. ": " .. name)
   end
   if class == "system_in_user" and (#complete.system ~= 1 or complete.system[1].kind ~= "text") then
-    fail(where, ": system: of class system_in_user one text is wanted")
+    fail(where, ": system: of class system_in_user one text is expected")
   end
   if complete.replace_eos and #complete.stop_words == 0 then
-    fail(where, ": replace_eos wants a stop word")
+    fail(where, ": replace_eos requires a stop word")
   end
   return complete
 end

@@ -33,13 +33,13 @@ local function described(c)
     local line = type(token) == "string" and tonumber(lines[token])
     if not line or at[line] then
       config.fail("new_special_tokens_config: ", path,
-        ": wanted a line \"TOKEN\": \"description\" for each token")
+        ": expected a line \"TOKEN\": \"description\" for each token")
     end
     at[line] = true
   end
   if #list == 0 then
     config.fail("new_special_tokens_config: ", path,
-      ": wanted a line \"TOKEN\": \"description\" for each token")
+      ": expected a line \"TOKEN\": \"description\" for each token")
   end
   table.sort(list, function(a, b) return tonumber(lines[a]) < tonumber(lines[b]) end)
   return list

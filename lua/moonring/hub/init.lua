@@ -1,7 +1,7 @@
 --- Finds models that are given by name on a hub. The required files of a repository are looked up
 -- in the hub's local cache, and downloaded if they are missing. Other modules of this folder:
--- repository.lua (cache and download), model_files.lua (selection of a model's files), told.lua
--- (progress output). For data sets see moonring.data.hub_datasets.
+-- repository.lua (cache and download), model_files.lua (selection of a model's files),
+-- download_progress.lua. For data sets see moonring.data.hub_datasets.
 local errors = require "moonring.base.errors"
 local model_files = require "moonring.hub.model_files"
 local repository = require "moonring.hub.repository"

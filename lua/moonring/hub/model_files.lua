@@ -21,12 +21,12 @@ local function shards(index, read, chosen)
   chosen[#chosen + 1] = index
   local text = read(index)
   if not text then return true end
-  local told = system.json_decode(text, index)
+  local parsed = system.json_decode(text, index)
   local seen, names = {}, {}
-  local map = type(told) == "table" and told.weight_map
+  local map = type(parsed) == "table" and parsed.weight_map
   for tensor, file in pairs(type(map) == "table" and map or {}) do
     if type(file) ~= "string" then
-      errors.fail(index, ": weight_map: ", tensor, ": wanted a file's name, got a ", type(file))
+      errors.fail(index, ": weight_map: ", tensor, ": expected a file's name, got a ", type(file))
     end
     if not seen[file] then names[#names + 1] = file end
     seen[file] = true

@@ -6,7 +6,7 @@ local errors = require "moonring.base.errors"
 local machine = require "moonring.base.machine"
 local native = require "moonring.native.hub"
 local system = require "moonring.native.system"
-local told = require "moonring.hub.told"
+local download_progress = require "moonring.hub.download_progress"
 local terminal = require "moonring.base.terminal"
 
 ---@class moonring.hub_repository
@@ -101,9 +101,10 @@ end
 
 local function download(repo, question, lacking)
   local commit, files = repo:list(question.revision)
-  local checkout, tell = repo:checkout(commit), told.new(question, repo)
+  local checkout, progress = repo:checkout(commit), download_progress.new(question, repo)
   if lacking and #lacking > 0 then
-    tell:line(("%s: the copy in %s lacks %s"):format(question.name, repo:cache(), some(lacking)))
+    progress:line(("%s: the copy in %s lacks %s"):format(question.name, repo:cache(),
+      some(lacking)))
   end
   local chosen
   repeat
@@ -111,11 +112,11 @@ local function download(repo, question, lacking)
     chosen = question.choose(files, function(file)
       return have[file] and system.read(checkout .. "/" .. file) or nil
     end)
-    repo:fetch(commit, chosen.files, function(...) tell:progress(...) end,
-      function(line) tell:line(line) end)
+    repo:fetch(commit, chosen.files, function(...) progress:progress(...) end,
+      function(line) progress:line(line) end)
   until not chosen.again
   repo:set_commit(question.revision, commit)
-  tell:done(commit)
+  progress:done(commit)
   return checkout, chosen
 end
 

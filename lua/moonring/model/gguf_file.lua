@@ -20,8 +20,8 @@ end
 function gguf_file.is_asked(config)
   if not config.export_dir:find "%.gguf$" then
     if is_given(config, "export_gguf_type") and config.export_gguf_type ~= "auto" then
-      errors.fail("export_gguf_type: ", config.export_gguf_type, ": wanted an export_dir that ends "
-        .. "in .gguf, got ", config.export_dir)
+      errors.fail("export_gguf_type: ", config.export_gguf_type, ": expected an export_dir that "
+        .. "ends in .gguf, got ", config.export_dir)
     end
     return false
   end

@@ -72,10 +72,10 @@ end
 ---@return string path
 function model.base_of_adapter(folder)
   local file = folder .. "/adapter_config.json"
-  local told = system.json_decode(system.read(file), file)
-  local base = type(told) == "table" and told.base_model_name_or_path
+  local settings = system.json_decode(system.read(file), file)
+  local base = type(settings) == "table" and settings.base_model_name_or_path
   if type(base) ~= "string" then
-    errors.fail(file, ": wanted base_model_name_or_path, the model that it adapts")
+    errors.fail(file, ": expected base_model_name_or_path, the model that it adapts")
   end
   local commit = folder:match "/models%-%-[^/]+/[^/]+/(%x+)/*$"
   local fetched = commit and #commit == 40 -- in a hub's cache

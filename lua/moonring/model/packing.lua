@@ -10,7 +10,7 @@ local packing = {}
 local function code_of(c, key)
   local bits = c[key]
   if bits == 8 then return "int8" end
-  if bits ~= 4 then config.fail(key, ": wanted 4 or 8, got ", bits) end
+  if bits ~= 4 then config.fail(key, ": expected 4 or 8, got ", bits) end
   return c.quantization_type .. (c.double_quantization and " double" or "")
 end
 
@@ -21,7 +21,7 @@ function packing.of(c)
   if c.quantization_method == "gguf" then
     if c.quantization_bit then
       config.fail("quantization_bit: with quantization_method: gguf weights stay in the blocks "
-        .. "that the file has; wanted none, got ", c.quantization_bit)
+        .. "that the file has; expected none, got ", c.quantization_bit)
     end
     return "file"
   end
@@ -60,25 +60,25 @@ function packing.dtype(c) return compute.precision(c):match "[bf][fp]16$" or "fp
 function packing.check(c)
   local code, reference = packing.of(c), packing.of_reference(c)
   if reference and not c.ref_model then
-    config.fail "ref_model_quantization_bit: wanted a ref_model beside it"
+    config.fail "ref_model_quantization_bit: expected a ref_model beside it"
   end
   if not code and not reference then return end
   local key = c.quantization_bit and "quantization_bit"
     or code and "quantization_method" or "ref_model_quantization_bit"
   local function refuse(...) config.fail(key, ": ", ...) end
   if c.expert_parallel_size > 1 then
-    refuse "packed experts cannot be sharded; wanted expert_parallel_size: 1"
+    refuse "packed experts cannot be sharded; expected expert_parallel_size: 1"
   end
   if c.offload_weights then
-    refuse "packed weights cannot be offloaded; wanted offload_weights: false"
+    refuse "packed weights cannot be offloaded; expected offload_weights: false"
   end
   if c.recompute == "auto" then
-    refuse("recompute: auto does not count the unpacked weights that layers would keep; wanted "
+    refuse("recompute: auto does not count the unpacked weights that layers would keep; expected "
       .. "block, selective or none")
   end
   if not code then return end
   if not adapter_kinds.has(c) then
-    refuse("packed weights cannot be trained; wanted finetuning_type: lora or oft, got ",
+    refuse("packed weights cannot be trained; expected finetuning_type: lora or oft, got ",
       c.finetuning_type)
   end
   if c.pissa_init then
@@ -107,8 +107,8 @@ end
 function packing.adapter(c)
   local paths = c.adapter_name_or_path or {}
   if #paths > 1 then
-    config.fail("adapter_name_or_path: nothing is merged into packed weights; wanted one adapter, "
-      .. "got ", #paths)
+    config.fail("adapter_name_or_path: nothing is merged into packed weights; expected one "
+      .. "adapter, got ", #paths)
   end
   return paths[1]
 end

@@ -157,7 +157,7 @@ end
 -- Refuses a loaded adapter that does not fit the keys.
 local function check_adapter(c, adapted)
   if c.pissa_convert and not adapted:has_first_values() then
-    config.fail "pissa_convert: wanted an adapter that began as PiSSA's (pissa_init)"
+    config.fail "pissa_convert: expected an adapter that began as PiSSA's (pissa_init)"
   end
   return adapted
 end

@@ -163,7 +163,7 @@ function layers.sequential(list)
       return x
     end }
   for i, each in ipairs(list) do made[i] = each end
-  if #list == 0 then options.refuse("nn.sequential", "wanted at least one module") end
+  if #list == 0 then options.refuse("nn.sequential", "expected at least one module") end
   return module.new(made)
 end
 

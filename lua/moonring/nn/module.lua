@@ -55,7 +55,7 @@ end
 ---@return moonring.Module
 function module.new(fields)
   if type(fields) ~= "table" or type(fields.forward) ~= "function" then
-    options.refuse("nn.module", "wanted a table with a function `forward`")
+    options.refuse("nn.module", "expected a table with a function `forward`")
   end
   return setmetatable(fields, Module)
 end
@@ -134,7 +134,7 @@ function Module:load_state(state)
     local want = table.concat(weight.parameter:shape(), ", ")
     local came = table.concat(given:shape(), ", ")
     if want ~= came then
-      options.refuse("load_state", path, ": wanted shape [", want, "], got [", came, "]")
+      options.refuse("load_state", path, ": expected shape [", want, "], got [", came, "]")
     end
     weights[path] = weight
   end)

@@ -1,7 +1,7 @@
 --- The memory check before a run: predicts whether it fits, and proposes changes if it does not.
 local compute = require "moonring.choices.compute"
 local config = require "moonring.config"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local machine = require "moonring.base.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
@@ -131,7 +131,7 @@ end
 ---@return string?
 function memory_check.settle_tokens(c, facts_with, bytes)
   if not c.auto_find_batch_size or c.memory_check == "off" or bytes == math.huge then return nil end
-  local before = counts.micro_batch_tokens(c)
+  local before = batching.micro_batch_tokens(c)
   local tokens, most = before, bytes * (1 - memory.error)
   local function total() return memory.predict(facts_with { micro_batch_tokens = tokens }).total end
   local found = total()
@@ -164,7 +164,7 @@ function memory_check.run(c, parts)
   if bytes < math.huge then lines[#lines + 1] = recompute.settle(c, facts_with {}, bytes) end
   lines[#lines + 1] = memory_check.settle_tokens(c, facts_with, bytes)
   local f = facts_with {}
-  if parts.report then parts.report:foretell(memory.predict(f)) end
+  if parts.report then parts.report:set_prediction(memory.predict(f)) end
   if c.memory_check == "off" or bytes == math.huge then return lines end
   local verdict, words = memory_check.judge(f, bytes, facts_with)
   local host = memory_check.judge_host(f, local_ranks,

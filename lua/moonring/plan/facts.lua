@@ -9,7 +9,7 @@ local model_flops = require "moonring.plan.model_flops"
 local model_shape = require "moonring.plan.model_shape"
 local packing = require "moonring.model.packing"
 local compute = require "moonring.choices.compute"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local optimizers = require "moonring.choices.optimizers"
 local rounds = require "moonring.choices.rounds"
 local stages = require "moonring.choices.stages"
@@ -143,9 +143,9 @@ function memory_facts.run(c, checkpoint, given)
   local learns, adapted, depth, learning_layers, dora = learning.of(c, checkpoint, m)
   local first = c.pissa_init and learning.first(c, checkpoint) or nil
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
-  local cutoff = counts.longest(c)
+  local cutoff = batching.longest(c)
   local alone = documents * math.min(cutoff, given.longest or cutoff)
-  local most = math.max(counts.micro_batch_tokens(c), alone) -- an example is never split
+  local most = math.max(batching.micro_batch_tokens(c), alone) -- an example is never split
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
   local function shapes() return learning.shapes(c, checkpoint) end

@@ -32,7 +32,7 @@ local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
 function plan.settle(c)
   engines.apply(c)
   if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then
-    config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage)
+    config.fail("zero_stage: expected 0 to 3, got ", c.zero_stage)
   end
 end
 

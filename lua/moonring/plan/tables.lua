@@ -11,7 +11,7 @@ local plan_tables = {}
 
 ---@class moonring.TableRow
 ---@field theirs number tokens of an example, as published
----@field foretold number predicted by our formulas for their settings
+---@field predicted number predicted by our formulas for their settings
 ---@field ours number predicted for Moonring on the same GPUs, by the strategy that reaches furthest
 ---@field offloading number the same as `ours`, with activation_offload
 ---@field strategy string the strategy with activation_offload
@@ -59,7 +59,7 @@ function plan_tables.row(of, row)
   local function longest(f)
     return memory.longest(f, of.memory, STEP * row.documents) / row.documents
   end
-  local r = { theirs = row.longest, foretold = longest(theirs(of, row)), ours = 0, offloading = 0 }
+  local r = { theirs = row.longest, predicted = longest(theirs(of, row)), ours = 0, offloading = 0 }
   for _, strategy in ipairs(plan.all_strategies) do
     local f = facts(of, row, strategy)
     r.ours = math.max(r.ours, longest(f))
@@ -152,9 +152,9 @@ end
 ---@return string
 function plan_tables.text()
   local lines = {
-    "Longest examples in tokens. theirs: published. foretold: our formulas with their settings "
+    "Longest examples in tokens. theirs: published. predicted: our formulas with their settings "
       .. "(what is tiled, chunked or offloaded there stands under \"tiled\").",
-    "ours: Moonring foretold with bf16: true, ZeRO-3 and the optimizer's states on the host, as "
+    "ours: Moonring predicted with bf16: true, ZeRO-3 and the optimizer's states on the host, as "
       .. "they; + offload: and activation_offload: cpu, by the strategy named, which",
     "then needs \"host\" bytes of a machine. Moonring keeps the stream between blocks in fp32, "
       .. "they in bf16: so it wants twice the room for what waits for the backward.",
@@ -162,14 +162,14 @@ function plan_tables.text()
   for _, of in ipairs(published.tables) do
     lines[#lines + 1] = ("\n%s\n  source: %s"):format(of.title, of.source)
     lines[#lines + 1] = ("  %-13s %5s %3s %-18s %8s %9s %6s %9s %6s %9s %6s %-12s %9s"):format(
-      "model", "GPUs", "sp", "tiled", "theirs", "foretold", "ratio", "ours", "ratio", "+ offload",
+      "model", "GPUs", "sp", "tiled", "theirs", "predicted", "ratio", "ours", "ratio", "+ offload",
       "ratio", "by", "host")
     for _, row in ipairs(of.rows) do
       local r = plan_tables.row(of, row)
       local function ratio(tokens) return ("%.2f"):format(tokens / r.theirs) end
       lines[#lines + 1] = ("  %-13s %5d %3d %-18s %8s %9s %6s %9s %6s %9s %6s %-12s %9s"):format(
-        row.model, row.ranks, row.sp, features(row), short(r.theirs), short(r.foretold),
-        ratio(r.foretold),
+        row.model, row.ranks, row.sp, features(row), short(r.theirs), short(r.predicted),
+        ratio(r.predicted),
         short(r.ours), ratio(r.ours), short(r.offloading), ratio(r.offloading), r.strategy,
           machine.show(r.host))
     end

@@ -185,7 +185,7 @@ function annotated_file.parse(path, module, into, check)
   local types_alone = file.class and not next(file.bound)
   if types_alone then into.modules[file.module] = nil end
   check(into.modules[file.module] or types_alone, path,
-    ": wanted a class, and a module that is returned")
+    ": expected a class, and a module that is returned")
 end
 
 return annotated_file

@@ -131,7 +131,7 @@ end
 
 local function greeting()
   local size = native.size()
-  return ("Moonring %s, LibTorch %s%s. help() tells more, Ctrl-D leaves.\n"):format(
+  return ("Moonring %s, LibTorch %s%s. help() shows more, Ctrl-D leaves.\n"):format(
     system.version(), system.torch_version(), size > 1 and (", %d ranks"):format(size) or "")
 end
 

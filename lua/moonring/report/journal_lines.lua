@@ -1,5 +1,5 @@
 --- Makes the contents of log lines: averages over the steps since the last line, and evaluations.
-local counts_of = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local machine = require "moonring.base.machine"
 local metrics = require "moonring.base.metrics"
 local model_card = require "moonring.report.model_card"
@@ -52,7 +52,7 @@ end
 ---@return moonring.Log
 function lines.open(config, counts, checkpoint, standing, ranks)
   local function interval(value)
-    return counts_of.interval(value or config.logging_steps, counts.total_steps)
+    return batching.interval(value or config.logging_steps, counts.total_steps)
   end
   return trainer.log {
     dir = config.output_dir,

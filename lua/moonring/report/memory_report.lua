@@ -42,7 +42,7 @@ end
 
 --- Stores the predicted bytes, which are shown next to the measured ones.
 ---@param found moonring.MemoryPrediction
-function Report:foretell(found)
+function Report:set_prediction(found)
   local parts = found.parts
   self.predicted = { weights = parts.weights + parts.reference - found.mapped,
     gradients = parts.gradients, optimizer = parts.optimizer, checkpoint_inputs = parts.checkpoints,

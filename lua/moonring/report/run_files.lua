@@ -149,10 +149,10 @@ function RunFiles:data()
   for name, each in pairs(self.curves) do
     curves[name] = { x = each.x, y = each.y, points = each.points }
   end
-  local told = { name = self.name, folder = system.absolute(self.folder), curves = curves,
+  local facts = { name = self.name, folder = system.absolute(self.folder), curves = curves,
     standing = self.standing, ranks = self.ranks:data() }
-  for part, value in pairs(self.parts) do told[part] = value end
-  return told
+  for part, value in pairs(self.parts) do facts[part] = value end
+  return facts
 end
 
 return run_files

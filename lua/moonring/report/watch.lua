@@ -23,7 +23,7 @@ local function refresh(self)
   self.text = ('{"data":%s,"seconds":%.3f}'):format(data, system.clock() - began)
 end
 
-local function told(self)
+local function page_data(self)
   local ok, why = pcall(refresh, self)
   local body = ok and self.text or system.json_encode { error = errors.words(why) }
   return { type = "application/json", body = body, tag = ok and tostring(self.revision) or nil }
@@ -35,7 +35,7 @@ local function answer(self, request)
   elseif request.path ~= "/runs.json" then
     return { status = 404, body = "no such page\n" }
   end
-  local data = told(self)
+  local data = page_data(self)
   if data.tag and data.tag == request.tag then return { status = 304, tag = data.tag } end
   return data
 end

@@ -70,7 +70,8 @@ local function column_of(scorer, batch, i, name)
   local value = list[i]
   if value == nil or value == system.null then return nil end
   if type(value) == "table" then
-    row_words.fail(scorer, batch, i, "column '", name, "': got a table, wanted a text or a number")
+    row_words.fail(scorer, batch, i, "column '", name,
+      "': got a table, expected a text or a number")
   end
   return tostring(value)
 end
@@ -101,12 +102,12 @@ end
 ---@return moonring.Scorer[]
 function built_in.length(spec)
   if (spec.most == nil) == (spec.target == nil) then
-    errors.fail(spec.where, ": length: wanted one of most and target")
+    errors.fail(spec.where, ": length: expected one of most and target")
   end
   local slope = spec.slope or spec.most or spec.target
   return scorer_of(spec, function(scorer, batch, i)
     local ids = (batch.completion_ids or {})[i]
-    if not ids then row_words.fail(scorer, batch, i, "wanted completion_ids, got nothing") end
+    if not ids then row_words.fail(scorer, batch, i, "expected completion_ids, got nothing") end
     local off = spec.most and math.max(#ids - spec.most, 0) or math.abs(#ids - spec.target)
     return -math.min(off / slope, 1) + 0 -- avoids -0
   end)

@@ -54,23 +54,23 @@ local function answer_of(scorer, batch, count, text)
   local ok, answer = pcall(system.json_decode, text, "the answer")
   if not ok then
     row_words.fail(scorer, batch, 0, errors.words(answer), ": got '", beginning(text),
-      "', wanted a list of ", count, " numbers")
+      "', expected a list of ", count, " numbers")
   end
   if type(answer) == "table" and answer.error ~= nil then
     row_words.fail(scorer, batch, 0, "it says: ", tostring(answer.error))
   end
   if type(answer) ~= "table" or (#answer == 0 and next(answer) ~= nil) then
-    row_words.fail(scorer, batch, 0, "got '", beginning(text), "', wanted a list of ", count,
+    row_words.fail(scorer, batch, 0, "got '", beginning(text), "', expected a list of ", count,
       " numbers")
   elseif #answer ~= count then
     row_words.fail(scorer, batch, 0, "got ", #answer, " values for ", count,
-      " completions; wanted one each, null where there is nothing to say")
+      " completions; expected one each, null where there is nothing to say")
   end
   local values = {}
   for i, value in ipairs(answer) do
     if value ~= system.null and type(value) ~= "number" then
       row_words.fail(scorer, batch, i, "got ", beginning(system.json_encode { value }:sub(2, -2)),
-        ", wanted a number, or null where there is nothing to say")
+        ", expected a number, or null where there is nothing to say")
     end
     values[i] = value ~= system.null and value
   end

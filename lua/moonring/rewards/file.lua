@@ -1,5 +1,5 @@
 --- Rewards from a Lua file. Its functions run in a Lua state of their own, with limits on time and
--- memory (lua/own_state.h). If a call fails, both that state and the run can continue.
+-- memory (lua/isolated_state.h). If a call fails, both that state and the run can continue.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"
@@ -33,13 +33,13 @@ end
 local function refuse(scorer, batch, count, problem)
   if problem.row > 0 then
     row_words.fail(scorer, batch, problem.row, "got ", problem.got,
-      ", wanted a finite number, or nil where there is nothing to say")
+      ", expected a finite number, or nil where there is nothing to say")
   elseif problem.got then
-    row_words.fail(scorer, batch, 0, "got ", problem.got, ", wanted a list of ", count,
+    row_words.fail(scorer, batch, 0, "got ", problem.got, ", expected a list of ", count,
       " numbers, one a completion")
   end
   row_words.fail(scorer, batch, 0, "got ", problem.values, " values for ", count,
-    " completions; wanted one each, false where there is nothing to say")
+    " completions; expected one each, false where there is nothing to say")
 end
 
 local function scorer_of(context, path, state, index, name)

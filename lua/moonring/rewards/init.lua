@@ -152,7 +152,7 @@ local function check_values(scorer, batch, values, count)
     local is_finite = type(value) == "number" and value == value and math.abs(value) < math.huge
     if value ~= false and not is_finite then
       row_words.fail(scorer, batch, i, "got ", tostring(value),
-        ", wanted a finite number, or nothing")
+        ", expected a finite number, or nothing")
     end
   end
 end
@@ -162,7 +162,7 @@ end
 --- returned instead of raised.
 ---@param batch moonring.RewardBatch prompts and completions are required, other fields optional
 ---@return moonring.RewardScores[]? scores nil if a reward has failed
----@return moonring.Error? why the failure: "CODE: reward 'NAME' ..: row ..: got .., wanted .."
+---@return moonring.Error? why the failure: "CODE: reward 'NAME' ..: row ..: got .., expected .."
 function Rewards:score(batch)
   local count, scores = check_batch(batch), {}
   for i, scorer in ipairs(self.scorers) do

@@ -1,5 +1,5 @@
---- Code that runs in the separate Lua state of a file of rewards (lua/own_state.h). It loads the
--- file and calls its functions. Only plain values pass between this state and the run: names,
+--- Code that runs in the isolated Lua state of a file of rewards (lua/isolated_state.h). It loads
+-- the file and calls its functions. Only plain values pass between this state and the run: names,
 -- numbers, and descriptions of problems.
 --
 -- The file's globals: Lua's pure libraries; json (encode, decode, null); `require` for Lua files in
@@ -58,7 +58,7 @@ local function new_globals(folder, is_confined)
   function globals.require(name)
     if type(name) ~= "string" or not ("." .. name):find "^[%.%w_%-]+$"
       or ("." .. name .. "."):find("..", 1, true) then
-      error(("require: wanted the name of a Lua file in %s, got %s"):format(folder,
+      error(("require: expected the name of a Lua file in %s, got %s"):format(folder,
         shown(name)), 2)
     end
     if loaded[name] == nil then

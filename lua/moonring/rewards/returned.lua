@@ -42,17 +42,17 @@ local KNOWN = { name = "string", each = "function", batch = "function" }
 local function function_of(path, name, entry)
   if type(entry) == "function" then return { entry, name = name, is_each = false } end
   if type(entry) ~= "table" then
-    fail(path, ": ", name, ": wanted a function, or { each = function(row) .. end }, got ",
+    fail(path, ": ", name, ": expected a function, or { each = function(row) .. end }, got ",
       shown(entry))
   end
   for key, value in pairs(entry) do
     if type(value) ~= KNOWN[key] then
-      fail(path, ": ", name, ": wanted name, and each or batch, a function; got ", tostring(key),
+      fail(path, ": ", name, ": expected name, and each or batch, a function; got ", tostring(key),
         " = ", shown(value))
     end
   end
   if (entry.each == nil) == (entry.batch == nil) then
-    fail(path, ": ", name, ": wanted one of each and batch, a function")
+    fail(path, ": ", name, ": expected one of each and batch, a function")
   end
   return { entry.each or entry.batch, name = entry.name or name, is_each = entry.each ~= nil }
 end
@@ -66,7 +66,7 @@ function returned.functions(path, value)
   local stem = path:match "([^/]*)%.lua$" or path
   if type(value) == "function" then return { function_of(path, stem, value) } end
   if type(value) ~= "table" or next(value) == nil then
-    fail(path, ": wanted a function or a table of functions, got ",
+    fail(path, ": expected a function or a table of functions, got ",
       type(value) == "table" and "an empty table" or shown(value))
   end
   if type(value.each) == "function" or type(value.batch) == "function" then
@@ -80,7 +80,7 @@ function returned.functions(path, value)
     if type(name) == "string" then
       names[#names + 1] = name
     elseif type(name) ~= "number" or not list[name] then
-      fail(path, ": wanted functions in a list without holes, or by name, got the key ",
+      fail(path, ": expected functions in a list without holes, or by name, got the key ",
         shown(name))
     end
   end

@@ -34,7 +34,7 @@ local function check_tokenizer(where, checkpoint, policy)
   for id = 0, math.max(own:end_id(), policy:end_id()) - 1 do
     local a, b = policy:token_of(id), own:token_of(id)
     if a ~= b then
-      errors.fail(where, ": model: wanted a reward model with the policy's tokenizer; id ", id,
+      errors.fail(where, ": model: expected a reward model with the policy's tokenizer; id ", id,
         " is '", a, "' there and '", b, "' here")
     end
   end
@@ -45,7 +45,7 @@ local function document_of(scorer, batch, i, vocab_size)
   local ids = {}
   for _, name in ipairs { "prompt_ids", "completion_ids" } do
     local list = (batch[name] or {})[i]
-    if not list then row_words.fail(scorer, batch, i, "wanted ", name, ", got nothing") end
+    if not list then row_words.fail(scorer, batch, i, "expected ", name, ", got nothing") end
     for _, id in ipairs(list) do
       if id >= vocab_size then
         row_words.fail(scorer, batch, i, name, " has id ", id, ", and the reward model ",
@@ -54,7 +54,7 @@ local function document_of(scorer, batch, i, vocab_size)
       ids[#ids + 1] = id
     end
   end
-  if #ids == 0 then row_words.fail(scorer, batch, i, "wanted ids, got none") end
+  if #ids == 0 then row_words.fail(scorer, batch, i, "expected ids, got none") end
   return ids
 end
 
@@ -86,7 +86,7 @@ function reward_model.open(spec, context)
   local head = scoring:value_head()
   if not head:found() then
     scoring:close()
-    errors.fail(spec.where, ": model: ", path, " has no value_head.safetensors; wanted a model ",
+    errors.fail(spec.where, ": model: ", path, " has no value_head.safetensors; expected a model ",
       "that stage rm has trained")
   end
   local mesh = comm.mesh { alone = true, device = context.device }

@@ -106,7 +106,7 @@ function chat.sampling(c, otherwise)
   if sample == nil then sample = otherwise end
   if sample == nil then sample = (c.given.temperature or c.given.top_p or c.given.top_k) ~= nil end
   if sample and c.temperature <= 0 then
-    config.fail("temperature: wanted more than 0, got ", c.temperature,
+    config.fail("temperature: expected more than 0, got ", c.temperature,
       "; do_sample=false takes the likeliest token")
   end
   return {

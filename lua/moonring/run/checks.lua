@@ -12,8 +12,8 @@ local evaluation_checks = require "moonring.run.evaluation_checks"
 local folder_checks = require "moonring.run.folder_checks"
 local optimizers = require "moonring.choices.optimizers"
 local objective = require "moonring.choices.objective"
-local own_data = require "moonring.data.custom_data"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_data = require "moonring.data.custom_data"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local packing = require "moonring.model.packing"
 local placed = require "moonring.config.placed"
 local prefixes = require "moonring.choices.prefixes"
@@ -36,7 +36,7 @@ local function numbers(c)
     local value = c[name]
     if value and name ~= "warmup_steps" and value <= 0
       or value and value >= 1 and value ~= math.floor(value) then
-      config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value)
+      config.fail(name, ": expected a part of all steps below 1 or a whole number, got ", value)
     end
   end
   local precision = compute.precision(c)
@@ -58,11 +58,11 @@ end
 
 -- Checks a custom objective that is a table. One that is a function is called, and checked, only
 -- when there is a model.
-local function own_objective(c)
-  local own = own_pieces.of(c, "objective")
+local function custom_objective(c)
+  local own = custom_pieces.of(c, "objective")
   if not own or type(own.value) == "function" then return end
   local ok, why = pcall(objective.check, own.value)
-  if not ok then own_pieces.refuse(own, "objective", errors.words(why)) end
+  if not ok then custom_pieces.refuse(own, "objective", errors.words(why)) end
 end
 
 -- Checks the keys of the stage (choices/stages), and keys that depend on each other.
@@ -70,7 +70,7 @@ local function stages(c)
   stages_of.of(c).check(c)
   prefixes.check(c)
   if c.ref_model_adapters and not c.ref_model then
-    config.fail "ref_model_adapters: wanted a ref_model beside it"
+    config.fail "ref_model_adapters: expected a ref_model beside it"
   end
   if c.label_smoothing_factor > 0 and stages_of.of(c).documents > 1 then
     config.fail("label_smoothing_factor is for stages pt and sft alone; pairs have "
@@ -82,25 +82,26 @@ local function finetuning(c)
   if c.finetuning_type == "oft" and (c.oft_rank == 0) == (c.oft_block_size == 0) then
     local key = c.given.oft_rank == nil and "oft_block_size" or "oft_rank"
     local other = key == "oft_rank" and "oft_block_size" or "oft_rank"
-    config.fail(key, ": wanted it or ", other, " above 0 and the other one 0, got ", c[key],
+    config.fail(key, ": expected it or ", other, " above 0 and the other one 0, got ", c[key],
       " and ", c[other])
   end
   if c.pissa_init and c.lora_dropout > 0 then
-    config.fail("lora_dropout: wanted 0 with pissa_init, whose adapter is the larger part of the "
+    config.fail("lora_dropout: expected 0 with pissa_init, whose adapter is the larger part of the "
       .. "weights, got ", c.lora_dropout)
   end
   if c.pissa_convert and c.use_dora then
-    config.fail "pissa_convert: a DoRA adapter is not converted, as by PEFT; wanted use_dora: false"
+    config.fail("pissa_convert: a DoRA adapter is not converted, as by PEFT; ",
+      "expected use_dora: false")
   end
   if c.pissa_convert and not c.pissa_init and not c.adapter_name_or_path then
-    config.fail "pissa_convert: wanted pissa_init beside it"
+    config.fail "pissa_convert: expected pissa_init beside it"
   end
   if c.train_from_scratch and adapter_kinds.has(c) then
-    config.fail("train_from_scratch: an adapter does not teach weights that know nothing; wanted "
+    config.fail("train_from_scratch: an adapter does not teach weights that know nothing; expected "
       .. "finetuning_type: full or freeze, got ", c.finetuning_type)
   end
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then
-    config.fail("freeze_trainable_layers: wanted the last n layers (above 0) or the first -n "
+    config.fail("freeze_trainable_layers: expected the last n layers (above 0) or the first -n "
       .. "(below 0), got 0")
   end
 end
@@ -128,16 +129,16 @@ end
 local function streaming(c)
   if not c.streaming then return end
   if c.group_by_length then
-    config.fail("group_by_length and streaming exclude one another: an order by length wants all "
-      .. "examples")
+    config.fail("group_by_length and streaming exclude one another: an order by length requires "
+      .. "all examples")
   end
   if c.max_samples then config.fail "max_samples and streaming exclude one another" end
   if c.val_size > 1e-6 and c.val_size < 1 then
-    config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
+    config.fail("val_size: expected a number of rows with streaming, not a part of them, got ",
       c.val_size)
   end
-  if own_data.is_wanted(c) or c.tokenized_path then return end -- the rest is about files
-  if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
+  if custom_data.is_wanted(c) or c.tokenized_path then return end -- the rest is about files
+  if c.buffer_size < 1 then config.fail("buffer_size: expected at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
     c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
       .. "order each pass; a mix_strategy that interleaves mixes them"
@@ -152,7 +153,7 @@ end
 --- checks.train.
 ---@param c moonring.Configuration
 function checks.datasets(c)
-  own_data.settle(c)
+  custom_data.settle(c)
   if c.eval_dataset and c.val_size > 0 then
     config.fail "val_size and eval_dataset exclude one another"
   end
@@ -164,7 +165,7 @@ function checks.datasets(c)
   end
   if not c.tokenized_path then return end
   if system.exists(c.tokenized_path) and not system.is_folder(c.tokenized_path) then
-    config.fail("tokenized_path: ", c.tokenized_path, " is a file, wanted a folder")
+    config.fail("tokenized_path: ", c.tokenized_path, " is a file, expected a folder")
   end
   if c.streaming and not datasets.kept(c) then
     config.fail("tokenized_path: ", c.tokenized_path, " holds nothing yet, and a stream is never ",
@@ -194,7 +195,8 @@ end
 local function stream_training(c)
   if not c.streaming or not c.do_train then return end
   if c.max_steps < 1 then
-    config.fail "streaming: wanted max_steps beside it, since nobody knows how many rows there are"
+    config.fail("streaming: expected max_steps beside it, since nobody knows how many rows ",
+      "there are")
   end
   if c.precompute_ref_log_probs then
     config.fail("precompute_ref_log_probs: a stream has no end before which all log-probs could "
@@ -206,11 +208,11 @@ end
 ---@param c moonring.Configuration
 function checks.train(c)
   tasks.settle(c)
-  placed.call(c, own_data.settle, c)
-  local reads = not own_data.is_wanted(c) and (c.val_size > 0 or c.do_train)
+  placed.call(c, custom_data.settle, c)
+  local reads = not custom_data.is_wanted(c) and (c.val_size > 0 or c.do_train)
   config.require_keys(c, { "model_name_or_path", reads and "dataset" or "output_dir",
     "output_dir" })
-  for _, check in ipairs { numbers, stages, own_objective, finetuning, packing.check,
+  for _, check in ipairs { numbers, stages, custom_objective, finetuning, packing.check,
     checks.datasets, evaluation_checks.check, stream_training, strategies.check, products.check,
     engines.apply, states, folder_checks.resuming, trackers.check, step_range.of_trace,
     checks.names, folder_checks.output_dir } do

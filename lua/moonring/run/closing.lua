@@ -1,7 +1,7 @@
 --- Saving and ending a run: checkpoints, the final model, plots, the last evaluation, the model
 --- card.
 local changed_files = require "moonring.run.checkpoint.changed_files"
-local evaluations = require "moonring.run.evaluations"
+local evaluation_sets = require "moonring.run.evaluation_sets"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
@@ -130,7 +130,7 @@ local function evaluate_at_end(run)
     end_as(run, asked)
   end
   system.release_preemption() -- there is nothing left to save
-  run.log:results(evaluations.with_perplexity(c, run:evaluate()))
+  run.log:results(evaluation_sets.with_perplexity(c, run:evaluate()))
 end
 
 -- Generates the answers after the training, with do_predict.

@@ -2,7 +2,7 @@
 -- step go through one forward together. The choice does not change results, only time and memory.
 local errors = require "moonring.base.errors"
 
----@class moonring.OwnMicroBatches
+---@class moonring.CustomMicroBatches
 ---@field steps moonring.Steps
 ---@field group fun(lengths: integer[], budget: integer): integer[][]
 ---@field mesh moonring.Mesh
@@ -19,17 +19,17 @@ function Steps:next()
   local ok, groups = pcall(self.group, step:lengths(), self.budget)
   if not ok then errors.prefix(groups, "micro_batches: ") end
   if type(groups) ~= "table" then
-    errors.fail("micro_batches: wanted a list of groups of places, got a ", type(groups))
+    errors.fail("micro_batches: expected a list of groups of places, got a ", type(groups))
   end
   local zero_based = {}
   for g, group in ipairs(groups) do
     if type(group) ~= "table" then
-      errors.fail("micro_batches: group ", g, ": wanted a list of places, got a ", type(group))
+      errors.fail("micro_batches: group ", g, ": expected a list of places, got a ", type(group))
     end
     zero_based[g] = {}
     for i, place in ipairs(group) do
       if type(place) ~= "number" or place % 1 ~= 0 or place < 1 or place > step:size() then
-        errors.fail("micro_batches: group ", g, ": wanted places 1 to ", step:size(), ", got ",
+        errors.fail("micro_batches: group ", g, ": expected places 1 to ", step:size(), ", got ",
           tostring(place))
       end
       zero_based[g][i] = place - 1

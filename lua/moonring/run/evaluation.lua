@@ -56,7 +56,7 @@ local function one_batch(engine, step, how)
   found.count = engine:total(micros, by_token and function(batch) return batch:count_targets() end
     or o.count)
   local state = o.state and o.state()
-  found.told = survey.run(engine, step,
+  found.metrics = survey.run(engine, step,
     { group = step:size(), reference = how.reference, alone = true, empty = empty })
   local balance = router and router:survey(engine, step, nil, step:size(), true)
   for _, micro in ipairs(engine:micro_batches(micros)) do
@@ -70,7 +70,7 @@ local function one_batch(engine, step, how)
         end)
       end
       later:want({ loss }, function(numbers) found.sum = found.sum + numbers[1] end)
-      metrics.add_later(later, found.told, more or {})
+      metrics.add_later(later, found.metrics, more or {})
       if how.accuracy and by_token then row_accuracy(later, found.rows, batch) end
     end)
   end
@@ -114,7 +114,7 @@ function evaluation.run(engine, dataset, how)
   local o, mesh, n = engine.objective, engine.mesh, dataset:size()
   local token, statistics = o.level == "token", o.statistics
   if how.accuracy and token then o.statistics = with_greedy(statistics) end
-  local weighted, routed, sums, counts, told, of_rows = 0, 0, 0, 0, {}, {}
+  local weighted, routed, sums, counts, measured, of_rows = 0, 0, 0, 0, {}, {}
   local steps = dataset:steps { batch = how.batch, shuffle = false,
     micro_batch_tokens = how.micro_batch_tokens, share_prefixes = how.share_prefixes,
     total_steps = math.ceil(n / how.batch) }
@@ -127,13 +127,13 @@ function evaluation.run(engine, dataset, how)
       weighted = weighted + step:size() * mean
       routed = routed + step:size() * found.routed
       sums, counts = sums + found.sum, counts + found.count
-      metrics.add(told, found.told)
+      metrics.add(measured, found.metrics)
       metrics.add(of_rows, found.rows)
     end)
   end
   o.statistics = statistics
   local once = mesh:sp_rank() == 0
-  local totals = metrics.reduce(told, mesh, o.level)
+  local totals = metrics.reduce(measured, mesh, o.level)
   metrics.add(totals, metrics.reduce(of_rows, mesh, "sequence"))
   local result = metrics.means(totals)
   result.loss = mesh:sum(((token or once) and weighted or 0) + routed) / n

@@ -18,7 +18,7 @@ local function best_model(c)
   local times, alike = save / every, (save < 1) == (every < 1)
   if alike and times > 0.5 and math.abs(times - math.floor(times + 0.5)) <= 1e-6 then return end
   config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ",
-    every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
+    every, alike and "" or ": expected both as parts of all steps or both as numbers of steps")
 end
 
 -- Refuses keys that do not work together with predict_with_generate, in LLaMA-Factory or here.
@@ -34,23 +34,23 @@ local function generation(c)
     if (c[name] or 1) > 1 then config.fail("not supported yet: ", name, ": ", c[name]) end
   end
   if c.max_new_tokens < 1 then
-    config.fail("max_new_tokens: wanted at least 1, got ", c.max_new_tokens)
+    config.fail("max_new_tokens: expected at least 1, got ", c.max_new_tokens)
   end
   if c.do_sample ~= false and c.temperature <= 0 then
-    config.fail("temperature: wanted more than 0, got ", c.temperature,
+    config.fail("temperature: expected more than 0, got ", c.temperature,
       "; do_sample: false takes the likeliest token")
   end
   local judges = c.load_best_model_at_end or c.early_stopping_steps or c.save_strategy == "best"
   local metric = c.metric_for_best_model or judges and "loss"
   if metric and metric:find "loss$" then
     config.fail("metric_for_best_model: with predict_with_generate there is no ", metric,
-      "; wanted bleu-4, rouge-1, rouge-2 or rouge-l")
+      "; expected bleu-4, rouge-1, rouge-2 or rouge-l")
   end
 end
 
 local function prediction(c)
   if not c.predict_with_generate then
-    config.fail "do_predict: wanted predict_with_generate: true beside it"
+    config.fail "do_predict: expected predict_with_generate: true beside it"
   end
   if c.eval_on_each_dataset then
     config.fail("do_predict: generated_predictions.jsonl is of one data set: leave "
@@ -67,21 +67,21 @@ function evaluation_checks.check(c)
   if c.predict_with_generate then generation(c) end
   if (c.do_predict or c.predict_with_generate) and not has then
     config.fail((c.do_predict and "do_predict" or "predict_with_generate"),
-      ": nothing to answer; wanted eval_dataset or val_size")
+      ": nothing to answer; expected eval_dataset or val_size")
   end
   if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then
     local key = c.eval_strategy == "no" and c.do_eval and "do_eval" or "eval_strategy"
-    config.fail(key, ": nothing to evaluate on; wanted eval_dataset or val_size")
+    config.fail(key, ": nothing to evaluate on; expected eval_dataset or val_size")
   end
   if not c.do_train then return end
   if c.eval_on_start and c.eval_strategy == "no" then
-    config.fail "eval_on_start: wanted an eval_strategy beside it"
+    config.fail "eval_on_start: expected an eval_strategy beside it"
   end
   if c.early_stopping_steps and c.eval_strategy == "no" then
-    config.fail "early_stopping_steps: wanted an eval_strategy beside it"
+    config.fail "early_stopping_steps: expected an eval_strategy beside it"
   end
   if c.save_strategy == "best" and c.eval_strategy == "no" then
-    config.fail "save_strategy: best: wanted an eval_strategy beside it"
+    config.fail "save_strategy: best: expected an eval_strategy beside it"
   end
   if c.load_best_model_at_end then best_model(c) end
 end

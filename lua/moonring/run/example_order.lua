@@ -11,7 +11,8 @@ local example_order = {}
 -- position once.
 local function indices(list, n, epoch)
   local function refuse(...)
-    errors.fail("order: epoch ", epoch, ": wanted each of the places 1 to ", n, " once, got ", ...)
+    errors.fail("order: epoch ", epoch, ": expected each of the places 1 to ", n, " once, got ",
+      ...)
   end
   if type(list) ~= "table" then refuse("a ", type(list)) end
   if #list ~= n then refuse(#list, " places") end

@@ -8,7 +8,7 @@
 -- 2 and 3 and with experts). In other runs the remaining ranks would wait for the one that failed,
 -- so such a run ends with the error.
 local errors = require "moonring.base.errors"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 
 ---@class moonring.fitting
 local fitting = {}
@@ -38,7 +38,7 @@ end
 ---@return string? said a line for the log
 function fitting.go_on(c, resumed)
   local kept = c.auto_find_batch_size and resumed and resumed.parts.micro_batches
-  if not kept or kept.tokens >= counts.micro_batch_tokens(c) then return nil end
+  if not kept or kept.tokens >= batching.micro_batch_tokens(c) then return nil end
   c.micro_batch_tokens = kept.tokens
   return ("auto_find_batch_size: micro_batch_tokens: %d, as the checkpoint's run had found it")
     :format(kept.tokens)
@@ -51,7 +51,7 @@ end
 ---@param say fun(line: string) logs a line
 ---@return moonring.FittingSteps
 function fitting.new(steps, c, mesh, say)
-  local tokens = counts.micro_batch_tokens(c)
+  local tokens = batching.micro_batch_tokens(c)
   return setmetatable({ steps = steps, config = c, mesh = mesh, packed = tokens, tokens = tokens,
     say = say }, Steps)
 end

@@ -19,7 +19,7 @@ function folder_checks.resuming(c)
   local word = type(asked) == "string" and asked:lower()
   if word == "true" or word == "false" then asked = word == "true" end
   if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then
-    config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked))
+    config.fail("resume_from_checkpoint: expected true, auto or a folder, got ", tostring(asked))
   end
   c.resume_from_checkpoint = asked or nil
 end
@@ -67,7 +67,7 @@ end
 ---@param c moonring.Configuration
 function folder_checks.output_dir(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then
-    config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder")
+    config.fail("output_dir: ", c.output_dir, " is a file, expected a folder")
   end
   local ok, why = pcall(system.check_make_folder, c.output_dir)
   if not ok then config.fail("output_dir: ", errors.words(why)) end

@@ -20,7 +20,8 @@ local function around_of(around, batch)
   local by_layer = {}
   for layer, of_layer in pairs(around) do
     if not is_callable(of_layer) then
-      errors.fail("objective: around: layer ", layer, ": wanted a function, got a ", type(of_layer))
+      errors.fail("objective: around: layer ", layer, ": expected a function, got a ",
+        type(of_layer))
     end
     by_layer[layer] = function(hidden) return of_layer(hidden, batch) end
   end
@@ -62,7 +63,7 @@ local function tensors_of(values)
     if type(each) ~= "userdata" then list = {} end
   end
   if #list == 0 then
-    errors.fail("the objective's values: wanted a tensor or a table of tensors, got ",
+    errors.fail("the objective's values: expected a tensor or a table of tensors, got ",
       type(values) == "table" and "a table with something else, or nothing, in it" or type(values))
   end
   return list

@@ -13,13 +13,13 @@
 local changed_files = require "moonring.run.checkpoint.changed_files"
 local closing = require "moonring.run.closing"
 local configuration_of = require "moonring.config.of_table"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local errors = require "moonring.base.errors"
-local evaluations = require "moonring.run.evaluations"
+local evaluation_sets = require "moonring.run.evaluation_sets"
 local opening = require "moonring.run.opening"
 local options = require "moonring.base.options"
 local output_folder = require "moonring.run.output_folder"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local placed = require "moonring.config.placed"
 local phases = require "moonring.report.phases"
 local preemption = require "moonring.run.preemption"
@@ -92,7 +92,7 @@ local OPTIONS = { objective = "any?", optimizer = "any?", schedule = "any?", dat
 function run.open(given, own)
   own = options.check("run.open", own, OPTIONS)
   local c = given.places and given or configuration_of(given)
-  own_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
+  custom_pieces.bring(c, { objective = own.objective, optim = own.optimizer,
     lr_scheduler_type = own.schedule, data_source = own.data, rollout = own.rollout })
   if own.micro_batches and c.auto_find_batch_size then
     errors.fail("micro_batches: the script says what goes through a forward; leave ",
@@ -141,9 +141,9 @@ function Run:steps()
   if not self.batches then return function() end end -- nothing is trained
   opening.start(self)
   self.step = self.resumed and self.resumed.step or 0
-  self.due = { evaluate = counts.due(self.config, "eval", self.counts),
-    save = counts.due(self.config, "save", self.counts),
-    log = counts.due(self.config, "logging", self.counts) }
+  self.due = { evaluate = batching.due(self.config, "eval", self.counts),
+    save = batching.due(self.config, "save", self.counts),
+    log = batching.due(self.config, "logging", self.counts) }
   self.times:begin()
   return function()
     -- Frees cached memory if allocating it again costs at most a percent of the step's time.
@@ -229,8 +229,8 @@ end
 function Run:evaluate()
   return times.within(self.times, "evaluation", phases.run, self.progress, "evaluating", "rows",
     function(work)
-      if not self.shown then return evaluations.all(self, work) end -- nothing is trained
-      return self.shown:with(evaluations.all, self, work)
+      if not self.shown then return evaluation_sets.all(self, work) end -- nothing is trained
+      return self.shown:with(evaluation_sets.all, self, work)
     end)
 end
 

@@ -14,7 +14,7 @@ local SP = "sequence_parallel_size: "
 ---@param restarts? integer how often the ranks are restarted after a failure; default 0
 ---@param experts? integer expert_parallel_size; default 1
 return function(sp, ranks, restarts, experts)
-  if sp < 1 then errors.fail(SP, "wanted at least 1, got ", sp) end
+  if sp < 1 then errors.fail(SP, "expected at least 1, got ", sp) end
   local launched = system.world_size()
   local given = launched > 0 and launched or system.requested_ranks()
   if given == 0 then given = ranks or sp end

@@ -44,7 +44,7 @@ local function native(lengths, given)
     for d = 1, #lengths do wanted.parents[d], wanted.parent_tokens[d] = 0, 0 end
     for d, parent in pairs(given.parents) do
       if not lengths[d] then
-        options.refuse("mask.parents", "document ", tostring(d), ": wanted 1 to ",
+        options.refuse("mask.parents", "document ", tostring(d), ": expected 1 to ",
           tostring(#lengths))
       end
       options.check("mask.parents", parent, PARENT)
@@ -70,7 +70,7 @@ end
 function masks.of(lengths, given)
   options.check("mask", given, WHOLE)
   if not given.layers then return { native(lengths, given) } end
-  if #given.layers == 0 then options.refuse("mask", "layers: wanted one at least") end
+  if #given.layers == 0 then options.refuse("mask", "layers: expected one at least") end
   local made, known = {}, {} -- layers with the same table share a mask and its tiles
   for l, layer in ipairs(given.layers) do
     known[layer] = known[layer] or native(lengths, layer and over(given, layer) or {})
@@ -123,7 +123,8 @@ function masks.cut(batch)
   end
   if not given then return batch.attention:cut(sequence, nil, batch.shifted) end
   if batch.shifted then
-    options.refuse("mask", "shift_attn: its groups say who sees whom, and no mask besides")
+    options.refuse("mask", "shift_attn: its groups are the attention mask, and no other ",
+      "one may be given")
   end
   local made, sum = masks.of(sequence:lengths(), given), 0
   for _, mask in ipairs(made) do sum = mask:checksum(sum) end

@@ -19,7 +19,7 @@ local memory_check = require "moonring.plan.check"
 local memory_report = require "moonring.report.memory_report"
 local optimizers = require "moonring.choices.optimizers"
 local output_folder = require "moonring.run.output_folder"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local pace = require "moonring.run.pace"
 local parameter_status = require "moonring.report.parameter_status"
 local phases = require "moonring.report.phases"
@@ -189,7 +189,7 @@ local function open_report(run)
   run:track("cpu_products", products.part(c))
   if run.loss_scale then run:track("loss_scale", run.loss_scale) end
   if c.auto_find_batch_size then run:track("micro_batches", run.batches:part()) end
-  if own_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
+  if custom_pieces.of(c, "lr_scheduler_type") and run.schedule:remembers() then
     run:track("schedule", run.schedule)
   end
   if run.objective.state then

@@ -115,10 +115,10 @@ end
 ---@return (fun(rows: integer))? tell
 function prediction.counted(work)
   if not work then return nil end
-  local told = 0
+  local reported = 0
   return function(rows)
-    work:add(rows - told)
-    told = rows
+    work:add(rows - reported)
+    reported = rows
   end
 end
 

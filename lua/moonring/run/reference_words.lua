@@ -55,9 +55,9 @@ function reference_words.of(c)
     return ("reference: %s, as the policy begins%s"):format(name,
       at_equality(c) and ", so that step 1's loss is ln 2" or "")
   end
-  return ("reference: %s, without the adapter %s, which goes on learning: it is not the policy as "
-    .. "it begins, so %s. create_new_adapter: true merges the adapter into both, and learns a new "
-    .. "one; ref_model and ref_model_adapters name another reference"):format(name, goes_on,
+  return ("reference: %s, without the adapter %s, whose training continues: it is not the policy "
+    .. "as it begins, so %s. create_new_adapter: true merges the adapter into both, and trains a "
+    .. "new one; ref_model and ref_model_adapters name another reference"):format(name, goes_on,
     at_equality(c) and "step 1's loss is not ln 2" or "the two differ at step 1 already")
 end
 

@@ -17,7 +17,7 @@ function run_rewards.open(run)
     precision = compute.precision(c), say = function(line) run.log:say(line) end })
   local names, weights = opened:names(), c.reward_weights
   if weights and #weights ~= #names then
-    errors.fail("reward_weights: wanted a number for each of ", #names, " reward functions (",
+    errors.fail("reward_weights: expected a number for each of ", #names, " reward functions (",
       table.concat(names, ", "), "), got ", #weights)
   end
   return opened

@@ -36,7 +36,7 @@ function step_count.of(engine, step)
   local o, micros = engine.objective, step:micro_batches()
   local count = engine:total(micros, o.count)
   if count ~= math.floor(count) then
-    errors.fail("the objective's count: wanted a whole number, got ", count)
+    errors.fail("the objective's count: expected a whole number, got ", count)
   end
   local targets = engine:total(micros, function(batch) return batch:count_targets() end)
   local examples = engine:total(micros, function(batch) return batch:size() end)

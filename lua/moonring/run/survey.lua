@@ -60,9 +60,9 @@ function survey.run(engine, step, how)
     policy, of_reference, targets = rows[1], rows[2], rows[3]
   end
   local function fp64(list) return tensor.tensor(list, "fp64") end
-  local told = wanted.run(fp64(policy), fp64(of_reference), fp64(targets), how.group)
+  local found = wanted.run(fp64(policy), fp64(of_reference), fp64(targets), how.group)
   -- The metrics are the same on all ranks, so only one dp rank counts them.
-  return (how.alone or engine.mesh:dp_rank() == 0) and told or {}
+  return (how.alone or engine.mesh:dp_rank() == 0) and found or {}
 end
 
 return survey

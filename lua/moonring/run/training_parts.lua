@@ -1,7 +1,7 @@
 --- Creates the components that train: the objective, the engine, the optimizer and its schedule,
 -- the steps of the data, and the updates.
 local block_turns = require "moonring.choices.block_turns"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local engine = require "moonring.run.engine"
 local errors = require "moonring.base.errors"
 local example_order = require "moonring.run.example_order"
@@ -10,8 +10,8 @@ local loss_scale = require "moonring.run.loss_scale"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
 local origins = require "moonring.run.checkpoint.origins"
-local own_micro_batches = require "moonring.run.custom_micro_batches"
-local references = require "moonring.run.references"
+local custom_micro_batches = require "moonring.run.custom_micro_batches"
+local reference_models = require "moonring.run.reference_models"
 local rollouts = require "moonring.run.rollouts"
 local rollout_settings = require "moonring.choices.rollout_settings"
 local rounds = require "moonring.choices.rounds"
@@ -33,7 +33,7 @@ local function open_engine(run)
   rounds.check_objective(c, run.objective)
   if c.shift_attn and run.objective.needs_reference then
     errors.fail("shift_attn: the objective compares with a reference model, which sees whole ",
-      "documents: wanted one without")
+      "documents: expected one without")
   end
   run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
     objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
@@ -77,7 +77,7 @@ function training_parts.references(run)
   if run.objective.needs_reference then
     local sets = { train = run.data }
     for _, one in ipairs(run.evals or {}) do sets[one.key] = one.dataset end
-    run.references = references.open(run.config, { checkpoint = run.checkpoint,
+    run.references = reference_models.open(run.config, { checkpoint = run.checkpoint,
       policy = run.model, attention = run.attention, mesh = run.mesh, zero = run.zero,
       progress = run.progress,
       datasets = sets })
@@ -88,15 +88,15 @@ end
 
 local function open_steps(run, say)
   local c, mesh = run.config, run.mesh
-  run.batches = counts.steps(c, run.data, mesh, run.counts)
+  run.batches = batching.steps(c, run.data, mesh, run.counts)
   if rollout_settings.wanted(c) then
     run.rewards = not run.own.rollout and run_rewards.open(run) or nil
     run.rollouts = rollouts.new(run, run.batches)
     run.batches, run.engine.ledger = run.rollouts, run.rollouts
   end
   if run.own.micro_batches then
-    run.batches = own_micro_batches(run.batches, run.own.micro_batches, mesh,
-      counts.micro_batch_tokens(c))
+    run.batches = custom_micro_batches(run.batches, run.own.micro_batches, mesh,
+      batching.micro_batch_tokens(c))
   end
   if c.auto_find_batch_size then run.batches = fitting.new(run.batches, c, mesh, say) end
 end
@@ -107,7 +107,7 @@ end
 function training_parts.open(run)
   local c, mesh = run.config, run.mesh
   local function say(line) run.log:say(line) end -- run.log is opened later
-  run.counts = counts.of(c, run.data:size(), mesh:dp_size())
+  run.counts = batching.of(c, run.data:size(), mesh:dp_size())
   if run.own.order then example_order.settle(run.own.order, run.data, mesh, run.counts) end
   run.group = stages.of(c).group(c, mesh:dp_size())
   if run.resumed then

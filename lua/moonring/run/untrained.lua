@@ -5,7 +5,7 @@ local configured_template = require "moonring.data.configured_template"
 local data_report = require "moonring.report.data_report"
 local datasets = require "moonring.data.datasets"
 local engine = require "moonring.run.engine"
-local evaluations = require "moonring.run.evaluations"
+local evaluation_sets = require "moonring.run.evaluation_sets"
 local journal_lines = require "moonring.report.journal_lines"
 local noise = require "moonring.run.noise"
 local optimizers = require "moonring.choices.optimizers"
@@ -13,7 +13,7 @@ local output_folder = require "moonring.run.output_folder"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
 local prediction = require "moonring.run.prediction"
-local references = require "moonring.run.references"
+local reference_models = require "moonring.run.reference_models"
 local rewards = require "moonring.run.run_rewards"
 local rollouts = require "moonring.run.rollouts"
 local rollout_settings = require "moonring.choices.rollout_settings"
@@ -55,7 +55,7 @@ local function open_engine(run)
   if not run.objective.needs_reference then return end
   local sets = {}
   for _, one in ipairs(run.evals) do sets[one.key] = one.dataset end
-  run.references = references.open(c, { checkpoint = run.checkpoint, policy = run.model,
+  run.references = reference_models.open(c, { checkpoint = run.checkpoint, policy = run.model,
     attention = run.attention, mesh = mesh, zero = run.zero, progress = run.progress,
     datasets = sets })
 end
@@ -123,10 +123,10 @@ local function evaluate(run, predicted)
     return named
   end
   named = phases.run(run.progress, "evaluating", "rows", function(work)
-    return evaluations.all(run, work)
+    return evaluation_sets.all(run, work)
   end)
   named.eval_model_preparation_time = run.preparation
-  return evaluations.with_perplexity(run.config, named)
+  return evaluation_sets.with_perplexity(run.config, named)
 end
 
 --- Runs do_eval and do_predict. Writes eval_results.json, generated_predictions.jsonl and

@@ -65,10 +65,10 @@ function updates.new(c, parts)
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
 
-local UNSCALED = "fp16: wanted run.updates:backward(loss, joined) in place of "
+local UNSCALED = "fp16: expected run.updates:backward(loss, joined) in place of "
   .. "loss:backward(joined), which knows of no loss scale"
 
-local APART = "local_steps: wanted run.updates:apply(lr), which ends rounds, in "
+local APART = "local_steps: expected run.updates:apply(lr), which ends rounds, in "
   .. "place of clip, the optimizer's step, publish and clear_gradients"
 
 local function clip(self)

@@ -1,8 +1,8 @@
 // The layout of a micro-batch, drawn: which rank has which tokens, which tiles of attention it
 // computes, what travels for them. Places are those of the context axis; where heads are split the
-// ranks of a place share its tiles by heads.
+// ranks of a position share its tiles by heads.
 
-// A canvas that is drawn anew in the width that it has, and says what is under the pointer.
+// A canvas that is drawn again in the width that it has, and says what is under the pointer.
 function drawing(height, draw, tell, said) {
   const canvas = element("canvas", {class: "drawing"});
   let last = 0;

@@ -1,4 +1,4 @@
-// What is told of a layout beside its drawings, and the section that lets one choose which.
+// What is reported of a layout beside its drawings, and the section that lets one choose which.
 
 // Rows of keys of each place that some query of another one sees, of causal attention.
 function keysSeen(micro, spans) {

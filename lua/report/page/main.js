@@ -1,6 +1,6 @@
-// The page: its sections, drawn from the data that is in it, or kept up with a run that goes on.
+// The page: its sections, drawn from the data that is in it, or updated while a run continues.
 
-// A section whose elements are made anew where what it shows has changed.
+// A section whose elements are made again where what it shows has changed.
 function plain(of, make) {
   const body = element("div", {});
   return {

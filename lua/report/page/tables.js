@@ -1,4 +1,4 @@
-// What is told in words and tables: where a run stands, its evaluations, its configuration, its
+// What is reported in words and tables: where a run stands, its evaluations, its configuration, its
 // data.
 
 function last(curve) {
@@ -7,7 +7,7 @@ function last(curve) {
 
 function stateOf(run) {
   if (run.standing.finished) return "done";
-  return run.standing.step === undefined ? "no step logged yet" : "going on, or broken off";
+  return run.standing.step === undefined ? "no step logged yet" : "running, or broken off";
 }
 
 function stepsOf({step, total_steps: total}) {

@@ -45,7 +45,7 @@ class ConfinementTest : public ::testing::Test {
   const fs::path root_ = base_ / "root";
 };
 
-TEST_F(ConfinementTest, IsWhatLiesBelowARoot) {
+TEST_F(ConfinementTest, IsWhatIsBelowARoot) {
   const auto confined = Confined();
   for (const fs::path& path :
        {root_, root_ / "file", root_ / "none" / "yet", root_ / "inner" / ".." / "file",
@@ -75,9 +75,9 @@ TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   fs::create_symlink(pipe, link);
   EXPECT_EQ(CheckInputFile(pipe).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(says(pipe), pipe + " is a named pipe (FIFO), wanted a regular file");
-  EXPECT_EQ(says(link), link + " is a named pipe (FIFO), wanted a regular file");
-  EXPECT_EQ(says("/dev/zero"), "/dev/zero is a device, wanted a regular file");
+  EXPECT_EQ(says(pipe), pipe + " is a named pipe (FIFO), expected a regular file");
+  EXPECT_EQ(says(link), link + " is a named pipe (FIFO), expected a regular file");
+  EXPECT_EQ(says("/dev/zero"), "/dev/zero is a device, expected a regular file");
   for (const fs::path& path : {root_ / "file", root_, root_ / "none"})
     EXPECT_TRUE(CheckInputFile(path).ok()) << path;
   const ConfinedScope scope(Confined());
@@ -88,7 +88,7 @@ TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
 TEST_F(ConfinementTest, FollowsLinks) {
   fs::create_symlink("/etc/passwd", root_ / "out");
   fs::create_symlink(base_ / "outside" / "new",
-                     root_ / "dangling");  // a file made by this name would lie outside
+                     root_ / "dangling");  // a file made by this name would be outside
   fs::create_directory_symlink(base_ / "outside", root_ / "folder");
   fs::create_symlink("inner/../file", root_ / "in");
   fs::create_symlink("../root/file", root_ / "around");
@@ -114,7 +114,7 @@ TEST_F(ConfinementTest, MayLetMoreBeRead) {
   EXPECT_FALSE(confined->CheckReading(base_ / "outside").ok());
 }
 
-TEST_F(ConfinementTest, NamesARootThatIsNone) {
+TEST_F(ConfinementTest, NamesAMissingRoot) {
   EXPECT_EQ(Confinement::Create({.roots = {"/nowhere"}}).status().message(),
             "--sandbox-root: no folder '/nowhere'");
   EXPECT_TRUE((*Confinement::Create({.any_file = true}))->CheckWriting("/etc/passwd").ok());

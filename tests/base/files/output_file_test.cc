@@ -79,7 +79,7 @@ TEST_F(OutputFileTest, AKilledProcessLeavesNoDraft) {
 }
 
 // On a file system where drafts have names, a later process may have the number of a killed one.
-TEST_F(OutputFileTest, ADraftThatWasLeftIsInNobodysWay) {
+TEST_F(OutputFileTest, ALeftoverDraftDoesNotMatter) {
   std::ofstream(Path("a." + std::to_string(getpid()) + ".tmp"))
       << "of an earlier process, and longer";
   ASSERT_OK(WriteWhole(Path("a"), "first"));

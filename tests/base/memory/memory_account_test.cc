@@ -186,7 +186,7 @@ TEST_F(MemoryAccountTest, AParametersTensorsAreWeightsLeasesAndGradients) {
   EXPECT_EQ(Now(MemoryPart::kGradients), 800) << "the test holds one more";
 }
 
-TEST_F(MemoryAccountTest, ManyThreadsLeaveTheBooksEven) {
+TEST_F(MemoryAccountTest, ManyThreadsKeepTheAccountCorrect) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([t] {
@@ -214,7 +214,7 @@ TEST_F(MemoryAccountTest, AFailedAllocationNamesThePartTheSizeAndWhatLives) {
   EXPECT_NO_THROW(at::empty({16})) << "the next one that fits succeeds";
 }
 
-TEST_F(MemoryAccountTest, AnAllocationOfUnknownSizeIsToldToo) {
+TEST_F(MemoryAccountTest, AnAllocationOfUnknownSizeIsReportedToo) {
   EXPECT_THAT(OutOfMemory("data and libraries", 0),
               StartsWith("out of memory: no more for data and libraries"));
 }

@@ -28,7 +28,7 @@ bool Becomes(const std::function<bool()>& condition) {
   return true;
 }
 
-TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
+TEST(SpinControlTest, KeepsThreadsAsleepWhileOthersWaitForCores) {
   // A simulation of the kernel's count: while `busy`, each of two threads waits all the time.
   std::atomic<bool> busy = false;
   const auto start = std::chrono::steady_clock::now();
@@ -73,7 +73,7 @@ TEST(SpinControlTest, LeavesTheChoiceToTheUser) {
   }
 }
 
-TEST(SpinControlTest, EndsWithItsTeam) {
+TEST(SpinControlTest, EndsWithItsThreads) {
   const int64_t before = Threads();
   for (int i = 0; i < 3; ++i) (void)SpinControl::Start(/*threads=*/2);
   EXPECT_TRUE(Becomes([&] { return Threads() == before; }));

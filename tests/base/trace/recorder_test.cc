@@ -139,7 +139,7 @@ TEST(RecorderTest, LeavesFineSpansOutFirst) {
   EXPECT_EQ(recorder.left_out(), 3 + 2);
 }
 
-TEST(RecorderTest, WhatIsUnderWayTogetherLiesOnRowsOfItsOwn) {
+TEST(RecorderTest, ConcurrentSpansHaveRowsOfTheirOwn) {
   Counter counter;
   TraceRecorder recorder(counter.Options());
   recorder.Start();

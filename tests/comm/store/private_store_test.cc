@@ -99,7 +99,7 @@ TEST_F(PrivateStoreTest, SaysThatRank0HasNoDescriptorForAClone) {
   const absl::Status cloned = base::TryTorch([&] { others_[0]->clone(); });
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(std::string(cloned.message()), HasSubstr("rank 0 has no descriptor left"));
-  others_[0]->clone()->set("a", "1");  // and it goes on
+  others_[0]->clone()->set("a", "1");  // and it continues
   EXPECT_EQ(first_->get_to_str("a"), "1");
 }
 
@@ -109,7 +109,7 @@ TEST_F(PrivateStoreTest, TheOthersAreThereWhereOneEnds) {
   EXPECT_EQ(others_[2]->get_to_str("a"), "1");
 }
 
-TEST_F(PrivateStoreTest, TellsThatRank0HasEnded) {
+TEST_F(PrivateStoreTest, ReportsThatRank0HasEnded) {
   first_.reset();
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(base::TryTorch([&] { others_[0]->set("a", "1"); }),

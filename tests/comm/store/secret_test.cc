@@ -26,7 +26,7 @@ TEST(SecretTest, SignsAsRfc4231Says) {
       "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
 }
 
-TEST(SecretTest, KnowsItsOwn) {
+TEST(SecretTest, VerifiesItsOwnSignature) {
   const Secret secret("a"), other("b");
   const std::string signature = secret.Sign("words");
   EXPECT_TRUE(secret.Signed("words", signature));

@@ -160,7 +160,7 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
   EXPECT_THAT(
       ReadInfo(folder, "[]"),
       StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("dataset_info.json: wanted an object of data sets by name, got array")));
+               HasSubstr("dataset_info.json: expected an object of data sets by name, got array")));
   EXPECT_THAT(ReadInfo(folder, R"({"alpaca_en": {}, "identity": {}})", {"alpaca_em"}),
               StatusIs(absl::StatusCode::kNotFound,
                        AllOf(HasSubstr("no data set 'alpaca_em' (did you mean 'alpaca_en'?)"),
@@ -175,7 +175,8 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(
       ErrorOf("3"),
-      StatusIs(invalid, EndsWith("dataset_info.json: data set 'd': wanted an object, got number")));
+      StatusIs(invalid,
+               EndsWith("dataset_info.json: data set 'd': expected an object, got number")));
   EXPECT_THAT(ErrorOf("{}"), StatusIs(invalid, EndsWith("data set 'd': has no 'file_name'")));
   EXPECT_THAT(ErrorOf(R"({"file_name": 3})"),
               StatusIs(invalid, HasSubstr("'file_name' must be a string, got number")));
@@ -204,20 +205,21 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
   }
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "test"})"),
               StatusIs(invalid, HasSubstr("a local file has the split train alone, not \"test\"")));
-  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "train[:3"})"),
-              StatusIs(invalid, HasSubstr("'split' is \"train[:3\": wanted train, train[:100], ")));
+  EXPECT_THAT(
+      ErrorOf(R"({"file_name": "d.json", "split": "train[:3"})"),
+      StatusIs(invalid, HasSubstr("'split' is \"train[:3\": expected train, train[:100], ")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": 3})"),
               StatusIs(invalid, HasSubstr("'split' must be a string, got number")));
   EXPECT_THAT(
       ErrorOf(R"({"file_name": "d.json", "formatting": "sharegbt"})"),
       StatusIs(invalid,
-               HasSubstr("wanted one of alpaca, sharegpt, openai (did you mean 'sharegpt'?)")));
+               HasSubstr("expected one of alpaca, sharegpt, openai (did you mean 'sharegpt'?)")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "ranking": "yes"})"),
               StatusIs(invalid, HasSubstr("'ranking' must be true or false, got \"yes\"")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "colums": {}})"),
               StatusIs(invalid, HasSubstr("unknown key 'colums' (did you mean 'columns'?)")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "columns": []})"),
-              StatusIs(invalid, HasSubstr("columns: wanted an object of names, got array")));
+              StatusIs(invalid, HasSubstr("columns: expected an object of names, got array")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "columns": {"prompt": 3}})"),
               StatusIs(invalid, HasSubstr("columns: 'prompt' must be a string, got number")));
   EXPECT_THAT(

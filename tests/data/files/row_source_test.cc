@@ -166,7 +166,7 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
 
 // Non-finite numbers as Python writes them, wherever a number may be; a string of these letters is
 // a string.
-TEST(RowSourceTest, ReadsNumbersThatAreNotFinite) {
+TEST(RowSourceTest, ReadsNonFiniteNumbers) {
   ScratchFolder folder;
   const auto row =
       (*RowSource::Open({folder.Write(

@@ -284,7 +284,7 @@ TEST(MessageFieldsTest, ThoughtsAreBesideTheText) {
   }
 }
 
-TEST(MessageFieldsTest, MarksSayWhatIsLearnt) {
+TEST(MessageFieldsTest, MarksSelectWhatIsTrained) {
   for (const bool openai : {true, false}) {
     for (const char* field :
          {"weight", "loss", "trainable", "train", "training", "loss_weight", "loss_mask"}) {
@@ -501,25 +501,27 @@ TEST(StageTest, RefusesDataOfAnotherKind) {
   EXPECT_THAT(CheckStage(ranking, sft),
               StatusIs(kInvalid,
                        "is a ranking data set (\"ranking\": true in its description), and stage "
-                       "sft wants one answer a row"));
+                       "sft requires one answer a row"));
   EXPECT_THAT(CheckStage(ranking, pt), StatusIs(kInvalid, HasSubstr("is a ranking data set")));
-  EXPECT_THAT(
-      CheckStage(ranking, kto),
-      StatusIs(kInvalid, HasSubstr("and stage kto wants one answer a row, marked true or false")));
+  EXPECT_THAT(CheckStage(ranking, kto),
+              StatusIs(kInvalid,
+                       HasSubstr("and stage kto requires one answer a row, marked true or false")));
   EXPECT_THAT(CheckStage(plain, pairs),
               StatusIs(kInvalid,
                        "is no ranking data set (its description lacks \"ranking\": true), and "
-                       "stages rm and dpo want a chosen and a "
+                       "stages rm and dpo require a chosen and a "
                        "rejected answer a row"));
   EXPECT_THAT(CheckStage(plain, kto),
               StatusIs(kInvalid, HasSubstr("is no KTO data set ('columns' names no 'kto_tag')")));
-  EXPECT_THAT(CheckStage(judged, sft), StatusIs(kInvalid,
-                                                "is a KTO data set ('columns' names a kto_tag, "
-                                                "'good'), and stage sft wants one answer a row"));
+  EXPECT_THAT(CheckStage(judged, sft),
+              StatusIs(kInvalid,
+                       "is a KTO data set ('columns' names a kto_tag, "
+                       "'good'), and stage sft requires one answer a row"));
   EXPECT_THAT(
       CheckStage({.formatting = "sharegpt"}, pt),
-      StatusIs(kInvalid,
-               HasSubstr("holds conversations (formatting sharegpt), and stage pt wants texts")));
+      StatusIs(
+          kInvalid,
+          HasSubstr("holds conversations (formatting sharegpt), and stage pt requires texts")));
 }
 
 TEST(StageTest, RefusesMissingAndUnknownColumns) {

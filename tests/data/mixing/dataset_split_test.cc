@@ -49,7 +49,7 @@ TEST(NumpyRandomTest, PermutesAsNumpy) {
 }
 
 // Dataset.train_test_split(test_size, seed) over rows 0 ... 10.
-TEST(DatasetSplitTest, PartsAsDatasets) {
+TEST(DatasetSplitTest, SplitsAsDatasets) {
   for (const double val_size : {0.2, 3.0, 3.9}) {  // ceil(0.2 x 11) = 3
     ASSERT_OK_AND_ASSIGN(const DatasetSplit split, SplitRows(11, val_size, 42));
     EXPECT_THAT(split.train, ElementsAre(10, 3, 5, 2, 4, 9, 1, 8));
@@ -60,7 +60,7 @@ TEST(DatasetSplitTest, PartsAsDatasets) {
   EXPECT_THAT(one.held_out, ElementsAre(10));
 }
 
-TEST(DatasetSplitTest, RefusesWhatPartsNothing) {
+TEST(DatasetSplitTest, RefusesASplitOfNothing) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(
       SplitRows(11, 0.95, 0),
@@ -76,7 +76,7 @@ TEST(DatasetSplitTest, RefusesWhatPartsNothing) {
       StatusIs(invalid, HasSubstr("seed must be 0 or more where val_size is given, got -1")));
 }
 
-TEST(DatasetSplitTest, NextToNothingIsNoSplit) {
+TEST(DatasetSplitTest, ATinyShareIsNoSplit) {
   EXPECT_FALSE(HoldsOut(0));
   EXPECT_FALSE(HoldsOut(1e-6));
   EXPECT_TRUE(HoldsOut(2e-6));

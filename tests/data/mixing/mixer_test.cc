@@ -55,7 +55,7 @@ TEST(MixerTest, Concatenates) {
   EXPECT_THAT(order, ElementsAre(ElementsAre(0, 0), ElementsAre(0, 1), ElementsAre(1, 0)));
 }
 
-TEST(MixerTest, RefusesWhatCannotBeMixed) {
+TEST(MixerTest, RefusesInvalidMixtures) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   const auto error = [](MixStrategy strategy, std::vector<double> probabilities,
                         int64_t seed = 42) {

@@ -49,7 +49,7 @@ TEST(OrderedMapTest, KeepsTheOrder) {
   }
 }
 
-TEST(OrderedMapTest, ThrowsInPlaceAndGoesOn) {
+TEST(OrderedMapTest, ThrowsInOrderAndContinues) {
   for (const int64_t threads : {1, 4}) {
     const auto throw_one = [](int64_t item) {
       if (item == 1) throw std::runtime_error("one");
@@ -110,7 +110,7 @@ TEST(OrderedMapTest, StartsNoMoreThreadsThanThereIsWorkFor) {
 
 // In a process that cannot get memory for thread stacks: for none of them, or for none after the
 // first. (A new process, because glibc keeps the stacks of ended threads.)
-TEST(OrderedMapTest, GoesOnWithTheThreadsThatThereAre) {
+TEST(OrderedMapTest, ContinuesWithTheThreadsThatStarted) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto with_room_for = [](int64_t stacks) {
     int64_t pages = 0;

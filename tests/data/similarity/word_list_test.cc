@@ -76,18 +76,19 @@ TEST(WordListTest, SingleCharactersAreCutByTheirPlaces) {
               ElementsAre("鼋", "鼍"));
 }
 
-TEST(WordListTest, RefusesWhatIsNoList) {
+TEST(WordListTest, RefusesInvalidLists) {
   const auto refused = [](const std::string& text, const std::string& message) {
     EXPECT_THAT(WordList::Parse(text, "list"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
-  refused("", "list:1: wanted 'words' and 2 fields");
-  refused(List("words x 1\n"), "list:2: wanted a number of 0 or more, got 'x'");
-  refused(List("words 1 1\na b c\n"), "list:3: wanted 2 fields");
-  refused(List("words 2 2\nb 1\na 1\n"), "list:4: wanted words sorted");
-  refused(List("words 1 1\na 1\n", "characters 1\nab - - - -\n"), "list:5: wanted a character");
-  refused(List("words 0 1\n", "characters 1\na - - - x\n"), "wanted a log-probability, got 'x'");
-  refused("words 0 1\ncharacters 0\nstart 1 2 3 4\nafter E 1 2 3 4\n", "list:4: wanted B, got 'E'");
+  refused("", "list:1: expected 'words' and 2 fields");
+  refused(List("words x 1\n"), "list:2: expected a number of 0 or more, got 'x'");
+  refused(List("words 1 1\na b c\n"), "list:3: expected 2 fields");
+  refused(List("words 2 2\nb 1\na 1\n"), "list:4: expected words sorted");
+  refused(List("words 1 1\na 1\n", "characters 1\nab - - - -\n"), "list:5: expected a character");
+  refused(List("words 0 1\n", "characters 1\na - - - x\n"), "expected a log-probability, got 'x'");
+  refused("words 0 1\ncharacters 0\nstart 1 2 3 4\nafter E 1 2 3 4\n",
+          "list:4: expected B, got 'E'");
   refused("words 0 1\n\xFF", "list: is no UTF-8 from byte 10");
   EXPECT_THAT(WordList::Read("no/such/file"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no/such/file")));

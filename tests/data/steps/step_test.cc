@@ -67,7 +67,7 @@ TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
 }
 
 // Two turns: 1 2 -> 3 4 and 5 6 7 -> 8 9; x is -100.
-TEST(TruncationTest, LearnsWhatItIsAsked) {
+TEST(TruncationTest, KeepsTheLabelsThatAreAskedFor) {
   const std::vector<EncodedTurn> turns = {{{1, 2}, {3, 4}}, {{5, 6, 7}, {8, 9}}};
   constexpr int32_t x = kNotLearnt;
   const auto labels = [&](LearnOptions options) {
@@ -282,7 +282,7 @@ TEST(StepBatchesTest, RefusesEmptySteps) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
 }
 
-TEST(StepBatchesTest, TakesOrdersOfOnesOwn) {
+TEST(StepBatchesTest, TakesCustomOrders) {
   StepBatchesOptions options{.examples = 3, .examples_per_step = 2};
   options.orders = {{2, 0, 1}, {1, 2, 0}};
   const auto batches = StepBatches::Create(options);
@@ -304,7 +304,7 @@ TEST(StepBatchesTest, TakesOrdersOfOnesOwn) {
 
 // For any number of groups the documents are the same. The most expensive document goes first, each
 // to the rank that has the least work.
-TEST(RegroupTest, PacksAStepAnew) {
+TEST(RegroupTest, PacksAStepAgain) {
   StepExamples taken;
   for (int64_t e = 0; e < 5; ++e) {
     taken.batch.examples.push_back(10 + e);
@@ -469,7 +469,7 @@ TEST(MicroBatchTest, TakesRows) {
 
 constexpr int32_t kNone = kNotLearnt;
 
-TEST(PrefixesTest, AreWhatAllBeginWithAndNoneLearns) {
+TEST(PrefixesTest, AreTheCommonFirstTokensWithoutLabels) {
   const Document a{{1, 2, 3, 4, 5}, {kNone, kNone, kNone, 4, 5}},
       b{{1, 2, 3, 6}, {kNone, kNone, kNone, 6}};
   // Three tokens are the same; the last of them predicts a different token in each document.

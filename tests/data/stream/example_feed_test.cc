@@ -172,16 +172,16 @@ TEST(ExampleFeedTest, NamesTheRowThatIsWrong) {
     std::string row, message;
   };
   const Case cases[] = {
-      {Stage::kSupervised, "7", "rows (row 2): wanted a table with 'messages', "},
-      {Stage::kSupervised, "[1]", "rows (row 2): is a list, wanted one of messages"},
-      {Stage::kSupervised, "{}", "rows (row 2): wanted 'messages', 'instruction' and 'output', "},
+      {Stage::kSupervised, "7", "rows (row 2): expected a table with 'messages', "},
+      {Stage::kSupervised, "[1]", "rows (row 2): is a list, expected one of messages"},
+      {Stage::kSupervised, "{}", "rows (row 2): expected 'messages', 'instruction' and 'output', "},
       {Stage::kSupervised, R"({"input_ids": []})",
        "rows (row 2): 'input_ids' must be a list of whole numbers, got an empty one"},
-      {Stage::kSupervised, R"({"input_ids": [-1]})", "'input_ids' holds -1, wanted 0 to 99"},
+      {Stage::kSupervised, R"({"input_ids": [-1]})", "'input_ids' holds -1, expected 0 to 99"},
       {Stage::kSupervised, R"({"input_ids": [1], "labels": [100]})",
-       "'labels' holds 100, wanted 0 to 99 or -100"},
+       "'labels' holds 100, expected 0 to 99 or -100"},
       {Stage::kPairs, R"({"input_ids": [1]})",
-       "token ids with the key 'input_ids': this stage wants chosen_input_ids, chosen_labels, "},
+       "token ids with the key 'input_ids': this stage requires chosen_input_ids, chosen_labels, "},
       {Stage::kFeedback,
        R"({"input_ids": [1], "labels": [1], "kl_input_ids": [1], "kl_labels": [1]})",
        "'kto_tag' must be true or false, got null"},
@@ -207,7 +207,7 @@ TEST(ExampleFeedTest, NamesTheRowThatIsWrong) {
                             SmolLM2()),
         StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
-  refused(R"({"formatting": "alpacca"})", "'formatting' is \"alpacca\", wanted one of alpaca");
+  refused(R"({"formatting": "alpacca"})", "'formatting' is \"alpacca\", expected one of alpaca");
   refused(R"({"columns": {"prompt": "q"}})", "'columns' names no 'response'");
   refused(R"({"split": "train"})", "unknown key 'split'");
 }

@@ -231,7 +231,7 @@ TEST_F(OrderTest, StepsEndWithThePass) {
 
 // From each step's state, a new stream continues as the uninterrupted one does: every mixing,
 // lanes, buffers of all fill levels, packed batches.
-TEST(StreamStateTest, GoesOnFromAnyStep) {
+TEST(StreamStateTest, ResumesFromAnyStep) {
   const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   for (const json& golden : cases) {
     SCOPED_TRACE(golden["config"].dump());

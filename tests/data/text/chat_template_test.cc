@@ -181,7 +181,7 @@ TEST(ChatTemplateTest, StopWordsAreAdded) {
       << "<|endoftext|>";
 }
 
-TEST(ChatTemplateTest, ATokenThatIsNotThere) {
+TEST(ChatTemplateTest, AMissingToken) {
   const TemplateSpec named = {.name = "own",
                               .user = {{Slot::Kind::kToken, "<none>"}},
                               .assistant = {{Slot::Kind::kText, "{{content}}"}}};

@@ -60,7 +60,7 @@ Conversation AsConversation(const OrderedJson& texts) {
 
 std::string Only(const std::vector<Slot>& slots) { return slots.empty() ? "" : slots.front().text; }
 
-TEST(ParsedTemplateTest, IsWhatLlamaFactoryTells) {
+TEST(ParsedTemplateTest, RendersAsLlamaFactory) {
   const OrderedJson golden = OrderedJson::parse(ReadRunfile("tests/golden/jinja/parsed.json"));
   int parsed = 0, refused = 0;
   for (const OrderedJson& each : golden["cases"]) {

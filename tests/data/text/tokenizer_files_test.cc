@@ -94,7 +94,7 @@ TEST(TokenizerFiles, OtherModelsTakeThemToo) {
   EXPECT_TRUE(again->IsSpecial(*again->IdOf("<b>")));
 }
 
-TEST(TokenizerFiles, WhetherSpecialTokensAreSplitIsTold) {
+TEST(TokenizerFiles, ReportsWhetherSpecialTokensAreSplit) {
   const TokenizerFiles files = {{"tokenizer.json", Tiny("smollm2.tokenizer.json")},
                                 {"tokenizer_config.json", R"({"eos_token": "<|im_end|>"})"}};
   ASSERT_OK_AND_ASSIGN(const TokenizerFiles changed,
@@ -152,11 +152,11 @@ TEST(TokenizerFiles, WhichFileIsRead) {
   EXPECT_THAT(
       OpenTokenizer(With(pair, {{"added_tokens.json", R"({"<x>": "1"})"}}), "folder").status(),
       StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("folder/added_tokens.json: \"<x>\": wanted an integer, found \"1\"")));
+               HasSubstr("folder/added_tokens.json: \"<x>\": expected an integer, found \"1\"")));
   EXPECT_THAT(
       OpenTokenizer(With(pair, {{"special_tokens_map.json", "[]"}}), "folder").status(),
       StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("folder/special_tokens_map.json: wanted an object, found an array")));
+               HasSubstr("folder/special_tokens_map.json: expected an object, found an array")));
 }
 
 }  // namespace

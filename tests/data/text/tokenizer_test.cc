@@ -147,8 +147,9 @@ TEST(Tokenizer, ConfigsOfTransformers5) {
   EXPECT_THAT(named->Encode("<image><y>"), ElementsAre(6, 5));
   EXPECT_THAT(
       FromParts(Small(), R"({"extra_special_tokens": 1})"),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("tokenizer_config.json: extra_special_tokens: wanted an array, found 1")));
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          HasSubstr("tokenizer_config.json: extra_special_tokens: expected an array, found 1")));
 }
 
 TEST(Tokenizer, TokensAreAdded) {
@@ -217,10 +218,10 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("t.json:1:1: ")));
   EXPECT_THAT(Tokenizer::FromJson("[]", "", "t.json"),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("t.json: wanted an object, found an array")));
+                       HasSubstr("t.json: expected an object, found an array")));
   EXPECT_THAT(FromParts(Small(), "{\"bos_token\": 1}"),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("tokenizer_config.json: bos_token: wanted an object, found 1")));
+                       HasSubstr("tokenizer_config.json: bos_token: expected an object, found 1")));
   struct Case {
     const char* pointer;
     json value;
@@ -232,12 +233,12 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
   const Case cases[] = {
       {"/model/type", "WordLevel", kNot,
        "t.json: model: model type \"WordLevel\" is not supported, only BPE, Unigram and WordPiece"},
-      {"/model/type", "Unigram", kBad, "t.json: model.vocab: wanted an array, found an object"},
+      {"/model/type", "Unigram", kBad, "t.json: model.vocab: expected an array, found an object"},
       {"/model",
        {{"type", "Unigram"},
         {"vocab", json::array({json::array({"a", -1}), json::array({"b", "c"})})}},
        kBad,
-       "t.json: model.vocab[1]: wanted [TOKEN, SCORE], found an array"},
+       "t.json: model.vocab[1]: expected [TOKEN, SCORE], found an array"},
       {"/model",
        {{"type", "Unigram"},
         {"vocab", json::array({json::array({"a", -1}), json::array({"b", -2})})},
@@ -249,17 +250,18 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
        "t.json: model: byte_fallback is not supported with ByteLevel where a byte has no token"},
       {"/model/dropout", 0.1, kNot, "t.json: model: dropout is not supported"},
       {"/model/end_of_word_suffix", "</w>", kNot, "end_of_word_suffix is not supported"},
-      {"/model/vocab", 1, kBad, "t.json: model.vocab: wanted an object, found 1"},
-      {"/model/vocab/ab", "2", kBad, "t.json: model.vocab[\"ab\"]: wanted an integer, found \"2\""},
+      {"/model/vocab", 1, kBad, "t.json: model.vocab: expected an object, found 1"},
+      {"/model/vocab/ab", "2", kBad,
+       "t.json: model.vocab[\"ab\"]: expected an integer, found \"2\""},
       {"/model/vocab/ab", 1, kBad, "both have id 1"},
-      {"/model/vocab/ab", 1 << 23, kBad, "has id 8388608, wanted 0 to 1048"},
+      {"/model/vocab/ab", 1 << 23, kBad, "has id 8388608, expected 0 to 1048"},
       {"/model/merges", json::array({"a b c"}), kBad,
-       "t.json: model.merges[0]: wanted \"LEFT RIGHT\""},
+       "t.json: model.merges[0]: expected \"LEFT RIGHT\""},
       {"/model/merges", json::array({"a c"}), kBad,
        "t.json: model: merges[0] (\"a\" and \"c\"): \"c\" is not in the vocabulary"},
       {"/model/ignore_merges", "yes", kBad,
-       "t.json: model.ignore_merges: wanted a boolean, found \"yes\""},
-      {"/model", nullptr, kBad, "t.json: model: wanted an object, found null"},
+       "t.json: model.ignore_merges: expected a boolean, found \"yes\""},
+      {"/model", nullptr, kBad, "t.json: model: expected an object, found null"},
       {"/normalizer",
        {{"type", "Unheard"}},
        kNot,
@@ -277,14 +279,14 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
        kNot,
        "t.json: pre_tokenizer: pre-tokenizer type \"UnicodeScripts\""},
       {"/decoder", {{"type", "CTC"}}, kNot, "t.json: decoder: decoder type \"CTC\""},
-      {"/decoder", nullptr, kBad, "t.json: decoder: wanted an object, found null"},
+      {"/decoder", nullptr, kBad, "t.json: decoder: expected an object, found null"},
       {"/added_tokens/0/id", 9, kBad,
        "t.json: added_tokens[0]: \"<x>\" says id 9, but 4 is the next free id"},
       {"/added_tokens/0/content", "ab", kBad,
        "\"ab\" says id 4, but 2 is its id in the vocabulary"},
-      {"/added_tokens/0/lstrip", 1, kBad, "t.json: added_tokens[0].lstrip: wanted a boolean"},
+      {"/added_tokens/0/lstrip", 1, kBad, "t.json: added_tokens[0].lstrip: expected a boolean"},
       {"/added_tokens", json::object(), kBad,
-       "t.json: added_tokens: wanted an array, found an object"},
+       "t.json: added_tokens: expected an array, found an object"},
   };
   for (const Case& c : cases) {
     json document = Small();

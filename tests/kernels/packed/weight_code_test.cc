@@ -210,7 +210,7 @@ TEST(WeightCodeTest, RefusesWhatItCannotPack) {
     EXPECT_THAT(
         code->Pack(at::ones({2, 3}, at::kDouble)),
         StatusIs(absl::StatusCode::kInvalidArgument,
-                 HasSubstr(code->name() + ": a weight in Double, wanted fp32, bf16 or fp16")));
+                 HasSubstr(code->name() + ": a weight in Double, expected fp32, bf16 or fp16")));
   }
   EXPECT_THAT(EightBitCode().Pack(at::full({1, 4}, 7e4)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fp16 does not hold")));
@@ -221,19 +221,19 @@ TEST(WeightCodeTest, RefusesOtherParts) {
                          const std::string& text) {
     try {
       code.Unpack(packed, out);
-      ADD_FAILURE() << "no error, wanted " << text;
+      ADD_FAILURE() << "no error, expected " << text;
     } catch (const c10::Error& error) {
       EXPECT_THAT(error.what(), HasSubstr(text));
     }
   };
   for (const auto& code : Codes()) {
     ASSERT_OK_AND_ASSIGN(const PackedWeight packed, code->Pack(at::ones({6, 70})));
-    throws(*code, packed, at::empty({70, 6}), "wanted shape [6, 70] without gaps");
+    throws(*code, packed, at::empty({70, 6}), "expected shape [6, 70] without gaps");
     throws(*code, packed, at::empty({70, 6}).t(), "without gaps");
     throws(*code, packed, at::empty({6, 70}, at::kInt), "in fp32, fp64, bf16 or fp16");
     PackedWeight few = packed, shorter = packed, other = packed;
     few.parts.pop_back();
-    throws(*code, few, at::empty({6, 70}), "parts of a packed weight, wanted ");
+    throws(*code, few, at::empty({6, 70}), "parts of a packed weight, expected ");
     shorter.parts[1] = shorter.parts[1].narrow(0, 0, 3);
     throws(*code, shorter, at::empty({6, 70}), "of shape [3]");
     other.parts[0] = other.parts[0].to(at::kInt);

@@ -64,7 +64,7 @@ TEST(GradientSumTest, ASumOfBf16IsRoundedByItsTermsAlone) {
   }
 }
 
-TEST(GradientSumTest, GoesOnInSomebodysTensor) {
+TEST(GradientSumTest, AccumulatesIntoAGivenTensor) {
   const Terms terms = RandomTerms(at::kBFloat16);
   const at::Tensor before = at::randn({70, 9}), own = before.clone();
   GradientSum sum(at::kFloat);

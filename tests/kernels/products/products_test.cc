@@ -161,7 +161,7 @@ TEST_F(ProductsTest, Fp16IsRoundedOnce) {
   EXPECT_THROW(Product(at::zeros({2, 3}, at::kHalf), at::zeros({3, 2})), c10::Error);
 }
 
-TEST_F(ProductsTest, OfNothingAreZeros) {
+TEST_F(ProductsTest, EmptyProductsAreZero) {
   const ProductScope scope(Choice("onednn"));
   EXPECT_TRUE(at::equal(Product(at::zeros({100, 0}), at::zeros({0, 4})), at::zeros({100, 4})));
   EXPECT_EQ(Product(at::zeros({0, 3}), at::zeros({3, 4})).sizes(), at::IntArrayRef({0, 4}));

@@ -51,7 +51,7 @@ TEST(CounterUniformTest, GoldenValues) {
       << initial;
 }
 
-TEST(CounterUniformTest, ATokenDrawsTheSameWhereverItLies) {
+TEST(CounterUniformTest, ATokensNumbersDoNotDependOnItsRankOrRow) {
   const uint64_t key = CounterKey(0, 0, "q");
   const at::Tensor identity = Identities(300), whole = CounterUniform(key, identity, 65);
   const at::Tensor order = at::randperm(300);

@@ -44,7 +44,7 @@ TEST(ActivationPlace, GoesByKeyAndDevice) {
                        HasSubstr("activation_offload: disk is for the CPU alone")));
   EXPECT_THAT(PlaceOfActivations("ram", kCpuType),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("activation_offload: wanted cpu or disk, got 'ram'")));
+                       HasSubstr("activation_offload: expected cpu or disk, got 'ram'")));
 }
 
 TEST(ActivationPlace, AStoreIsOpenedWhereSomethingIsMoved) {

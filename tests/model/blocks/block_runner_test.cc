@@ -126,7 +126,7 @@ TEST_P(BlockRunnerTest, HiddenWithoutGradient) {
       BitEqual(w_->gradient(), ToyGradients({w_->weight(), b_->weight()}, hidden, gradient)[1]));
 }
 
-TEST_P(BlockRunnerTest, NothingIsKeptWhereNothingIsLearnt) {
+TEST_P(BlockRunnerTest, NothingIsKeptWithoutTrainableWeights) {
   at::Tensor hidden = RandomTensor({5, kWidth}).requires_grad_();
   {
     at::NoGradGuard no_grad;

@@ -73,7 +73,7 @@ TEST(DiskStoreTest, SayWhereItFails) {
   EXPECT_THAT(
       DiskStore::Create("/nowhere/at/all"),
       StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("activation_offload: /nowhere/at/all: wanted a folder on a disk")));
+               HasSubstr("activation_offload: /nowhere/at/all: expected a folder on a disk")));
   if (std::filesystem::exists("/dev/shm")) {
     EXPECT_THAT(
         DiskStore::Create("/dev/shm"),
@@ -83,7 +83,7 @@ TEST(DiskStoreTest, SayWhereItFails) {
 
 // A limit on file sizes simulates a full disk: both fail in the writing thread. The program gets
 // the error at the next call, and continues to run.
-TEST(DiskStoreTest, TellsOfAFullDisk) {
+TEST(DiskStoreTest, ReportsAFullDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));
   std::signal(SIGXFSZ, SIG_IGN);

@@ -341,7 +341,7 @@ TEST_F(RotaryTest, RefusesWhatDoesNotFit) {
     if (!rule.depends_on_length()) continue;
     const std::string wanted = absl::StrCat(
         RopeName(rule.kind),
-        " scaling goes by the length of each token's document: lengths of shape [3] are wanted");
+        " scaling goes by the length of each token's document: lengths of shape [3] are expected");
     EXPECT_THAT(message([&] { MakeRotary(rule, positions, at::Tensor(), at::kFloat); }),
                 HasSubstr(wanted));
     EXPECT_THAT(message([&] { MakeRotary(rule, positions, at::ones({2}, at::kLong), at::kFloat); }),

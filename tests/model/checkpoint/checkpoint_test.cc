@@ -114,7 +114,7 @@ TEST(CheckpointTest, LoadsInAnyDtype) {
   EXPECT_TRUE(at::equal(*checkpoint->Load(name, at::kDouble), stored.to(at::kDouble)));
 }
 
-TEST(CheckpointTest, SaysWhatIsNotThere) {
+TEST(CheckpointTest, NamesWhatIsMissing) {
   const ScratchFolder folder;
   EXPECT_THAT(Checkpoint::Open(folder / "nowhere"),
               StatusIs(kNotFound, absl::StrCat("model_name_or_path: no folder or file '",
@@ -144,9 +144,10 @@ TEST(CheckpointTest, NamesTheWeightThatIsMissingOrMisshapen) {
         Checkpoint::Open(copy.path()),
         StatusIs(
             kInvalid,
-            AllOf(HasSubstr(
-                      "model.safetensors: model.layers.1.self_attn.k_proj.weight: wanted shape ["),
-                  HasSubstr("found [3, 5]"))));
+            AllOf(
+                HasSubstr(
+                    "model.safetensors: model.layers.1.self_attn.k_proj.weight: expected shape ["),
+                HasSubstr("found [3, 5]"))));
   }
   const CopyOf whole("gqa_tied");
   whole.Rewrite("", {}, at::kLong);
@@ -157,7 +158,7 @@ TEST(CheckpointTest, NamesTheWeightThatIsMissingOrMisshapen) {
   const CopyOf larger("gqa_tied");
   larger.Set("vocab_size", 1000);
   EXPECT_THAT(Checkpoint::Open(larger.path()),
-              StatusIs(kInvalid, HasSubstr("model.embed_tokens.weight: wanted shape [1000, ")));
+              StatusIs(kInvalid, HasSubstr("model.embed_tokens.weight: expected shape [1000, ")));
   const CopyOf untied("gqa_tied");
   untied.Set("tie_word_embeddings", false);
   EXPECT_THAT(Checkpoint::Open(untied.path()),
@@ -174,7 +175,7 @@ TEST(CheckpointTest, NamesTheWeightThatIsMissingOrMisshapen) {
 TEST(CheckpointTest, SaysInOneLineWhatIsWrongWithTheConfig) {
   const std::vector<std::tuple<const char*, json, absl::StatusCode, const char*>> wrong = {
       {"architectures", {"LlamaForCausalLn"}, kUnimplemented, "(did you mean 'LlamaForCausalLM'?)"},
-      {"model_type", "qwen2", kInvalid, "model_type: wanted 'llama'"},
+      {"model_type", "qwen2", kInvalid, "model_type: expected 'llama'"},
       {"quantization_config",
        {{"quant_method", "awq"}},
        kUnimplemented,
@@ -190,9 +191,9 @@ TEST(CheckpointTest, SaysInOneLineWhatIsWrongWithTheConfig) {
       {"rope_scaling",
        {{"rope_type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {1.0}}},
        kInvalid,
-       "rope_scaling: short_factor: wanted a list of 4 positive"},
+       "rope_scaling: short_factor: expected a list of 4 positive"},
       {"num_key_value_heads", 3, kInvalid,
-       "num_key_value_heads: wanted a divisor of num_attention_heads 4, got 3"},
+       "num_key_value_heads: expected a divisor of num_attention_heads 4, got 3"},
       {"attention_dropout", 0.1, kUnimplemented, "set attention_dropout to 0"},
   };
   for (const auto& [key, value, code, words] : wrong) {
@@ -225,7 +226,7 @@ TEST(CheckpointTest, NamesTheWeightThatAFamilyMisses) {
                                           HasSubstr("is missing"))));
     copy.Rewrite("", {{name, at::ones({3, 5})}});
     EXPECT_THAT(Checkpoint::Open(copy.path()),
-                StatusIs(kInvalid, HasSubstr(absl::StrCat(name, ": wanted shape ["))));
+                StatusIs(kInvalid, HasSubstr(absl::StrCat(name, ": expected shape ["))));
   }
 }
 

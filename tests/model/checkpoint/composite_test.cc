@@ -274,7 +274,7 @@ TEST(CompositeNamesTest, ExpertsEitherWayRound) {
 
 // Weights that are never trained are saved in the dtype of their file, whatever the dtype of the
 // rest.
-TEST(CompositeNamesTest, NumbersThatDoNotLearnKeepTheirDtype) {
+TEST(CompositeNamesTest, BuffersKeepTheirDtype) {
   for (const at::ScalarType own : {at::kBFloat16, at::kFloat}) {
     for (const at::ScalarType rest : {at::kBFloat16, at::kFloat, at::kDouble}) {
       const ScratchFolder folder;

@@ -279,10 +279,10 @@ TEST(FreshWeightsTest, RefusesWhatItCannotMake) {
   };
   EXPECT_THAT(error("initializer_range", 0),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("config.json: initializer_range: wanted a number above 0")));
+                       HasSubstr("config.json: initializer_range: expected a number above 0")));
   EXPECT_THAT(error("linear_a_log_max", 0.0, "olmo_hybrid"),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("linear_a_log_max: rates from 0 to 0, wanted")));
+                       HasSubstr("linear_a_log_max: rates from 0 to 0, expected")));
   EXPECT_THAT(error("linear_dt_min", 0.0, "olmo_hybrid"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("linear_dt_init_floor: steps from 0 to 0.1, at least 0.0001")));
@@ -296,7 +296,7 @@ TEST(FreshWeightsTest, RefusesWhatItCannotMake) {
   folder.Write("empty/tokenizer.json", "{}");
   EXPECT_THAT(
       Checkpoint::OpenFresh(folder.path() + "/empty", 1).status(),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a folder that has one")));
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a folder that has one")));
 }
 
 }  // namespace

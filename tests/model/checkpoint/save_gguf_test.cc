@@ -335,7 +335,7 @@ TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
   }
   EXPECT_THAT(SaveGguf(folder / "y.gguf", config, RandomWeights(config), {.type = "Q4_K"}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("wanted F32, F16, BF16 or Q8_0, got 'Q4_K'")));
+                       HasSubstr("expected F32, F16, BF16 or Q8_0, got 'Q4_K'")));
 }
 
 base::Parameters Qwen3() {
@@ -348,7 +348,7 @@ const ModelConfig& Qwen3Config() {
   return *config;
 }
 
-TEST(SaveGgufTest, RefusesNumbersThatAreNotFinite) {
+TEST(SaveGgufTest, RefusesNonFiniteNumbers) {
   const ScratchFolder folder;
   base::Parameters parameters = Qwen3();
   at::Tensor weight = parameters[3]->weight().clone();

@@ -41,7 +41,7 @@ TEST(VocabularyGrowthTest, HeightsAreMultiplesOf64) {
 
 // Each column's mean over n new rows is that of the old rows within 5 s / sqrt(n), where s = 1 /
 // sqrt(D); the deviation of n D numbers is s within 5 / sqrt(2 n D).
-TEST(VocabularyGrowthTest, NewRowsLieAroundTheMean) {
+TEST(VocabularyGrowthTest, NewRowsAreAroundTheMean) {
   const int64_t height = 1500, width = 48, added = 4000;
   const at::Tensor table = at::arange(height * width, at::kDouble)
                                .mul(0.37)

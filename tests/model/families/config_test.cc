@@ -222,40 +222,40 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
   ExpectRefused(scaled({{"rope_type", "yarm"}, {"factor", 2}}), kUnimplemented,
                 "rope_scaling: rope_type: 'yarm' is not known; known: default, linear, dynamic, "
                 "yarn, llama3, longrope, proportional (did you mean 'yarn'?)");
-  ExpectRefused(scaled({{"type", 3}}), kInvalid, "rope_scaling: type: wanted a string, got 3");
-  ExpectRefused(With("rope_scaling", 3), kInvalid, "rope_scaling: wanted an object, got 3");
+  ExpectRefused(scaled({{"type", 3}}), kInvalid, "rope_scaling: type: expected a string, got 3");
+  ExpectRefused(With("rope_scaling", 3), kInvalid, "rope_scaling: expected an object, got 3");
   ExpectRefused(With("rope_parameters", json::array()), kInvalid,
-                "rope_parameters: wanted an object, got []");
+                "rope_parameters: expected an object, got []");
   for (const char* kind : {"linear", "dynamic", "yarn", "llama3"})
     ExpectRefused(scaled({{"rope_type", kind}}), kInvalid, "rope_scaling: factor: missing");
   for (const json& factor : {json(0), json(-2.0), json("4")})
     ExpectRefused(scaled({{"rope_type", "linear"}, {"factor", factor}}), kInvalid,
-                  "rope_scaling: factor: wanted");
+                  "rope_scaling: factor: expected");
   ExpectRefused(scaled({{"rope_type", "llama3"}, {"factor", 8.0}}), kInvalid,
                 "rope_scaling: original_max_position_embeddings: missing");
   ExpectRefused(scaled({{"rope_type", "llama3"},
                         {"factor", 8.0},
                         {"original_max_position_embeddings", 1},
                         {"low_freq_factor", 4}}),
-                kInvalid, "high_freq_factor: wanted a number above low_freq_factor 4");
+                kInvalid, "high_freq_factor: expected a number above low_freq_factor 4");
   ExpectRefused(
       scaled({{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 0}}),
-      kInvalid, "original_max_position_embeddings: wanted a positive number");
+      kInvalid, "original_max_position_embeddings: expected a positive number");
   ExpectRefused(scaled({{"rope_type", "yarn"}, {"factor", 8.0}, {"truncate", 1}}), kInvalid,
-                "truncate: wanted true or false, got 1");
+                "truncate: expected true or false, got 1");
   ExpectRefused(scaled({{"rope_type", "longrope"}}), kInvalid,
-                "rope_scaling: short_factor: wanted a list of 32 positive numbers, one for each "
+                "rope_scaling: short_factor: expected a list of 32 positive numbers, one for each "
                 "rotated pair of features, got nothing");
   ExpectRefused(scaled({{"rope_type", "longrope"},
                         {"short_factor", std::vector<double>(32, 1.0)},
                         {"long_factor", std::vector<double>(31, 1.0)}}),
-                kInvalid, "rope_scaling: long_factor: wanted a list of 32 positive numbers");
+                kInvalid, "rope_scaling: long_factor: expected a list of 32 positive numbers");
   ExpectRefused(scaled({{"rope_type", "longrope"},
                         {"short_factor", std::vector<double>(32, 0.0)},
                         {"long_factor", std::vector<double>(32, 1.0)}}),
                 kInvalid, "short_factor");
   ExpectRefused(With("partial_rotary_factor", 0.02), kInvalid,
-                "head_dim: 1 of 64 features of a head would be rotated, wanted an even number");
+                "head_dim: 1 of 64 features of a head would be rotated, expected an even number");
   ExpectRefused(With("partial_rotary_factor", 2.0), kInvalid, "128 of 64 features");
   json narrow = SmolLM2();
   narrow["head_dim"] = 2;
@@ -468,7 +468,7 @@ TEST(ConfigTest, ReadsHowQueriesGrow) {
   EXPECT_EQ(config.rotaries[0].kind, RopeKind::kYarn);
   ExpectRefused(of({{"llama_4_scaling_beta", nullptr}}), kInvalid, "llama_4_scaling_beta");
   ExpectRefused(of({{"llama_4_scaling_beta", -1}}), kInvalid,
-                "llama_4_scaling_beta: wanted a number, 0 or more, got -1");
+                "llama_4_scaling_beta: expected a number, 0 or more, got -1");
   ExpectRefused(of({{"original_max_position_embeddings", nullptr}}), kInvalid,
                 "original_max_position_embeddings");
   ASSERT_OK_AND_ASSIGN(const ModelConfig untold,
@@ -659,10 +659,10 @@ TEST(ConfigTest, ReadsLatentAttention) {
     return std::string(config.status().message());
   };
   EXPECT_THAT(says(of({{"num_key_value_heads", 2}})),
-              HasSubstr("num_key_value_heads: wanted as many as num_attention_heads, 8"));
+              HasSubstr("num_key_value_heads: expected as many as num_attention_heads, 8"));
   EXPECT_THAT(says(of({{"qk_rope_head_dim", 5}})),
-              HasSubstr("qk_rope_head_dim: wanted an even number"));
-  EXPECT_THAT(says(of({{"kv_lora_rank", 0}})), HasSubstr("kv_lora_rank: wanted a whole number"));
+              HasSubstr("qk_rope_head_dim: expected an even number"));
+  EXPECT_THAT(says(of({{"kv_lora_rank", 0}})), HasSubstr("kv_lora_rank: expected a whole number"));
 }
 
 // Under the keys of the published file and under those that Transformers 5 writes.
@@ -741,23 +741,25 @@ TEST(ConfigTest, ReadsKimiLinear) {
   };
   ExpectRefused(lists("kda_layers", {1, 2, 4}), kInvalid,
                 "linear_attn_config: layer 5 is in neither kda_layers nor full_attn_layers");
-  ExpectRefused(lists("kda_layers", {1, 2, 3, 4, 5}), kInvalid,
-                "linear_attn_config: kda_layers: wanted a list of layers from 1 to 6, each in one");
+  ExpectRefused(
+      lists("kda_layers", {1, 2, 3, 4, 5}), kInvalid,
+      "linear_attn_config: kda_layers: expected a list of layers from 1 to 6, each in one");
   ExpectRefused(lists("full_attn_layers", {0, 3, 6}), kInvalid,
-                "full_attn_layers: wanted a list of layers from 1 to 6");
-  ExpectRefused(of({{"linear_attn_config", 3}}), kInvalid, "linear_attn_config: wanted an object");
-  ExpectRefused(of({{"mla_use_nope", false}}), kInvalid, "mla_use_nope: wanted true");
+                "full_attn_layers: expected a list of layers from 1 to 6");
+  ExpectRefused(of({{"linear_attn_config", 3}}), kInvalid,
+                "linear_attn_config: expected an object");
+  ExpectRefused(of({{"mla_use_nope", false}}), kInvalid, "mla_use_nope: expected true");
   ExpectRefused(of({{"moe_router_activation_func", "softmax"}}), kInvalid,
-                "moe_router_activation_func: wanted sigmoid");
-  ExpectRefused(of({{"moe_layer_freq", 2}}), kInvalid, "moe_layer_freq: wanted 1");
+                "moe_router_activation_func: expected sigmoid");
+  ExpectRefused(of({{"moe_layer_freq", 2}}), kInvalid, "moe_layer_freq: expected 1");
   ExpectRefused(of({{"mlp_layer_types", {"dense"}}}), kInvalid,
-                "mlp_layer_types: wanted a list of 6 names");
-  ExpectRefused(of({{"num_expert_group", 5}}), kInvalid, "num_expert_group: wanted a divisor");
+                "mlp_layer_types: expected a list of 6 names");
+  ExpectRefused(of({{"num_expert_group", 5}}), kInvalid, "num_expert_group: expected a divisor");
   ExpectRefused(
       of({{"num_experts_per_token", 300}}), kInvalid,
-      "num_experts_per_token: wanted a whole number from 1 to the number of experts, 256");
+      "num_experts_per_token: expected a whole number from 1 to the number of experts, 256");
   ExpectRefused(of({{"linear_num_heads", 1 << 20}, {"linear_head_dim", 1 << 20}}), kInvalid,
-                "linear attention's heads x features of a head: wanted below 2^29");
+                "linear attention's heads x features of a head: expected below 2^29");
 }
 
 TEST(ConfigTest, ReadsGraniteHybrid) {
@@ -810,17 +812,17 @@ TEST(ConfigTest, ReadsGraniteHybrid) {
   EXPECT_EQ(of({{"time_step_limit", {0.0, 2.5}}})->state_space.most_step, 2.5);
   ExpectRefused(of({{"layer_types", {"mamba", "attention", "mamba", "conv"}}}), kUnimplemented,
                 "layer_types: layer 3 is \"conv\"");
-  ExpectRefused(of({{"mamba_n_heads", 7}}), kInvalid, "mamba_n_heads: wanted a divisor");
-  ExpectRefused(of({{"mamba_d_head", 32}}), kInvalid, "mamba_d_head: wanted mamba_expand x");
+  ExpectRefused(of({{"mamba_n_heads", 7}}), kInvalid, "mamba_n_heads: expected a divisor");
+  ExpectRefused(of({{"mamba_d_head", 32}}), kInvalid, "mamba_d_head: expected mamba_expand x");
   ExpectRefused(of({{"mamba_n_groups", 4}}), kInvalid,
-                "mamba_n_groups: wanted a divisor of mamba_n_heads 18");
-  ExpectRefused(of({{"mamba_expand", 1 << 29}}), kInvalid, "mamba_expand: wanted a factor");
-  ExpectRefused(of({{"mamba_d_state", 1 << 30}}), kInvalid, "mamba_d_state: wanted groups");
+                "mamba_n_groups: expected a divisor of mamba_n_heads 18");
+  ExpectRefused(of({{"mamba_expand", 1 << 29}}), kInvalid, "mamba_expand: expected a factor");
+  ExpectRefused(of({{"mamba_d_state", 1 << 30}}), kInvalid, "mamba_d_state: expected groups");
   ExpectRefused(of({{"num_local_experts", -1}}), kInvalid,
-                "num_local_experts: wanted a whole number");
+                "num_local_experts: expected a whole number");
   for (const json& limit : std::vector<json>{3, {1.0}, {2.0, 1.0}, {0.0, "inf"}, {0.0, {{"a", 1}}}})
     ExpectRefused(of({{"time_step_limit", limit}}), kInvalid,
-                  "time_step_limit: wanted a list of two numbers, the least first");
+                  "time_step_limit: expected a list of two numbers, the least first");
 }
 
 // Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.
@@ -850,15 +852,15 @@ TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
                 "layer_types: layer 1 is \"sliding_attention\", which is not supported "
                 "(full_attention and linear_attention are)");
   ExpectRefused(Of("Qwen3NextForCausalLM", "qwen3_next", {{"linear_num_value_heads", 24}}),
-                kInvalid, "linear_num_value_heads: wanted a multiple of linear_num_key_heads 16");
+                kInvalid, "linear_num_value_heads: expected a multiple of linear_num_key_heads 16");
   ExpectRefused(Of("Qwen3NextForCausalLM", "qwen3_next", {{"linear_conv_kernel_dim", 0}}), kInvalid,
-                "linear_conv_kernel_dim: wanted a whole number from 1");
+                "linear_conv_kernel_dim: expected a whole number from 1");
   ExpectRefused(Of("Qwen3_5ForCausalLM", "qwen3_5_text", {{"hidden_act", "gelu"}}), kUnimplemented,
-                "hidden_act: wanted silu, which linear attention takes after its convolution");
+                "hidden_act: expected silu, which linear attention takes after its convolution");
   ExpectRefused(Of("Lfm2ForCausalLM", "lfm2", {{"full_attn_idxs", {4}}}), kInvalid,
-                "full_attn_idxs: wanted a list of layers from 0 to 3");
+                "full_attn_idxs: expected a list of layers from 0 to 3");
   ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"layer_types", {"full_attention"}}}),
-                kInvalid, "layer_types: wanted a list of 4 names, one for each layer");
+                kInvalid, "layer_types: expected a list of 4 names, one for each layer");
   ExpectRefused(Of("Gemma2ForCausalLM", "gemma2",
                    {{"layer_types",
                      {"full_attention", "full_attention", "linear_attention", "full_attention"}}}),
@@ -866,34 +868,34 @@ TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
                 "layer_types: layer 2 is \"linear_attention\", which is not supported "
                 "(full_attention and sliding_attention are)");
   ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"sliding_window_pattern", 0}}), kInvalid,
-                "sliding_window_pattern: wanted a whole number from 1");
+                "sliding_window_pattern: expected a whole number from 1");
   ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"use_bidirectional_attention", true}}),
-                kInvalid, "use_bidirectional_attention: wanted false");
+                kInvalid, "use_bidirectional_attention: expected false");
   ExpectRefused(Of("Gemma2ForCausalLM", "gemma2", {{"query_pre_attn_scalar", 0}}), kInvalid,
-                "query_pre_attn_scalar: wanted a positive number, got 0");
+                "query_pre_attn_scalar: expected a positive number, got 0");
   ExpectRefused(Of("Gemma2ForCausalLM", "gemma2", {{"final_logit_softcapping", -1}}), kInvalid,
-                "final_logit_softcapping: wanted a positive number, got -1");
+                "final_logit_softcapping: expected a positive number, got -1");
   ExpectRefused(Of("SmolLM3ForCausalLM", "smollm3", {{"no_rope_layers", {1, 2, 1, 1}}}), kInvalid,
-                "no_rope_layers: wanted a list of 4 numbers, 0 or 1");
+                "no_rope_layers: expected a list of 4 numbers, 0 or 1");
   ExpectRefused(Of("SmolLM3ForCausalLM", "smollm3", {{"no_rope_layers", {1, 1}}}), kInvalid,
-                "no_rope_layers: wanted a list of 4");
+                "no_rope_layers: expected a list of 4");
   ExpectRefused(
       Of("MixtralForCausalLM", "mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 5}}),
       kInvalid,
-      "num_experts_per_tok: wanted a whole number from 1 to the number of experts, 4, got 5");
+      "num_experts_per_tok: expected a whole number from 1 to the number of experts, 4, got 5");
   ExpectRefused(
       Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 4}, {"num_experts_per_tok", 5}}),
       kInvalid, "the number of experts, 4, got 5");
   ExpectRefused(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 4}}), kInvalid,
-                "num_experts_per_tok: wanted a whole number from 1 to the number of experts, 4");
+                "num_experts_per_tok: expected a whole number from 1 to the number of experts, 4");
   ExpectRefused(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"mlp_only_layers", {4}}}), kInvalid,
-                "mlp_only_layers: wanted a list of layers from 0 to 3");
+                "mlp_only_layers: expected a list of layers from 0 to 3");
   ExpectRefused(Of("MixtralForCausalLM", "mixtral", {{"num_local_experts", 100000}}), kInvalid,
-                "100000 experts, wanted at most 10000");
+                "100000 experts, expected at most 10000");
   ExpectRefused(Of("MixtralForCausalLM", "mixtral", {{"router_jitter_noise", 0.1}}), kUnimplemented,
                 "router_jitter_noise 0.1");
   ExpectRefused(Of("GraniteForCausalLM", "granite", {{"logits_scaling", 0}}), kInvalid,
-                "logits_scaling: wanted a positive number");
+                "logits_scaling: expected a positive number");
   ExpectRefused(
       Of("Phi3ForCausalLM", "phi3", {{"resid_pdrop", 0.1}}), kUnimplemented,
       "a layer that drops cannot be the same on any number of ranks; set resid_pdrop to 0");
@@ -903,7 +905,7 @@ TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
                 "set residual_dropout to 0");
   ExpectRefused(
       Of("LlamaForCausalLM", "qwen2"), kInvalid,
-      "model_type: wanted 'llama' as the architecture is LlamaForCausalLM, got \"qwen2\"");
+      "model_type: expected 'llama' as the architecture is LlamaForCausalLM, got \"qwen2\"");
 }
 
 // For each quantization method, and for an object without useful information, the message states
@@ -935,7 +937,7 @@ TEST(ConfigTest, RefusesOtherArchitecturesWithTheKnownOnes) {
   EXPECT_THAT(With("architectures", {"GPT2LMHeadModel"}),
               StatusIs(kUnimplemented, Not(HasSubstr("did you mean"))));
   EXPECT_THAT(With("model_type", "mistral"),
-              StatusIs(kInvalid, HasSubstr("m/config.json: model_type: wanted 'llama'")));
+              StatusIs(kInvalid, HasSubstr("m/config.json: model_type: expected 'llama'")));
   json config = SmolLM2();
   config.erase("architectures");
   config["model_type"] = "gemma3n";
@@ -984,11 +986,10 @@ TEST(ConfigTest, NamesTheKeyThatIsWrong) {
     EXPECT_THAT(With(key, value), StatusIs(kInvalid, StartsWith("m/config.json: ")))
         << key << " " << value;
   }
-  EXPECT_THAT(
-      With("num_key_value_heads", 2),
-      StatusIs(
-          kInvalid,
-          "m/config.json: num_key_value_heads: wanted a divisor of num_attention_heads 9, got 2"));
+  EXPECT_THAT(With("num_key_value_heads", 2),
+              StatusIs(kInvalid,
+                       "m/config.json: num_key_value_heads: expected a divisor of "
+                       "num_attention_heads 9, got 2"));
   EXPECT_THAT(
       With("hidden_act", "relu"),
       StatusIs(kUnimplemented,
@@ -1017,7 +1018,7 @@ TEST(ConfigTest, AMistralHasAWindowUnlessItSaysNone) {
   EXPECT_EQ(window(), 4096);
   config["sliding_window"] = 0;
   EXPECT_THAT(ParseConfig(config.dump(), "m/config.json"),
-              StatusIs(kInvalid, HasSubstr("sliding_window: wanted a whole number from 1")));
+              StatusIs(kInvalid, HasSubstr("sliding_window: expected a whole number from 1")));
   config["sliding_window"] = 64;
   config["num_attention_heads"] = 16;
   config["head_dim"] = 36;
@@ -1031,7 +1032,7 @@ TEST(ConfigTest, BrokenJsonGivesLineAndColumn) {
   EXPECT_THAT(ParseConfig("", "m/config.json"),
               StatusIs(kInvalid, "m/config.json: the file is empty"));
   EXPECT_THAT(ParseConfig("[1, 2]", "m/config.json"),
-              StatusIs(kInvalid, "m/config.json: wanted an object {...}, got [1,2]"));
+              StatusIs(kInvalid, "m/config.json: expected an object {...}, got [1,2]"));
   EXPECT_THAT(ParseConfig(R"({"a": 1, "b": {"a": 2}, "a": 3})", "m/config.json"),
               StatusIs(kInvalid, "m/config.json: 'a' is there twice"));
   EXPECT_THAT(ParseConfig("{\"a\": 1e999}", "m/config.json"),
@@ -1104,14 +1105,14 @@ TEST(CompositeConfigTest, SaysWhereItIsWrong) {
   };
   ExpectRefused(with([](json& c) { c.erase("text_config"); }), kInvalid, "text_config: missing");
   ExpectRefused(with([](json& c) { c["text_config"] = 3; }), kInvalid,
-                "text_config: wanted an object, got 3");
+                "text_config: expected an object, got 3");
   ExpectRefused(with([](json& c) { c["text_config"]["model_type"] = "gemma2"; }), kUnimplemented,
                 "text_config: model_type: 'gemma2' is not supported in "
                 "Gemma3ForConditionalGeneration; supported: gemma3_text");
   ExpectRefused(with([](json& c) { c["text_config"]["hidden_size"] = -1; }), kInvalid,
-                "text_config: hidden_size: wanted a whole number");
+                "text_config: hidden_size: expected a whole number");
   ExpectRefused(with([](json& c) { c["model_type"] = "gemma3_text"; }), kInvalid,
-                "model_type: wanted 'gemma3' as the architecture is "
+                "model_type: expected 'gemma3' as the architecture is "
                 "Gemma3ForConditionalGeneration, got \"gemma3_text\"");
   ExpectRefused(with([](json& c) { c["text_config"]["quantization_config"] = json::object(); }),
                 kUnimplemented, "text_config: quantization_config");

@@ -24,7 +24,7 @@
 #include "comm/mesh.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 #include "model/adapter.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/save_folder.h"
@@ -536,7 +536,7 @@ TEST_P(FamilyTest, ModulesHaveTheNamesOfTheirWeights) {
 }
 
 // A model whose layers are not all softmax attention must be given a mixing plan.
-TEST_P(FamilyTest, WantsAMixingWhereALayerDoes) {
+TEST_P(FamilyTest, RequiresAMixingForMixingLayers) {
   const auto model = Load(In(at::kFloat));
   const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
   const auto attention =
@@ -559,14 +559,14 @@ TEST_P(FamilyTest, WantsAMixingWhereALayerDoes) {
 
 // freeze: only the last block and the final norm are trained, with the gradients that they have
 // when everything is trained.
-TEST_P(FamilyTest, SomeLearn) {
+TEST_P(FamilyTest, SomeWeightsAreTrained) {
   const Stream stream = Fullest();
   const auto all = Load(In(at::kDouble));
   std::string norm = FinalNormName(all->config());  // "model.norm.weight"
   norm = norm.substr(0, norm.rfind('.'));
   norm = norm.substr(norm.rfind('.') + 1);
   ASSERT_OK_AND_ASSIGN(const std::set<std::string> names,
-                       WeightsThatLearn(all->config(), {1, {"all"}, {norm}}));
+                       TrainableWeights(all->config(), {1, {"all"}, {norm}}));
   const Outcome wanted = RunAlone(*all, stream);
   TransformerOptions options = In(at::kDouble);
   options.learning = names;

@@ -195,7 +195,7 @@ TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) 
 }
 
 // The storage of experts and the existence of a head are known from the files, not from the config.
-TEST(RopeScalingTest, WhatTheWeightsToldStays) {
+TEST(RopeScalingTest, ValuesFromTheWeightsStay) {
   for (const char* const family : {"qwen3_5_moe_vision", "qwen3_vl_moe", "qwen3_5_vision"}) {
     SCOPED_TRACE(family);
     ASSERT_OK_AND_ASSIGN(const auto checkpoint,
@@ -210,13 +210,14 @@ TEST(RopeScalingTest, WhatTheWeightsToldStays) {
 }
 
 TEST(RopeScalingTest, RefusesAnotherKind) {
-  EXPECT_THAT(ScaleRope(Llama(), "yarm", 100, "m"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "rope_scaling: 'yarm', wanted one of linear, dynamic, yarn, llama3 (did you "
-                       "mean 'yarn'?)"));
   EXPECT_THAT(
-      ScaleRope(Llama(), "longrope", 100, "m"),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'longrope', wanted one of linear")));
+      ScaleRope(Llama(), "yarm", 100, "m"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "rope_scaling: 'yarm', expected one of linear, dynamic, yarn, llama3 (did you "
+               "mean 'yarn'?)"));
+  EXPECT_THAT(ScaleRope(Llama(), "longrope", 100, "m"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("'longrope', expected one of linear")));
 }
 
 // Both layouts of config.json are written and opened again: the rotary embedding is the same.

@@ -80,14 +80,14 @@ TEST(Mxfp4Test, RefusesWhatDoesNotFit) {
     return std::string(Of(std::move(tensors)).status().message());
   };
   EXPECT_EQ(message({{"w_blocks", RandomBytes({2, 5, 3, 16})}}),
-            "f: w_blocks: wanted w_scales too");
-  EXPECT_EQ(message({{"w_scales", RandomBytes({2, 5, 3})}}), "f: w_scales: wanted w_blocks too");
+            "f: w_blocks: expected w_scales too");
+  EXPECT_EQ(message({{"w_scales", RandomBytes({2, 5, 3})}}), "f: w_scales: expected w_blocks too");
   EXPECT_EQ(
       message({{"w_blocks", RandomBytes({2, 5, 3, 8})}, {"w_scales", RandomBytes({2, 5, 3})}}),
-      "f: w_blocks: wanted U8 [E, R, G, 16], found U8 [2, 5, 3, 8]");
+      "f: w_blocks: expected U8 [E, R, G, 16], found U8 [2, 5, 3, 8]");
   EXPECT_EQ(
       message({{"w_blocks", RandomBytes({2, 5, 3, 16})}, {"w_scales", RandomBytes({2, 5, 4})}}),
-      "f: w_scales: wanted U8 [2, 5, 3], found U8 [2, 5, 4]");
+      "f: w_scales: expected U8 [2, 5, 3], found U8 [2, 5, 4]");
 }
 
 }  // namespace

@@ -118,29 +118,30 @@ TEST(PickleGraphTest, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(Status(""),
               StatusIs(kInvalidPickle,
                        "x: not a valid pickle: at byte 0 of 0: it has no end (truncated?)"));
-  EXPECT_THAT(Status("."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
-  EXPECT_THAT(Status("N(."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")))
+  EXPECT_THAT(Status("."), StatusIs(kInvalidPickle, HasSubstr("a value is expected")));
+  EXPECT_THAT(Status("N(."), StatusIs(kInvalidPickle, HasSubstr("a value is expected")))
       << "nothing is taken from below a mark";
-  EXPECT_THAT(Status("N(\x85."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
-  EXPECT_THAT(Status("t."), StatusIs(kInvalidPickle, HasSubstr("a mark is wanted")));
+  EXPECT_THAT(Status("N(\x85."), StatusIs(kInvalidPickle, HasSubstr("a value is expected")));
+  EXPECT_THAT(Status("t."), StatusIs(kInvalidPickle, HasSubstr("a mark is expected")));
   EXPECT_THAT(Status("h\x07."),
-              StatusIs(kInvalidPickle, HasSubstr("the value 7 is wanted before it is there")));
-  EXPECT_THAT(Status("q\x01."), StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
+              StatusIs(kInvalidPickle, HasSubstr("the value 7 is expected before it is there")));
+  EXPECT_THAT(Status("q\x01."), StatusIs(kInvalidPickle, HasSubstr("a value is expected")));
   EXPECT_THAT(Status("K"),
-              StatusIs(kInvalidPickle, HasSubstr("1 bytes are wanted, 0 are left (truncated?)")));
+              StatusIs(kInvalidPickle, HasSubstr("1 bytes are expected, 0 are left (truncated?)")));
   EXPECT_THAT(Status("X\xff\xff\xff\xffhi."),
-              StatusIs(kInvalidPickle, HasSubstr("4294967295 bytes are wanted, 3 are left")));
+              StatusIs(kInvalidPickle, HasSubstr("4294967295 bytes are expected, 3 are left")));
   EXPECT_THAT(Status("\x8d\xff\xff\xff\xff\xff\xff\xff\xffhi."),
-              StatusIs(kInvalidPickle, HasSubstr("18446744073709551615 bytes are wanted")));
+              StatusIs(kInvalidPickle, HasSubstr("18446744073709551615 bytes are expected")));
   EXPECT_THAT(Status("ctorch"), StatusIs(kInvalidPickle, HasSubstr("a name has no end")));
-  EXPECT_THAT(Status("\x8a\x09"
-                     "123456789."),
-              StatusIs(kInvalidPickle, HasSubstr("a whole number has 9 bytes, wanted 8 at most")));
+  EXPECT_THAT(
+      Status("\x8a\x09"
+             "123456789."),
+      StatusIs(kInvalidPickle, HasSubstr("a whole number has 9 bytes, expected 8 at most")));
   EXPECT_THAT(Status("K\x01)R."),
               StatusIs(kInvalidPickle, HasSubstr("a whole number is called with a tuple")));
   EXPECT_THAT(Status("ctorch\nSize\nNR."),
               StatusIs(kInvalidPickle, HasSubstr("torch.Size is called with None")));
-  EXPECT_THAT(Status("}NNNu."), StatusIs(kInvalidPickle, HasSubstr("a mark is wanted")));
+  EXPECT_THAT(Status("}NNNu."), StatusIs(kInvalidPickle, HasSubstr("a mark is expected")));
   EXPECT_THAT(Status("}(Nu."),
               StatusIs(kInvalidPickle, HasSubstr("1 keys and values are set in a dictionary")));
   EXPECT_THAT(Status("NNNs."),
@@ -156,11 +157,11 @@ TEST(TensorPickleTest, SurvivesCirclesAndDepth) {
   EXPECT_THAT(read(Raw("}q\x00\x8c\x01"
                        "ah\x00s.")),
               StatusIs(kInvalidPickle,
-                       HasSubstr("x: 'a' is a dictionary (found 'a'): wanted tensors alone")));
+                       HasSubstr("x: 'a' is a dictionary (found 'a'): expected tensors alone")));
   EXPECT_THAT(read(")" + std::string(1 << 20, '\x85') + "."),
               StatusIs(kInvalidPickle, HasSubstr("it contains a tuple")));
   EXPECT_THAT(read(std::string(1 << 20, '(') + "."),
-              StatusIs(kInvalidPickle, HasSubstr("a value is wanted")));
+              StatusIs(kInvalidPickle, HasSubstr("a value is expected")));
   EXPECT_THAT(
       read(std::string(kLargestPickle + 1, '(')),
       StatusIs(kInvalidPickle, HasSubstr("x: it has 16777217 bytes, more than the 16777216")));
@@ -195,7 +196,7 @@ TEST(TensorPickleTest, RefusesTensorsThatAreNotPlain) {
               StatusIs(kInvalidPickle, HasSubstr("x: a: it is more than a plain tensor")));
   EXPECT_THAT(
       with(storage + place),
-      StatusIs(kInvalidPickle, HasSubstr("x: a: a tensor is made from 4 values, wanted 6")));
+      StatusIs(kInvalidPickle, HasSubstr("x: a: a tensor is made from 4 values, expected 6")));
   EXPECT_THAT(with("N" + place + "\x89N"),
               StatusIs(kInvalidPickle, HasSubstr("x: a: its storage is None")));
   EXPECT_THAT(with("NQ" + place + "\x89N"),
@@ -208,11 +209,11 @@ TEST(TensorPickleTest, RefusesTensorsThatAreNotPlain) {
   EXPECT_THAT(with(storage + Raw("J\xff\xff\xff\xffK\x02\x85K\x01\x85") + "\x89N"),
               StatusIs(kInvalidPickle, HasSubstr("its offset is a whole number")));
   EXPECT_THAT(with(storage + Raw("K\x00J\xff\xff\xff\xff\x85K\x01\x85") + "\x89N"),
-              StatusIs(kInvalidPickle, HasSubstr("its shape: wanted whole numbers")));
+              StatusIs(kInvalidPickle, HasSubstr("its shape: expected whole numbers")));
   EXPECT_THAT(with(storage + Raw("K\x00K\x02\x85K\x01K\x01\x86") + "\x89N"),
               StatusIs(kInvalidPickle, HasSubstr("it has 1 sizes and 2 strides")));
   EXPECT_THAT(with(storage + Raw("K\x00(") + std::string(65, 'N') + "t)" + "\x89N"),
-              StatusIs(kInvalidPickle, HasSubstr("wanted a tuple of at most 64")));
+              StatusIs(kInvalidPickle, HasSubstr("expected a tuple of at most 64")));
 }
 
 }  // namespace

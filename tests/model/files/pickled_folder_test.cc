@@ -105,13 +105,14 @@ TEST(PickledFileTest, RefusesWhatIsNotATensor) {
   EXPECT_THAT(
       opened("sparse.bin"),
       StatusIs(kInvalidFolder, HasSubstr("'torch._utils._rebuild_sparse_tensor' is not a tensor")));
-  EXPECT_THAT(opened("list.bin"),
-              StatusIs(kInvalidFolder, HasSubstr("list.bin: data.pkl: it contains a list: wanted a "
-                                                 "dictionary from names to tensors")));
+  EXPECT_THAT(
+      opened("list.bin"),
+      StatusIs(kInvalidFolder, HasSubstr("list.bin: data.pkl: it contains a list: expected a "
+                                         "dictionary from names to tensors")));
   EXPECT_THAT(
       opened("number.bin"),
       StatusIs(kInvalidFolder, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found "
-                                         "'weight', 'step'): wanted tensors alone")));
+                                         "'weight', 'step'): expected tensors alone")));
   EXPECT_THAT(
       opened("checkpoint.bin"),
       StatusIs(kInvalidFolder, HasSubstr("the tensors are not at the top but in 'state_dict' "
@@ -148,7 +149,7 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
   ASSERT_THAT(OpenBytes(good), IsOk());
   EXPECT_THAT(
       OpenBytes(Replaced(good, "little", "bigbig")),
-      StatusIs(kInvalidFolder, HasSubstr("x.bin: its byte order is 'bigbig', wanted 'little'")));
+      StatusIs(kInvalidFolder, HasSubstr("x.bin: its byte order is 'bigbig', expected 'little'")));
   EXPECT_THAT(
       OpenBytes(good.substr(0, good.size() / 2)),
       StatusIs(kInvalidFolder, HasSubstr("x.bin: not a whole archive of torch.save (truncated?)")));

@@ -102,7 +102,7 @@ TEST(SafetensorsTest, CopiesWhatIsNotAligned) {
   EXPECT_TRUE(at::equal(*file->Read("a"), at::tensor({1.f, 2.f})));
 }
 
-TEST(SafetensorsTest, RefusesLyingHeaders) {
+TEST(SafetensorsTest, RefusesFalseHeaders) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_THAT(OpenHeader(good, 8), IsOk());
   EXPECT_THAT(Open(""), StatusIs(kInvalid, HasSubstr("0 bytes")));
@@ -115,11 +115,11 @@ TEST(SafetensorsTest, RefusesLyingHeaders) {
                                        HasSubstr("truncated"))));
   EXPECT_THAT(OpenHeader(R"({"a":)", 8),
               StatusIs(kInvalid, HasSubstr("x.safetensors: header: line 1")));
-  EXPECT_THAT(OpenHeader("[]", 0), StatusIs(kInvalid, HasSubstr("wanted an object")));
+  EXPECT_THAT(OpenHeader("[]", 0), StatusIs(kInvalid, HasSubstr("expected an object")));
   EXPECT_THAT(OpenHeader(R"({"a":5})", 0),
-              StatusIs(kInvalid, HasSubstr("a: wanted an object, got 5")));
+              StatusIs(kInvalid, HasSubstr("a: expected an object, got 5")));
   EXPECT_THAT(OpenHeader(R"({"__metadata__":{"n":5}})", 0),
-              StatusIs(kInvalid, HasSubstr("wanted a string")));
+              StatusIs(kInvalid, HasSubstr("expected a string")));
   EXPECT_THAT(
       OpenHeader(good, 7),
       StatusIs(kInvalid,
@@ -128,7 +128,7 @@ TEST(SafetensorsTest, RefusesLyingHeaders) {
   EXPECT_THAT(OpenHeader(good, 9), StatusIs(kInvalid, HasSubstr("1 bytes after the last tensor")));
 }
 
-TEST(SafetensorsTest, RefusesLyingEntries) {
+TEST(SafetensorsTest, RefusesFalseEntries) {
   const auto open = [](const std::string& dtype, const std::string& shape,
                        const std::string& offsets) {
     return OpenHeader(absl::StrCat(R"({"w.weight":{"dtype":")", dtype, R"(","shape":)", shape,
@@ -146,7 +146,7 @@ TEST(SafetensorsTest, RefusesLyingEntries) {
   EXPECT_THAT(open("F32", "[9223372036854775807,3]", "[0,8]"),
               StatusIs(kInvalid, HasSubstr("w.weight")));
   EXPECT_THAT(open("F32", "[-2]", "[0,8]"),
-              StatusIs(kInvalid, HasSubstr("w.weight: shape: wanted a list of whole numbers")));
+              StatusIs(kInvalid, HasSubstr("w.weight: shape: expected a list of whole numbers")));
   EXPECT_THAT(open("F32", "2", "[0,8]"), StatusIs(kInvalid, HasSubstr("shape")));
   EXPECT_THAT(open("F32", "[2.0]", "[0,8]"), StatusIs(kInvalid, HasSubstr("shape")));
   EXPECT_THAT(open("F32", "[2]", "[8,0]"), StatusIs(kInvalid, HasSubstr("data_offsets")));
@@ -272,7 +272,7 @@ TEST(SafetensorsFolderTest, NamesWhatIsMissing) {
   folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": "../one.safetensors"}})");
   EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("not a plain file name")));
   folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": 1}})");
-  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("wanted a file name")));
+  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("expected a file name")));
   folder.Write("model.safetensors.index.json", R"({"metadata": {}})");
   EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("weight_map")));
   folder.Write("model.safetensors.index.json", "{\n\"weight_map\": {");

@@ -77,7 +77,7 @@ TEST(GgufTest, ReadsMetadata) {
     EXPECT_THAT(file->Int("nobody"),
                 StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
     EXPECT_THAT(file->Int("s"),
-                StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
+                StatusIs(kInvalid, HasSubstr("x.gguf: s: expected one whole number")));
     EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
     EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
     EXPECT_THAT(file->Ints("list"), StatusIs(kInvalid, HasSubstr("an array of whole numbers")));
@@ -156,7 +156,7 @@ TEST(GgufTest, RefusesOnePartOfSeveral) {
   EXPECT_THAT(Open(whole.Bytes()), IsOk());
 }
 
-TEST(GgufTest, RefusesLyingHeaders) {
+TEST(GgufTest, RefusesFalseHeaders) {
   GgufWriter writer;
   writer.FloatTensor("w", {2, 4}, std::vector<float>(8));
   const std::string good = writer.Bytes();
@@ -178,7 +178,7 @@ TEST(GgufTest, RefusesLyingHeaders) {
   EXPECT_THAT(with(kPairs, Raw<uint64_t>(1ull << 40)),
               StatusIs(kInvalid, HasSubstr("the number of metadata values")));
   EXPECT_THAT(with(kName, Raw<uint64_t>(~0ull)),
-              StatusIs(kInvalid, HasSubstr("a tensor's name wants 18446744073709551615 bytes")));
+              StatusIs(kInvalid, HasSubstr("a tensor's name requires 18446744073709551615 bytes")));
   EXPECT_THAT(with(kDims, Raw<uint32_t>(5)), StatusIs(kInvalid, HasSubstr("w has 5 dims")));
   EXPECT_THAT(with(kSizes, Raw<uint64_t>(0)), StatusIs(kInvalid, HasSubstr("impossible size 0")));
   EXPECT_THAT(with(kSizes, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("impossible size")));
@@ -210,7 +210,7 @@ TEST(GgufTest, RefusesLyingHeaders) {
   GgufWriter odd;
   odd.U32("general.alignment", 24);
   EXPECT_THAT(Open(odd.Bytes()),
-              StatusIs(kInvalid, HasSubstr("general.alignment: wanted a power of 2")));
+              StatusIs(kInvalid, HasSubstr("general.alignment: expected a power of 2")));
 }
 
 // Reads everything in an open file; the test only requires that this returns.
@@ -815,7 +815,7 @@ TEST(GgufModelTest, ReadsQwen3Next) {
     EXPECT_TRUE(at::equal(*model->Read(layer + "in_proj_ba.weight"), Numbers({12, 8})));
     EXPECT_TRUE(at::allclose(*model->Read(layer + "A_log"), Numbers({6}), 1e-6, 1e-6));
     EXPECT_TRUE(at::equal(*model->Read(layer + "out_proj.weight"), Numbers({8, kValues})))
-        << "its value heads lie as published";
+        << "its value heads are stored as published";
   }
   EXPECT_THAT(OpenModel(DeltaGguf("qwen3next", {{"attention.recurrent_layers", 1}})),
               StatusIs(kUnimplemented, HasSubstr("attention.recurrent_layers")));

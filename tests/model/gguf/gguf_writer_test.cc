@@ -89,7 +89,7 @@ TEST(GgufWriterTest, WholeFileIsThePackages) {
   EXPECT_EQ(GgufBytes(metadata, tensors), written.size());
 }
 
-TEST(GgufWriterTest, RefusesWhatWouldNotBeFinite) {
+TEST(GgufWriterTest, RefusesWhatWouldBeNonFinite) {
   const ScratchFolder folder;
   const auto written = [&](const char* type, float number) {
     at::Tensor numbers = at::zeros({2, 32});
@@ -132,7 +132,7 @@ TEST(GgufWriterTest, AFullDiskLeavesTheOlderFile) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST(GgufWriterTest, RefusesWhatIsNotTheShape) {
+TEST(GgufWriterTest, RefusesOtherShapes) {
   const ScratchFolder folder;
   const at::Tensor numbers = at::zeros({2, 31});
   EXPECT_THROW(Write(folder.path(), {Tensor("w", "Q8_0", numbers)}).IgnoreError(), c10::Error);

@@ -51,7 +51,7 @@ def published_order(weight, heads):
     )
 
 
-# Where a block's fp16 scales lie.
+# Where a block's fp16 scales are stored.
 SCALES = {
     "Q4_0": [0],
     "Q4_1": [0, 2],

@@ -434,7 +434,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(GoldenFa
                          [](const auto& info) { return info.param; });
 
 // Each rank keeps its own share of a prompt's keys, on three ranks and with a strategy of two axes.
-TEST(RolloutTest, KeysOfALongPromptLieOnAllRanks) {
+TEST(RolloutTest, KeysOfALongPromptAreSpreadOverAllRanks) {
   const auto prompts = Prompts({1500});
   // New tokens beyond two boundaries between ranks.
   RolloutOptions options{.sampling = {.max_new_tokens = 110, .temperature = 1.0}, .answers = 3};
@@ -498,7 +498,7 @@ TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
                                                 : std::vector<RolloutPrompt>{prompts[2]};
     RolloutOptions together = options;
     EXPECT_THAT(Rollout(*model, mine, together).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted lockstep")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected lockstep")));
     together.lockstep = world->communicator();
     together.sequences = first ? 1 : 8;
     ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, mine, together));

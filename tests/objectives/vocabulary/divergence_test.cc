@@ -305,8 +305,8 @@ TEST(DivergenceTest, WrongCalls) {
   other.head_VD = nullptr;
   ExpectRefused(call(other), "the reference needs hidden states and a head");
   ExpectRefused(call(reference, {.kind = DivergenceKind::kJs, .beta = 1.0}),
-                "beta is 1, wanted more than 0 and less than 1");
-  ExpectRefused(call(reference, {.temperature = -1.0}), "temperature is -1, wanted more than 0");
+                "beta is 1, expected more than 0 and less than 1");
+  ExpectRefused(call(reference, {.temperature = -1.0}), "temperature is -1, expected more than 0");
 }
 
 }  // namespace

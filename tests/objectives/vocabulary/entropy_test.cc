@@ -183,9 +183,9 @@ TEST(RowLossTest, WrongCalls) {
                 "objectives.z_loss: hidden states of shape [37, 5], head lm_head.weight of shape "
                 "[29, 12]");
   ExpectRefused([&] { TokenEntropy(in.hidden, head, in.targets.narrow(0, 0, 3)); },
-                "objectives.entropy: targets [3] of Long, wanted int64 [37]");
+                "objectives.entropy: targets [3] of Long, expected int64 [37]");
   ExpectRefused([&] { TokenEntropy(in.hidden, head, in.targets, 0.0); },
-                "temperature is 0, wanted more than 0");
+                "temperature is 0, expected more than 0");
   ExpectRefused([&] { TokenZLoss(in.hidden, head, in.targets, {.vocabulary = 30}); },
                 "vocabulary is 30, head lm_head.weight has 29 ids");
   at::Tensor hidden = in.hidden.clone().requires_grad_();

@@ -82,7 +82,7 @@ void ExpectClose(const Result& ours, const Result& wanted, double bound) {
 void ExpectRefused(const std::function<void()>& call, const std::string& words) {
   try {
     call();
-    FAIL() << "nothing was thrown; wanted: " << words;
+    FAIL() << "nothing was thrown; expected: " << words;
   } catch (const c10::ValueError& error) {
     EXPECT_NE(std::string(error.what_without_backtrace()).find(words), std::string::npos)
         << error.what_without_backtrace();

@@ -221,7 +221,7 @@ TEST(TopDivergenceTest, TopLogProbsAreOfWholeRows) {
   EXPECT_EQ(TokenTopLogProbs(in.hidden, Parameter("head", in.weight), in.targets, 3).ids_TK.sizes(),
             at::IntArrayRef({0, 3}));
   ExpectRefused([&] { TokenTopLogProbs(in.hidden, Parameter("head", in.weight), in.targets, 30); },
-                "objectives.top_log_probs: 30 ids of each row, wanted 1 to the vocabulary's 29");
+                "objectives.top_log_probs: 30 ids of each row, expected 1 to the vocabulary's 29");
 }
 
 TEST(TopDivergenceTest, NoTargetsAndNoTokens) {
@@ -247,20 +247,20 @@ TEST(TopDivergenceTest, WrongCalls) {
   };
   const at::Tensor ids = good.ids_TK, log_probs = good.log_probs_TK;
   refused({{}, log_probs}, "the reference needs ids and log-probs");
-  refused({ids.to(at::kInt), log_probs}, "ids of shape [37, 4] of Int, wanted int64 [37, K]");
+  refused({ids.to(at::kInt), log_probs}, "ids of shape [37, 4] of Int, expected int64 [37, K]");
   refused({ids, log_probs.narrow(1, 0, 3)},
-          "log_probs of shape [37, 3] of Double, wanted floating [37, 4] as the ids");
+          "log_probs of shape [37, 3] of Double, expected floating [37, 4] as the ids");
   refused({ids + 20, log_probs}, "an id of the reference is ");
   refused({ids - 29, log_probs}, "an id of the reference is -");
   refused({at::zeros_like(ids), log_probs}, "an id of the reference occurs twice in one row");
   refused({ids, log_probs * NAN}, "a log-prob of the reference is NaN or infinite");
   refused({ids, log_probs - kInfinite}, "all log-probs of a row of the reference are -inf");
-  refused({ids, log_probs + 3.0}, "wanted 1 at most: with the rest in a bucket they must be");
+  refused({ids, log_probs + 3.0}, "expected 1 at most: with the rest in a bucket they must be");
   at::Tensor some = log_probs.clone();
   some.select(1, 3).fill_(-kInfinite);
   refused({ids, some}, "reverse is infinite where the reference's log-prob of an id is -inf",
           {.kind = DivergenceKind::kReverse});
-  refused({ids, log_probs, Rest::kZero}, "wanted another rest than zero",
+  refused({ids, log_probs, Rest::kZero}, "expected another rest than zero",
           {.kind = DivergenceKind::kReverse});
   refused(TopOf(ReferenceLogProbs(c), 29, Rest::kBucket), "29 ids of 29 leave no rest");
 }

@@ -28,8 +28,8 @@
 #include "tests/attention/cuda_stand_ins.h"
 #include "tests/testing/pretend_device/counts.h"
 #include "tests/testing/pretend_device/kernel.h"
-#include "tests/testing/pretend_device/kernels.h"
 #include "tests/testing/pretend_device/left_out.h"
+#include "tests/testing/pretend_device/operators.h"
 
 namespace moonring::pretend {
 namespace {

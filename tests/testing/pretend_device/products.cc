@@ -22,7 +22,7 @@
 #include <torch/library.h>
 
 #include "tests/testing/pretend_device/counts.h"
-#include "tests/testing/pretend_device/kernels.h"
+#include "tests/testing/pretend_device/operators.h"
 #include "tests/testing/pretend_device/timeline.h"
 
 namespace moonring::pretend {
@@ -67,8 +67,9 @@ void MultiplyGroups(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     TORCH_CHECK(groups < 1024, "Can't process more than 1024 groups");
     // With other layouts the kernel does not accept a group without rows, and asserts that on the
     // device.
-    TORCH_CHECK(a.dim() == 3 || b.dim() == 3 || (a.stride(-1) != 1 && b.stride(-1) == 1),
-                "_grouped_mm of rows by rows: wanted the columns of one and the rows of the other");
+    TORCH_CHECK(
+        a.dim() == 3 || b.dim() == 3 || (a.stride(-1) != 1 && b.stride(-1) == 1),
+        "_grouped_mm of rows by rows: expected the columns of one and the rows of the other");
   } else {
     CountSynchronization("_grouped_mm");
     HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(a.device()));

@@ -70,7 +70,7 @@ TEST(EventRecords, HistogramsOfLittle) {
   EXPECT_NE(HistogramEvent({}, "same", {7, 7, 7}), "");
 }
 
-TEST(EventFile, GoesOnWithoutDoublingSteps) {
+TEST(EventFile, ResumesWithoutDuplicateSteps) {
   const ScratchFolder folder;
   absl::Time now = absl::FromUnixSeconds(1700000000);
   EventFileOptions options{.folder = folder.path(), .clock = [&] { return now; }};
@@ -97,7 +97,7 @@ TEST(EventFile, GoesOnWithoutDoublingSteps) {
                 Framed(ScalarsEvent({1700000060, 3}, {{"train/loss", 0.25}})));
 }
 
-TEST(EventFile, AFolderThatIsNotThere) {
+TEST(EventFile, AMissingFolder) {
   EXPECT_THAT(EventFile::Create({.folder = "/proc/none"}), Not(IsOk()));
 }
 

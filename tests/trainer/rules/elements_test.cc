@@ -94,19 +94,19 @@ TEST(ElementsTest, Spam) {
             [=](const base::Parameters& all) { return SpamRule(options, all); });
 }
 
-TEST(ElementsTest, RefusesWhatCannotBe) {
+TEST(ElementsTest, RefusesInvalidInput) {
   EXPECT_THAT(LionRule({.beta1 = 1.0}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("trainer.lion: beta1 is 1, wanted 0 or more and less than 1")));
+                       HasSubstr("trainer.lion: beta1 is 1, expected 0 or more and less than 1")));
   EXPECT_THAT(SgdMomentumRule({.dampening = 0.1, .nesterov = true}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("nesterov goes with a dampening of 0")));
   EXPECT_THAT(AdemamixRule({.beta1 = 0.0, .t_beta3 = 10}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("trainer.ademamix: beta1 is 0, wanted more than 0")));
+                       HasSubstr("trainer.ademamix: beta1 is 0, expected more than 0")));
   EXPECT_THAT(RmspropRule({.epsilon = -1.0}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("trainer.rmsprop: epsilon is -1, wanted 0 or more")));
+                       HasSubstr("trainer.rmsprop: epsilon is -1, expected 0 or more")));
 }
 
 }  // namespace

@@ -315,23 +315,24 @@ TEST(MatricesTest, TakesTheSmallerSideWhereTheRankIsLarger) {
   EXPECT_GT(weight.abs().min().item<double>(), 0.0);
 }
 
-TEST(MatricesTest, RefusesWhatCannotBe) {
+TEST(MatricesTest, RefusesInvalidInput) {
   const auto refuses = [](const absl::StatusOr<NativeRule>& rule, const char* message) {
     EXPECT_THAT(rule, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
-  refuses(MuonRule({.momentum = 1.0}, {}), "trainer.muon: momentum is 1, wanted 0 or more");
-  refuses(GaloreRule({.rank = 0}, {}), "trainer.galore: rank is 0, wanted more than 0");
-  refuses(ApolloRule({.type = ProjectionType::kFull}, {}), "type: wanted std, left or right");
-  refuses(FiraRule({.type = ProjectionType::kFull}, {}), "trainer.fira: type: wanted one side");
+  refuses(MuonRule({.momentum = 1.0}, {}), "trainer.muon: momentum is 1, expected 0 or more");
+  refuses(GaloreRule({.rank = 0}, {}), "trainer.galore: rank is 0, expected more than 0");
+  refuses(ApolloRule({.type = ProjectionType::kFull}, {}), "type: expected std, left or right");
+  refuses(FiraRule({.type = ProjectionType::kFull}, {}), "trainer.fira: type: expected one side");
   refuses(AdamMiniRule({.hidden_size = 8, .heads = 4},
                        {Weight("model.layers.0.self_attn.q_proj.weight", {3, 8})}),
-          "q_proj.weight has 24 numbers, wanted some heads of 8 x 8 / 4");
-  refuses(AdafactorRule({.clip = 0.0}, {}), "trainer.adafactor: clip is 0, wanted more than 0");
-  refuses(SwanRule({.beta = 0.9}, {}), "trainer.swan: ns_beta is 0.9, wanted more than 0, 0.866");
-  refuses(SwanRule({.iterations = 0}, {}), "trainer.swan: ns_steps is 0, wanted more than 0");
-  refuses(GrassRule({.rank = 0}, {}), "trainer.grass: rank is 0, wanted more than 0");
-  refuses(SpamRule({.density = 0.0}, {}), "trainer.spam: density is 0, wanted more than 0, 1 at");
-  refuses(SpamRule({.density = 1.5}, {}), "trainer.spam: density is 1.5, wanted more than 0, 1 at");
+          "q_proj.weight has 24 numbers, expected some heads of 8 x 8 / 4");
+  refuses(AdafactorRule({.clip = 0.0}, {}), "trainer.adafactor: clip is 0, expected more than 0");
+  refuses(SwanRule({.beta = 0.9}, {}), "trainer.swan: ns_beta is 0.9, expected more than 0, 0.866");
+  refuses(SwanRule({.iterations = 0}, {}), "trainer.swan: ns_steps is 0, expected more than 0");
+  refuses(GrassRule({.rank = 0}, {}), "trainer.grass: rank is 0, expected more than 0");
+  refuses(SpamRule({.density = 0.0}, {}), "trainer.spam: density is 0, expected more than 0, 1 at");
+  refuses(SpamRule({.density = 1.5}, {}),
+          "trainer.spam: density is 1.5, expected more than 0, 1 at");
   refuses(OnlineSubspaceRule({.gap = 0.0}, {}), "trainer.online_subspace: gap is 0");
 }
 

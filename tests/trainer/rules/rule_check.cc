@@ -66,7 +66,7 @@ struct Outcome {
   std::map<std::string, at::Tensor> weights;
   std::vector<trainer::StateTensors> saved;  // by rank of the group that parts
   std::vector<int64_t> state_bytes;          // by rank
-  int64_t foretold = 0;
+  int64_t predicted = 0;
 };
 
 Outcome Train(const RuleMaker& make, const Kind& kind, int from, int to,
@@ -120,7 +120,7 @@ Outcome Train(const RuleMaker& make, const Kind& kind, int from, int to,
     outcome.state_bytes.resize(kind.ranks);
     outcome.state_bytes[world->rank()] = (*optimizer)->state_bytes();
     if (world->rank() == 0) outcome.weights = std::move(weights);
-    outcome.foretold = (*optimizer)->NewStateBytes();
+    outcome.predicted = (*optimizer)->NewStateBytes();
   });
   return outcome;
 }
@@ -158,7 +158,7 @@ void CheckRule(const std::string& file, const std::string& name, const RuleMaker
     const Outcome plain = Train(make, {.dtype = dtype, .matrices = bounds.matrices}, 0, kSteps);
     ExpectWeights(plain, Golden(file, name, dtype, bounds.matrices),
                   dtype == at::kDouble ? bounds.fp64 : bounds.fp32);
-    EXPECT_EQ(plain.state_bytes[0], plain.foretold);
+    EXPECT_EQ(plain.state_bytes[0], plain.predicted);
     if (bounds.averages) {
       ExpectWeights(Train(make, {.dtype = dtype, .average = true}, 0, kSteps),
                     Golden(file, name + "_average", dtype, bounds.matrices),
@@ -187,7 +187,7 @@ void CheckRule(const std::string& file, const std::string& name, const RuleMaker
     // count.
     const int64_t all =
         std::accumulate(found.state_bytes.begin(), found.state_bytes.end(), int64_t{0});
-    const int64_t least = plain.foretold * (kind.stage == 0 ? kind.ranks : 1);
+    const int64_t least = plain.predicted * (kind.stage == 0 ? kind.ranks : 1);
     EXPECT_GE(all, least);
     EXPECT_LE(all, least + count * 32 * (kind.ranks - 1));
     if (kind.stage != 2) continue;

@@ -80,23 +80,23 @@ local function check_smoothing(c, loss)
       table.concat(smoothed, " and "), " have")
   end
   if given < 0 or given > most then
-    errors.fail("dpo_label_smoothing: wanted 0 to ", most, ", got ", given)
+    errors.fail("dpo_label_smoothing: expected 0 to ", most, ", got ", given)
   end
   if loss.smoothing_below_most and given == most then
-    errors.fail("dpo_label_smoothing: ", loss.name, " divides by 1 - 2 x it, wanted less than ",
+    errors.fail("dpo_label_smoothing: ", loss.name, " divides by 1 - 2 x it, expected less than ",
       most)
   end
 end
 
 function dpo.check(c)
   if not (c.pref_beta > 0) then
-    errors.fail("pref_beta: wanted more than 0, got ", c.pref_beta)
+    errors.fail("pref_beta: expected more than 0, got ", c.pref_beta)
   end
   local loss = facts_of(c.pref_loss)
   check_reference(c, loss)
   check_smoothing(c, loss)
   if c.ld_alpha and (c.ld_alpha < 0 or c.ld_alpha > 1) then
-    errors.fail("ld_alpha: wanted 0 to 1, got ", c.ld_alpha)
+    errors.fail("ld_alpha: expected 0 to 1, got ", c.ld_alpha)
   end
 end
 

@@ -113,7 +113,7 @@ function grpo.check(c)
   rollout_settings.check(c)
   local high = c.epsilon_high or c.epsilon
   if c.stage == "grpo" and c.delta and c.delta <= 1 + high then
-    errors.fail("delta: wanted more than 1 + epsilon_high (", 1 + high, "), got ", c.delta)
+    errors.fail("delta: expected more than 1 + epsilon_high (", 1 + high, "), got ", c.delta)
   end
 end
 

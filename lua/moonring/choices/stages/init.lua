@@ -20,7 +20,7 @@
 --   check(c)      refuses incompatible keys of the stage
 local errors = require "moonring.base.errors"
 local options = require "moonring.base.options"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 
 ---@class moonring.Stage
 ---@field name string
@@ -82,7 +82,7 @@ function stages.of(c) return by_name[c.stage] end
 ---@param model moonring.Model
 ---@return moonring.Objective
 function stages.objective(c, model)
-  local own = own_pieces.of(c, "objective")
+  local own = custom_pieces.of(c, "objective")
   if not own then return stages.of(c).objective(c, model) end
   if type(own.value) ~= "function" then return own.value end
   local ok, made = pcall(own.value, c, model)

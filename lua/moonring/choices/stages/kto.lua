@@ -40,7 +40,7 @@ function kto.depends() return {} end
 
 function kto.check(c)
   if not (c.pref_beta > 0) then
-    errors.fail("pref_beta: wanted more than 0, got ", c.pref_beta)
+    errors.fail("pref_beta: expected more than 0, got ", c.pref_beta)
   end
 end
 

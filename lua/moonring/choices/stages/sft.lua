@@ -20,10 +20,10 @@ local function anchor(o, c, policy)
         reference = of.reference, hidden = of.hidden }) }
   end
   o.loss = function(batch, of)
-    local sum, told = of_log_probs(batch, of.log_probs)
+    local sum, metrics = of_log_probs(batch, of.log_probs)
     local divergence = of.divergence:to("fp64"):sum()
-    told.kl = { divergence, batch.targets:gt(-1):to("fp64"):sum() }
-    return sum + c.asft_alpha * divergence, told
+    metrics.kl = { divergence, batch.targets:gt(-1):to("fp64"):sum() }
+    return sum + c.asft_alpha * divergence, metrics
   end
   return o
 end
@@ -40,8 +40,8 @@ function sft.objective(c, policy)
     statistics = c.use_eaft_loss and { "top_entropy" } or nil,
     count = function(batch) return loss:count(batch:labels(), batch:lengths()) end,
     loss = function(batch, log_probs)
-      local sum, told = loss:loss(log_probs, batch.targets, batch.statistics)
-      return sum, { token_accuracy = told.token_accuracy }
+      local sum, metrics = loss:loss(log_probs, batch.targets, batch.statistics)
+      return sum, { token_accuracy = metrics.token_accuracy }
     end,
   }
   return c.use_asft_loss and anchor(o, c, policy) or o
@@ -56,7 +56,7 @@ function sft.depends() return {} end
 
 function sft.check(c)
   if (c.packing or c.neat_packing) and c.cutoff_len < 2 then
-    errors.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
+    errors.fail "cutoff_len: expected at least 2 with packing, which lowers it by 1"
   end
   if c.stage == "sft" and c.packing and not c.neat_packing then
     local flash = tostring(c.flash_attn):find "^fa%d"

@@ -69,7 +69,7 @@ section("Hubs and loggers", join({
   { "export_hub_model_id", "string", null, "upload the exported model",
     ignored = "nothing is sent to a hub: `hf upload ORG/NAME export_dir` does it afterwards" },
   { "use_swanlab", "bool", false, "SwanLab's logger",
-    ignored = "SwanLab is told nothing: trainer_log.jsonl has every line, and report_to selects "
+    ignored = "nothing is sent to SwanLab: trainer_log.jsonl has every line, and report_to selects "
       .. "other targets (docs/watching.md)" },
 }, parts_of("use_swanlab", "there is no such logger", {
   { "swanlab_project", "string", "llamafactory" },

@@ -59,7 +59,7 @@ return {
       .. "traffic of gradients between groups to 1 / local_steps. 1, without the keys below: all "
       .. "ranks make each step together (docs/optimizers.md)", least = 1 },
     { "outer_learning_rate", "float", 1.0, "learning rate of the outer step, which moves the "
-      .. "groups' common point along their average change; 1: to the average", least = 0 },
+      .. "groups' synchronization point along their average change; 1: to the average", least = 0 },
     { "outer_momentum", "float", 0.0, "momentum of the outer step (SlowMo, arXiv 1910.00643; "
       .. "DiLoCo, arXiv 2311.08105, has 0.9 with outer_learning_rate 0.7 and outer_nesterov)",
       least = 0 },

@@ -75,10 +75,10 @@ end
 -- Adds a note about trackers that are not built in.
 local function note_elsewhere(c, names)
   if #names == 0 then return end
-  c.notes[#c.notes + 1] = ("report_to: %s %s told nothing, since no such logger is built in: "
+  c.notes[#c.notes + 1] = ("report_to: nothing is sent to %s, since no such logger is built in: "
     .. "trainer_log.jsonl has every line; report_to: tensorboard writes files that most trackers "
     .. "read, and report_to: command hands each line to a program of yours (report_command)")
-    :format(table.concat(names, ", "), #names > 1 and "are" or "is")
+    :format(table.concat(names, ", "))
 end
 
 --- Refuses unknown trackers. Adds a note for trackers of Transformers that are not built in.
@@ -95,7 +95,7 @@ function trackers.check(c)
   table.sort(near)
   for name in pairs(set) do
     if not is_known[name] then
-      config.fail("report_to: wanted ", table.concat(known, ", "), " or a list of them, got '",
+      config.fail("report_to: expected ", table.concat(known, ", "), " or a list of them, got '",
         name, "'", system.did_you_mean(name, near))
     end
   end

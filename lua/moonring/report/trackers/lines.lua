@@ -65,8 +65,8 @@ function lines.command(c)
     command[i] = tostring(word)
   end
   if #command == 0 or #command ~= #given then
-    config.fail("report_command: report_to: command wants a program and its arguments, a list or ",
-      "a line for the shell, got ", given == nil and "nothing" or system.json_encode(given))
+    config.fail("report_command: report_to: command requires a program and its arguments, a list ",
+      "or a line for the shell, got ", given == nil and "nothing" or system.json_encode(given))
   end
   return command
 end

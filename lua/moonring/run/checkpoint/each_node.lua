@@ -34,7 +34,7 @@ function each_node.writes(c, mesh)
   local apart = is_apart(c.output_dir, mesh)
   if mesh:max(apart and 1 or 0) == 1 and c.save_strategy ~= "no" then
     errors.fail("save_on_each_node: machines have an output_dir of their own each (", c.output_dir,
-      " is one), and a checkpoint is of files of all ranks in one folder: wanted save_strategy: ",
+      " is one), and a checkpoint is of files of all ranks in one folder: expected save_strategy: ",
       "no, or a disk that all share")
   end
   return first or (apart and machine.local_rank() == 0)

@@ -1,7 +1,7 @@
 --- Compares the configuration of a run with that of the run it resumes. The table of keys
 -- (config/keys) states in its column `resume` which keys may change.
 local keys = require "moonring.config.keys"
-local own_pieces = require "moonring.choices.custom_pieces"
+local custom_pieces = require "moonring.choices.custom_pieces"
 local system = require "moonring.native.system"
 
 ---@class moonring.resume_changes
@@ -23,7 +23,7 @@ local show = resume_changes.show
 
 -- Whether two values of a key mean the same, such as two spellings of one path.
 local function same(name, a, b)
-  if show(a) == show(b) or own_pieces.same(a, b) then return true end
+  if show(a) == show(b) or custom_pieces.same(a, b) then return true end
   if not PATHS[name] or type(a) ~= "string" or type(b) ~= "string" then return false end
   return system.absolute(a) == system.absolute(b)
 end
@@ -50,7 +50,7 @@ function resume_changes.remembered(c)
   for row in keys.rows() do
     if keys.acts(row) and row.resume ~= "free" then
       local mark = row.mark and c[row[1]] ~= nil and row.mark(c)
-        or row.own_file and own_pieces.mark(c, row[1])
+        or row.own_file and custom_pieces.mark(c, row[1])
       values[row[1]] = mark or c[row[1]]
     end
   end

@@ -125,7 +125,7 @@ local function pattern_of(folder, rounds)
   if rounds then group, groups = rounds:place() end
   if saved ~= groups then
     errors.fail("resume_from_checkpoint: ", folder, " has the states of ", saved, " sp groups that "
-      .. "make steps of their own (local_steps), wanted as many, got ", groups or "none")
+      .. "make steps of their own (local_steps), expected as many, got ", groups or "none")
   end
   return ("^states%%-%%d+%%-of%%-%%d+%%-group%%-%05d%%-of%%-%%d+%%.safetensors$"):format(group + 1)
 end

@@ -86,11 +86,11 @@ local function check(name, given, known)
   options.check(name, given, known)
   local n, generations = given.answers, given.generations
   if generations < 2 or generations ~= math.floor(generations) then
-    errors.fail(name, ": generations: an advantage compares answers of one prompt, wanted a ",
+    errors.fail(name, ": generations: an advantage compares answers of one prompt, expected a ",
       "whole number of 2 or more, got ", generations)
   end
   if n < generations or n % generations ~= 0 then
-    errors.fail(name, ": answers: wanted a multiple of generations (", generations, "), got ",
+    errors.fail(name, ": answers: expected a multiple of generations (", generations, "), got ",
       n)
   end
   if #given.functions == 0 then errors.fail(name, ": functions: there is no reward function") end
@@ -171,7 +171,7 @@ end
 local function penalize(given, rewards, metrics)
   if not given.beta or given.beta == 0 then return end
   if not given.kl or #given.kl ~= #rewards then
-    errors.fail("advantages.leave_one_out: kl: wanted a number for each of ", #rewards,
+    errors.fail("advantages.leave_one_out: kl: expected a number for each of ", #rewards,
       " answers with beta ", given.beta, ", got ", given.kl and #given.kl or "none")
   end
   local sum, tokens = 0, 0
@@ -218,7 +218,7 @@ function advantages.overlong(length, how)
   options.check("advantages.overlong", how, { max_length = "number", cache = "number" })
   local most, cache = how.max_length, how.cache
   if cache < 0 or cache > most then
-    errors.fail("advantages.overlong: cache: wanted 0 to max_length (", most, "), got ", cache)
+    errors.fail("advantages.overlong: cache: expected 0 to max_length (", most, "), got ", cache)
   end
   if length > most then return -1 end
   if length <= most - cache then return 0 end

@@ -44,10 +44,10 @@ function completions.sample(run, prompts, how)
     longest = math.max(longest, #prompts[p].ids)
   end
   if longest >= c.rollout_spread_length then options.attention = run.attention end
-  local made, told = run.model:rollout(asked, options), {}
-  for i, p in ipairs(mine) do told[i] = { prompt = p, answers = made[i] } end
+  local made, results = run.model:rollout(asked, options), {}
+  for i, p in ipairs(mine) do results[i] = { prompt = p, answers = made[i] } end
   -- One rank of an sp group sends its completions.
-  local text = mesh:sp_rank() == 0 and system.json_encode(told) or "[]"
+  local text = mesh:sp_rank() == 0 and system.json_encode(results) or "[]"
   local all = {}
   for _, of_rank in ipairs(mesh:gather(text)) do
     for _, each in ipairs(system.json_decode(of_rank, "completions")) do

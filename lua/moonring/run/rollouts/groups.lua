@@ -71,7 +71,7 @@ function groups_of.select(rollouts, prompts, took)
     if #kept >= wanted or rounds == run.config.dynamic_sampling_rounds then break end
     prompts = rollouts:take()
   until not prompts
-  local told = { ["sampling/rounds"] = { rounds, 1 },
+  local numbers = { ["sampling/rounds"] = { rounds, 1 },
     ["sampling/idle_groups"] = { #idle, #idle + #kept } }
   for _, each in ipairs(idle) do kept[#kept + 1] = each end
   local chosen, groups = {}, {}
@@ -79,7 +79,7 @@ function groups_of.select(rollouts, prompts, took)
     chosen[p], groups[p] = kept[p].prompt, kept[p].group
     for _, each in ipairs(groups[p]) do each.prompt = p end
   end
-  return chosen, groups_of.flat(groups), told
+  return chosen, groups_of.flat(groups), numbers
 end
 
 --- The completions that a script's `rollout` function returned. Errors: INVALID_ARGUMENT if the
@@ -91,18 +91,18 @@ end
 function groups_of.own(rollouts, prompts)
   local groups, reward = rollouts.run.own.rollout(rollouts.run, prompts), { 0, 0 }
   if type(groups) ~= "table" or #groups ~= #prompts then
-    errors.fail("rollout: wanted a list of groups, one for each of ", #prompts, " prompts, got ",
+    errors.fail("rollout: expected a list of groups, one for each of ", #prompts, " prompts, got ",
       type(groups) == "table" and #groups or "a " .. type(groups))
   end
   for p, group in ipairs(groups) do
     if #group ~= rollouts.of.generations then
-      errors.fail("rollout: prompt ", p, ": wanted ", rollouts.of.generations,
+      errors.fail("rollout: prompt ", p, ": expected ", rollouts.of.generations,
         " completions (num_generations), got ", #group)
     end
     for i, each in ipairs(group) do
       if type(each.advantage) ~= "number" or each.advantage ~= each.advantage then
-        errors.fail("rollout: prompt ", p, ", completion ", i, ": advantage: wanted a number, got ",
-          tostring(each.advantage))
+        errors.fail("rollout: prompt ", p, ", completion ", i,
+          ": advantage: expected a number, got ", tostring(each.advantage))
       end
       each.prompt = p
       reward = each.reward and { reward[1] + each.reward, reward[2] + 1 } or reward

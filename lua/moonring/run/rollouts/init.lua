@@ -4,7 +4,7 @@
 -- the number of earlier prompts, not on ranks. A checkpoint includes the rollout in progress.
 local completions = require "moonring.run.rollouts.completions"
 local configured_template = require "moonring.data.configured_template"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local data = require "moonring.data"
 local errors = require "moonring.base.errors"
 local groups_of = require "moonring.run.rollouts.groups"
@@ -119,7 +119,7 @@ local function make_step(self, rollout, share, turn)
   end)
   local c = self.run.config
   local step = data.step { examples = examples, mesh = self.run.mesh,
-    micro_batch_tokens = counts.micro_batch_tokens(c), epoch = rollout.epoch,
+    micro_batch_tokens = batching.micro_batch_tokens(c), epoch = rollout.epoch,
     step = rollout.first + turn, last = rollout.last and turn == self.of.turns - 1,
     share_prefixes = c.share_prefixes }
   return step, records
@@ -138,8 +138,8 @@ local function score(self, rollout)
   end
 end
 
-local function add(told, more)
-  for name, pair in pairs(more) do told[name] = pair end
+local function add(measured, more)
+  for name, pair in pairs(more) do measured[name] = pair end
 end
 
 -- Makes the next rollout; nil after the last prompt.
@@ -152,23 +152,24 @@ local function roll(self)
   local before = self.rollout
   local rollout = { number = before and before.number + 1 or 0, epoch = taken:epoch(),
     last = taken:last(), first = taken:index() * self.of.turns }
-  local told
+  local measured
   if run.own.rollout then
     rollout.prompts = prompts
-    rollout.list, told = groups_of.own(self, prompts)
+    rollout.list, measured = groups_of.own(self, prompts)
     score(self, rollout)
   else
-    rollout.prompts, rollout.list, told = groups_of.select(self, prompts, took)
+    rollout.prompts, rollout.list, measured = groups_of.select(self, prompts, took)
     score(self, rollout)
     local valued = valuing.value(run, self.of, rollout.list) -- rloo: including the divergence
-    add(told, valued.metrics)
+    add(measured, valued.metrics)
     telling.unrewarded(run, rollout, valued.unrewarded)
   end
-  add(told, telling.lengths(rollout.list))
+  add(measured, telling.lengths(rollout.list))
   telling.completions(run, rollout.number, rollout.prompts, rollout.list)
-  told["runtime/rollouts"], told["runtime/rewards"] = { took.generate, 1 }, { took.judge, 1 }
-  told["runtime/scores"] = { system.clock() - began - took.generate - took.judge, 1 }
-  self.metrics = told
+  measured["runtime/rollouts"] = { took.generate, 1 }
+  measured["runtime/rewards"] = { took.judge, 1 }
+  measured["runtime/scores"] = { system.clock() - began - took.generate - took.judge, 1 }
+  self.metrics = measured
   return rollout
 end
 
@@ -199,9 +200,9 @@ end
 --- Returns the metrics of the rollout, and clears them: name -> { sum, count }.
 ---@return table<string, number[]>
 function Rollouts:told()
-  local told = self.metrics
+  local measured = self.metrics
   self.metrics = {}
-  return told
+  return measured
 end
 
 --- The state for a checkpoint: the position in the prompts, and the rollout in progress.
@@ -240,9 +241,9 @@ function Rollouts:evaluate(dataset)
     local groups = groups_of.judged(self, prompts, { generate = 0, judge = 0 })
     for _, each in ipairs(groups_of.flat(groups)) do all[#all + 1] = each end
   end
-  local told = telling.lengths(all)
-  add(told, valuing.value(run, self.of, all).metrics)
-  return told
+  local measured = telling.lengths(all)
+  add(measured, valuing.value(run, self.of, all).metrics)
+  return measured
 end
 
 return rollouts

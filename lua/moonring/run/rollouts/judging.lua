@@ -68,13 +68,13 @@ function judging.judge(run, prompts, groups)
     end
     return list
   end
-  local told = ""
+  local result = ""
   if mesh:sp_rank() == 0 then
     local scores, why = score(run, prompts, of_rank(mesh:dp_rank()))
-    told = system.json_encode { rank = mesh:dp_rank(), scores = scores,
+    result = system.json_encode { rank = mesh:dp_rank(), scores = scores,
       failure = why and errors.encode(why) }
   end
-  for _, text in ipairs(mesh:gather(told)) do
+  for _, text in ipairs(mesh:gather(result)) do
     local found = text ~= "" and system.json_decode(text, "rewards") or {}
     if found.failure then error(errors.decode(found.failure), 0) end
     local list = found.rank and of_rank(found.rank) or {}

@@ -21,17 +21,17 @@ function telling.lengths(list)
     all[i] = #each.ids
     if each.stopped then ended[#ended + 1] = #each.ids else cut = cut + 1 end
   end
-  local told = { ["completions/clipped_ratio"] = { cut, #list } }
+  local metrics = { ["completions/clipped_ratio"] = { cut, #list } }
   local function add(words, numbers)
     if #numbers == 0 then return end
     local sum, least, most = spread(numbers)
-    told["completions/mean_" .. words] = { sum, #numbers }
-    told["completions/min_" .. words] = { least, 1 }
-    told["completions/max_" .. words] = { most, 1 }
+    metrics["completions/mean_" .. words] = { sum, #numbers }
+    metrics["completions/min_" .. words] = { least, 1 }
+    metrics["completions/max_" .. words] = { most, 1 }
   end
   add("length", all)
   add("terminated_length", ended)
-  return told
+  return metrics
 end
 
 --- Logs a warning, once per run, if there are completions for which no reward function has a value.

@@ -6,7 +6,7 @@ local advantages = require "moonring.run.rollouts.advantages"
 local valuing = {}
 
 -- Reward functions that configuration keys add: name -> function that scores one completion.
-local function own_functions(c)
+local function custom_functions(c)
   local own = {}
   if c.soft_overlong_cache then
     local how = { max_length = c.max_completion_length, cache = c.soft_overlong_cache }
@@ -27,7 +27,7 @@ local function functions_of(run, list)
     functions[f] = { name = name, values = values,
       weight = tonumber((run.config.reward_weights or {})[f] or 1) }
   end
-  for name, value_of in pairs(own_functions(run.config)) do
+  for name, value_of in pairs(custom_functions(run.config)) do
     local values = {}
     for i, each in ipairs(list) do values[i] = value_of(each) end
     functions[#functions + 1] = { name = name, values = values }

@@ -48,7 +48,7 @@ TEST(PythonJsonTest, IsTextAndTruth) {
     EXPECT_TRUE(PythonTruth(*ParseOrderedJson(yes))) << yes;
 }
 
-TEST(PythonJsonTest, HasPythonsNumbersThatAreNotFinite) {
+TEST(PythonJsonTest, HasPythonsNonFiniteNumbers) {
   EXPECT_EQ(Written(R"({"a": NaN, "b": [-1, Infinity, "NaN"], "c": -Infinity})"),
             R"({"a": NaN, "b": [-1, Infinity, "NaN"], "c": -Infinity})");
   EXPECT_EQ(PythonText(*ParseOrderedJson("[NaN, Infinity, -Infinity]")), "[nan, inf, -inf]");

@@ -54,10 +54,10 @@ TEST(Decoder, RefusesByNameAndPlace) {
       StatusIs(absl::StatusCode::kUnimplemented,
                HasSubstr("t.json: decoder.decoders[1]: decoder type \"CTC\" is not supported")));
   EXPECT_THAT(refusal(nullptr), StatusIs(absl::StatusCode::kInvalidArgument,
-                                         HasSubstr("wanted an object, found null")));
+                                         HasSubstr("expected an object, found null")));
   EXPECT_THAT(refusal({{"type", "Strip"}, {"content", "ab"}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("decoder.content: wanted one character, found \"ab\"")));
+                       HasSubstr("decoder.content: expected one character, found \"ab\"")));
   EXPECT_THAT(refusal({{"type", "Strip"}, {"content", "a"}, {"start", 1}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no \"stop\"")));
   EXPECT_THAT(refusal({{"type", "Replace"}, {"pattern", {{"String", "a"}}}}),

@@ -53,9 +53,9 @@ TEST(Normalizer, RefusesByNameAndPlace) {
   EXPECT_THAT(Normalizer::FromJson({{"type", "Replace"}, {"content", ""}}, "normalizer"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("normalizer: has no \"pattern\" (an object)")));
-  EXPECT_THAT(
-      Normalizer::FromJson(json::array(), "normalizer"),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted an object, found an array")));
+  EXPECT_THAT(Normalizer::FromJson(json::array(), "normalizer"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected an object, found an array")));
 }
 
 // Ten steps, each of which replaces one letter by ten.

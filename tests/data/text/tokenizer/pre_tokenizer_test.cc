@@ -84,9 +84,10 @@ TEST(PreTokenizer, RefusesByNameAndPlace) {
               StatusIs(absl::StatusCode::kUnimplemented,
                        HasSubstr("pre-tokenizer type \"UnicodeScripts\" is not supported")));
   json metaspace = {{"type", "Metaspace"}, {"replacement", "__"}};
-  EXPECT_THAT(refusal(metaspace),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("pre_tokenizer.replacement: wanted one character, found \"__\"")));
+  EXPECT_THAT(
+      refusal(metaspace),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("pre_tokenizer.replacement: expected one character, found \"__\"")));
   metaspace["replacement"] = "_";
   metaspace["add_prefix_space"] = false;
   EXPECT_THAT(refusal(metaspace),
@@ -97,9 +98,9 @@ TEST(PreTokenizer, RefusesByNameAndPlace) {
                                            HasSubstr("prepend_scheme \"last\" is not supported")));
   EXPECT_THAT(refusal({{"type", 3}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("pre_tokenizer.type: wanted a string, found 3")));
+                       HasSubstr("pre_tokenizer.type: expected a string, found 3")));
   EXPECT_THAT(refusal("ByteLevel"), StatusIs(absl::StatusCode::kInvalidArgument,
-                                             HasSubstr("wanted an object, found \"ByteLevel\"")));
+                                             HasSubstr("expected an object, found \"ByteLevel\"")));
   json split = {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Sideways"}};
   EXPECT_THAT(refusal(split),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("behavior \"Sideways\"")));
@@ -107,7 +108,7 @@ TEST(PreTokenizer, RefusesByNameAndPlace) {
   split["invert"] = 1;
   EXPECT_THAT(refusal(split),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("pre_tokenizer.invert: wanted a boolean, found 1")));
+                       HasSubstr("pre_tokenizer.invert: expected a boolean, found 1")));
   split["invert"] = false;
   split["pattern"] = {{"Regex", "a)"}};
   EXPECT_THAT(refusal(split),

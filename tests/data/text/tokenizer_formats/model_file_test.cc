@@ -84,7 +84,7 @@ TEST(SentencePieceModel, APrefixBeforeEachPartOrTheFirstOnly) {
   EXPECT_EQ(none->Encode(" the"), legacy->Encode("the"));
 }
 
-TEST(SentencePieceModel, RefusesWhatIsNone) {
+TEST(SentencePieceModel, RefusesOtherFiles) {
   const std::string bytes = ReadRunfile(kGolden + "tiny/unigram.model");
   EXPECT_THAT(
       Tokenizer::FromModelFile(bytes, R"({"tokenizer_class": "XLMRobertaTokenizer"})", "t.model"),
@@ -95,7 +95,7 @@ TEST(SentencePieceModel, RefusesWhatIsNone) {
   };
   EXPECT_THAT(
       parse(""),
-      StatusIs(kBad, HasSubstr("dir/t.model: 0 of the 0 pieces are the unknown one, wanted 1")));
+      StatusIs(kBad, HasSubstr("dir/t.model: 0 of the 0 pieces are the unknown one, expected 1")));
   EXPECT_THAT(parse("hello"), StatusIs(kBad, HasSubstr("dir/t.model: not a sentencepiece model")));
   EXPECT_THAT(parse(bytes.substr(0, bytes.size() - 1)), StatusIs(kBad, HasSubstr("malformed")));
   EXPECT_THAT(parse("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
@@ -175,10 +175,10 @@ TEST(Tekken, NamesWhatIsWrong) {
   vast["config"].update({{"default_vocab_size", 1 << 24}, {"default_num_special_tokens", 1 << 24}});
   EXPECT_THAT(Tokenizer::FromModelFile(vast.dump(), "", "tekken.json"),
               StatusIs(kBad, HasSubstr("16777216 of them special")));
-  wrong("/config/pattern", 3, "dir/tekken.json: config.pattern: wanted");
+  wrong("/config/pattern", 3, "dir/tekken.json: config.pattern: expected");
   wrong("/vocab/7/rank", 9, "dir/tekken.json: vocab[7]: has rank 9");
   wrong("/vocab/7/token_bytes", "?", "vocab[7]: token_bytes are no bytes in base64");
-  wrong("/vocab", 3, "dir/tekken.json.vocab: wanted an array");
+  wrong("/vocab", 3, "dir/tekken.json.vocab: expected an array");
   EXPECT_THAT(Tokenizer::FromModelFile("{\"config\":", "", "dir/tekken.json"),
               StatusIs(kBad, HasSubstr("dir/tekken.json:1:")));
 }
@@ -213,7 +213,7 @@ TEST(TiktokenRanks, RefusesByLine) {
                          "248044 (qwen3.6) tokens; ")));
   EXPECT_THAT(
       TiktokenRanks::Parse("IQ== 0\n\nIg==\n", "x"),
-      StatusIs(kBad, HasSubstr("x:3: wanted a token's bytes in base64, a space and its rank")));
+      StatusIs(kBad, HasSubstr("x:3: expected a token's bytes in base64, a space and its rank")));
   EXPECT_THAT(TiktokenRanks::Parse("IQ== 0\nIQ== 1\n", "x"),
               StatusIs(kBad, HasSubstr("x:2: the token comes twice")));
   EXPECT_THAT(TiktokenRanks::Parse("IQ== 7\r\nIg== 7\r\n", "x"),

@@ -11,7 +11,7 @@ SHAPES = {
     "model.layers.0.mlp.down_proj.weight": [5, 16],
     "model.norm.weight": [7],  # does not decay
 }
-# With what optimizers of matrices tell apart.
+# With what optimizers of matrices distinguish.
 MATRICES = SHAPES | {
     "model.embed_tokens.weight": [9, 8],
     "model.layers.0.self_attn.q_proj.weight": [8, 8],

@@ -101,7 +101,7 @@ def use_muon(named):
 
 def low_rank(make, targets=(), **options):
     def groups(named):
-        # A stack is no linear map, and learns by Adam, number by number.
+        # A stack is no linear map, and is trained by Adam, number by number.
         ours, others = split(named, lambda name: is_linear(name, targets))
         all_groups = [{"params": group, "weight_decay": decay} for decay, group in by_decay(others)]
         all_groups.append({"params": list(ours.values()), "weight_decay": inputs.DECAY, **options})

@@ -14,7 +14,8 @@ import torch
 
 def spam(weight, gradients, rates, decay, mask_of=None):
     """SPAM: arXiv 2501.06842, algorithm 1; theta 2, delta T 8, a warmup of 4 steps, gradients not
-    clipped in the 2 steps after a reset. mask_of: of the number of a reset, what learns after it.
+    clipped in the 2 steps after a reset. mask_of: of the number of a reset, what is trained
+    after it.
     """
     theta, delta, warmup, quiet, beta1, beta2, eps = 2.0, 8, 4, 2, 0.9, 0.99, 1e-6
     m, v = np.zeros_like(weight), np.zeros_like(weight)

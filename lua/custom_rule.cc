@@ -1,4 +1,4 @@
-#include "lua/own_rule.h"
+#include "lua/custom_rule.h"
 
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 
 using trainer::UpdateRule;
 
-// The Lua state that calls the optimizer, and the stack index of `call`, while an OwnRuleScope
+// The Lua state that calls the optimizer, and the stack index of `call`, while a CustomRuleScope
 // exists.
 thread_local lua_State* calling = nullptr;
 thread_local int call_index = 0;
@@ -97,7 +97,8 @@ UpdateRule::State CallStep(size_t parameter, const at::Tensor& weight, const at:
 
 }  // namespace
 
-OwnRuleScope::OwnRuleScope(lua_State* L, int index) : before_(calling), index_before_(call_index) {
+CustomRuleScope::CustomRuleScope(lua_State* L, int index)
+    : before_(calling), index_before_(call_index) {
   const auto optimizer = Class<trainer::Optimizer>::Read(L, index);
   if (dynamic_cast<trainer::RuleOptimizer*>(optimizer.get()) == nullptr) return;
   lua_getfenv(L, index);
@@ -107,12 +108,12 @@ OwnRuleScope::OwnRuleScope(lua_State* L, int index) : before_(calling), index_be
   call_index = lua_gettop(L);
 }
 
-OwnRuleScope::~OwnRuleScope() {
+CustomRuleScope::~CustomRuleScope() {
   calling = before_;
   call_index = index_before_;
 }
 
-int MakeOwnOptimizer(lua_State* L) {
+int MakeCustomOptimizer(lua_State* L) {
   const auto list = Class<ParameterList>::Read(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
   Options options(L, 3);
@@ -128,7 +129,7 @@ int MakeOwnOptimizer(lua_State* L) {
   wanted.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", wanted.loraplus_ratio);
   options.Finish();
   TORCH_CHECK_VALUE(wanted.whole.empty() || wanted.whole.size() == list->parameters.size(),
-                    "own_optimizer: whole: wanted ", list->parameters.size(), " booleans, got ",
+                    "own_optimizer: whole: expected ", list->parameters.size(), " booleans, got ",
                     wanted.whole.size());
   Class<trainer::Optimizer>::Push(
       L, base::ValueOrThrow(trainer::RuleOptimizer::Create(

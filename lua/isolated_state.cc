@@ -1,4 +1,4 @@
-#include "lua/own_state.h"
+#include "lua/isolated_state.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +14,8 @@ namespace {
 // Limits on the output of one call.
 constexpr int64_t kMostLines = 1000, kMostBytes = 1 << 20;
 
-Host HostOfOwn(const Host& maker, const OwnStateOptions& options,
-               std::function<void(const std::string&)> keep) {
+Host HostOfIsolated(const Host& maker, const IsolatedStateOptions& options,
+                    std::function<void(const std::string&)> keep) {
   base::ConfinementOptions confinement{.any_file = true, .memory = options.memory};
   Limits limits{
       .confinement = base::ValueOrThrow(base::Confinement::Create(std::move(confinement))),
@@ -33,16 +33,17 @@ Host HostOfOwn(const Host& maker, const OwnStateOptions& options,
 
 }  // namespace
 
-OwnState::OwnState(Host& maker, OwnStateOptions options)
+IsolatedState::IsolatedState(Host& maker, IsolatedStateOptions options)
     : options_(std::move(options)),
       maker_(maker),
       vm_(std::make_unique<Vm>(
-          HostOfOwn(maker, options_, [this](const std::string& line) { Keep(line); }))) {
+          HostOfIsolated(maker, options_, [this](const std::string& line) { Keep(line); }))) {
   limits_ = &HostOf(vm_->state()).limits;
 }
 
-OwnState::Outcome OwnState::Call(const std::string& function,
-                                 const std::vector<PlainValue>& arguments, double seconds) {
+IsolatedState::Outcome IsolatedState::Call(const std::string& function,
+                                           const std::vector<PlainValue>& arguments,
+                                           double seconds) {
   Outcome outcome;
   const auto deadline = Limits::Clock::now() + std::chrono::duration_cast<Limits::Clock::duration>(
                                                    std::chrono::duration<double>(seconds));
@@ -71,7 +72,7 @@ OwnState::Outcome OwnState::Call(const std::string& function,
   return outcome;
 }
 
-void OwnState::Keep(const std::string& line) {
+void IsolatedState::Keep(const std::string& line) {
   ++printed_;
   const auto kept = static_cast<int64_t>(lines_.size());
   const auto size = static_cast<int64_t>(line.size());
@@ -80,7 +81,7 @@ void OwnState::Keep(const std::string& line) {
   bytes_ += size;
 }
 
-std::vector<std::string> OwnState::TakeLines() {
+std::vector<std::string> IsolatedState::TakeLines() {
   std::vector<std::string> lines = std::exchange(lines_, {});
   const int64_t more = std::exchange(printed_, 0) - static_cast<int64_t>(lines.size());
   if (more > 0) lines.push_back(absl::StrCat("(", more, " lines more)"));

@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_OWN_STATE_H_
-#define MOONRING_LUA_OWN_STATE_H_
+#ifndef MOONRING_LUA_ISOLATED_STATE_H_
+#define MOONRING_LUA_ISOLATED_STATE_H_
 
 // An isolated Lua state for code that must end in limited time (rewards), created by a running Lua
 // state (its creator). A call that exceeds its limits fails, and the creator continues.
@@ -29,18 +29,18 @@
 
 namespace moonring::lua {
 
-struct OwnStateOptions {
+struct IsolatedStateOptions {
   std::string module;        // Moonring's module to run: "moonring.rewards.inside"
   int64_t memory = 0;        // most bytes of the state's Lua heap
   std::string memory_limit;  // option that set the limit, for messages: "reward_memory_mib"
 };
 
-class OwnState {
+class IsolatedState {
  public:
   // Throws std::runtime_error if there is no memory for the state.
-  OwnState(Host& maker, OwnStateOptions options);  // `maker` must outlive it
-  OwnState(const OwnState&) = delete;
-  OwnState& operator=(const OwnState&) = delete;
+  IsolatedState(Host& maker, IsolatedStateOptions options);  // `maker` must outlive it
+  IsolatedState(const IsolatedState&) = delete;
+  IsolatedState& operator=(const IsolatedState&) = delete;
 
   enum class End { kDone, kRaised, kDeadline, kMemory, kCancelled };
   struct Outcome {
@@ -60,7 +60,7 @@ class OwnState {
  private:
   void Keep(const std::string& line);
 
-  const OwnStateOptions options_;
+  const IsolatedStateOptions options_;
   Host& maker_;
   std::vector<std::string> lines_;
   int64_t printed_ = 0, bytes_ = 0;  // lines printed, and bytes of those that are kept
@@ -70,4 +70,4 @@ class OwnState {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_OWN_STATE_H_
+#endif  // MOONRING_LUA_ISOLATED_STATE_H_

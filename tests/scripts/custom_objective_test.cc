@@ -13,11 +13,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class OwnObjectiveTest : public Workplace {
+class CustomObjectiveTest : public Workplace {
  protected:
   // Five rows of long questions and short answers. When a row is split over two ranks, the first
   // one has no target.
-  OwnObjectiveTest() {
+  CustomObjectiveTest() {
     WriteModel("model");
     nlohmann::json rows = nlohmann::json::array();
     for (int row = 0; row < 5; ++row) {
@@ -58,7 +58,7 @@ class OwnObjectiveTest : public Workplace {
 // With ring attention over two ranks, with ZeRO-3 (where a dp rank may also run out of
 // micro-batches), and with both: each rank takes part in the others' backward, and the run equals
 // that of a loss that always has a graph.
-TEST_F(OwnObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
+TEST_F(CustomObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
   const Words ring = {"sequence_parallel_size=2", "sequence_parallel_mode=ring"};
   const Words zero = {"zero_stage=3", "per_device_train_batch_size=3"};
   const Words both = {"sequence_parallel_size=2", "sequence_parallel_mode=ring", "zero_stage=3"};
@@ -82,7 +82,7 @@ TEST_F(OwnObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
   }
 }
 
-TEST_F(OwnObjectiveTest, ALossWithoutAGradientOnAnyRankIsRefused) {
+TEST_F(CustomObjectiveTest, ALossWithoutAGradientOnAnyRankIsRefused) {
   struct Way {
     std::string name;
     Words options, more;

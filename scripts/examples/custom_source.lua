@@ -1,10 +1,10 @@
 --- A custom data source: endless rows from several files in turn, without rows whose answer is too
 -- short. A row may also be a list of messages, { { role = "user", content = "Hi" }, .. }, or token
 -- ids, { input_ids = .., labels = .. }. Checkpoints store the value that state() returns.
--- moonring scripts/examples/own_source.lua model=DIR data=A.jsonl,B.jsonl sp=2
+-- moonring scripts/examples/custom_source.lua model=DIR data=A.jsonl,B.jsonl sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, least = 1,
-  template = "default", out = "runs/own_source", sp = 1, strategy = "zigzag-ring", batch = 16,
+  template = "default", out = "runs/custom_source", sp = 1, strategy = "zigzag-ring", batch = 16,
   steps = 10, lr = 5e-5, cutoff = 2048, micro_tokens = 8192, save_steps = 500, resume = false }
 
 local function source()

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class OwnDataResumeTest : public ResumedRuns {
+class CustomDataResumeTest : public ResumedRuns {
  protected:
   // Writes a source that repeats the rows of a golden data set endlessly, in the form `kind`. The
   // process kills itself with SIGKILL before row `dies` if the file `armed` exists.
@@ -65,7 +65,7 @@ class OwnDataResumeTest : public ResumedRuns {
   }
 };
 
-TEST_F(OwnDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
+TEST_F(CustomDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
   struct Case {
     std::string kind, data;
     Words more;
@@ -108,7 +108,7 @@ TEST_F(OwnDataResumeTest, KilledRunsEndAsUnbrokenOnes) {
 
 // Interrupted within a batch of rows that are preprocessed together, at its end, and at the end of
 // a pass.
-TEST_F(OwnDataResumeTest, GoesOnFromAnyStep) {
+TEST_F(CustomDataResumeTest, ResumesFromAnyStep) {
   Write("file.lua", "return require('moonring').data.rows('judged', { dataset_dir = '" +
                         Runfile("tests/golden/stages") + "/data' })");
   const Words words = {"data_source=file.lua", "max_steps=13", "stage=kto",
@@ -123,7 +123,7 @@ TEST_F(OwnDataResumeTest, GoesOnFromAnyStep) {
   }
 }
 
-TEST_F(OwnDataResumeTest, RefusesAnotherSource) {
+TEST_F(CustomDataResumeTest, RefusesAnotherSource) {
   const std::string begin = R"lua(local at = 0
     local name, rows = ...
     return { next = function()

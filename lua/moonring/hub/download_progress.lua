@@ -5,12 +5,12 @@ local machine = require "moonring.base.machine"
 local system = require "moonring.native.system"
 local terminal = require "moonring.base.terminal"
 
----@class moonring.told
-local told = {}
+---@class moonring.download_progress
+local download_progress = {}
 
----@class moonring.Told
-local Told = {}
-Told.__index = Told
+---@class moonring.DownloadProgress
+local DownloadProgress = {}
+DownloadProgress.__index = DownloadProgress
 
 local EVERY = 30 -- seconds between lines
 local LARGE = 50e6 -- bytes
@@ -26,17 +26,18 @@ end
 --- Creates the progress output of one repository's download.
 ---@param question moonring.HubQuestion
 ---@param repo moonring.Repository
----@return moonring.Told
-function told.new(question, repo)
+---@return moonring.DownloadProgress
+function download_progress.new(question, repo)
   local bar = system.is_terminal() and type(io.stderr) == "userdata"
     and not question.of.disable_tqdm
   return setmetatable({ name = question.name, from = repo:endpoint(), into = repo:cache(),
-    bar = bar, began = system.clock(), fetched = 0, last_fetched = 0, before = 0 }, Told)
+    bar = bar, began = system.clock(), fetched = 0, last_fetched = 0, before = 0 },
+    DownloadProgress)
 end
 
 --- Prints a line above the bar.
 ---@param text string
-function Told:line(text)
+function DownloadProgress:line(text)
   if self.open then terminal.redraw "" end
   terminal.note(text, "\n")
   self.open = false
@@ -57,7 +58,7 @@ end
 ---@param bytes integer
 ---@param total integer
 ---@param fetched integer bytes downloaded by the current fetch
-function Told:progress(bytes, total, fetched)
+function DownloadProgress:progress(bytes, total, fetched)
   if fetched < self.last_fetched then self.before = self.fetched end
   self.last_fetched, self.fetched = fetched, self.before + fetched
   local now = system.clock()
@@ -74,11 +75,11 @@ end
 
 --- Reports the end of the download.
 ---@param commit string
-function Told:done(commit)
+function DownloadProgress:done(commit)
   local seconds = system.clock() - self.began
   self:line(("%s: %s downloaded from %s into %s in %s (%s/s), commit %s"):format(self.name,
     size(self.fetched), self.from, self.into, machine.clock(seconds),
     size(self.fetched / math.max(seconds, 1e-3)), commit:sub(1, 12)))
 end
 
-return told
+return download_progress

@@ -1,4 +1,4 @@
---- moonring own_scaled_loop.lua HOW key=value...: stage sft with a custom training loop, whose
+--- moonring custom_scaled_loop.lua HOW key=value...: stage sft with a custom training loop, whose
 -- backward is the run's function ("scaled") or the loss's method ("unscaled").
 local moonring = require "moonring"
 local how = table.remove(arg, 1)

@@ -2,7 +2,7 @@
 // (tests/golden/sampling) and with ChooseToken, which tests/model/sampler_test.cc compares with its
 // own numbers.
 
-#include "model/sampling.h"
+#include "model/token_choice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,7 +61,7 @@ Drawn Draw(const at::Tensor& logits_V, const std::vector<int64_t>& ids,
 
 // The standard deviation of a share p in n draws is sqrt(p (1 - p) / n); the bound is four and a
 // half of those. A token that Transformers removes is never drawn.
-TEST(SamplingTest, KeepsWhatTransformersKeeps) {
+TEST(TokenChoiceTest, KeepsWhatTransformersKeeps) {
   constexpr int64_t kDraws = 8000;
   for (const nlohmann::json& golden : Cases()) {
     SCOPED_TRACE(golden["options"].dump());
@@ -85,7 +85,7 @@ TEST(SamplingTest, KeepsWhatTransformersKeeps) {
 }
 
 // ChooseToken has the same probabilities, measured by its draws with many seeds.
-TEST(SamplingTest, OneTextKeepsTheSame) {
+TEST(TokenChoiceTest, OneTextKeepsTheSame) {
   constexpr int kDraws = 4000;
   for (const nlohmann::json& golden : Cases()) {
     SCOPED_TRACE(golden["options"].dump());
@@ -103,7 +103,7 @@ TEST(SamplingTest, OneTextKeepsTheSame) {
 }
 
 // A large vocabulary: more and more tokens are sorted until enough probability is kept.
-TEST(SamplingTest, RanksNoLessThanIsWanted) {
+TEST(TokenChoiceTest, SelectsAtLeastTheTopK) {
   at::manual_seed(2);
   const at::Tensor logits = at::randn({30000}, at::kDouble);
   const at::Tensor p = logits.softmax(0);
@@ -138,7 +138,7 @@ TEST(SamplingTest, RanksNoLessThanIsWanted) {
   }
 }
 
-TEST(SamplingTest, ADrawHasItsOwnNumbersAlone) {
+TEST(TokenChoiceTest, EachDrawHasItsOwnRandomNumbers) {
   at::manual_seed(4);
   const at::Tensor logits = at::randn({50});
   const SamplingOptions options{.temperature = 1.5, .seed = 6};
@@ -180,7 +180,7 @@ TEST(SamplingTest, ADrawHasItsOwnNumbersAlone) {
   EXPECT_TRUE(differs({other.logits_V, {}, choices[0].new_ids, choices[0].key, 0}, seeded));
 }
 
-TEST(SamplingTest, Greedy) {
+TEST(TokenChoiceTest, Greedy) {
   const at::Tensor logits = at::tensor({0.5f, 2.0f, 2.0f, -1.0f});
   const auto chosen = ChooseTokens({{logits, {}, {}, 0, 0}, {logits.neg(), {}, {}, 0, 0}}, {});
   EXPECT_EQ(chosen[0].id, 1);  // ties go to the first
@@ -192,7 +192,7 @@ TEST(SamplingTest, Greedy) {
   EXPECT_TRUE(ChooseTokens({}, {}).empty());
 }
 
-TEST(SamplingTest, WhatIsHiddenIsNeverDrawn) {
+TEST(TokenChoiceTest, ExcludedTokensAreNeverDrawn) {
   const double no = -std::numeric_limits<double>::infinity();
   const at::Tensor logits = at::tensor({no, 0.0, no, 0.0, no}, at::kDouble);
   for (const SamplingOptions& options :
@@ -204,12 +204,12 @@ TEST(SamplingTest, WhatIsHiddenIsNeverDrawn) {
   }
 }
 
-TEST(SamplingTest, BadInput) {
+TEST(TokenChoiceTest, BadInput) {
   EXPECT_THROW(ChooseTokens({{at::tensor({0.0, std::nan("")}, at::kDouble), {}, {}, 0, 0}}, {}),
                c10::Error);
   EXPECT_THROW(ChooseTokens({{at::zeros({2, 2}), {}, {}, 0, 0}}, {}), c10::Error);
   EXPECT_THAT(Validate({.min_p = 1.5}), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                 HasSubstr("min_p is 1.5, wanted 0 (all) to 1")));
+                                                 HasSubstr("min_p is 1.5, expected 0 (all) to 1")));
   EXPECT_THAT(Validate({.min_p = std::nan("")}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("min_p")));
 }

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class OwnEverything : public ResumedRuns {
+class CustomEverything : public ResumedRuns {
  protected:
   Words CommandOfScript(const std::string& script, const std::string& out,
                         const Words& more) const {
@@ -52,11 +52,11 @@ class OwnEverything : public ResumedRuns {
     }
   }
 
-  static constexpr char kScript[] = "tests/scripts/own_everything.lua";
+  static constexpr char kScript[] = "tests/scripts/custom_everything.lua";
   static constexpr char kRewards[] = "scripts/grpo.lua";
 };
 
-TEST_F(OwnEverything, GoesOnBitForBitWhereItWasKilled) {
+TEST_F(CustomEverything, ResumesBitForBitAfterAKill) {
   const std::vector<Words> shapes = {{"sp=1"}, {"sp=2"}, {"sp=2", "zero=3"}};
   for (size_t i = 0; i < shapes.size(); ++i) {
     SCOPED_TRACE(shapes[i].back());
@@ -68,12 +68,12 @@ TEST_F(OwnEverything, GoesOnBitForBitWhereItWasKilled) {
     ASSERT_THAT(result, Succeeds());
     EXPECT_THAT(result.err, HasSubstr("goes on after step "));
     ExpectSameRun(whole, again);
-    EXPECT_TRUE(ReadText(Path(whole + "/own_adapter.safetensors")) ==
-                ReadText(Path(again + "/own_adapter.safetensors")));
+    EXPECT_TRUE(ReadText(Path(whole + "/custom_adapter.safetensors")) ==
+                ReadText(Path(again + "/custom_adapter.safetensors")));
   }
 }
 
-TEST_F(OwnEverything, HasTheNumbersOfOneRankOnAnyRanks) {
+TEST_F(CustomEverything, HasTheNumbersOfOneRankOnAnyRanks) {
   ASSERT_THAT(Run(CommandOfScript(kScript, "one", {"fp64=true"})), Succeeds());
   const std::vector<std::pair<std::string, Words>> shapes = {
       {"sp2", {"sp=2", "fp64=true"}},
@@ -88,7 +88,7 @@ TEST_F(OwnEverything, HasTheNumbersOfOneRankOnAnyRanks) {
 }
 
 // Answers are sampled from seeds: they are the same on any number of ranks, and after a kill.
-TEST_F(OwnEverything, LearnsFromRewardsTheSameOnAnyRanks) {
+TEST_F(CustomEverything, TrainsOnRewardsTheSameOnAnyRanks) {
   const Words words = {"steps=4"};
   ASSERT_THAT(Run(CommandOfScript(kRewards, "one", words)), Succeeds());
   for (const std::string sp : {"2", "4"}) {

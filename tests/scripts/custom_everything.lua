@@ -1,5 +1,5 @@
 --- A run with a user-defined module, optimizer, schedule, data source and component, which
--- own_everything_test.cc interrupts and resumes.
+-- custom_everything_test.cc interrupts and resumes.
 local moonring = require "moonring"
 local nn, ops = moonring.nn, moonring.ops
 local opt = moonring.flags { model = moonring.required, dir = "", data = "", template = "default",
@@ -23,7 +23,7 @@ local function objective(_, model)
       return batch:token_log_probs(model, hidden + moonring.autograd.checkpoint(adapter, hidden))
     end,
     loss = function(_, log_probs) return -log_probs:sum() end,
-    save = function(folder, how) adapter:save(folder .. "/own_adapter.safetensors", how) end,
+    save = function(folder, how) adapter:save(folder .. "/custom_adapter.safetensors", how) end,
   }
 end
 

@@ -1,7 +1,7 @@
 // Operators of the pretend device. Factories and views have their own implementations; every other
 // operator runs the CPU kernel over the same bytes (a boxed fallback, which copies no argument).
 
-#include "tests/testing/pretend_device/kernels.h"
+#include "tests/testing/pretend_device/operators.h"
 
 #include <algorithm>
 #include <array>

@@ -17,9 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class OwnScriptsTest : public Workplace {
+class CustomScriptsTest : public Workplace {
  protected:
-  OwnScriptsTest() { WriteModel("model"); }
+  CustomScriptsTest() { WriteModel("model"); }
 
   // Runs mine.lua: defines a model and a sequence, then runs `text`.
   CommandResult RunScript(const std::string& text, std::vector<std::string> options = {}) const {
@@ -57,12 +57,12 @@ class OwnScriptsTest : public Workplace {
       local function refused(words, f, ...)
         local done, text = pcall(f, ...)
         local found = not done and text:find(words, 1, true)
-        assert(found, done and "nothing was refused; wanted: " .. words or text)
+        assert(found, done and "nothing was refused; expected: " .. words or text)
       end
     )lua";
 };
 
-TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
+TEST_F(CustomScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
   EXPECT_THAT(RunScript(R"lua(
     local function with(changes, without)
       local objective = {}
@@ -72,16 +72,16 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
       return { mesh = mesh, model = model, attention = attention, objective = objective }
     end
     local new, bad = moonring.engine.new, ": INVALID_ARGUMENT: "
-    refused("objective" .. bad .. "option 'level': wanted token or sequence, got 'Token' "
+    refused("objective" .. bad .. "option 'level': expected token or sequence, got 'Token' "
       .. "(did you mean 'token'?)", new, with { level = "Token" })
     refused("objective" .. bad .. "unknown option 'statistic' (did you mean 'statistics'?); known: "
       .. "around, count, ", new, with { statistic = { "greedy" } })
     refused("upto without values", new, with { upto = 1 })
-    refused("option 'count': wanted a function, got a number", new, with { count = 3 })
+    refused("option 'count': expected a function, got a number", new, with { count = 3 })
     refused("option 'loss' is missing", new, with({}, "loss"))
     refused("state without load_state", new, with { state = function() return "" end })
     local survey = { documents = "mine", per_example = 1, run = print }
-    refused("option 'documents': wanted own or mismatched, got 'mine'", new,
+    refused("option 'documents': expected own or mismatched, got 'mine'", new,
       with { survey = survey })
     survey.run = nil
     refused("objective.survey" .. bad .. "option 'run' is missing", new, with { survey = survey })
@@ -93,7 +93,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
       options)
     options.objectve, options.objective = nil, nil
     refused("option 'objective' is missing", new, options)
-    refused("wanted a table of options, got string", new, "mine")
+    refused("expected a table of options, got string", new, "mine")
     refused("Engine:evaluate" .. bad .. "unknown option 'batches' (did you mean 'batch'?)",
       engine.evaluate, engine, nil, { batches = 1 })
     refused("router.new" .. bad .. "option 'size' is missing", require("moonring.run.router").new,
@@ -103,7 +103,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
 }
 
 // The report of a skipped step names what the step lacks.
-TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
+TEST_F(CustomScriptsTest, GetTheReasonWhyAStepIsLeftOut) {
   EXPECT_THAT(RunScript(R"lua(
     local labels = { 1, 2, 3, 4 }
     local micro = { document_counts = function() return { 1 } end }
@@ -136,7 +136,7 @@ TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
               Succeeds());
 }
 
-TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
+TEST_F(CustomScriptsTest, SayWhereTheyFailed) {
   CommandResult result = RunScript(
       "local function prepare()\n"
       "  parts.objectve = own\n"
@@ -169,7 +169,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
       "step()\n");
   EXPECT_EQ(result.err,
             "moonring: " + Line(2) +
-                ": Tensor:tolist: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
+                ": Tensor:tolist: INVALID_ARGUMENT: expected no arguments, got 1 argument\n"
                 "  " +
                 Line(2) + ": in function 'loss'\n  " + Line(9) + ": in function 'step'\n  " +
                 Line(10) + ": in main chunk\n");
@@ -182,7 +182,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
                             Line(2) + ": in main chunk\n");
 }
 
-TEST_F(OwnScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
+TEST_F(CustomScriptsTest, ErrorsAreReportedInOneLineWithTheScriptsWords) {
   Write("usage.lua",
         "local moonring = require 'moonring'\nlocal function read() return moonring.flags { model "
         "= moonring.required } end\nlocal opt = read()");
@@ -191,7 +191,7 @@ TEST_F(OwnScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
               FailsWith(2, StartsWith("unknown key 'modle' (did you mean 'model'?)")));
 }
 
-TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
+TEST_F(CustomScriptsTest, WriteWeightsThatTheModelUses) {
   EXPECT_THAT(RunScript(R"lua(
     local norm, before = weight "model.norm.weight", loss(model):item()
     norm:weight():copy_(norm:weight() * 2)
@@ -199,10 +199,10 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
     assert(math.abs(doubled - before) > 1e-3, doubled)
     norm:copy_(norm:weight() * 0.5)
     assert(loss(model):item() == before)
-    refused("model.norm.weight: wanted a tensor of shape [32], got [3]", norm.copy_, norm,
+    refused("model.norm.weight: expected a tensor of shape [32], got [3]", norm.copy_, norm,
       moonring.tensor { 1, 2, 3 })
 
-    -- The optimizer goes on from what was written.
+    -- The optimizer continues from what was written.
     local states = moonring.trainer.zero { mesh = mesh }:states(model:parameters())
     local sgd = moonring.trainer.sgd(states:parameters())
     norm:copy_(norm:weight() * 0 + 3)
@@ -218,7 +218,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
 
 // Under ZeRO a weight is sharded, and in 16 bits it also has fp32 master weights: a write updates
 // the borrowed copies (leases) and the masters on every rank.
-TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
+TEST_F(CustomScriptsTest, WriteWeightsThatAreShardedOverRanks) {
   Write("sharded.lua", R"lua(
     local moonring = require "moonring"
     local stage, held = tonumber(arg[1]), arg[2] ~= "fp32" and arg[2] or nil
@@ -267,7 +267,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
 }
 
 // Steps of pairs without labels: DPO's script skips them too, including weight decay and momentum.
-TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
+TEST_F(CustomScriptsTest, LeaveOutStepsWithoutTargets) {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string row : {"one", "two", "three"})
     rows.push_back({{"instruction", "Say " + row}, {"chosen", row}, {"rejected", "none"}});
@@ -307,7 +307,7 @@ TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
 
 // `sp=2` is enough: neither the scripts of Moonring nor their copies need -n; a script that runs
 // under -n starts no ranks.
-TEST_F(OwnScriptsTest, StartTheirRanks) {
+TEST_F(CustomScriptsTest, StartTheirRanks) {
   WriteConfig();
   const std::vector<std::string> words = {"model=model", "data=rows",       "dir=data",
                                           "batch=10",    "epochs=1",        "sp=2",

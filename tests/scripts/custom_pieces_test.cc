@@ -69,7 +69,7 @@ function schedule:load_state(state) self.rate = state.rate end
 return schedule
 )lua";
 
-class OwnPiecesTest : public ResumedRuns {
+class CustomPiecesTest : public ResumedRuns {
  protected:
   static std::string Example(const std::string& name) {
     return Runfile("scripts/examples/" + name + ".lua");
@@ -98,7 +98,7 @@ class OwnPiecesTest : public ResumedRuns {
 
 // Compared with the built-in optimizer over the gradients of 20 steps, in fp64. The comparison is
 // made in Lua, where numbers keep all digits.
-TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
+TEST_F(CustomPiecesTest, AdamWInLuaIsTheBuiltIn) {
   Write("adamw.lua", kAdamW);
   Write("both.lua", R"lua(
     local moonring = require "moonring"
@@ -151,7 +151,7 @@ TEST_F(OwnPiecesTest, AdamWInLuaIsTheBuiltIn) {
 
 // The closed form of sign-SGD: a first step moves each weight by the rate, or not at all if its
 // gradient is 0.
-TEST_F(OwnPiecesTest, SignSgdMovesByTheRate) {
+TEST_F(CustomPiecesTest, SignSgdMovesByTheRate) {
   ASSERT_THAT(Train("out", {"max_steps=1", "optim=" + Example("sign_sgd"), "weight_decay=0",
                             "lr_scheduler_type=constant"}),
               Succeeds());
@@ -171,7 +171,7 @@ TEST_F(OwnPiecesTest, SignSgdMovesByTheRate) {
   EXPECT_THAT(ReadText(Path("out/README.md")), HasSubstr("- optimizer: sign-SGD ("));
 }
 
-TEST_F(OwnPiecesTest, AreTheSameOnAnyRanks) {
+TEST_F(CustomPiecesTest, AreTheSameOnAnyRanks) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
@@ -208,17 +208,17 @@ TEST_F(OwnPiecesTest, AreTheSameOnAnyRanks) {
   }
 }
 
-TEST_F(OwnPiecesTest, GoOnBitForBit) {
+TEST_F(CustomPiecesTest, ResumeBitForBit) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
   const Words rates = {"lr_scheduler_type=stateful.lua", "max_steps=4"};
-  ExpectGoesOn("adamw", rates + Words{"optim=adamw.lua"}, {2});
-  ExpectGoesOn("lora", rates + Words{"optim=whole.lua", "finetuning_type=lora"}, {2});
-  ExpectGoesOn("bf16", rates + Words{"optim=adamw.lua", "pure_bf16=true"}, {2});
-  ExpectGoesOn("zero2",
-               rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
-               {2}, {"-n", "2"});
+  ExpectResumes("adamw", rates + Words{"optim=adamw.lua"}, {2});
+  ExpectResumes("lora", rates + Words{"optim=whole.lua", "finetuning_type=lora"}, {2});
+  ExpectResumes("bf16", rates + Words{"optim=adamw.lua", "pure_bf16=true"}, {2});
+  ExpectResumes("zero2",
+                rates + Words{"optim=whole.lua", "zero_stage=2", "per_device_train_batch_size=1"},
+                {2}, {"-n", "2"});
   // On one rank: the same sums of gradients in another order.
   KeepUpTo("zero2", 2, "alone");
   ASSERT_THAT(Train("alone", rates + Words{"optim=whole.lua", "resume_from_checkpoint=true"}),
@@ -226,7 +226,7 @@ TEST_F(OwnPiecesTest, GoOnBitForBit) {
   EXPECT_LE(Distance("zero2", "alone"), 1e-6);
 }
 
-TEST_F(OwnPiecesTest, GoOnAfterAKill) {
+TEST_F(CustomPiecesTest, ResumeAfterAKill) {
   Write("whole.lua", kWhole);
   Write("stateful.lua", kStateful);
   const Words words = {"optim=whole.lua", "lr_scheduler_type=stateful.lua", "max_steps=6",
@@ -245,7 +245,7 @@ TEST_F(OwnPiecesTest, GoOnAfterAKill) {
 }
 
 // When a run is resumed, the contents of a file are compared, not its path.
-TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
+TEST_F(CustomPiecesTest, AChangedFileIsAnotherRun) {
   Write("adamw.lua", kAdamW);
   Write("rate.lua", "return function(k, total, config) return config.learning_rate end");
   const Words words = {"optim=adamw.lua", "lr_scheduler_type=rate.lua"};
@@ -268,7 +268,7 @@ TEST_F(OwnPiecesTest, AChangedFileIsAnotherRun) {
 }
 
 // Ranks that are started one by one, with different files.
-TEST_F(OwnPiecesTest, RanksMustHaveOneFile) {
+TEST_F(CustomPiecesTest, RanksMustHaveOneFile) {
   Write("a.lua", kAdamW);
   Write("same.lua", kAdamW);
   Write("b.lua", std::string(kAdamW) + "-- another\n");
@@ -295,7 +295,7 @@ TEST_F(OwnPiecesTest, RanksMustHaveOneFile) {
 
 // An objective with the same definition as its stage's gives the same results, and inherits
 // everything that it does not define.
-TEST_F(OwnPiecesTest, AnObjectiveInheritsTheRun) {
+TEST_F(CustomPiecesTest, AnObjectiveInheritsTheRun) {
   Write("loss.lua", R"lua(
     return function(config, model)
       assert(config.stage == "sft" and model:parameters():size() > 0)
@@ -315,10 +315,10 @@ TEST_F(OwnPiecesTest, AnObjectiveInheritsTheRun) {
   EXPECT_TRUE(ReadText(Path("own/adapter_model.safetensors")) ==
               ReadText(Path("built_in/adapter_model.safetensors")));
   EXPECT_TRUE(fs::exists(Path("own/eval_results.json")));
-  ExpectGoesOn("resumed", {"max_steps=3", "objective=loss.lua"}, {1});
+  ExpectResumes("resumed", {"max_steps=3", "objective=loss.lua"}, {1});
 }
 
-TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
+TEST_F(CustomPiecesTest, AreRefusedBeforeTheFirstStep) {
   for (const std::string key : {"optim", "objective", "lr_scheduler_type"}) {
     EXPECT_THAT(Train("out", {key + "=none.lua"}), FailsWith(2, HasSubstr(key + ": cannot read")));
     ExpectRefused("bad.lua", "return {", key, key + ": bad.lua:1: unexpected symbol near '<eof>'");
@@ -326,34 +326,36 @@ TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
     ExpectRefused("bad.lua", "local x", key, key + ": bad.lua: it returns nothing");
   }
   ExpectRefused("bad.lua", "return 3", "optim",
-                "optim: bad.lua: optimizer: wanted a table of options, got number");
+                "optim: bad.lua: optimizer: expected a table of options, got number");
   ExpectRefused("bad.lua", "return { stpe = print }", "optim",
                 "optim: bad.lua: optimizer: unknown option 'stpe' (did you mean 'step'?)");
-  ExpectRefused("bad.lua", "return { step = print, whole = 'matrices' }", "optim",
-                "optim: bad.lua: optimizer: option 'whole': wanted a boolean or a function, got a "
-                "string");
+  ExpectRefused(
+      "bad.lua", "return { step = print, whole = 'matrices' }", "optim",
+      "optim: bad.lua: optimizer: option 'whole': expected a boolean or a function, got a "
+      "string");
   ExpectRefused("bad.lua", "return function(config, model) return model.none.step end", "optim",
                 "optim: bad.lua: bad.lua:1: attempt to index");
   ExpectRefused("bad.lua", "return { level = 'tokens', count = print, loss = print }", "objective",
-                "objective: bad.lua: objective: option 'level': wanted token or sequence, got "
+                "objective: bad.lua: objective: option 'level': expected token or sequence, got "
                 "'tokens'");
   ExpectRefused("bad.lua", "return function() return {} end", "objective",
                 "objective: option 'count' is missing");
-  ExpectRefused("bad.lua", "return 0.1", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: wanted a function or a table with `at`, got a number");
+  ExpectRefused(
+      "bad.lua", "return 0.1", "lr_scheduler_type",
+      "lr_scheduler_type: bad.lua: expected a function or a table with `at`, got a number");
   ExpectRefused("bad.lua", "return { at = 3 }", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: at: wanted a function, got number");
+                "lr_scheduler_type: bad.lua: at: expected a function, got number");
   ExpectRefused("bad.lua", "return { at = print, state = print }", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: wanted both state and load_state, or neither");
+                "lr_scheduler_type: bad.lua: expected both state and load_state, or neither");
   ExpectRefused("bad.lua", "return function() return 0 / 0 end", "lr_scheduler_type",
-                "lr_scheduler_type: bad.lua: step 0: wanted a rate of 0 or more, got");
+                "lr_scheduler_type: bad.lua: step 0: expected a rate of 0 or more, got");
   ExpectRefused("bad.lua", "return function(k) return k.x.y end", "lr_scheduler_type",
                 "lr_scheduler_type: bad.lua: step 0: bad.lua:1: attempt to index");
   EXPECT_THAT(Train("out", {"objective=mine"}),
-              FailsWith(2, HasSubstr("objective: wanted the path of a .lua file, got 'mine'")));
+              FailsWith(2, HasSubstr("objective: expected the path of a .lua file, got 'mine'")));
   EXPECT_THAT(
       Train("out", {"optim=adam"}),
-      FailsWith(2, ContainsRegex("optim: wanted adamw_torch \\| adamw_torch_fused \\| .* \\| "
+      FailsWith(2, ContainsRegex("optim: expected adamw_torch \\| adamw_torch_fused \\| .* \\| "
                                  "a .lua file, got 'adam'")));
   Write("adamw.lua", kAdamW);
   EXPECT_THAT(
@@ -364,19 +366,19 @@ TEST_F(OwnPiecesTest, AreRefusedBeforeTheFirstStep) {
   EXPECT_THAT(Run({"train", "file.yaml"}), FailsWith(2, HasSubstr("file.yaml:2: optim: cannot")));
 }
 
-TEST_F(OwnPiecesTest, SayWhichParameterTheyFailedAt) {
+TEST_F(CustomPiecesTest, SayWhichParameterTheyFailedAt) {
   const auto refused = [&](const std::string& rule, const std::string& why) {
     ExpectRefused("bad.lua", "return { " + rule + " }", "optim", why, /*code=*/1);
   };
   const std::string first = "model.embed_tokens.weight";
   refused("state = function() return 3 end, step = print",
-          "optimizer: state of " + first + ": wanted a table of tensors by name, got a number");
+          "optimizer: state of " + first + ": expected a table of tensors by name, got a number");
   refused("state = function() return { m = 0 } end, step = print",
-          "optimizer: state of " + first + ": 'm': wanted a tensor, got a number");
+          "optimizer: state of " + first + ": 'm': expected a tensor, got a number");
   refused("state = function(p) return { step = p:zeros() } end, step = print",
           "optimizer: " + first + ": a state cannot be named 'step'");
   refused("step = function(p) p.weight = p.weight:sum() end",
-          "optimizer: step of " + first + ": p.weight: wanted a tensor of shape [");
+          "optimizer: step of " + first + ": p.weight: expected a tensor of shape [");
   refused(
       "state = function(p) return { m = p:zeros() } end, "
       "step = function(p, g, s) s.m = s.m:sum() end",
@@ -387,7 +389,7 @@ TEST_F(OwnPiecesTest, SayWhichParameterTheyFailedAt) {
 }
 
 // Confined like a user's script under --sandbox.
-TEST_F(OwnPiecesTest, AreConfinedUnderASandbox) {
+TEST_F(CustomPiecesTest, AreConfinedUnderASandbox) {
   fs::copy(Runfile("tests/golden/stages"), Path("stages"), fs::copy_options::recursive);
   Write("adamw.lua", kAdamW);
   Write("thief.lua", "io.open('/etc/passwd')\n" + std::string(kAdamW));
@@ -399,7 +401,7 @@ TEST_F(OwnPiecesTest, AreConfinedUnderASandbox) {
   EXPECT_THAT(result.err, HasSubstr("optim: thief.lua: --sandbox: there is no io"));
 }
 
-TEST_F(OwnPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
+TEST_F(CustomPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
   Write("adamw.lua", kAdamW);
   Write("whole.lua", kWhole);
   const std::string model = Runfile("tests/golden/stages/model");
@@ -415,7 +417,7 @@ TEST_F(OwnPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
 }
 
 // A script passes user-defined optimizers and schedules directly, without keys.
-TEST_F(OwnPiecesTest, AScriptBringsThem) {
+TEST_F(CustomPiecesTest, AScriptBringsThem) {
   Write("script.lua", R"lua(
     local moonring = require "moonring"
     local rates = {}

@@ -2,7 +2,7 @@
 -- those that were stored in output_dir before (precompute_ref_log_probs).
 local configured_template = require "moonring.data.configured_template"
 local compute = require "moonring.choices.compute"
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local kept_reference = require "moonring.run.kept_reference"
 local phases = require "moonring.report.phases"
 local policy = require "moonring.model.policy"
@@ -10,8 +10,8 @@ local reference_words = require "moonring.run.reference_words"
 local reference = require "moonring.run.reference"
 local stages = require "moonring.choices.stages"
 
----@class moonring.references
-local references = {}
+---@class moonring.reference_models
+local reference_models = {}
 
 --- The components from which the references of a run are made.
 ---@class moonring.ReferenceParts
@@ -53,7 +53,7 @@ local function kept(c, parts, name, model, digest)
     key = key_of(c, dataset, digest),
     overwrite = c.overwrite_cache,
     make_model = function() return model end,
-    make_steps = function() return counts.epoch(c, dataset, parts.mesh, split) end,
+    make_steps = function() return batching.epoch(c, dataset, parts.mesh, split) end,
     dataset = dataset, attention = parts.attention, mesh = parts.mesh,
     documents = stages.of(c).documents,
     lockstep = parts.zero and parts.zero:lockstep(),
@@ -66,7 +66,7 @@ end
 ---@param c moonring.Configuration
 ---@param parts moonring.ReferenceParts
 ---@return table<string, moonring.Reference> by data set
-function references.open(c, parts)
+function reference_models.open(c, parts)
   if c.do_train then c.notes[#c.notes + 1] = reference_words.of(c) end
   local model = phases.run(parts.progress, "loading the reference", nil, function()
     return policy.reference(c, parts.checkpoint, parts.policy, parts.zero)
@@ -84,4 +84,4 @@ function references.open(c, parts)
   return found
 end
 
-return references
+return reference_models

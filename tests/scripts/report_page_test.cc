@@ -21,9 +21,9 @@ using ::testing::Not;
 
 constexpr int kHeads = 4;  // of the small model
 
-class ReportTest : public Workplace {
+class ReportPageTest : public Workplace {
  protected:
-  ReportTest() { WriteModel("model"); }
+  ReportPageTest() { WriteModel("model"); }
 
   // The text of the element that contains a page's data.
   static std::string Island(const std::string& page) {
@@ -93,7 +93,7 @@ class ReportTest : public Workplace {
   }
 };
 
-TEST_F(ReportTest, ARunKeepsItUp) {
+TEST_F(ReportPageTest, ARunKeepsItUp) {
   WriteConfig(
       "max_steps: 4\nval_size: 2\neval_strategy: steps\neval_steps: 2\nmemory_report: true\n"
       "sequence_parallel_size: 2\nlearning_rate: 1.0e-3\nsample_prompt: who?");
@@ -150,7 +150,7 @@ TEST_F(ReportTest, ARunKeepsItUp) {
 }
 
 // Writes neither the page nor the files that exist only for it.
-TEST_F(ReportTest, ReportHtmlFalseLeavesNothing) {
+TEST_F(ReportPageTest, ReportHtmlFalseLeavesNothing) {
   WriteConfig("max_steps: 1\nreport_html: false");
   ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
   EXPECT_FALSE(fs::exists(Path("out/report.html")));
@@ -158,7 +158,7 @@ TEST_F(ReportTest, ReportHtmlFalseLeavesNothing) {
 }
 
 // If a page cannot be written, this is reported once, and the run is otherwise unaffected.
-TEST_F(ReportTest, AFullDiskEndsNoRun) {
+TEST_F(ReportPageTest, AFullDiskEndsNoRun) {
   WriteConfig("max_steps: 3\nval_size: 2\neval_strategy: steps\neval_steps: 1\nsave_steps: 1");
   ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
   for (const std::string name : {"report.html", "layouts.jsonl"}) {
@@ -188,7 +188,7 @@ std::string Lines(int count) {
 }
 
 // Text from a model or a file stays text.
-TEST_F(ReportTest, TextEndsNoElement) {
+TEST_F(ReportPageTest, TextEndsNoElement) {
   const std::string evil = R"x(</script><img src=x onerror="alert(1)"><!--<script>)x";
   fs::create_directories(Path("<b>&\"run/completions"));
   const std::string run = "<b>&\"run";
@@ -213,7 +213,7 @@ TEST_F(ReportTest, TextEndsNoElement) {
   EXPECT_THAT(longest, HasSubstr(" bytes more)"));
 }
 
-TEST_F(ReportTest, SeveralRunsAreCompared) {
+TEST_F(ReportPageTest, SeveralRunsAreCompared) {
   for (const std::string run : {"a/run", "b/run", "c"}) {
     fs::create_directories(Path(run));
     Write(run + "/trainer_log.jsonl", Lines(3));
@@ -229,7 +229,7 @@ TEST_F(ReportTest, SeveralRunsAreCompared) {
   EXPECT_EQ(Setting(runs[1], "seed")->at("value"), "2");
 }
 
-TEST_F(ReportTest, SaysWhatIsWrong) {
+TEST_F(ReportPageTest, SaysWhatIsWrong) {
   fs::create_directories(Path("run"));
   fs::create_directories(Path("empty"));
   Write("run/trainer_log.jsonl", Lines(1) + "nothing\n" + Lines(2));
@@ -245,11 +245,11 @@ TEST_F(ReportTest, SaysWhatIsWrong) {
               FailsWith(2, HasSubstr("out: no folder 'nowhere'")));
   fs::create_directories(Path("run/data_report.json"));
   EXPECT_THAT(Run({"report", "run"}),
-              FailsWith(2, HasSubstr("run/data_report.json is a folder, wanted a file")));
+              FailsWith(2, HasSubstr("run/data_report.json is a folder, expected a file")));
 }
 
 // Under --sandbox the command reads and writes below its permitted folders only.
-TEST_F(ReportTest, IsConfined) {
+TEST_F(ReportPageTest, IsConfined) {
   for (const std::string run : {"inside/run", "outside"}) {
     fs::create_directories(Path(run));
     Write(run + "/trainer_log.jsonl", Lines(1));

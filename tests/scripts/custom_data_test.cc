@@ -17,9 +17,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class OwnDataTest : public Workplace {
+class CustomDataTest : public Workplace {
  protected:
-  OwnDataTest() {
+  CustomDataTest() {
     WriteModel("model");
     WriteConfig("max_steps: -1\nnum_train_epochs: 2\noverwrite_output_dir: true");
   }
@@ -71,7 +71,7 @@ class OwnDataTest : public Workplace {
 
 // Sources of rows, messages, or token ids; as a table with a state, a function that returns one, a
 // function, or a coroutine; read as a whole or streamed: the numbers equal those of the file.
-TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
+TEST_F(CustomDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
   DropDataset();
   ASSERT_THAT(Run({"train", "config.yaml", "output_dir=file", "disable_shuffling=true"}),
               Succeeds());
@@ -132,7 +132,7 @@ TEST_F(OwnDataTest, ASourceTrainsAsItsRowsDoFromAFile) {
 }
 
 // Both when read as a stream and as a whole, with sp 2 and with dp 2.
-TEST_F(OwnDataTest, RanksChangeNothing) {
+TEST_F(CustomDataTest, RanksChangeNothing) {
   DropDataset();
   Write("rows.lua", "return require('moonring').data.rows 'data/rows.jsonl'");
   for (const std::string& steps : {std::string("max_steps=-1"), std::string("max_steps=5")}) {
@@ -147,7 +147,7 @@ TEST_F(OwnDataTest, RanksChangeNothing) {
 
 // Pairs, judged answers and texts by their descriptions, and packed rows: preprocessed in batches,
 // read as a whole or streamed.
-TEST_F(OwnDataTest, EveryStage) {
+TEST_F(CustomDataTest, EveryStage) {
   const std::string home = Runfile("tests/golden/stages");
   struct Case {
     std::string stage, name;
@@ -189,7 +189,7 @@ TEST_F(OwnDataTest, EveryStage) {
 }
 
 // Rows in the names that the model itself uses: pairs and judged answers as messages.
-TEST_F(OwnDataTest, PairsAndJudgedAnswersAsMessages) {
+TEST_F(CustomDataTest, PairsAndJudgedAnswersAsMessages) {
   DropDataset();
   Write("pairs.lua", R"lua(
     local at = 0
@@ -214,7 +214,7 @@ TEST_F(OwnDataTest, PairsAndJudgedAnswersAsMessages) {
             2);
 }
 
-TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
+TEST_F(CustomDataTest, RefusesInvalidSources) {
   DropDataset();
   struct Case {
     std::string text, message;
@@ -223,7 +223,7 @@ TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
   const std::string row = R"({ instruction = "a", output = "b" })";
   const Case cases[] = {
       {"return 7",
-       "data_source: s.lua: wanted a source (a table with 'next', a coroutine), or a "
+       "data_source: s.lua: expected a source (a table with 'next', a coroutine), or a "
        "function of (config, tokenizer) that makes it, got a number"},
       {"return", "data_source: s.lua: it returns nothing"},
       {"x x", "data_source: s.lua:1: "},
@@ -232,34 +232,35 @@ TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
       {"return { next = print, sate = print }",
        "data_source: s.lua: data.source: unknown option 'sate' (did you mean 'state'?)"},
       {"return { next = print, state = print }",
-       "wanted both 'state' and 'load_state', or neither"},
+       "expected both 'state' and 'load_state', or neither"},
       {"return function() error 'mine' end", "data_source: s.lua:1: mine"},
       {"return { next = function() end }", "s.lua: it gives no row"},
       {"return { next = function() error 'mine' end }", "s.lua (row 1): next(): s.lua:1: mine"},
       {"return { next = function() return 7 end }",
-       "s.lua (row 1): next(): wanted a row, a table or a text, or nil at the end, got a number"},
+       "s.lua (row 1): next(): expected a row, a table or a text, or nil at the end, got a number"},
       {"local at = 0 return { next = function() at = at + 1 return at < 3 and " + row +
            " or { foo = 1, bar = 2 } end }",
-       "s.lua (row 3): wanted 'messages', 'instruction' and 'output', or 'input_ids' and 'labels', "
+       "s.lua (row 3): expected 'messages', 'instruction' and 'output', or 'input_ids' and "
+       "'labels', "
        "got 'bar', 'foo'"},
       {"return { next = function() return { 1, 2 } end }",
-       "s.lua (row 1): is a list, wanted one of messages {role, content}, or a table with"},
+       "s.lua (row 1): is a list, expected one of messages {role, content}, or a table with"},
       {"return { next = function() return { instruction = print, output = 'b' } end }",
-       "s.lua (row 1): wanted texts, numbers, booleans and tables of these: cannot write a "
+       "s.lua (row 1): expected texts, numbers, booleans and tables of these: cannot write a "
        "function"},
       {"return { next = function() return { instruction = 1, output = 'b' } end }",
        "s.lua (row 1): 'instruction' must be a string, got number"},
       {"return { next = function() return { input_ids = { 1, 2 }, labels = { 1 } } end }",
        "s.lua (row 1): has 2 numbers in 'input_ids' and 1 in 'labels'"},
       {"return { next = function() return { input_ids = { 1, 99999 } } end }",
-       "s.lua (row 1): 'input_ids' holds 99999, wanted 0 to 674"},
+       "s.lua (row 1): 'input_ids' holds 99999, expected 0 to 674"},
       {"return { next = function() return { input_ids = { 1, 1.5 } } end }",
        "s.lua (row 1): 'input_ids' must be a list of whole numbers, got 1.5 in it"},
       {"return { next = function() return { input_ids = { 1 }, label = { 1 } } end }",
-       "s.lua (row 1): token ids with the key 'label': this stage wants input_ids, labels"},
+       "s.lua (row 1): token ids with the key 'label': this stage requires input_ids, labels"},
       {"return { next = function() return " + row +
            " end, state = function() return { print } end, load_state = print }",
-       "s.lua: state(): wanted numbers, texts, booleans and tables of these: cannot write a "
+       "s.lua: state(): expected numbers, texts, booleans and tables of these: cannot write a "
        "function"},
       {"return { next = function() return " + row + " end, columns = { prompt = 'q' } }",
        "'columns' names no 'response'"},
@@ -281,11 +282,11 @@ TEST_F(OwnDataTest, RefusesWhatIsNoSource) {
   EXPECT_THAT(Run({"train", "own.yaml", "data_source=none.lua"}),
               FailsWith(2, HasSubstr("data_source: cannot read none.lua")));
   EXPECT_THAT(Run({"train", "own.yaml", "data_source=none.txt"}),
-              FailsWith(2, HasSubstr("data_source: wanted the path of a .lua file")));
+              FailsWith(2, HasSubstr("data_source: expected the path of a .lua file")));
 }
 
 // A source that fails, or an invalid row, after some steps: exit code 1.
-TEST_F(OwnDataTest, AWrongRowEndsTheRun) {
+TEST_F(CustomDataTest, AWrongRowEndsTheRun) {
   DropDataset();
   Write("late.lua", R"lua(
     local at = 0
@@ -299,7 +300,7 @@ TEST_F(OwnDataTest, AWrongRowEndsTheRun) {
   EXPECT_THAT(result.err, HasSubstr("late.lua (row 6): 'output' must be a string, got array"));
 }
 
-TEST_F(OwnDataTest, NamesRanksThatAreGivenOtherRows) {
+TEST_F(CustomDataTest, NamesRanksThatAreGivenOtherRows) {
   DropDataset();
   const std::string begin = R"lua(
     local rank, at = tonumber(os.getenv "RANK"), 0
@@ -337,7 +338,7 @@ TEST_F(OwnDataTest, NamesRanksThatAreGivenOtherRows) {
   EXPECT_THAT(fails.err, HasSubstr("rank 1: s.lua (row 2): next(): s.lua:5: mine"));
 }
 
-TEST_F(OwnDataTest, ASandboxedRunConfinesTheSource) {
+TEST_F(CustomDataTest, ASandboxedRunConfinesTheSource) {
   DropDataset();
   const Words words = {"--sandbox", "train", "own.yaml", "data_source=s.lua"};
   Write("s.lua", "return { next = function() return { instruction = 'a', output = 'b' } end }");
@@ -347,7 +348,7 @@ TEST_F(OwnDataTest, ASandboxedRunConfinesTheSource) {
               FailsWith(2, HasSubstr("--sandbox: there is no os.execute")));
 }
 
-TEST_F(OwnDataTest, ExamplesOnRanks) {
+TEST_F(CustomDataTest, ExamplesOnRanks) {
   const Words begin = {"data=rows", "model=model", "template=smollm2", "batch=4", "cutoff=256"};
   const auto curriculum = [&](const std::string& out, const Words& options, const Words& more) {
     const CommandResult result =
@@ -373,7 +374,7 @@ TEST_F(OwnDataTest, ExamplesOnRanks) {
   const auto source = [&](const std::string& out, const Words& options, const Words& more) {
     const CommandResult result =
         Run(options +
-            Words{Runfile("scripts/examples/own_source.lua"), "model=model", "template=smollm2",
+            Words{Runfile("scripts/examples/custom_source.lua"), "model=model", "template=smollm2",
                   "batch=4", "steps=5", "least=4", "data=data/rows.jsonl,data/more.jsonl",
                   "out=" + out} +
             more);
@@ -386,7 +387,7 @@ TEST_F(OwnDataTest, ExamplesOnRanks) {
   ExpectNear(source("source_dp", {"-n", "2"}, {}), mixed);
 }
 
-TEST_F(OwnDataTest, OrdersAndMicroBatches) {
+TEST_F(CustomDataTest, OrdersAndMicroBatches) {
   const std::string begin = R"lua(
     local moonring = require "moonring"
     local run = moonring.run.open(moonring.config.load("config.yaml", { select(2, ...) }), {
@@ -425,15 +426,15 @@ TEST_F(OwnDataTest, OrdersAndMicroBatches) {
 
   const std::pair<std::string, std::string> wrong[] = {
       {"order = function() return 7 end",
-       "order: epoch 0: wanted each of the places 1 to 10 once, got a number"},
+       "order: epoch 0: expected each of the places 1 to 10 once, got a number"},
       {"order = function(lengths) return { 1, 2 } end", "got 2 places"},
       {"order = function(l, epoch) local p = {} for i in ipairs(l) do p[i] = i - epoch end return "
        "p end",
-       "order: epoch 1: wanted each of the places 1 to 10 once, got 0 among them"},
+       "order: epoch 1: expected each of the places 1 to 10 once, got 0 among them"},
       {"order = function(l) local p = {} for i in ipairs(l) do p[i] = 3 end return p end",
        "got 3 twice"},
       {"order = function() error 'mine' end", "order: epoch 0: mine.lua:4: mine"},
-      {"order = 3", "option 'order': wanted a function, got a number"},
+      {"order = 3", "option 'order': expected a function, got a number"},
   };
   for (const auto& [text, message] : wrong) {
     SCOPED_TRACE(text);
@@ -446,8 +447,8 @@ TEST_F(OwnDataTest, OrdersAndMicroBatches) {
                   .err,
               HasSubstr("order: the examples of a stream are in the order in which they come"));
   const std::pair<std::string, std::string> groups[] = {
-      {"micro_batches = function() return 7 end", "wanted a list of groups of places"},
-      {"micro_batches = function() return { { 0 } } end", "wanted places 1 to 4, got 0"},
+      {"micro_batches = function() return 7 end", "expected a list of groups of places"},
+      {"micro_batches = function() return { { 0 } } end", "expected places 1 to 4, got 0"},
       {"micro_batches = function() return { { 1, 2, 3 } } end", "place 3 is in no group"},
       {"micro_batches = function() return { { 1, 2, 3, 4 }, { 1 } } end",
        "place 0 is in two groups"},

@@ -1,5 +1,5 @@
-#ifndef MOONRING_MIXERS_OVER_RANKS_PLAN_MIXING_H_
-#define MOONRING_MIXERS_OVER_RANKS_PLAN_MIXING_H_
+#ifndef MOONRING_MIXERS_OVER_RANKS_MIXING_PLANNER_H_
+#define MOONRING_MIXERS_OVER_RANKS_MIXING_PLANNER_H_
 
 // Creates the PlannedMixing of a micro-batch on a group of ranks, for a strategy
 // (mixing_strategy.h). With `auto` the strategy is chosen at a layer's first call, by its sizes
@@ -31,4 +31,4 @@ std::shared_ptr<PlannedMixing> PlanMixing(std::shared_ptr<const comm::Layout> la
 
 }  // namespace moonring::mixers
 
-#endif  // MOONRING_MIXERS_OVER_RANKS_PLAN_MIXING_H_
+#endif  // MOONRING_MIXERS_OVER_RANKS_MIXING_PLANNER_H_

@@ -1,4 +1,4 @@
-#include "mixers/over_ranks/plan_mixing.h"
+#include "mixers/over_ranks/mixing_planner.h"
 
 #include <map>
 #include <utility>

@@ -1,8 +1,8 @@
 --- Numbers of steps and of examples per step, and the schedule of evaluations, saves and log lines.
 local rollout_settings = require "moonring.choices.rollout_settings"
 
----@class moonring.counts
-local counts = {}
+---@class moonring.batching
+local batching = {}
 
 --- The counts of a run's steps and examples.
 ---@class moonring.Counts
@@ -43,7 +43,7 @@ end
 ---@param value number
 ---@param total_steps integer
 ---@return integer
-function counts.interval(value, total_steps)
+function batching.interval(value, total_steps)
   return value < 1 and math.ceil(value * total_steps) or value
 end
 
@@ -53,7 +53,7 @@ end
 ---@param examples? integer nil for a streamed data set
 ---@param dp integer `mesh:dp_size()`
 ---@return moonring.Counts
-function counts.of(c, examples, dp)
+function batching.of(c, examples, dp)
   if rollout_settings.wanted(c) then return of_rollouts(c, examples, dp) end
   local batch, accumulation = c.per_device_train_batch_size * dp, c.gradient_accumulation_steps
   if c.global_batch_size then batch, accumulation = c.global_batch_size, 1 end
@@ -74,7 +74,7 @@ end
 --- Maximum tokens of a document: cutoff_len, or in stages with rollouts prompt plus completion.
 ---@param c moonring.Configuration
 ---@return integer
-function counts.longest(c)
+function batching.longest(c)
   if not rollout_settings.wanted(c) then return c.cutoff_len end
   local _, whole = rollout_settings.longest(c)
   return whole
@@ -84,8 +84,8 @@ end
 --- sp group processes in one forward.
 ---@param c moonring.Configuration
 ---@return integer
-function counts.micro_batch_tokens(c)
-  return c.micro_batch_tokens or counts.longest(c) * c.per_device_train_batch_size
+function batching.micro_batch_tokens(c)
+  return c.micro_batch_tokens or batching.longest(c) * c.per_device_train_batch_size
 end
 
 --- The steps of a run, in the order given by seed, data_seed and disable_shuffling.
@@ -94,8 +94,8 @@ end
 ---@param mesh moonring.Mesh
 ---@param of moonring.Counts
 ---@return moonring.Steps
-function counts.steps(c, dataset, mesh, of)
-  local tokens, dp = counts.micro_batch_tokens(c), mesh:dp_size()
+function batching.steps(c, dataset, mesh, of)
+  local tokens, dp = batching.micro_batch_tokens(c), mesh:dp_size()
   if c.streaming then
     local batch = c.global_batch_size or c.per_device_train_batch_size
     return dataset:steps { mesh = mesh, batch = batch, batches = of.examples_per_step / batch,
@@ -103,7 +103,7 @@ function counts.steps(c, dataset, mesh, of)
       share_prefixes = c.share_prefixes }
   end
   local batch = c.global_batch_size or c.per_device_train_batch_size * dp
-  if rollout_settings.wanted(c) then return counts.prompts(c, dataset, mesh) end
+  if rollout_settings.wanted(c) then return batching.prompts(c, dataset, mesh) end
   return dataset:steps {
     drop_last = c.dataloader_drop_last and batch or nil,
     mesh = mesh,
@@ -124,7 +124,7 @@ end
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh
 ---@return moonring.Steps
-function counts.prompts(c, dataset, mesh)
+function batching.prompts(c, dataset, mesh)
   local of = rollout_settings.of(c, mesh:dp_size())
   local an_epoch = math.ceil(dataset:size() / of.prompts)
   return dataset:steps { mesh = mesh, batch = of.prompts, seed = c.data_seed or c.seed,
@@ -140,16 +140,16 @@ end
 ---@param mesh moonring.Mesh
 ---@param split "train" | "eval"
 ---@return moonring.Steps
-function counts.epoch(c, dataset, mesh, split)
+function batching.epoch(c, dataset, mesh, split)
   if split == "train" then
-    local of = counts.of(c, dataset:size(), mesh:dp_size())
+    local of = batching.of(c, dataset:size(), mesh:dp_size())
     of.total_steps = of.steps_per_epoch
-    return counts.steps(c, dataset, mesh, of)
+    return batching.steps(c, dataset, mesh, of)
   end
   local batch = c.per_device_eval_batch_size * mesh:dp_size()
   return dataset:steps { mesh = mesh, batch = batch, shuffle = false,
     total_steps = math.ceil(dataset:size() / batch),
-    micro_batch_tokens = counts.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
+    micro_batch_tokens = batching.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
 end
 
 -- Whether eval_delay suppresses an evaluation after step k; eval_delay counts steps or epochs.
@@ -165,9 +165,9 @@ end
 ---@param what "eval" | "save" | "logging"
 ---@param of moonring.Counts
 ---@return fun(k: integer, step: moonring.Step): boolean
-function counts.due(c, what, of)
+function batching.due(c, what, of)
   local strategy, total = c[what .. "_strategy"], of.total_steps
-  local every = counts.interval(c[what .. "_steps"] or c.logging_steps, total)
+  local every = batching.interval(c[what .. "_steps"] or c.logging_steps, total)
   return function(k, step)
     if what == "eval" and strategy ~= "no" and is_early(c, of, k, step) then return false end
     if strategy == "epoch" then return step:last() or k == total end
@@ -175,4 +175,4 @@ function counts.due(c, what, of)
   end
 end
 
-return counts
+return batching

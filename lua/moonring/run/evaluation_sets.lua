@@ -1,17 +1,17 @@
 --- The evaluations of a run, on each of its evaluation data sets in turn.
-local counts = require "moonring.choices.counts"
+local batching = require "moonring.choices.batching"
 local metrics = require "moonring.base.metrics"
 local prediction = require "moonring.run.prediction"
 local system = require "moonring.native.system"
 
----@class moonring.evaluations
-local evaluations = {}
+---@class moonring.evaluation_sets
+local evaluation_sets = {}
 
 --- Evaluates on each data set and logs the result. Collective over all ranks.
 ---@param run moonring.Run
 ---@param work? moonring.WorkCount counts rows
 ---@return table<string, number> numbers by their "eval_" names
-function evaluations.all(run, work)
+function evaluation_sets.all(run, work)
   local c, all = run.config, {}
   if work then
     for _, one in ipairs(run.evals or {}) do work:expect(one.dataset:size()) end
@@ -25,7 +25,7 @@ function evaluations.all(run, work)
       result = metrics.means(run.rollouts:evaluate(one.dataset))
     else
       result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
-        micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
+        micro_batch_tokens = batching.micro_batch_tokens(c), reference = run.references[one.key],
         share_prefixes = c.share_prefixes, accuracy = c.compute_accuracy, work = work })
     end
     local seconds = system.clock() - began
@@ -40,7 +40,7 @@ end
 ---@param c moonring.Configuration
 ---@param named table<string, number> numbers by their "eval_" names
 ---@return table<string, number> named the same table
-function evaluations.with_perplexity(c, named)
+function evaluation_sets.with_perplexity(c, named)
   local found = {}
   for name, value in pairs(c.stage == "pt" and named or {}) do
     local prefix = name:match "^(eval_.*)loss$"
@@ -50,4 +50,4 @@ function evaluations.with_perplexity(c, named)
   return named
 end
 
-return evaluations
+return evaluation_sets

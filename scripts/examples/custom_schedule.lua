@@ -1,6 +1,6 @@
 --- A custom learning rate schedule: linear warmup over the first tenth of the steps, then constant,
 -- then linear decay over the last fifth to a tenth of the peak. Works with any run:
---   moonring train CONFIG.yaml lr_scheduler_type=scripts/examples/own_schedule.lua
+--   moonring train CONFIG.yaml lr_scheduler_type=scripts/examples/custom_schedule.lua
 local WARMUP, DECAY, FLOOR = 0.1, 0.2, 0.1 -- fractions of the steps, and of the peak
 
 return function(k, total, config) -- k = 0, 1, ..., total - 1

@@ -160,7 +160,7 @@ function own.steered(policy, c)
   }
 end
 
--- Nothing else learns.
+-- Nothing else is trained.
 function own.steered_alone(policy, c)
   for _, each in ipairs(policy:parameters():list()) do each:set_trainable(false) end
   return own.steered(policy, c)

@@ -1,5 +1,5 @@
-#ifndef MOONRING_MODEL_SAMPLING_H_
-#define MOONRING_MODEL_SAMPLING_H_
+#ifndef MOONRING_MODEL_TOKEN_CHOICE_H_
+#define MOONRING_MODEL_TOKEN_CHOICE_H_
 
 // From logits to the next token: greedy, or drawn by temperature, top_k, top_p and min_p, in the
 // order of Transformers: repetition penalty, temperature, top_k, top_p, min_p, then a draw.
@@ -71,4 +71,4 @@ std::vector<Choice> ChooseTokens(const std::vector<ChoiceOf>& choices,
 
 }  // namespace moonring::model
 
-#endif  // MOONRING_MODEL_SAMPLING_H_
+#endif  // MOONRING_MODEL_TOKEN_CHOICE_H_

@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_OWN_RULE_H_
-#define MOONRING_LUA_OWN_RULE_H_
+#ifndef MOONRING_LUA_CUSTOM_RULE_H_
+#define MOONRING_LUA_CUSTOM_RULE_H_
 
 // Optimizers whose update rule is a Lua function (trainer/optimizer/rule_optimizer.h).
 //
@@ -24,12 +24,12 @@ namespace moonring::lua {
 
 // While this object exists, the optimizer behind the handle at `index` may call its Lua rule. Does
 // nothing for an optimizer without a Lua rule.
-class OwnRuleScope {
+class CustomRuleScope {
  public:
-  OwnRuleScope(lua_State* L, int index);
-  ~OwnRuleScope();
-  OwnRuleScope(const OwnRuleScope&) = delete;
-  OwnRuleScope& operator=(const OwnRuleScope&) = delete;
+  CustomRuleScope(lua_State* L, int index);
+  ~CustomRuleScope();
+  CustomRuleScope(const CustomRuleScope&) = delete;
+  CustomRuleScope& operator=(const CustomRuleScope&) = delete;
 
  private:
   lua_State* before_;
@@ -37,7 +37,7 @@ class OwnRuleScope {
 };
 
 // The Lua function own_optimizer(parameters, call, options), as described above.
-int MakeOwnOptimizer(lua_State* L);
+int MakeCustomOptimizer(lua_State* L);
 
 // The Lua function parameter_facts(parameters): pushes a list of { name, shape, numel, decays,
 // trainable }.
@@ -45,4 +45,4 @@ int PushParameterFacts(lua_State* L);
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_OWN_RULE_H_
+#endif  // MOONRING_LUA_CUSTOM_RULE_H_

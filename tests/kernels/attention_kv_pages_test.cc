@@ -102,7 +102,7 @@ TEST(PagedDeviceTest, ARowDoesNotDependOnWhatIsBesideIt) {
 
 // The description of the runs is copied to the device once for all layers with the same window, and
 // the host does not wait.
-TEST(PagedDeviceTest, IsToldOnce) {
+TEST(PagedDeviceTest, IsLoggedOnce) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {4, 2, 16, 16}, kGpu);
   for (const int64_t tokens : {70, 200, 1}) problem.Add(tokens, 1);

@@ -1,4 +1,4 @@
-#include "model/sampling.h"
+#include "model/token_choice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -199,7 +199,7 @@ Choice Choose(const at::Tensor& logits_V, const ChoiceOf& of, const SamplingOpti
 absl::Status Validate(const SamplingOptions& options) {
   const auto refuse = [](absl::string_view name, auto came, absl::string_view wanted) {
     return absl::InvalidArgumentError(
-        absl::StrCat("sampling: ", name, " is ", came, ", wanted ", wanted));
+        absl::StrCat("sampling: ", name, " is ", came, ", expected ", wanted));
   };
   if (options.max_new_tokens < 0)
     return refuse("max_new_tokens", options.max_new_tokens, "0 or more");
@@ -218,7 +218,7 @@ absl::Status Validate(const SamplingOptions& options) {
 int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
                     const SamplingOptions& options, int64_t index) {
   TORCH_CHECK(logits_V.dim() == 1 && logits_V.numel() > 0, "sampler: logits of shape ",
-              logits_V.sizes(), ", wanted [V]");
+              logits_V.sizes(), ", expected [V]");
   const at::Tensor host = logits_V.to(at::kCPU, at::kDouble).contiguous();
   std::vector<double> logits(host.const_data_ptr<double>(),
                              host.const_data_ptr<double>() + host.numel());
@@ -249,7 +249,7 @@ std::vector<Choice> ChooseTokens(const std::vector<ChoiceOf>& choices,
   std::vector<at::Tensor> logits;
   for (const ChoiceOf& of : choices) {
     TORCH_CHECK(of.logits_V.dim() == 1 && of.logits_V.numel() > 0, "sampler: logits of shape ",
-                of.logits_V.sizes(), ", wanted [V]");
+                of.logits_V.sizes(), ", expected [V]");
     const at::ScalarType wide = of.logits_V.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     logits.push_back(of.logits_V.to(at::kCPU, wide).contiguous());
   }
