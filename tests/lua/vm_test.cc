@@ -154,7 +154,8 @@ TEST_F(Guard, WorksInsidePcallCoroutinesAndLoops) {
       assert(not done and tostring(words) == "script.lua:9: test.runtime: INTERNAL: boom", words)
     end
     local _, handled = xpcall(function() value() end, function(words) return "seen " .. words end)
-    assert(handled == "seen script.lua:12: test.value: INVALID_ARGUMENT: expected 3, got 4", handled)
+    local words = "seen script.lua:12: test.value: INVALID_ARGUMENT: expected 3, got 4"
+    assert(handled == words, handled)
   )lua")
                 .message,
             "");
