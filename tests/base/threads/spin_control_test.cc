@@ -22,14 +22,16 @@ int64_t Threads() {
                        std::filesystem::directory_iterator());
 }
 
-// Waits up to the test's time limit: a thread that has ended leaves the list a moment later.
+// Waits, up to the test's time limit, until the condition is true: a thread that has ended leaves
+// the list a moment later.
 bool Becomes(const std::function<bool()>& condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return true;
 }
 
 TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
-  // A simulation of the kernel's count: while `busy`, each of two threads waits all the time.
+  // Simulates the kernel's measurement: while `busy`, each of two threads waits for a core all the
+  // time.
   std::atomic<bool> busy = false;
   const auto start = std::chrono::steady_clock::now();
   const auto waited = [&busy, start]() -> int64_t {
@@ -46,7 +48,7 @@ TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
   EXPECT_TRUE(Becomes([&] { return Threads() == calm; }));
 }
 
-// The kernel's own count: threads wait if they need more cores than there are.
+// The kernel's measurement: threads wait for cores if there are more threads than cores.
 TEST(SpinControlTest, ReadsHowLongThreadsWait) {
   if (access("/proc/self/schedstat", R_OK) != 0)
     GTEST_SKIP() << "this kernel does not count how long threads wait";
