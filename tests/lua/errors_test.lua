@@ -13,8 +13,8 @@ for _, case in ipairs {
   { "run.lua:12: comm.mesh: INVALID_ARGUMENT: sp=3", "INVALID_ARGUMENT", "sp=3" },
   { "my runs/run.lua:12: Mesh:sum: DEADLINE_EXCEEDED: late", "DEADLINE_EXCEEDED", "late" },
   { '[string "a: b"]:1: NOT_FOUND: f', "NOT_FOUND", "f" },
-  { "INTERNAL: the peer said: ABORTED: x", "INTERNAL", "the peer said: ABORTED: x" }, -- the first
-  { "some words: ABORTED: x", nil, "some words: ABORTED: x" }, -- quoted, not its own
+  { "INTERNAL: the peer said: ABORTED: x", "INTERNAL", "the peer said: ABORTED: x" }, -- first code
+  { "some words: ABORTED: x", nil, "some words: ABORTED: x" }, -- a quoted code does not count
   { "run.lua:3: attempt to index a nil value", nil, "run.lua:3: attempt to index a nil value" },
   { "NAN: 3", nil, "NAN: 3" }, -- no status code
   { "", nil, "" },
@@ -26,13 +26,13 @@ for _, case in ipairs {
   check(not errors.is(why, "UNAVAILABLE"), "'", why, "' is UNAVAILABLE")
 end
 
--- The guard's text for an error of a bound function, with the position in the script.
+-- The text of an error that a bound function returns, with the position in the script.
 local done, why = pcall(comm.mesh, { sequence_parallel_size = 3 })
 check(not done and errors.code(why) == "INVALID_ARGUMENT", "comm.mesh says ", tostring(why))
 check(not errors.words(why):find "INVALID_ARGUMENT", "its words are ", errors.words(why))
 check(tostring(why):find(errors.words(why), 1, true) > 20, "it has no place: ", tostring(why))
 
--- An error that is raised can be read.
+-- A raised error can be parsed again.
 local _, raised = pcall(errors.raise, "DATA_LOSS", "row ", 3, ": x")
 check(raised == "DATA_LOSS: row 3: x", "raise gives ", tostring(raised))
 _, raised = pcall(errors.fail, "key: ", 1)
@@ -41,7 +41,7 @@ _, raised = pcall(errors.prefix, "f.lua:1: NOT_FOUND: x", "model: ")
 check(raised == "NOT_FOUND: model: x", "prefix gives ", tostring(raised))
 check(not pcall(errors.raise, "OK", "x"), "raise takes OK")
 
--- A secret occurs in no message, even if its value or its key's name is wrong.
+-- A secret never occurs in a message, even if its value or the name of its key is wrong.
 local config = require "moonring.config"
 local hidden = "hf_HIDDEN"
 for _, word in ipairs { "hf_hub_token=[%s]", "hf_hub_token={a: %s}", "--hf_hub_token={a: %s",
