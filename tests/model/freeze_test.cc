@@ -33,7 +33,7 @@ TEST(FreezeTest, LlamaFactorysRules) {
   EXPECT_EQ(count(2, {"self_attn"}), 8u);
   EXPECT_EQ(count(2, {"self_attn", "input_layernorm"}, {"lm_head"}), 11u);
   EXPECT_EQ(count(0, {"all"}, {"embed_tokens"}), 1u);
-  EXPECT_EQ(count(1, {"mlp"}, {"norm"}), 3u + 9u);  // norms of all blocks contain the word
+  EXPECT_EQ(count(1, {"mlp"}, {"norm"}), 3u + 9u);  // their names contain the word
   const std::set<std::string> last = *WeightsThatLearn(SmallConfig(false, 4), {1, {"mlp"}, {}});
   EXPECT_THAT(last, ElementsAre("model.layers.3.mlp.down_proj.weight",
                                 "model.layers.3.mlp.gate_proj.weight",
