@@ -67,8 +67,8 @@ class RowEstimate {
   double total_ = 0;
 };
 
-// Encodes the rows of a data set with numbers below `most` (from 0) for which `wanted` returns
-// true, and passes them to `take` in file order. If several rows fail, the error is that of the
+// Encodes rows of a data set and passes them to `take` in file order: of the first `most` rows,
+// those whose number (from 0) `wanted` accepts. If several rows fail, the error is that of the
 // first one in file order, whichever thread finds its error first.
 absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options,
                       const RowEncoder& encoder, int64_t most,

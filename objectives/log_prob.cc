@@ -69,9 +69,9 @@ struct Call {
   const Statistics wanted;
   const bool backward_follows;
   TokenStatistics statistics;  // second result of the forward
-  // Saved for the backward if all rows are one chunk: exp(z - peak) and its row sums; or the
-  // scores, if total_N is undefined. The first backward consumes these tensors; a further one
-  // (retain_graph) recomputes the scores.
+  // Saved for the backward if all rows are one chunk: exp(z - peak), where peak is the row's
+  // greatest z, and its row sums; or the scores, if total_N is undefined. The first backward
+  // consumes these tensors; a further one (retain_graph) recomputes the scores.
   at::Tensor kept_NV, total_N;
 };
 

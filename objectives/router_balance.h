@@ -2,9 +2,9 @@
 #define MOONRING_OBJECTIVES_ROUTER_BALANCE_H_
 
 // The load-balancing loss of a mixture of experts (Fedus et al. 2021, arXiv:2101.03961, eq. 4, in
-// the form of Transformers' load_balancing_loss_func). For a group g of tokens, where c_ge counts
-// how often expert e was chosen, p_te are the router's probabilities and K is the number of choices
-// per token,
+// the form of Transformers' load_balancing_loss_func), for E experts. For a group g of tokens,
+// where c_ge counts how often expert e was chosen, p_te are the router's probabilities and K is the
+// number of choices per token,
 //
 //   loss_g = coefficient E sum_e f_ge P_ge,
 //   f_ge = c_ge / n_g,   P_ge = sum_t p_te / n_g,   n_g = sum_e c_ge / K

@@ -41,7 +41,7 @@ def changed_files(revision):
 
 
 def sources_of(names):
-    """The labels of these files for Bazel's query; None if all targets are affected."""
+    """Returns these files' labels for Bazel's query, or None if all targets are affected."""
     labels = []
     for name in names:
         if name.endswith(".bzl") or (name.startswith(EVERYTHING) and not name.endswith(".md")):
@@ -51,7 +51,7 @@ def sources_of(names):
             package = package.parent
         label = "" if str(package) == "." else str(package)
         if name == str(package / "BUILD") or not (ROOT / name).exists():
-            labels.append(f"//{label}:all")  # what is deleted was some target's of its package
+            labels.append(f"//{label}:all")  # deleted: used by its package
         else:
             labels.append(f"//{label}:{pathlib.PurePosixPath(name).relative_to(package)}")
     return labels
@@ -69,7 +69,8 @@ def tests_reached(labels):
     found = []
     for expression in (f"({tests}) except attr(tags, '[\\[ ]full[,\\]]', //...)",
                        f"({tests}) intersect attr(tags, '[\\[ ]full[,\\]]', //...)"):
-        # A label that is not a target (docs, or a file that no target uses) is not an error here.
+        # --keep_going: a label that is not a target (docs, or a file that no target uses) is not an
+        # error.
         result = run(["./bazelw", "query", "--keep_going", "--noshow_progress", expression],
                      capture_output=True)
         if result.returncode not in (0, 3):

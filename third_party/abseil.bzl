@@ -1,4 +1,4 @@
-"""The parts of abseil that are linked."""
+"""The archives of abseil that programs link."""
 
 ARCHIVES = [
     "bad_any_cast_impl",

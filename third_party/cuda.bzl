@@ -1,12 +1,12 @@
-"""The CUDA side of LibTorch.
-
-It is filled under --config=cuda only, so that nothing else fetches or needs anything of it.
+"""The CUDA libraries of LibTorch.
+|
+The repository is only filled under --config=cuda; other builds fetch and need nothing of it.
 """
 
 load("//third_party:wheel.bzl", "WHEEL_ATTRS", "WHEEL_ENVIRON", "link_wheels")
 
-# What libtorch_cuda needs of the system: a CUDA 13 toolkit, cuDNN 9, NCCL. What the machine lacks
-# is left to the loader.
+# The system libraries that libtorch_cuda needs: a CUDA 13 toolkit, cuDNN 9, NCCL. Libraries that
+# this machine lacks are left to the dynamic loader.
 _LIBRARIES = [
     "libcublas.so.13",
     "libcublasLt.so.13",
@@ -17,8 +17,8 @@ _LIBRARIES = [
     "libnccl.so.2",
 ]
 
-# In place of what is not there: queries pass over it, and who compiles against it or links it is
-# informed of what is missing.
+# The BUILD file of the repository if something is missing. Queries work; compiling or linking
+# against its targets fails with a message that names what is missing.
 _EMPTY = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "toolkit", hdrs = [":missing.h"])
@@ -55,7 +55,7 @@ def _obstacle(ctx, toolkit, nccl):
             toolkit + "/include"
         )
 
-    # ProcessGroupNCCL holds structures of this header by value: it must be as new as the one
+    # ProcessGroupNCCL stores structs of this header by value, so its version must be the one that
     # LibTorch was built with.
     version = _value(ctx, nccl, "NCCL_MAJOR") + "." + _value(ctx, nccl, "NCCL_MINOR")
     if version != "2.28":
@@ -71,14 +71,14 @@ def _cuda_impl(ctx):
     ]
     headers = [header for header in headers if header.exists]
     obstacle = _obstacle(ctx, toolkit, headers[0] if headers else None)
-    ctx.file("obstacle", obstacle)  # for .ci/run; empty where all is there
+    ctx.file("obstacle", obstacle)  # read by .ci/run; empty if nothing is missing
     if obstacle:
         ctx.file("BUILD", _EMPTY % obstacle)
         return
     link_wheels(ctx)
     ctx.symlink(toolkit + "/include", "include")
 
-    # Not a link: it finds its parts beside itself.
+    # A script and not a link, because nvcc looks for its tools in its own folder.
     ctx.file("nvcc", "#!/bin/sh\nexec '%s/bin/nvcc' \"$@\"\n" % toolkit, executable = True)
     if headers[0].dirname != ctx.path(toolkit + "/include"):
         ctx.symlink(headers[0], "nccl/nccl.h")

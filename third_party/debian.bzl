@@ -1,4 +1,4 @@
-"""Repositories made of Debian -dev packages that are installed on this machine."""
+"""A repository rule for Debian -dev packages that are installed on this machine."""
 
 def _debian_impl(ctx):
     triplet = "x86_64-linux-gnu"

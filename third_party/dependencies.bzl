@@ -1,7 +1,4 @@
-"""Everything Moonring is built from that it did not write.
-
-Versions and reasons: README.md beside this file.
-"""
+"""All third-party dependencies of Moonring. Versions and reasons: README.md in this folder."""
 
 load("//third_party:cuda.bzl", "cuda")
 load("//third_party:debian.bzl", "debian")
@@ -163,7 +160,7 @@ def moonring_dependencies():
         build_file = "//third_party:libedit.BUILD",
         needs = {
             "libedit-dev": "{lib}/libedit.a",
-            # Which that one brings:
+            # Dependencies of libedit-dev:
             "libbsd-dev": "{lib}/libbsd.a",
             "libncurses-dev": "{lib}/libtinfo.a",
             "libmd-dev": "{lib}/libmd.a",
@@ -194,7 +191,7 @@ def moonring_dependencies():
         build_file = "//third_party:cairo.BUILD",
         needs = {
             "libcairo2-dev": "{lib}/libcairo.a",
-            # Which that one brings:
+            # Dependencies of libcairo2-dev:
             "libpixman-1-dev": "{lib}/libpixman-1.a",
             "libfontconfig-dev": "{lib}/libfontconfig.a",
             "libfreetype-dev": "{lib}/libfreetype.a",

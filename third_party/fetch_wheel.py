@@ -1,10 +1,9 @@
-"""Fetches one wheel from PyPI, checks its sha256, unpacks it once, prints where.
+"""Fetches a wheel from PyPI, checks its sha256, unpacks it, and prints the path of its folder.
 
 usage: fetch_wheel.py CACHE_DIR NAME VERSION SHA256
 
-The folder printed is CACHE_DIR/SHA256. It appears by one rename, so two builds at a time do no harm
-and a
-killed one leaves nothing half-made.
+The folder is CACHE_DIR/SHA256. If it exists, nothing is fetched. It is created by one rename, so
+concurrent builds do not conflict, and a killed one leaves no incomplete folder.
 """
 
 import hashlib
@@ -65,7 +64,7 @@ def main() -> None:
         try:
             os.rename(unpacked, folder)
         except OSError:
-            if not os.path.isdir(folder):  # not another build that was quicker
+            if not os.path.isdir(folder):  # if so, another build made it
                 raise
         print(folder)
     finally:

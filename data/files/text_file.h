@@ -46,7 +46,8 @@ class TextFile {
   absl::Status status(int64_t row) const;
   // The error `FILE:LINE (row ROW): what`, INVALID_ARGUMENT.
   absl::Status Error(int64_t line, int64_t row, absl::string_view what) const;
-  // An Error (above) if `text`, a text from the given line and row, is not UTF-8.
+  // INVALID_ARGUMENT, as Error() returns it, if `text`, which begins at this line and row, is not
+  // UTF-8.
   absl::Status CheckUtf8(absl::string_view text, int64_t line, int64_t row) const;
 
   // Moves to a position of the same file, right after Open.

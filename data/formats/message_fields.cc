@@ -16,7 +16,8 @@ constexpr absl::string_view kThoughts[] = {"reasoning_content", "reasoning", "th
 constexpr absl::string_view kOfAnswers[] = {"tool_calls", "function_call", "refusal"};
 constexpr absl::string_view kMedia[] = {"images", "image", "image_url", "videos",     "video",
                                         "audios", "audio", "video_url", "input_audio"};
-// Columns that other data sets' descriptions name, or that other programs read by default.
+// Columns to which other programs, or descriptions of other data sets, give a meaning. They are
+// noted in the report if nothing reads them.
 constexpr absl::string_view kTelling[] = {"tools", "functions", "system", "history", "images",
                                           "image", "videos",    "video",  "audios",  "audio"};
 
@@ -53,7 +54,7 @@ bool DropNulls(OrderedJson& value) {
   return any;
 }
 
-// The value of a training mark; nullopt for null and NaN.
+// The value of a training mark (whether a message is trained); nullopt for null and NaN.
 absl::StatusOr<LearnMark> MarkOf(absl::string_view field, const OrderedJson& value) {
   if (value.is_null() || IsNan(value)) return LearnMark();
   if (value.is_boolean()) return LearnMark(value.get<bool>());

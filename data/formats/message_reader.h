@@ -42,7 +42,7 @@ class MessageReader {
 
   absl::StatusOr<Message> Read(const OrderedJson& message, Role role, absl::string_view where);
 
-  // Stores the text and training mark of a system message in `conversation`.
+  // Stores the text of a system message in `conversation`, and whether it is marked as trained.
   absl::Status ReadSystem(const OrderedJson& message, absl::string_view where,
                           Conversation& conversation);
 

@@ -33,7 +33,7 @@ class Turns {
   // after them are dropped.
   void AddResult(Message result) { results_.push_back(std::move(result)); }
 
-  // Joins the pending results into one message, with the training mark of the first one.
+  // Joins the pending results into one message, which is trained if the first one is marked so.
   void AddResults() {
     if (results_.empty()) return;
     constexpr char kBetween[] = "\n</tool_response>\n<tool_response>\n";

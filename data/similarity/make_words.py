@@ -31,7 +31,7 @@ HEAD = """\
 
 
 def table(path):
-    """The P of one of jieba's modules: P = {...}, read and not run."""
+    """Reads the dictionary P of one of jieba's modules, `P = {...}`, without running the module."""
     with open(path, encoding="utf-8") as file:
         for statement in ast.parse(file.read()).body:
             if isinstance(statement, ast.Assign) and statement.targets[0].id == "P":

@@ -1,8 +1,10 @@
 // jieba's data on Chinese: words with their frequencies, and for each character the
-// log-probabilities that it begins, continues or ends a word, or is a word by itself.
+// log-probabilities of its position in a word: B (begin), E (end), M (middle), S (single, a word by
+// itself). Format of the file:
 //
-//   # comments, at the file's head alone
-//   words N TOTAL                 N lines `word frequency`, sorted by their bytes
+//   # comments, only at the beginning of the file
+//   words N TOTAL                 N lines `word frequency`, sorted by their bytes; TOTAL: the sum
+//                                 of all frequencies
 //   characters N                  N lines `character B E M S`, log-probabilities; - where absent
 //   start B E M S                 log-probabilities of a text's first character
 //   after B|E|M|S B E M S         four lines: transitions from B, E, M and S

@@ -136,8 +136,8 @@ class Cutting {
     if (between < end) Give(between, end);
   }
 
-  // Segments by the most probable sequence of positions in words (Viterbi). Ties go to the later
-  // one of the letters B, E, M, S, as in jieba.
+  // Segments by the most probable sequence of positions in words (Viterbi): B (begin), E (end), M
+  // (middle), S (single). Ties go to the alphabetically last letter, as in jieba.
   void CutByPlaces(size_t begin, size_t end) {
     static constexpr int kBefore[kPlacesInWord][2] = {
         {1, 3}, {0, 2}, {0, 2}, {1, 3}};  // the two possible predecessors of B, E, M, S

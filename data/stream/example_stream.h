@@ -130,7 +130,7 @@ class ExampleStream {
   DatasetReport report_;  // guarded by mutex_
 };
 
-// The examples of one pass, in the order of batches of `batch` examples from the lanes.
+// All examples of one pass, in the order in which NextBatch(batch) returns them.
 absl::StatusOr<PreparedDataset> OnePass(ExampleStream& stream, int64_t batch);
 
 }  // namespace moonring::data

@@ -206,10 +206,10 @@ std::string ChatTemplate::ThoughtText(const Message& message) const {
   return absl::StrCat(spec_.written_begin, message.thought, spec_.written_end);
 }
 
-// Moves an answer's reasoning to message.thought and trims it. message.thought is cleared if the
-// template does not write reasoning. With a reasoning template, reasoning inside the text is moved
-// there if message.thought is set too (both must be equal), and always if it is in the text next to
-// calls, as in the models' own templates.
+// Puts an answer's reasoning into message.thought, trimmed; clears it if the template does not
+// write reasoning from a separate field. With a reasoning template, reasoning inside the text (a
+// <think> section) is moved to message.thought too: always if it is in the text next to a tool
+// call, otherwise only if message.thought is set; both must then be equal.
 absl::Status ChatTemplate::SettleThought(Message& message) const {
   if (!spec_.writes_thoughts) message.thought.clear();
   message.thought = std::string(Trimmed(message.thought, spec_.thought_trim, /*end=*/true));

@@ -5,9 +5,8 @@
 //   system     from a system message alone
 //   assistant  from the text that is added if an answer follows a user's message
 //   user       from a user's message with a generation prompt. If it is longer than with an empty
-//   system
-//              message, the additional text is the default system text, and the system slot with
-//              that text is cut off
+//              system message, the additional text is the default system text, and the system slot
+//              with that text is cut off
 //
 // If an answer contains <think>, the template is a reasoning template. The text that the tokenizer
 // adds to an empty text is removed from each rendering and becomes the prefix.

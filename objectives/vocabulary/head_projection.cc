@@ -154,8 +154,9 @@ HeadGradients::HeadGradients(HeadProjection& projection, base::Parameter& head,
       factor_N_(std::move(factor_N)) {
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   if (hidden_wanted) hidden_TD_ = at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous);
-  // Products are added to the Parameter's gradient directly, except on a CPU if G is not rounded:
-  // these are added when they are complete (reason: block_runner.h).
+  // Products are added to the Parameter's gradient directly, except on a CPU with a gradient of the
+  // scores that is not rounded: these products are added when they are complete (reason:
+  // block_runner.h).
   if (projection.rounded() || !hidden_TD.is_cpu()) head_VD_ = head.GradientToAddTo();
   into_parameter_ = head_VD_.defined();
   if (head.trainable() && !into_parameter_) {

@@ -106,7 +106,7 @@ class HeadProjection {
   // Converts G, in either dtype of scores, to the dtype of the matmuls. Returns G itself, or a
   // buffer that the next call of Scores or ForProducts overwrites.
   at::Tensor ForProducts(const at::Tensor& gradient_RV);
-  // Converts f G to the dtype of the matmuls, as above.
+  // Converts f G to the dtype of the matmuls, in a buffer as above.
   at::Tensor ForProducts(const at::Tensor& gradient_RV, const at::Tensor& factor_R);
 
   // G, as returned by ForProducts, times W.

@@ -14,8 +14,8 @@ RowDivergence ForwardDivergence(at::Tensor log_p_RM, at::Tensor log_q_RM, bool d
   return result;
 }
 
-// Computes weight * p * (ratio - mean), where mean is the sum of p ratio. The result is written to
-// ratio.
+// Computes weight * p * (ratio - mean), where mean is the row sum of p * ratio. The result is
+// written to ratio.
 at::Tensor Centred(const at::Tensor& p_RM, at::Tensor ratio_RM, const at::Tensor& mean_R,
                    double weight) {
   ratio_RM.sub_(mean_R.unsqueeze(1)).mul_(p_RM);

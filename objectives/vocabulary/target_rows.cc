@@ -69,7 +69,8 @@ void ReduceComposed(at::Tensor scores_RV, double softcap, const at::Tensor& ids_
   });
 }
 
-// Subtracts the target distribution (1 - e) onehot(y) + e / V from probabilities, in place.
+// Subtracts the label-smoothed target distribution from probabilities, in place: (1 - smoothing)
+// onehot(target) + smoothing / V for a vocabulary of V ids.
 void SubtractTarget(at::Tensor p_RV, const at::Tensor& targets_R, double smoothing) {
   if (smoothing != 0.0) p_RV.sub_(smoothing / static_cast<double>(p_RV.size(1)));
   const at::Tensor targets = targets_R.unsqueeze(1);

@@ -25,8 +25,8 @@ RowSums Rows(const RowSums& sums, int64_t begin, int64_t count);
 // Whether the kernel is used for rows on the device of `tensor`, with one requested id per row.
 bool RowsAreFused(const at::Tensor& tensor);
 
-// Computes the members of `sums` for z from s. Overwrites s with exp(z - peak); the kernel leaves s
-// unchanged.
+// Computes the members of `sums` from the scores s, where z is s after the softcap. Overwrites s
+// with exp(z - peak), where peak is the row's greatest z; the kernel leaves s unchanged.
 void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
                 const RowSums& sums);
 

@@ -40,8 +40,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STAGES = os.path.join(ROOT, "tests", "golden", "stages")
-LIMIT = 300  # seconds, that only a hang takes
-MEMORY = 24 << 30  # bytes of address space of a run, so that a huge number harms nobody else
+LIMIT = 300  # seconds; only a run that hangs takes this long
+MEMORY = 24 << 30  # bytes of a run's address space: huge numbers must not exhaust the machine
 INNARDS = (
     "terminate called",
     "Exception raised",
@@ -71,7 +71,7 @@ report_to: none
 """
 HUGE = "99999999999999999999"
 VALUES = ("0", "-1", HUGE, ".nan", ".inf", "''", "null", "[1, 2]", "{a: 1}", "x/y")
-ENDLESS = {("max_steps", HUGE), ("max_steps", ".inf")}  # which would be right, and take for ever
+ENDLESS = {("max_steps", HUGE), ("max_steps", ".inf")}  # valid, but the run never ends
 
 Ended = collections.namedtuple("Ended", "code err")
 
@@ -151,7 +151,7 @@ def messages(err):
 
 
 def fault(ended, ranks=1):
-    """The failure of a run that has ended; None if there is none."""
+    """Returns the failure of a run that has ended, or None."""
     end = ended.err[-300:]
     if ended.code not in (0, 1, 2):
         return f"exit code {ended.code}: {end}"
@@ -168,7 +168,7 @@ def fault(ended, ranks=1):
 # the run ended and its failure.
 
 
-# The beginning of a file determines how the rest is read, so half of the changes are made there.
+# The beginning of a file determines how the rest is read, so half of the changes are there.
 def damaged(data, how, rng):
     if how == "cut":
         return data[: rng.choice((0, 1, len(data) // 2, max(0, len(data) - 1)))]
@@ -299,7 +299,7 @@ class Stranger:
         if self.kind == "silent":
             return b""
         noise = self.rng.randbytes(56)
-        if self.kind == "numbers":  # as Gloo numbers the connections that it waits for
+        if self.kind == "numbers":  # as Gloo does first
             return self.rng.randrange(4).to_bytes(8, "little") + noise
         return noise
 
@@ -373,7 +373,7 @@ def lock(options):
         second = place.run("train", "config.yaml")
         os.killpg(first.pid, signal.SIGKILL)
         first.communicate()
-        third = place.run("train", "config.yaml")  # a killed run's lock is nobody's
+        third = place.run("train", "config.yaml")  # the lock of a killed run is released
         wrong = fault(second) or fault(third)
         if not wrong and (second.code == 0 or third.code != 0):
             wrong = f"the second run: {second.code}; one after the first's death: {third.code}"
@@ -390,7 +390,7 @@ PARTS = {
     "signals": signals,
     "lock": lock,
 }
-ALONE = ("strangers", "signals", "lock")  # one try at a time
+ALONE = ("strangers", "signals", "lock")  # parts whose cases do not run concurrently
 
 
 def make_tries(name, options):
@@ -426,7 +426,7 @@ def main():
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    # Processes inherit ignored signals, for example under nohup and in a script's background.
+    # Processes inherit ignored signals, for example from nohup or from a script's background jobs.
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

@@ -75,5 +75,5 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  return ::testing::UnitTest::GetInstance()->Failed() ? 1 : 0;  // a rank that failed has said so
+  return ::testing::UnitTest::GetInstance()->Failed() ? 1 : 0;  // the rank has printed its error
 }

@@ -56,7 +56,7 @@ std::vector<Strategy> Candidates(int ranks, int ranks_per_machine) {
   return strategies;
 }
 
-// Packs of one long document, of short ones, and of both.
+// Packed streams with one long document, with short ones, and with both.
 std::vector<Lengths> Packs() {
   std::vector<Lengths> packs = {{65536}, Lengths(200, 300), {20000, 40, 9000, 0, 3000, 3000, 1}};
   Lengths mixed = {30000};
@@ -102,8 +102,8 @@ TEST(AutoAttention, CountsExactlyUpTo32Ranks) {
   }
 }
 
-// With more ranks than are estimated one by one, the slowest rank is among those that are, or is
-// nearly as slow.
+// Above a certain number of ranks, costs are estimated for some ranks only. The slowest rank is one
+// of them, or hardly slower than they are.
 TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
   for (const int ranks : {48, 64}) {
     for (const Strategy& strategy : Candidates(ranks, 8)) {
@@ -115,8 +115,8 @@ TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
           const double exact = EstimateSeconds(costs.exact, strategy, kShape, machine);
           const double estimate = EstimateSeconds(costs.estimate, strategy, kShape, machine);
           EXPECT_LE(estimate, exact * (1 + 1e-12));
-          // Within the tolerance for equal costs; the estimate does not include keys that a rank of
-          // a double ring forwards.
+          // 0.95: the tolerance for equal costs. The estimate of a double ring does not include
+          // keys that a rank only forwards.
           EXPECT_GE(estimate, (strategy.name == "double-ring" ? 0.75 : 0.95) * exact);
         }
       }
@@ -138,8 +138,8 @@ int64_t AllocationsOfAChoice(int ranks, const Lengths& lengths) {
   return first;
 }
 
-// Twice the ranks mean twice the work, and one candidate more. Quadratic work would be 4 times as
-// much.
+// With twice the ranks the work is twice as large, and there is one more candidate. Quadratic work
+// would be four times as large.
 TEST(AutoAttention, AChoiceTakesWorkInProportionToTheRanks) {
   Lengths packed = {1 << 20};
   for (int64_t d = 0; d < 100; ++d) packed.push_back(100 + 29 * d);

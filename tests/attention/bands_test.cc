@@ -1,5 +1,6 @@
-// Bands (queries with a range of keys): plans made of them, and the result of a single kernel call,
-// which is returned unchanged. On the CPU, with stand-ins for the GPU's kernels.
+// Bands (queries that each attend to a range of keys): plans with bands, and strategies in which a
+// single kernel call computes everything. Runs on the CPU, with CPU implementations of the GPU's
+// kernels.
 
 #include <array>
 #include <cmath>
@@ -39,7 +40,7 @@ at::Tensor HeadsFirst(const at::Tensor& rows, int64_t repeats) {
   return rows.repeat_interleave(repeats, 1).transpose(0, 1);
 }
 
-// Computes bands from their definition (tile.h), in the inputs' dtype; other tiles one by one.
+// Computes bands from their definition (tile.h) in the inputs' dtype, and other tiles one by one.
 class WrittenBands final : public VarlenAttention {
  public:
   absl::string_view name() const override { return "written bands"; }
@@ -180,7 +181,7 @@ std::vector<Problem> BandProblems(at::ScalarType type) {
           RandomProblem({200, 33}, {7, 1, 8}, type, 90), RandomProblem({64}, {4, 2, 8}, type, 64)};
 }
 
-// In fp64, so that only errors of the plan and of the code around the calls remain: 1e-12 as in
+// In fp64 only errors of the plan and of the code around the calls remain: bound 1e-12, as in
 // conformance_test.
 TEST_F(BandsTest, EveryStrategyEqualsTheDefinition) {
   const std::vector<Problem> problems = BandProblems(at::kDouble);
@@ -201,8 +202,8 @@ TEST_F(BandsTest, EveryStrategyEqualsTheDefinition) {
   }
 }
 
-// One call for the forward and one for the backward, for any window; all-gather has one per slice
-// of heads.
+// A rank that has all keys needs one call for the forward and one for the backward, with any
+// window; all-gather needs one per slice of heads.
 TEST_F(BandsTest, OneCallWhereOneRankHasAllKeys) {
   for (const std::string name : {"dense", "ulysses", "all-gather"}) {
     const int ranks = name == "dense" ? 1 : 2;
@@ -229,10 +230,11 @@ std::shared_ptr<const TileRunner> FlashRunner(const at::Device&) {
   return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>());
 }
 
-// The distance from fp64 is at most one rounding of each product's factors: 8e-3 as in varlen_test.
+// bf16 results differ from fp64 by at most one rounding of each product's factors: bound 8e-3, as
+// in varlen_test.
 TEST_F(BandsTest, FlashTakesThemInBfloat16) {
   for (const Problem& problem : BandProblems(at::kBFloat16)) {
-    if (problem.q.size(0) <= 3) continue;  // gradients are differences near 0 of terms near 1
+    if (problem.q.size(0) <= 3) continue;  // gradients would be small differences of large terms
     const Solution want = Written(problem);
     for (const std::string name : {"dense", "ulysses", "all-gather", "zigzag-ring"}) {
       const Solution got =
@@ -244,7 +246,8 @@ TEST_F(BandsTest, FlashTakesThemInBfloat16) {
   }
 }
 
-// A few kv heads at a time give the same numbers with more calls.
+// If the workspace is limited, a few kv heads are processed at a time: more calls, the same
+// numbers.
 TEST_F(BandsTest, HeadsInSlicesWhereTheWorkspaceIsBounded) {
   // 140 rows x 16 x 8 bytes x 12 query heads; 3 query heads for each kv head.
   const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
@@ -261,15 +264,14 @@ TEST_F(BandsTest, HeadsInSlicesWhereTheWorkspaceIsBounded) {
   }
 }
 
-// Gradients of q, k and v; and for each, whether it is stored in the memory of autograd's leaves or
-// of q, k and v.
+// Gradients of the leaves, and the memory addresses of q, k and v.
 struct Placed {
   std::vector<at::Tensor> gradients;
   std::vector<const void*> inputs;
 };
 
-// `make` computes q, k and v from their leaves. `held` are tensors that somebody keeps through the
-// backward.
+// Computes q, k and v from the autograd leaves. In the function below, `held` receives q, k and v,
+// so that they stay referenced during the backward.
 using Making = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;
 
 Placed DifferentiatedBands(const Problem& problem, int64_t workspace_bytes, const Making& make,
@@ -305,20 +307,20 @@ Placed DifferentiatedBands(const Problem& problem, int64_t workspace_bytes, cons
 std::vector<at::Tensor> Copies(const std::vector<at::Tensor>& leaves) {
   return {leaves[0].clone(), leaves[1].clone(), leaves[2].clone()};
 }
-// q, k and v as slices of one linear map's result.
+// q, k and v as views of other tensors.
 std::vector<at::Tensor> Views(const std::vector<at::Tensor>& leaves) {
   std::vector<at::Tensor> views;
   for (const at::Tensor& leaf : leaves) views.push_back(leaf.flatten(1).clone().view(leaf.sizes()));
   return views;
 }
-// One piece of memory.
+// q, k and v as slices of one tensor.
 std::vector<at::Tensor> PartsOfOne(const std::vector<at::Tensor>& leaves) {
   return at::cat(leaves, 1).split_with_sizes({12, 4, 4}, 1);
 }
 
-// With slices, each gradient is written over its input if nobody else uses that memory; otherwise
-// the input stays unchanged. The bits are those of a single call: no slice reads what another has
-// written.
+// With a limited workspace, each gradient is written over its input if nothing else refers to the
+// input's memory; otherwise the input stays unchanged. The results are bit-identical to those of a
+// single call, so no slice of heads reads what another slice has written.
 TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
   const Problem problem = RandomProblem({40, 100}, {12, 4, 16}, at::kBFloat16, 30);
   const Placed whole = DifferentiatedBands(problem, int64_t{1} << 30, Copies);
@@ -327,8 +329,8 @@ TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
     Making make;
     bool held, twice, takes;
   };
-  // The gradients of the slices of q, k and v are joined after attention has freed its own, whose
-  // memory the allocator could return.
+  // Keeps the memory of q, k and v alive: otherwise the allocator could use it for the joined
+  // gradients, which would then have the address of an input.
   c10::Storage kept;
   const auto kept_parts = [&kept](const std::vector<at::Tensor>& leaves) {
     std::vector<at::Tensor> parts = PartsOfOne(leaves);
@@ -362,8 +364,8 @@ TEST_F(BandsTest, GradientsTakeThePlaceOfInputsThatNobodyElseHas) {
   }
 }
 
-// The kernel's output is both the result and the tensor kept for backward, in the kernel's dtype;
-// the same holds for the backward's results.
+// The kernel's output, without a conversion, is both the result and the tensor saved for backward.
+// The same holds for the backward's results.
 TEST_F(BandsTest, ResultsStayInTheKernelsDtype) {
   testing::ConnectedRanks ranks(1);
   const Problem problem = RandomProblem({40, 100}, {4, 2, 16}, at::kBFloat16, 30);

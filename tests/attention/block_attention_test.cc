@@ -54,8 +54,7 @@ const std::vector<TileShape> kShapes = {
     {600, 600, 2, 1, 12, TileKind::kCausal, 6}, {99, 99, 6, 2, 7, TileKind::kWindowEdge, 40},
 };
 
-// No softcap; one that changes scores of about 1 strongly; and Gemma 2's, which hardly changes
-// them.
+// Softcaps: none; one that changes scores of about 1 strongly; and Gemma 2's, which hardly does.
 constexpr double kSoftcaps[] = {0.0, 1.5, 50.0};
 
 Tile RandomTile(const TileShape& shape, at::ScalarType type, double softcap = 0.0) {
@@ -79,8 +78,8 @@ Tile TileInDouble(const Tile& tile) {
 // order of magnitude for other machines' GEMMs.
 double Bound(at::ScalarType type) { return type == at::kDouble ? 1e-14 : 2e-6; }
 
-// bf16 tiles round P and dS by at most 2^-9, and dS is a small difference of larger numbers:
-// relative errors of outputs and gradients.
+// Relative error bounds of outputs and of gradients: bf16 tiles round the probabilities P and the
+// score gradients dS by at most 2^-9, and dS is a small difference of larger numbers.
 constexpr double kBf16Bound = 3e-3, kBf16GradientBound = 5e-3;
 
 constexpr at::ScalarType kRowTypes[] = {at::kFloat, at::kBFloat16};
@@ -106,7 +105,7 @@ void ExpectCpuEqualsReference(const TileShape& shape, at::ScalarType type, doubl
   EXPECT_EQ(part.lse_MH.scalar_type(), AccumulateType(type));
   EXPECT_TRUE(RelativeError(part.out_MHD, want.out_MHD, bound));
   EXPECT_LT((part.lse_MH - want.lse_MH).abs().max().item<double>(),
-            Bound(type));  // absolute: an lse may be near 0
+            Bound(type));  // absolute error, since lse may be near 0
 
   const at::Tensor dout = at::randn_like(want.out_MHD).to(type);
   const TileGradients got = block.Backward(tile, dout, part.out_MHD, part.lse_MH);
@@ -115,7 +114,7 @@ void ExpectCpuEqualsReference(const TileShape& shape, at::ScalarType type, doubl
   for (const at::Tensor& gradient : {got.dq_MHD, got.dk_NKD, got.dv_NKD})
     EXPECT_EQ(gradient.scalar_type(), AccumulateType(type));
   EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, gradient_bound) ||
-              shape.keys == 1);  // one key: dq is 0 but for rounding
+              shape.keys == 1);  // with a single key, dq is 0 except for rounding
   EXPECT_TRUE(RelativeError(got.dk_NKD, ideal.dk_NKD, gradient_bound) || shape.keys == 1);
   EXPECT_TRUE(RelativeError(got.dv_NKD, ideal.dv_NKD, gradient_bound));
 }
@@ -128,8 +127,8 @@ TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
   }
 }
 
-// Tiles of every kind, with odd sizes and with those of real models; the generic kernel that
-// converts to fp32 must not be used.
+// bf16 tiles of every kind equal the reference, with odd sizes and with those of real models. The
+// fallback kernel that converts to fp32 must not be used.
 TEST_F(BlockAttentionTest, Bf16TilesEqualTheReference) {
   if (!CanComputeBf16Tiles()) GTEST_SKIP() << "no AVX-512 BF16 here";
   EXPECT_EQ(CpuBlockAttention(Bf16Tiles::kBf16).ComputeType(at::kBFloat16), at::kBFloat16);
@@ -146,9 +145,8 @@ TEST_F(BlockAttentionTest, Bf16TilesEqualTheReference) {
   }
 }
 
-// LibTorch's bf16 flash attention rounds at the same points, and rounds its results too: this is
-// the error of a second kernel on the same rows, relative to fp64. Our kernel does not round its
-// results.
+// The error of our kernel relative to fp64 is at most that of LibTorch's bf16 flash attention on
+// the same rows, which rounds at the same points and in addition rounds its results.
 TEST_F(BlockAttentionTest, Bf16TilesAreAsExactAsLibTorchsFlash) {
   if (!CanComputeBf16Tiles()) GTEST_SKIP() << "no AVX-512 BF16 here";
   const Tile tile = RandomTile({2048, 2048, 4, 4, 64, TileKind::kCausal}, at::kBFloat16);
@@ -184,7 +182,7 @@ TEST_F(BlockAttentionTest, Bf16TilesAreAsExactAsLibTorchsFlash) {
   }
 }
 
-// The kernel is compiled for several kinds of CPU: tests each kind that this CPU can run, and the
+// The kernel is compiled for several kinds of CPU. Tests each kind that this CPU can run, and the
 // portable one.
 TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
   const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
@@ -200,7 +198,7 @@ TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
   hwy::GetChosenTarget().DeInit();
 }
 
-// Attention of one tile from its definition, over all keys at once.
+// Attention of one tile computed from its definition, with all keys at once.
 at::Tensor WrittenOut(const Tile& tile) {
   const int64_t repeats = tile.q_MHD.size(1) / tile.k_NKD.size(1);
   const auto by_head = [](const at::Tensor& rows, int64_t times) {
@@ -216,7 +214,8 @@ at::Tensor WrittenOut(const Tile& tile) {
   return at::matmul(scores.softmax(2), by_head(tile.v_NKD, repeats)).transpose(0, 1);
 }
 
-// fp64, two orders of the same sums: 1e-16 for each of a few hundred terms, less where they cancel.
+// Bound: the two fp64 computations add the same few hundred terms in another order, with a rounding
+// error of 1e-16 per term.
 TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
   for (const TileShape& shape :
        std::vector<TileShape>{{50, 50, 6, 2, 8, TileKind::kCausal},
@@ -245,7 +244,8 @@ TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
   }
 }
 
-// Central differences of sum(out * dout) along random directions, in fp64.
+// Gradients with a softcap equal central differences of sum(out * dout) along random directions, in
+// fp64.
 TEST_F(BlockAttentionTest, SoftcappedGradientsEqualFiniteDifferences) {
   constexpr double kStep = 1e-5;
   for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
@@ -310,7 +310,8 @@ TEST_F(BlockAttentionTest, AnyStridesGiveTheSameBits) {
     }
 }
 
-// Also for some of the query heads of one kv head.
+// A kernel call for some heads, also for some of the query heads of one kv head, gives the same
+// bits as a call for all heads.
 TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
   for (const int64_t head_dim : {7, 16, 20, 64, 128, 192}) {
     for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256, 515}) {
@@ -341,8 +342,8 @@ TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
   }
 }
 
-// NaN must propagate, so that an error in a step is visible: fp32 kernels that ignore NaN (by a
-// maximum, or an exponential that is 0 below a limit) would hide it.
+// A NaN in a row propagates to the results, so that an error becomes visible. A kernel whose
+// maximum or exponential ignores NaN would hide it.
 TEST_F(BlockAttentionTest, NaNOfARowComesOutOfIt) {
   for (const double softcap : {0.0, 1.5})
     for (const at::ScalarType type : kRowTypes) {
@@ -354,7 +355,7 @@ TEST_F(BlockAttentionTest, NaNOfARowComesOutOfIt) {
         const PartialAttention part = CpuBlockAttention().Forward(tile);
         const bool is_query = input == &Tile::q_MHD, is_value = input == &Tile::v_NKD;
         EXPECT_TRUE(part.out_MHD[50][0].isnan().any().item<bool>());
-        EXPECT_EQ(part.out_MHD[69][0].isnan().any().item<bool>(), !is_query);  // it sees key 50
+        EXPECT_EQ(part.out_MHD[69][0].isnan().any().item<bool>(), !is_query);  // row 69 sees 50
         EXPECT_EQ(part.lse_MH[50][0].isnan().item<bool>(), !is_value);
         const TileGradients gradients =
             CpuBlockAttention().Backward(tile, dout, sound.out_MHD, sound.lse_MH);
@@ -428,8 +429,8 @@ TEST_F(BlockAttentionTest, OnePartComesBackBitForBit) {
 }
 
 TEST_F(BlockAttentionTest, ExtremeScoresNeitherOverflowNorVanish) {
-  // out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), computed here, for partial results whose
-  // lse differ by 1e4 or are as large as 1e4.
+  // Expected: out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), for partial results whose lse
+  // differ by 1e4 or are as large as 1e4.
   for (const std::vector<double>& lses : std::vector<std::vector<double>>{
            {1e4, 1e4 + 2, 1e4 - 1}, {-1e4, 1e4, 0}, {-1e4, -1e4 - 1, -1e4 + 3}, {3e38, 0, -3e38}}) {
     double max = -kInfinity, sum = 0, mean = 0;
@@ -505,8 +506,8 @@ TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
       EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
       EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
       EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));
-      // Threads add in another order: 1e-6, as between any two orders in fp32. Two runs are
-      // bit-identical.
+      // Several threads add in another order: 1e-6, as between any two orders in fp32. Two runs
+      // with the same number of threads are bit-identical.
       EXPECT_TRUE(RelativeError(many.gradients.k_SKD, one.gradients.k_SKD, 1e-6));
       EXPECT_TRUE(RelativeError(many.gradients.v_SKD, one.gradients.v_SKD, 1e-6));
       EXPECT_TRUE(BitEqual(many.gradients.k_SKD, again.gradients.k_SKD));

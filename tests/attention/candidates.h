@@ -16,13 +16,13 @@ namespace moonring::attention {
 struct Case {
   StrategyOptions strategy;
   int ranks = 1;
-  bool bit_exact = false;  // its forward pass, against one rank
+  bool bit_exact = false;  // whether the forward pass is bit-identical to that of one rank
 };
 
 std::string NameOf(const Case& value);  // a name for gtest
 void PrintTo(const Case& value, std::ostream* out);
 
-// The dense strategy on one rank, and every other strategy on each of its numbers of ranks.
+// All test cases: dense on one rank, and each other strategy with each of its numbers of ranks.
 std::vector<Case> AllCases();
 
 }  // namespace moonring::attention

@@ -1,6 +1,6 @@
 // The conformance suite with more cases: every strategy on 1, 2, 3, 4 and 8 ranks is compared with
-// attention computed from its definition in fp64, for each tensor and each rank (each rank's own
-// rows, not only the joined stream), over
+// attention computed from its definition in fp64, for each rank's rows of each tensor separately,
+// over
 //
 //   lengths    1, 2, 3, 7, 33, 257, 1024, 2999; [5 1 120 33 7], 64 documents of one token, [1000
 //              24], empty documents between
@@ -59,8 +59,8 @@ const std::vector<std::vector<int64_t>> kMatrixLengths = {{1},
 const std::vector<Heads> kMatrixHeads = {{4, 4}, {8, 2}, {6, 3}, {7, 1}, {28, 4}, {40, 8}};
 constexpr std::array<int64_t, 4> kHeadDims = {7, 16, 64, 128};
 
-// The limit of floating-point operations of one problem, forward and backward, by the definition. A
-// head dim that needs more is replaced by the next lower one.
+// Upper limit of the floating-point operations of one problem, forward and backward, computed from
+// the definition. A head dim that needs more is replaced by the next smaller one.
 constexpr double kMostFlops = 2e9;
 
 double Flops(const std::vector<int64_t>& lengths, const Heads& heads) {
@@ -100,11 +100,11 @@ void Print(const Row& row) {
   std::fflush(stdout);
 }
 
-// The expected solution: for fp64 problems, the definition; for others, the solution of one rank in
-// fp64, which the fp64 problems compare with the definition.
+// Problems with their expected solutions. For fp64 problems, these are computed from the
+// definition; for others, by one rank in fp64, which the fp64 problems compare with the definition.
 struct WorkedMatrix {
   std::vector<Problem> problems;
-  std::vector<Solution> want, alone;  // `alone`: of one rank in the problem's dtype
+  std::vector<Solution> want, alone;  // `alone`: by one rank in the problem's dtype
 };
 
 const WorkedMatrix& MatrixWorkedIn(at::ScalarType type) {
@@ -135,9 +135,9 @@ class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, a
     for (const Row& row : rows_) Print(row);
   }
 
-  // fp64 and fp32: rule 5 of the design, in units of the terms of a score if the result is near 0.
-  // bf16: the error of one rank, times two for out and times three for gradients, but at least half
-  // a unit in the last place; lse is always fp32.
+  // Bounds for fp64 and fp32: those of conformance_test.cc, absolute and in units of a score's
+  // terms if the result is near 0. For bf16: twice (out) or three times (gradients) the error of
+  // one rank, but at least half a unit in the last place; lse is always fp32.
   static double BoundOf(const Problem& problem, int tensor, const at::Tensor& alone,
                         const at::Tensor& want) {
     const double terms = IsNearZero(want) ? std::sqrt(static_cast<double>(problem.q.size(2))) : 1;

@@ -36,7 +36,8 @@ using moonring::testing::ConnectedRanks;
 using moonring::testing::RelativeError;
 using moonring::testing::RelativeErrorOf;
 
-// `bound` is relative; if the result is near 0, it is absolute, in units of the terms of a score.
+// Expects that two solutions are equal up to the relative error `bound`. If the result is near 0,
+// the bound is absolute, in units of the terms of a score.
 void ExpectClose(const Solution& got, const Solution& want, int64_t head_dim, double bound) {
   for (size_t m = 0; m < std::size(kMembersAndLse); ++m) {
     const at::Tensor &a = got.*kMembersAndLse[m], &b = want.*kMembersAndLse[m];
@@ -45,7 +46,8 @@ void ExpectClose(const Solution& got, const Solution& want, int64_t head_dim, do
   }
 }
 
-// A strategy of the table without a row in candidates.cc would not be tested at all.
+// Every strategy in the table of strategies has a row in candidates.cc; otherwise it would not be
+// tested.
 TEST(CandidatesTest, EveryStrategyIsTested) {
   std::set<std::string> tested;
   for (const Case& value : AllCases()) tested.insert(value.strategy.name);
@@ -62,7 +64,8 @@ std::map<int, std::unique_ptr<ConnectedRanks>>& Connections() {
   return *connections;
 }
 
-// Problems with their solutions in fp64, and with the solution of one rank.
+// Problems of one dtype with their expected solutions (in fp64), and with the solutions of one rank
+// in the problems' dtype.
 struct Worked {
   std::vector<Problem> problems;
   std::vector<Solution> want, alone;
@@ -73,18 +76,18 @@ const std::vector<int64_t> kMany = {1, 2, 63, 0, 330, 64, 65, 0, 130}, kFew = {6
 // Scores are about 1, so this softcap changes them.
 constexpr double kSoftcap = 1.5;
 
-// For the documents of kMany: prefixes of no token, of one token, of a whole document, up to a
-// block boundary and beyond one.
+// Prefix lengths of the documents in kMany: none, one token, a whole document, up to a block
+// boundary and beyond one.
 const std::vector<DocumentMask> kPrefixes = {{1}, {0}, {63}, {0}, {100}, {64}, {1}, {0}, {129}};
-// Parents before and after their child, partly and wholly visible, empty ones, and one that has a
-// parent itself.
+// Masks with parents before and after their child, partly and wholly visible parents, empty ones,
+// and a parent that has a parent.
 const std::vector<DocumentMask> kParents = {
     {0, 7, 0}, {0, 0, 1}, {0}, {0, 4, 70}, {0, 8, 70}, {0, 4, 200}, {0, 4, 330}, {0, 2, 63}, {0}};
 const std::vector<DocumentMask> kBoth = {{0, 2, 10},   {2, 4, 64}, {1, 8, 130}, {0, 4, 70}, {65},
                                          {10, 4, 200}, {0, 5, 33}, {0},         {129, 6, 1}};
 
-// Every combination of heads and head dims over documents of many lengths; streams of one length;
-// windows, and softcaps with each of these; and masks, with windows too.
+// Test problems: every combination of heads and head dims over documents of many lengths; single
+// documents of several lengths; windows; softcaps with each of these; and masks, also with windows.
 std::vector<Problem> AllProblems(at::ScalarType type) {
   std::vector<Problem> problems;
   const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0,
@@ -95,7 +98,7 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
     add(kMany, heads);
   for (const Heads& heads : std::vector<Heads>{{8, 2, 16}, {6, 3, 64}, {40, 8, 8}, {5, 5, 128}})
     add(kFew, heads);
-  // Values with fewer features than keys, and with more.
+  // The value dim differs from the head dim: smaller and larger.
   for (const Heads& heads : std::vector<Heads>{{4, 4, 12, 6}, {9, 3, 24, 16}, {6, 2, 7, 20}}) {
     add(kMany, heads);
     add(kFew, heads, 65, heads.kv_heads == 3 ? kSoftcap : 0.0);
@@ -133,9 +136,9 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   return problems;
 }
 
-// The expected solution of fp64 problems is the definition. That of fp32 and bf16 problems is the
-// fp64 solution of one rank, which the fp64 problems compare with the definition: with a bound of
-// 1e-12 it is as good, and faster. Each is computed once.
+// The problems of a dtype with their expected solutions, computed once. For fp64 these are computed
+// from the definition. For fp32 and bf16 they are one rank's fp64 solutions, which are faster to
+// compute and which the fp64 tests compare with the definition (1e-12).
 const Worked& WorkedIn(at::ScalarType type) {
   static std::map<at::ScalarType, Worked> of_type;
   Worked& worked = of_type[type];
@@ -143,7 +146,7 @@ const Worked& WorkedIn(at::ScalarType type) {
   worked.problems = AllProblems(type);
   ConnectedRanks one(1);
   if (type == at::kDouble) {
-    one.Run([&](std::shared_ptr<comm::World>) {  // a thread without others to wait for
+    one.Run([&](std::shared_ptr<comm::World>) {  // one thread that waits for no other
       for (const Problem& problem : worked.problems) worked.want.push_back(Written(problem));
     });
     return worked;
@@ -193,7 +196,7 @@ class ConformanceTest : public ::testing::TestWithParam<Case> {
   }
 };
 
-// Bounds: rule 5 of the design (relative Frobenius error of a tensor): fp64 1e-12, fp32 2e-6.
+// Bounds on the relative Frobenius error of each tensor: fp64 1e-12, fp32 2e-6.
 TEST_P(ConformanceTest, EqualsAttentionWrittenOutInFp64) {
   ForEachPart(at::kDouble,
               [](const Problem& problem, const Solution& got, const Solution& want,
@@ -210,8 +213,8 @@ TEST_P(ConformanceTest, EqualsAttentionWrittenOutInFp32) {
   });
 }
 
-// bf16: the error relative to fp64 is at most twice (outputs) and three times (gradients) that of
-// one rank in bf16, but the bound is at least half a unit in the last place; lse is fp32.
+// The error in bf16 relative to fp64 is at most twice (outputs) or three times (gradients) that of
+// one rank in bf16; the bound is at least half a unit in the last place. lse is fp32.
 TEST_P(ConformanceTest, Bf16IsAsExactAsOnOneRank) {
   ForEachPart(at::kBFloat16, [&](const Problem& problem, const Solution& got, const Solution& want,
                                  const Solution& alone) {
@@ -253,8 +256,8 @@ TEST_P(ConformanceTest, DocumentsDoNotSeeOneAnother) {
   }
 }
 
-// Central differences of L = sum(out * dout) along random directions: a second reference for the
-// gradients, in fp64.
+// Gradients equal central differences of L = sum(out * dout) along random directions, in fp64: a
+// second reference, independent of the definition's.
 TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
   const Heads heads{6, 3, 16, 10};
   const Problem direction = RandomProblem({3, 130}, heads, at::kDouble);
@@ -296,7 +299,8 @@ TEST_P(ConformanceTest, RanksWithoutTokensTakePart) {
     EXPECT_EQ(solutions[i].out.sizes(), (std::vector<int64_t>{0, 4, 16}));
 }
 
-// A second forward that reuses what the first one kept gives the same bits and sends no keys.
+// A second forward that reuses the tensors kept by the first one is bit-identical and sends no
+// keys.
 TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
   for (const Problem& problem :
        {RandomProblem(kMany, {9, 3}, at::kFloat), RandomProblem(kMany, {9, 3}, at::kBFloat16),
@@ -317,7 +321,7 @@ TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
       if (division.heads == 1) {
         EXPECT_EQ(more, 0);
       } else {
-        EXPECT_LE(more, (middle - start) / 2);  // heads are exchanged again, not brought home
+        EXPECT_LE(more, (middle - start) / 2);  // heads are only exchanged before attention
       }
     });
   }

@@ -1,5 +1,5 @@
-// The GPU's attention kernels compared with the definition. It builds on every machine, and skips
-// its tests without a GPU:
+// The GPU's attention kernels compared with attention computed from its definition. The test can be
+// built on every machine; without a GPU its cases are skipped:
 //
 //   bazel test --config=cuda //tests/attention:cuda_conformance_test
 
@@ -34,8 +34,8 @@ class CudaConformanceTest : public ::testing::TestWithParam<at::ScalarType> {
     at::manual_seed(11);
   }
 
-  // Relative bounds. 16 bits: twice (out) and three times (gradients) the errors of LibTorch's own
-  // bf16 kernel on the CPU, 2.0e-3 and 4.6e-3.
+  // Relative bounds. For 16-bit dtypes: twice (out) or three times (gradients) the errors of
+  // LibTorch's bf16 kernel on the CPU, which are 2.0e-3 and 4.6e-3.
   static double Bound(bool is_gradient) {
     const at::ScalarType type = GetParam();
     if (type == at::kDouble) return 1e-12;
@@ -54,7 +54,8 @@ INSTANTIATE_TEST_SUITE_P(, CudaConformanceTest,
 const std::vector<Heads> kHeads = {{4, 4, 7},   {6, 2, 16},  {9, 3, 64},
                                    {7, 1, 128}, {2, 1, 256}, {2, 2, 264}};
 
-// The default choice, and one with which flash attention runs everything that cuDNN would run.
+// The default choice of kernels, and one in which flash attention computes everything that cuDNN
+// would.
 const std::vector<KernelChoice> kChoices = {{}, {0}};
 
 at::Tensor OnGpu(const at::Tensor& rows) { return rows.to(at::kCUDA); }
@@ -66,7 +67,7 @@ TEST_P(CudaConformanceTest, EachKindOfTile) {
     for (const Heads& heads : kHeads) {
       for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
         for (const auto& [one, softcap] : std::vector<std::pair<int64_t, double>>{
-                 {1, 0.0}, {333, 0.0}, {333, 1.5}}) {  // all tiles of one query, or some
+                 {1, 0.0}, {333, 0.0}, {333, 1.5}}) {  // all tiles, or some, have a single query
           const std::vector<int64_t> queries = {0, one, one + 1, 2 * one + 1},
                                      keys = kind == TileKind::kFull
                                                 ? std::vector<int64_t>{0, 700, 701, 950}
@@ -99,7 +100,7 @@ TEST_P(CudaConformanceTest, EachKindOfTile) {
               reference.Backward(exact, dout.to(at::kDouble), want.out_MHD, want.lse_MH);
           EXPECT_TRUE(RelativeError(back.dv_NKD.cpu(), ideal.dv_NKD, Bound(true)));
           if (one == 1 && kind != TileKind::kFull)
-            continue;  // one key each: the other gradients are 0 but for rounding
+            continue;  // a single key: the other gradients are 0 except for rounding
           EXPECT_TRUE(RelativeError(back.dq_MHD.cpu(), ideal.dq_MHD, Bound(true)));
           EXPECT_TRUE(RelativeError(back.dk_NKD.cpu(), ideal.dk_NKD, Bound(true)));
         }
@@ -108,7 +109,7 @@ TEST_P(CudaConformanceTest, EachKindOfTile) {
   }
 }
 
-// Rows whose logits are all far below zero, with keys that fill half of a cuDNN tile.
+// Logits that are all far below zero, with numbers of keys that fill half of a cuDNN tile.
 TEST_P(CudaConformanceTest, LogitsFarBelowZero) {
   if (GetParam() != at::kBFloat16 && GetParam() != at::kHalf) GTEST_SKIP() << "cuDNN's dtypes";
   const LoopedVarlenAttention reference(std::make_shared<ReferenceBlockAttention>());
@@ -145,8 +146,8 @@ TEST_P(CudaConformanceTest, LogitsFarBelowZero) {
   }
 }
 
-// Queries that are the last of their documents, against all keys, under windows: the calls of
-// all-gather, which flash attention supports natively.
+// Queries at the end of their documents attend to all keys, with windows: all-gather makes such
+// calls, which flash attention supports natively.
 TEST_P(CudaConformanceTest, BandsOfLastQueries) {
   const int64_t long_one = 700, last = 190, short_one = 333;
   for (const Heads& heads : kHeads) {
@@ -173,15 +174,14 @@ TEST_P(CudaConformanceTest, BandsOfLastQueries) {
       const TileGradients back =
           cuda.Backward(tiles, OnGpu(of_queries(problem.dout)), got.out_MHD, got.lse_MH);
       EXPECT_TRUE(RelativeError(back.dv_NKD.cpu(), want.dv, Bound(true)));
-      if (window == 1) continue;  // one key each: the others are 0 but for rounding
+      if (window == 1) continue;  // a single key: the other gradients are 0 except for rounding
       EXPECT_TRUE(RelativeError(back.dq_MHD.cpu(), of_queries(want.dq), Bound(true)));
       EXPECT_TRUE(RelativeError(back.dk_NKD.cpu(), want.dk, Bound(true)));
     }
   }
 }
 
-// The kernels agree in the cases where a run would choose between them, and the timing makes a
-// choice.
+// The kernels between which a run chooses give equal results, and timing them leads to a choice.
 TEST_P(CudaConformanceTest, KernelsAreTimed) {
   if (GetParam() != at::kBFloat16) GTEST_SKIP() << "there is a choice in bf16";
   const at::Device device(at::kCUDA);

@@ -15,10 +15,10 @@ using OptionalTensor = std::optional<at::Tensor>;
 
 struct StandInMask {
   bool causal = false, bottom_right = false;
-  int64_t left = -1;  // keys to the left of the diagonal that are seen; -1: all
+  int64_t left = -1;  // number of visible keys before the diagonal; -1: all
 };
 
-// [M, N]: which query row attends to which key row.
+// Returns bool [M, N]: whether query row m attends to key row n.
 at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets,
                 const StandInMask& mask) {
   TORCH_CHECK(query_offsets.scalar_type() == at::kInt && key_offsets.scalar_type() == at::kInt &&
@@ -96,7 +96,7 @@ void CheckRows(const at::Tensor& rows, at::IntArrayRef sizes = {}) {
               (sizes.empty() || (rows.sizes() == sizes && rows.is_contiguous())));
 }
 
-// Checks the arguments: all head dims are equal.
+// Returns the mask of a flash attention call, after checking its arguments.
 StandInMask FlashMask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k,
                       bool causal, int64_t left, int64_t right) {
@@ -147,8 +147,9 @@ void CheckEfficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   TORCH_CHECK(max_q == Longest(cu_q) && max_k == Longest(cu_k));
 }
 
-// lse [tiles, H, longest length rounded up to 32]: the rows of each tile, +inf up to a multiple of
-// 32, then undefined values.
+// Visits the rows of each tile in memory-efficient attention's lse, of shape [tiles, H, longest
+// length rounded up to 32]. After a tile's rows, it has +inf up to a multiple of 32, then undefined
+// values.
 template <typename Visit>
 void EachLse(const at::Tensor& cu_q, const Visit& visit) {
   const int32_t* q = cu_q.const_data_ptr<int32_t>();
@@ -203,7 +204,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> EfficientBackward(
   return {dq.unsqueeze(0), dk.unsqueeze(0), dv.unsqueeze(0), at::Tensor()};
 }
 
-// ---- cuDNN, dense: [1, H, S, D], its causal mask from the top left, lse [1, H, S, 1].
+// ---- Dense cuDNN attention: inputs [1, H, S, D], lse [1, H, S, 1]; its causal mask is aligned at
+// the top left.
 
 at::Tensor RowsOfBatch(const at::Tensor& batch) { return batch[0].transpose(0, 1); }
 at::Tensor BatchOf(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }

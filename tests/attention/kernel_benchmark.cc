@@ -90,7 +90,7 @@ class Roofline {
                 {"of shapes", "ratio_shapes", 9},
                 {"of square", "ratio_square", 9}}) {}
 
-  // Runs all lines or none: the ratios need the first lines.
+  // Measures all lines, or none if the filter excludes the table: ratios refer to the first lines.
   ResultTable Run() && {
     if (!table_.Wants({})) return std::move(table_);
     const int machine_threads = at::get_num_threads();
@@ -104,7 +104,7 @@ class Roofline {
     at::set_num_threads(threads);
     threads_ = threads;
     Matmuls();
-    if (threads == 1) {  // a block is always a thread's own work
+    if (threads == 1) {  // a thread always computes whole blocks
       Block("block 512 x 512", 512, 512, TileKind::kFull);
       Block("block 512 x 512 causal", 512, 512, TileKind::kCausal);
       Block("block 64 x 4096", 64, 4096, TileKind::kFull);
@@ -172,8 +172,8 @@ class Roofline {
   ResultTable table_;
 };
 
-// Both run alternately, and the best time of each counts: other work on the machine affects both
-// equally.
+// Compares dense attention with LibTorch's operator. They run alternately and the best time of each
+// counts, so that other work on the machine affects both equally.
 void DenseBesideStock(ResultTable& table, const std::string& documents,
                       const std::vector<int64_t>& lengths, const Heads& heads, at::ScalarType type,
                       int threads, double turns_seconds) {

@@ -1,8 +1,7 @@
 #ifndef MOONRING_TESTS_ATTENTION_KERNEL_BENCHMARK_H_
 #define MOONRING_TESTS_ATTENTION_KERNEL_BENCHMARK_H_
 
-// Benchmarks of attention on one rank, compared with the machine's peak and with LibTorch's own
-// attention operators.
+// Benchmarks of attention on one rank.
 
 #include <string>
 
@@ -10,10 +9,10 @@
 
 namespace moonring::attention {
 
-// Attention kernels compared with matmul, on one thread and on all threads.
+// Compares attention kernels with the machine's matmul rate, on one thread and on all threads.
 testing::ResultTable MeasureRoofline(const std::string& filter, bool quick);
 
-// Dense attention compared with LibTorch's operator.
+// Compares dense attention with LibTorch's operator.
 testing::ResultTable MeasureDense(const std::string& filter, bool quick);
 
 }  // namespace moonring::attention

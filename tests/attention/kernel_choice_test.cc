@@ -1,6 +1,6 @@
-// The choice between a GPU's attention kernels: from timings to a choice, its text form, its
-// agreement over all ranks, and its effect on calls, with stand-ins for the kernels and for the
-// clock.
+// The choice between a GPU's attention kernels: how timings lead to a choice, its text form, its
+// agreement over all ranks, and its effect on calls. Kernels and clock are replaced by CPU
+// implementations.
 
 #include "attention/kernels/kernel_choice.h"
 
@@ -49,7 +49,8 @@ TEST(KernelChoiceTest, FromTheLengthOnWhereCudnnIsFaster) {
   EXPECT_EQ(chosen({{2048, 1.0, 0.5}, {8192, 10.0, std::nullopt}}), kNever) << "refused";
 }
 
-// Timings of an H100 for 32 heads of dim 128: a plan is built once for all layers.
+// From these timings of an H100 (32 heads of dim 128), computes the length from which building
+// cuDNN's plan, once for all layers, is worthwhile.
 TEST(KernelChoiceTest, WhereALengthPaysForItsPlans) {
   const std::vector<KernelTiming> timings = {{2048, 0.683e-3, 0.400e-3, 0.107},
                                              {8192, 6.529e-3, 3.553e-3, 0.091},
@@ -145,7 +146,8 @@ std::vector<at::Tensor> RunBoth(const VarlenAttention& attention, const VarlenTi
   return {part.out_MHD, part.lse_MH, back.dq_MHD, back.dk_NKD, back.dv_NKD};
 }
 
-// Both stand-ins compute the definition in fp64, rounded once: 4e-3 is a rounding to bf16.
+// Long documents are computed by cuDNN, and runs of other documents by flash attention. Both are
+// replaced by fp64 implementations that round once to bf16: bound 4e-3.
 TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
   for (const TileKind kind : {TileKind::kBand, TileKind::kCausal, TileKind::kFull}) {
     const VarlenTiles tiles = Documents({5, 33, 70, 65, 1, 90}, kind);
@@ -162,7 +164,8 @@ TEST_F(KernelsTest, LongDocumentsGoToCudnnAndRunsOfOthersToFlash) {
   }
 }
 
-// The kernel gets the greater head dim for all inputs; results have the original ones.
+// cuDNN gets equal head dims: inputs are padded to the greater one, and results have the original
+// ones.
 TEST_F(KernelsTest, CudnnTakesTwoHeadDims) {
   for (const auto& [head_dim, value_dim] : {std::pair(24, 16), std::pair(12, 32)}) {
     const VarlenTiles tiles = Documents({33, 70}, TileKind::kBand, 0, head_dim, value_dim);
@@ -200,7 +203,7 @@ TEST_F(KernelsTest, WhatCudnnDoesNotTakeGoesToFlash) {
   EXPECT_THAT(deterministic, ElementsAre(kFlash, kFlashBack));
 }
 
-// Documents of the most frequent length go to cuDNN, like the long ones.
+// The most frequent document length is computed by cuDNN too, although it is short.
 TEST_F(KernelsTest, OneLengthMore) {
   const Watch watch;
   const VarlenTiles tiles = Documents({33, 70, 40, 33}, TileKind::kBand);
@@ -209,7 +212,7 @@ TEST_F(KernelsTest, OneLengthMore) {
                                            kFlashBack, kCudnnBack));
 }
 
-// Keys that fill half of a cuDNN tile, without a mask.
+// Without a mask, numbers of keys that fill half of a cuDNN tile are left to flash attention.
 TEST_F(KernelsTest, KeysOfHalfATileGoToFlash) {
   for (const int64_t keys : {64, 192, 320}) {
     const Watch watch;
@@ -255,7 +258,8 @@ TEST_F(KernelsTest, ALongDocumentAndManyShortOnesAreTwoCalls) {
   EXPECT_THAT(Watch::called(), ElementsAre(kFlash, kFlashBack));
 }
 
-// Whole strategies, including those that send keys and windows, equal the results of flash alone.
+// Whole strategies, including those that exchange keys and those with windows, give the same
+// results with a choice of kernels as with flash attention only.
 TEST_F(KernelsTest, StrategiesOverAChoice) {
   const TileRunners runners = [](const at::Device&) {
     return ChosenTileRunner(at::Device(at::kCUDA, 0), {100});

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 TEST(MaskTest, AncestorsStandBeforeADocumentInTheirOrder) {
   ASSERT_OK_AND_ASSIGN(const auto mask,
                        Mask::Create({10, 4, 6, 5}, {{0, 2, 3}, {}, {2, 3, 5}, {}}));
-  ASSERT_EQ(mask->before(0).size(), 2u);  // document 0 continues 2, which continues 3
+  ASSERT_EQ(mask->before(0).size(), 2u);  // document 2 is the parent of 0, and 3 the parent of 2
   EXPECT_EQ(mask->before(0)[0].document, 3);
   EXPECT_EQ(mask->before(0)[0].tokens, 5);
   EXPECT_EQ(mask->before(0)[1].document, 2);

@@ -30,7 +30,7 @@ using moonring::testing::ConnectedRanks;
 
 class MemoryTest : public ::testing::TestWithParam<Case> {};
 
-// The peak bytes by rank of a forward and a backward, without q, k, v and dout.
+// Returns each rank's peak bytes in a forward and a backward, without the inputs q, k, v and dout.
 std::vector<int64_t> MeasuredPeaks(ConnectedRanks& ranks, const StrategyOptions& strategy,
                                    const Problem& problem) {
   std::vector<int64_t> peaks(ranks.size());

@@ -24,7 +24,7 @@ using ::moonring::testing::RunRanks;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// The ids are 0 ... T - 1 in order, so an id is the token's row in the stream.
+// A stream whose ids are 0 ... T - 1 in order, so an id is the token's index in the stream.
 comm::Sequence Stream(std::vector<int64_t> lengths) {
   int64_t tokens = 0;
   for (const int64_t length : lengths) tokens += length;
@@ -44,7 +44,8 @@ TEST(MicroBatchShareTest, SharesAreTheStreamAndTheirRowsStayTogether) {
         ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 4));
         ASSERT_OK_AND_ASSIGN(auto attention, CreateAttention({{.name = name}, mesh->sp_group()}));
         ASSERT_OK_AND_ASSIGN(MicroBatchShare share, CutMicroBatch(*attention, *mesh, stream));
-        // An id gives the row of the stream: all other values must be those of that row.
+        // The ids are indices in the stream: all other values of the share must be those at these
+        // indices.
         const auto row = [&](const at::Tensor& stream_T) {
           return at::index_select(stream_T, 0, share.ids_T);
         };
@@ -63,7 +64,8 @@ TEST(MicroBatchShareTest, SharesAreTheStreamAndTheirRowsStayTogether) {
   }
 }
 
-// A long prompt that both documents of a rank attend to costs as much as tokens of their own.
+// A long prompt that a rank's documents attend to counts as work of that rank, as much as keys of
+// its own documents.
 TEST(MicroBatchShareTest, WorkUnderAMaskIsBalanced) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 2));
@@ -85,7 +87,8 @@ TEST(MicroBatchShareTest, WorkUnderAMaskIsBalanced) {
   });
 }
 
-// The same layout and the same sums as under the equivalent mask.
+// Parents (documents that another document continues) give the same layout and the same sums as the
+// equivalent mask.
 TEST(MicroBatchShareTest, ParentsMakeTheMask) {
   comm::Sequence stream = Stream({4096, 100, 100, 100, 100});
   stream.parents = {{}, {0, 4096}, {0, 4096}, {}, {3, 60}};
@@ -126,7 +129,7 @@ TEST(MicroBatchShareTest, AStrategyOfAnotherNumberOfRanksIsRefused) {
                          CreateAttention({{.name = "ring"}, world->communicator()}));
     EXPECT_THAT(CutMicroBatch(*attention, *mesh, Stream({5})).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sp")));
-    // A rank that ends immediately could break another rank's connection setup.
+    // The barrier keeps every rank alive until all others have connected.
     ASSERT_OK(mesh->world().Barrier());
   });
 }

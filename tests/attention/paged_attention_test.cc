@@ -28,8 +28,8 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
-// fp64: sums in another order, and exp and tanh to some ulp. fp32: as for the tiles of a forward.
-// 16 bits: keys and queries are given in 16 bits, everything else is fp32.
+// Error bounds. fp64: the order of sums, and a few ulp of exp and tanh. fp32: as for the tiles of a
+// forward. 16 bits: only queries and keys have 16 bits; everything is computed in fp32.
 double BoundOf(at::ScalarType type) { return type == at::kDouble ? 2e-14 : 2e-6; }
 
 TEST(PagedAttentionTest, IsAttentionOfEachRow) {
@@ -88,7 +88,8 @@ TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   }
 }
 
-// Keys on two ranks: each rank computes a partial result, and the merged results equal the whole.
+// Each of two ranks has a part of the keys and computes a partial result. The merged results equal
+// attention over all keys.
 TEST(PagedAttentionTest, PartsOfTheKeysMerge) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kDouble, {});

@@ -28,7 +28,7 @@ void PagedProblem::Add(int64_t tokens, int64_t rows, int64_t parent) {
 }
 
 void PagedProblem::Draw() {
-  // Uses the CPU's generator only: the pretend device has none.
+  // Random numbers come from the CPU's generator: the simulated device of the tests has none.
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(11);
   const auto random = [&](int64_t rows, int64_t heads, int64_t dim) {
     return at::randn({rows, heads, dim}, at::kDouble).to(type);
@@ -38,7 +38,7 @@ void PagedProblem::Draw() {
   int64_t rows = 0;
   for (const Sequence& sequence : sequences) rows += sequence.rows;
   q = random(rows, shape.heads, shape.dim).to(device);
-  // Any order of blocks.
+  // The blocks are stored in random order.
   const at::Tensor order = at::randperm(blocks, at::kLong);
   paged.Fit(k.to(device), v.to(device));
   paged.Reserve(blocks);

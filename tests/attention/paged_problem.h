@@ -25,7 +25,7 @@ struct PagedShape {
 struct PagedProblem {
   struct Sequence {
     std::vector<KeyBlock> blocks;
-    std::vector<int64_t> token;  // where its t-th token's key is in `k`
+    std::vector<int64_t> token;  // index in `k` of the key of its t-th token
     int64_t rows = 1;
     int64_t tokens() const { return static_cast<int64_t>(token.size()); }
   };
@@ -37,11 +37,11 @@ struct PagedProblem {
   // at its beginning.
   void Add(int64_t tokens, int64_t rows, int64_t parent = -1);
 
-  // Adds answers to two prompts with one new row each, then prompts of many new rows; some of the
-  // prompts continue a sequence that is cached already.
+  // Adds answers to two prompts with one new row each, then prompts with many new rows, some of
+  // which continue a sequence that is already cached.
   void AddAll();
 
-  // Once all are added.
+  // Creates random q, k and v. Must be called after all sequences have been added.
   void Draw();
 
   std::vector<PagedRun> Runs() const;

@@ -13,10 +13,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The blocks [block, begin, end) that a row attends to, in order.
+// The blocks (index, first and last token) that a row attends to, in order.
 using SeenBlocks = std::vector<kernels::PagedBlock>;
 
-// The blocks first, first + 1, ... of a sequence of this many tokens.
+// Returns the blocks first, first + 1, ... of a sequence of `tokens` tokens.
 std::vector<KeyBlock> BlocksOf(int64_t tokens, int64_t first) {
   std::vector<KeyBlock> blocks;
   for (int64_t at = 0; at < tokens; at += kKeyBlock)
@@ -24,7 +24,7 @@ std::vector<KeyBlock> BlocksOf(int64_t tokens, int64_t first) {
   return blocks;
 }
 
-// The tasks of each row, in order.
+// Returns the blocks of each row's tasks, in order.
 std::map<int64_t, std::vector<SeenBlocks>> TasksOfRows(
     const std::vector<kernels::PagedTask>& tasks) {
   std::map<int64_t, std::vector<SeenBlocks>> of_rows;
@@ -46,7 +46,8 @@ TEST(PagedTasksTest, ATokenSeesItsWindow) {
   EXPECT_EQ(seen(500, 5), std::make_pair(int64_t{40}, int64_t{40}));
 }
 
-// For small inputs a task has at least four blocks; for others there are between 32 and 64 tasks.
+// A task has at least four blocks. For longer sequences, the number of blocks per task grows so
+// that there are 32 to 64 tasks.
 TEST(PagedTasksTest, BlocksOfATask) {
   EXPECT_EQ(BlocksOfPagedTask(0), 4);
   EXPECT_EQ(BlocksOfPagedTask(256), 4);  // 16k tokens
@@ -69,12 +70,12 @@ TEST(PagedTasksTest, FewRowsOrFewKeysAreDecoded) {
   EXPECT_FALSE(IsDecoded({512, 0, {}}));
 }
 
-// Every row attends to the right keys, once and in order, whatever other rows there are; and the
-// split of a row does not depend on other rows.
+// Tasks contain all keys that a row attends to, once and in order, and the tasks of a row do not
+// depend on the other rows.
 TEST(PagedTasksTest, CoverWhatRowsSee) {
   const auto one = BlocksOf(1003, 0), two = BlocksOf(20000, 100), three = BlocksOf(1, 500),
              four = BlocksOf(600, 600), none = std::vector<KeyBlock>{};
-  auto fork = one;  // continues separately
+  auto fork = one;  // the second branch of the sequence
   fork.back() = {700, fork.back().first, 5};
   const std::vector<PagedRun> runs = {{1, 1002, one},   {1, 964, fork}, {1, 19999, two},
                                       {500, 100, four}, {1, 0, three},  {12, 988, one},
@@ -112,8 +113,8 @@ TEST(PagedTasksTest, CoverWhatRowsSee) {
   }
 }
 
-// Answers to one prompt read its blocks together: two answers at a time, with four query heads per
-// kv head.
+// Answers to one prompt share tasks over the prompt's blocks: with four query heads per kv head, a
+// task has two answers.
 TEST(PagedTasksTest, ShareWhatTheySeeAlike) {
   std::vector<std::vector<KeyBlock>> answers(3, BlocksOf(640, 0));
   for (int64_t a = 0; a < 3; ++a) answers[a].push_back({100 + a, 640, 1});

@@ -81,7 +81,8 @@ Problem InDouble(const Problem& problem) {
 
 namespace {
 
-// One kv head at a time, with the whole score matrix: for short streams.
+// Solves a problem with a mask, one kv head at a time with the whole score matrix. For short
+// streams.
 Solution WrittenUnderMask(const Problem& problem) {
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
                    v = problem.v.detach().requires_grad_();
@@ -113,8 +114,8 @@ Solution Written(const Problem& given) {
   std::vector<at::Tensor> outs, lses;
   int64_t offset = 0;
   for (const int64_t length : problem.lengths) {
-    // One kv head and some queries at a time: whole score matrices would be mapped and unmapped at
-    // each step.
+    // One kv head and some queries at a time: larger score matrices would be mapped and unmapped by
+    // the allocator in each step.
     for (int64_t begin = 0; begin < length; begin += kRows) {
       const int64_t end = std::min(length, begin + kRows);
       const at::Tensor all = at::ones({end - begin, end}, at::kBool);
@@ -188,8 +189,8 @@ Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int ra
   const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
   KeptAttention kept;
   const at::Tensor out = plan.Forward(q, k, v, problem.rule(), &kept);
-  // Ranks may be threads that share a device. LibTorch has one autograd thread per device, which
-  // would wait in one rank's exchange and never run the other's.
+  // Ranks may be threads that share a device. LibTorch has one autograd thread per device; if it
+  // waited in one rank's exchange, it could not run the other rank's.
   const auto gradients = base::Differentiate({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
   return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
 }

@@ -29,13 +29,14 @@ struct Heads {
   int64_t of_value() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 
-// Shapes: q [T, H, D], k [T, Hk, D], v [T, Hk, Dv], dout [T, H, Dv]. The scale is 1 / sqrt(D).
+// A problem. Shapes: q [T, H, D], k [T, Hk, D], v [T, Hk, Dv], dout [T, H, Dv]; the scale is 1 /
+// sqrt(D).
 struct Problem {
   std::vector<int64_t> lengths;
   at::Tensor q, k, v, dout;
   int64_t window = 0;
   double softcap = 0.0;
-  std::vector<DocumentMask> mask = {};  // none: documents are causal and see themselves alone
+  std::vector<DocumentMask> mask = {};  // empty: documents are causal and attend only to themselves
 
   double scale() const;
   LayerMasks masks() const;  // one per layer; empty without a mask
@@ -60,7 +61,7 @@ inline constexpr const char* kNamesAndLse[] = {"out", "lse", "dq", "dk", "dv"};
 Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type,
                       int64_t window = 0, double softcap = 0.0);
 Problem InDouble(const Problem& problem);
-std::string Said(const Problem& problem);  // its shape, in words
+std::string Said(const Problem& problem);  // a description of its shape
 
 // The reference solution: softmax per document, or under a mask over the whole stream, computed
 // with LibTorch's autograd in fp64 whatever the problem's dtype. Also returns lse.
@@ -74,9 +75,9 @@ std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention,
 Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank,
                 const Problem& problem);
 
-// The relative error; the absolute error where the result is close to 0. IsNearZero: the problem
-// has few rows, or rows of documents of one token, whose results are small differences of terms
-// near 1.
+// ErrorOf: the relative error, or the absolute error where the result is close to 0. IsNearZero:
+// whether the problem has few rows, or only documents of one token, whose results are small
+// differences of terms near 1.
 double ErrorOf(const at::Tensor& got, const at::Tensor& want);
 bool IsNearZero(const at::Tensor& want);
 
@@ -87,12 +88,12 @@ Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAt
                int rank, const Problem& problem, bool resumed = false);
 Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed = false);
 
-// The same as Solve, and returns the lse that the forward keeps.
+// Like Solve, but also returns the lse that the forward saves.
 Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int rank,
                       const Problem& problem);
 
-// The solutions of all problems, with lse, by one strategy on ranks that are threads; each rank's
-// rows separately.
+// Each rank's rows of the solutions of all problems, with lse, computed by one strategy on ranks
+// that are threads.
 struct Parts {
   std::vector<std::shared_ptr<const comm::Layout>> layouts;  // by problem
   std::vector<std::vector<Solution>> of_rank;                // by rank, by problem
@@ -101,7 +102,7 @@ Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy
                  const std::vector<Problem>& problems,
                  const TileRunners& runners = DeviceTileRunner);
 
-// The same, with the rows of all ranks joined, and no lse.
+// Returns the whole streams' solutions, joined from all ranks' rows, without lse.
 std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy,
                                const std::vector<Problem>& problems,
                                const TileRunners& runners = DeviceTileRunner);

@@ -1,10 +1,10 @@
 #ifndef MOONRING_TESTS_ATTENTION_RESULT_TABLE_H_
 #define MOONRING_TESTS_ATTENTION_RESULT_TABLE_H_
 
-// A table of a benchmark's results: printed line by line while the benchmark runs, and as JSON.
+// A table of benchmark results, printed line by line while the benchmark runs, and written as JSON.
 //
-//   ResultTable table("dense", filter, "What the columns are.", {{"tokens", "tokens", -7}, {"ms",
-//       "forward_ms", 8}});
+//  ResultTable table("dense", filter, "What the columns are.",
+//                    {{"tokens", "tokens", -7}, {"ms", "forward_ms", 8}});
 //   if (table.Wants({"4096"})) table.Add({Text("4096"), Real(12.345, 2)});
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class ResultTable {
   struct Column {
     std::string header;  // as printed
     std::string key;     // in JSON
-    int width;           // negative: to the left
+    int width;           // negative: aligned to the left
   };
 
   ResultTable(std::string name, std::string filter, std::string title, std::vector<Column> columns);

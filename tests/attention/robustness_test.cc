@@ -1,6 +1,6 @@
-// Things that must not change a bit of any strategy's results: other models and micro-batches at
-// the same time, late messages, uninitialized memory, a second run; and, for the forward of Ulysses
-// and all-gather, the number of ranks. Also the effect of a rank that dies on the others.
+// Conditions that must not change a bit of any strategy's results: other models and micro-batches
+// at the same time, late messages, uninitialized memory, repeated runs; and, for the forward of
+// Ulysses and all-gather, the number of ranks. Also: how the other ranks end if a rank dies.
 
 #include <csignal>
 #include <functional>
@@ -51,11 +51,11 @@ const std::vector<Case> kCases = {
     {{.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, kRanks},
 };
 
-// A document that every strategy splits, and some that stay whole on one rank.
+// Documents, one of which is split by every strategy; the short ones stay on one rank.
 const std::vector<int64_t> kLengths = {1, 300, 0, 64, 700, 33};
 const Heads kNine = {9, 3, 16}, kTwentyEight = {28, 4, 8};
 
-// The solutions of one rank's share, one for each problem.
+// One rank's rows of the solutions, for each problem.
 using Solutions = std::vector<Solution>;
 
 // A forward whose backward has not run yet.
@@ -68,8 +68,8 @@ struct OpenCall {
   }
 };
 
-// One rank's shares of several micro-batches. Micro-batches of the same lengths share a plan,
-// whatever their heads.
+// One rank's share of several micro-batches. Micro-batches with the same lengths share a plan, even
+// if their numbers of heads differ.
 class RankProblems {
  public:
   RankProblems(const StrategyOptions& strategy, std::shared_ptr<comm::Communicator> group,
@@ -98,14 +98,14 @@ class RankProblems {
     return call;
   }
 
-  // The forward and backward of each problem, one after another.
+  // Runs the forward and backward of each problem, one problem after another.
   Solutions OneByOne() {
     Solutions solutions;
     for (size_t i = 0; i < problems_.size(); ++i) solutions.push_back(Forward(i).Backward());
     return solutions;
   }
 
-  // All forwards, then all backwards, in the same or in reverse order.
+  // Runs all forwards, then all backwards in the same or in reverse order.
   Solutions AllLive(bool last_first) {
     std::vector<OpenCall> calls;
     for (size_t i = 0; i < problems_.size(); ++i) calls.push_back(Forward(i));
@@ -117,7 +117,7 @@ class RankProblems {
     return solutions;
   }
 
-  // Each with a second forward that reuses what the first one kept.
+  // Runs each problem with a second forward that reuses the tensors kept by the first one.
   Solutions Resumed() {
     Solutions solutions;
     for (size_t i = 0; i < problems_.size(); ++i) {
@@ -176,7 +176,7 @@ class RobustnessTest : public ::testing::TestWithParam<Case> {
   static Solutions OneByOne(RankProblems& mine) { return mine.OneByOne(); }
 };
 
-// With and without a window, with and without a softcap, fp32 and bf16.
+// Problems with and without a window and a softcap, in fp32 and bf16.
 std::vector<Problem> Several() {
   return {RandomProblem(kLengths, kNine, at::kFloat),
           RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100),
@@ -186,8 +186,8 @@ std::vector<Problem> Several() {
           RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100, /*softcap=*/1.5)};
 }
 
-// One layout, one plan, two layers of each model: the state of a call must not be stored in the
-// plan.
+// Two models with other heads run alternately with one layout and one plan: a call's state must not
+// be stored in the plan.
 TEST_P(RobustnessTest, ModelsWithOtherHeadsTakeTurns) {
   const std::vector<Problem> problems = {RandomProblem(kLengths, kNine, at::kFloat),
                                          RandomProblem(kLengths, kTwentyEight, at::kFloat),
@@ -210,7 +210,7 @@ TEST_P(RobustnessTest, MicroBatchesMayBeLiveAtOnce) {
       OnRanks(problems, OneByOne));
 }
 
-// Two intra-op threads take tiles in varying order.
+// Repeated runs are bit-identical, although two intra-op threads take tiles in varying order.
 TEST_P(RobustnessTest, AnotherRunGivesTheSameBits) {
   const std::vector<Problem> problems = Several();
   const auto threaded = [](RankProblems& mine) {
@@ -238,8 +238,8 @@ TEST_P(RobustnessTest, LateMessagesChangeNothing) {
   EXPECT_THAT(delays, ::testing::Each(::testing::Gt(0)));
 }
 
-// No code reads memory that it did not write, or that it has freed; and no memory remains
-// allocated.
+// No code reads memory before writing it or after freeing it, and nothing remains allocated:
+// results do not change if such memory contains NaN.
 TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
   const std::vector<Problem> problems = Several();
   const std::vector<Solutions> want = OnRanks(problems, OneByOne);
@@ -254,7 +254,8 @@ TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
 
 // ---- a rank that dies
 
-// Kernels of a rank that fail at the n-th plan of a forward (n > 0) or of a backward.
+// A tile runner that fails at the forward-th plan of a forward pass, or at the backward-th plan of
+// a backward pass; 0: never.
 class FailingRunner final : public TileRunner {
  public:
   FailingRunner(std::shared_ptr<const TileRunner> inner, int forward, int backward)
@@ -281,8 +282,8 @@ class FailingRunner final : public TileRunner {
 
 enum class Death { kBeforeForward, kInForward, kBeforeBackward, kInBackward };
 
-// Rank 1 dies in its first call or, in a forward with a single plan, in its second; the others
-// continue. Returns each rank's final error.
+// Runs problems while rank 1 dies in its first call or, in a forward with a single plan, in its
+// second; the other ranks continue. Returns each rank's final error.
 std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<Problem>& problems,
                              Death death) {
   constexpr int kVictim = 1;
@@ -298,7 +299,7 @@ std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<
                                              death == Death::kInBackward ? 1 : 0);
     };
     RankProblems mine(strategy, world->communicator(), problems, runners);
-    ASSERT_OK(world->communicator()->Barrier());  // all are connected
+    ASSERT_OK(world->communicator()->Barrier());  // all ranks are connected
     try {
       if (dies && death == Death::kBeforeForward) throw std::runtime_error("killed for the test");
       const OpenCall call = mine.Forward(0);
@@ -315,8 +316,8 @@ std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<
   return words;
 }
 
-// The error names the rank, and does not come from the group's deadline (ten minutes), which has
-// another text.
+// The other ranks' error names the dead rank. It does not come from the timeout (ten minutes),
+// whose message differs.
 TEST_P(RobustnessTest, ADeadRankEndsTheOthersByName) {
   const std::vector<Problem> problems = {RandomProblem({1100}, {4, 4, 16}, at::kFloat)};
   for (const Death death :
@@ -333,7 +334,7 @@ TEST_P(RobustnessTest, ADeadRankEndsTheOthersByName) {
 
 // ---- the number of ranks
 
-// The forward of the whole stream.
+// Runs the forward of a problem and returns the output of the whole stream.
 at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& problem) {
   std::vector<at::Tensor> outs(ranks);
   std::shared_ptr<const comm::Layout> layout;
@@ -350,8 +351,8 @@ at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& 
   return layout->Join(outs);
 }
 
-// Rule 5 of the design. Blocks have 64 tokens, or 128 from 8192 tokens on; the last block of a
-// document is short, down to one row.
+// The forward of Ulysses and all-gather is bit-identical to that of one rank. Blocks have 64
+// tokens, or 128 from 8192 tokens on; the last block of a document may have as little as one row.
 TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
   at::manual_seed(9);
   struct Shape {
@@ -394,8 +395,9 @@ TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
   }
 }
 
-// Partial results are merged in fp32 however many there are: in bf16 the error would grow with each
-// merge, to twice this bound on 8 ranks.
+// The error in bf16 does not grow with the number of ranks in a ring, because partial results are
+// merged in fp32. Merged in bf16, the error would grow with each merge, to twice this bound on 8
+// ranks.
 TEST(RankCountTest, TheErrorInBf16DoesNotGrowWithTheRing) {
   at::manual_seed(10);
   const Problem problem = RandomProblem({1100}, {4, 2, 64}, at::kBFloat16);

@@ -1,6 +1,6 @@
-// Shifted sparse attention with every strategy equals attention computed with the roll of its
-// definition, in fp64 and fp32: outputs and gradients of each rank's rows, for all kinds of heads.
-// The bytes that it sends are those that its cost predicts.
+// Shifted sparse attention (S2-Attn): every strategy equals attention computed with the roll of its
+// definition, in fp64 and fp32, for outputs and gradients of each rank's rows and for all kinds of
+// heads. The bytes sent are those that its cost predicts.
 
 #include "attention/strategy/shifted_attention.h"
 
@@ -45,7 +45,7 @@ int64_t PlaceOf(int64_t t, int64_t length, int half) {
   return half == 0 ? t : (t + filled - group / 2) % filled;
 }
 
-// bool [T, T]: which keys a half of the heads must not attend to.
+// Returns bool [T, T]: the keys to which one half of the heads must not attend.
 at::Tensor Hidden(const std::vector<int64_t>& lengths, int half) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   at::Tensor hidden = at::ones({tokens, tokens}, at::kBool);
@@ -65,8 +65,8 @@ at::Tensor Hidden(const std::vector<int64_t>& lengths, int half) {
   return hidden;
 }
 
-// Kv heads are repeated for all query heads before the heads are split into halves, as
-// LLaMA-Factory does.
+// Computes shifted attention from its definition. Kv heads are repeated for all query heads before
+// the heads are split into halves, as in LLaMA-Factory.
 Solution WrittenShifted(const Problem& given) {
   const Problem problem = InDouble(given);
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
@@ -93,20 +93,21 @@ std::vector<Problem> ShiftedProblems(at::ScalarType type) {
   const auto add = [&](std::vector<int64_t> lengths, const Heads& heads, double softcap = 0.0) {
     problems.push_back(RandomProblem(std::move(lengths), heads, type, 0, softcap));
   };
-  // Documents whose tokens fill their groups, and others; documents too short for four groups.
+  // Documents whose length is a multiple of the group size, others, and documents too short for
+  // four groups.
   add({64}, {4, 2, 16});
   add({528, 40, 16, 8}, {4, 4, 8});
   add({1, 2, 63, 0, 330, 64, 65, 0, 130}, {4, 2, 16});
   add({5, 33, 7, 700}, {4, 2, 16}, 1.5);
   add({1000}, {2, 1, 8});
-  // Kv heads that both halves of the query heads read, and unequal halves.
+  // Heads for which both halves of the query heads share kv heads, or which do not split evenly.
   add({200, 9}, {6, 3, 16});
   add({333}, {9, 3, 16});
   add({72, 30}, {5, 1, 16});
   add({72, 30}, {12, 3, 8});
   add({50}, {7, 7, 8});
   add({50, 17}, {1, 1, 8});
-  add({90}, {6, 2, 12, 20});  // values of another size
+  add({90}, {6, 2, 12, 20});  // the value dim differs from the head dim
   return problems;
 }
 
@@ -149,7 +150,8 @@ class ShiftedAttentionTest : public ::testing::TestWithParam<Case> {
 TEST_P(ShiftedAttentionTest, EqualsWhatIsWrittenOutInFp64) { Expect(at::kDouble, 1e-12); }
 TEST_P(ShiftedAttentionTest, EqualsWhatIsWrittenOutInFp32) { Expect(at::kFloat, 2e-6); }
 
-// Bit-identical, because the kept tensors are the results. Only heads are sent again.
+// A second forward that reuses the kept tensors is bit-identical, because these are its results.
+// Only heads are exchanged again.
 TEST_P(ShiftedAttentionTest, ResumesFromWhatWasKept) {
   at::manual_seed(9);
   const std::vector<Problem> problems = {RandomProblem({330, 64}, {4, 2, 16}, at::kFloat),
@@ -199,7 +201,7 @@ TEST_P(ShiftedAttentionTest, StepsAndBytesAreThoseOfItsCost) {
 INSTANTIATE_TEST_SUITE_P(All, ShiftedAttentionTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return NameOf(info.param); });
 
-// As memory_test.cc does for the plain strategies.
+// The predicted memory is that allocated, as in memory_test.cc for attention without shift.
 TEST(ShiftedCostTest, MemoryIsWhatItSays) {
   at::manual_seed(3);
   for (const auto& [name, size] :
@@ -284,7 +286,7 @@ TEST(ShiftedHeadsTest, EachQueryHeadReadsItsKvHead) {
   EXPECT_THAT(SplitHalves(12, 3)[0].kv, ElementsAre(0, 0, 1));
 }
 
-// The ranks' work under the layout that a micro-batch gets.
+// Under the layout of a micro-batch, the ranks' work is balanced; masks are rejected.
 TEST(ShiftedShareTest, IsBalancedAndTakesNoMask) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 2));

@@ -1,6 +1,6 @@
-// Every strategy with an attention sink equals the definition, which has one more column of scores,
-// in fp64: outputs and the gradients of q, k and v for each rank's rows, and the sink's gradient
-// summed over ranks.
+// Attention sinks (a learned logit per head that takes a share of the softmax): every strategy
+// equals the definition, with one more column of scores, in fp64: outputs and gradients of q, k and
+// v for each rank's rows, and the sink's gradient summed over ranks.
 
 #include <cmath>
 #include <functional>
@@ -40,7 +40,7 @@ struct SinkSolution {
   at::Tensor dsink;
 };
 
-// Sinks that take from almost nothing to almost all of the softmax.
+// Problems with sinks that take from almost nothing to almost all of the softmax.
 std::vector<SinkProblem> Problems(at::ScalarType type) {
   at::manual_seed(5);
   std::vector<SinkProblem> problems;
@@ -121,8 +121,8 @@ class SinksTest : public ::testing::TestWithParam<Case> {
   }
 };
 
-// Bounds: those of attention without sinks (conformance_test.cc). bf16 also rounds the products'
-// inputs and out, from which the sink's gradient is computed.
+// Bounds: those of attention without sinks (conformance_test.cc). bf16 also rounds the inputs of
+// the products and the output from which the sink's gradient is computed.
 TEST_P(SinksTest, EqualWhatIsWrittenOut) {
   Expect(at::kDouble, 1e-12, /*resumed=*/false);
   Expect(at::kFloat, 4e-6, /*resumed=*/false);
@@ -134,7 +134,7 @@ TEST_P(SinksTest, ResumeFromWhatAForwardKept) { Expect(at::kDouble, 1e-12, /*res
 INSTANTIATE_TEST_SUITE_P(Strategies, SinksTest, ::testing::ValuesIn(AllCases()),
                          [](const auto& info) { return NameOf(info.param); });
 
-// A sink score s that is very low changes nothing; one that is very high takes everything.
+// A very low sink logit changes nothing; a very high one takes the whole softmax.
 TEST(SinkTest, TakesItsShareOfTheSoftmax) {
   const at::Tensor out = at::ones({2, 3, 4}, at::kDouble), lse = at::zeros({2, 3}, at::kDouble);
   AddSink(at::tensor({-1000.0, 0.0, 1000.0}, at::kDouble), {out, lse});

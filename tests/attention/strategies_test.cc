@@ -77,7 +77,7 @@ TEST(StrategiesTest, SixteenRanks) {
         }
       }
     }
-    EXPECT_OK(world->communicator()->Barrier());  // a rank that owns nothing is done early
+    EXPECT_OK(world->communicator()->Barrier());  // a rank without tokens is done early
   });
 }
 
@@ -99,8 +99,9 @@ Bytes BytesOf(const StrategyOptions& options, const std::vector<int64_t>& length
   return bytes;
 }
 
-// The formulas of the literature, for one document that is split evenly; bf16, P = 4 ranks, S =
-// 8192 tokens. N and Nk are the elements of all queries and of all keys.
+// The bytes that each strategy sends equal the formulas of the literature, for one document that is
+// split evenly over P = 4 ranks: bf16, S = 8192 tokens. N and Nk are the numbers of elements of all
+// queries and of all keys.
 TEST(StrategiesTest, BytesAgainstTheFormulas) {
   const AttentionShape shape{
       .heads = 16, .kv_heads = 4, .head_dim = 64, .element_bytes = 2, .accumulate_bytes = 4};
@@ -111,10 +112,10 @@ TEST(StrategiesTest, BytesAgainstTheFormulas) {
   // Ulysses sends (P-1)/P^2 (2N + 2Nk) per rank, in the forward and in the backward.
   const int64_t ulysses = (ranks - 1) * (2 * n + 2 * nk) / ranks;
   EXPECT_EQ(bytes({.name = "ulysses"}), (Bytes{ulysses, ulysses}));
-  // A ring that forwards keys and values sends 2Nk (P-1)/P per rank in the forward, and in the
-  // backward as much plus gradients of 2Nk (P-1)/P at 4/e times the bytes (e bytes per element).
-  // With a contiguous layout only the half that goes to later ranks is sent. With zigzag, both
-  // chunks go to earlier ranks and only the front one to later ranks: 3/4.
+  // A ring sends 2Nk (P-1)/P elements of keys and values per rank in the forward. The backward
+  // sends as much, and also gradients of 2Nk (P-1)/P elements in fp32. A contiguous layout only
+  // sends the half that later ranks need. A zigzag layout sends 3/4: both chunks to earlier ranks,
+  // only the front one to later ranks.
   const int64_t relay = 2 * nk * (ranks - 1);
   EXPECT_EQ(bytes({.name = "ring"}), (Bytes{relay / 2, relay / 2 + relay}));
   EXPECT_EQ(bytes({.name = "zigzag-ring"}), (Bytes{relay / 4 * 3, relay / 4 * 3 * 3}));
@@ -125,8 +126,8 @@ TEST(StrategiesTest, BytesAgainstTheFormulas) {
   // Pr = 2 ranks along each axis.
   const int64_t heads = (2 * n + 2 * nk) / 2, keys = 2 * nk / 4 * 3;
   EXPECT_EQ(bytes({.name = "usp", .ulysses_degree = 2}), (Bytes{heads + keys, heads + 3 * keys}));
-  // The example of section 1.6 in the survey of the literature: H=32, Hk=8, D=128, S=128k, P=8,
-  // forward and backward. Ulysses sends 0.59 GB per rank.
+  // A larger example: H=32, Hk=8, D=128, S=128k, P=8, forward and backward. Ulysses sends 0.59 GB
+  // per rank.
   const AttentionShape large{
       .heads = 32, .kv_heads = 8, .head_dim = 128, .element_bytes = 2, .accumulate_bytes = 4};
   const Bytes of_eight = BytesOf({.name = "ulysses"}, {131072}, 8, large);

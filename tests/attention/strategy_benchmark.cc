@@ -40,11 +40,11 @@ using testing::Text;
 using testing::Whole;
 
 constexpr Heads kHeads = {8, 4, 64};
-// Up to this length the reference is the definition, which allocates several matrices of heads x
-// length^2 in fp64.
+// Up to this length the reference is computed from the definition, which allocates several matrices
+// of heads x length^2 in fp64.
 constexpr int64_t kLongestWritten = 1024;
 
-// ---- What the plan says.
+// ---- predictions of the plan
 
 // The strategy that runs: the named one, or the one that auto chose.
 Strategy Resolved(const StrategyOptions& options, int ranks, const std::string& described) {
@@ -86,7 +86,7 @@ Predicted Predict(const Strategy& strategy, const comm::Layout& layout,
   return predicted;
 }
 
-// ---- What is measured.
+// ---- measurements
 
 struct Measured {
   Seconds cpu, wall;  // of the slowest rank
@@ -96,7 +96,7 @@ struct Measured {
   std::shared_ptr<const comm::Layout> layout;
 };
 
-// One rank's turn.
+// The times of one rank's forward and backward.
 struct RankTurn {
   Seconds cpu, wall;
   comm::Communicator::Counters spent;
@@ -121,7 +121,7 @@ class OnRanks {
           RunRank(*world->communicator(), world->communicator());
         },
         absl::Minutes(10));
-    if (measured_.layout == nullptr) return std::move(measured_);  // a rank failed, and has said so
+    if (measured_.layout == nullptr) return std::move(measured_);  // a failed rank has said so
     const auto join = [&](at::Tensor Solution::*member) {
       std::vector<at::Tensor> locals;
       for (const Solution& solution : solutions_) locals.push_back(solution.*member);
@@ -163,7 +163,7 @@ class OnRanks {
     }
   }
 
-  // A forward and a backward, each started on all ranks together.
+  // Measures a forward and a backward, each started on all ranks at the same time.
   RankTurn Turn(comm::Communicator& group, PlannedAttention& plan, const Problem& mine,
                 Solution& solution) const {
     RankTurn turn;
@@ -188,7 +188,7 @@ class OnRanks {
     return turn;
   }
 
-  // Called on rank 0 while the others wait.
+  // Ends a measurement. Called on rank 0 while the other ranks wait.
   void EndTurn(int turn, int64_t live_before) {
     measured_.peak_bytes = std::max(measured_.peak_bytes, watch_.peak_bytes() - live_before);
     measured_.bytes = measured_.steps = 0;
@@ -210,13 +210,13 @@ class OnRanks {
   const Problem& problem_;
   const AllocatorWatch& watch_;
   double turns_seconds_;
-  int turns_ = 1;  // rank 0 counts them, others look after they met it
+  int turns_ = 1;  // set by rank 0, read by the others after a barrier
   std::vector<RankTurn> turn_of_rank_;
   std::vector<Solution> solutions_;
   Measured measured_;
 };
 
-// ---- Cases.
+// ---- cases
 
 struct Case {
   std::string name;
@@ -234,7 +234,8 @@ std::vector<Case> Cases(bool quick) {
   return {small, {"4096", {4096}}, pack, docs, {"16384", {16384}}};
 }
 
-// The reference in fp64: the definition, or dense attention on all threads.
+// Returns the reference solution in fp64: from the definition, or by dense attention on all
+// threads.
 Solution Reference(const Problem& problem) {
   if (*std::max_element(problem.lengths.begin(), problem.lengths.end()) <= kLongestWritten)
     return Written(problem);
@@ -242,7 +243,7 @@ Solution Reference(const Problem& problem) {
   return Solve(*dense, 0, InDouble(problem));
 }
 
-// The greatest error of the four tensors.
+// The greatest error among out, dq, dk and dv.
 double ErrorOf(const Solution& got, const Solution& want) {
   double worst = 0;
   for (const at::Tensor Solution::*member : kMembers) {
@@ -357,7 +358,7 @@ testing::ResultTable MeasureStrategies(const std::string& filter, bool quick) {
     const Problem rounded = RandomProblem(of.lengths, kHeads, at::kBFloat16);
     Solution want;
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      if (of.name == "16384" && type == at::kFloat) continue;  // minutes
+      if (of.name == "16384" && type == at::kFloat) continue;  // would take minutes
       CaseRunner(table, of, type, quick ? 0.2 : 0.5).Run(rounded, want, watch);
     }
   }

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
 #define MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
 
-// Benchmark of every strategy on ranks that are threads of this process, compared with the
-// prediction of its plan: time, bytes, steps, balance, memory and error.
+// Benchmark of every strategy on ranks that are threads of this process: time, bytes, steps,
+// balance, memory and error, compared with the predictions of its plan.
 
 #include <string>
 

@@ -29,7 +29,7 @@ using comm::Ownership;
 const std::vector<std::vector<int64_t>> kPacks = {
     {1}, {64}, {65}, {2, 1}, {1, 2, 63, 64, 65, 200}, {700, 3}, {2100}, {130, 1, 1, 513}};
 
-// Counts how often tiles cover each pair (query, key) of the stream: times[query * T + key].
+// Counts how often the tiles of a plan contain each pair (query, key): times[query * T + key].
 class Pairs {
  public:
   explicit Pairs(int64_t tokens) : tokens_(tokens), times_(tokens * tokens, 0) {}
@@ -133,13 +133,14 @@ TEST(TilePlanTest, ABlockIsItsPrefixAndThenItsDiagonal) {
                                    {{138, 140}, {138, 140}, TileKind::kCausal}}));
 }
 
-// A prefix ends a block; the prefix's queries attend to all of it, later queries causally.
+// A block ends where the prefix ends. The prefix's queries attend to the whole prefix, later
+// queries causally.
 TEST(TilePlanTest, ABlockOfAPrefixSeesAllOfIt) {
   ASSERT_OK_AND_ASSIGN(const auto mask, Mask::Create({130}, {{100}}));
   const auto layout = *Layout::Create({130}, {1});
   const TilePlan plan =
       PlanRing(*layout, 0, 1, {0, TileGrid::kBlocks, mask.get()}).steps.at(0).tiles;
-  ASSERT_EQ(plan.blocks.size(), 4u);  // they end at 64, 100, 128, 130
+  ASSERT_EQ(plan.blocks.size(), 4u);  // the blocks end at 64, 100, 128 and 130
   EXPECT_EQ(plan.blocks[0].tiles, (std::vector<TileRows>{{{0, 64}, {0, 100}, TileKind::kFull}}));
   EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{64, 100}, {0, 100}, TileKind::kFull}}));
   EXPECT_EQ(plan.blocks[2].tiles,
@@ -148,7 +149,7 @@ TEST(TilePlanTest, ABlockOfAPrefixSeesAllOfIt) {
 }
 
 TEST(TilePlanTest, ABandIsItsEdgeItsMiddleAndItsDiagonal) {
-  const TilePlan plan = PlanWhole({192}, /*window=*/70);  // blocks end at 64, 70, 128, 192
+  const TilePlan plan = PlanWhole({192}, /*window=*/70);  // the blocks end at 64, 70, 128 and 192
   ASSERT_EQ(plan.blocks.size(), 4u);
   EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{64, 70}, {0, 64}, TileKind::kFull},
                                                          {{64, 70}, {64, 70}, TileKind::kCausal}}));
@@ -158,8 +159,8 @@ TEST(TilePlanTest, ABandIsItsEdgeItsMiddleAndItsDiagonal) {
                                    {{128, 192}, {128, 192}, TileKind::kCausal}}));
 }
 
-// Expects that blocks of different document families share no key: the backward adds to the keys of
-// each family separately.
+// Expects that blocks of different document families (documents that are connected by parents) have
+// no key in common: the backward adds to the keys of each family separately.
 void ExpectKeysOfOneFamily(const TilePlan& plan) {
   std::vector<int64_t> family_of_row(plan.key_rows, -1);
   for (const QueryBlock& block : plan.blocks) {
@@ -193,8 +194,8 @@ const std::vector<Movement> kMovements = {
     {"gather", PlanGather},
 };
 
-// The rows of the stream that each step's keys contain, traced from their owners through the
-// transfers of all ranks.
+// Returns which rows of the stream each step's keys contain, found by following the transfers of
+// all ranks from the rows' owners.
 std::vector<std::vector<std::vector<int64_t>>> Travel(const Layout& layout,
                                                       const std::vector<ContextPlan>& plans) {
   const int places = static_cast<int>(plans.size());
@@ -268,11 +269,11 @@ TEST(TilePlanTest, EveryMovementMeetsEachPairOnce) {
   }
 }
 
-// Random masks: prefixes, parents before and after, chains of them.
+// Returns a random mask with prefixes, parents before and after their child, and chains of parents.
 std::vector<DocumentMask> RandomMask(const std::vector<int64_t>& lengths, std::mt19937& random) {
   const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % bound); };
   const auto count = static_cast<int64_t>(lengths.size());
-  std::vector<int64_t> order(count);  // parents come earlier in it, so in no circle
+  std::vector<int64_t> order(count);  // parents come first in this order, so there is no cycle
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random);
   std::vector<DocumentMask> documents(count);

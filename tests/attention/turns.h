@@ -19,8 +19,8 @@ inline double Now(clockid_t clock) {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Seconds that `body` takes: CPU time of this thread if it is the only one, so that other processes
-// do not matter; wall time otherwise.
+// Seconds that `body` takes: the thread's CPU time if there is only one thread, so that other
+// processes have no influence; otherwise wall time.
 inline double SecondsOf(const std::function<void()>& body) {
   const clockid_t clock = at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const double start = Now(clock);

@@ -1,5 +1,5 @@
-// Ragged attention calls: VarlenAttention, and whole strategies through VarlenTileRunner, on the
-// CPU, with stand-ins for the GPU's kernels.
+// Attention calls over documents of different lengths: VarlenAttention, and whole strategies
+// through VarlenTileRunner. Runs on the CPU, with CPU implementations of the GPU's kernels.
 
 #include <array>
 #include <cmath>
@@ -74,7 +74,7 @@ struct Answer {
   std::array<at::Tensor, 5> all() const { return {out, lse, dq, dk, dv}; }
 };
 
-// Softmax over whole rows, tile by tile, through LibTorch's autograd in fp64.
+// Computes attention tile by tile as a softmax over whole rows, with LibTorch's autograd in fp64.
 Answer ByAutograd(const VarlenTiles& tiles, const at::Tensor& dout) {
   const auto leaf = [](const at::Tensor& rows) {
     return rows.to(at::kDouble).clone().requires_grad_();
@@ -116,8 +116,8 @@ class VarlenTest : public ::testing::Test {
 
   torch::Library kernels_ = CudaStandIns();
 
-  // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and for gradients also of
-  // the factors out and p, of 2e-3 each.
+  // Bounds: 1e-14 (fp64) and 2e-6 (fp32), as in block_attention_test. bf16: the rounding of out,
+  // and for gradients also that of the factors out and p, 2e-3 each.
   static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type,
                                const Heads& heads, double softcap = 0.0) {
     const double bound = type == at::kDouble ? 1e-14 : type == at::kFloat ? 2e-6 : 8e-3;
@@ -129,7 +129,7 @@ class VarlenTest : public ::testing::Test {
         EXPECT_TRUE(RelativeError(got[i], want[i], bound))
             << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D "
             << heads.head_dim << " and " << heads.of_value() << ", softcap " << softcap;
-        // In the kernel's dtype; lse in AccumulateType.
+        // Results are in the kernel's dtype; lse is in AccumulateType.
         EXPECT_TRUE(got[i].scalar_type() == AccumulateType(type) ||
                     (i != 1 && got[i].scalar_type() == type));
       }
@@ -160,16 +160,16 @@ TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
                                                  {4, 4, 12, 6},
                                                  {3, 1, 7, 40},
                                                  {2, 2, 64, 260}}) {
-      // The kernels do not support a softcap: if one were passed to them, the result would ignore
-      // it.
+      // The kernels have no softcap. If a call with a softcap reached them, the result would be
+      // wrong.
       for (const double softcap : {0.0, 1.5})
         ExpectDefinition(CudaVarlenAttention(), type, heads, softcap);
     }
   }
 }
 
-// Tiles of many lengths, and tiles of one length; all in one call, split into some, and almost one
-// by one. Bounds of 1e-14 and 2e-6 as above.
+// VarlenAttention by LibTorch's operators equals the definition, for tiles of one or many lengths,
+// in one call, in some, or almost one call per tile. Bounds: 1e-14 and 2e-6.
 TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
   struct Lengths {
     std::vector<int64_t> queries, keys_of_full;
@@ -207,7 +207,8 @@ TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
   }
 }
 
-// Flash attention has another code path for these calls, which the stand-in refuses.
+// Tiles with a single query work too. Flash attention has another code path for calls that consist
+// only of such tiles, which its CPU implementation rejects.
 TEST_F(VarlenTest, CudaTakesOneQueryATile) {
   const VarlenTiles tiles = RandomTiles(TileKind::kFull, {6, 2, 16}, at::kBFloat16, {1, 1, 1, 1});
   const at::Tensor dout = at::randn_like(tiles.q_MHD);
@@ -271,8 +272,8 @@ std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
 const std::vector<std::string> kVarlenStrategies = {"ulysses",     "ring",       "zigzag-ring",
                                                     "double-ring", "all-gather", "usp"};
 
-// Numbers of heads that 2 and 3 do not divide, empty documents, ranks without tokens, windows
-// within, at and beyond documents' lengths, softcaps.
+// Problems with numbers of heads that 2 and 3 do not divide, empty documents, ranks without tokens,
+// softcaps, and windows smaller than, equal to and larger than documents.
 std::vector<Problem> ManyProblems(at::ScalarType type) {
   const std::vector<int64_t> many = {1, 2, 63, 0, 200, 64, 65, 0, 30};
   return {RandomProblem(many, {9, 3, 16}, type),
@@ -304,7 +305,7 @@ void ExpectAll(const TileRunners& runners, at::ScalarType type, double bound) {
                 << name << " on " << ranks << ", problem " << i << ", " << kNames[m];
           } else {
             EXPECT_LT((a - b).abs().max().item<double>(), bound)
-                << name << " on " << ranks << ", " << kNames[m];  // one key: dq and dk are 0
+                << name << " on " << ranks << ", " << kNames[m];  // one key: rounding errors
           }
         }
       }
@@ -328,7 +329,8 @@ TEST_F(VarlenTest, EveryStrategyAroundTheKernelsOfAGpuInFloat) {
   ExpectAll(CudaRunner, at::kFloat, 2e-6);
 }
 
-// The error relative to fp64 is at most twice (out) and three times (gradients) that of one rank.
+// The error in bf16 relative to fp64 is at most twice (out) or three times (gradients) that of one
+// rank.
 TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
   const std::vector<Problem> problems = {
       RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16),
@@ -353,7 +355,7 @@ TEST_F(VarlenTest, GpusRunRaggedCalls) {
   EXPECT_EQ(DeviceTileRunner(at::Device(at::kCUDA, 0))->grid(), TileGrid::kSpans);
 }
 
-// Records the calls of another VarlenAttention.
+// Records the calls to another VarlenAttention.
 class Recorder final : public VarlenAttention {
  public:
   absl::string_view name() const override { return "recorder"; }
@@ -460,7 +462,8 @@ void ExpectAsTileByTile(const std::shared_ptr<Recorder>& recorder, const TilePla
   EXPECT_TRUE(RelativeError(got.gradients.v_SKD, want.gradients.v_SKD, 1e-13));
 }
 
-// Keys in pieces, out of order, used by several spans of queries and cut at the window's edge.
+// Overlapping tiles add up: keys in several pieces, out of order, used by several spans of queries,
+// and cut at the edge of a window.
 TEST_F(VarlenTest, OverlappingTilesAddUp) {
   const std::vector<comm::Span> queries = {{0, 40, 100}, {0, 130, 200}, {1, 0, 9}};
   const std::vector<KeySegment> keys = {{{0, 25, 40}, 0}, {{0, 0, 10}, 15},  {{0, 100, 130}, 25},
@@ -472,13 +475,14 @@ TEST_F(VarlenTest, OverlappingTilesAddUp) {
     ExpectAsTileByTile(recorder, plan);
     if (window == 0) {
       EXPECT_EQ(recorder->calls.size(),
-                8);  // full and causal, forward and backward, for 2 and for 3 query heads
+                8);  // full and causal tiles, forward and backward, for 2 and for 3 query heads
       EXPECT_EQ(recorder->calls[0].key_offsets, (std::vector<int64_t>{0, 40, 40 + 130}));
     }
   }
 }
 
-// A mask has the same kinds of tiles: a kernel that supports these supports every mask.
+// Tiles of a mask add up. They are of the same kinds as other tiles, so a kernel that supports
+// these supports every mask.
 TEST_F(VarlenTest, TilesOfAMaskAddUp) {
   const std::vector<int64_t> lengths = {200, 0, 90, 9, 70};
   const auto mask = *Mask::Create(lengths, {{70}, {}, {0, 0, 150}, {9, 2, 90}, {20, 0, 150}});

@@ -23,7 +23,7 @@ using Counts = std::vector<std::vector<int64_t>>;  // [P][E]
 
 constexpr int64_t kColumns = 3;
 
-// Row i of a bin on a rank; its values identify the rank, the bin and i. Exact in fp64.
+// Row i of a bin on a rank has values that identify the rank, the bin and i, exact in fp64.
 at::Tensor RowsOf(int rank, int64_t bin, int64_t rows) {
   return (at::arange(rows, at::kDouble) * 1000 + rank * 100 + bin * 10).unsqueeze(1) +
          at::arange(kColumns, at::kDouble);
@@ -88,8 +88,7 @@ TEST(BinExchangeTest, RowsComeByBinThenByRank) {
                        backward = CountBinTraffic(c.rows, c.border, rank, row_bytes, false);
       EXPECT_EQ(after.steps - before.steps, forward.steps);
       EXPECT_EQ(after.bytes_sent - before.bytes_sent, forward.bytes);
-      // The adjoint: each row's own gradient through `there`, and twice the gradients received for
-      // `back`.
+      // The gradient is exchanged back along the same path, doubled like the rows.
       const at::Tensor dy = rows.detach() + 0.5;
       EXPECT_TRUE(BitEqual(base::Differentiate({back}, {rows}, {dy})[0], dy * 2));
       const auto last = group->counters();

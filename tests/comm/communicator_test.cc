@@ -38,7 +38,7 @@ constexpr int kSizes[] = {1, 2, 3, 5, 8};
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf,
                                       at::kLong,  at::kInt,    at::kByte};
 
-// Distinct small integers of a rank, exact in every dtype used here.
+// Returns small integers that depend on the rank and are exact in every dtype used in this file.
 at::Tensor Mine(int rank, int64_t numel, at::ScalarType dtype) {
   return ((at::arange(numel, at::kLong) * 3 + rank) % 7).to(dtype);
 }
@@ -65,7 +65,8 @@ TEST(CommunicatorTest, AllReduceOfEachDtypeAndSize) {
   }
 }
 
-// In this process only Gloo's loop threads have the batch scheduling policy (batch_threads.h).
+// In this process, only the event loop threads of Gloo have the batch scheduling policy
+// (batch_threads.h), so they do not take cores from other threads.
 TEST(CommunicatorTest, EachRankHasALoopThreadThatTakesNoCoreFromOthers) {
   if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "this process is not SCHED_OTHER";
   constexpr int kRanks = 3;
@@ -93,8 +94,8 @@ TEST(CommunicatorTest, SumsAreBitEqualOnAllRanks) {
   });
 }
 
-// Several sums are pending at a time and are waited for in another order, in groups of one rank and
-// more; the counters are those of a sum that is waited for immediately.
+// Several sums are pending at the same time and are waited for in another order, in groups of one
+// and of more ranks. The counters equal those of sums that are waited for immediately.
 TEST(CommunicatorTest, SumsUnderWay) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
@@ -153,7 +154,7 @@ TEST(CommunicatorTest, BroadcastFromEachRoot) {
   }
 }
 
-// Rows of a rank in a reduce-scatter: uneven numbers, some of them 0.
+// The numbers of rows of the ranks in a reduce-scatter: uneven, some 0.
 std::vector<int64_t> UnevenRows(int size, int round) {
   std::vector<int64_t> rows;
   for (int r = 0; r < size; ++r)
@@ -193,8 +194,8 @@ TEST(CommunicatorTest, ReduceScatterOfUnevenRows) {
   }
 }
 
-// Several all-gathers are pending while something else is sent: the whole tensor, and each rank's
-// contribution.
+// Several all-gathers, of the whole tensor and of each rank's contribution, are pending while
+// something else is sent.
 TEST(CommunicatorTest, AllGathersUnderWay) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
@@ -303,15 +304,15 @@ TEST(CommunicatorTest, ExchangeGoesRoundARing) {
           {{k, before}, {none, before}, {v, before}});
       ASSERT_OK(transfer);
       ASSERT_OK(transfer->Wait());
-      ASSERT_OK(transfer->Wait());  // nothing is left to wait for
+      ASSERT_OK(transfer->Wait());  // the second wait returns immediately
       EXPECT_TRUE(BitEqual(k, key(before)));
       EXPECT_TRUE(BitEqual(v, value(before)));
     });
   }
 }
 
-// An empty exchange starts nothing, so it must not be waited for: on a GPU an empty batch has no
-// Work.
+// An empty exchange starts no communication and must not be waited for: on a GPU an empty batch has
+// no Work object.
 TEST(CommunicatorTest, ExchangeOfNothingIsOverAtOnce) {
   RunRanks(2, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
@@ -322,7 +323,7 @@ TEST(CommunicatorTest, ExchangeOfNothingIsOverAtOnce) {
     EXPECT_OK(transfer->Wait());
     EXPECT_EQ(comm.counters().steps, 0);
     at::Tensor all = at::ones({1});
-    EXPECT_OK(comm.AllReduceSum(all));  // the group is as it was
+    EXPECT_OK(comm.AllReduceSum(all));  // the group still works
     EXPECT_EQ(all.item<float>(), 2.0F);
   });
 }
@@ -372,7 +373,7 @@ TEST(CommunicatorTest, LargeTransfersAtOnceDoNotBlockEachOther) {
     ASSERT_OK(a->Wait());
     EXPECT_TRUE(forth.eq(before).all().item<bool>());
     EXPECT_TRUE(back.eq(-next).all().item<bool>());
-    { auto dropped = comm.Exchange({{forth, next}}, {{back, before}}); }  // ends in the destructor
+    { auto dropped = comm.Exchange({{forth, next}}, {{back, before}}); }  // destructor waits
     EXPECT_TRUE(back.eq((comm.rank() + 1) % 3).all().item<bool>());
   });
 }
@@ -398,7 +399,7 @@ TEST(CommunicatorTest, AgreeReportsOneRanksFailureOnAll) {
   RunRanks(4, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
     EXPECT_OK(comm.Agree(absl::OkStatus()));
-    // The ranks fail at different points, and all reach this call.
+    // Ranks fail at different points, but all of them call Agree.
     absl::Status mine;
     if (comm.rank() == 2) mine = absl::NotFoundError("weights.bin is missing");
     if (comm.rank() == 3) mine = absl::DataLossError("half a file");
@@ -408,7 +409,7 @@ TEST(CommunicatorTest, AgreeReportsOneRanksFailureOnAll) {
     } else {
       EXPECT_THAT(agreed, StatusIs(absl::StatusCode::kNotFound, "rank 2: weights.bin is missing"));
     }
-    EXPECT_OK(comm.Agree(absl::OkStatus()));  // and the group continues
+    EXPECT_OK(comm.Agree(absl::OkStatus()));  // the group still works
     const absl::Status long_one = comm.Agree(
         comm.rank() == 0 ? absl::InternalError(std::string(5000, 'x')) : absl::OkStatus());
     EXPECT_EQ(long_one.message().size(), comm.rank() == 0 ? 5000 : 1024 + 8);
@@ -450,7 +451,8 @@ TEST(CommunicatorTest, RefusesTheCallersMistakesBeforeAnythingIsSent) {
   });
 }
 
-// (Here the ranks wait for one another by these counters: a call would have the same deadline.)
+// A late rank makes the call fail after its timeout. (The ranks of this test wait for each other by
+// these counters, because a collective would have the same timeout.)
 TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
   std::atomic<int> come = 0, gave_up = 0;
   RunRanks(
@@ -473,7 +475,7 @@ TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
         EXPECT_THAT(std::string(status.message()),
                     AllOf(HasSubstr("all_reduce_sum on group 'world', rank "),
                           HasSubstr("not done within 3s: rank 1 is alive but has not entered it")));
-        // The group stays broken, and reports that without another call.
+        // The group stays failed and reports the error without communicating.
         const absl::Duration waited = world->waited();
         EXPECT_THAT(std::string(comm.Barrier().message()), HasSubstr("not done within 3s"));
         EXPECT_EQ(world->waited(), waited);
@@ -503,8 +505,8 @@ TEST(CommunicatorTest, WhatARankWaitsInCallsIsCounted) {
 }
 
 TEST(CommunicatorTest, ARankThatEndsWhileConnectionsAreMadeIsNamed) {
-  // Rank 1 has written its address to the store and has died: nothing answers at that address, and
-  // it sends no heartbeat.
+  // Simulates that rank 1 has written its address to the store and has died: nothing listens at
+  // that address, and it sends no heartbeat.
   const auto store = c10::make_intrusive<c10d::HashStore>();
   store->c10d::Store::set("join the world/1", "127.0.0.1");
   store->c10d::Store::set("make group 0 'world'/1", "");
@@ -513,7 +515,8 @@ TEST(CommunicatorTest, ARankThatEndsWhileConnectionsAreMadeIsNamed) {
                                        HasSubstr("rank 1 is stopped or out of reach")));
 }
 
-// In a process whose signals belong to the library; otherwise its signals are not changed.
+// A broken pipe raises no signal that ends the process, if the library owns the process; otherwise
+// the process's signal handlers are not changed.
 TEST(CommunicatorTest, OutlivesABrokenPipe) {
   const auto handler = [] {
     struct sigaction standing {};
@@ -524,7 +527,7 @@ TEST(CommunicatorTest, OutlivesABrokenPipe) {
                             .world_size = 2,
                             .port = 1,
                             .deadline = absl::Milliseconds(100),
-                            .own_process = false};  // nobody serves there
+                            .own_process = false};  // no server listens at this address
   const auto before = handler();
   EXPECT_FALSE(World::Connect(options).ok());
   EXPECT_EQ(handler(), before);
@@ -547,7 +550,7 @@ TEST(CommunicatorTest, AnAbortEndsTheOthersPendingCalls) {
       world->Abort("the disk is full");
       return;
     }
-    // Rank 0 waits for 1, 1 for 2, 2 for 3: only rank 2 waits for the rank that fails.
+    // Rank 0 waits for 1, 1 for 2, 2 for 3: only rank 2 waits for rank 3, which fails.
     at::Tensor t = at::empty({10});
     auto transfer = comm.Exchange({}, {{t, comm.rank() + 1}});
     ASSERT_OK(transfer);

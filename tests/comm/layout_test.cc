@@ -29,8 +29,8 @@ using ::testing::HasSubstr;
 constexpr Ownership kAll[] = {Ownership::kContiguous, Ownership::kZigzag,
                               Ownership::kWholeDocuments};
 
-// The number of pairs of rows [begin, end) with the keys that they attend to in a causal document:
-// t + 1 for row t.
+// The number of (query, key) pairs of the rows [begin, end) in a causal document: row t attends to
+// t + 1 keys.
 double CausalArea(int64_t, int64_t begin, int64_t end) {
   return 0.5 * (static_cast<double>(end) * (end + 1) - static_cast<double>(begin) * (begin + 1));
 }
@@ -96,7 +96,8 @@ void ExpectCutAndJoinInvert(const Layout& layout) {
 }
 
 std::vector<int64_t> RandomLengths(std::mt19937& random) {
-  // From many tiny documents to one long one; the order of magnitude of a length is drawn first.
+  // Random lengths, from many tiny documents to one long one. The order of magnitude of a length is
+  // drawn first.
   const int documents = 1 + static_cast<int>(random() % (random() % 4 == 0 ? 60 : 6));
   std::vector<int64_t> lengths(documents);
   for (int64_t& length : lengths) length = 1 + random() % (1 << (random() % 13));
@@ -153,8 +154,8 @@ TEST(LayoutTest, ContiguousPartsAreEqualToABlock) {
     int64_t block = 0, row = 0;
     for (const int64_t length : lengths) block = std::max(block, BlockSize(length));
     for (int r = 0; r < ranks; ++r) {
-      // Each of the two boundaries differs from the ideal one by at most half a block, and ideal
-      // boundaries are rounded to whole tokens.
+      // Each boundary differs from the ideal one by at most half a block, and ideal boundaries are
+      // rounded to whole tokens.
       EXPECT_LE(std::abs(layout->local_tokens(r) - static_cast<double>(layout->tokens()) / ranks),
                 block + 1)
           << "rank " << r << " of " << ranks << ", lengths " << lengths;
@@ -169,7 +170,7 @@ TEST(LayoutTest, ContiguousPartsAreEqualToABlock) {
 
 TEST(LayoutTest, ContiguousLeavesRanksWithoutRowsWhereBlocksRunOut) {
   const auto layout =
-      Make({70}, 4, Ownership::kContiguous);  // borders wanted at 17, 35, 52; possible at 0, 64, 70
+      Make({70}, 4, Ownership::kContiguous);  // ideal boundaries: 17, 35, 52; possible: 0, 64, 70
   EXPECT_THAT((std::vector<int64_t>{layout->local_tokens(0), layout->local_tokens(1),
                                     layout->local_tokens(2), layout->local_tokens(3)}),
               ElementsAre(0, 64, 0, 6));
@@ -187,7 +188,7 @@ TEST(LayoutTest, ZigzagGivesHeadAndTail) {
 }
 
 TEST(LayoutTest, ZigzagDealsTheFrontOutWhereChunksAreUneven) {
-  // 17 blocks over 4 ranks: five of them on one rank would be an imbalance of 1.18.
+  // 17 blocks over 4 ranks: giving one rank five whole blocks would be an imbalance of 1.18.
   const auto layout = Make({17 * 64}, 4, Ownership::kZigzag, CausalArea);
   EXPECT_LT(Imbalance(*layout, CausalArea), 1.02);
   for (int r = 0; r < 4; ++r) EXPECT_LE(layout->spans(r).size(), 4u);
@@ -208,7 +209,7 @@ TEST(LayoutTest, ZigzagIsBalancedForDocumentsOfAnyLength) {
       }
     }
   }
-  // Documents of half as many blocks and more, over up to 4 ranks.
+  // Lengths that are not multiples of the block size, over up to 4 ranks.
   for (int64_t length = 2048; length < 4096; length += 61)
     EXPECT_LE(Imbalance(*Make({length}, 4, Ownership::kZigzag, CausalArea), CausalArea), 1.02)
         << length;
@@ -223,12 +224,12 @@ TEST(LayoutTest, ZigzagKeepsShortDocumentsWholeWhereThatBalances) {
 }
 
 TEST(LayoutTest, ZigzagSpreadsAShortDocumentThatWouldOutweighTheRest) {
-  // A single document of 10 blocks on 8 ranks: five pairs of blocks. On a single rank it would be 8
-  // times the mean.
+  // A single document of 10 blocks on 8 ranks: the blocks form five pairs. If one rank had all of
+  // them, its load would be 8 times the mean.
   const auto alone = Make({640}, 8, Ownership::kZigzag, CausalArea);
   EXPECT_NEAR(Imbalance(*alone, CausalArea), 8.0 / 5, 1e-2);
   EXPECT_EQ(alone->local_tokens(7), 0);
-  // With small documents, which fill the other ranks.
+  // Small documents in addition fill the other ranks.
   std::vector<int64_t> lengths(120, 60);
   lengths.push_back(640);
   const auto packed = Make(lengths, 8, Ownership::kZigzag);
@@ -242,7 +243,7 @@ TEST(LayoutTest, ZigzagIsBalancedForMixedPacks) {
   double worst = 0, sum = 0;
   constexpr int kRounds = 100;
   for (int round = 0; round < kRounds; ++round) {
-    // 32768 tokens of chats (log-uniform lengths in 32 ... 8191) over 4 ranks.
+    // 32768 tokens of documents with log-uniform lengths from 32 to 8191 over 4 ranks.
     std::vector<int64_t> lengths;
     for (int64_t left = 32768; left > 0; left -= lengths.back())
       lengths.push_back(std::min<int64_t>(
@@ -273,14 +274,15 @@ TEST(LayoutTest, ZigzagIsBalancedForLogNormalLengths) {
 
 TEST(LayoutTest, WholeDocumentsGoToTheLeastLoadedTheCostliestFirst) {
   const auto layout = Make({10, 70, 30, 40, 20}, 2, Ownership::kWholeDocuments);
-  // 70 and 40 go to different ranks, 30 joins 40, then both have 70: 20 goes to the lower rank, and
-  // 10 to the other.
+  // Longest first, each to the rank with the fewest tokens: 70 and 40 go to different ranks, 30
+  // joins 40, then both have 70 tokens: 20 goes to the lower rank, and 10 to the other.
   EXPECT_THAT(layout->spans(0), ElementsAre(Span{1, 0, 70}, Span{4, 0, 20}));
   EXPECT_THAT(layout->spans(1), ElementsAre(Span{0, 0, 10}, Span{2, 0, 30}, Span{3, 0, 40}));
-  // By causal area the long document outweighs all others together.
+  // By attention area, the long document costs more than all others together.
   const auto by_area = Make({10, 70, 30, 40, 20}, 2, Ownership::kWholeDocuments, CausalArea);
   EXPECT_THAT(by_area->spans(0), ElementsAre(Span{1, 0, 70}));
-  // Longest-processing-time-first is within 4/3 of the optimum, which is at least the mean.
+  // This greedy rule (longest processing time first) is within 4/3 of the optimum, which is at
+  // least the mean.
   std::mt19937 random(9);
   for (int round = 0; round < 100; ++round) {
     std::vector<int64_t> lengths(64);
@@ -359,7 +361,7 @@ TEST(LayoutTest, CutAndJoinCarryGradients) {
     EXPECT_TRUE(layout->Cut(stream.grad(), r).eq(r + 1).all().item<bool>());
 }
 
-// With other documents on the same rows, each rank has the same rows in the same order.
+// A layout for other documents on the same rows: each rank has the same rows in the same order.
 TEST(LayoutTest, OtherDocumentsOnTheSameRows) {
   const std::vector<int64_t> others = {0, 7, 293, 0, 6, 500, 0, 199, 0};
   for (const Ownership ownership : kAll) {
@@ -374,7 +376,7 @@ TEST(LayoutTest, OtherDocumentsOnTheSameRows) {
         EXPECT_TRUE(BitEqual(same->Index(rank), layout->Index(rank)));
       for (int context = 0; context < 3; ++context)
         EXPECT_EQ(same->context_tokens(context), layout->context_tokens(context));
-      // And back.
+      // The other direction.
       ASSERT_OK_AND_ASSIGN(const auto back, same->WithDocuments({300, 5, 700}));
       for (int rank = 0; rank < layout->ranks(); ++rank)
         EXPECT_EQ(back->spans(rank), layout->spans(rank));

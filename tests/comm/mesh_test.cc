@@ -32,7 +32,7 @@ TEST(MeshTest, SpIsTheFastestAxis) {
       EXPECT_EQ(mesh->sp_size(), sp);
       EXPECT_EQ(mesh->dp_size(), world->size() / sp);
       EXPECT_EQ(mesh->dp_rank() * sp + mesh->sp_rank(), world->rank());
-      // The sums of world ranks over a group identify its members.
+      // The sum of the world ranks in a group identifies its members.
       at::Tensor over_sp = at::full({1}, world->rank(), at::kLong), over_dp = over_sp.clone(),
                  over_world = over_sp.clone();
       ASSERT_OK(mesh->sp().AllReduceSum(over_sp));
@@ -63,7 +63,7 @@ TEST(MeshTest, LayoutsAreOfItsSpGroup) {
     ASSERT_OK_AND_ASSIGN(auto layout,
                          mesh->MakeLayout({300, 7, 900}, {mesh->sp_size(), Ownership::kZigzag}));
     EXPECT_EQ(layout->ranks(), 2);
-    // Gathering what the group's ranks have cut gives the whole stream.
+    // The parts that the ranks of the group have cut, gathered, are the whole stream.
     const at::Tensor stream = at::arange(1207, at::kLong);
     ASSERT_OK_AND_ASSIGN(std::vector<at::Tensor> parts,
                          mesh->sp().AllGather(layout->Cut(stream, mesh->sp_rank()),
@@ -78,7 +78,7 @@ TEST(WorldTest, SplitRefusesInvalidGroups) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 3 in a world of 3")));
     EXPECT_THAT(world->Split({1, 1}, "x"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 1 twice")));
-    // Groups with an order of ranks of their own.
+    // Groups may order their ranks differently from the world.
     ASSERT_OK_AND_ASSIGN(auto backwards, world->Split({2, 0}, "backwards"));
     EXPECT_EQ(backwards == nullptr, world->rank() == 1);
     if (backwards != nullptr) {
@@ -90,14 +90,14 @@ TEST(WorldTest, SplitRefusesInvalidGroups) {
 // The number of rows that rank `from` sends to rank `to`: uneven, sometimes 0.
 int64_t RowsFromTo(int from, int to) { return (from + 2 * to) % 3 == 0 ? 0 : from + to + 1; }
 
-// The weights of these rows in the loss, distinct for each row.
+// The weights of these rows in the loss; all weights differ.
 at::Tensor WeightsOf(int from, int to, int64_t rows) {
   return (at::arange(rows * 2, at::kDouble).view({rows, 2}) + 10 * from + 100 * to + 1) / 7;
 }
 
 TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
-  // The loss of rank b is the sum over received rows of w x^2, so dloss/dx = 2 w x with the weight
-  // w at the position that x was sent to.
+  // The loss of rank b is the sum of w x^2 over the received rows, so dloss/dx = 2 w x, where w is
+  // the weight at the row's new position.
   for (const int size : {1, 2, 3, 4}) {
     RunRanks(size, [size](std::shared_ptr<World> world) {
       const auto comm = world->communicator();
@@ -113,8 +113,7 @@ TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
       const at::Tensor w = at::cat(weights_sent);
       at::Tensor x = (at::arange(w.numel(), at::kDouble).view_as(w) + rank).sin().requires_grad_();
       const at::Tensor received = AllToAllRows(x, send, receive, comm);
-      // Also through a tensor that is not contiguous, and through two autograd nodes of the same
-      // kind.
+      // The tensor may be non-contiguous, and the graph may contain two nodes of the same kind.
       const at::Tensor back =
           AllToAllRows((received * received * at::cat(weights_received)).t().contiguous().t(),
                        receive, send, comm);
@@ -126,8 +125,8 @@ TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
 }
 
 TEST(AutogradCollectivesTest, AllReduceSumHasTheGradientOfOneLoss) {
-  // Each rank has x_r, and s = sum_r x_r. Every rank evaluates the same f(s) = sum(logsigmoid(s)),
-  // so df/dx_r = 1 - sigmoid(s).
+  // Rank r has x_r, and s = sum_r x_r. Every rank evaluates the same f(s) = sum(logsigmoid(s)), so
+  // df/dx_r = 1 - sigmoid(s).
   for (const int size : {1, 2, 4}) {
     RunRanks(size, [size](std::shared_ptr<World> world) {
       const auto comm = world->communicator();
@@ -142,7 +141,7 @@ TEST(AutogradCollectivesTest, AllReduceSumHasTheGradientOfOneLoss) {
       at::log_sigmoid(sum).sum().backward();
       EXPECT_TRUE(RelativeError(x.grad(), 1 - s.sigmoid(), 1e-15));
       EXPECT_EQ(forward - before, 2 * (size - 1));
-      EXPECT_EQ(comm->counters().steps, forward);  // the identity is free
+      EXPECT_EQ(comm->counters().steps, forward);  // the identity sends nothing
       EXPECT_TRUE(BitEqual(x.detach(), value(comm->rank())));
     });
   }

@@ -1,5 +1,6 @@
-// A packed weight, whole and sharded over several ranks: the weight that is unpacked for use equals
-// the code's own result bit by bit, and each rank stores its shard of the bytes.
+// A packed (quantized) weight, whole and sharded over several ranks: the weight that is unpacked
+// for use is bit-identical to the result of the quantization code, and each rank stores only its
+// shard of the bytes.
 
 #include <memory>
 #include <utility>
@@ -22,7 +23,7 @@ at::Tensor Weight(int64_t rows, int64_t columns) {
 }
 
 void LeasesWhatIsUnpacked(const std::shared_ptr<const kernels::WeightCode>& code, int ranks) {
-  const at::Tensor weight = Weight(37, 53);  // no size that several ranks divide
+  const at::Tensor weight = Weight(37, 53);  // sizes that no number of ranks divides
   testing::RunRanks(ranks, [&](std::shared_ptr<World> world) {
     auto packed = code->Pack(weight);
     ASSERT_OK(packed);
@@ -45,12 +46,12 @@ void LeasesWhatIsUnpacked(const std::shared_ptr<const kernels::WeightCode>& code
       at::Tensor wanted = at::empty(weight.sizes(), dtype);
       code->Unpack(kept, wanted);
       parameter->Fetch(dtype);
-      parameter->Fetch(dtype);  // twice is once
+      parameter->Fetch(dtype);  // a second Fetch has no effect
       const at::Tensor first = parameter->Lease(dtype), second = parameter->Lease(dtype);
       EXPECT_TRUE(at::equal(first, wanted)) << code->name();
       EXPECT_TRUE(at::equal(second, wanted)) << code->name();
       EXPECT_NE(first.const_data_ptr(), second.const_data_ptr());
-      EXPECT_EQ(first.use_count(), 1);  // nobody else keeps it
+      EXPECT_EQ(first.use_count(), 1);  // nothing else keeps the tensor
     }
   });
 }

@@ -12,7 +12,7 @@ namespace {
 
 using ::moonring::testing::RunRanks;
 
-// Clocks with known offsets.
+// Measured offsets of clocks with known offsets are within their uncertainty.
 TEST(RankClocksTest, AnOffsetIsWithinItsUncertainty) {
   RunRanks(4, [](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
@@ -39,14 +39,14 @@ TEST(RankClocksTest, OneClockNeedsNoMeasuring) {
     EXPECT_EQ(same->to_first, 0);
     EXPECT_EQ(same->uncertainty, 0);
     EXPECT_EQ(comm.counters().bytes_sent - sent, 2 * 8);  // the clock's id, to each other rank
-    // A clock that may differ is measured; the others, known to be the same, are not.
+    // Only rank 2's clock is measured, since its id differs from rank 0's.
     const auto some = MeasureClock(comm, base::SteadyNanoseconds, comm.rank() == 2 ? 0 : 5);
     ASSERT_OK(some);
     EXPECT_EQ(some->uncertainty > 0, comm.rank() == 2);
   });
 }
 
-// Half way between two measurements, half of the clock's drift is applied.
+// Between two measurements, the offset is interpolated linearly.
 TEST(RankClocksTest, ADriftingClockIsFollowed) {
   const ClockOffset before{.at = 1000, .to_first = 50}, after{.at = 2000, .to_first = 70};
   EXPECT_EQ(ByFirstClock(1000, before, after), 1050);

@@ -28,7 +28,7 @@ std::vector<int64_t> ValuesOf(const at::Tensor& t) {
   return {row.const_data_ptr<int64_t>(), row.const_data_ptr<int64_t>() + row.numel()};
 }
 
-// Documents of 3, 0, 1 and 2 tokens.
+// A stream with documents of 3, 0, 1 and 2 tokens.
 Sequence Small() {
   Sequence sequence{.lengths = {3, 0, 1, 2}, .ids_T = Longs({5, 6, 7, 8, 9, 10})};
   sequence.positions_T = PositionsInDocuments(sequence.lengths);
@@ -48,7 +48,7 @@ TEST(SequenceTest, LabelsAreShiftedInsideEachDocument) {
   EXPECT_THROW(ShiftLabels(Longs({1, 2}).view({1, 2}), {2}), c10::Error);
 }
 
-// In whichever order documents are packed, each has the targets that it has alone.
+// The targets and positions of a document do not depend on the other documents or on their order.
 TEST(SequenceTest, ADocumentsTargetsAndPositionsAreItsOwn) {
   const std::vector<int64_t> lengths = {1, 5, 0, 130, 2};
   int64_t tokens = 0;
@@ -81,15 +81,15 @@ TEST(SequenceTest, APromptEndsWithTheFirstTokenThatPredicts) {
 
 TEST(SequenceTest, EachTokenKnowsItsDocumentsLength) {
   EXPECT_THAT(ValuesOf(LengthsOfTokens(Small())), ElementsAre(3, 3, 3, 1, 2, 2));
-  // Even if positions say otherwise: those of a row of LLaMA-Factory's packing restart inside one
-  // document.
+  // Targets do not depend on positions, which restart inside one document in a packed row of
+  // LLaMA-Factory.
   Sequence restarting = Small();
   restarting.positions_T = Longs({0, 0, 1, 7, 0, 0});
   EXPECT_THAT(ValuesOf(LengthsOfTokens(restarting)), ElementsAre(3, 3, 3, 1, 2, 2));
 }
 
-// A prompt of three tokens after the first of its two answers, and a turn that continues the other
-// one.
+// A stream in which a prompt of three tokens comes after the first of its two answers, and a
+// further turn continues the other answer.
 Sequence Shared() {
   Sequence sequence{.lengths = {2, 3, 1, 2}, .ids_T = at::arange(8, at::kLong)};
   sequence.positions_T = PositionsInDocuments(sequence.lengths);
@@ -132,12 +132,13 @@ TEST(SequenceTest, TheChecksumSeesParents) {
   }
 }
 
-// Otherwise the data that ranks read before an empty micro-batch would not be compared.
+// The checksum of an empty stream includes the checksum before it. Otherwise the data that ranks
+// read before an empty micro-batch would not be compared.
 TEST(SequenceTest, AnEmptyStreamKeepsTheChecksum) {
   const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
   EXPECT_NE(Checksum(empty, 17), Checksum(empty, 18));
   EXPECT_NE(Checksum(empty), Checksum(empty, Checksum(empty)));
-  // Numbers that move from the end of one field to the beginning of the next.
+  // Sequences that differ only in which field a number at the border belongs to.
   EXPECT_NE(Checksum({.lengths = {1},
                       .ids_T = Longs({2}),
                       .positions_T = Longs({3}),
@@ -148,7 +149,8 @@ TEST(SequenceTest, AnEmptyStreamKeepsTheChecksum) {
                       .targets_T = Longs({})}));
 }
 
-// Ranks with different sequences must have different checksums, whatever the difference is.
+// Every field of a sequence affects its checksum, so ranks with different sequences have different
+// checksums.
 TEST(SequenceTest, TheChecksumSeesEverything) {
   const Sequence sequence = Small();
   std::set<uint32_t> sums = {Checksum(sequence)};

@@ -1,6 +1,6 @@
-// A trace of every kind of call, by ranks whose clocks differ by seconds: it agrees with the
-// communicator's counters, and each message that a rank sends is received by another one, in order
-// of time.
+// The trace of a run with every kind of call and with rank clocks that differ by seconds: it agrees
+// with the communicator's counters, and each message that a rank sends is received by another one,
+// at a later time.
 
 #include "comm/trace_file.h"
 
@@ -42,7 +42,7 @@ void CallAll(Communicator& comm) {
   auto sum = comm.StartAllReduceSum(t);
   ASSERT_OK(sum);
   ASSERT_OK(sum->Wait());
-  // Sends two messages to the next rank at once.
+  // Sends two messages to the next rank at the same time.
   const int next = (comm.rank() + 1) % kRanks, last = (comm.rank() + kRanks - 1) % kRanks;
   const at::Tensor one = at::empty({10}), two = at::empty({20});
   auto transfer =
@@ -58,7 +58,7 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
   std::map<int, int64_t> counted;
   RunRanks(kRanks, [&](std::shared_ptr<World> world) {
     Communicator& comm = *world->communicator();
-    CallAll(comm);  // before the trace: its numbers continue
+    CallAll(comm);  // calls before the trace starts; the numbering of calls continues
     const int64_t behind = 5'000'000'000 * comm.rank();
     base::TraceRecorder recorder(
         base::TraceRecorder::Options{.clock = [=] { return base::SteadyNanoseconds() - behind; }});
@@ -119,7 +119,7 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
     if (name != "receive") bytes[rank] += args.at("bytes").get<int64_t>();
   }
   EXPECT_EQ(bytes, counted);
-  // One message for each pair of ranks in all_gather and in reduce_scatter, and two to the next
+  // Messages: one for each pair of ranks in all_gather and in reduce_scatter, and two to the next
   // rank.
   EXPECT_EQ(messages.size(), 2 * kRanks * (kRanks - 1) + 2 * kRanks);
   for (const auto& [key, ends] : messages) {
@@ -129,12 +129,12 @@ TEST(TraceFileTest, SaysWhatTheCommunicatorCounts) {
   }
   for (const auto& [id, open] : arrows) EXPECT_EQ(open, 0) << id;
   EXPECT_EQ(arrows.size(), messages.size());
-  EXPECT_EQ(calls.size(), 6);  // two reductions, broadcast, barrier, all to all, and one that waits
+  EXPECT_EQ(calls.size(), 6);  // two reductions, broadcast, barrier, all-to-all, and one that waits
   for (const auto& [call, spans] : calls) {
     ASSERT_EQ(spans.size(), kRanks) << call;
     for (const json& one : spans) {
-      // No rank finishes a collective before all have entered it, except a broadcast, which has one
-      // source.
+      // In a collective, no rank finishes before all have started, except in a broadcast, which has
+      // one source.
       for (const json& other : spans) {
         if (one.at("name") == "broadcast") continue;
         EXPECT_GE(one.at("ts").get<double>() + one.at("dur").get<double>(),

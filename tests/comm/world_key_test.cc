@@ -1,4 +1,5 @@
-// A world whose ranks share a secret, and programs without it: who is let in, and who can end it.
+// A group of ranks that share a secret key, and programs without the key: whether these can join
+// the group, and whether they can end it.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -43,13 +44,13 @@ using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
 constexpr char kToken[] = "a token";
-constexpr absl::Duration kDeadline = absl::Minutes(5);  // nothing here waits for it
+constexpr absl::Duration kDeadline = absl::Minutes(5);  // a timeout that no test reaches
 
 using Joined = absl::StatusOr<std::shared_ptr<World>>;
 
 class WorldKeyTest : public ::testing::Test {
  protected:
-  // Ranks as threads, each with its token.
+  // Runs `body` on ranks that are threads, each with its own token.
   void Run(const std::vector<std::string>& tokens,
            const std::function<void(int rank, Joined)>& body) {
     std::vector<std::thread> threads;
@@ -69,7 +70,7 @@ class WorldKeyTest : public ::testing::Test {
     store_->c10d::Store::set(key, words);
   }
 
-  // The store that anybody can access.
+  // The underlying store, to which anybody can write.
   const c10::intrusive_ptr<c10d::HashStore> store_ = c10::make_intrusive<c10d::HashStore>();
 };
 
@@ -96,8 +97,8 @@ TEST_F(WorldKeyTest, ARankWithAnotherTokenIsRefusedAndSaysWhy) {
   }
 }
 
-// Before the ranks are connected, a value that another program has written ends the run with a
-// message; the value is never used.
+// Before the ranks are connected, a value in the store that another program has written ends the
+// run with a message. The value is never used.
 TEST_F(WorldKeyTest, AnAddressThatAnotherHasWrittenIsRefused) {
   SetByAnother("join the world/1", "127.0.0.1 0");
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
@@ -112,8 +113,8 @@ TEST_F(WorldKeyTest, ARankNumberIsTakenOnce) {
                                        HasSubstr("'process of rank 0' is not signed")));
 }
 
-// After they are connected, messages that no rank has signed do not end the run, and a rank's own
-// messages arrive.
+// After the ranks are connected, values in the store that no rank has signed do not end the run,
+// while a rank's own values are read.
 TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
   Run({kToken, kToken}, [&](int rank, Joined world) {
     ASSERT_THAT(world, IsOk());
@@ -121,7 +122,8 @@ TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
       SetByAnother("live/failed", "rank 1 has failed: says another");
       SetByAnother("live/left/1", "1");
     }
-    // Equally many sums on both ranks, over several heartbeats, each of which checks the store.
+    // Both ranks make the same number of sums, over several heartbeats, each of which checks the
+    // store.
     for (int i = 0; i < 20; ++i) {
       ASSERT_EQ(Sum(**world), 3);
       absl::SleepFor(absl::Milliseconds(50));
@@ -134,13 +136,13 @@ TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
 }
 
 // Keeps reporting that rank 1 is alive, as rank 1 itself would, so that it does not count as dead
-// for being slow.
+// even if it is slow.
 class Heartbeat {
  public:
   explicit Heartbeat(c10::intrusive_ptr<c10d::Store> store)
       : thread_([this, store = std::move(store)] {
           for (int beat = 1; !over_; ++beat) {
-            // The store may have ended.
+            // The server of the store may have ended.
             (void)base::TryTorch([&] { store->set("live/alive/1", absl::StrCat(beat)); });
             absl::SleepFor(absl::Milliseconds(50));
           }
@@ -155,8 +157,8 @@ class Heartbeat {
   std::thread thread_;
 };
 
-// Another program gets rank 1's connection but does not have the run's key. The store's values for
-// rank 1 are right, as when rank 1 exists and the other program connects faster.
+// A connection from a program without the run's key is rejected, although the store's values for
+// rank 1 are valid: rank 1 exists, but the other program connects faster.
 TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
   std::thread another([this] {
     const auto store = c10::make_intrusive<SignedStore>(store_, Secret(kToken));
@@ -171,7 +173,7 @@ TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
         c10::make_intrusive<c10d::PrefixStore>("gloo/0", store), 1, 2, options);
     at::Tensor guess = at::zeros({64}, at::kByte), got = at::zeros({64}, at::kByte);
     std::vector<int64_t> evenly;
-    // This call may fail when rank 0 closes the connection.
+    // This call fails if rank 0 has already closed the connection.
     (void)base::TryTorch([&] { group->alltoall_base(got, guess, evenly, evenly)->wait(); });
   });
   const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
@@ -181,9 +183,9 @@ TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
   another.join();
 }
 
-// Gloo connects two ranks once for each interface. A program that proves itself on the first
-// connection (here it has the key; otherwise that connection is rank 1's own) is detected on the
-// second.
+// Each connection between two ranks is authenticated. Gloo connects two ranks once per network
+// interface. A program that passes on the first connection (in this test it has the key; otherwise
+// that connection would be rank 1's own) is detected on the second.
 TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
   setenv("GLOO_SOCKET_IFNAME", "lo,lo", /*overwrite=*/1);
   const RendezvousOptions options{.rank = 0,
@@ -222,9 +224,9 @@ TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
     const auto* words = static_cast<const char*>(heard.const_data_ptr());
     first_is_right = std::string(words, Secret::kBytes) == proof("rank 0 to rank 1");
     at::Tensor guess = at::zeros({64}, at::kByte);
-    // This call may fail when rank 0 closes the connection.
+    // This call fails if rank 0 has already closed the connection.
     (void)base::TryTorch([&] { group->alltoall_base(heard, guess, evenly, evenly)->wait(); });
-    // The process that serves the store waits for the others to leave.
+    // The process that serves the store waits until the others have left.
     (void)base::TryTorch([&] { store->set("live/left/1", std::string("1")); });
   };
   std::thread another([&] { EXPECT_THAT(base::TryTorch(impersonate), IsOk()); });
@@ -239,7 +241,7 @@ TEST_F(WorldKeyTest, EachConnectionOfTwoRanksIsProved) {
 
 constexpr int kAMoment = 300, kAsLongAsItTakes = 60'000;  // milliseconds
 
-// Whether a connection to the socket's address succeeds in that time. On loopback it succeeds
+// Whether a connection to the socket's address succeeds within this time. On loopback it succeeds
 // immediately or never.
 bool Admits(int listening, int milliseconds) {
   sockaddr_in address{};
@@ -282,7 +284,7 @@ TEST(ListeningSocketsTest, AListenerClosesAndOpens) {
   close(listening);
 }
 
-// Gloo's own sockets, after the ranks are connected.
+// After the ranks are connected, Gloo's sockets accept no further connections.
 TEST_F(WorldKeyTest, NobodyConnectsAfterTheRendezvous) {
   if (!KernelShutsDoors()) GTEST_SKIP() << "this kernel has no TCP MD5 signatures";
   const std::set<int> before = ListeningSockets();

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 constexpr char kWarning[] = "cutoff_len leaves almost nothing to train on";
 
-// Sixty rows, five of which are skipped, packed into twelve examples.
+// A report of sixty rows, five of which are skipped, packed into twelve examples.
 DatasetReport Packed(int64_t starved) {
   DatasetReport report{.rows = 60, .examples = 12, .truncated = starved, .starved = starved};
   for (int row = 0; row < 2; ++row) CountRow("no 'output'", "d.json:1 (row 1)", report.skipped);

@@ -1,5 +1,5 @@
-// The whole preparation of data: token for token what LLaMA-Factory 0.9.5 prepares
-// (tests/golden/preprocess, with SmolLM2's tokenizer); reports; bad input.
+// Preparation of whole data sets: equal to LLaMA-Factory 0.9.5 token for token
+// (tests/golden/preprocess, with SmolLM2's tokenizer); reports; invalid input.
 #include "data/dataset.h"
 
 #include <algorithm>
@@ -68,12 +68,12 @@ absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCas
   return std::pair(train.examples, evaluated.examples);
 }
 
-// Every case. Where truncation leaves no labels, Moonring refuses the data and LLaMA-Factory writes
-// it; for these cases the ids are compared below.
+// All cases equal LLaMA-Factory's. If truncation leaves no labels, Moonring rejects the data, while
+// LLaMA-Factory writes it; for these cases the ids are compared at the end of the test.
 TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   const json cases = json::parse(ReadRunfile(std::string(kGolden) + "cases.json"));
   ASSERT_GE(cases.size(), 89);
-  int64_t threads = 0;  // one case after another on 1 to 4
+  int64_t threads = 0;  // the cases use 1 to 4 threads in turn
   for (const json& golden : cases) {
     const std::string name = golden["name"];
     threads = threads % 4 + 1;
@@ -132,7 +132,8 @@ TEST(DatasetTest, TurnsWithoutLabels) {
   EXPECT_THAT(labels({}), ElementsAre(n, n, n, n, n, n, 7, n, n, 10));
   EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, n, n, n, n, 7, 8, 9, 10));
   EXPECT_THAT(labels({.mask_history = true}), ElementsAre(n, n, n, n, n, n, n, n, n, 10));
-  // An eos that separates turns ends the answer before it: it is a label if that answer is.
+  // An eos that separates turns belongs to the answer before it: it is a label if that answer is
+  // trained.
   EXPECT_THAT(labels({.efficient_eos = 99}), ElementsAre(n, n, n, n, n, n, 7, 99, n, 10, 99));
   std::vector<EncodedTurn> last = turns;
   last.back().learns_response = false;
@@ -154,7 +155,7 @@ class OwnDataTest : public ::testing::Test {
     options.threads = threads_;
     return PrepareDataset(options, SmolLM2());
   }
-  // The message without the folder's own path.
+  // Returns the error message without the path of the test's folder.
   std::string ErrorOf(const DatasetOptions& options = {}) {
     std::string message(Prepare(options).status().message());
     for (size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;)
@@ -222,15 +223,15 @@ TEST_F(OwnDataTest, CountsAndReports) {
                 bar + "\n");
 }
 
-// 700 rows of different lengths, some skipped and some noted, give the same examples and the same
-// report with any number of threads. Of two invalid rows, or an invalid row before broken JSON, the
-// first is reported.
+// Rows in the openai format: 700 of different lengths, some of them skipped and some noted, give
+// the same examples and the same report with any number of threads. If there are two invalid rows,
+// or an invalid row before broken JSON, the error is that of the first.
 constexpr char kOpenai[] =
     R"(, "formatting": "openai", "columns": {"messages": "m", "tools": "tools", "system": "sys"},
        "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user",
                 "assistant_tag": "assistant", "observation_tag": "tool", "system_tag": "system"})";
 
-// The names under which the report counts rows.
+// The descriptions under which the report counts rows.
 std::vector<std::string> Told(const std::vector<CountedRows>& rows) {
   std::vector<std::string> told;
   for (const CountedRows& each : rows) told.push_back(absl::StrCat(each.count, " ", each.what));
@@ -254,7 +255,7 @@ TEST_F(OwnDataTest, TrainsOnMarkedTurns) {
     return prepared.ok() ? std::to_string(prepared->report.learnt)
                          : std::string(prepared.status().message());
   };
-  EXPECT_EQ(learnt(Conversation("", "")), "6");  // each: its letter, <|im_end|> and \n
+  EXPECT_EQ(learnt(Conversation("", "")), "6");  // each row: its letter, <|im_end|> and \n
   EXPECT_EQ(learnt(Conversation(no, "")), "3");
   EXPECT_EQ(learnt(Conversation(no, yes)), "3");
   EXPECT_EQ(learnt(Conversation("", no)), "3");
@@ -283,7 +284,8 @@ TEST_F(OwnDataTest, TrainsOnMarkedTurns) {
       << prepared.report.Text();
 }
 
-// In pairs and judged answers only the last message has labels.
+// In pairs and kto rows, only the last message has labels. A row whose answer is marked as not
+// trained is skipped.
 TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
   const std::string asked = R"({"m": [{"role": "user", "content": "a"}], )",
                     marked = R"({"role": "assistant", "content": "y", "loss": false})",
@@ -299,8 +301,8 @@ TEST_F(OwnDataTest, MarksOfAnswersThatAreJudged) {
               ElementsAre("1 whose answer is marked (weight, loss, trainable) as not trained"));
 }
 
-// The count comes with an explanation of what the template does with thoughts and with texts next
-// to tool calls.
+// The report counts rows with reasoning or with text next to tool calls, and explains how the
+// template treats them.
 TEST_F(OwnDataTest, NotesOtherFieldsOfMessages) {
   Describe(Conversation(R"(, "reasoning_content": "why")", "") +
                Conversation(R"(, "tool_calls": [{"name": "f", "arguments": {"a": 1}}])", ""),
@@ -315,8 +317,8 @@ TEST_F(OwnDataTest, NotesOtherFieldsOfMessages) {
            "it)"}));
 }
 
-// `tools` and `system` of the openai format are optional in a row; a name that almost matches a
-// column's is reported as a mistake.
+// `tools` and `system` of the openai format are optional in a row. A column name that almost
+// matches an existing column is reported as a mistake.
 TEST_F(OwnDataTest, ColumnsThatRowsMayDoWithout) {
   Describe(R"([{"instruction": "a", "output": "b"}])",
            R"(, "columns": {"prompt": "instruction", "response": "output", "images": "pictures"})");
@@ -391,7 +393,8 @@ TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
                        "overlong must be truncate, drop or error, got 'cut'"));
 }
 
-// Slices of the split, in their order; num_samples and max_samples apply to the remaining rows.
+// A split can be restricted to slices, in the order of the slices; num_samples and max_samples
+// apply to the selected rows.
 TEST_F(OwnDataTest, TakesSlicesOfTheSplit) {
   std::string rows = "[";
   for (int i = 0; i < 20; ++i)
@@ -444,7 +447,7 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]",
            R"(, "columns": {"prompt": "instruction", "response": "output", "system": "sistem"})");
   EXPECT_THAT(ErrorOf(), HasSubstr("no row has the key 'sistem', which is to be its system"));
-  EXPECT_OK(Prepare({.max_samples = 1}));  // the rows not read may have it
+  EXPECT_OK(Prepare({.max_samples = 1}));  // a row that was not read may have it
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]",
            R"(, "columns": {"prompt": "instruktion", "response": "output"})");
   EXPECT_THAT(ErrorOf({.max_samples = 1}),
@@ -472,7 +475,7 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_THAT(named({"dd"}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
 }
 
-// kto: the mismatched answer is that of the row before, within a batch.
+// kto: the mismatched answer is that of the previous row in the same batch.
 TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
   Describe(R"([{"instruction": "q1", "output": "one", "t": true},
                {"instruction": "q2", "output": "two", "t": null},
@@ -491,17 +494,17 @@ TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
   ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.stage = Stage::kFeedback}));
   ASSERT_EQ(prepared.examples.size(), 3);
   EXPECT_EQ(answer(prepared.examples[0].documents[0]), "one");
-  EXPECT_EQ(answer(prepared.examples[0].documents[1]), "");     // the last row's
-  EXPECT_EQ(answer(prepared.examples[1].documents[1]), "two");  // the third row has none to lend
+  EXPECT_EQ(answer(prepared.examples[0].documents[1]), "");     // that of the last row
+  EXPECT_EQ(answer(prepared.examples[1].documents[1]), "two");  // the third row has no answer
   EXPECT_EQ(answer(prepared.examples[2].documents[1]), "four");
-  EXPECT_EQ(prepared.examples[2].desirable, true);  // though its answer is empty
+  EXPECT_EQ(prepared.examples[2].desirable, true);  // although its answer is empty
   EXPECT_EQ(prepared.report.tokens, prepared.examples[0].documents[0].size() +
                                         prepared.examples[1].documents[0].size() +
                                         prepared.examples[2].documents[0].size());
   ASSERT_OK_AND_ASSIGN(const PreparedDataset pairwise,
                        Prepare({.stage = Stage::kFeedback, .preprocessing_batch_size = 2}));
   EXPECT_EQ(answer(pairwise.examples[0].documents[1]), "two");
-  EXPECT_EQ(answer(pairwise.examples[1].documents[1]), "four");  // its own: the batch has no other
+  EXPECT_EQ(answer(pairwise.examples[1].documents[1]), "four");  // its own: no other in the batch
   EXPECT_EQ(answer(pairwise.examples[2].documents[1]), "");
   EXPECT_THAT(prepared.report.Text(),
               AllOf(HasSubstr("skipped rows, no 't': 1"), HasSubstr("skipped rows, no 'output': 1"),
@@ -513,7 +516,8 @@ TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
       HasSubstr("rows desired, and none undesired (kto needs both kinds): 1; the first is "));
 }
 
-// Prompts to generate answers for, with the row's columns, from any conversation.
+// Stage grpo etc.: prompts, with the columns of their rows, are taken from any data set of
+// conversations.
 TEST_F(OwnDataTest, TakesPromptsOfAnyRowsWithTheirColumns) {
   const auto text = [](const Example& example) {
     EXPECT_EQ(example.documents.size(), 1);
@@ -549,7 +553,7 @@ TEST_F(OwnDataTest, TakesPromptsOfAnyRowsWithTheirColumns) {
            R"(, "formatting": "sharegpt", "columns": {"messages": "m"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset second, Prepare({.stage = Stage::kPrompts}));
   EXPECT_THAT(text(second.examples[0]), EndsWith("<|im_start|>assistant\na<|im_end|>\n" + asked));
-  // A longer prompt keeps its end; or it is skipped.
+  // A prompt that is too long is truncated at its beginning, or it is skipped.
   const std::vector<int32_t> whole = bare.examples[0].documents[0].ids;
   Describe(R"([{"instruction": "q"}])", R"(, "columns": {"prompt": "instruction"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
@@ -577,7 +581,7 @@ TEST_F(OwnDataTest, ReportsPairs) {
   ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
                        Prepare({.stage = Stage::kPairs, .cutoff_len = 14}));
   EXPECT_EQ(cut.report.truncated, 1);
-  // Both documents of a pair keep the same section of the prompt.
+  // Both documents of a pair have the same truncated prompt.
   for (const Example& example : cut.examples) {
     const auto prompt = [](const Document& document) {
       return std::count(document.labels.begin(), document.labels.end(), kNotLearnt);
@@ -608,7 +612,7 @@ TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
                     HasSubstr("rows with an empty text: 1;")));
   const Document& block = packed.examples[0].documents[0];
   EXPECT_EQ(block.ids.back(), SmolLM2()->eos());
-  EXPECT_EQ(block.labels.back(), kNotLearnt);  // eos is the pad as well
+  EXPECT_EQ(block.labels.back(), kNotLearnt);  // eos is also the pad token
   ASSERT_OK_AND_ASSIGN(const PreparedDataset apart,
                        Prepare({.stage = Stage::kPretraining, .cutoff_len = 4, .packing = false}));
   ASSERT_EQ(apart.examples.size(), 3);
@@ -627,8 +631,8 @@ TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
             "train_on_prompt is for stage sft alone");
 }
 
-// If the tokenizer adds a bos, it replaces the first id of each block; an unpacked text gets one in
-// front.
+// If the tokenizer adds a bos, it replaces the first id of each packed block; an unpacked text
+// begins with a bos.
 TEST_F(OwnDataTest, PutsABosWhereTheTokenizerAddsOne) {
   const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
   const auto files = model::TokenizerFilesFromGguf(**file);

@@ -1,4 +1,4 @@
-// Checks for ids beyond a vocabulary, in all documents of all examples.
+// Finds the ids beyond a vocabulary, in all documents of all examples.
 #include "data/example_ids.h"
 
 #include "gmock/gmock.h"

@@ -1,5 +1,5 @@
-// The configurations of tests/golden that LLaMA-Factory was run with, and the tokenizer that their
-// data was prepared with.
+// The configurations in tests/golden with which LLaMA-Factory was run, and the tokenizer with which
+// their data was prepared.
 #ifndef MOONRING_TESTS_DATA_GOLDEN_CONFIG_H_
 #define MOONRING_TESTS_DATA_GOLDEN_CONFIG_H_
 

@@ -1,6 +1,6 @@
-// Prepared data on disk: folders that LLaMA-Factory 0.9.5 wrote (tests/golden/tokenized) contain
-// the data that is prepared here; data that is written can be read again; and other folders are
-// refused in one line.
+// Prepared data on disk: folders written by LLaMA-Factory 0.9.5 (tests/golden/tokenized) contain
+// the same examples as Moonring prepares; folders that Moonring writes can be read again; other
+// folders are rejected with a one-line message.
 #include "data/tokenized_folder.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ using ::testing::HasSubstr;
 
 constexpr char kFolders[] = "tests/golden/tokenized/";
 
-// The cases as in make.py, except for val_size.
+// The configurations by name, as in make.py except for val_size.
 const std::map<std::string, json>& Cases() {
   static const auto& cases = *new std::map<std::string, json>{
       {"sft", {{"dataset", "own"}, {"template", "chatml"}, {"cutoff_len", 64}}},
@@ -94,7 +94,7 @@ TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
   EXPECT_THAT(splits, ::testing::ElementsAre("train", "validation_chats", "validation_renamed"));
 }
 
-// The rows of the split can be trained one by one, as a stream of prepared rows passes them in.
+// The rows of a prepared split, passed to ExampleFeed one by one, give the same examples.
 TEST(TokenizedTest, ItsRowsAreFedOneByOne) {
   for (const auto& [name, config] : Cases()) {
     SCOPED_TRACE(name);
@@ -147,7 +147,7 @@ TEST(TokenizedTest, ReadsWhatItWrites) {
     const std::string path = folder.path() + "/" + name;
     EXPECT_FALSE(HasTokenized(path));
     const std::vector<Example> few(prepared.examples.begin(), prepared.examples.begin() + 2);
-    fs::create_directories(path);  // an empty one is as good as none
+    fs::create_directories(path);  // an empty folder counts as absent
     ASSERT_OK(
         SaveTokenized(path, {{"train", &prepared.examples}, {"validation", &few}}, options.stage));
     EXPECT_TRUE(HasTokenized(path));
@@ -204,7 +204,7 @@ TEST(TokenizedTest, RefusesOtherFolders) {
   EXPECT_THAT(SaveTokenized(folder.path() + "/c", {{"train", &one}}, Stage::kSupervised),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("/c: another process has")));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()),
-            3);  // and no draft is left
+            3);  // no temporary folder remains
 }
 
 }  // namespace

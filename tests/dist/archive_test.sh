@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The archive as who receives it has it: sums that hold and cover everything, a host that says the
-# archive's version, and nothing of where and when it was packed.
+# Tests the archive as its receiver sees it: the checksums are correct and cover all files, the
+# program prints the archive's version, and nothing in it depends on where or when it was packed.
 #   archive_test.sh ARCHIVE CHECKSUM
 set -euo pipefail
 export LC_ALL=C
 archive=$(realpath -e "$1") checksum=$(realpath -e "$2")
-# among runfiles
+# in the runfiles
 libraries=$(find -L "$PWD" -name '*.so*' -path '*libtorch*' -printf '%h\n' | sort --unique \
   | paste --serial --delimiters=:)
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/archive test.XXXX") # a path with a space
-unset RUNFILES_DIR TEST_SRCDIR # nothing of Bazel's
+unset RUNFILES_DIR TEST_SRCDIR # as outside of Bazel
 
 fail() {
   echo "$1" >&2
@@ -21,7 +21,7 @@ name=${1##*/}
   || fail "expected moonring-VERSION-linux-x86_64-cpu or -cuda13.tar.gz, got $name"
 version=${BASH_REMATCH[1]} folder=${name%.tar.gz}
 
-# As downloaded: the archive and its checksum in one folder.
+# As after a download: the archive and its checksum are in one folder.
 cp "$archive" "$work/$name"
 cp "$checksum" "$work/$name.sha256"
 cd "$work"
@@ -45,15 +45,15 @@ said=$(cd / && LD_LIBRARY_PATH=$libraries "$OLDPWD/moonring" version)
 [[ "$said" == "moonring $version (LibTorch 2.11.0"* ]] \
   || fail "'moonring version' says '$said', expected $version"
 
-# A byte that changed on the way is found.
+# A byte that is changed later is detected.
 printf x >>README
 ! sha256sum --check --strict --quiet SHA256SUMS >/dev/null 2>&1 \
   || fail "SHA256SUMS holds for another README"
 
-# The same bytes whoever packs it, and when: by name, of nobody, at one time, with one mode for
-# files and one for programs.
+# The archive's bytes do not depend on who packs it or when: files are sorted by name and have no
+# owner, the same time, and one mode for files and one for programs.
 listing=$(tar --list --verbose --numeric-owner --full-time --utc --file="../$name")
-# so that a folder's files come before what is called FOLDER.x
+# Replaces / so that the files of a folder are sorted before a name like FOLDER.x.
 names=$(tar --list --file="../$name" | tr / '\001')
 [ "$names" = "$(sort <<<"$names")" ] || fail "the files are not in the order of their names"
 kinds=$(awk '{ print $1, $2, $4, $5 }' <<<"$listing" | sort --unique)

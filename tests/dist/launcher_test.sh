@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The launcher of //:dist with a host and LibTorches that are made up: where it looks, what it says,
-# what it becomes.
+# Tests the launcher of //:dist with a fake program and fake LibTorch folders: where it searches,
+# what it prints, and which program it executes.
 set -u
 launcher=$1
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/launcher test.XXXX")  # a path with a space
@@ -23,7 +23,7 @@ libtorch "$work/good" 2.11.0+cu130
 libtorch "$work/other" 2.10.1+cpu
 
 failures=0
-# want NAME EXIT_CODE PATTERN COMMAND...: what it prints, both streams, matches the pattern.
+# want NAME EXIT_CODE PATTERN COMMAND...: the command's output, both streams, matches the pattern.
 want() {
   local name=$1 code=$2 pattern=$3 output rc
   shift 3
@@ -49,7 +49,7 @@ want "another version in Python" 2 "moonring: LibTorch 2.11 is required*2.10.1+c
   PYTHONPATH="$work/other" "$host"
 want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is required*2.10.1+cpu*" \
   moonring LD_LIBRARY_PATH="$work/other/torch/lib" "$host"
-# A CUDA build accepts only a LibTorch for its CUDA; a CPU build any.
+# A CUDA build only accepts a LibTorch with its CUDA version; a CPU build accepts any.
 libtorch "$work/for cpu" 2.11.0+cpu
 want "a LibTorch without CUDA" 0 "$work/for cpu/torch/lib:*" moonring PYTHONPATH="$work/for cpu" \
   "$host"
@@ -67,8 +67,8 @@ want "exit code" 7 "*|fail" moonring PYTHONPATH="$work/good" "$host" fail
 ln -s "$host" "$work/link"
 want "through a link" 0 "*|through" moonring PYTHONPATH="$work/good" "$work/link" through
 
-# Not what is in the folder where the command is given.
-# without a torch that may be installed here
+# The launcher does not search the current folder.
+# It runs Python without site-packages here, in which a torch may be installed.
 printf '#!/bin/sh\nexec python3 -S "$@"\n' >"$work/bare_python"
 chmod +x "$work/bare_python"
 cd "$work/other" || exit 1
@@ -76,7 +76,7 @@ want "not the current folder" 2 "moonring: no LibTorch*" moonring \
   MOONRING_PYTHON="$work/bare_python" "$host"
 cd "$work/empty" || exit 1
 
-# The same process all along: a signal reaches the host.
+# The launcher executes the program in the same process, so a signal reaches it.
 PYTHONPATH="$work/good" "$host" wait >"$work/out" &
 pid=$!
 until [ -s "$work/out" ]; do sleep 0.1; done

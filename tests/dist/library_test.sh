@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# libmoonring.so as //:dist carries it: a C program, compiled and linked without Bazel, fine-tunes
-# with what is in that folder.
+# Tests libmoonring.so in //:dist: a C program that is compiled and linked without Bazel fine-tunes
+# a model, using only the files in that folder.
 #   library_test.sh DIST PROGRAM.c GOLDEN_FOLDER
 set -eu
 dist=$(realpath -e "$1") program=$2 golden=$3
-libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # among runfiles
+libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # in the runfiles
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/library.XXXX")
-cp -rL "$golden/model" "$golden/data" "$work" # no links that lead out of the root
+cp -rL "$golden/model" "$golden/data" "$work" # without links to other folders
 export LD_LIBRARY_PATH=$libtorch
-unset RUNFILES_DIR TEST_SRCDIR # nothing of Bazel's
+unset RUNFILES_DIR TEST_SRCDIR # as outside of Bazel
 
 cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Werror -I"$dist" "$program" \
   "$dist/lib/libmoonring.so" -Wl,-rpath,"$dist/lib" -o "$work/fine_tune"

@@ -46,11 +46,11 @@ GOLDEN = "tests/golden/stages"
 
 
 class Page:
-    """One page's folder, and the errors of its blocks."""
+    """The folder of one page, and the errors of its blocks."""
 
     def __init__(self, root: str, folder: str):
         self.root, self.folder, self.complaints, self.ran = root, folder, [], 0
-        self.said = None  # by the last script, until a block says what that was to be
+        self.said = None  # output of the last script, until a block with its expected output
         for name in ("model", "data"):
             shutil.copytree(os.path.join(root, GOLDEN, name), self.path(name))
         for name in ("docs", "scripts"):
@@ -162,7 +162,7 @@ class Page:
     take_c = take_text
 
     def take_diff(self, block: pages.Block, word: str) -> None:
-        pass  # a change that is shown
+        pass  # only shown, not applied
 
 
 def main(words: list[str]) -> int:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/lua/*.md are what docs/lua.lua writes. If they are not:
+# docs/lua/*.md must be the output of docs/lua.lua. If they are not, run:
 #   moonring docs/lua.lua docs/lua
 set -euo pipefail
 mkdir "$TEST_TMPDIR/lua"

@@ -1,5 +1,5 @@
-"""The documentation pages, README.md and those under docs: their fenced blocks and the blocks'
-marks."""
+"""The documentation pages, README.md and those under docs: their fenced blocks, and the text after
+a block's language that specifies how it is tested."""
 
 import glob
 import os
@@ -11,9 +11,9 @@ FENCE = re.compile(r"^ {0,3}(```+)\s*(\w*)[ ]?(.*)$")
 
 class Block(NamedTuple):
     page: str  # README.md, docs/data.md
-    line: int  # of the fence
+    line: int  # line of the opening fence
     language: str  # sh, yaml, lua, json, jsonl, c, text
-    mark: str  # what the fence says after it: run; not run: WHY; file: NAME; same as: PATH; out
+    mark: str  # text after the language: run; not run: WHY; file: NAME; same as: PATH; out
     text: str
 
     @property

@@ -26,7 +26,7 @@ WIDTH, WORDS, LESSON = 100, 900, 80
 
 
 def anchors(text: str) -> set[str]:
-    """The headings of a page in the form that links use."""
+    """Returns the headings of a page in the form that links use."""
     found = set()
     for _, line in pages.prose(text):
         if line.startswith("#"):
@@ -53,8 +53,8 @@ def broken_label(root: str, folder: str, name: str | None, below: str | None) ->
         return f"no folder {folder}"
     if below or not name:
         return None
-    # The BUILD file names only the test itself for targets that rerun.bzl of the pretend device and
-    # cc_test of together.bzl generate.
+    # The BUILD file contains only the name of the test itself: rerun.bzl (tests on the pretend
+    # device, a simulated GPU) and cc_test of together.bzl add these suffixes.
     test = re.sub(r"_on_(one_|two_)?pretend_devices?$", "", name.removesuffix("_full"))
     build = pages.read(root, os.path.join(folder, "BUILD"))
     if any(f'name = "{written}"' in build for written in (name, test)):

@@ -37,7 +37,7 @@ static int code_of(const char* what) {
   return 0;
 }
 
-// Returns 0, or the errno with which this operation fails.
+// Returns 0, or the errno with which this operation must fail.
 static int fault(const char* op, const char* path) {
   const char *plan = getenv("FAULT"), *under = getenv("FAULT_UNDER"), *rank = getenv("FAULT_RANK"),
              *mine = getenv("RANK"), *fired = getenv("FAULT_FIRED");

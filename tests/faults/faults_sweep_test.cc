@@ -53,7 +53,8 @@ class FaultsSweepTest : public ResumedRuns, public ::testing::WithParamInterface
     int tried = 0, held = 0;
   };
 
-  // Returns whether the fault was reached. `rank` limits it to that rank; "" means each process.
+  // Runs once with the fault, and once more without it to resume. Returns whether the fault was
+  // reached. `rank`: the fault only occurs on this rank; "": in every process.
   bool Try(const Kind& kind, const std::string& fault, const std::string& rank, Count& count) {
     SCOPED_TRACE(fault + (rank.empty() ? "" : " on rank " + rank));
     const std::string out = "broken";
@@ -126,7 +127,7 @@ TEST_P(FaultsSweepTest, ResumedItIsTheUnbrokenRun) { Sweep(Kinds()[GetParam()], 
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultsSweepTest, ::testing::Range<size_t>(0, Kinds().size()),
                          [](const auto& info) { return std::string(Kinds()[info.param].name); });
 
-// A few of the faults, for the regular test runs.
+// Some of the faults, for regular test runs.
 TEST_F(FaultsSweepTest, AFewPoints) {
   const Kind& kind = Kinds()[1];
   ASSERT_THAT(Train(kind.name, kind.words + kLength, kind.options), Succeeds());

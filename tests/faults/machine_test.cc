@@ -1,5 +1,5 @@
-// Runs on a machine with problems: closed descriptors, output that nobody reads, model files that
-// change or are truncated, folders that disappear, files in the way. Nothing is lost, and every
+// Runs on a machine with problems: closed file descriptors, output that nobody reads, model files
+// that change or are truncated, folders that disappear, files in the way. No data is lost, and each
 // problem is reported.
 
 #include <signal.h>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 class MachineTest : public ResumedRuns {
  protected:
-  // The command with a copy of the model, which the test changes.
+  // The command of a run with its own copy of the model, which the test changes.
   Words OwnModel(const std::string& out, const Words& more, const Words& options = {}) const {
     fs::create_directories(Path("model"));
     for (const auto& file : fs::directory_iterator(Runfile("tests/golden/stages/model"))) {
@@ -34,7 +34,7 @@ class MachineTest : public ResumedRuns {
     return CommandOf(out, more + Words{"model_name_or_path=model"}, options);
   }
 
-  // Multiplies each weight by `factor`, in place in the file.
+  // Multiplies each weight in the model file by `factor`, in place.
   void Scale(float factor) const {
     std::fstream file(Path("model/model.safetensors"),
                       std::ios::in | std::ios::out | std::ios::binary);
@@ -68,11 +68,13 @@ TEST_F(MachineTest, UnreadOutputEndsNothing) {
     if (ranks.empty()) ExpectSameRun("whole", "unread");
     fs::remove_all(Path("unread"));
   }
-  // With a request to save and end, like Ctrl-C in `moonring train ... 2>&1 | tee log`.
+  // The run receives SIGINT, a request to save and end, and nobody reads its output: as with Ctrl-C
+  // in `moonring train ... 2>&1 | tee log`.
   CommandOptions options = Options(Paused("3", CommandOf("asked", {"max_steps=100"})));
   options.unread = true;
   Command command(options);
-  // Step 2 has asked for signals before its save begins, so that this one is seen by step 3.
+  // The run checks for signals in each step before it saves, so this signal, which is sent after
+  // step 2's save, is noticed in step 3.
   ASSERT_TRUE(Await([&] { return fs::exists(Path("asked/checkpoint-2/manifest.json")); }));
   command.Signal(SIGINT);
   LetGo(3);
@@ -80,7 +82,7 @@ TEST_F(MachineTest, UnreadOutputEndsNothing) {
   EXPECT_TRUE(fs::exists(Path("asked/checkpoint-3/manifest.json")));
 }
 
-// A script that prints endlessly is different: it ends like any program in a pipe.
+// A script that prints endlessly ends when nobody reads its output, like any program in a pipe.
 TEST_F(MachineTest, AScriptEndsWhereItsOutputIsNotRead) {
   const std::string host = fs::absolute("moonring");
   Write("run.sh", host + " -e 'while true do print(1) end' | head -1; exit ${PIPESTATUS[0]}");
@@ -129,7 +131,7 @@ TEST_F(MachineTest, AnotherBaseIsRefused) {
     const Words again =
         CommandOf("out", all + Words{"model_name_or_path=model", "resume_from_checkpoint=true"});
     const CommandResult result = Run(again);
-    if (refusal.empty()) {  // all of it is in the checkpoint
+    if (refusal.empty()) {  // the whole file is in the checkpoint
       EXPECT_THAT(result, Succeeds());
     } else {
       EXPECT_EQ(result.exit_code, 2);
@@ -161,7 +163,8 @@ TEST_F(MachineTest, AFolderThatIsRenamedIsTakenAgain) {
   EXPECT_TRUE(fs::exists(Path("out/checkpoint-4/manifest.json")));
 }
 
-// Another run has taken the folder's name by the time of the next save.
+// If another run has created a folder with the same name by the time of the next save, the run
+// ends.
 TEST_F(MachineTest, AFolderThatIsTakenMeanwhileEndsTheRun) {
   Command command(Options(Paused("3", CommandOf("out", {"max_steps=4"}))));
   ASSERT_TRUE(command.WaitForOutput("waits before step 3")) << command.Wait().Describe();

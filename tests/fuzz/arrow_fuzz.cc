@@ -1,4 +1,4 @@
-// A file of rows in Arrow's and Parquet's formats.
+// Fuzzes a file of rows in Arrow's or Parquet's format.
 #include <cstdint>
 
 #include "data/files/arrow_reader.h"

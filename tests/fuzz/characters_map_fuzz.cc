@@ -1,4 +1,4 @@
-// Sentencepiece's map of characters, which is stored in its model files and, as base64, in
+// Fuzzes sentencepiece's character map, which is stored in its model files and, in base64, in
 // tokenizer.json.
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// A model's chat template: parsed, rendered for a conversation, and split into slots.
+// Fuzzes a model's chat template: parses it, renders a conversation, and derives slots.
 #include <cstdint>
 #include <string>
 
@@ -11,8 +11,8 @@ namespace {
 
 using namespace moonring::data;
 
-// Lower limits than in real use, so that a template that uses them up does not slow down the
-// fuzzer. The depth is the real one: it limits the stack.
+// Lower limits than in real use, so that a template that reaches them does not slow down the
+// fuzzer. The limit of the depth, which protects the stack, is the real one.
 constexpr jinja::Limits kLimits = {.steps = 50'000, .bytes = 1 << 22};
 
 OrderedJson Context() {
@@ -39,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto parsed = jinja::Template::Parse(source, "input");
   if (!parsed.ok()) return 0;
   const auto text = parsed->Render(context, {.now = 1'700'000'000, .limits = kLimits});
-  // A template that exceeds these limits would take too long in the next call.
+  // A template that exceeds these limits would take too long in ParseTemplate, whose limits are
+  // higher.
   if (text.status().code() == absl::StatusCode::kResourceExhausted) return 0;
   const auto carried = ModelTemplate::Find({.chat_template = source, .where = "folder"}, tokenizer);
   if (!carried.ok() || *carried == nullptr) return 0;

@@ -1,5 +1,5 @@
-// config.json, and the same values from GGUF metadata: an accepted config satisfies the invariants
-// that the model's code relies on.
+// Fuzzes config.json, and the same values as GGUF metadata: a config that is accepted satisfies the
+// invariants that the model's code relies on.
 #include <cstdint>
 
 #include "model/families/parse_config.h"

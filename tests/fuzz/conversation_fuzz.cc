@@ -1,5 +1,5 @@
-// One row of a data set: converted by each format for each stage; the result is encoded by
-// templates with tools and thoughts.
+// Fuzzes a row of a data set: it is converted by each format for each stage, and the result is
+// encoded by templates with tools and reasoning.
 #include <cstdint>
 #include <string>
 

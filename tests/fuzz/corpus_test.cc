@@ -1,5 +1,5 @@
-// Runs each fuzz target on each file of its corpus, as libFuzzer does with one input: seeds, and
-// inputs that once broke a reader. Then on some changes of each file.
+// Runs each fuzz target on each file of its corpus, as libFuzzer does with a single input: on seeds
+// and on inputs that once caused a failure. Then runs it on some mutations of each file.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -28,7 +28,7 @@ class Input : public testing::Test {
     ASSERT_TRUE(file.is_open()) << path_;
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
     target_(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-    std::mt19937_64 random(bytes.size());  // the same changes in each run
+    std::mt19937_64 random(bytes.size());  // the same mutations in each run
     for (int i = 0; i < 4; ++i) {
       const std::string changed = moonring::fuzz::Mutated(bytes, {bytes}, random, 1 << 16);
       target_(reinterpret_cast<const uint8_t*>(changed.data()), changed.size());

@@ -1,4 +1,4 @@
-// dataset_info.json, with a lookup of every data set in it.
+// Fuzzes dataset_info.json, with a lookup of every data set in it.
 #include <cstdint>
 #include <string>
 #include <vector>

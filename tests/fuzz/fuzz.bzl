@@ -1,8 +1,8 @@
-"""Fuzz targets: NAME_fuzz.cc, with LLVMFuzzerTestOneInput in it, and the inputs in corpus/NAME."""
+"""Fuzz targets: NAME_fuzz.cc, which defines LLVMFuzzerTestOneInput, with inputs in corpus/NAME."""
 
 load("//third_party/precompiled:cc.bzl", "cc_binary", "cc_library")
 
-# Fuzz targets compiled together in one source of corpus_test.
+# Maximum number of fuzz targets that are compiled together for corpus_test.
 _UNIT = 6
 
 def _unit_impl(ctx):
@@ -28,8 +28,8 @@ _unit = rule(
 def fuzz_targets(targets):
     """Declares two programs for each target.
 
-    NAME_fuzz is libFuzzer's, for --config=fuzz alone. NAME changes inputs blindly
-    (mutation_main.cc), and any compiler builds it.
+    NAME_fuzz uses libFuzzer and requires --config=fuzz. NAME mutates inputs without coverage
+    (mutation_main.cc) and can be built with any compiler.
 
     Args:
       targets: {NAME: deps}.

@@ -1,4 +1,4 @@
-// A whole GGUF file: its header, its metadata as config.json and tokenizer files, and its
+// Fuzzes a whole GGUF file: its header, its metadata as config.json and tokenizer files, and its
 // dequantized tensors.
 #include <cstdint>
 

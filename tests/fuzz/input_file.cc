@@ -11,8 +11,8 @@
 namespace moonring::fuzz {
 
 InputFile::InputFile(absl::string_view bytes) : descriptor_(memfd_create("input", MFD_CLOEXEC)) {
-  // If an input cannot be written, that is not a bug of the target, but the run must not count as a
-  // success either.
+  // An input that cannot be written is not a bug of the target, but the run must not succeed
+  // either.
   if (descriptor_ < 0 ||
       write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     std::perror("the fuzzer's input as a file in memory");

@@ -1,5 +1,5 @@
-// A fuzzer's input as a file, for readers that take a path. The file is in memory and has no name
-// in the file system, so nothing remains however the process ends.
+// A fuzzer's input as a file, for code that reads a path. The file is in memory and has no name in
+// the file system, so it disappears with the process.
 #ifndef MOONRING_TESTS_FUZZ_INPUT_FILE_H_
 #define MOONRING_TESTS_FUZZ_INPUT_FILE_H_
 

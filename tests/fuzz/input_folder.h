@@ -1,5 +1,5 @@
-// A folder of this process for readers that need one. It is in memory where the machine has a
-// memory file system. Its files are rewritten for each input.
+// A temporary folder of this process, for code that reads a folder. It is in memory if the machine
+// has a memory file system. Its files are rewritten for each input.
 #ifndef MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 #define MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 
@@ -18,7 +18,7 @@ class InputFolder {
     path_ = (std::filesystem::is_directory(memory, code) ? memory
                                                          : std::filesystem::temp_directory_path()) /
             "moonring_fuzz_XXXXXX";
-    std::string name = path_;  // (No number of the process: sandboxes number theirs alike.)
+    std::string name = path_;  // (not the process id, which sandboxes may repeat)
     if (mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
   }

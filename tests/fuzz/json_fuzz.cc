@@ -1,4 +1,4 @@
-// JSON texts in each of the readers; then each operation on a value: display in messages, Python's
+// Fuzzes JSON texts: each parser, then each operation on a value: display in messages, Python's
 // format, replacing a field.
 #include <cstdint>
 
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const nlohmann::json copy = *value;
     (void)moonring::data::WrongType(copy, "something else", "input");
     if (copy.is_object()) {
-      // Replacing a field leaves JSON with the same contents except for that field.
+      // Replacing a field gives JSON with the same contents except for that field.
       nlohmann::json wanted = copy;
       wanted["added_tokens"] = nlohmann::json::array({1});
       const auto spliced = moonring::data::ParseJson(
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     moonring::data::PythonText(*value);
     moonring::data::PythonTruth(*value);
     moonring::data::PythonJson(*value, 2);
-    // json.loads reads the output of json.dumps.
+    // The output of PythonJson can be parsed again.
     if (!moonring::data::ParseOrderedJson(moonring::data::PythonJson(*value)).ok())
       __builtin_trap();
   }

@@ -22,7 +22,7 @@ def write(target: str, name: str, data: bytes) -> None:
 
 
 def safetensors(tensors: dict, metadata: dict | None = None) -> bytes:
-    """tensors: a map from name to (dtype, shape, bytes)."""
+    """`tensors`: a map from name to (dtype, shape, bytes)."""
     header, data = {}, b""
     if metadata:
         header["__metadata__"] = metadata
@@ -96,7 +96,7 @@ def gguf_value(value) -> bytes:
 
 
 def gguf(metadata: dict, tensors: dict) -> bytes:
-    """tensors: a map from name to (sizes in the file's order, type, bytes)."""
+    """`tensors`: a map from name to (sizes in the file's order, type, bytes)."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     head += b"".join(gguf_text(key) + gguf_value(value) for key, value in metadata.items())
     data = b""
@@ -140,7 +140,7 @@ def make_gguf() -> None:
         "tokenizer.ggml.eos_token_id": 1,
         "tokenizer.ggml.add_space_prefix": False,
     }
-    # One block of each supported type.
+    # One quantized block of each supported type.
     blocks = {
         0: (1, 4),
         1: (1, 2),
@@ -233,7 +233,7 @@ def text_(text: str) -> bytes:
 
 
 def tensor_(storage: str, key: str, numel: int, shape: tuple, dtype: str | None = None) -> bytes:
-    """A call of _rebuild_tensor_v2 or v3 for a storage, as torch.save writes it."""
+    """A pickled call of _rebuild_tensor_v2 or v3 for a storage, as torch.save writes it."""
     number = lambda n: b"K" + bytes([n])
     tuple_ = lambda items: b"(" + b"".join(items) + b"t"
     strides = [1] * len(shape)
@@ -341,7 +341,7 @@ def field(number: int, value) -> bytes:
 
 
 def characters_map() -> bytes:
-    """A double array with one key, U+00C5, which maps to "a"."""
+    """A character map (double array) with one key, U+00C5, which maps to "a"."""
     units = [0] * 512
     root = 0x100
     units[0] = (root << 10) & 0x7FFFFFFF

@@ -1,5 +1,5 @@
-// Tokenizer files other than tokenizer.json: sentencepiece models, ranks of tiktoken, Mistral's
-// tekken.json, recognized by their contents. The input: tokenizer_config.json, then the file.
+// Fuzzes tokenizer files other than tokenizer.json: sentencepiece models, tiktoken's ranks, and
+// Mistral's tekken.json, recognized by their contents. Input: tokenizer_config.json, then the file.
 #include <cstdint>
 #include <string>
 

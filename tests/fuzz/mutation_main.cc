@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string input, found;  // what is run, and where it is kept
+std::string input, found;  // the current input; the path where a failing input is written
 
 void Keep(int signal) {
   const int file = open(found.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

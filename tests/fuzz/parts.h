@@ -1,5 +1,5 @@
-// Several texts in one fuzzer input, separated by zero bytes: a fuzzer moves and duplicates such
-// bytes easily, and none of these formats contains them.
+// Several texts in one fuzzer input, separated by zero bytes: a fuzzer moves and duplicates these
+// easily, and they do not occur in the formats themselves.
 #ifndef MOONRING_TESTS_FUZZ_PARTS_H_
 #define MOONRING_TESTS_FUZZ_PARTS_H_
 
@@ -13,8 +13,7 @@
 
 namespace moonring::fuzz {
 
-// Splits the input into `count` texts. Missing texts are empty; the last one is all the remaining
-// bytes.
+// Splits the input into `count` texts. Missing texts are empty; the last text is the whole rest.
 inline std::vector<std::string> PartsOfInput(const uint8_t* data, size_t size, size_t count) {
   const absl::string_view input(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> parts =

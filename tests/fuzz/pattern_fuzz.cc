@@ -1,4 +1,4 @@
-// A regular expression in the syntax of tokenizer.json, and a text that it splits.
+// Fuzzes a regular expression in the syntax of tokenizer.json, and a text that it splits.
 #include <cstdint>
 #include <stdexcept>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     (*regex)->Split(
         text, [&](absl::string_view piece, bool) { joined.append(piece.data(), piece.size()); });
-  } catch (const std::runtime_error&) {  // the matcher gave up, as it may
+  } catch (const std::runtime_error&) {  // allowed: a limit was reached
     return 0;
   }
   if (joined != text) __builtin_trap();

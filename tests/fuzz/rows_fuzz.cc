@@ -1,5 +1,5 @@
-// A data file of each text format, plain or compressed, read twice: from its beginning, and from
-// the positions of the first rows.
+// Fuzzes a data file of each text format, plain or compressed. It is read twice: from its
+// beginning, and from the positions of the first rows.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +13,8 @@ namespace {
 
 using moonring::data::RowReader;
 
-// The row after `state` must be the same in a reader that seeks to that state.
+// Reads all rows. The row after a saved state must be the same in a reader that seeks to that
+// state.
 void ReadAll(const std::string& path,
              absl::StatusOr<std::unique_ptr<RowReader>> (*open)(const std::string&)) {
   auto reader = open(path);
@@ -23,7 +24,7 @@ void ReadAll(const std::string& path,
     const auto row = (*reader)->Next();
     auto other = open(path);
     if (!other.ok()) __builtin_trap();
-    if (!(*other)->Seek(state).ok()) {  // compressed data that is broken there
+    if (!(*other)->Seek(state).ok()) {  // the compressed data is broken at this point
       if (row.ok()) __builtin_trap();
       return;
     }

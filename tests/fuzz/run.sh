@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs fuzz targets, one after another:  bazel run --config=fuzz //tests/fuzz -- [SECONDS
-# [TARGET...]]     (60 seconds, all of them)
+# Runs fuzz targets one after another, by default all for 60 seconds each:
 #
-# What a run finds stays in ${XDG_CACHE_HOME:-~/.cache}/moonring/fuzz/TARGET, where the next one
-# continues. An input that breaks a target (a sanitizer's report,
-# an exception, 10 seconds for one input, more than 2 GiB) goes to .../fuzz/found and is named at
-# the end; then this fails. Mended, it belongs into
-# tests/fuzz/corpus/TARGET, which //tests/fuzz/... replays.
+#   bazel run --config=fuzz //tests/fuzz -- [SECONDS [TARGET...]]
+#
+# The corpus that a run collects is stored in ${XDG_CACHE_HOME:-~/.cache}/moonring/fuzz/TARGET,
+# where the next run continues. An input that makes a target fail (a sanitizer's report, an
+# exception, more than 10 seconds or 2 GiB) is written to .../fuzz/found and listed at the end, and
+# the script fails. When the bug is fixed, the input should be added to tests/fuzz/corpus/TARGET,
+# which the tests in //tests/fuzz replay.
 set -euo pipefail
 
 seconds="${1:-60}"

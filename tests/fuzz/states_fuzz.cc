@@ -1,5 +1,5 @@
-// The saved states of the data's position and of the objective, as a resumed run loads them from a
-// checkpoint. (The tensors next to them are safetensors.)
+// Fuzzes the saved states of the data's position and of the objective, which a resumed run loads
+// from a checkpoint. (The tensors next to them are safetensors.)
 #include <cstdint>
 #include <string>
 
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       !(*preference)->LoadState((*preference)->State()).ok())
     __builtin_trap();
 
-  // A state of rows names its files, which have another path in each process.
+  // A state contains the names of its files, whose folder differs between processes.
   nlohmann::json state = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!state.is_object()) return 0;
   state["files"] = {rows};

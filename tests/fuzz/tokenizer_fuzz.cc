@@ -1,5 +1,5 @@
-// The files of a tokenizer; a text that it encodes and decodes; and the files that are written
-// after adding a token. The input: tokenizer.json, the text, tokenizer_config.json,
+// Fuzzes the files of a tokenizer, a text that it encodes and decodes, and the files that are
+// written after adding a token. Input: tokenizer.json, the text, tokenizer_config.json,
 // special_tokens_map.json, added_tokens.json.
 #include <cstdint>
 

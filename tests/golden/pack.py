@@ -1,14 +1,15 @@
-"""Large golden files are in the repository as NAME.xz, and small models' weights as a seed in their
-golden.json (seeded_weights.py); Bazel makes both (unpacked.bzl).
+"""Packs and unpacks golden files. In the repository, large golden files are stored as NAME.xz, and
+weights of small models as a seed in their golden.json (seeded_weights.py); Bazel creates both
+(unpacked.bzl).
 
-    pack.py                    packs what is worth it in FOLDERS, and removes the originals
-    pack.py --unpack           writes NAME beside each NAME.xz, and the weights, for scripts that run
-                               without Bazel
-    pack.py --unpack FROM.xz TO [FROM.xz TO ...]      (what unpacked.bzl calls)
+    pack.py                    packs files in FOLDERS that become smaller, removes the originals
+    pack.py --unpack           writes NAME next to each NAME.xz, and the weights, for scripts that
+                               run without Bazel
+    pack.py --unpack FROM.xz TO [FROM.xz TO ...]      (called by unpacked.bzl)
 
-The scripts that make golden files read and write NAME: unpack, run them, pack. Where both are there
-Bazel takes NAME. An .xz is left as it is where its content is unchanged: other versions of xz may
-write other bytes.
+The scripts that make golden files read and write NAME: unpack, run the script, pack. If both exist,
+Bazel uses NAME. An .xz whose content is unchanged is not rewritten, because other versions of xz
+may write other bytes.
 """
 
 import json
@@ -23,9 +24,9 @@ FOLDERS = ("data/text/tokenizer", "golden", "model/gguf", "trainer/golden", "tra
 ENDINGS = (".json", ".jsonl", ".arrow", ".model", ".safetensors")
 SMALLEST = 8192
 WORTH_IT = 0.6
-# What people read, and what documented commands and scripts take from the repository.
+# Folders that are not packed: documented commands and scripts use their files from the repository.
 PLAIN = ("data", "llamafactory_keys", "stages")
-# Models whose weights are in the repository beside their seed: people copy these folders whole.
+# Models whose weights are in the repository in addition to their seed: users copy these folders.
 WITH_WEIGHTS = ("qwen3_5_vision", "qwen3_vl", "qwen3_vl_moe")
 
 
@@ -37,7 +38,8 @@ def files(*endings):
 
 
 def seeded(golden):
-    """The description of the weights beside a golden.json, or None, and their path."""
+    """Returns the description of the weights next to a golden.json, and their path; None if there
+    is none."""
     if os.path.basename(golden) != "golden.json":
         return None, None
     with open(golden, encoding="utf-8") as file:

@@ -1,11 +1,14 @@
-"""A small model's weights from a seed, so that golden.json has a line a tensor in their place:
+"""Weights of small models that are generated from a seed, so that golden.json stores one line per
+tensor instead of the weights:
 
     "weights": {"seed": TEXT, "tensors": {NAME: {"shape": [...], "mean": x, "deviation": x}, ...}}
 
-    seeded_weights.py GOLDEN.json MODEL.safetensors      writes them as fp32 (unpacked.bzl calls it)
+    seeded_weights.py GOLDEN.json MODEL.safetensors      writes the weights as fp32 (used by
+                                                         unpacked.bzl)
 
-Uniform numbers, as of them every Python makes the same: those of a tensor are mean + deviation *
-sqrt(3) * u with u in [-1, 1), by a Mersenne Twister that the seed and the tensor's name start.
+A tensor is mean + deviation * sqrt(3) * u, with u uniform in [-1, 1) from a Mersenne Twister that
+is seeded with the seed and the tensor's name. Every version of Python generates the same uniform
+numbers.
 """
 
 import json
@@ -45,8 +48,8 @@ def write(weights, path):
 
 
 def fill_file(path, seed, drawn):
-    """Puts seeded numbers in the place of those of each tensor of a .safetensors file, by its name
-    there. drawn(name, shape): {"shape", "mean", "deviation"}. Returns golden.json's `weights`."""
+    """Replaces the numbers of each tensor of a .safetensors file by seeded ones. drawn(name, shape)
+    returns {"shape", "mean", "deviation"}. Returns golden.json's `weights`."""
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
     header.pop("__metadata__", None)

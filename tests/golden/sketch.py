@@ -1,15 +1,15 @@
-"""A gradient as golden files keep it, in the place of all its numbers: its shape, its norm and
-PROJECTIONS sums of its elements under random signs, all in fp64.
+"""A sketch of a gradient, stored in golden files instead of its numbers: its shape, its norm, and
+PROJECTIONS sums of its elements with random signs, all in fp64.
 
-Of two tensors, (projection - projection of the other)^2 has the mean ||a - b||^2, so the mean over
-the projections tells how far another program's gradient is from this one: to a factor of
-1 +- 1 / sqrt(2 * PROJECTIONS), 18 %, one standard deviation (Alon, Matias and Szegedy, The space
-complexity of approximating the frequency moments, 1999, theorem 2.2; Achlioptas, Database-friendly
-random projections, 2003).
+For two tensors a and b, the square of the difference of their projections has the mean
+||a - b||^2. The mean over the projections therefore estimates the distance of another program's
+gradient, with a relative standard deviation of 1 / sqrt(2 * PROJECTIONS) = 18 % (Alon, Matias and
+Szegedy, The space complexity of approximating the frequency moments, 1999, theorem 2.2; Achlioptas,
+Database-friendly random projections, 2003).
 
 Sign k of element i is bit k of the i-th output of the generator splitmix64 (Steele, Lea and Flood,
-2014) whose state starts as the FNV-1a hash of the tensor's name, so that each tensor has its own
-signs. tests/testing/gradient_sketch.cc makes the same.
+2014), whose initial state is the FNV-1a hash of the tensor's name, so that each tensor has its own
+signs. tests/testing/gradient_sketch.cc computes the same.
 """
 
 import torch
@@ -19,18 +19,18 @@ WORD = (1 << 64) - 1
 
 
 def wrapped(x):
-    """As int64, torch's only whole numbers of 64 bits that multiply: the same bits."""
+    """Converts to int64 with the same bits: torch cannot multiply unsigned 64-bit integers."""
     x &= WORD
     return x - (1 << 64) if x >> 63 else x
 
 
 def shifted(z, by):
-    """z >> by of unsigned numbers."""
+    """z >> by for unsigned numbers."""
     return (z >> by) & (WORD >> by)
 
 
 def signs(name, count):
-    """[count, PROJECTIONS] of -1 and 1."""
+    """Returns the signs [count, PROJECTIONS], -1 or 1."""
     state = 0xCBF29CE484222325
     for byte in name.encode():
         state = ((state ^ byte) * 0x100000001B3) & WORD
@@ -55,6 +55,6 @@ def sketch(name, tensor):
 
 
 def distance(name, tensor, kept):
-    """About ||tensor - the tensor that `kept` is the sketch of||."""
+    """Returns an estimate of ||tensor - t||, where `kept` is the sketch of t."""
     off = projections(name, tensor) - torch.tensor(kept["projections"], dtype=torch.float64)
     return off.square().mean().sqrt().item()

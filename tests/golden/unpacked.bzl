@@ -1,6 +1,5 @@
-"""Golden files under their plain names: large ones are committed as NAME.xz, and the weights of
-small models as a seed in their golden.json.
-"""
+"""Golden files under their plain names. Large ones are committed as NAME.xz, and the weights of
+small models as a seed in their golden.json."""
 
 def _made_impl(ctx):
     arguments = ctx.actions.args()
@@ -31,9 +30,9 @@ _made = rule(
 )
 
 def unpacked(name, files, visibility = ["//tests:__subpackages__"]):
-    """The files of these globs, each a label of its own too.
+    """Declares a filegroup of the files of these globs, with a label for each file.
 
-    Where NAME is there beside NAME.xz it is taken: somebody works on it (pack.py).
+    If both NAME and NAME.xz exist, NAME is used, because it is being edited (pack.py).
 
     Args:
       name: of the filegroup.
@@ -61,7 +60,8 @@ def unpacked(name, files, visibility = ["//tests:__subpackages__"]):
     native.exports_files(plain, visibility)
 
 def unpacked_model(name):
-    """The folder of a small model; where it has no weights, those of the seed in its golden.json."""
+    """Declares the folder of a small model. If it has no weights, they are made from the seed in
+    its golden.json."""
     files = [name + "/*"]
     if native.glob([name + "/*.safetensors"], exclude = [name + "/model-5.23.safetensors"]):
         unpacked(name, files)

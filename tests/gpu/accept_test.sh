@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The acceptance run without a GPU: it packs, it gives every row, wrong numbers, crashes and hangs
-# have rows of their own and take no other's, a further call runs what is left, and what profilers
-# write is read.
+# Tests the acceptance run without a GPU: it packs its folder and reports every row; wrong numbers,
+# crashes and hangs are reported in their own rows only; another call runs the remaining checks; and
+# the output of profilers is parsed.
 set -euo pipefail
 runfiles=$PWD here=$PWD/tests/gpu
-libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # among runfiles
+libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # in the runfiles
 export LD_LIBRARY_PATH=$libtorch
-unset RUNFILES_DIR TEST_SRCDIR # nothing of Bazel's
+unset RUNFILES_DIR TEST_SRCDIR # as outside of Bazel
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/accept.XXXX")
 trap 'rm -rf "$work"' EXIT
 fail() {
@@ -41,7 +41,8 @@ rc=0
   || fail "a folder that is there is written over"
 
 cat >"$work/verdicts.py" <<'PYTHON'
-# verdicts.py TABLE.json CHECK=VERDICT...: these rows and no others; a row that is skipped says why.
+# verdicts.py TABLE.json CHECK=VERDICT...: checks that the table has these rows and no others, and
+# that a skipped row has a reason.
 import json, sys
 def name_of(row):
     check = row["check"]
@@ -104,7 +105,7 @@ sys.exit(0 if set(rates) == wanted and min(rates.values()) > 0 else f"{rates}")
 PYTHON
 [ -z "$(find "$work" -maxdepth 1 -name 'accept-*')" ] || fail "models and runs are left behind"
 
-# pack_again: the folder with the programs of packed/ as they are now.
+# pack_again: packs the programs in packed/, which the test has changed, into the folder again.
 pack_again() {
   tar -cf "$work/folder/programs.tar.xz" -C "$work/packed" .
 }

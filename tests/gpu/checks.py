@@ -65,7 +65,8 @@ def stages(checks):
 
 
 def left_of(rows):
-    """The checks that failed in an earlier call's table, then those without a result in it."""
+    """Returns the checks that failed in an earlier call's table, then those without a result in
+    it."""
     verdicts = {}
     for row in rows:
         verdicts.setdefault(row["of"], set()).add(row["verdict"])

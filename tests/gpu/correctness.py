@@ -143,7 +143,7 @@ def failed_tests(tests):
 
 
 def failures_of(tests, most=20):
-    """The messages of failed tests, line by line."""
+    """Returns the messages of failed tests, line by line."""
     texts = [each["failure"] for test in tests for each in test.get("failures", [])]
     lines = [line for text in texts for line in text.splitlines() if line.strip()]
     return lines[:most] + ([f"and {len(lines) - most} lines more"] if len(lines) > most else [])
@@ -239,16 +239,15 @@ def modes(shop):
 
 
 def diagnosed(row, *makers):
-    """The row; if it has failed, with the output of each diagnosis function."""
+    """Returns the row. If it has failed, the output of each diagnosis function is added."""
     if row.verdict == FAIL:
         row.diagnosis = [line for make in makers for line in diagnosis.tried(make)]
     return row
 
 
 def of_gradients(shop, row, found, model, tokens, keys):
-    """The row; if it has failed, with the worst number and the layer at which hidden states
-    diverge. `found` is the result of Workshop.compare for the gradients.
-    """
+    """Returns the row. If it has failed, the worst number and the layer at which hidden states
+    diverge are added. `found`: the result of Workshop.compare for the gradients."""
     return diagnosed(
         row,
         lambda: diagnosis.worst_number(found),
@@ -256,17 +255,17 @@ def of_gradients(shop, row, found, model, tokens, keys):
     )
 
 
-# fp32 sums in another order differ by about this much, whichever of the two is closer to fp64: the
-# last digit of fp32 is 6e-8, and an H100's gradients differ from fp64 by 1.4e-6, as the CPU's do.
+# fp32 sums in two different orders differ by about this much, even if neither is less exact: fp32
+# has a precision of 6e-8, and the gradients of an H100 and of the CPU each differ from fp64 by
+# 1.4e-6.
 FP32_FLOOR = 3e-6
 
 
 def gradients(shop):
-    """Gradients and logits of a whole model, by `probe`. fp64 must be within 1e-10 of the CPU.
-    fp32: the distance from fp64 is at most twice the CPU's, or FP32_FLOOR. bf16: the distance from
-    fp32 is at most 3 times (gradients) and 2 times (logits) the CPU's. All of it with TF32
-    requested in the environment, which Moonring must override.
-    """
+    """Compares gradients and logits of a whole model, computed by `probe`, with the CPU's. fp64:
+    within 1e-10. fp32: the distance from fp64 is at most twice the CPU's, or FP32_FLOOR. bf16: the
+    distance from fp32 is at most 3 times (gradients) and 2 times (logits) the CPU's. TF32 is
+    requested in the environment, which Moonring must override."""
     tokens, model = shop.sizes.gradient_tokens, shop.model(shop.sizes.gradients)
     keys = {"fp64": ["fp64=true"], "fp32": [], "bf16": ["bf16=true"]}
     threads = max(1, shop.cores // 3)
@@ -329,21 +328,22 @@ def gradients(shop):
 
 # Training
 
-# The bound for losses of steps that differ in the order of sums only. On the CPU, fp32 differs from
-# fp64 by 2e-7 after eight steps of a tiny model; AdamW turns a rounding of a tiny gradient into one
-# of the step, and longer sums round more.
+# The bound for losses of steps that differ only in the order of sums. After eight steps of a tiny
+# model on the CPU, fp32 differs from fp64 by 2e-7. AdamW amplifies rounding errors of tiny
+# gradients, and longer sums round more, so the bound is higher.
 LOSS_BOUND = 2e-5
-# In bf16 one forward differs from fp32 by 2e-4 there; the bound is ten times that.
+# On the CPU, the loss of one forward in bf16 differs from fp32 by 2e-4; the bound is ten times
+# that.
 BF16_LOSS_BOUND = 2e-3
 
 
 def lengths(tokens, rows):
-    """Document lengths that vary, all within `tokens`."""
+    """Returns varying document lengths, at most `tokens` each."""
     return [max(8, tokens - 30 - (i * i * 7) % (tokens // 2)) for i in range(rows)]
 
 
 def training_runs(sizes):
-    """The runs {dtype: Training} of the check `training`."""
+    """Returns the runs of the check `training`, {dtype: Training}."""
     tokens, steps = sizes.training_tokens, sizes.training_steps
     keys = {"max_steps": steps, "learning_rate": 2e-5}
     rows = lengths(tokens, 2 * steps)
@@ -354,7 +354,7 @@ def training_runs(sizes):
 
 
 def training(shop):
-    """Full fine-tuning of the model of the gradient check, in fp32 and in bf16, has the CPU's
+    """Full fine-tuning of the model of the gradient check, in fp32 and bf16, gives the CPU's
     losses."""
     tokens, steps = shop.sizes.training_tokens, shop.sizes.training_steps
     threads = max(1, shop.cores // 2)
@@ -399,7 +399,7 @@ def training(shop):
 
 ADAPTER = {"finetuning_type": "lora", "lora_rank": 8, "lora_target": "all", "learning_rate": 1e-3}
 
-# The kinds of training by name, with their models and keys.
+# The kinds of training, by name, with their models and keys.
 KINDS = (
     ("DPO", "kinds", {"stage": "dpo", "dataset": "pairs", "pref_beta": 0.1}),
     ("KTO", "kinds", {"stage": "kto", "dataset": "judged"}),
@@ -412,7 +412,7 @@ KINDS = (
 
 
 def kinds_runs(sizes):
-    """The runs {name: Training} of the check `kinds of training`."""
+    """Returns the runs of the check `kinds of training`, {name: Training}."""
     tokens, steps = sizes.kind_tokens, sizes.kind_steps
     return {
         name: Training(
@@ -423,18 +423,18 @@ def kinds_runs(sizes):
 
 
 def references(sizes):
-    """The Trainings whose CPU numbers are computed when packing."""
+    """Returns the runs whose losses on the CPU are computed when the folder is packed."""
     return [*training_runs(sizes).values(), *kinds_runs(sizes).values()]
 
 
 def ended(shop, check, why, tokens):
-    """The row of a run that ended with an error."""
+    """Returns the row of a run that ended with an error."""
     row = Row(check, FAIL, tokens=tokens, remark=str(why))
     return diagnosed(row, lambda: diagnosis.of_process(shop, why.process))
 
 
 def beside(shop, check, run, other, bound, remark, tokens):
-    """The row of a run that must have the losses of another run, which has ended."""
+    """Returns the row of a run whose losses must equal those of another run, which has ended."""
     try:
         shop.finish(run)
     except Failed as why:
@@ -452,7 +452,7 @@ def beside(shop, check, run, other, bound, remark, tokens):
 
 
 def kinds(shop):
-    """Losses and gradient norms of a few steps, on the device and on the CPU, in fp32."""
+    """Compares losses and gradient norms of a few steps on the device with the CPU's, in fp32."""
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
     threads = max(1, shop.cores // 6)
     started = {
@@ -494,9 +494,8 @@ def kinds(shop):
 
 
 def offload(shop):
-    """Offload must not change the losses. In fp32 with full_determinism, so that sums have a fixed
-    order.
-    """
+    """Offload must not change the losses. Runs in fp32 with full_determinism, so that sums have a
+    fixed order."""
     tokens, steps = shop.sizes.kind_tokens, shop.sizes.kind_steps
     data = shop.documents(lengths(tokens, 2 * steps))
     ways = {
@@ -519,9 +518,8 @@ def offload(shop):
 
 
 def one_card(shop):
-    """Two ranks share the first GPU and exchange through the host: the gradients with sp 2 are
-    those with sp 1, within 1e-5 for a small model in fp32.
-    """
+    """Two ranks share the first GPU and exchange through the host. The gradients with sp 2 equal
+    those with sp 1 within 1e-5, for a small model in fp32."""
     tokens, model = shop.sizes.kind_tokens, shop.model(shop.sizes.kinds)
     alone = shop.probe("device", model, tokens)
     shared = {
@@ -554,7 +552,7 @@ def one_card(shop):
 
 
 def several(shop):
-    """Over NCCL with one GPU per rank; in the dry run over Gloo."""
+    """Runs several ranks over NCCL with one GPU per rank; in the dry run over Gloo."""
     names = ("NCCL sp 2", "NCCL dp 2", "NCCL ZeRO-3", "NCCL kill and resume")
     if not shop.dry and shop.gpus < 2:
         for name in names:
@@ -577,13 +575,12 @@ def several(shop):
     yield resumed(shop, names[3], ranks=2, keys=halves | {"zero_stage": 3}, data=data)
 
 
-# Interrupted and monitored runs
+# Interrupted runs and monitored runs
 
 
 def resumed(shop, check, ranks, keys, data):
-    """A run that is killed after its first checkpoint and resumed has the losses of one that was
-    not interrupted.
-    """
+    """A run that is killed after its first checkpoint and resumed has the losses of an
+    uninterrupted run."""
     tokens, steps, shape = shop.sizes.kind_tokens, shop.sizes.resume_steps, shop.sizes.kinds
     keys = keys | {
         "max_steps": steps,
@@ -638,14 +635,13 @@ def kill_and_resume(shop):
     yield resumed(shop, "kill and resume", 1, {}, data)
 
 
-# Families whose steps run most of the kernels that a Llama does not use.
+# Families whose steps use most of Moonring's kernels that Llama does not use.
 WATCHED = ("qwen3_next", "kimi_linear")
 
 
 def sanitizer(shop):
-    """compute-sanitizer's memcheck of some steps: it checks each access by each of Moonring's own
-    kernels (with LibTorch's kernels it takes minutes).
-    """
+    """Runs some steps under compute-sanitizer's memcheck, which checks each memory access of
+    Moonring's own kernels (with LibTorch's kernels it would take minutes)."""
     check = "compute-sanitizer"
     tool = workshop.find_tool("compute-sanitizer")
     if shop.dry:
@@ -707,15 +703,14 @@ def sanitized(check, process, tokens):
     )
 
 
-# The bound for a token's log-probs from the sampler and from the trainer: kernels for one query and
-# for many add in different orders.
+# The bound for a token's log-probs from the sampler and from the trainer, whose kernels (for one
+# query and for many) add in different orders.
 LOG_PROB_BOUND = 1e-4
 
 
 def rollouts(shop):
-    """GRPO: the completions that the model generates on the device, token by token, have the
-    log-probs that the trainer computes for them.
-    """
+    """GRPO: the completions that the model generates on the device, token by token, have the same
+    log-probs when the trainer computes them."""
     check, tokens = "rollouts", shop.sizes.kind_tokens
     data = shop.documents([tokens // 2] * 16)
     keys = {

@@ -7,10 +7,10 @@ import os
 from processes import Failed, Overdue, last_line
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The number of last operators that a failed process reports when it is run again.
+# The number of operators, before the failure, that a failed process reports when it is run again.
 OPERATORS = 40
-# If the difference of two streams of hidden states grows by this factor in a layer, they diverge
-# there.
+# The hidden states of two runs count as diverging at a layer in which their difference grows by
+# this factor.
 PARTING = 20
 
 
@@ -50,7 +50,7 @@ def parting_layer(shop, model, tokens, keys):
     before = None
     for name in names:
         error = errors[name]
-        # This comparison is false for NaN.
+        # `not <=`, so that NaN counts as a difference.
         if before is not None and not error <= PARTING * max(before, 1e-12):
             return f"streams part at {name}: {error:.1e} apart, {before:.1e} before it"
         before = error
@@ -60,13 +60,12 @@ def parting_layer(shop, model, tokens, keys):
 
 
 def of_process(shop, process):
-    """The output lines of a failed process when it is run once more, waiting for each kernel and
-    keeping the last operators.
-    """
+    """Runs a failed process once more, synchronizing after each kernel and recording the last
+    operators, and returns its output lines."""
     if process.process.returncode == 0:
         return []
     lines = [f"exit {process.process.returncode}: {last_line(process.text)}"]
-    # Otherwise a run is refused a folder that it has written.
+    # Otherwise the run would reject its output folder, which already exists.
     words = ["overwrite_output_dir=true"] if "train" in process.command else []
     again = shop.start(
         [*process.command, *words],
@@ -98,7 +97,8 @@ def first_part(got, want, bound):
 
 
 def tried(make):
-    """The result of `make`, or the reason why it failed: a diagnosis must not break a row."""
+    """Returns the result of `make`, or the reason why it failed: a diagnosis must not make a row
+    fail."""
     try:
         found = make()
     except (Failed, Overdue, OSError, KeyError, ValueError) as why:

@@ -1,7 +1,6 @@
-"""Checks each model family with tiny, random weights: its gradients on the device are the CPU's, in
-fp64, fp32 and bf16. This covers architecture-specific code on the device: linear attention,
-experts, softcaps, windows, norms in other dtypes.
-"""
+"""Checks each model family with tiny, random weights: its gradients on the device equal the CPU's,
+in fp64, fp32 and bf16. This covers architecture-specific code on the device: linear attention,
+experts, softcaps, windows, norms in other dtypes."""
 
 import os
 
@@ -13,8 +12,8 @@ from table import FAIL, PASS, Row, is_number
 TOKENS = 96
 SIDES = (("reference", "cpu"), ("device", None))
 DTYPES = (("fp64", ("fp64=true",)), ("fp32", ()), ("bf16", ("bf16=true",)))
-# The allowed distance from fp64 on the CPU: a bound, or this many times the CPU's distance in the
-# same dtype, because random models differ in how much they amplify rounding.
+# The allowed distance from fp64 on the CPU: the bound, or this many times the CPU's distance in the
+# same dtype, because random models differ in how much they amplify rounding errors.
 BOUNDS = {"fp64": (1e-10, 3), "fp32": (1e-5, 5), "bf16": (2e-2, 3)}
 
 

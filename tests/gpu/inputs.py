@@ -10,7 +10,7 @@ import os
 import random
 import struct
 
-# Llama's names; with `experts` the model is a Mixtral.
+# Names of weights are Llama's; with `experts`, the model is a Mixtral.
 SMOLLM2 = {
     "hidden": 576,
     "inner": 1536,
@@ -26,7 +26,7 @@ LLAMA_8 = {
     "heads": 32,
     "kv_heads": 8,
     "vocabulary": 32768,
-}  # 8B's width; a vocabulary whose logits Transformers can hold
+}  # the width of an 8B model, with a vocabulary for which Transformers' logits fit in memory
 LLAMA_4 = LLAMA_8 | {"layers": 4}
 SMALL = {"hidden": 256, "inner": 704, "layers": 4, "heads": 4, "kv_heads": 2, "vocabulary": 1024}
 MIXTURE = SMALL | {"experts": 4}
@@ -73,7 +73,7 @@ def head_dim(shape):
 
 
 def tensors_of(shape):
-    """(name, dims) of each weight, in Hugging Face's names."""
+    """Returns (Hugging Face name, dims) of each weight."""
     hidden, inner, rows = shape["hidden"], shape["inner"], head_dim(shape)
     yield "model.embed_tokens.weight", (shape["vocabulary"], hidden)
     for layer in range(shape["layers"]):
@@ -125,7 +125,8 @@ class Pool:
         self.of_exponent = {}
 
     def take(self, count, exponent):
-        """The bytes of `count` numbers, +-[2^exponent, 2^(exponent + 1))."""
+        """Returns the bytes of `count` numbers with magnitudes in [2^exponent, 2^(exponent +
+        1))."""
         if exponent not in self.of_exponent:
 
             def every(word):
@@ -170,7 +171,7 @@ def write_safetensors(path, shape, seed):
 
 
 def byte_alphabet():
-    """The characters that byte-level BPE writes bytes as."""
+    """Returns the characters by which byte-level BPE represents bytes."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {byte: chr(byte) for byte in printable} | {
@@ -179,7 +180,7 @@ def byte_alphabet():
 
 
 def write_tokenizer(folder):
-    """A byte is a token: no merges."""
+    """Writes a tokenizer in which each byte is a token, without merges."""
     alphabet = byte_alphabet()
     vocabulary = {alphabet[byte]: byte for byte in range(256)} | {
         text: 256 + i for i, text in enumerate(SPECIAL)
@@ -275,7 +276,7 @@ def write_model(folder, shape, seed=1):
 
 
 def write_hybrid(folder, shape):
-    """Without weights."""
+    """Writes a model's folder without weights."""
     os.makedirs(folder)
     layers = shape["layers"]
     kinds = ["full_attention" if i % 4 == 3 else "linear_attention" for i in range(layers)]
@@ -319,7 +320,7 @@ def write_hybrid(folder, shape):
 
 
 def text_of(index, tokens):
-    """A text of at least this many bytes."""
+    """Returns a text of at least this many bytes."""
     rng, words, size = random.Random(1000 + index), [], 0
     while size < tokens:
         words.append(rng.choice(WORDS))
@@ -385,7 +386,7 @@ def vocabulary_of(model):
 
 
 def write_probe(path, tokens, vocabulary):
-    """Writes two documents of random ids, with a few labels removed."""
+    """Writes two documents of random ids, in which a few labels are ignored."""
     rng = random.Random(3)
     ids = [rng.randrange(vocabulary) for _ in range(tokens)]
     labels = [-100 if i % 11 == 0 else each for i, each in enumerate(ids)]

@@ -50,7 +50,7 @@ double Bytes(std::initializer_list<Tensor> tensors) {
 
 KernelResult In(at::ScalarType dtype, Tensor want) { return {std::move(want), BoundOf(dtype)}; }
 
-// --- of a block --------------------------------------------------------------
+// --- kernels of a block
 
 struct Normed {
   Tensor x, added, weight, s64, r64;
@@ -59,7 +59,7 @@ Normed NormOf(const Sizes& sizes, at::Device device) {
   Normed n{Random({sizes.rows, sizes.width}, at::kFloat, device),
            Random({sizes.rows, sizes.width}, at::kBFloat16, device),
            Random({sizes.width}, at::kFloat, device)};
-  n.s64 = Wide(n.x + n.added);  // what is normed is stored
+  n.s64 = Wide(n.x + n.added);  // in fp32: the kernel normalizes the stored sum
   n.r64 = (n.s64.square().mean(1, true) + kEps).rsqrt();
   return n;
 }
@@ -136,7 +136,7 @@ PreparedKernel GatedBackward(const Sizes& sizes, at::Device device) {
   return {call, {In(at::kBFloat16, dup64), In(at::kBFloat16, dgate64)}, 5 * Bytes({gate})};
 }
 
-// --- of random numbers -------------------------------------------------------
+// --- random numbers
 
 constexpr uint64_t kKey = 0xFEDCBA9876543210u;
 constexpr double kRate = 0.1;
@@ -146,7 +146,7 @@ PreparedKernel Uniform(const Sizes& sizes, at::Device device) {
   const auto call = [=] {
     return std::vector<Tensor>{kernels::CounterUniform(kKey, there, sizes.width)};
   };
-  const Tensor want = kernels::CounterUniform(kKey, identity, sizes.width);  // bit for bit
+  const Tensor want = kernels::CounterUniform(kKey, identity, sizes.width);  // bit-identical
   return {call, {{Wide(want), std::numeric_limits<double>::min()}}, Bytes({want})};
 }
 
@@ -158,13 +158,13 @@ PreparedKernel Dropout(const Sizes& sizes, at::Device device) {
   return {call, {In(at::kBFloat16, Wide(x) * Wide(kept) / (1 - kRate))}, 2 * Bytes({x})};
 }
 
-// --- of a loss ---------------------------------------------------------------
+// --- kernels of losses
 
 struct Scored {
   Tensor scores, targets, z64, logsumexp64;
 };
 Scored ScoresOf(const Sizes& sizes, at::Device device) {
-  const int64_t rows = std::max<int64_t>(1, sizes.rows / 8);  // as a chunk has fewer
+  const int64_t rows = std::max<int64_t>(1, sizes.rows / 8);  // a chunk of rows has fewer
   Scored s{Random({rows, sizes.vocabulary}, at::kBFloat16, device),
            at::randint(0, sizes.vocabulary, {rows}, at::kLong).to(device)};
   s.z64 = Wide(s.scores);
@@ -182,8 +182,8 @@ PreparedKernel CrossEntropyRows(const Sizes& sizes, at::Device device) {
     kernels::CrossEntropyRows(s.scores, /*softcap=*/0, s.targets, rows);
     return std::vector<Tensor>{rows.picked_R, rows.logsumexp_R, rows.mean_R};
   };
-  // The terms of the mean cancel: its error is the rounding of the sum, relative to rows of about
-  // 1.
+  // The positive and negative terms of the mean cancel, so its error is the rounding of the sum,
+  // relative to rows with values of about 1.
   return {call,
           {In(at::kFloat, s.z64.gather(1, s.targets.unsqueeze(1)).squeeze(1)),
            In(at::kFloat, s.logsumexp64),
@@ -204,7 +204,7 @@ PreparedKernel CrossEntropyRowsBackward(const Sizes& sizes, at::Device device) {
   return {call, {In(at::kBFloat16, want)}, 2 * Bytes({s.scores})};
 }
 
-// --- of attention ------------------------------------------------------------
+// --- kernels of attention
 
 struct Merging {
   Tensor out, lse;
@@ -247,7 +247,7 @@ PreparedKernel SoftmaxFinish(const Sizes& sizes, at::Device device) {
   return {call, results, 2 * Bytes({m.sums.weighted_THD, m.sums.max_TH}) + Bytes({m.sums.sum_TH})};
 }
 
-// The last queries of a causal document with all its keys, and a softcap.
+// The scores of the last queries of a causal document with all its keys, with a softcap.
 struct Scoring {
   Tensor x, y, seen, hidden, p, ds, sum, lse;
   kernels::ScoreCurve curve{.scale = 0.5, .softcap = 4.0};
@@ -301,13 +301,13 @@ PreparedKernel ScoreRowsBackward(const Sizes& sizes, at::Device device) {
       call, {In(at::kBFloat16, s.shares64), In(at::kBFloat16, ds64)}, Bytes({s.x, s.y, s.p, s.ds})};
 }
 
-// --- of a linear attention ---------------------------------------------------
+// --- bounds
 
-// Sums of hundreds of terms in fp32; two TF32 products in sequence.
+// Bounds for sums of hundreds of terms in fp32, and for two consecutive TF32 products.
 constexpr double kSums = 2e-6, kTf32Sums = 1e-3;
 
-// One new row for each of some sequences, whose lengths are four times the number of rows of hidden
-// states, with their blocks in any order.
+// Paged attention with one new row for each sequence. A sequence is four times as long as the
+// number of rows of hidden states, and its blocks are in random order.
 PreparedKernel Decode(const Sizes& sizes, at::Device device, int64_t sequences) {
   const int64_t tokens = 4 * sizes.rows, head_dim = sizes.width / sizes.heads,
                 queries = sizes.heads / sizes.kv_heads,
@@ -362,9 +362,9 @@ PreparedKernel PagedAttentionOfOne(const Sizes& sizes, at::Device device) {
   return Decode(sizes, device, 1);
 }
 
-// --- of a linear attention ---------------------------------------------------
+// --- kernels of linear attention
 
-// One document, with the heads of attention.
+// One document, with attention's number of heads.
 PreparedKernel DeltaScanIn(const Sizes& sizes, at::Device device, bool tf32) {
   const int64_t chunks = (sizes.rows + 63) / 64, heads = sizes.heads,
                 head_dim = sizes.width / sizes.heads;
@@ -404,7 +404,7 @@ PreparedKernel DeltaScanInTf32(const Sizes& sizes, at::Device device) {
   return DeltaScanIn(sizes, device, /*tf32=*/true);
 }
 
-// One document as chunks of 64 tokens, in fp64; the last chunk is padded with zeros.
+// Converts one document to chunks of 64 tokens, in fp64. The last chunk is padded with zeros.
 Tensor InChunks(const Tensor& rows) {
   const int64_t chunks = (rows.size(0) + 63) / 64;
   return at::constant_pad_nd(Wide(rows), {0, 0, 0, 0, 0, chunks * 64 - rows.size(0)})
@@ -418,7 +418,7 @@ Tensor TokensOfSlots(const Sizes& sizes, at::Device device) {
   return at::where(tokens < sizes.rows, tokens, -1).to(device);
 }
 
-// Each row divided by its norm.
+// Divides each row by its norm.
 Tensor Unit(const Tensor& x) { return Wide(x) * (Wide(x).square().sum(-1, true) + kEps).rsqrt(); }
 
 PreparedKernel DeltaPack(const Sizes& sizes, at::Device device) {
@@ -481,8 +481,8 @@ PreparedKernel DeltaUnpack(const Sizes& sizes, at::Device device) {
 }
 
 struct Scored64 {
-  Tensor query, key, g, beta;      // products and columns
-  Tensor decay64, query64, key64;  // scores
+  Tensor query, key, g, beta;      // for products and columns
+  Tensor decay64, query64, key64;  // for scores
 };
 Scored64 ChunkScores(const Sizes& sizes, at::Device device) {
   const int64_t chunks = (sizes.rows + 63) / 64;
@@ -523,8 +523,7 @@ PreparedKernel DeltaScoresBackward(const Sizes& sizes, at::Device device) {
                r = Random(key.sizes(), at::kFloat, device);
   const Tensor by_key = (-Wide(s.beta) * Wide(r)).tril(-1), to_key = by_key * s.decay64,
                d_pairs = Wide(p).tril() * Wide(query) + by_key * Wide(key),
-               // For all pairs i >= m > j: sums over rows from each row on, of the columns before
-               // it.
+               // Sums over all pairs i >= m > j: for each m, rows from m on and columns before m.
       from_rows = d_pairs.flip(2).cumsum(2).flip(2);
   const std::vector<KernelResult> results = {{Wide(p) * s.decay64, kSums},
                                              {to_key + to_key.mT(), kSums},
@@ -590,7 +589,7 @@ Convolved ConvolvedOf(const Sizes& sizes, at::Device device) {
                weight = Random({sizes.width, 4}, at::kFloat, device),
                dy = Random(x.sizes(), at::kBFloat16, device),
                documents = at::tensor({int64_t{0}, int64_t{0}, sizes.rows, int64_t{0}}, at::kLong);
-  // Row t + 3 - s of `before` is the row s positions before t.
+  // Row t + 3 - s of `before` is the row that is s positions before row t.
   const Tensor before =
       at::cat({at::zeros({3, sizes.width}, x.options().dtype(at::kDouble)), Wide(x)});
   const auto tap = [&](int64_t s) { return before.narrow(0, 3 - s, sizes.rows); };
@@ -629,9 +628,9 @@ PreparedKernel ShortConvolutionBackward(const Sizes& sizes, at::Device device) {
           3 * Bytes({c.given.x_TC}) + 2 * Bytes({c.given.weight_CW})};
 }
 
-// --- of all parameters -------------------------------------------------------
+// --- kernels over all parameters
 
-// `count` numbers in tensors of different lengths.
+// Returns `count` numbers in tensors of different lengths.
 std::vector<Tensor> Parameters(int64_t count, at::Device device) {
   std::vector<Tensor> tensors;
   for (int64_t left = count; left > 0; left -= tensors.back().numel())
@@ -678,14 +677,14 @@ PreparedKernel SquaredNorms(const Sizes& sizes, at::Device device) {
   return {call, {In(at::kDouble, at::stack(want))}, Bytes(tensors)};
 }
 
-// --- of packed weights -------------------------------------------------------
+// --- kernels of packed weights
 
 Tensor Codes(int64_t count, at::ScalarType dtype, at::Device device) {
   return at::randint(dtype == at::kByte ? 0 : -127, dtype == at::kByte ? 256 : 128, {count},
                      at::TensorOptions(device).dtype(dtype));
 }
 
-// Four-bit codes that represent equidistant steps; the scales are quantized in the same way.
+// Four-bit codes that represent equidistant values; their scales are quantized in the same way.
 PreparedKernel UnpackFourBits(const Sizes& sizes, at::Device device) {
   const int64_t count = sizes.rows * sizes.width, blocks = (count + 63) / 64;
   const Tensor out = at::empty({sizes.rows, sizes.width},
@@ -766,7 +765,7 @@ double WorstError(const std::vector<Tensor>& got, const std::vector<KernelResult
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const double error = RelativeErrorOf(got[i].cpu(), results[i].want.cpu()) / results[i].bound;
-    if (!(error <= worst)) worst = error;  // a NaN too
+    if (!(error <= worst)) worst = error;  // `not <=`, so that NaN counts
   }
   return worst;
 }

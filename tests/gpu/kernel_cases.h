@@ -20,30 +20,31 @@ struct KernelSizes {
   int64_t vocabulary = 0, parameters = 0;
 };
 
-// A kernel's result and its fp64 value; `bound` is the limit of ||got - want|| / ||want||.
+// The expected result of a kernel in fp64, and the upper bound of ||got - want|| / ||want||.
 struct KernelResult {
   at::Tensor want;
   double bound = 0;
 };
 
 struct PreparedKernel {
-  std::function<std::vector<at::Tensor>()> call;  // may be called again: then it means nothing
+  std::function<std::vector<at::Tensor>()> call;  // only its first result is meaningful
   std::vector<KernelResult> results;              // of the first call, in its order
   double bytes = 0;                               // read and written
 };
 
 struct KernelCase {
-  std::string op;  // "moonring::rms_norm"
+  std::string op;  // for example "moonring::rms_norm"
   std::function<PreparedKernel(const KernelSizes&, at::Device)> prepare;
-  std::string of = "";  // said behind its name, where a kernel has several cases
+  std::string of = "";  // appended to the name if a kernel has several cases
 };
 
 std::vector<KernelCase> KernelCases();
 
-// The greatest ratio of an error to its bound.
+// Returns the greatest ratio of an error to its bound.
 double WorstError(const std::vector<at::Tensor>& got, const std::vector<KernelResult>& results);
 
-// The operators of the namespace `moonring` for which this program has a kernel on `device`.
+// Returns the operators of the namespace `moonring` for which this program has a kernel on
+// `device`.
 std::vector<std::string> KernelsFor(at::Device device);
 
 }  // namespace moonring::testing

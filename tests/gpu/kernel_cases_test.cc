@@ -1,5 +1,5 @@
-// Runs each kernel's case at a small size with the kernel for the CPU: the definition is right, and
-// no case is missing.
+// Runs each kernel case at a small size with the CPU's implementation: the fp64 definitions are
+// correct, and no operator lacks a case.
 
 #include "tests/gpu/kernel_cases.h"
 

@@ -56,7 +56,7 @@ namespace {
 
 using nlohmann::json;
 
-// The arguments key=value of the command line. Unknown ones are refused.
+// The command line's arguments key=value. Unknown keys are rejected.
 class Words {
  public:
   Words(int argc, char** argv) {
@@ -94,10 +94,10 @@ class Words {
   std::map<std::string, std::string> values_;
 };
 
-// Waits until the device has computed `tensor`.
+// Waits until the device has computed `tensor`, by reading one element.
 void WaitFor(const at::Tensor& tensor) { tensor.flatten().select(0, 0).to(at::kCPU); }
 
-// The median time of `calls` calls after `prepare`, which is not timed.
+// Returns the median time of `calls` calls. `prepare` runs before each round and is not timed.
 double MedianSeconds(
     int rounds, int calls, const std::function<at::Tensor()>& call,
     const std::function<void()>& prepare = [] {}) {
@@ -108,7 +108,7 @@ double MedianSeconds(
     at::Tensor result;
     for (int i = 0; i < calls; ++i) result = call();
     WaitFor(result);
-    if (round < 0) continue;  // it loaded kernels and made handles
+    if (round < 0) continue;  // warm-up: kernels were loaded
     seconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls);
   }
@@ -151,13 +151,13 @@ json Copy(Words words) {
       5, 1, [&] { return host.copy_(from, /*non_blocking=*/true), host.copy_(from); });
   const double down = MedianSeconds(5, 1, [&] { return to.copy_(host, /*non_blocking=*/true); });
   return {{"device", 2 * bytes / within},   // read and written
-          {"from_device", 2 * bytes / up},  // twice a call
+          {"from_device", 2 * bytes / up},  // two copies per call
           {"to_device", bytes / down},
           {"intact", at::equal(host, from.cpu()) && at::equal(to, from)}};
 }
 
-// Attention of the last `rows` rows of a stream of one document, for the query heads of the first
-// kv head, from its definition in fp64.
+// The expected attention output and gradients of the last `rows` rows of a stream with one
+// document, for the query heads of the first kv head, computed from the definition in fp64.
 struct LastRows {
   at::Tensor out, dq, dk, dv;  // [rows, heads or 1, D]
 };
@@ -220,7 +220,7 @@ json AttentionSpeed(Words words) {
         gradients = torch::autograd::grad({out}, {q, k, v}, {dout});
         return gradients[0];
       },
-      [&] {  // a graph of its own each time
+      [&] {  // a new graph for each call
         out = plan->Forward(q, k, v, {scale}, nullptr);
         WaitFor(out);
       });
@@ -258,7 +258,7 @@ json Kernels(Words words) {
   json found = {{"kernels", json::array()}};
   for (const testing::KernelCase& each : testing::KernelCases()) {
     if (std::find(there.begin(), there.end(), each.op) == there.end())
-      continue;  // not in this program
+      continue;  // not linked into this program
     without.erase(each.op);
     const testing::PreparedKernel kernel = each.prepare(sizes, device);
     const double error = testing::WorstError(kernel.call(), kernel.results);
@@ -272,7 +272,7 @@ json Kernels(Words words) {
   return found;
 }
 
-// The indices of an element, for example "[3, 17]".
+// Returns the indices of an element as text, for example "[3, 17]".
 std::string Place(const at::Tensor& tensor, int64_t flat) {
   std::vector<int64_t> place(tensor.dim());
   for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
@@ -303,7 +303,7 @@ json Compare(const std::string& path, const std::string& other_path) {
     norm += size;
     const double error = apart == 0 ? 0 : std::sqrt(apart / size);
     found["each"][name] = error;
-    if (error <= worst) continue;  // false where the error is NaN
+    if (error <= worst) continue;  // false if the error is NaN
     worst = std::isnan(error) ? INFINITY : error;
     const int64_t at = (a - b).abs().nan_to_num(INFINITY).argmax().item<int64_t>();
     found["name"] = name;
@@ -341,11 +341,11 @@ json Run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     std::cout << moonring::Run(argc, argv) << std::endl;
-    std::_Exit(0);  // what libraries of a GPU destroy at the end is not asked here
+    std::_Exit(0);  // skips destructors of GPU libraries
   } catch (const std::exception& exception) {
     const std::string what = exception.what();
     std::cerr << "measure: " << what.substr(0, what.find('\n'))
-              << std::endl;  // LibTorch's continue with its own frames
+              << std::endl;  // only the first line: LibTorch's messages continue with its stack
     return 1;
   }
 }

@@ -56,7 +56,7 @@ TEST_P(ModesConformanceTest, EqualsTheDefinition) {
     moved.*rows = (problem.*rows).to(device);
   const Solution want = Written(problem),
                  got = SolveAll(candidate.strategy, candidate.ranks, {moved})[0];
-  double worst = 0;  // of errors over bounds
+  double worst = 0;  // greatest ratio of an error to its bound
   for (int m = 0; m < 4; ++m) {
     const double error = ErrorOf((got.*kMembers[m]).cpu(), want.*kMembers[m]);
     EXPECT_LE(error, Bound(m > 0)) << kNames[m];

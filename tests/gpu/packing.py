@@ -50,8 +50,8 @@ SCRIPTS = (
 )
 FAMILIES = "tests/golden/families"
 ARCHIVE = "programs.tar.xz"
-TRAVELS = 64  # MiB, the checkout and what is packed
-NOT_WANTED = ("lib/libmoonring.so", "lua/types")  # for embedding, and for editors
+TRAVELS = 64  # MiB: maximum size of the checkout with the packed files
+NOT_WANTED = ("lib/libmoonring.so", "lua/types")  # files for embedding and for editors
 
 
 class Refused(Exception):
@@ -65,9 +65,8 @@ def build(configuration):
 
 
 def count_steps(shape, lengths):
-    """The operations and bytes of a step for each length, counted on the pretend device. From them
-    and the rates that are measured on the GPU, roofline.py predicts the time.
-    """
+    """Counts the operations and bytes of a step for each length, on the pretend device (a simulated
+    GPU). From the counts and the rates measured on the GPU, roofline.py predicts the time."""
     host = "//tests/testing/pretend_device:host"
     subprocess.run(["./bazelw", "build", host], cwd=ROOT, check=True)
     path = os.path.join(ROOT, "bazel-bin", host.strip("/").replace(":", "/"))
@@ -78,9 +77,8 @@ def count_steps(shape, lengths):
 
 
 def make_references(built, sizes, libtorch):
-    """The CPU references {Training.name(): log lines} of the checks, by the CPU build in `built`,
-    one run at a time, on all cores.
-    """
+    """Computes the CPU references of the checks, {Training.name(): log lines}, with the CPU build
+    in `built`, one run at a time on all cores."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="accept-references-") as work:
         shop = workshop.Workshop(built, work, work, False, math.inf, {}, {})
@@ -103,7 +101,7 @@ def make_references(built, sizes, libtorch):
 
 
 def bazels_libtorch():
-    """The folder of the LibTorch that Bazel downloaded."""
+    """Returns the folder of the LibTorch that Bazel downloaded."""
     base = subprocess.run(
         ["./bazelw", "info", "output_base"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -124,7 +122,7 @@ def commit():
 
 
 def sizes(folder):
-    """{path: bytes} of all files under a folder."""
+    """Returns {path: bytes} of all files in a folder."""
     return {
         os.path.relpath(os.path.join(at, name), folder): os.path.getsize(os.path.join(at, name))
         for at, _, names in os.walk(folder)
@@ -133,9 +131,8 @@ def sizes(folder):
 
 
 def check_configuration(folder, configuration):
-    """Bazel's outputs of both configurations have the same paths: checks that the copied ones are
-    of the requested configuration.
-    """
+    """Checks that the copied files are from the requested configuration, because Bazel's outputs of
+    both configurations have the same paths."""
     for name in (
         "dist/moonring-bin",
         *("bin/" + os.path.basename(program) for program in PROGRAMS),
@@ -149,7 +146,7 @@ def check_configuration(folder, configuration):
 
 
 def lay_out(folder, built, wheels):
-    """Copies the archive's contents into `folder`."""
+    """Copies the files of the archive into `folder`."""
     shutil.copytree(os.path.join(built, "dist"), os.path.join(folder, "dist"), symlinks=False)
     for at, _, _ in os.walk(os.path.join(folder, "dist")):
         os.chmod(at, 0o755)  # Bazel's outputs are read-only
@@ -168,7 +165,7 @@ def lay_out(folder, built, wheels):
         if strip:
             subprocess.run([strip, "--strip-all", target], check=True)
     for name in os.listdir(os.path.join(ROOT, FAMILIES)):
-        # A family's files are in the repository or in the build's output.
+        # A family's files are in the repository or in Bazel's output.
         found = {
             file: os.path.join(at, FAMILIES, name, file)
             for at in (ROOT, built)
@@ -190,9 +187,9 @@ def lay_out(folder, built, wheels):
 
 
 def unpack(pack, work):
-    """The programs of a packed folder, laid out under `work`."""
+    """Unpacks the programs of a packed folder into `work`."""
     folder = os.path.join(work, "pack")
-    # Python from 3.12 on, and patched earlier versions, have extraction filters and expect one.
+    # Python from 3.12 on (and patched earlier versions) requires an extraction filter.
     filtered = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(os.path.join(pack, ARCHIVE)) as archive:
         archive.extractall(folder, **filtered)
@@ -200,7 +197,8 @@ def unpack(pack, work):
 
 
 def travelling():
-    """The size of the checkout: tracked files and others that git does not ignore."""
+    """Returns the size of the checkout: tracked files, and untracked files that git does not
+    ignore."""
     try:
         names = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -216,18 +214,17 @@ def travelling():
 
 
 def pack(folder, configuration, built, wheels, limit_mib):
-    """Makes `folder`, which must not exist or be empty. `built` is Bazel's output folder; None
-    means to build now.
-    """
+    """Packs the folder `folder`, which must not exist or be empty. `built` is Bazel's output
+    folder; None: build now."""
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise Refused(f"{folder} is there already: name a new folder")
     counted, references = {}, {}
     if built is None:
         counted = count_steps(workshop.REAL.llama, workshop.REAL.llama_tokens)
-        # Before the CUDA build, which overwrites these outputs.
+        # Before the CUDA build, which overwrites the outputs of the CPU build.
         references = make_references(build("cpu"), workshop.REAL, bazels_libtorch())
         built = build(configuration)
-    elif configuration == "cpu":  # used for dry runs only
+    elif configuration == "cpu":  # only for dry runs
         references = make_references(built, workshop.DRY, None)
     with tempfile.TemporaryDirectory(prefix="accept-pack-") as whole:
         lay_out(whole, built, wheels)

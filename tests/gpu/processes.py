@@ -11,7 +11,7 @@ import time
 
 
 class Overdue(Exception):
-    """`process` is the one that exceeded its limit."""
+    """A command exceeded its time limit. `process`: the command."""
 
     def __init__(self, words, process):
         super().__init__(words)
@@ -19,7 +19,7 @@ class Overdue(Exception):
 
 
 class Failed(Exception):
-    """`process` is the one that failed, if it was a process."""
+    """A command failed. `process`: the command, if there is one."""
 
     def __init__(self, words, process=None):
         super().__init__(words)
@@ -32,9 +32,9 @@ def last_line(text):
 
 
 class Log:
-    """The output of all commands, one after another."""
+    """A log of the output of all commands, one after another."""
 
-    MOST = 60_000  # characters of one command, its end
+    MOST = 60_000  # characters: only the end of a longer output is kept
 
     def __init__(self, path):
         self.path, self.lock = path, threading.Lock()
@@ -44,7 +44,7 @@ class Log:
             f.write(f"$ {' '.join(command)}\n{text[-self.MOST :]}\n[{how}]\n\n")
 
 
-running = set()  # all of them, whichever check they are of
+running = set()  # processes of all checks
 
 
 def stop_all():
@@ -89,7 +89,7 @@ class Process:
             pass
 
     def end(self, how=None):
-        """Records the output of a process that has ended, once."""
+        """Records the output of a process that has ended. Further calls have no effect."""
         if self.text is None:
             self.seconds = time.monotonic() - self.began
             self.text = self.said()
@@ -98,7 +98,7 @@ class Process:
                 self.text,
                 how or f"exit {self.process.returncode}, {self.seconds:.1f} s",
             )
-            self.kill()  # what it may have left behind
+            self.kill()  # kills child processes that are still running
             running.discard(self)
 
     def check(self):
@@ -112,7 +112,7 @@ class Process:
 
 
 def wait_for(processes, deadline, until=lambda: False):
-    """Waits until all have ended, or until `until` is true. At the deadline all are killed."""
+    """Waits until all processes have ended or `until` is true. At the deadline, all are killed."""
     while any(process.running() for process in processes) and not until():
         if time.monotonic() > deadline:
             late = [process for process in processes if process.running()]

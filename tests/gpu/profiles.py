@@ -11,16 +11,15 @@ KINDS = (
 
 
 def rows_from(text, header):
-    """The rows of a CSV text whose header line contains `header`; lines before the header are
-    skipped.
-    """
+    """Returns the rows of a CSV text after the header line, which contains `header`."""
     lines = text.splitlines()
     first = next((i for i, line in enumerate(lines) if header in line and "," in line), None)
     return [] if first is None else list(csv.DictReader(io.StringIO("\n".join(lines[first:]))))
 
 
 def from_nsys(text):
-    """[(name, seconds, calls)] of `nsys stats --report cuda_gpu_kern_sum --format csv`."""
+    """Parses the output of `nsys stats --report cuda_gpu_kern_sum --format csv` to [(name, seconds,
+    calls)]."""
     return [
         (row["Name"], float(row["Total Time (ns)"]) * 1e-9, int(row["Instances"]))
         for row in rows_from(text, "Total Time (ns)")
@@ -29,15 +28,15 @@ def from_nsys(text):
 
 
 def from_ncu(text):
-    """The same from `ncu --csv --page raw --print-units base --metrics gpu__time_duration.sum`: one
-    row per launch, after a row of units.
-    """
+    """Parses the output of `ncu --csv --page raw --print-units base --metrics
+    gpu__time_duration.sum` to [(name, seconds, calls)]. It has one row per launch, after a row of
+    units."""
     found = {}
     for row in rows_from(text, "Kernel Name"):
         try:
             nanoseconds = float(row["gpu__time_duration.sum"].replace(",", ""))
         except (KeyError, AttributeError, ValueError):
-            continue  # the units
+            continue  # the row of units
         seconds, calls = found.get(row["Kernel Name"], (0.0, 0))
         found[row["Kernel Name"]] = (seconds + nanoseconds * 1e-9, calls + 1)
     return [(name, seconds, calls) for name, (seconds, calls) in found.items()]
@@ -48,7 +47,7 @@ def kind_of(name):
 
 
 def shares(kernels):
-    """{kind: its share of the seconds}."""
+    """Returns {kind: share of the seconds}."""
     total = sum(seconds for _, seconds, _ in kernels)
     return {
         kind: sum(seconds for name, seconds, _ in kernels if kind_of(name) == kind) / total

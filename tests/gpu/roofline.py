@@ -44,7 +44,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
 PEAK = 989e12
-# Operations per second for each kind of work, and for "bytes": bytes per second, read and written.
+# The rates that a kernel can reach: operations per second for each kind of work, and for "bytes"
+# the bytes read and written per second.
 RATES = {
     "bytes": 0.85 * 3.35e12,
     "product bf16": 0.75 * PEAK,
@@ -65,7 +66,8 @@ LLAMA_8B = {
     "kv_heads": 8,
     "vocabulary": 128256,
 }
-# Qwen3-Next-80B-A3B: three layers of the gated delta rule for one of attention, 512 experts.
+# Qwen3-Next-80B-A3B: three layers with the gated delta rule for each layer with attention, 512
+# experts.
 QWEN3_NEXT = {
     "family": "qwen3_next",
     "hidden": 2048,
@@ -90,11 +92,12 @@ def read_json(path):
         return json.load(f)
 
 
-# A run
+# A run on the simulated GPU
 
 
 def tensors_of(shape):
-    """inputs.tensors_of with a separate head, as in Llama-8B, unless the shape is "tied"."""
+    """Returns inputs.tensors_of with a separate head, as in Llama-8B, unless the shape is
+    "tied"."""
     if shape.get("family") == "qwen3_next":
         yield from qwen3_next_tensors(shape)
         return
@@ -141,7 +144,7 @@ def qwen3_next_tensors(shape):
 
 
 def configuration_of(shape):
-    """The fields of config.json that a Llama's does not have."""
+    """Returns the fields of config.json that Llama's lacks."""
     if shape.get("family") != "qwen3_next":
         return {"tie_word_embeddings": shape.get("tied", False)}
     return {
@@ -168,7 +171,7 @@ def configuration_of(shape):
 
 
 def write_model(folder, shape):
-    """Writes weights of zeros, in a sparse file."""
+    """Writes a model whose weights are zero, as a sparse file."""
     inputs.write_model(folder, inputs.TINY)
     path = os.path.join(folder, "config.json")
     config = read_json(path) | {
@@ -195,7 +198,7 @@ def write_model(folder, shape):
 
 
 def steps(host, work, config, count, products="counted"):
-    """The report of a process that makes this many steps."""
+    """Runs a process that makes this many steps, and returns its report."""
     report = os.path.join(work, f"report-{count}")
     environment = os.environ | {
         "PRETEND_DEVICE_PRODUCTS": products,
@@ -217,10 +220,9 @@ def steps(host, work, config, count, products="counted"):
 
 
 def count_step(host, shape, tokens, keys, products="counted", documents=1):
-    """The work of a run's second step, for this many tokens in documents of equal lengths: its rows
-    of work, synchronizations, and the peak memory of tensors. `products` is
-    PRETEND_DEVICE_PRODUCTS.
-    """
+    """Counts the work of a run's second step, for this many tokens in documents of equal lengths.
+    Returns its rows of work, synchronizations, and the peak memory of tensors. `products`: the
+    value of PRETEND_DEVICE_PRODUCTS."""
     each = tokens // documents
     with tempfile.TemporaryDirectory(prefix="roofline-") as work:
         model, data = os.path.join(work, "model"), os.path.join(work, "data")
@@ -254,7 +256,7 @@ def count_step(host, shape, tokens, keys, products="counted", documents=1):
 
 
 def second_step(first, both):
-    """The counts of a run of two steps minus those of a run of one."""
+    """Returns the counts of a run with two steps minus those of a run with one step."""
 
     def key(row):
         return row["operator"], row["shapes"], row["by"]
@@ -272,11 +274,11 @@ def second_step(first, both):
     }
 
 
-# Time
+# Predicted time
 
 
 def computing(row, rates):
-    """The computing time of a row, in seconds."""
+    """Returns the time of a row's operations, in seconds."""
     if not row["flops"]:
         return 0.0
     of_cudnn = row["by"].replace("attention", "cuDNN")
@@ -285,7 +287,8 @@ def computing(row, rates):
 
 
 def seconds_of(row, rates):
-    """The best possible time; 0 for a copy over the link, which runs at the same time."""
+    """Returns the best possible time of a row; 0 for a copy over the link, which runs at the same
+    time."""
     if row["by"] == "link":
         return 0.0
     moving = (row["read"] + row["written"]) / rates["bytes"]
@@ -293,11 +296,10 @@ def seconds_of(row, rates):
 
 
 def model_flops(shape, lengths):
-    """The operations of a forward and a backward of documents of these lengths: 6 N for each token,
-    12 L h d T^2 for each document. The head counts as one matrix, tied or not. Only the experts
-    that a token has chosen count, and only attention layers: the delta rule's own operations are
-    omitted.
-    """
+    """Counts the operations of a forward and a backward of documents of these lengths: 6 N per
+    token, 12 L h d T^2 per document. The head counts as one matrix, tied or not. Only the experts
+    chosen for a token count, and only attention layers: the delta rule's own operations are
+    omitted."""
     share = shape["chosen"] / shape["experts"] if "chosen" in shape else 1
     matrices = sum(
         inputs.numel(dims) * (share if ".experts." in name else 1)
@@ -305,7 +307,7 @@ def model_flops(shape, lengths):
     )
     layers = sum(name.endswith("self_attn.q_proj.weight") for name, _ in tensors_of(shape))
     if not shape.get("tied"):
-        matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding, which is no product
+        matrices -= shape["vocabulary"] * shape["hidden"]  # the embedding: a lookup
     width = shape["heads"] * (shape.get("head_dim") or inputs.head_dim(shape))
     pairs = sum(length * length for length in lengths)
     return 6 * matrices * sum(lengths), 12 * layers * width * pairs
@@ -317,7 +319,7 @@ def predict(counted, shape, lengths, rates, peak):
     on_device = [row for row in rows if row["by"] != "link"]
     seconds = sum(row["seconds"] for row in rows)
     linear, attention = model_flops(shape, lengths)
-    # Products and attention that move nothing: what is left is moved bytes.
+    # The time if products and attention moved no bytes. The rest of a row's time is spent on bytes.
     bound = sum(computing(row, rates) for row in on_device)
     return {
         "rows": rows,

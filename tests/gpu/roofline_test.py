@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Tests roofline.py on a tiny model: operations in closed form, sums of times, and that skipped
-work is counted like work that is done.
-"""
+"""Tests roofline.py on a tiny model: the number of operations equals a closed form, times add up,
+and work that is skipped on the simulated GPU is counted like work that is done."""
 
 import os
 import sys
@@ -36,8 +35,8 @@ class Roofline(unittest.TestCase):
         return sum(row["flops"] for row in self.counted["work"] if row["by"] == by)
 
     def test_products_are_six_to_eight_times_the_matrices(self):
-        # 6: forward and backward; 8: with a second forward of recomputed blocks and of logits that
-        # are not kept. Some rows, those of the prompt, do not go through the head.
+        # 6: forward and backward; 8: if blocks are recomputed and logits are not kept. Some rows,
+        # those of the prompt, do not go through the head.
         flops = self.flops("product bf16") + self.flops("product fp32")
         self.assertGreater(flops, 6 * (MATRICES + HEAD) * TOKENS * 0.97)
         self.assertLessEqual(flops, 8 * (MATRICES + HEAD) * TOKENS)
@@ -45,7 +44,7 @@ class Roofline(unittest.TestCase):
     def test_attention_is_causal(self):
         once = 4 * (TOKENS * (TOKENS + 1) // 2) * 4 * 16 * 2
         forward = self.flops("attention forward bf16")
-        self.assertIn(forward / once, (1, 2))  # kept, or made again
+        self.assertIn(forward / once, (1, 2))  # kept or recomputed
         self.assertEqual(self.flops("attention backward bf16"), 2.5 * once)
 
     def test_what_is_left_out_is_asked_for_as_what_is_done(self):

@@ -19,17 +19,16 @@ from processes import Failed
 from table import FAIL, PASS, Row, at_most, is_number, skipped
 from workshop import Skip, find_tool, read_json
 
-# Relative bounds for bf16: twice (out) and three times (gradients) the error of LibTorch's own bf16
-# kernel on the CPU, 2.0e-3 and 4.6e-3.
+# Relative error bounds for bf16: twice (out) and three times (gradients) the error of LibTorch's
+# bf16 kernel on the CPU, which is 2.0e-3 and 4.6e-3.
 OUT_BOUND, GRADIENT_BOUND = 4e-3, 1.4e-2
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEER_LOSS_BOUND = correctness.BF16_LOSS_BOUND
 
 
 def attention_choice(shop):
-    """Flash attention compared with cuDNN at three lengths, and the cost of a length that is new to
-    cuDNN.
-    """
+    """Compares flash attention with cuDNN at three lengths, and measures the cost of a length that
+    cuDNN has not seen before."""
     check = "attention choice"
     if shop.dry:
         yield skipped(check, "dry run: these are a GPU's kernels")
@@ -46,9 +45,8 @@ def attention_choice(shop):
 
 
 def attention(shop):
-    """Forward and backward of one document's attention in bf16. The last rows are compared with
-    fp64.
-    """
+    """Measures forward and backward of one document's attention in bf16. The last rows are compared
+    with fp64."""
     for tokens in shop.sizes.attention_tokens:
         shape = shop.sizes.attention
         found = shop.measure(
@@ -69,7 +67,7 @@ def attention(shop):
                 found[name] / bound if is_number(found[name]) else math.inf
                 for name, bound in errors[way]
             )
-            if is_number(rate):  # the greatest, of the longest documents
+            if is_number(rate):  # the rate of the longest documents
                 shop.note_ceiling(f"attention {way} bf16", rate)
             row = at_most(
                 f"attention {way}",
@@ -86,21 +84,20 @@ def attention(shop):
             yield row
 
 
-# Beside Transformers
+# Compared with Transformers
 
 
 def flops_per_token(shape, tokens):
-    """As MFU in the log counts, and torchtitan: 6 per parameter (the tied embedding counts as the
-    head), and 12 L h d T for attention. Recomputation does not count.
-    """
+    """Returns operations per token, as MFU in the log and torchtitan count them: 6 per parameter
+    (the tied embedding counts as the head), and 12 L h d T for attention. Recomputation does not
+    count."""
     linear, attention = roofline.model_flops(shape, [tokens])
     return (linear + attention) / tokens
 
 
 def mfu_rows(shop, shape, tokens, lines, rate):
-    """MFU as in the log. Fails if the log's lines imply different peak rates; in the dry run, whose
-    peak is the measured product's rate, also if it does not match the formula.
-    """
+    """Checks the MFU in the log. Fails if the log's lines imply different peak rates; in the dry
+    run, whose peak is the measured rate of matrix products, also if it differs from the formula."""
     check = f"MFU of the log, {shape['layers']} layers"
     told = [line["mfu"] / line["tokens_per_second"] for line in lines if "mfu" in line]
     if shop.dry and not shop.ceiling:
@@ -110,7 +107,7 @@ def mfu_rows(shop, shape, tokens, lines, rate):
         yield skipped(check, "the log has no mfu: this device is in no table", tokens=tokens)
         return
     share = rate * told[-1]
-    peak = flops_per_token(shape, tokens) / told[-1]  # of all its rows the same
+    peak = flops_per_token(shape, tokens) / told[-1]  # equal for all lines
     good = max(told) - min(told) <= 1e-6 * max(told)
     if shop.dry:
         good = good and abs(peak / shop.ceiling - 1) < 1e-6
@@ -126,7 +123,7 @@ def mfu_rows(shop, shape, tokens, lines, rate):
 
 
 def chosen_by_run(tokens, run):
-    """The attention kernels that the run chose by measuring at its start."""
+    """Returns the attention kernels that the run chose by measuring at its start."""
     check = "attention's kernels"
     said = re.search(r"attention_kernels: (.+)", run.process.text)
     if said is None:
@@ -160,7 +157,7 @@ def steps_of_peer(shop, shape, examples):
 
 
 def llama_run(shop, tokens):
-    """(Its data, its keys)."""
+    """Returns (data, keys) of the check."""
     return shop.documents([tokens + 64] * (shop.sizes.llama_steps + 1)), {
         "bf16": True,
         "per_device_train_batch_size": 1,
@@ -173,12 +170,12 @@ def llama_run(shop, tokens):
 
 
 def llama(shop):
-    """Full fine-tuning in bf16 over fp32 weights, one document a step."""
+    """Full fine-tuning in bf16 over fp32 weights, one document per step."""
     shape = shop.sizes.llama
     shop.model(shape)
     for tokens in shop.sizes.llama_tokens:
         data, keys = llama_run(shop, tokens)
-        if shop.dry and shop.ceiling:  # no table knows a CPU
+        if shop.dry and shop.ceiling:  # no table has the peak of a CPU
             keys["peak_tflops"] = shop.ceiling / 1e12
         run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
         shop.finish(run)
@@ -201,15 +198,15 @@ def llama(shop):
 
 @dataclasses.dataclass
 class Timed:
-    """A run at Llama's width, for comparison with others."""
+    """The measurements of a run with Llama's width, for comparison with other runs."""
 
-    rate: float  # tokens a second
+    rate: float  # tokens per second
     loss: float  # of the first step
     peak: int  # bytes of the GPU's memory
 
 
 def peer(shop):
-    """The same steps by Transformers, on the same ids."""
+    """Runs the same steps with Transformers, on the same ids."""
     if not shop.timed:
         yield from llama(shop)
     for tokens, timed in sorted(shop.timed.items()):
@@ -258,23 +255,22 @@ def beside_peer(shop, shape, tokens, timed):
     )
 
 
-# Other work
+# Other models and tasks
 
 
 def is_whole(lines, steps):
-    """Whether a log has so many steps, each with a loss."""
+    """Whether a log has this many steps, each with a loss."""
     return len(lines) == steps and all(is_number(line["loss"]) for line in lines)
 
 
 def rate_of(run):
-    """Tokens per second: the median of all steps but the first."""
+    """Returns tokens per second: the median over all steps but the first."""
     return statistics.median(line["tokens_per_second"] for line in run.lines()[1:])
 
 
 def lengths(shop):
-    """Documents of many lengths, four per step: the kernels that the run chose at its start are at
-    least 0.95 times as fast as the better of flash attention and cuDNN alone.
-    """
+    """Documents of many lengths, four per step. The kernels that the run chose at its start are at
+    least 0.95 times as fast as the better one of flash attention and cuDNN."""
     shape, longest = shop.sizes.llama, shop.sizes.longest_of_many
     count = 4 * (shop.sizes.llama_steps + 1)
     data = shop.documents([max(16, longest * (1 + i * 7 % count) // count) for i in range(count)])
@@ -304,7 +300,7 @@ def lengths(shop):
 
 
 def hybrid(shop):
-    """Linear attention and experts at a real width."""
+    """Linear attention and experts, with the width of a real model."""
     shape, tokens = shop.sizes.hybrid, shop.sizes.hybrid_tokens
     data = shop.documents([tokens + 64] * (shop.sizes.llama_steps + 1))
     keys = {
@@ -354,9 +350,8 @@ def memory_runs_out(shop):
 
 
 def decoding(shop):
-    """Generation by a model of Llama's width: tokens per second, and the distance of the sampler's
-    log-probs from the trainer's in bf16.
-    """
+    """Generation by a model with Llama's width: tokens per second, and the distance between the
+    log-probs of the sampler and of the trainer, in bf16."""
     shape, most = shop.sizes.llama, shop.sizes.completion_tokens
     data = shop.documents([512 if not shop.dry else 24] * 16)
     keys = {
@@ -389,7 +384,7 @@ def decoding(shop):
 
 
 def planned(shop, config, *words):
-    """The prediction of `moonring plan`."""
+    """Returns the prediction of `moonring plan`."""
     found = shop.fresh("plan.json")
     shop.run(
         shop.moonring(
@@ -406,8 +401,8 @@ def planned(shop, config, *words):
 
 
 def one_long_step(shop, shape, tokens):
-    """A short step, which creates the optimizer's states, and one on a document of this many
-    tokens."""
+    """Runs a short step, which creates the optimizer's states, and then a step on a document of
+    this many tokens."""
     data = shop.documents([256, tokens + 64])
     keys = {
         "bf16": True,
@@ -424,15 +419,15 @@ def one_long_step(shop, shape, tokens):
 
 
 def longest(shop):
-    """The longest document that `plan` says fits into this much memory: it takes that much. The
-    limit is below the card's memory, because a step that fills the card takes minutes.
-    """
+    """A step with the longest document that, according to `plan`, fits into this much memory takes
+    that much memory. The limit is below the card's memory, because a step that fills the card takes
+    minutes."""
     shape, memory = shop.sizes.deep, shop.sizes.deep_memory
     config, _ = shop.config(
         "plan", shape, shop.documents([64]), 1024, {"bf16": True, "per_device_train_batch_size": 1}
     )
     tokens = int(planned(shop, config, f"memory={memory}")["longest"])
-    if shop.dry:  # the CPU would take hours
+    if shop.dry:  # would take hours on a CPU
         tokens = min(tokens, 1024)
     run = one_long_step(shop, shape, tokens)
     ratio = run.peak_beside_plan()
@@ -506,13 +501,14 @@ def with_ncu(shop, tool, command):
     )
 
 
-# The least ratio of the predicted time to the measured one: below it, something is too slow.
+# The least allowed ratio of the predicted time to the measured time. Below it, some kernel is too
+# slow.
 LEAST_OF_PREDICTED = 0.7
 
 
 def beside_prediction(shop, kernels):
-    """A step's time, compared with the prediction of roofline.py from its counts and the rates
-    measured here."""
+    """Compares the time of a step with roofline.py's prediction from its counts and the measured
+    rates."""
     rates = roofline.RATES | shop.rates
     shape = shop.sizes.llama | {"tied": True}
     for tokens, timed in sorted(shop.timed.items()):
@@ -540,9 +536,8 @@ def beside_prediction(shop, kernels):
 
 
 def profile(shop):
-    """GPU time by kernel for a run of one step, including loading: by nsys, or by ncu, which runs
-    kernels one at a time.
-    """
+    """Lists the GPU time by kernel for a run of one step, including loading: by nsys, or by ncu,
+    which runs kernels one at a time."""
     check, tokens = "profile of a step", shop.sizes.profile_tokens
     if shop.dry:
         yield skipped(check, "dry run: there are no kernels to time", tokens=tokens)

@@ -23,12 +23,12 @@ class Row:
     tokens: int = None
     got: str = ""
     wanted: str = ""
-    ceiling: float = None  # of the ceiling, 0 to 1
-    peak: float = None  # bytes at the most, over those that were predicted
+    ceiling: float = None  # fraction of the ceiling, 0 to 1
+    peak: float = None  # peak bytes divided by the predicted bytes
     remark: str = ""
     seconds: float = None  # since the check's previous row, or its start
     of: str = ""  # the check's name
-    diagnosis: list = dataclasses.field(default_factory=list)  # lines, of a row that failed
+    diagnosis: list = dataclasses.field(default_factory=list)  # lines about a failed row
 
     def cells(self):
         tokens = "" if self.tokens is None else f"{self.tokens:,}"
@@ -52,7 +52,7 @@ def is_number(value):
 
 
 def at_most(check, got, bound, remark="", show="{:.2e}", **more):
-    """A row that passes if a number is at most its bound; NaN fails."""
+    """Returns a row that passes if a number is at most its bound; NaN fails."""
     good = is_number(got) and is_number(bound) and got <= bound
     shown = show.format(got) if is_number(got) else str(got)
     return Row(
@@ -100,7 +100,7 @@ class Table:
         row.remark = " ".join(row.remark.split())[:300]
         with self.lock:
             self.rows.append(row)
-            self.rows.sort(key=lambda each: self.order.index(each.of))  # stable
+            self.rows.sort(key=lambda each: self.order.index(each.of))  # a stable sort
             self.write()
             print(
                 f"{row.verdict}  {row.check}  {row.got}"
@@ -132,7 +132,7 @@ class Table:
         return lines
 
     def summary(self):
-        """The checks that passed, failed, and were not reached."""
+        """Returns the checks that passed, failed, and were not reached."""
         failed = [row.check for row in self.rows if row.verdict == FAIL]
         late = [row.check for row in self.rows if row.verdict == LATE]
         return [

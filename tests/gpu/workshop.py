@@ -18,16 +18,16 @@ import zipfile
 import inputs
 import processes
 
-# Ranks that share the first GPU exchange over Gloo, through the host's memory: NCCL refuses two
-# ranks on one GPU.
+# Environment of ranks that share the first GPU. They exchange over Gloo through host memory,
+# because NCCL rejects two ranks on one GPU.
 ONE_CARD = {
     "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0],
     "MOONRING_EXCHANGE": "host",
 }
 
 
-# Variables that a machine's image may set and that must not be passed on: ranks of another
-# launcher, and other arithmetic.
+# Environment variables that are not passed on: those of another launcher's ranks, and those that
+# change arithmetic.
 NOT_PASSED = (
     "RANK",
     "WORLD_SIZE",
@@ -40,7 +40,7 @@ NOT_PASSED = (
 )
 
 
-# As some images set it: fp32 products in TF32, with errors of 1e-3.
+# Variables that some images set: fp32 products in TF32, with errors of 1e-3.
 TF32 = {"NVIDIA_TF32_OVERRIDE": "1", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
 
 
@@ -81,14 +81,14 @@ def library_path(own):
 
 @dataclasses.dataclass
 class Sizes:
-    matmul: int  # of the square bf16 one; fp32 takes half
+    matmul: int  # size of the square bf16 product; fp32 uses half
     copy_bytes: int
-    kernels: dict  # what `measure kernels` wants
-    gradients: dict  # the shape whose gradients are compared
+    kernels: dict  # arguments of `measure kernels`
+    gradients: dict  # the model whose gradients are compared
     gradient_tokens: int
     training_tokens: int
     training_steps: int
-    kinds: dict  # the shape for DPO, LoRA and their kin
+    kinds: dict  # the model for DPO, LoRA and other kinds of training
     mixture: dict
     kind_tokens: int
     kind_steps: int
@@ -98,14 +98,14 @@ class Sizes:
     llama: dict
     llama_tokens: tuple
     llama_steps: int
-    deep: dict  # of which the longest T is sought
+    deep: dict  # the model whose longest document is determined
     deep_memory: str
     profile_tokens: int
     hybrid: dict
     hybrid_tokens: int
-    longest_of_many: int  # of documents of all lengths
+    longest_of_many: int  # longest of the documents with many lengths
     completion_tokens: int
-    too_many: dict  # keys of a step that the card's memory does not hold
+    too_many: dict  # keys of a step that does not fit in the card's memory
 
 
 REAL = Sizes(
@@ -183,7 +183,7 @@ class Training:
     """Everything that determines a training run's numbers."""
 
     shape: dict
-    lengths: list  # of the documents
+    lengths: list  # lengths of the documents
     tokens: int
     keys: dict
 
@@ -192,20 +192,20 @@ class Training:
 
 
 class Lines:
-    """The log's lines of a training run's steps, `lines()`, by number."""
+    """Returns the log lines of a training run, `lines()`, by step."""
 
     def losses(self):
         return {line["current_steps"]: line["loss"] for line in self.lines()}
 
 
 class Run(Lines):
-    """A training run that has been started, with its results after its end."""
+    """A training run that was started, and its results after it has ended."""
 
     def __init__(self, process, out, config):
         self.process, self.out, self.config = process, out, config
 
     def lines(self):
-        """The log's lines of steps; the last one may be incomplete while the run writes it."""
+        """Returns the log lines of steps. While the run writes, the last line may be incomplete."""
         lines = []
         try:
             with open(os.path.join(self.out, "trainer_log.jsonl"), encoding="utf-8") as f:
@@ -223,8 +223,8 @@ class Run(Lines):
             return json.load(f)
 
     def device_peak(self):
-        """The peak bytes of tensors on the GPU, of the rank with the most; None without a GPU.
-        """
+        """Returns the peak bytes of tensors on the GPU, of the rank with the most; None without a
+        GPU."""
         return (
             max(
                 (rank["totals"].get("device_allocated", 0) for rank in self.memory()["ranks"]),
@@ -234,13 +234,13 @@ class Run(Lines):
         )
 
     def peak_beside_plan(self):
-        """The GPU's peak divided by the prediction for tensors; None without a GPU."""
+        """Returns the GPU's peak divided by the predicted memory of tensors; None without a GPU."""
         plan, peak = self.memory()["plan"], self.device_peak()
         return peak / plan["total"] if plan and peak else None
 
 
 class Carried(Lines):
-    """A CPU reference that was computed when packing; used like a Run."""
+    """The result of a CPU run that was made when packing; has the interface of Run."""
 
     def __init__(self, lines):
         self.carried = lines
@@ -250,7 +250,8 @@ class Carried(Lines):
 
 
 class Workshop:
-    """What all checks share; for_check gives one its own folder, its processes and its limit."""
+    """The state that all checks share. for_check returns a copy for one check, with its own folder,
+    processes and time limit."""
 
     def __init__(self, pack, work, out, dry, end, counted, references):
         self.pack, self.work, self.out, self.dry, self.end = pack, work, out, dry, end
@@ -261,8 +262,8 @@ class Workshop:
         self.log = processes.Log(os.path.join(out, "log.txt"))
         self.deadline = end
         self.cores = len(os.sched_getaffinity(0))
-        self.rates = {}  # roofline.py's names: the most that was measured, a second
-        self.counted = counted  # {tokens: what a step of the timed model computes and moves}
+        self.rates = {}  # by roofline.py's names: the highest measured rate per second
+        self.counted = counted  # {tokens: work of a step of the timed model}
         self.references = references  # {Training.name(): lines}
         self.timed = {}  # {tokens: speed.Timed}
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
@@ -279,12 +280,12 @@ class Workshop:
 
     @property
     def ceiling(self):
-        """flop/s of bf16 products; None before they are measured."""
+        """Operations per second of bf16 products; None before they are measured."""
         return self.rates.get("product bf16")
 
     @functools.cached_property
     def gpus(self):
-        """The number of GPUs that LibTorch sees; the dry run has none."""
+        """Returns the number of GPUs that LibTorch sees; 0 in a dry run."""
         return 0 if self.dry else self.measure("devices")["cuda"]
 
     def note_ceiling(self, name, rate):
@@ -320,7 +321,7 @@ class Workshop:
         return process
 
     def stop_all(self):
-        """Whatever still runs."""
+        """Kills all processes that are still running."""
         for process in self.started:
             if process.running():
                 process.kill()
@@ -336,7 +337,7 @@ class Workshop:
         return process.check()
 
     def measure(self, *words):
-        """One JSON object of the packed program `measure`, which has all cores."""
+        """Runs the packed program `measure` on all cores and returns its JSON object."""
         text = self.run(
             [os.path.join(self.pack, "bin", "measure"), *map(str, words)], threads=self.cores
         )
@@ -356,7 +357,7 @@ class Workshop:
         return [known(each) | {"each": known(each["each"])} for each in found]
 
     def test_program(self, name, device, chosen="*", **environment):
-        """The tests of a GoogleTest program, as its JSON has them."""
+        """Runs a GoogleTest program and returns its tests, as in its JSON report."""
         results = self.fresh(name + ".json")
         process = self.start(
             [
@@ -376,7 +377,7 @@ class Workshop:
             return [test for suite in json.load(f)["testsuites"] for test in suite["testsuite"]]
 
     def model(self, shape):
-        """A model's folder; the same for the same shape."""
+        """Returns the folder of a model, which is made once for each shape."""
         folder = os.path.join(
             self.models, "-".join(f"{key}{value}" for key, value in sorted(shape.items()))
         )
@@ -403,9 +404,8 @@ class Workshop:
         ]
 
     def config(self, side, shape, data, tokens, keys):
-        """A configuration and the folder of its run. `side` is part of the folder's name: device,
-        reference or another word that distinguishes two runs.
-        """
+        """Writes a configuration and returns its path with the folder of its run. `side` is part of
+        the folder's name: device, reference or another word that distinguishes two runs."""
         folder = self.fresh(side)
         os.makedirs(folder)
         out, path = os.path.join(folder, "out"), os.path.join(folder, "config.yaml")
@@ -454,12 +454,13 @@ class Workshop:
         return Run(self.start(command, threads, **environment), out, (path, out))
 
     def start_training(self, side, what, device, threads):
-        """Starts a Training."""
+        """Starts the run of a Training."""
         data = self.documents(what.lengths)
         return self.train(side, what.shape, data, what.tokens, what.keys, device, threads=threads)
 
     def reference(self, what, threads):
-        """A Training on the CPU: its packed lines, else a run started now."""
+        """Returns a Training's run on the CPU: the packed result, or else a run that is started
+        now."""
         lines = self.references.get(what.name())
         if lines is not None:
             return Carried(lines)
@@ -480,9 +481,8 @@ class Workshop:
 
     @functools.cached_property
     def peer(self):
-        """PYTHONPATH for a Python with torch and Transformers: this one's own, or the unpacked
-        wheels. Raises Skip if there is neither.
-        """
+        """Returns PYTHONPATH for a Python with torch and Transformers: those of this Python, or the
+        unpacked wheels. Raises Skip if there is neither."""
 
         def asks(path):
             process = self.start(
@@ -514,7 +514,7 @@ class Workshop:
             shutil.rmtree(path, ignore_errors=True)
 
     def probe_input(self, side, model, tokens):
-        """A new folder with the input tokens of `probe` and layers.lua."""
+        """Makes a new folder with the input tokens of `probe` and layers.lua."""
         folder = self.fresh(side)
         os.makedirs(folder)
         given = os.path.join(folder, "in.json")
@@ -533,7 +533,7 @@ class Workshop:
         before=(),
         **environment,
     ):
-        """Starts `moonring probe`; (process, its JSON's path, its gradients' path)."""
+        """Starts `moonring probe`. Returns (process, path of its JSON, path of its gradients)."""
         folder, given = self.probe_input(side, model, tokens)
         found, gradients = (
             os.path.join(folder, name) for name in ("out.json", "gradients.safetensors")
@@ -553,7 +553,8 @@ class Workshop:
 
 
 def find_tool(name):
-    """The path of one of NVIDIA's tools, on PATH or in the toolkit's folder; None: in neither."""
+    """Returns the path of one of NVIDIA's tools, on PATH or in the toolkit's folder; None if it is
+    missing."""
     return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
 
 

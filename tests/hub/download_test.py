@@ -68,7 +68,7 @@ class Layout(hub_case.HubCase):
         self.assertEqual(self.locate("org/sharded"), wanted)
         self.assertEqual(self.locate("org/sharded", HF_HUB_OFFLINE="1"), wanted)
         self.assertEqual(self.hub.requests, [])
-        # A missing file is named, and only that file is fetched.
+        # A file that is missing from the cache is reported, and only that file is downloaded.
         (self.cache / f"models--org--sharded/snapshots/{commit}/{PART}").unlink()
         (self.cache / f"models--org--sharded/blobs/{hub_sha(PART)}").unlink()
         said = self.locate("org/sharded", code=2, HF_HUB_OFFLINE="1")
@@ -86,7 +86,7 @@ class Layout(hub_case.HubCase):
         self.assertEqual(self.locate("org/sharded"), first)
         self.assertEqual(self.locate("org/sharded", want="tokenizer"), first)
         self.assertEqual(self.hub.requests, [])
-        # Another revision of the same files: no file is downloaded twice.
+        # Another revision with the same files: nothing is downloaded again.
         repository = self.hub.repositories["model", "org/sharded"]
         repository.revisions["v1"] = "1" * 40
         script = 'print((moonring.hub.locate("org/sharded", "model", {model_revision = "v1"})))'
@@ -197,7 +197,7 @@ class Faults(hub_case.HubCase):
         ranges = [r.range for r in self.hub.asked(PART, where="storage")]
         self.assertEqual(len(ranges), 3)
         self.assertEqual(ranges[0], "")
-        # Some of the bytes may have been lost with the connection.
+        # The bytes of the last packets may have been lost with the connection.
         begin = [int(re.fullmatch(r"bytes=(\d+)-", r).group(1)) for r in ranges[1:]]
         self.assertTrue(0 < begin[0] <= 100_000 and begin[0] < begin[1] <= 200_000, ranges)
 
@@ -224,7 +224,7 @@ class Faults(hub_case.HubCase):
     def test_wrong_contents(self):
         self.hub.faults = [Fault(PART, change=True)]
         self.check_whole(self.locate("org/sharded"))
-        # After two attempts the error is reported, and none of the data is kept.
+        # After two attempts the error is reported, and no part of the file is kept.
         self.hub.add("model", "org/other", {**samples.SHARDED, "config.json": b"{} \n"})
         self.hub.faults = [Fault("/config.json", change=True, times=2)]
         said = self.locate("org/other", code=2)
@@ -292,7 +292,8 @@ class Faults(hub_case.HubCase):
         self.assertIn("is no name inside a folder", self.locate("org/bad", code=2))
 
     def test_what_a_hub_answers_is_no_path(self):
-        """Names of files, commits and contents, which a hostile hub may choose."""
+        """A hostile hub may choose the names of files, commits and contents: no file is written
+        elsewhere."""
         keep = self.folder / "keep.json"
         keep.write_text("mine")
         repository = self.hub.add("model", "org/tiny", samples.SHARDED)
@@ -313,7 +314,7 @@ class Faults(hub_case.HubCase):
             said = self.locate("org/tiny", code=2)
             self.assertIn("expected 40 hexadecimal digits", said)
             self.assertNotIn("\x1b", said)
-        # The hub answers with another commit than the requested one.
+        # The hub answers with a commit other than the requested one.
         repository.revisions = {"a" * 40: "b" * 40, "b" * 40: "b" * 40}
         script = 'moonring.hub.locate("org/tiny", "model", { model_revision = ("a"):rep(40) })'
         self.assertIn("was asked for, and it gives b", self.run_host("-e", script, code=2))
@@ -393,7 +394,7 @@ class Elsewhere(hub_case.HubCase):
                 self.assertIn(word, said)
         script = 'moonring.hub.locate("Org/Tiny-Model-4B", "model", {model_revision = "v9"})'
         self.assertIn("has no revision 'v9' (model_revision)", self.run_host("-e", script, code=2))
-        # An invalid name is not sent to a hub.
+        # An invalid name is rejected without a request to the hub.
         self.forget()
         for path in ("nothing", "a/b/c", "./a/b", "../a", "/a/b"):
             self.assertIn(f"no folder or file '{path}'", self.run_host("inspect", path, code=2))

@@ -1,4 +1,5 @@
-"""Shared code of the hub tests: a hub on loopback, an empty cache, and the host run with them."""
+"""Common code of the hub tests: a fake hub on loopback, an empty cache, and the host running with
+them."""
 
 import os
 import pathlib
@@ -30,7 +31,7 @@ class HubCase(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))).resolve()
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.cache, self.here = self.folder / "cache", self.folder
-        # The environment without the user's token, proxy and cache.
+        # The environment without the user's token, proxy and cache settings.
         self.environment = {
             name: value
             for name, value in os.environ.items()

@@ -34,8 +34,8 @@ def git_sha1(contents: bytes) -> str:
 class Repository:
     files: dict[str, bytes]
     revisions: dict[str, str]
-    private: bool = False  # seen with TOKEN alone
-    gated: str = ""  # "": no; "open": to TOKEN; "closed": to nobody
+    private: bool = False  # only visible with TOKEN
+    gated: str = ""  # "": not gated; "open": with TOKEN; "closed": for nobody
 
     def commit(self, revision: str) -> str | None:
         return revision if revision in self.revisions.values() else self.revisions.get(revision)
@@ -50,19 +50,19 @@ class Repository:
 
 @dataclass
 class Fault:
-    """A planned fault of requests whose path ends with a text, for a number of times."""
+    """A planned fault of requests whose path ends with `path`, for a number of times."""
 
     path: str
     times: int = 1
     method: str = "GET"
-    code: int = 0  # answered in place of the file
+    code: int = 0  # status code instead of the file
     headers: dict[str, str] = field(default_factory=dict)
-    break_after: int = -1  # bytes, then the connection is reset
-    stall_after: int = -1  # bytes, then nothing comes for a while
+    break_after: int = -1  # bytes, after which the connection is reset
+    stall_after: int = -1  # bytes, after which nothing is sent for a while
     bytes_a_second: float = 0
-    change: bool = False  # another byte at the end
+    change: bool = False  # the last byte is wrong
     no_ranges: bool = False
-    size: int = -1  # reported in place of the true one
+    size: int = -1  # reported size; -1: the true one
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Request:
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, *_):
-        pass  # whoever asked has gone, as some tests do
+        pass  # the client has closed the connection, as some tests do
 
 
 class FakeHub:
@@ -92,8 +92,8 @@ class FakeHub:
             server.hub, server.where = self, where
             self.servers.append(server)
         self.endpoint = f"http://127.0.0.1:{self.servers[0].server_port}"
-        # Another name of the same machine counts as another host, so the hub's token must not be
-        # sent to it.
+        # Another name of the same machine counts as another host, to which the hub's token must not
+        # be sent.
         self.storage = f"http://localhost:{self.servers[1].server_port}"
 
     def __enter__(self):
@@ -107,8 +107,8 @@ class FakeHub:
             server.server_close()
 
     def encrypt(self, certificate: str, key: str, storage: bool) -> None:
-        """From here on the hub uses TLS, and optionally its storage too. Call it before any
-        request."""
+        """The hub uses TLS from now on, optionally also its storage server. Must be called before
+        any request."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         for server in self.servers[: 2 if storage else 1]:
@@ -125,7 +125,7 @@ class FakeHub:
         return repository
 
     def asked(self, path: str, method: str = "GET", where: str = "") -> list[Request]:
-        """The requests whose path ends with this text, including those for a file on the storage
+        """Returns the requests whose path ends with this text, including those to the storage
         server."""
         with self.lock:
             return [
@@ -135,7 +135,7 @@ class FakeHub:
             ]
 
     def fault(self, path: str, method: str, of_body: bool) -> Fault | None:
-        """The planned fault of an answer, or of the bytes of a file."""
+        """Returns the planned fault of an answer, or of the bytes of a file."""
         with self.lock:
             for fault in self.faults:
                 fits = path.endswith(fault.path) and method == fault.method and fault.times > 0
@@ -202,7 +202,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         repository = self.server.hub.repositories.get((kind, name))
         if repository is None or (repository.private and not token):
-            # As the real hub does: without a token, a client is not informed further.
+            # Like the real hub: without a token, a client cannot learn whether the repository
+            # exists.
             code = 404 if token else 401
             self.refuse(code, "RepoNotFound", "Repository not found")
             return None
@@ -326,7 +327,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault.break_after >= 0:
             self.wfile.write(body[: fault.break_after])
             self.wfile.flush()
-            # A reset, not an end.
+            # Resets the connection instead of closing it.
             linger = struct.pack("ii", 1, 0)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self.close_connection = True

@@ -53,9 +53,9 @@ class Runs(hub_case.HubCase):
         self.train("here2", here, "sequence_parallel_size=2")
         cached = str(self.folder / "other")
         said = self.train("two", "org/tiny", "sequence_parallel_size=2", f"cache_dir={cached}")
-        self.assertEqual(said.count("org/tiny: "), 1, said)  # before the ranks are started
+        self.assertEqual(said.count("org/tiny: "), 1, said)  # printed before the ranks start
         self.assertEqual(self.weights("two"), self.weights("here2"))
-        # Ranks that another program has started: one downloads, the others wait.
+        # Ranks that another program has started: one rank downloads, the others wait.
         self.forget()
         command = ["-n", "2", "train", "two.yaml", "sequence_parallel_size=2", "output_dir=three"]
         said = self.run_host(*command, f"cache_dir={self.folder / 'third'}")
@@ -84,13 +84,13 @@ class Runs(hub_case.HubCase):
         self.assertEqual(self.weights("merged"), self.weights("merged2"))
         fetched = {r.path.split("/")[-1] for r in self.hub.asked("", "HEAD") if "my-lora" in r.path}
         self.assertEqual(fetched, {"adapter_config.json", "adapter_model.safetensors"})
-        # Only an adapter is named: its base is the one that it names.
+        # The command names only an adapter; its base model is the one in adapter_config.json.
         self.run_host("chat", "me/my-lora")
 
     def test_commands(self):
         said = self.run_host("plan", "model_name_or_path=org/tiny", "memory=1GiB")
         self.assertIn("org/tiny", said)
-        self.assertEqual(self.hub.asked("model.safetensors"), [])  # config.json is enough
+        self.assertEqual(self.hub.asked("model.safetensors"), [])  # only config.json is needed
         said = self.run_host("inspect", "org/tiny")
         self.assertIn("org/tiny (", said)
         (self.folder / "in.json").write_text(
@@ -170,7 +170,7 @@ class Datasets(hub_case.HubCase):
         self.assertEqual(self.preprocess("hub", HF_HUB_OFFLINE="1"), talks)
         self.assertEqual(self.hub.requests, [])
         streamed = ["streaming=true", "buffer_size=1", "max_steps=1"]
-        # Files of a stream are shuffled.
+        # A stream shuffles the order of the files.
         rows = self.preprocess("hub", *streamed).splitlines()
         self.assertEqual(sorted(rows), sorted(talks.splitlines()))
 
@@ -179,7 +179,7 @@ class Datasets(hub_case.HubCase):
         info = (self.folder / "data/dataset_info.json").read_bytes()
         self.hub.add("dataset", "org/infos", {"dataset_info.json": info})
         self.assertEqual(self.preprocess("held", "dataset_dir=REMOTE:org/infos"), few)
-        # The name is the repository's, and all is as by default.
+        # Without dataset_info.json, a data set is named by its repository and has default settings.
         rows = [{"instruction": "Say.", "output": "Said."}]
         self.hub.add("dataset", "org/plain", {"rows.json": json.dumps(rows).encode()})
         self.write("data/plain.json", json.dumps(rows))

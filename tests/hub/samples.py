@@ -10,7 +10,7 @@ def filled(size: int, seed: int) -> bytes:
     return bytes(out[:size])
 
 
-# A model in two files, with other files next to it. (It is not a real model: nothing opens it.)
+# A model in two files, with other files next to it. It cannot be loaded.
 SHARDED = {
     ".gitattributes": b"*.safetensors filter=lfs\n",
     "README.md": b"# A model\n",
@@ -27,7 +27,7 @@ SHARDED = {
     "pytorch_model.bin": filled(400_000, 5),
     "onnx/model.onnx": filled(1000, 6),
 }
-# The files of these that belong to the model.
+# The files of SHARDED that belong to the model.
 SHARDED_WANTED = [
     "chat_template.jinja",
     "config.json",

@@ -23,7 +23,7 @@ constexpr AdamWFactors kFactors = {
 
 struct AdamWCase {
   at::ScalarType weight, state;
-  bool odd = false;  // on a boundary of an element alone
+  bool odd = false;  // aligned to one element only
 };
 
 at::Tensor Filled(int64_t count, at::ScalarType dtype, bool odd, const at::Tensor& values) {
@@ -49,7 +49,7 @@ AdamWTensors RandomStates(const AdamWCase& c, const std::vector<int64_t>& counts
   return tensors;
 }
 
-// The equations for one tensor, in fp64.
+// The expected update of one tensor, computed in fp64.
 struct Stepped {
   at::Tensor weight, mean, square;
 };
@@ -64,7 +64,8 @@ Stepped StepInFp64(const AdamWTensors& tensors, size_t i, const AdamWFactors& f)
   return {wide(tensors.weights[i]) * (1.0 - f.lr * f.weight_decay) - f.lr * step, m, v};
 }
 
-// A tensor of one number may differ by the full half unit in the last place: 2^-8 in bf16.
+// The error bound for tensors with a single element, which may differ by the full half unit in the
+// last place: 2^-8 in bf16.
 double BoundOfOne(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 4e-3 : BoundOf(dtype); }
 
 void CheckStep(const AdamWCase& c, const std::vector<int64_t>& counts) {
@@ -73,14 +74,14 @@ void CheckStep(const AdamWCase& c, const std::vector<int64_t>& counts) {
   std::vector<Stepped> wanted;
   for (size_t i = 0; i < counts.size(); ++i) wanted.push_back(StepInFp64(tensors, i, kFactors));
   AdamW(tensors, kFactors);
-  const double of_step = 2e-9;  // fp32's error of a step of 1e-2, added to 1
+  const double of_step = 2e-9;  // error of a step of 1e-2 in fp32, relative to weights of about 1
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
     EXPECT_TRUE(RelativeError(tensors.weights[i], wanted[i].weight,
                               BoundOfOne(c.weight) + (c.state == at::kDouble ? 0.0 : of_step)))
         << i;
     EXPECT_TRUE(RelativeError(tensors.means[i], wanted[i].mean, BoundOfOne(c.state))) << i;
-    // For bf16 states either neighboring value is right.
+    // For bf16 states, both neighboring values are correct.
     EXPECT_TRUE(RelativeError(tensors.squares[i], wanted[i].square, 2.0 * BoundOfOne(c.state)))
         << i;
   }
@@ -106,7 +107,7 @@ TEST_F(AdamWTest, IsFp64s) {
   }
 }
 
-// More tensors than one table of a launch can contain; all of the first table's tensors are empty.
+// More tensors than one launch's table can contain. All tensors of the first table are empty.
 TEST_F(AdamWTest, ManyTensors) {
   CheckStep(kAdamWCases[0], std::vector<int64_t>(1200, 5));
   std::vector<int64_t> counts(1200, 0);
@@ -114,7 +115,7 @@ TEST_F(AdamWTest, ManyTensors) {
   CheckStep(kAdamWCases[0], counts);
 }
 
-// Many steps, compared with LibTorch's AdamW.
+// Many steps give the same weights as LibTorch's AdamW.
 TEST_F(AdamWTest, IsLibTorchs) {
   const AdamWTensors ours = RandomStates(kAdamWCases[0], {333});
   ours.means[0].zero_(), ours.squares[0].zero_(), ours.steps[0].zero_();
@@ -129,14 +130,14 @@ TEST_F(AdamWTest, IsLibTorchs) {
                       kFactors.beta1, kFactors.beta2, kFactors.weight_decay, kFactors.epsilon,
                       /*amsgrad=*/false, /*maximize=*/false);
   }
-  // Twenty roundings of each.
+  // Each value was rounded twenty times.
   EXPECT_TRUE(RelativeError(ours.weights[0], weight, 1e-6));
   EXPECT_TRUE(RelativeError(ours.means[0], mean, 1e-6));
   EXPECT_TRUE(RelativeError(ours.squares[0], square, 1e-6));
 }
 
-// The random numbers depend on an element's index in the whole weight, wherever the tensor begins.
-// And a mean of squares that changes by less than bf16's last place still changes on average.
+// Stochastic rounding depends on an element's index in the whole weight, not on where the tensor
+// begins. A mean of squares whose change is less than bf16's last place still changes on average.
 TEST_F(AdamWTest, SquaresInBf16AreRightOnAverage) {
   constexpr int64_t kCount = 40000, kKey = -5;
   for (const int64_t place : {0, 1, 62, 1027}) {
@@ -155,7 +156,8 @@ TEST_F(AdamWTest, SquaresInBf16AreRightOnAverage) {
                      bits = at::full({1}, square).view(at::kInt) + (drawn * 65536).to(at::kInt),
                      wanted = bits.bitwise_and(-65536).view(at::kFloat).to(at::kBFloat16);
     EXPECT_TRUE(BitEqual(tensors.squares[0], wanted)) << place;
-    // Five standard deviations of the mean of numbers with two possible values that differ by 2^-8.
+    // Five standard deviations of the mean of values that are rounded to one of two numbers, 2^-8
+    // apart.
     const double mean = tensors.squares[0].to(at::kDouble).mean().item<double>();
     EXPECT_NEAR(mean, square, 5.0 * 0x1p-9 / std::sqrt(kCount)) << place;
   }

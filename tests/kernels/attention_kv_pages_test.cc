@@ -1,5 +1,6 @@
-// Attention over paged keys on the pretend device, by the kernel and by LibTorch's operators
-// (MOONRING_KERNELS=composed), compared with attention from its definition.
+// Attention over paged keys on the pretend device (a simulated GPU), by the kernel and by
+// LibTorch's operators (MOONRING_KERNELS=composed), compared with attention computed from its
+// definition.
 
 #include <cmath>
 #include <string>
@@ -28,9 +29,9 @@ PartialAttention OnHost(const PartialAttention& made) {
   return {made.out_MHD.to(at::kCPU), made.lse_MH.to(at::kCPU)};
 }
 
-// The kernel's sums are in fp32 (fp64 inputs use another path). LibTorch's flash attention rounds
-// the factors of its products to the keys' 16 bits, and so do the tiles of runs that the kernel
-// does not support.
+// Error bounds. The kernel's sums are in fp32 (fp64 inputs use another implementation). LibTorch's
+// flash attention, and the tiles of runs that the kernel does not support, round the factors of
+// products to the keys' 16-bit dtype.
 double BoundOnDevice(at::ScalarType type) {
   if (type == at::kDouble) return 2e-14;
   if (type == at::kFloat) return 2e-6;
@@ -56,7 +57,7 @@ void CheckDecoding(at::ScalarType type, const PagedShape& shape, const PagedRule
     EXPECT_TRUE(RelativeError(made.out_MHD, wanted.out_MHD, BoundOnDevice(type)));
     EXPECT_TRUE(RelativeError(made.lse_MH, wanted.lse_MH, BoundOnDevice(type)));
     if (!fused) continue;
-    // Rows of decoding: those of the first runs, and that of the last.
+    // Rows in decoding: those of the first runs, and that of the last run.
     const int64_t decoded = 6, all = made.lse_MH.size(0);
     for (const int64_t first : {int64_t{0}, all - 2}) {
       const int64_t rows = first == 0 ? decoded : 2;
@@ -100,8 +101,8 @@ TEST(PagedDeviceTest, ARowDoesNotDependOnWhatIsBesideIt) {
   }
 }
 
-// The description of the runs is copied to the device once for all layers with the same window, and
-// the host does not wait.
+// The table of runs is copied to the device once for all layers with the same window, without
+// synchronization.
 TEST(PagedDeviceTest, IsLoggedOnce) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {4, 2, 16, 16}, kGpu);
@@ -122,7 +123,7 @@ TEST(PagedDeviceTest, IsLoggedOnce) {
   EXPECT_TRUE(BitEqual(made[1].out_MHD.to(at::kCPU), made[3].out_MHD.to(at::kCPU)));
 }
 
-// A rank without any key of a sequence.
+// A rank may have no key of a sequence.
 TEST(PagedDeviceTest, NoKeysHere) {
   const at::NoGradGuard no_grad;
   PagedProblem problem(at::kFloat, {}, kGpu);

@@ -1,5 +1,5 @@
-// Merging partial results of attention in three implementations: on the CPU, on the pretend device
-// by the kernel, and there by LibTorch's operators (MOONRING_KERNELS=composed).
+// Merging of partial attention results. Three implementations are compared: the CPU's, and on the
+// pretend device (a simulated GPU) the kernel and LibTorch's operators (MOONRING_KERNELS=composed).
 
 #include <string>
 
@@ -19,14 +19,15 @@ using ::moonring::testing::RelativeError;
 
 constexpr int64_t kMergeRows = 19, kMergeHeads = 6, kHeadDim = 16;
 
-// Merges partial results for all rows, for a range of rows and some heads, and for rows by their
-// indices; the first rows have none. `part` is the dtype of partial outputs on a GPU.
+// Merges partial results for all rows, for a range of rows and some heads, and for rows given by
+// their indices. The first rows have no partial results. `part`: the dtype of partial outputs on a
+// GPU.
 PartialAttention Run(at::ScalarType sums, at::ScalarType part, c10::Device device) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
   const SoftmaxState state = SoftmaxState::Empty(kMergeRows, kMergeHeads, kHeadDim,
                                                  at::TensorOptions(sums).device(device));
   const auto random = [&](int64_t rows, int64_t heads) -> PartialAttention {
-    // The CPU supports the sums' dtype only, so it gets the same numbers in that dtype.
+    // The CPU only supports the sums' dtype, so it gets the same values in that dtype.
     const at::Tensor out = at::randn({rows, heads, kHeadDim}, at::kDouble).to(part);
     return {(device.is_cpu() ? out.to(sums) : out).to(device),
             at::randn({rows, heads}, at::kDouble).mul_(3.0).to(sums).to(device)};

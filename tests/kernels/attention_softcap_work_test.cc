@@ -1,9 +1,10 @@
-// The work of a bf16 attention layer with a softcap on a GPU, forward and backward: by strips of
-// scores (with their kernel, and with LibTorch's operators in its place), and as for fp32. It
-// prints operator calls, bytes per score, operations, working memory, and the time by a roofline
-// model, for docs/gpu-design.md. Large operations are counted and skipped:
-// PRETEND_DEVICE_PRODUCTS=counted (pretend_device/counts.h). In the environment,
-// SOFTCAP_WORK_TOKENS is the number of tokens, and MOST lists the operators that move most bytes.
+// Measures the work of a bf16 attention layer with a softcap on a GPU, forward and backward: in
+// strips of scores (with their kernel, and with LibTorch's operators), and in fp32. Prints operator
+// calls, bytes per score, operations, working memory, and the time according to a roofline model,
+// for docs/gpu-design.md. Runs on the pretend device (a simulated GPU), where large operations are
+// counted and skipped: PRETEND_DEVICE_PRODUCTS=counted (pretend_device/counts.h). Environment
+// variables: SOFTCAP_WORK_TOKENS is the number of tokens; with MOST, the operators that move most
+// bytes are printed.
 
 #include <algorithm>
 #include <cstdio>
@@ -39,8 +40,8 @@ struct Asked {
   std::vector<std::pair<double, std::string>> most;  // bytes by operator
 };
 
-// The rates that tests/gpu/roofline.py uses for an H100: 0.85 of 3.35 TB/s, 0.75 of 989 TFLOP/s in
-// bf16 and of 67 in fp32.
+// The time on an H100, with the rates of tests/gpu/roofline.py: 0.85 of 3.35 TB/s, and 0.75 of 989
+// TFLOP/s in bf16 or of 67 TFLOP/s in fp32.
 double Seconds(const pretend::Calls& calls, const std::string& by) {
   const double peak = by == "product bf16" ? 989e12 : 67e12;
   return std::max(static_cast<double>(calls.read + calls.written) / (0.85 * 3.35e12),
@@ -68,7 +69,7 @@ Asked Since(int64_t held) {
 
 struct Layer {
   Asked forward, backward;
-  double pairs = 0;  // that are seen, of all heads
+  double pairs = 0;  // number of visible pairs, over all heads
 };
 
 Layer Measure(const VarlenTileRunner& runner, int64_t tokens, int64_t window) {
@@ -144,13 +145,13 @@ TEST(SoftcapWorkTest, OfALayer) {
     PrintLayer(with + "strips, composed", composed);
     PrintLayer(with + "fp32", before);
     for (const Asked& asked : {fused.forward, fused.backward}) EXPECT_EQ(asked.waits, 0);
-    // For scores alone 12 bytes instead of 40, and 22 instead of 76; plus the bytes of their
-    // inputs.
+    // Bytes per score: 12 instead of 40 in the forward and 22 instead of 76 in the backward, plus
+    // those of the inputs.
     EXPECT_LT(fused.forward.bytes, 0.5 * before.forward.bytes);
     EXPECT_LT(fused.backward.bytes, 0.5 * before.backward.bytes);
     EXPECT_LT(fused.forward.seconds, 0.4 * before.forward.seconds);
     EXPECT_LT(fused.backward.seconds, 0.4 * before.backward.seconds);
-    // A document of 2,048 tokens is one strip, whose masked half is computed too.
+    // A document of 2,048 tokens is one strip, whose masked half is also computed.
     EXPECT_LT(fused.forward.flops, 1.5 * before.forward.flops);
   }
 }

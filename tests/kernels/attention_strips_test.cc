@@ -1,6 +1,6 @@
-// Attention in strips of scores in three implementations: on the CPU, on the pretend device by its
-// kernel, and there by LibTorch's operators (MOONRING_KERNELS=composed), compared with the
-// definition in fp64.
+// Attention in strips of scores. Three implementations are compared with the definition in fp64:
+// the CPU's, and on the pretend device (a simulated GPU) the kernel and LibTorch's operators
+// (MOONRING_KERNELS=composed).
 
 #include <algorithm>
 #include <array>
@@ -53,7 +53,7 @@ VarlenTiles TilesOf(const StripCase& c, at::ScalarType type) {
   return tiles;
 }
 
-// Of tile i: bool [m, n].
+// Returns the hidden pairs of a tile with m queries and n keys: bool [m, n].
 at::Tensor HiddenOf(const VarlenTiles& tiles, int64_t m, int64_t n) {
   const at::Tensor i = at::arange(m).unsqueeze(1), j = at::arange(n).unsqueeze(0);
   switch (tiles.kind) {
@@ -73,8 +73,8 @@ at::Tensor HiddenOf(const VarlenTiles& tiles, int64_t m, int64_t n) {
 using StripAnswer = std::array<at::Tensor, 5>;  // out, lse, dq, dk, dv
 constexpr std::array<const char*, 5> kAnswers = {"out", "lse", "dq", "dk", "dv"};
 
-// Computes the definition by LibTorch's operators and autograd in `type`: in fp64 as the reference,
-// or in 16 bits to measure the rounding.
+// Computes attention from its definition with LibTorch's operators and autograd: in fp64 as the
+// reference, or in 16 bits to measure the rounding.
 StripAnswer StripsWrittenOut(const VarlenTiles& tiles, const at::Tensor& dout,
                              at::ScalarType type) {
   const at::AutoGradMode enable(true);
@@ -114,8 +114,8 @@ StripAnswer ByStrips(const VarlenTiles& tiles, const at::Tensor& dout, int64_t s
   return {part.out_MHD.cpu(), part.lse_MH.cpu(), d.dq_MHD.cpu(), d.dk_NKD.cpu(), d.dv_NKD.cpu()};
 }
 
-// The bound is twice (out) and three times (gradients) the error of the definition in 16-bit
-// operators; lse is fp32, from 16-bit inputs.
+// Bounds: twice (out) and three times (gradients) the error of the definition in 16-bit operators.
+// lse is computed in fp32 from 16-bit inputs.
 void CheckAnswer(const StripAnswer& made, const StripAnswer& wanted,
                  const StripAnswer& in_16_bits) {
   for (size_t i = 0; i < made.size(); ++i) {
@@ -124,7 +124,7 @@ void CheckAnswer(const StripAnswer& made, const StripAnswer& wanted,
     EXPECT_TRUE(made[i].isfinite().all().item<bool>());
     if (i == 1) {
       EXPECT_LE((made[i] - wanted[i]).abs().max().item<double>(), 1e-5);
-    } else if (wanted[i].norm().item<double>() > 1e-12) {  // else one key each, and rounding
+    } else if (wanted[i].norm().item<double>() > 1e-12) {  // otherwise rounding errors
       EXPECT_LE(RelativeErrorOf(made[i], wanted[i]),
                 (i == 0 ? 2.0 : 3.0) * RelativeErrorOf(in_16_bits[i], wanted[i]));
     }
@@ -161,13 +161,13 @@ void CheckCase(const StripCase& c, at::ScalarType type,
 
 class StripVarlenAttentionTest : public ::testing::Test {
  protected:
-  // Uses the CPU's generator only: the pretend device has none.
+  // Random numbers come from the CPU's generator: the pretend device has none.
   void SetUp() override {
     at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(7);
   }
 };
 
-constexpr int64_t kWhole = int64_t{1} << 30;  // bytes of scores: every tile is whole
+constexpr int64_t kWhole = int64_t{1} << 30;  // bytes of scores: every tile is one strip
 
 TEST_F(StripVarlenAttentionTest, EveryKindOfTile) {
   const std::vector<int64_t> some = {33, 1, 70, 7}, more = {40, 9, 150, 7};
@@ -190,7 +190,7 @@ TEST_F(StripVarlenAttentionTest, HeadDims) {
   }
 }
 
-// Keys in several pieces, whose results are merged.
+// Keys are processed in several pieces, whose results are merged.
 TEST_F(StripVarlenAttentionTest, MoreKeysThanARowTakesAtOnce) {
   CheckCase({TileKind::kFull, {70}, {8900}, 1, 1, 8, 8, 1.5}, at::kBFloat16, {kWhole, 1 << 20});
 }
@@ -202,7 +202,7 @@ TEST_F(StripVarlenAttentionTest, RefusesWhatIsNotIn16Bits) {
 
 // ---- plans
 
-// How often each query is paired with each key: [M, N].
+// Counts how often each query is paired with each key, [M, N].
 class Meetings {
  public:
   explicit Meetings(const VarlenTiles& tiles)
@@ -238,8 +238,8 @@ void AddSeen(const RowRange& queries, const RowRange& keys, const SeenPairs& see
   }
 }
 
-// Each pair occurs once; a strip has no more pairs than allowed, or 64 rows; all keys of a query
-// are in one strip, so that its out is complete there.
+// A plan contains each pair once. A strip has at most the allowed number of pairs, or 64 rows. All
+// keys of a query are in one strip, so its output is complete there.
 TEST_F(StripVarlenAttentionTest, PlansMeetEachPairOnce) {
   const std::vector<int64_t> some = {300, 1, 150, 30, 29}, more = {420, 9, 150, 30, 71};
   for (const auto& [kind, window] :

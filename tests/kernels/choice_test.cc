@@ -14,8 +14,8 @@ TEST(ChoiceTest, WordsOfTheEnvironment) {
             "MOONRING_KERNELS='fuse': expected fused or composed");
 }
 
-// On the CPU a program uses LibTorch's operators, even if it has linked the kernels, as this test
-// does. (For GPU tensors: tests/model/blocks/kernels_test.cc, on the pretend device.)
+// On the CPU, LibTorch's operators are used, even in a program that contains the kernels, like this
+// test. (GPU tensors are tested in tests/model/blocks/kernels_test.cc, on a simulated GPU.)
 TEST(ChoiceTest, NotOnTheCpu) { EXPECT_FALSE(UseKernel(at::ones({1}), "moonring::rms_norm")); }
 
 }  // namespace

@@ -20,7 +20,8 @@ using ::moonring::testing::RelativeError;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinity = std::numeric_limits<double>::infinity();
 
-// Rows, each followed by `gap` NaNs. With `odd`, the first row is aligned to one element only.
+// Returns rows of scores, each followed by `gap` NaNs. With `odd`, the first row is aligned to one
+// element only.
 at::Tensor Scores(int64_t rows, int64_t vocabulary, at::ScalarType dtype, bool odd,
                   int64_t gap = 0) {
   const int64_t width = vocabulary + gap;
@@ -30,7 +31,7 @@ at::Tensor Scores(int64_t rows, int64_t vocabulary, at::ScalarType dtype, bool o
   return scores.copy_(at::randn(scores.sizes(), at::kDouble) * 3.0);
 }
 
-// Filled with NaN, so that elements that the kernel does not write are visible.
+// Returns results filled with NaN, so that elements that the kernel does not write are visible.
 TargetRows Results(int64_t rows, at::ScalarType dtype) {
   const auto nan = [&] { return at::full({rows}, kNan, WideDtype(dtype)); };
   return {nan(), nan(), nan(), at::full({rows}, -7, at::kLong)};
@@ -76,17 +77,18 @@ void CheckRows(const RowsCase& c) {
   const double bound = BoundOf(WideDtype(c.dtype));
   EXPECT_TRUE(RelativeError(made.picked_R, wanted.rows.picked_R, bound));
   EXPECT_TRUE(RelativeError(made.logsumexp_R, wanted.rows.logsumexp_R, bound));
-  // The mean of numbers of both signs is small compared with them, so the bound is relative to
-  // their size, 3.
+  // The mean of numbers of both signs is small, so the bound is relative to the size of the
+  // numbers, 3.
   EXPECT_LE((made.mean_R - wanted.rows.mean_R).abs().max().item<double>(), 3.0 * bound);
-  // The kernel's tanh may give two equal maxima that differ in fp64: then their z are compared.
+  // The kernel's tanh may give two equal maxima that differ in fp64: the ids then differ, but the
+  // fp64 scores z at these ids are almost equal.
   const at::Tensor z = c.softcap == 0.0 ? scores.to(at::kDouble)
                                         : (scores.to(at::kDouble) / c.softcap).tanh() * c.softcap;
   const auto at_id = [&](const at::Tensor& id_R) { return z.gather(1, id_R.unsqueeze(1)); };
   EXPECT_TRUE(RelativeError(at_id(made.greedy_R), at_id(wanted.rows.greedy_R), bound));
   CrossEntropyRowsBackward(scores, c.softcap, c.smoothing, targets, made.logsumexp_R);
-  // exp(z - lse) has the error of lse, which is about ten times as large as 1, in addition to its
-  // own. If one or two numbers make up the norm, bf16 may differ by up to 2^-8.
+  // exp(z - lse) has its own rounding error and that of lse, which is about ten times as large as
+  // 1. If the norm is dominated by one or two numbers, bf16 may differ by up to 2^-8.
   const double of_dtype = c.dtype == at::kBFloat16 ? 4e-3 : BoundOf(c.dtype);
   EXPECT_TRUE(RelativeError(scores, wanted.gradient_RV, of_dtype + 4.0 * bound));
 }
@@ -106,8 +108,8 @@ TEST_F(CrossEntropyRowsTest, IsFp64s) {
         }
       }
       CheckRows({dtype, 5, 1, 0.0, 0.1, odd});
-      // The gap completes the row's last vector word, or is too short for that (in fp64 both
-      // complete it).
+      // The gap either fills the row's last vector word or is too short for that (in fp64 both fill
+      // it).
       for (const int64_t gap : {3, 1}) CheckRows({dtype, 7, 29, 5.0, 0.1, odd, gap});
       CheckRows({dtype, 2, 20011, 2.0, 0.1, odd});
       CheckRows({dtype, 2, 20016, 0.0, 0.0, odd});
@@ -129,8 +131,8 @@ TEST_F(CrossEntropyRowsTest, LargeAndEmptyScores) {
   EXPECT_TRUE(at::allclose(made.logsumexp_R.to(at::kDouble), wanted.rows.logsumexp_R, 1e-6, 0.0));
   EXPECT_TRUE(BitEqual(made.greedy_R, at::tensor({0, 7, 0, 0}, at::kLong)));
   CrossEntropyRowsBackward(scores, 0.0, 0.0, targets, made.logsumexp_R);
-  // Numbers near 1e4 have a spacing of 1e-3, so lse has an error of half of that, which exp makes a
-  // relative error.
+  // Numbers near 1e4 have a spacing of 1e-3 in fp32. The error of lse is half of that, which exp
+  // turns into a relative error.
   EXPECT_TRUE(at::allclose(scores.slice(0, 1, 3).to(at::kDouble), wanted.gradient_RV.slice(0, 1, 3),
                            5e-4, 1e-30));
 }
@@ -154,7 +156,7 @@ TEST_F(CrossEntropyRowsTest, GreedyIsTheFirstOfEquals) {
   EXPECT_TRUE(BitEqual(made.greedy_R, at::tensor({0, 4321}, at::kLong)));
 }
 
-// Memory after the last 16-byte word of a row stays unchanged.
+// The kernel does not write after the last 16-byte word of a row.
 TEST_F(CrossEntropyRowsTest, WritesNothingBeyondARowsLastWord) {
   for (const int64_t vocabulary : {32, 29, 31}) {
     at::Tensor all = at::zeros({3, 48});
@@ -164,7 +166,7 @@ TEST_F(CrossEntropyRowsTest, WritesNothingBeyondARowsLastWord) {
   }
 }
 
-// Neither the order of threads, nor a row's address, nor its neighbors change a bit.
+// Results are bit-identical for any order of threads, address of a row, and neighboring rows.
 TEST_F(CrossEntropyRowsTest, TheSameBits) {
   for (const int64_t vocabulary : {77, 9000}) {
     const at::Tensor scores = Scores(5, vocabulary, at::kFloat, false),

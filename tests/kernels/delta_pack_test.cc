@@ -17,8 +17,8 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// Two documents of 70 and 9 tokens: the second document's chunk is between the two chunks of the
-// first.
+// Two documents of 70 and 9 tokens. The chunk of the second document is between the two chunks of
+// the first.
 constexpr int64_t kTokens = 79, kKeyHeads = 2, kPackHeads = 4;
 
 struct Slots {
@@ -134,7 +134,7 @@ TEST(DeltaPackTest, GradientsReturnToTheirRanks) {
     SCOPED_TRACE(::testing::Message()
                  << one.dtype << ", " << one.keys << ", lies " << static_cast<int>(one.lies));
     const at::Tensor x = PackRows(one).k_THK;
-    // For rows in the layout of q and k: the definition with autograd.
+    // Gradients of rows in the layout of q and k equal those of the definition with autograd.
     const at::Tensor d = at::randn({3, kPackHeads, 64, one.keys});
     const at::Tensor leaf = x.to(at::kDouble).requires_grad_();
     at::Tensor normed = leaf * kPackScale;
@@ -154,7 +154,7 @@ TEST(DeltaPackTest, GradientsReturnToTheirRanks) {
   }
 }
 
-// The first two chunks, then the last one: each reads and writes its own tokens of the stream.
+// Packs the first two chunks, then the last one: each call reads and writes only its own tokens.
 TEST(DeltaPackTest, OfPartsOfAStream) {
   const PackCase one = PackCases()[0];
   const DeltaRows in = PackRows(one);

@@ -16,7 +16,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
 struct ScanCase {
-  std::vector<int64_t> round_begin;  // each round's first chunk, then N
+  std::vector<int64_t> round_begin;  // the first chunk of each round, then N
   int64_t documents = 1, heads = 2, keys = 128, width = 16;
   bool decay_by_channel = false, written = true, added = false;
 };
@@ -33,7 +33,7 @@ DeltaScanTensors ScanInputs(const ScanCase& one) {
           .b_NHCK = random({chunks, one.heads, 64, one.keys}) * 0.1,
           .written_NHCV = one.written ? random({chunks, one.heads, 64, one.width}) : at::Tensor(),
           .added_NHVK = one.added ? random({chunks, one.heads, one.width, one.keys}) : at::Tensor(),
-          // A view, like the last row of running sums.
+          // A view, like the last row of cumulative sums.
           .decay_NH1X =
               at::rand({chunks, one.heads, 3, one.decay_by_channel ? one.keys : 1}).narrow(2, 2, 1),
           .state_DHVK = random({one.documents, one.heads, one.width, one.keys}),
@@ -41,7 +41,7 @@ DeltaScanTensors ScanInputs(const ScanCase& one) {
           .round_begin = at::tensor(one.round_begin, at::kLong)};
 }
 
-// Rounded to 10 explicit bits, to the nearest, ties away from zero.
+// Rounds to TF32 (10 explicit bits): to nearest, ties away from zero.
 at::Tensor RoundedToTf32(const at::Tensor& x) {
   return x.to(at::kFloat)
       .view(at::kInt)
@@ -51,7 +51,7 @@ at::Tensor RoundedToTf32(const at::Tensor& x) {
       .to(at::kDouble);
 }
 
-// The definition in fp64; with `tf32` the products' operands are rounded.
+// Computes the definition in fp64. With `tf32`, the operands of products are rounded.
 Made WantedScan(const ScanCase& one, const DeltaScanTensors& in, bool backward, bool tf32 = false) {
   const auto operand = [tf32](const at::Tensor& x) { return tf32 ? RoundedToTf32(x) : x; };
   const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
@@ -85,14 +85,14 @@ Made CallScan(const ScanCase& one, const DeltaScanTensors& inputs, bool backward
   return {tensors.written_NHCV, tensors.state_DHVK, tensors.states_NHVK};
 }
 
-// Sums of hundreds of terms in another order, over several chunks.
+// Bound for sums of hundreds of terms in another order, over several chunks.
 constexpr double kScanBound = 1e-6;
 
 TEST(DeltaScanTest, IsTheDefinition) {
   const std::vector<ScanCase> cases = {
       {.round_begin = {0, 1}},
       {.round_begin = {0, 1, 2, 3}, .added = true},
-      // Documents of three, two, one, one and no chunks.
+      // Documents of three, two, one, one and zero chunks.
       {.round_begin = {0, 4, 6, 7}, .documents = 5, .heads = 1, .decay_by_channel = true},
       {.round_begin = {0, 2, 3}, .documents = 2, .keys = 8, .width = 6, .written = false},
       {.round_begin = {0, 2, 3},
@@ -126,17 +126,17 @@ TEST(DeltaScanTest, IsTheDefinition) {
   }
 }
 
-// kRoundedBound: the distance from products with the same rounded operands. It is not 0, because
-// one operand in thousands is rounded to another neighbor after fp32 rounding, by 2^-10 (observed:
-// 5e-5 after three chunks). kTf32Bound: the distance from the definition, for two products in
-// sequence whose operands have rounding errors of 2e-4 each.
+// kRoundedBound: for the distance from products with the same rounded operands. It is not 0,
+// because after fp32 rounding one operand in thousands is rounded to another TF32 neighbor, 2^-10
+// away (observed: 5e-5 after three chunks). kTf32Bound: for the distance from the definition after
+// two consecutive products whose operands have rounding errors of 2e-4 each.
 constexpr double kRoundedBound = 1e-4, kTf32Bound = 6e-4;
 
 TEST(DeltaScanTest, InTf32) {
   const std::vector<ScanCase> cases = {
       {.round_begin = {0, 1}, .heads = 1},
       {.round_begin = {0, 1, 2, 3}, .width = 32, .added = true},
-      // Documents of three, two, one, one and no chunks.
+      // Documents of three, two, one, one and zero chunks.
       {.round_begin = {0, 4, 6, 7}, .documents = 5, .heads = 1, .decay_by_channel = true},
       {.round_begin = {0, 2, 3}, .documents = 2, .keys = 64, .width = 36, .written = false},
       {.round_begin = {0, 1, 2}, .keys = 64, .width = 20, .decay_by_channel = true, .added = true},
@@ -159,7 +159,7 @@ TEST(DeltaScanTest, InTf32) {
   }
 }
 
-// Other sizes are computed in fp32, as without TF32.
+// Sizes that the TF32 kernel does not support are computed in fp32.
 TEST(DeltaScanTest, NotInTf32) {
   for (const ScanCase& one : {ScanCase{.round_begin = {0, 1}, .heads = 1, .keys = 32},
                               ScanCase{.round_begin = {0, 1}, .heads = 1, .width = 18}}) {

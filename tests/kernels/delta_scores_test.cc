@@ -15,7 +15,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
 constexpr int64_t kChunks = 2, kHeads = 3, kKeys = 24, kWidth = 40;
-// Sums of 64 terms and more.
+// Bound for sums of 64 terms and more.
 constexpr double kBound = 1e-6;
 
 at::Tensor RandomChunks(int64_t rows, int64_t columns) {
@@ -23,14 +23,14 @@ at::Tensor RandomChunks(int64_t rows, int64_t columns) {
 }
 at::Tensor Wide(const at::Tensor& x) { return x.to(at::kDouble); }
 
-// exp(D) on and below the diagonal, in fp64.
+// The decay between two positions: exp(D) on and below the diagonal, in fp64.
 at::Tensor PairDecay(const at::Tensor& g) {
   const at::Tensor sums = g.cumsum(2), all = (sums - sums.mT()).exp();
   return at::where(at::ones({64, 64}, at::kBool).tril(), all, at::zeros({}, at::kDouble));
 }
 
 struct Inside {
-  at::Tensor query, key, g, beta;  // products
+  at::Tensor query, key, g, beta;  // of products
 };
 Inside InsideOf() {
   at::manual_seed(37);
@@ -59,7 +59,8 @@ TEST(DeltaScoresTest, ScoresAndInverse) {
   EXPECT_TRUE(BitEqual(DeltaScores({}, alone, in.g, in.beta).inverse_NHCC, made[2]));
 }
 
-// A decay of -infinity erases the state: there is no NaN, and nothing passes across it.
+// A decay of -infinity erases the state: results contain no NaN, and nothing before it has an
+// effect after it.
 TEST(DeltaScoresTest, ADecayOfMinusInfinity) {
   Inside in = InsideOf();
   in.g.select(2, 20).fill_(-INFINITY);
@@ -80,8 +81,9 @@ Columns CallBackward(const Inside& in, const Tensors& scores, const at::Tensor& 
   return {made_p, made_r, columns.beta_NHC1, columns.g_NHC1};
 }
 
-// The loss is sum (query P) - sum (Diag(beta) key R), whose gradients autograd computes in fp64.
-// That is the contribution of the linear system if R is dr U^T.
+// Gradients equal autograd's in fp64 for the loss sum (query P) - sum (Diag(beta) key R), with the
+// incoming gradients P and R. The second term is the contribution of the linear system if R is dr
+// U^T.
 TEST(DeltaScoresTest, BackwardIsAutograds) {
   const Inside in = InsideOf();
   const Tensors scores = CallScores(in);

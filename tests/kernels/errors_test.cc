@@ -1,7 +1,7 @@
-// The distance of each kernel's result from the fp64 result of the same inputs, printed for
-// docs/gpu-design.md and bounded. The bound per number is half a unit in the result's last place
-// (2^-9 in bf16, 2^-25 in fp32), in fp32 plus the error of sums and exponentials; in TF32 at most
-// 2^-11 of an operand.
+// Prints the distance of each kernel's result from the fp64 result of the same inputs, for
+// docs/gpu-design.md, and checks bounds. The bound per number is half a unit in the result's last
+// place (2^-9 in bf16, 2^-25 in fp32), in fp32 plus the error of sums and exponentials; in TF32 at
+// most 2^-11 of an operand.
 
 #include <cmath>
 #include <cstdio>
@@ -34,7 +34,7 @@ using TensorList = std::vector<at::Tensor>;
 
 constexpr int64_t kErrorRows = 131, kErrorWidth = 576;
 
-// The results for inputs in the dtype of the hidden states and in that of products.
+// Results of a kernel for inputs in the dtype of hidden states and in that of products.
 struct Measured {
   std::string name;
   std::function<TensorList(const TensorList& of_stream, const TensorList& of_products)> run;
@@ -69,7 +69,7 @@ TensorList CrossEntropyBoth(const at::Tensor& given) {
   return {logsumexp, scores};
 }
 
-// Merges two partial results, whose lse are the first columns of `lse`.
+// Merges two partial results. Their lse are the first 18 columns of `lse`.
 TensorList Merged(const at::Tensor& out, const at::Tensor& other, const at::Tensor& lse) {
   const auto heads = [](const at::Tensor& x) { return x.view({kErrorRows, 9, 64}); };
   const SoftmaxSums sums = {at::full({kErrorRows, 9}, -INFINITY, lse.options()),
@@ -81,8 +81,9 @@ TensorList Merged(const at::Tensor& out, const at::Tensor& other, const at::Tens
   return {sums.weighted_THD, sums.max_TH};
 }
 
-// Nine query heads over three kv heads of dim 64, keys and values in blocks of 64, all from the
-// same rows; a row attends to two pieces. The kernel does not support fp64.
+// Paged attention: nine query heads over three kv heads of dim 64, keys and values in blocks of 64
+// tokens; some rows attend to two pieces. For fp64, which the kernel does not support, computes the
+// definition.
 TensorList Decoded(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const at::Tensor rows = q.view({kErrorRows, 9, 64}).narrow(0, 0, 3),
                    keys = k.narrow(0, 0, 128).narrow(1, 0, 192).view({2, 64, 3, 64}),
@@ -115,8 +116,8 @@ TensorList Decoded(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
   return {at::cat({first.first, last.first}), at::cat({first.second, last.second})};
 }
 
-// The softmax of a row's scores and its gradient, with p and ds in bf16; it does not support fp64
-// either.
+// The softmax of a row's scores (e, p) and its gradient ds. For fp64, which the kernel does not
+// support, computes the definition.
 TensorList ScoreRowsBoth(const at::Tensor& given) {
   const at::Tensor x = given.view({1, 1, kErrorRows, kErrorWidth}), y = x.flip(3),
                    delta = x.select(3, 0).contiguous();
@@ -136,7 +137,8 @@ TensorList ScoreRowsBoth(const at::Tensor& given) {
   return {e, lse, p, ds};
 }
 
-// Two documents; the first three rows are the halo of the first.
+// The short convolution, forward and backward, of two documents. The first three rows are the halo
+// (preceding rows) of the first document.
 TensorList ConvolvedBoth(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& of_stream) {
   const at::Tensor bias = of_stream.select(0, 0).contiguous();
   const ConvolutionTensors given{
@@ -148,7 +150,8 @@ TensorList ConvolvedBoth(const at::Tensor& x, const at::Tensor& dy, const at::Te
   return {ShortConvolution(given, /*silu=*/true), d.x_TC, d.halo_RC, d.weight_CW, d.bias_C};
 }
 
-// Two chunks of a head with 64 channels, and a state of 64 rows; the kernel does not support fp64.
+// The delta rule's scan over two chunks of one head with 64 channels and a state of 64 rows. For
+// fp64, which the kernel does not support, computes the definition.
 TensorList Scanned(const at::Tensor& x, bool tf32) {
   const auto chunks = [&](int64_t begin) {
     return x.narrow(0, 0, 128).narrow(1, begin, 64).contiguous().view({2, 1, 64, 64});
@@ -170,8 +173,8 @@ TensorList Scanned(const at::Tensor& x, bool tf32) {
   return {written, states, state};
 }
 
-// Packs rows as keys and values of two heads, 128 tokens, and the gradient of the keys; it does not
-// support fp64 either.
+// Packs rows as keys and values of two heads, 128 tokens, and unpacks the gradient of the keys. For
+// fp64, which the kernel does not support, computes the definition.
 TensorList PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
   const auto heads = [&](int64_t begin, int64_t count, int64_t width) {
     return x.narrow(0, 0, 128).narrow(1, begin, count * width).unflatten(1, {count, width});
@@ -198,12 +201,13 @@ TensorList PackedBoth(const at::Tensor& x, const at::Tensor& of_stream) {
           (dk - unit * (dk * unit).sum(-1, true)) * inverse};
 }
 
-// The inverse for the scores of two chunks, and gradients; it does not support fp64 either.
+// The inverse for the scores of two chunks, and gradients. For fp64, which the kernel does not
+// support, computes the definition.
 TensorList ScoredBoth(const at::Tensor& x) {
   const auto chunks = [&](int64_t begin, int64_t width) {
     return x.narrow(0, 0, 128).narrow(1, begin, width).contiguous().view({2, 1, 64, width});
   };
-  // The same numbers in both dtypes.
+  // Values that are exact in both dtypes.
   const auto in_fp32 = [&](const at::Tensor& made) { return made.to(x.scalar_type()); };
   const at::Tensor wide = chunks(0, 64).to(at::kFloat), unit = wide / wide.norm(2, -1, true),
                    key = in_fp32(at::matmul(unit, unit.mT())), g = chunks(64, 1).abs() * -0.125,
@@ -226,7 +230,7 @@ TensorList ScoredBoth(const at::Tensor& x) {
           pairs.flip(2).cumsum(2).flip(2).tril(-1).sum(-1, true)};
 }
 
-// A weight in the products' dtype, with states in the dtype of the hidden states.
+// One AdamW step of a weight in the dtype of products, with states in the dtype of hidden states.
 TensorList AdamWStepped(const at::Tensor& given, const at::Tensor& gradient,
                         const at::Tensor& mean) {
   const at::Tensor weight = given.clone(), m = mean.clone(), v = mean.square();
@@ -275,7 +279,7 @@ TEST(ErrorsTest, BesideFp64) {
   std::printf("%-22s %-8s %s\n", "kernel", "", "forward, then gradients");
   for (const Measured& kernel : kernels) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-      // Both runs get inputs that are exact in the narrow dtypes.
+      // Both runs have the same inputs, which are exact in the narrow dtypes.
       const auto as = [&](const TensorList& all, at::ScalarType held, at::ScalarType given) {
         TensorList result;
         for (const at::Tensor& x : all) result.push_back(x.to(held).to(given).contiguous());

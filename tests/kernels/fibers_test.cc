@@ -25,7 +25,7 @@ std::string MessageOf(const Shape& shape, void (*kernel)(float*), float* out = n
   return "";
 }
 
-// Each thread writes its neighbor's value, through shared memory.
+// Each thread writes its neighbor's value, which it reads from shared memory.
 template <bool kWaits>
 void Neighbours(float* out) {
   KERNEL_SHARED(float, values, 128);
@@ -157,7 +157,7 @@ TEST(FibersTest, SharedMemoryHasAnEnd) {
             std::string::npos);
 }
 
-// A load or a store of several elements, as made by Load, Store and kernels.
+// The address of a load or store of several elements must be a multiple of its size.
 TEST(FibersTest, AWordBeginsAtAMultipleOfItsSize) {
   alignas(16) float numbers[8] = {};
   const auto loads = +[](float* out) {
@@ -184,7 +184,7 @@ TEST(FibersTest, AWordBeginsAtAMultipleOfItsSize) {
   EXPECT_EQ(numbers[1], 32);
 }
 
-// An invalid launch throws before a thread runs. (A GPU would accept the last one: that blocks
+// An invalid launch throws before any thread runs. (A GPU would accept the last one; that blocks
 // consist of whole warps is a rule of this code.)
 TEST(FibersTest, AGridHasLimits) {
   const auto runs = +[](float*) { throw std::runtime_error("a thread runs"); };
@@ -196,7 +196,7 @@ TEST(FibersTest, AGridHasLimits) {
   }
 }
 
-// A block's shared memory does not contain values of the block before.
+// Shared memory starts as NaN in each block, not with the values of the previous block.
 TEST(FibersTest, SharedMemoryBeginsAsNan) {
   const auto kernel = +[](float* out) {
     KERNEL_SHARED(float, values, 32);
@@ -218,7 +218,8 @@ TEST(FibersTest, AFaultLeavesTheNextLaunchWhole) {
   EXPECT_NE(MessageOf({.block_x = 33}, throws), "");
 }
 
-// Every 16-bit value, and the values around the halves between them, round as in LibTorch.
+// Conversions round as LibTorch's do: every 16-bit value, and values near the midpoints between
+// them.
 TEST(FibersTest, RoundsAsLibTorchDoes) {
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
     const at::Tensor all =

@@ -51,7 +51,7 @@ TEST(GatedTest, IsFp64s) {
   }
 }
 
-// Halves of one matrix, as when one product computes gate and up.
+// Gate and up are halves of one matrix, as when one product computes both.
 TEST(GatedTest, ViewsOfOneMatrix) {
   const at::Tensor both = at::randn({5, 48});
   EXPECT_TRUE(BitEqual(

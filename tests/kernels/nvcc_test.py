@@ -30,7 +30,7 @@ def toolkit() -> str | None:
 
 
 class Report:
-    """The output of ptxas for one source."""
+    """Returns the output of ptxas for one source."""
 
     def __init__(self, text: str):
         self.kernels: dict[tuple[str, str], dict[str, int]] = {}

@@ -29,8 +29,8 @@ struct AttendedRows {
   at::Tensor out, lse;
 };
 
-// Rows that share a task and then attend to different blocks, a row with one token, one with none,
-// and one of another call. Keys that no task uses are NaN.
+// A problem with two rows that share a task and then attend to different blocks, a row with one
+// key, a row with none, and a row that belongs to another call. Keys that no task uses are NaN.
 class PagedProblem {
  public:
   PagedProblem(at::ScalarType dtype, const PagedCase& of) : case_(of) {
@@ -63,7 +63,8 @@ class PagedProblem {
     values.masked_fill_(unseen.view({kBlocksOfKeys, 1, kBlockTokens, 1}), NAN);
   }
 
-  // Rows of another call contain 7 before, the others NaN.
+  // Runs the kernel. Results of rows of other calls are 7 before the call, and those of this call's
+  // rows NaN.
   AttendedRows Call(const std::vector<PagedTask>& some, const std::vector<int64_t>& of) const {
     const PagedTable table = TableOf(some, of);
     const AttendedRows made{at::full({kRowsOfQ, case_.heads, case_.value_dim}, 7.0, at::kFloat),
@@ -79,7 +80,7 @@ class PagedProblem {
   }
   AttendedRows Call() const { return Call(tasks, rows); }
 
-  // The definition, in fp64.
+  // Computes the expected result from the definition, in fp64.
   AttendedRows Wanted() const {
     AttendedRows wanted{at::full({kRowsOfQ, case_.heads, case_.value_dim}, 7.0, at::kDouble),
                         at::full({kRowsOfQ, case_.heads}, 7.0, at::kDouble)};
@@ -115,7 +116,7 @@ class PagedProblem {
   PagedCase case_;
 };
 
-// Sums of hundreds of terms in fp32, from 16-bit inputs.
+// Bound for sums of hundreds of terms in fp32, with 16-bit inputs.
 constexpr double kPagedBound = 1e-6;
 
 void CompareRows(const AttendedRows& made, const AttendedRows& wanted) {
@@ -136,7 +137,7 @@ TEST(PagedAttentionTest, IsTheDefinition) {
       {2, 1, 192, 128, 3.0},
       {3, 1, 7, 5},
       {5, 1, 33, 131, 1.5},
-      {11, 1, 8, 16},  // two blocks of threads a kv head
+      {11, 1, 8, 16},  // two thread blocks per kv head
       {6, 6, 1, 1},
   };
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
@@ -163,7 +164,8 @@ TEST(PagedAttentionTest, AnyOrderOfThreads) {
   }
 }
 
-// For any number of queries in a block of threads.
+// The result of a row does not depend on the other rows, for any number of queries per thread
+// block.
 TEST(PagedAttentionTest, ARowDoesNotDependOnWhatIsBesideIt) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const int64_t heads : {1, 2, 4}) {
@@ -201,19 +203,20 @@ TEST(PagedAttentionTest, AnyStrides) {
   EXPECT_TRUE(BitEqual(problem.Call().out, wanted.out));
 }
 
-// Scores of hundreds of thousands: the maximum is subtracted before any exponential.
+// Scores of hundreds of thousands do not overflow, because the maximum is subtracted before any
+// exponential.
 TEST(PagedAttentionTest, LargeScores) {
   PagedProblem problem(at::kFloat, {});
   problem.q.mul_(1e4);
   CompareRows(problem.Call(), problem.Wanted());
 }
 
-// A NaN that a row attends to appears in its result, and in no other row.
+// A NaN that a row attends to appears in the result of this row only.
 TEST(PagedAttentionTest, NaNComesThrough) {
   for (const bool of_q : {false, true}) {
     PagedProblem problem(at::kFloat, {.heads = 8, .kv_heads = 1});
     const AttendedRows before = problem.Call();
-    (of_q ? problem.q[0] : problem.keys[1].select(2, 0)).fill_(NAN);  // row 0's alone
+    (of_q ? problem.q[0] : problem.keys[1].select(2, 0)).fill_(NAN);  // only row 0 uses it
     const AttendedRows made = problem.Call();
     EXPECT_TRUE(made.out[0].isnan().all().item<bool>());
     EXPECT_TRUE(made.lse[0].isnan().all().item<bool>());
@@ -242,7 +245,7 @@ TEST(PagedAttentionTest, RefusesShapesAndDtypes) {
   refuses([](PagedProblem& p) { p.q = p.q.narrow(1, 0, 3); });
   refuses([](PagedProblem& p) { p.values = p.values.transpose(2, 3); });
   refuses([](PagedProblem& p) { p.values = p.values.narrow(0, 0, 3); });
-  refuses([](PagedProblem& p) { p.tasks[0].rows = {0, 1, 2, 4, 6}; });  // of two queries each
+  refuses([](PagedProblem& p) { p.tasks[0].rows = {0, 1, 2, 4, 6}; });  // tasks of two queries each
   refuses([](PagedProblem& p) { p.rows = {0}; });
   EXPECT_FALSE(PagedAttentionTakes(at::kDouble, 64, 64));
   EXPECT_FALSE(PagedAttentionTakes(at::kHalf, 257, 64));

@@ -25,8 +25,9 @@ constexpr NormCase kNormCases[] = {{at::kFloat, at::kFloat},    {at::kFloat, at:
                                    {at::kBFloat16, at::kFloat}, {at::kHalf, at::kFloat}};
 constexpr double kEps = 1e-5, kScale = 0.75;
 
-// Computed by LibTorch's operators and autograd in fp64. The norm is computed from `made`, the sum
-// that the kernel stored: a sum near the midpoint of two bf16 numbers may be rounded to either.
+// The expected results, computed by LibTorch's operators and autograd in fp64. The norm is computed
+// from `made`, the sum that the kernel stored: a sum near the midpoint of two bf16 numbers may be
+// rounded to either.
 struct WantedNorm {
   at::Tensor y, sum, dx, dadded, dweight;
 };
@@ -90,7 +91,7 @@ TEST(RmsNormTest, IsFp64s) {
   }
 }
 
-// More rows than partial sums; and rows that fill a block's shared memory, or exceed it.
+// More rows than partial sums; and rows that fill or exceed the shared memory of a thread block.
 TEST(RmsNormTest, IsFp64sAtManyRowsAndAtWideOnes) {
   CheckNorm(kNormCases[0], 4500, 7, Lies::kWhole, false, false);
   CheckNorm(kNormCases[1], 700, 1028, Lies::kWhole, false, false);
@@ -125,7 +126,7 @@ TEST(RmsNormTest, OneOrderOfThreadsIsAsGoodAsAnother) {
   }
 }
 
-// A row gives the same bits at any address and among any other rows.
+// A row gives the same bits at any address and with any other rows.
 TEST(RmsNormTest, RowsDoNotMix) {
   const at::Tensor x = RandomRows(9, 132, at::kFloat, Lies::kWhole), weight = at::randn({132});
   const auto norm = [&](const at::Tensor& rows) {

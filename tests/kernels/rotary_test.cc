@@ -13,7 +13,7 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// The definition in fp64, as a product of complex numbers.
+// Computes the rotation from its definition in fp64, as a product of complex numbers.
 at::Tensor WantedTurn(const at::Tensor& x_THD, const at::Tensor& cos, const at::Tensor& sin,
                       bool interleaved, bool back) {
   const int64_t pairs = cos.size(2);

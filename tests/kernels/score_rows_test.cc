@@ -19,18 +19,18 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// The memory of p and ds: that of x and y; separate; or that of x and y, aligned to one element
-// only.
+// The memory of the results p and ds: that of x and y; separate; or that of x and y, aligned to one
+// element only.
 enum class Memory { kOver, kApart, kOdd };
 
 struct ScoreCase {
   std::vector<int64_t> sizes;  // B, H, M, N
-  std::vector<int64_t> seen;   // four a tile
+  std::vector<int64_t> seen;   // four numbers per tile
   ScoreCurve curve;
   Memory memory = Memory::kOver;
 };
 
-// Bool [B, 1, M, N].
+// Returns which keys each query attends to: bool [B, 1, M, N].
 at::Tensor SeenOf(const ScoreCase& c) {
   const at::Tensor seen = at::tensor(c.seen, at::kLong).view({-1, 4});
   const auto column = [&](int64_t i) { return seen.select(1, i).view({-1, 1, 1, 1}); };
@@ -42,7 +42,7 @@ at::Tensor SeenOf(const ScoreCase& c) {
       .logical_and(j.le(i + column(3)));
 }
 
-// Scores with NaN where the kernel must not read.
+// Returns random scores, with NaN where the kernel must not read.
 at::Tensor RandomScores(const ScoreCase& c) {
   const at::Tensor random = at::randn(c.sizes, at::kDouble).mul_(3.0).to(at::kFloat);
   return random.masked_fill(SeenOf(c).logical_not(), NAN);
@@ -61,7 +61,7 @@ at::Tensor NarrowMemory(const ScoreCase& c, const at::Tensor& wide, at::ScalarTy
 }
 
 struct ScoreAnswer {
-  at::Tensor shares, lse, p, ds;  // shares: what forward makes, p / sum
+  at::Tensor shares, lse, p, ds;  // shares: p / sum, from the forward
 };
 
 ScoreAnswer ByKernel(const ScoreCase& c, const at::Tensor& x, const at::Tensor& y,
@@ -78,7 +78,8 @@ ScoreAnswer ByKernel(const ScoreCase& c, const at::Tensor& x, const at::Tensor& 
   return {e.to(at::kFloat) / sum.unsqueeze(3), lse, p.clone(), ds.clone()};
 }
 
-// By LibTorch's autograd in fp64: the gradient of sum(shares * y) by x is scale * ds.
+// Computes the expected results with LibTorch's autograd in fp64: the gradient of sum(shares * y)
+// by x is scale * ds.
 ScoreAnswer InFp64(const ScoreCase& c, const at::Tensor& x, const at::Tensor& y) {
   const at::AutoGradMode enable(true);
   const at::Tensor seen = SeenOf(c), hidden = seen.logical_not(),
@@ -107,9 +108,9 @@ void CheckScores(const ScoreCase& c, at::ScalarType dtype) {
   const at::Tensor hidden = SeenOf(c).logical_not().expand(c.sizes);
   for (const at::Tensor& each : {made.shares, made.p, made.ds})
     EXPECT_TRUE(each.masked_select(hidden).eq(0).all().item<bool>());
-  // lse of about 3 has the rounding error of fp32, which exp turns into a relative error of p. In
-  // one or two rows whose largest number makes up the norm, bf16 differs by up to 2^-8; fp16's
-  // smallest numbers by 2^-25 each.
+  // lse of about 3 has a rounding error in fp32, which exp turns into a relative error of p. If the
+  // largest number of one or two rows dominates the norm, bf16 differs by up to 2^-8. Each of
+  // fp16's smallest numbers differs by 2^-25.
   const double bound = dtype == at::kBFloat16 ? 4e-3 : 6e-4;
   const at::Tensor sees = wanted.lse.isfinite();
   EXPECT_TRUE(made.lse.masked_select(sees.logical_not()).isneginf().all().item<bool>());
@@ -129,7 +130,7 @@ constexpr int64_t kFar = int64_t{1} << 40;
 
 std::vector<ScoreCase> AllCases() {
   return {
-      // All keys; causal; the edge of a window; a band without its last query and last keys.
+      // All keys; causal; the edge of a window; a band without its last query and its last keys.
       {{1, 2, 7, 640}, {7, 640, -kFar, kFar}},
       {{1, 3, 37, 37}, {37, 37, -kFar, 0}},
       {{1, 3, 37, 37}, {37, 37, 0, kFar}},
@@ -140,7 +141,7 @@ std::vector<ScoreCase> AllCases() {
       {{3, 2, 2, 70}, {2, 70, -kFar, kFar, 1, 1, -kFar, kFar, 2, 64, -kFar, 40}},
       {{1, 1, 2, 4099}, {2, 4099, 7, 4090}},
       {{1, 1, 2, 8192}, {2, 8192, -kFar, kFar}},
-      // More than are held.
+      // More keys than the kernel keeps in shared memory.
       {{1, 1, 3, 8200}, {3, 8200, 4000, 8197}},
       {{1, 2, 1, 12301}, {1, 12301, -kFar, kFar}},
   };
@@ -160,8 +161,8 @@ TEST_F(ScoreRowsTest, IsFp64s) {
   }
 }
 
-// Neither the order of threads nor the rows' address changes a bit. A missing barrier would,
-// because p overwrites memory that other threads still read.
+// Results are bit-identical for any order of threads and any address of the rows. A missing barrier
+// would change them, because p overwrites memory that other threads still read.
 TEST_F(ScoreRowsTest, TheSameBits) {
   for (ScoreCase c : AllCases()) {
     c.curve = {0.7, 2.0};
@@ -227,7 +228,7 @@ TEST_F(ScoreRowsTest, RefusesShapesAndDtypes) {
   EXPECT_THROW(run(x, seen, p.to(at::kFloat), sum), c10::Error);
   EXPECT_THROW(run(x, seen, p.narrow(3, 0, 7), sum), c10::Error);
   EXPECT_THROW(run(x, seen, p, sum.narrow(2, 0, 2)), c10::Error);
-  // Memory that overlaps x but does not begin at x's rows.
+  // An output that overlaps x but does not begin at x's rows is rejected.
   EXPECT_THROW(run(x, seen, x.view(at::kHalf).narrow(3, 8, 8), sum), c10::Error);
   EXPECT_THROW(ScoreRowsBackward(x, x.clone(), sum, sum, seen, {}, {p, p}), c10::Error);
 }

@@ -17,7 +17,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
 struct ConvolutionCase {
-  std::vector<int64_t> lengths, halo_lengths;  // halo_lengths empty: none
+  std::vector<int64_t> lengths, halo_lengths;  // halo_lengths: empty for no halo
   int64_t taps = 4, channels = 20;
   bool bias = false, silu = false;
 };
@@ -41,8 +41,8 @@ ConvolutionTensors ConvolutionInputs(const ConvolutionCase& one, at::ScalarType 
           halo > 0 ? at::randn({halo, one.channels}).to(dtype) : at::Tensor(), documents};
 }
 
-// y, then the gradients of x, of the weight, and of bias and halo if they exist: by LibTorch's
-// conv1d for each document in fp64.
+// Returns y, then the gradients of x, of the weight, and of bias and halo if they exist, computed
+// by LibTorch's conv1d for each document in fp64.
 Tensors WantedConvolution(const ConvolutionCase& one, const ConvolutionTensors& in,
                           const at::Tensor& dy) {
   const auto leaf = [](const at::Tensor& x) {
@@ -113,7 +113,7 @@ TEST(ShortConvolutionTest, IsConv1dsInFp64) {
   }
 }
 
-// One block processes several tiles in turn: there are more tiles than partial sums.
+// There are more tiles than partial sums, so one thread block processes several tiles in turn.
 TEST(ShortConvolutionTest, MoreTilesThanBlocks) {
   const ConvolutionCase one{{9000}, {}, 4, 4, true, true};
   const ConvolutionTensors in = ConvolutionInputs(one, at::kFloat, Lies::kWhole);

@@ -27,7 +27,7 @@ SoftmaxSums Nothing(int64_t rows, int64_t heads, int64_t head_dim, at::ScalarTyp
           at::zeros({rows, heads, head_dim}, dtype)};
 }
 
-// The softmax over a row's partial results, in fp64: out = sum_i softmax(lse)_i out_i.
+// The expected merge of a row's partial results, in fp64: out = sum_i softmax(lse)_i out_i.
 struct Whole {
   at::Tensor out_THD, lse_TH;
 };
@@ -49,7 +49,7 @@ Whole MergeInFp64(const std::vector<Part>& parts, int64_t rows) {
 struct MergeCase {
   at::ScalarType out, sums;
   int64_t rows, heads, head_dim;
-  bool strided = false;  // part and sums are some heads of tensors with more
+  bool strided = false;  // part and sums are some of the heads of larger tensors
 };
 
 at::Tensor SomeHeads(const at::Tensor& all, int64_t heads, bool strided) {
@@ -76,7 +76,7 @@ void CheckSums(const MergeCase& c) {
   }
   SoftmaxFinish(sums);
   const Whole wanted = MergeInFp64(parts, c.rows);
-  // Five roundings of the sum; lse of about 5 has its own in addition.
+  // The sum is rounded five times; lse of about 5 has an additional rounding error.
   const double bound = 4.0 * BoundOf(c.sums);
   EXPECT_TRUE(RelativeError(sums.weighted_THD, wanted.out_THD, bound));
   EXPECT_TRUE(RelativeError(sums.max_TH, wanted.lse_TH, bound));

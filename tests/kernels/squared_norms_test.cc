@@ -46,7 +46,7 @@ TEST_F(SquaredNormsTest, IsFp64s) {
   }
 }
 
-// More tensors than one table of a launch can contain.
+// More tensors than one launch's table can contain.
 TEST_F(SquaredNormsTest, ManyTensors) {
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 2500; ++i) tensors.push_back(Numbers(i % 4, at::kFloat, false));
@@ -61,7 +61,7 @@ TEST_F(SquaredNormsTest, LargeAndNonFiniteNumbers) {
   EXPECT_TRUE(std::isinf(of(-std::numeric_limits<double>::infinity())));
 }
 
-// Neither the order of threads nor a tensor's address changes a bit.
+// Results are bit-identical for any order of threads and any address of a tensor.
 TEST_F(SquaredNormsTest, TheSameBits) {
   const at::Tensor numbers = Numbers(70001, at::kFloat, false),
                    odd = Numbers(70001, at::kFloat, true);

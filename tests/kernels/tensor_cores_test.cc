@@ -25,7 +25,7 @@ struct Matrices {
   bool round;
 };
 
-// Fragments by the table of the header, for each lane separately.
+// Loads and stores each lane's elements according to the table in the header.
 void OneProduct(const Matrices m) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
             g = lane / 4, t = lane % 4;
@@ -51,7 +51,8 @@ at::Tensor Rounded(const at::Tensor& x) {
   return made;
 }
 
-// The product in fp64 of the rounded operands: sums of eight exact terms in fp32, 1e-7.
+// The product equals that of the rounded operands in fp64, up to fp32 sums of eight exact terms:
+// 1e-7.
 TEST(TensorCoresTest, IsTheProductOfRoundedOperands) {
   at::manual_seed(5);
   const at::Tensor a = at::randn({2, 16, 8}), b = at::randn({2, 8, 8}), d = at::randn({2, 16, 8});
@@ -75,7 +76,7 @@ TEST(TensorCoresTest, RequiresRoundedOperands) {
                std::runtime_error);
 }
 
-// Half of the distance between two numbers of 10 explicit bits is rounded away from zero.
+// Midpoints between two TF32 numbers (10 explicit bits) are rounded away from zero.
 TEST(TensorCoresTest, RoundsToTheNearest) {
   const float last = std::ldexp(1.0f, -10), half = last / 2, less = std::nextafter(1 + half, 0.0f);
   EXPECT_EQ(Tf32(1 + half), 1 + last);

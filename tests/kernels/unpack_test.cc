@@ -21,8 +21,8 @@ constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at
 const std::vector<std::vector<int64_t>> kShapes = {{3, 50},  {5, 7},     {1, 1},
                                                    {37, 64}, {2, 3, 40}, {300, 129}};
 
-// A weight of this shape that begins `begin` elements after an alignment boundary, as the output
-// and its codes may.
+// Returns a tensor of this shape that begins `begin` elements after an alignment boundary. Outputs
+// and codes may have such addresses.
 at::Tensor Place(const std::vector<int64_t>& shape, at::ScalarType dtype, int64_t begin) {
   const int64_t count = c10::multiply_integers(shape);
   return at::empty({count + begin}, dtype).narrow(0, begin, count).view(shape);
@@ -32,7 +32,8 @@ at::Tensor Moved(const at::Tensor& part, int64_t begin) {
   return moved.copy_(part);
 }
 
-// Equal to the CPU's own result, which is that of bitsandbytes (tests/kernels/packed), bit by bit.
+// Unpacked four-bit weights are bit-identical to the CPU's, which equal those of bitsandbytes
+// (tests/kernels/packed).
 TEST(UnpackTest, FourBitsAreTheCpus) {
   at::manual_seed(11);
   for (const auto& shape : kShapes) {

@@ -10,11 +10,11 @@ from collections import deque
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 LABEL = re.compile(r"//([^:]*)(?::.*)?$")
-SEEN_BY = {"visibility", "default_visibility", "packages"}  # who may, not who does
+SEEN_BY = {"visibility", "default_visibility", "packages"}  # labels that are not dependencies
 
 
 class Packages:
-    """edges[a][b]: the reason why a depends on b."""
+    """Returns edges[a][b]: the reason why package a depends on b."""
 
     def __init__(self, root: str):
         self.root, self.edges = root, {}
@@ -58,7 +58,7 @@ class Packages:
 
 
 def way(edges: dict, start: str, end: str) -> list[str]:
-    """The packages on a shortest path from start to end; empty if there is none."""
+    """Returns the packages on a shortest path from start to end; empty if there is none."""
     before, waiting = {start: None}, deque([start])
     while waiting:
         package = waiting.popleft()
@@ -76,7 +76,7 @@ def way(edges: dict, start: str, end: str) -> list[str]:
 
 
 def circles(edges: dict) -> list[list[str]]:
-    """A shortest cycle through each edge that is on one, each set of packages once."""
+    """Returns a shortest cycle through each edge that is part of one, each set of packages once."""
     found = {}
     for package, others in edges.items():
         for other in others:

@@ -34,7 +34,7 @@ EXCEPTIONS = {
     "tests/golden/": "data, and the programs and texts of other projects that make it",
 }
 UNBROKEN = (
-    re.compile(r'^\s*"[^"]+": "[^"]+",$'),  # a file or wheel and its checksum or place
+    re.compile(r'^\s*"[^"]+": "[^"]+",$'),  # a file or wheel with its checksum or path
     re.compile(r"^[\w:]+ --[\w=]\S*$"),  # an option of .bazelrc
 )
 MARKDOWN = {
@@ -56,8 +56,8 @@ def sources(root: str):
 
 
 def too_long(path: str, lines) -> list[tuple[int, int]]:
-    """Numbers and lengths of the lines that are too long; Markdown's code blocks are exempt,
-    because they are run."""
+    """Returns numbers and lengths of the lines that are too long, except in code blocks of
+    Markdown, which are run."""
     found, in_code = [], False
     for number, line in enumerate(lines, 1):
         line = line.rstrip("\n")

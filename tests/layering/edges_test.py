@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every dependency is permitted by the layering, and Bazel's visibility would refuse others.
-Arguments: the results of layers.bzl's queries."""
+"""Checks that the layering permits every dependency, and that Bazel's visibility rejects all
+others. Arguments: the results of layers.bzl's queries."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
-"""The drawing in README.md, as data and as queries."""
+"""The diagram of layers in README.md, as data and as queries."""
 
-# Each layer and what it may build on, besides itself and third_party.
+# Each layer, and the layers that it may depend on in addition to itself and third_party.
 LAYERS = {
     "base": [],
     "kernels": ["base"],
@@ -25,21 +25,21 @@ LAYERS = {
 }
 
 def layering_queries(root, members):
-    """Queries over all that `root` is made of.
+    """Declares queries over all dependencies of `root`.
 
     Args:
-      root: the target that everything is part of.
-      members: one target of each layer, which sees what its layer sees.
+      root: a target that depends on everything.
+      members: one target of each layer, with the visibility of its layer.
 
     Returns:
-      Their names: LAYER_edges, what a layer depends on outside the drawing (must be empty);
-      LAYER_sees, what it could depend on outside the drawing as visibility goes (must be empty);
-      LAYER_builds_on, what it sees inside it (where this is empty too, the two others prove
-      nothing).
+      Their names: LAYER_edges, the forbidden dependencies of a layer (must be empty);
+      LAYER_sees, the forbidden dependencies that visibility would allow (must be empty);
+      LAYER_builds_on, the allowed dependencies that it can see (must not be empty; otherwise the
+      others would prove nothing).
     """
     names = []
 
-    # A layer that the root has no part of yet is asked all the same.
+    # Includes layers on which `root` does not depend.
     for layer, allowed in LAYERS.items():
         others = [
             other

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Each folder ("room") of lua/moonring requires modules of lower layers only. Argument: a file at
-the repository's root."""
+"""Checks that each folder of lua/moonring only requires modules of lower layers. Argument: a file
+at the repository's root."""
 
 import os
 import re
 import sys
 
-# The layers from the lowest: a folder may require folders of lower layers, and itself.
+# The layers, from the lowest to the highest. A folder may require folders of lower layers, and
+# itself.
 FLOORS = [
     ["base"],
     ["nn", "sandbox"],
@@ -20,7 +21,7 @@ FLOORS = [
     ["prompt"],
     ["commands"],
 ]
-# init.lua (`require "moonring"`) is the whole API, above all folders. These two files give it to
+# init.lua (`require "moonring"`) is the whole API, above all folders. These two files pass it to
 # scripts.
 HAND_OUT_THE_API = {"prompt/init.lua", "sandbox/init.lua"}
 
@@ -32,7 +33,8 @@ def floor_of(room: str) -> int:
 
 
 def complaint(path: str, required: str) -> str:
-    """The error of a file (FOLDER/FILE.lua) that requires a module; empty if there is none."""
+    """Returns the error of a file (FOLDER/FILE.lua) that requires a module; empty if it is
+    allowed."""
     room = path.split("/")[0]
     names = required.split(".")
     if len(names) == 1:

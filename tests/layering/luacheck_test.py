@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""luacheck has no warning for any Lua file of the source tree: no undefined global, no unused
-variable, no shadowing. Argument: a file at the repository's root, whose .luacheckrc has the
-settings."""
+"""Checks that luacheck has no warning for any Lua file: no undefined global, no unused variable, no
+shadowing. Argument: a file at the repository's root, whose .luacheckrc contains the settings."""
 
 import os
 import re
@@ -9,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-# The text of an invented file, its name, and the expected warning; "" for none.
+# Example texts with a file name and the warning that luacheck must give; "": none.
 PROOFS = [
     ("return undefined_name\n", "lua/moonring/made_up.lua", "W113"),
     ("local unused = 1\n", "tests/lua/made_up.lua", "W211"),
@@ -35,7 +34,7 @@ def lua_files(root: str) -> list[str]:
 
 
 def luacheck(root: str, words: list[str], text: str = "") -> tuple[int, str]:
-    """Exit code and output: 0 and a line of totals if there is no warning."""
+    """Returns exit code and output: 0 and a line of totals if there is no warning."""
     done = subprocess.run(
         ["luacheck", "--config", ".luacheckrc", "--codes", "--no-color", "-q", *words],
         cwd=root,

@@ -21,7 +21,7 @@ CONSTANT = re.compile(r"\b(k[A-Z]\w*)\s*[={\[]")
 
 
 def unnamed(text):
-    """The names in the unnamed namespaces of a source, with the line of each."""
+    """Returns the names in the unnamed namespaces of a source, with the line of each."""
     names = {}
     inside = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -40,7 +40,8 @@ def unnamed(text):
 
 
 def packages_together(root):
-    """Each package that ends with `together()`: its folder, and the sources compiled with it."""
+    """Yields each package that ends with `together()`: its folder, and the sources compiled
+    together."""
     for build in sorted(root.rglob("BUILD")):
         parts = build.relative_to(root).parts
         if parts[0].startswith(("bazel-", ".")):
@@ -59,7 +60,7 @@ def main():
         for source in sources:
             text = source.read_text(encoding="utf-8")
             if source.name.endswith("_benchmark.cc") or "\nint main(" in text:
-                continue  # a program of its own
+                continue  # a separate program
             for name, line in unnamed(text).items():
                 places[name].append(f"{source.relative_to(root)}:{line}")
         for name, where in sorted(places.items()):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A path in a comment or a page exists. Argument: a file at the repository's root.
+"""Checks that each path in a comment or page exists. Argument: a file at the repository's root.
 
-A path is FOLDER/.../NAME.ENDING, relative to the repository's root, to lua/moonring, or to a folder
-above the file that names it.
+A path is FOLDER/.../NAME.ENDING, relative to the repository's root, to lua/moonring, or to a parent
+folder of the file that contains it.
 """
 
 import os

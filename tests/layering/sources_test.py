@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every include, require and BUILD label is permitted by the layering. Arguments: a file at the
+"""Checks that the layering permits every include, require and BUILD label. Arguments: a file at the
 repository's root, then LAYER=ALLOWED,..."""
 
 import ast
@@ -8,14 +8,14 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-# Code that opens, lists or creates files must call base/files/confinement first, so that the
-# sandbox has no gap.
+# Code that opens, lists or creates files must first call base/files/confinement, so that the
+# sandbox has no gaps.
 OPENS = re.compile(
     r"\b(?:ifstream|ofstream|fopen|mkostemp|create_directories|directory_iterator|remove_all)\b|"
     r"[^\w.>]open\("
 )
-# Files that need not: they use paths of the host itself or of the kernel, or their caller has
-# checked.
+# Files that need not call it: they use paths of the host itself or of the kernel, or their caller
+# checks.
 UNASKED = {
     "base/files/kernel_confinement.cc",
     "comm/rank_clocks.cc",
@@ -79,7 +79,7 @@ class Sources:
                     folder = re.match(r"//([^/:]*)", label)
                     if (
                         path == "lua/examples/BUILD" and label == "//:embedding"
-                    ):  # programs of users', which have all of it as users do
+                    ):  # programs like users', which depend on everything
                         continue
                     if folder and folder.group(1) not in allowed | {"third_party"}:
                         self.complain(path, f"{label} is outside of what {layer}/ may build on")
@@ -117,7 +117,8 @@ class Sources:
 
 
 def labels(text: str, path: str):
-    """The labels that a BUILD file's targets depend on: strings in deps, srcs and their like."""
+    """Returns the labels that a BUILD file's targets depend on: strings in deps, srcs and similar
+    attributes."""
     for node in ast.walk(ast.parse(text, path)):
         if isinstance(node, ast.keyword) and node.arg in DEPENDENCIES:
             for leaf in ast.walk(node.value):

@@ -27,7 +27,7 @@ class Target:
             try:
                 given[word.arg] = ast.literal_eval(word.value)
             except ValueError:
-                given[word.arg] = None  # made by an expression
+                given[word.arg] = None  # computed by an expression
         self.rule = call.func.id
         self.package = package
         self.name = str(given.get("name"))
@@ -51,7 +51,7 @@ class Target:
 
 
 def matches(pattern: str, case: str) -> bool:
-    """As fnmatch does with FNM_EXTMATCH, of which only the form !(x|y) is supported here."""
+    """Matches like fnmatch with FNM_EXTMATCH, of which only !(x|y) is supported."""
     without = re.fullmatch(r"(.*?)!\((.*?)\)(.*)", pattern)
     if not without:
         return fnmatch.fnmatchcase(case, pattern)
@@ -81,13 +81,13 @@ def targets(tests: str) -> dict[str, Target]:
 
 
 def claims(page: str) -> list[tuple[str, str]]:
-    """The kind and the first case in each row of the table of claims."""
+    """Returns the kind and the first case in each row of the table of claims."""
     rows = [line.strip("|\n").split(" | ") for line in page.split("\n") if line.startswith("| ")]
     return [(row[0].strip(), row[-1].strip()) for row in rows[1:]]
 
 
 def fault_of(kind: str, first: str, known: dict[str, Target], tests: str) -> str | None:
-    """The error of a claim's first case; None if there is none."""
+    """Returns the error of a claim's first case; None if there is none."""
     if first.startswith("by hand: "):
         return None if kind in BY_HAND else "is run by hand: it requires a case in the fast tier"
     name, _, case = first.strip("`").partition(" ")
@@ -103,7 +103,7 @@ def fault_of(kind: str, first: str, known: dict[str, Target], tests: str) -> str
     with open(path, encoding="utf-8") as file:
         text = file.read()
     if "RegisterTest(" in text:
-        return None  # its cases are made as it runs
+        return None  # its cases are generated when it runs
     suite, _, test = case.partition(".")
     declared = rf"TEST(_F|_P)?\({suite.split('/')[-1]},\s+{test.split('/')[0]}\)"
     if not re.search(declared, text):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sources use the terms of docs/glossary.md. Argument: a file at the repository's root.
+"""Checks that sources use the terms of docs/glossary.md. Argument: a file at the repository's root.
 
 The words in the glossary's columns "not" are refused in hand-written sources and pages, as whole
 words, lower case or capitalized. Golden files and templates contain other people's words. A message
@@ -28,10 +28,10 @@ FOLDERS = (
 )
 ENDINGS = (".bzl", ".c", ".cc", ".h", ".in", ".lua", ".md", ".py", ".sh", ".yaml", "BUILD")
 OTHERS = ("tests/golden/", "lua/moonring/templates/", "lua/moonring/data/named_templates/")
-# Files that must contain such a word, because it belongs to another project.
+# Files that must contain such a word, because it is another project's name.
 ALLOWED = {
     "docs/glossary.md": None,  # all of them: here they are named
-    # huggingface_hub's folder of that name
+    # a folder's name in huggingface_hub
     "lua/hub/repository_folder.h": ("snapshots",),
     "tests/hub/download_test.py": ("snapshots",),
     "tests/layering/words_test.py": ("snapshots",),
@@ -42,7 +42,7 @@ WANTED = re.compile(r'(?:"|[,:;] )wanted (?:an? |at |one |more |\d|%|")')
 
 
 def refused(root: str) -> list[str]:
-    """The words under "not" of every table of three columns."""
+    """Returns the words in the column "not" of all tables with three columns."""
     words, inside = [], False
     with open(os.path.join(root, "docs/glossary.md"), encoding="utf-8") as file:
         for line in file:

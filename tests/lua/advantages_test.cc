@@ -1,5 +1,5 @@
-// Advantages of rewards (lua/moonring/run/rollouts/advantages.lua) compared with TRL's trainers, by
-// advantages_test.lua.
+// Runs advantages_test.lua: advantages of rewards (lua/moonring/run/rollouts/advantages.lua)
+// compared with TRL's trainers.
 
 #include <string>
 

@@ -16,15 +16,15 @@ local function refused(words, f, ...)
     done and "nothing was refused; expected: " .. words or text)
 end
 
--- Converts the golden file's table [answers][functions] to one list per reward function; null means
--- no reward.
+-- Converts the golden file's table [answers][functions] to one list per reward function. null: the
+-- function has no reward for the answer.
 local function functions_of(case)
   local functions = {}
   for f, weight in ipairs(case.options.weights) do
     local values = {}
     for i, row in ipairs(case.rewards) do
       local value = row[f]
-      if value == system.null then value = f == 1 and 0 / 0 or nil end -- either says so
+      if value == system.null then value = f == 1 and 0 / 0 or nil end -- no reward
       values[i] = value
     end
     functions[f] = { name = "f" .. f - 1, weight = weight, values = values }
@@ -59,7 +59,8 @@ for _, case in ipairs(golden.leave_one_out) do
     normalize = o.normalize, kl = case.kl, tokens = case.tokens })
 end
 
--- Which prompts have a training signal, and which answers have no reward.
+-- Prompts whose answers all have the same reward give no training signal; some answers have no
+-- reward.
 local nan = 0 / 0
 local made = advantages.of_groups { answers = 6, generations = 2, functions = {
   { name = "a", values = { 0.1, 0.1, 1, nan, nan } },
@@ -72,7 +73,7 @@ made = advantages.of_groups { answers = 4, generations = 2, scale_rewards = "bat
   functions = { { name = "a", values = { 0, 1, 2, 2 } } } }
 assert(made.signal[1] and not made.signal[2] and made.advantages[3] == 0)
 
--- What is refused.
+-- Invalid arguments are rejected.
 local one = { { name = "a", values = { 1, 2 } } }
 refused("generations: an advantage compares answers of one prompt, expected a whole number of 2 "
   .. "or more, got 1", advantages.of_groups, { answers = 2, generations = 1, functions = one })
@@ -86,7 +87,7 @@ refused("option 'scale_rewards': expected group or batch or none, got 'groop'",
 refused("kl: expected a number for each of 2 answers with beta 0.1, got none",
   advantages.leave_one_out, { answers = 2, generations = 2, functions = one, beta = 0.1 })
 
--- Equation 13 of DAPO, with L_max 20 and L_cache 4.
+-- The length penalty equals equation 13 of DAPO, with L_max 20 and L_cache 4.
 for length, wanted in pairs { [1] = 0, [16] = 0, [17] = -0.25, [18] = -0.5, [20] = -1, [21] = -1,
   [900] = -1 } do
   assert(advantages.overlong(length, { max_length = 20, cache = 4 }) == wanted, length)

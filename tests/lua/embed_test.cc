@@ -1,4 +1,4 @@
-// Moonring embedded in this process, used through its C API only.
+// Moonring embedded in this process, used only through its C API.
 
 #include "lua/embed.h"
 
@@ -35,7 +35,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What a runtime told.
+// The messages of a runtime.
 struct Told {
   std::vector<std::string> output, notes, warnings;
   std::vector<json> progress;
@@ -56,7 +56,8 @@ void TakeProgress(void* told, const char* text) {
   if (all->on_progress) all->on_progress(all->progress.back());
 }
 
-// A runtime, its options, and its messages; confined to `root` unless that is "".
+// A runtime (one embedded Moonring) with its options and messages, sandboxed to `root` unless that
+// is "".
 class Runtime {
  public:
   explicit Runtime(const std::string& root,
@@ -102,7 +103,7 @@ class Embed : public Workplace {
   }
 };
 
-// Captures what the process writes to a descriptor while the object is alive.
+// Captures what the process writes to a file descriptor during the lifetime of the object.
 class Captured {
  public:
   explicit Captured(int descriptor)
@@ -142,10 +143,10 @@ TEST(EmbedLibrary, ShowsItsOwnNamesAlone) {
     const std::string text(line);
     const std::string name = text.substr(text.rfind(' ') + 1);
     const char kind = text[text.rfind(' ') - 1];
-    if (kind >= 'a' && kind <= 'z' && kind != 'u') continue;  // not for others
+    if (kind >= 'a' && kind <= 'z' && kind != 'u') continue;  // a local symbol
     if (kind == 'W' && (name.rfind("_ZNSt7__cxx1112basic_string", 0) == 0 ||
                         name.rfind("_ZNKSt7__cxx1112basic_string", 0) == 0))
-      continue;  // libstdc++'s own, which gold shows whatever the script says
+      continue;  // of libstdc++; gold exports them always
     EXPECT_TRUE(name.rfind("moonring_", 0) == 0 || name.rfind("MOONRING_0", 0) == 0) << text;
     names += name.rfind("moonring_", 0) == 0;
   }
@@ -216,7 +217,7 @@ TEST_F(Embed, ReportsFailuresByCodeAndMessage) {
             MOONRING_PERMISSION_DENIED);
   EXPECT_THAT(runtime.error(), HasSubstr("/etc/passwd is outside of the roots (" + folder_));
   EXPECT_EQ(runtime.Script("require 'moonring'.model.open 'none'"),
-            MOONRING_PERMISSION_DENIED);  // of the current folder
+            MOONRING_PERMISSION_DENIED);  // in the current folder
   EXPECT_EQ(runtime.Script("require 'moonring'.model.open '" + Path("none") + "'"),
             MOONRING_NOT_FOUND);
   EXPECT_EQ(runtime.Command("trian", {}), MOONRING_NOT_FOUND);
@@ -228,7 +229,8 @@ TEST_F(Embed, ReportsFailuresByCodeAndMessage) {
   EXPECT_THAT(runtime.error(), HasSubstr("stack overflow"));
 }
 
-// The caller gets one line; the log gets the stack of calls, with the script's functions only.
+// The caller gets a one-line message. The log gets the stack trace, with the script's functions
+// only.
 TEST_F(Embed, ReportsWhereAnErrorCameFrom) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"),
@@ -310,7 +312,7 @@ TEST_F(Embed, IsCancelledFromAnotherThread) {
   EXPECT_EQ(runtime.Script("while true do pcall(function() while true do end end) end"),
             MOONRING_CANCELLED);
   other.join();
-  EXPECT_EQ(runtime.Script("return 1"), MOONRING_CANCELLED);  // it stays so
+  EXPECT_EQ(runtime.Script("return 1"), MOONRING_CANCELLED);  // still cancelled
   EXPECT_EQ(runtime.error(), "CANCELLED: the run was cancelled");
 }
 
@@ -376,7 +378,7 @@ TEST_F(Embed, AJobStaysInItsRoot) {
   EXPECT_FALSE(fs::exists("/tmp/moonring-out"));
 }
 
-// The arguments after config.yaml in which four runs differ.
+// The arguments after config.yaml, in which the four runs differ.
 std::vector<std::string> RunOf(int i, const std::string& output) {
   return {"seed=" + std::to_string(i), "data_seed=" + std::to_string(i), "output_dir=" + output};
 }

@@ -1,4 +1,4 @@
-// Codes and texts of errors as Lua reads them, by errors_test.lua.
+// Runs errors_test.lua: status codes and texts of errors in Lua.
 
 #include <filesystem>
 

@@ -52,7 +52,7 @@ check(not done and errors.code(why) == "INVALID_ARGUMENT", "comm.mesh says ", to
 check(not errors.words(why):find "INVALID_ARGUMENT", "its words are ", errors.words(why))
 check(why.place:find "errors_test.lua:%d+: comm.mesh$", "its place is ", why.place)
 
--- An error that is raised can be read.
+-- A raised error can be parsed again.
 local _, raised = pcall(errors.raise, "DATA_LOSS", "row ", 3, ": x")
 check(tostring(raised) == "DATA_LOSS: row 3: x", "raise gives ", tostring(raised))
 _, raised = pcall(errors.fail, "key: ", 1)
@@ -61,7 +61,7 @@ _, raised = pcall(errors.prefix, native.new("NOT_FOUND", "x", "f.lua:1"), "model
 check(tostring(raised) == "NOT_FOUND: model: x", "prefix gives ", tostring(raised))
 check(not pcall(errors.raise, "OK", "x"), "raise takes OK")
 
--- A secret occurs in no message, even if its value or its key's name is wrong.
+-- A secret never occurs in a message, even if its value or the name of its key is wrong.
 local config = require "moonring.config"
 local hidden = "hf_HIDDEN"
 for _, word in ipairs { "hf_hub_token=[%s]", "hf_hub_token={a: %s}", "--hf_hub_token={a: %s",

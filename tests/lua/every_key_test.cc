@@ -1,5 +1,5 @@
-// Every key (lua/moonring/config/keys) has an effect, is refused, or is reported to have none, with
-// its values in LLaMA-Factory and with wrong ones. The Lua scripts make the checks.
+// Each key (lua/moonring/config/keys) has an effect, is rejected, or is reported to have no effect,
+// with LLaMA-Factory's values and with invalid ones. The Lua scripts do the checks.
 
 #include <fstream>
 #include <string>
@@ -23,7 +23,8 @@ TEST(EveryKey, ActsOrIsRefusedOrSaysThatItHasNoEffect) {
   EXPECT_EQ(error.message, "");
 }
 
-// Runs a script with these arguments after the path of a new folder with a dataset_info.json.
+// Runs a script and returns its error. Arguments: the path of a new folder with a
+// dataset_info.json, then `words`.
 std::string ErrorOf(const std::string& script, std::vector<std::string> words) {
   const auto assets = Assets::Find("test");
   if (!assets.ok()) return std::string(assets.status().message());

@@ -1,7 +1,7 @@
--- Gives every key of the table a value other than its default. Either the key has an effect without
--- a note, or it is refused by name, or one line says "KEY: no effect: why". The default gives no
--- line. Also, every key of LLaMA-Factory 0.9.5 (tests/golden/llamafactory_keys) has a row with its
--- default.
+-- Gives every key of the table a value other than its default. Either the key has an effect and
+-- there is no note, or it is rejected by name, or one line says "KEY: no effect: why". The default
+-- gives no line. Also, every key of LLaMA-Factory 0.9.5 (tests/golden/llamafactory_keys) has a row
+-- with its default.
 local bounds = require "moonring.config.bounds"
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
@@ -9,8 +9,8 @@ local moonring = require "moonring"
 
 local null = moonring.null
 
--- A value other than the default, as on the command line; listed for rows that do not accept the
--- value that their type alone would suggest.
+-- A value other than the default, as on the command line, for keys that do not accept the value
+-- that their type suggests.
 local OTHER = { galore_target = "q_proj", apollo_target = "q_proj", oft_target = "q_proj",
   lora_target = "q_proj", freeze_trainable_modules = "mlp", freeze_extra_modules = "norm",
   lora_dropout = "0.25", data_source = "rows.lua", objective = "own.lua" }
@@ -29,7 +29,8 @@ local function other(row)
   return row[2] == "any" and '{"a":1}' or "other"
 end
 
--- The notes about keys without effect; or nil and the reason why the configuration is refused.
+-- Loads a configuration with these arguments. Returns the notes about keys without effect; or nil
+-- and the reason why the configuration is rejected.
 local function notes(...)
   local done, loaded = pcall(moonring.config.load, nil, { ... })
   if not done then return nil, errors.words(loaded) end
@@ -46,7 +47,8 @@ end
 
 local rows, seen = {}, { acts = 0, refused = 0, none = 0, of = 0, stages = 0 }
 
--- Arguments that enable the feature that a key belongs to, and the features which that depends on.
+-- Returns arguments that enable the feature to which a key belongs, and the features that this one
+-- requires.
 local function gates(row)
   local of, on = row.of, nil
   if not of then return {} end
@@ -57,7 +59,7 @@ local function gates(row)
   return words
 end
 
--- An argument that disables the feature that a key belongs to.
+-- Returns an argument that disables the feature to which a key belongs.
 local function off_gate(row)
   if type(row.of) ~= "table" then return row.of .. "=" .. tostring(rows[row.of][3]) end
   local on = {}
@@ -67,7 +69,7 @@ local function off_gate(row)
   end
 end
 
--- Checks a key that belongs to another key, with that one off and on.
+-- Checks a key that belongs to another key, with the other key off and on.
 local function check_gate(row)
   local name, word, on, off = row[1], row[1] .. "=" .. other(row), gates(row), off_gate(row)
   local of = off:match "^[^=]+"
@@ -79,7 +81,7 @@ local function check_gate(row)
   check(#said == 0, word, "beside " .. on[#on - 1], tostring(said[1]))
 end
 
--- Checks a key for which its owner's note is enough.
+-- Checks a key that is covered by the note of the key to which it belongs.
 local function check_part(row)
   local owner = row.part_of .. "=" .. other(rows[row.part_of])
   local said = notes(owner, row[1] .. "=" .. other(row))
@@ -99,7 +101,7 @@ local function check_row(row)
     check(why and why:find(name, 1, true) and why:find(refused, 1, true), name, refused,
       tostring(why))
   end
-  if not value then return end -- one choice alone
+  if not value then return end -- the key has only one value
   local said, why = notes(name .. "=" .. value)
   if effect == "refused" then
     check(why and why:find("not supported yet: " .. name .. ": ", 1, true), name, tostring(why))
@@ -121,7 +123,7 @@ local function check_row(row)
   end
 end
 
--- Checks a key of certain stages in another stage.
+-- Checks a key of certain stages in a stage to which it does not belong.
 local function check_stages(row)
   local value = row.stages and other(row)
   if not value then return end
@@ -151,8 +153,8 @@ end
 check(seen.acts > 200 and seen.refused > 20 and seen.none > 100 and seen.of >= 40
   and seen.stages >= 20, "few rows", moonring.system.json_encode(seen))
 
--- LLaMA-Factory's own keys. Defaults that differ on purpose, with a part of the explanation in the
--- key's row.
+-- Keys whose default intentionally differs from LLaMA-Factory's, with a part of the explanation in
+-- the key's row.
 local DIFFERS = { do_sample = "absent in chat: by temperature and its like",
   include_num_input_tokens_seen = "false is a spelling of no", optim = "fused is the same AdamW",
   remove_unused_columns = "LLaMA-Factory sets it to false",

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_LUA_FIXTURE_H_
 #define MOONRING_TESTS_LUA_FIXTURE_H_
 
-// A virtual machine for short test scripts. A failed assertion in the script is an error, so a
+// A Lua virtual machine for short test scripts. A failed assertion in a script is an error, so a
 // script that passes has no message:
 //
 //   EXPECT_EQ(Run("assert(1 + 1 == 2)").message, "");

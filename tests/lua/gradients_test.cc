@@ -1,5 +1,6 @@
-// Gradients in Lua: grad, second derivatives, checkpoint, functions with a backward in Lua, and
-// modules whose weights are Parameters. The references are closed forms and finite differences.
+// Gradients in Lua: grad, second derivatives, activation checkpointing, functions with a backward
+// in Lua, and modules whose weights are Parameters. The references are closed forms and finite
+// differences.
 
 #include <string>
 

@@ -32,8 +32,8 @@ struct Ended {
 
 std::string Binary() { return absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring"); }
 
-// Runs a shell command in a separate folder, without the environment of Bazel's test except the
-// variable that locates the program's own files.
+// Runs a shell command in a separate folder. Its environment lacks the variables of Bazel's test,
+// except the one that locates the program's own files.
 Ended InShell(const std::string& line) {
   const std::string folder = ::testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
@@ -139,7 +139,7 @@ TEST(Host, ARewardThatFailsOnOneRankIsReportedOnAll) {
   EXPECT_THAT(ended.output, HasSubstr("rank 1: reward 'x' (oh.lua): row 11 of the data set ('p'), "
                                       "completion 1 of the batch: oh.lua:1: oh\n"));
   EXPECT_THAT(ended.output, Not(HasSubstr("not here")));
-  // If the error is caught, all ranks continue together.
+  // If the script catches the error, all ranks continue.
   ended = Moonring("-n 2 " + Script("caught.lua", score + R"lua(
     local ok, words = pcall(moonring.rewards.raise_together, mesh, why)
     assert(not ok and words:find("rank 1: reward 'x'", 1, true), words)
@@ -151,7 +151,8 @@ TEST(Host, ARewardThatFailsOnOneRankIsReportedOnAll) {
   EXPECT_EQ(ended.output, "2\t1\n");
 }
 
-// The working directory may belong to anybody: a clone, an unpacked archive, /tmp.
+// No code is loaded from the working directory, which may belong to anybody: a clone, an unpacked
+// archive, /tmp.
 TEST(Host, TheWorkingDirectoryIsNoProgram) {
   const std::string pwned = "io.open('pwned', 'w'):write('x') return {}";
   const std::string folder = ::testing::TempDir() + "/host";
@@ -163,7 +164,7 @@ TEST(Host, TheWorkingDirectoryIsNoProgram) {
   }
   std::filesystem::create_directories(folder + "/bin");
   std::filesystem::create_symlink(Binary(), folder + "/bin/moonring");
-  // Without Bazel's variables that locate the program's own files.
+  // Bazel's variables, which locate the program's own files, are not set.
   for (const std::string& how :
        {"PATH=" + folder + "/bin:$PATH moonring", "exec -a ./moonring " + Binary(),
         std::string("cd bin; exec -a ../moonring ./moonring")}) {
@@ -206,13 +207,14 @@ TEST(Host, CodeOfTheCommandLineIsRunAsItIs) {
   EXPECT_THAT(ended.output, HasSubstr("unexpected symbol near"));
 }
 
-// An error may quote a file, a model or a hub, and a confined script may come from somebody else.
+// Control characters are escaped in messages, which may quote an untrusted file, model or hub, and
+// in the output of a sandboxed script.
 TEST(Host, SendsNoCodesOfOthersToTheTerminal) {
   const std::string error = Script("escape.lua", "error('\\27]0;x\\7', 0)");
   for (const char* how : {"-n 2 ", "--sandbox "})
     EXPECT_THAT(Moonring(how + error).output, StartsWith("moonring: \\x1b]0;x\\x07\n")) << how;
   const std::string print = Script("print.lua", "print('\\27[8m', 1)");
-  EXPECT_EQ(Moonring(print).output, "\x1b[8m\t1\n");  // a user's own script does as it likes
+  EXPECT_EQ(Moonring(print).output, "\x1b[8m\t1\n");  // a user's own script: unchanged
   EXPECT_EQ(Moonring("--sandbox " + print).output, "\\x1b[8m\t1\n");
   const Ended ranks = Moonring("-n 2 " + Script("rank.lua", R"lua(
     if os.getenv "RANK" == "1" then io.stderr:write("\27[2J\n") end
@@ -224,7 +226,7 @@ TEST(Host, ConfinesAUsersScript) {
   const std::string script =
       Script("confined.lua", "print(rawget(_G, 'io')) os.execute 'touch escaped'");
   EXPECT_EQ(Moonring(script).code,
-            0);  // prints io and runs touch: without the option a script may do all
+            0);  // io and os are available without --sandbox
   EXPECT_TRUE(std::filesystem::remove(::testing::TempDir() + "/host/escaped"));
   const Ended ended = Moonring("--sandbox " + script);
   EXPECT_EQ(ended.code, 2);
@@ -252,7 +254,7 @@ TEST(Host, ConfinesFilesToRoots) {
       HasSubstr("PERMISSION_DENIED: --sandbox: /etc/passwd is outside of the roots (" +
                 std::filesystem::weakly_canonical(::testing::TempDir() + "/host").string() + ")"));
   EXPECT_THAT(Moonring("--sandbox " + read + " none.safetensors").output,
-              HasSubstr("NOT_FOUND"));  // the current folder is the root
+              HasSubstr("NOT_FOUND"));  // the current folder is the sandbox's root
   EXPECT_THAT(Moonring("--sandbox-root / " + read + " /etc/passwd").output,
               ::testing::Not(HasSubstr("PERMISSION_DENIED")));
   EXPECT_THAT(Moonring("--sandbox-root /usr --sandbox-root /bin " + read + " /etc/passwd").output,
@@ -277,7 +279,7 @@ TEST(Host, LimitsAScript) {
   EXPECT_THAT(
       ended.output,
       HasSubstr("out of memory: no more for scripts, as --sandbox-memory allows 67108864 bytes"));
-  EXPECT_EQ(Moonring("--sandbox-memory 64 " + grow).code, 1);  // too little for a state
+  EXPECT_EQ(Moonring("--sandbox-memory 64 " + grow).code, 1);  // too little memory for a Lua state
   EXPECT_EQ(Moonring("--sandbox-memory lots " + grow).output,
             "moonring: --sandbox-memory: expected a size such as 2GiB or 500MB, got 'lots'\n");
   EXPECT_EQ(Moonring("--sandbox-instructions 0 " + grow).output,
@@ -307,8 +309,8 @@ TEST(Host, SaysThatTheKernelDoesNotHoldTheRoots) {
             "moonring: MOONRING_LANDLOCK=of: the only value is 'off'; unset it to use Landlock\n");
 }
 
-// LibTorch's memory in addition to a tensor's bytes: from one call, and from many. A handle and the
-// object that it represents take more than 200 bytes.
+// The sandbox counts LibTorch's memory in addition to a tensor's bytes, for results of one call and
+// of many. A handle and the object that it represents take more than 200 bytes.
 TEST(Host, CountsHandlesViewsAndGraphs) {
   const std::string of_one_call = Script("pieces.lua", R"lua(
     local x = require "moonring".ops.ones(1):expand { 2 ^ 26 }
@@ -354,8 +356,9 @@ void WriteNumber(const std::filesystem::path& path, float number) {
   file.write(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-// While a script opens a file in a folder 20,000 times, another process keeps swapping that folder
-// with a link to one outside. Without the kernel's enforcement, some 300 reads would be outside.
+// While a sandboxed script opens a file in a folder 20,000 times, another process repeatedly swaps
+// the folder with a link to a folder outside. Without the kernel's enforcement, about 300 reads
+// would be outside.
 TEST(Host, ReadsNothingOutsideWhileLinksChange) {
   if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock";
   namespace fs = std::filesystem;

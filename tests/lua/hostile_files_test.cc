@@ -1,4 +1,4 @@
-// Traces and training states from untrusted sources, by hostile_files_test.lua.
+// Runs hostile_files_test.lua: traces and training states from untrusted sources.
 
 #include <filesystem>
 

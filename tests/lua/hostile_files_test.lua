@@ -1,6 +1,7 @@
--- Traces and training states from untrusted sources: hostile_files_test.cc. A valid one of each is
--- changed at one point at a time to a value of another type or size. Reading it must end, with
--- success or with an error that names the file. Raises one error that lists all failures.
+-- Traces and training states from untrusted sources (run by hostile_files_test.cc). A valid file of
+-- each kind is changed at one position at a time, to a value of another type or size. Reading the
+-- result must succeed or raise an error that names the file. Raises one error that lists all
+-- failures.
 local errors = require "moonring.base.errors"
 local explain = require "moonring.commands.explain"
 local saved_state = require "moonring.run.checkpoint.saved_state"
@@ -13,8 +14,8 @@ local DEEP = ("["):rep(100) .. ("]"):rep(100)
 local HOSTILE = { '"x"', '""', "null", "true", "[]", "{}", "[1]", '{"a":1}', "-1", "0", "0.5",
   "1e18", "1e300", "-1e300", "9007199254740993", '"\\u001b]0;x\\u0007"', '"../../x"', DEEP }
 
--- Texts of a JSON value with one of its values changed or removed; calls `visit` with each text and
--- the position of the change.
+-- Calls `visit` with JSON texts of `value` in which one value is changed or removed, and with the
+-- position of the change.
 local MARK, EVERY = "@@here@@", 3
 local function each_change(value, visit)
   local whole, turn = value, 0
@@ -23,7 +24,7 @@ local function each_change(value, visit)
       local here = place .. "." .. tostring(name)
       node[name] = MARK
       local text = system.json_encode(whole)
-      for i = turn % EVERY + 1, #HOSTILE, EVERY do -- other ones at each place
+      for i = turn % EVERY + 1, #HOSTILE, EVERY do -- at each position, other values
         local hostile = HOSTILE[i]
         visit((text:gsub('"' .. MARK .. '"', (hostile:gsub("%%", "%%%%")))), here .. "=" .. hostile)
       end
@@ -36,7 +37,7 @@ local function each_change(value, visit)
   walk(value, "")
 end
 
--- Errors that must not reach users: Lua's own messages.
+-- Lua's own messages, which must not reach users.
 local OWN = { "attempt to", "bad argument", "%.lua", "stack overflow", "limit must",
   "invalid order", "traceback" }
 
@@ -48,7 +49,7 @@ local function check(path, what, f)
   if not ok then
     refused = refused + 1
     local bad = not errors.code(why) or not words:find(path, 1, true)
-    words = errors.words(why) -- without the place, which is in this file
+    words = errors.words(why) -- without the position, which is in this file
     for _, own in ipairs(OWN) do bad = bad or words:find(own) ~= nil end
     if bad then failures[#failures + 1] = what .. ": " .. words:sub(1, 160) end
   end
@@ -60,7 +61,7 @@ local function span(name, category, from, length, args, rank)
     args = args }
 end
 
--- A trace as a run of two ranks writes it, with a call that waits for a message.
+-- Returns a trace as a run of two ranks writes it, with a call that waits for a message.
 local function trace()
   local events = {}
   for rank = 0, 1 do
@@ -78,7 +79,7 @@ local function trace()
       keys = { zero_stage = 1, bf16 = false, recompute = "none" } } } }
 end
 
--- A training state as a run writes it (closing.lua), with a shortened configuration.
+-- Returns a training state as a run writes it (closing.lua), with a shortened configuration.
 local function state()
   return { step = 2, run = "a run", config_sha1 = "x", data = "digest", examples_per_step = 4,
     group = 8, config = { stage = "sft", seed = 42, dataset = { "talks" } },
@@ -103,7 +104,7 @@ for _, broken in ipairs { "", "[]", "1", "null", "{", DEEP, text:sub(1, #text / 
   explained(broken, "=" .. broken:sub(1, 20))
 end
 
--- Uses the numbers of a state as Moonring's own code would, in arithmetic.
+-- Calculates with the numbers of a state, as the code that reads it does.
 local function reckon(value)
   for _, each in pairs(value) do
     if type(each) == "table" then reckon(each) end

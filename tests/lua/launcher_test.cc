@@ -46,7 +46,7 @@ using ::testing::UnorderedElementsAre;
 void Say(const std::string& line) {
   const std::string text = line + "\n";
   (void)!write(STDERR_FILENO, text.data(),
-               text.size());  // one write a line: nothing is buffered at an _exit
+               text.size());  // one unbuffered write per line
 }
 
 [[noreturn]] void Fail(int code, const std::string& message) {
@@ -58,7 +58,8 @@ void Say(const std::string& line) {
   while (true) pause();
 }
 
-// Ranks of a launch communicate through files that are named after their launcher.
+// Returns the path of a file by which ranks of a launch communicate. Its name contains the
+// launcher's process id.
 std::string MarkOf(const std::string& what) {
   return absl::StrCat(::testing::TempDir(), "/launcher_", getppid(), "_", what);
 }
@@ -66,7 +67,7 @@ void Mark(const std::string& what) { close(open(MarkOf(what).c_str(), O_CREAT | 
 void Await(const std::string& what) {
   while (access(MarkOf(what).c_str(), F_OK) != 0) usleep(1000);
 }
-// The same, with the process id as contents.
+// Creates such a file with the rank's process id as contents.
 void MarkProcess(const std::string& what) {
   const std::string draft = MarkOf(absl::StrCat("draft ", getpid()));
   std::ofstream(draft) << getpid();
@@ -110,16 +111,16 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          }
          Say("hears " + heard);
        }},
-      // In addition to the test's own open files, which `before` has counted.
+      // Prints how many files are open in addition to the test's own, which were counted before.
       {"open files",
        [](int) { Say(absl::StrCat(OpenFiles() - std::atoi(Environment("OPEN_FILES")), " more")); }},
       {"no line feed",
        [](int rank) {
          if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11);
        }},
-      // The victims detect the loss of rank 2 and end before rank 2 has ended. The first victim
-      // ends when all ranks are ready: from then on the launcher waits for a limited time, in which
-      // no process may need to start.
+      // The other ranks (victims) detect that rank 2 fails, and end before rank 2 itself ends. The
+      // first victim ends when all ranks are ready: from then on the launcher waits for a limited
+      // time, in which no process should still have to start.
       {"victims first",
        [](int rank) {
          if (rank != 2) {
@@ -133,7 +134,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
            victims.push_back(AwaitProcess(told));
          Mark("all have told");
          for (const pid_t victim : victims) {
-           while (kill(victim, 0) == 0) usleep(1000);  // until the launcher has seen its end
+           while (kill(victim, 0) == 0) usleep(1000);  // until the launcher has reaped it
          }
          Fail(2, "NOT_FOUND: the file is missing");
        }},
@@ -164,8 +165,8 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
        [](int rank) {
          if (rank == 0) return;
          if (rank == 2) Sleep();
-         usleep(300'000);  // rank 0 is most likely gone; what is said is the same where it is not
-         raise(SIGKILL);   // as the kernel does where memory is short
+         usleep(300'000);  // rank 0 has most likely ended; the message does not depend on it
+         raise(SIGKILL);   // like the kernel when memory is exhausted
        }},
       {"fails twice, then ends well",
        [](int rank) {
@@ -194,8 +195,8 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          Say("ready");
          Sleep();
        }},
-      // As a rank in training: the first signal is recorded and answered on stderr; SIGUSR1 ends
-      // the rank with success.
+      // Handles signals like a rank in training: the first signal is recorded and reported on
+      // stderr; SIGUSR1 ends the rank successfully.
       {"notes wishes",
        [](int) {
          CatchPreemption(/*says=*/true);
@@ -225,7 +226,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
 // -------------------------------------------------------------------------------------------------
 
 struct Launch {
-  int status = 0;  // the launcher's, from waitpid
+  int status = 0;  // exit status of the launcher, from waitpid
   std::string output;
   std::vector<std::string> lines() const { return absl::StrSplit(output, '\n', absl::SkipEmpty()); }
 };
@@ -236,13 +237,14 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// An action on the launcher, done when every rank has printed `text`, after the previous stage.
+// An action on the launcher, executed when every rank has printed `text` and the previous stage is
+// done.
 struct Stage {
   std::string text;
   std::function<void(pid_t)> act;
 };
 
-// Runs LaunchRanks in a child process, after `before`.
+// Calls `before` and then LaunchRanks in a child process, and returns its result.
 Launch LaunchScenario(const std::string& scenario, int ranks, const std::vector<Stage>& stages,
                       const std::function<void()>& before = nullptr) {
   int fds[2];
@@ -251,7 +253,7 @@ Launch LaunchScenario(const std::string& scenario, int ranks, const std::vector<
   if (pid == 0) {
     dup2(fds[1], STDERR_FILENO);
     if (before) before();
-    CatchSaveWish();  // as moonring does first
+    CatchSaveWish();  // as moonring does before other work
     if (const std::optional<int> code = LaunchRanks(ranks)) _exit(*code);
     Scenarios().at(scenario)(std::atoi(Environment("RANK")));
     _exit(0);
@@ -267,7 +269,7 @@ Launch LaunchScenario(const std::string& scenario, int ranks, const std::vector<
          ++stage)
       stages[stage].act(pid);
   }
-  close(fds[0]);  // at the end of the last process that could write
+  close(fds[0]);  // until every process that could write has ended
   waitpid(pid, &launch.status, 0);
   return launch;
 }
@@ -308,8 +310,8 @@ TEST(Launcher, IsWhatAProcessWithThreadsBecomes) {
   EXPECT_THAT(launch.lines(), UnorderedElementsAre("0", "[rank 1] 1", "[rank 2] 2"));
 }
 
-// The descriptors of its launcher that a rank has open: at most two pipes, and its own end of a
-// socket pair.
+// A rank only has the file descriptors of its launcher that it needs: at most two pipes, and its
+// end of a socket pair.
 TEST(Launcher, LeavesARankNoDescriptorOfAnother) {
   const Launch launch = LaunchScenario(
       "open files", 4, nullptr, [] { setenv("OPEN_FILES", absl::StrCat(OpenFiles()).c_str(), 1); });
@@ -349,7 +351,8 @@ TEST(Launcher, ReportsASignalAndEndsTheOthers) {
               ElementsAre(StartsWith("moonring: rank 1 of 2: ended by signal 6 (Aborted")));
 }
 
-// Waits for the full 3 s until TERM and 5 s until KILL.
+// Ranks that hang are ended with TERM after 3 s and KILL after 5 s, and are not reported as the
+// cause.
 TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
   const Launch launch = LaunchScenario("one hangs, one ignores TERM", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
@@ -357,8 +360,8 @@ TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
             "[rank 1] asked to end\nmoonring: rank 0 of 3: the gradient's norm is nan\n");
 }
 
-// The rank that was killed from outside is reported as the cause, although the launcher sends
-// signals afterwards and other ranks ended earlier.
+// A rank that was killed from outside is reported as the cause, although the launcher sends signals
+// afterwards and other ranks ended earlier.
 TEST(Launcher, BlamesARankThatWasKilledFromOutside) {
   const Launch launch = LaunchScenario("killed after another is done", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
@@ -390,7 +393,7 @@ TEST(Launcher, DoesNotStartAgainWhatWouldFailAgainOrWasAskedToEnd) {
 TEST(Launcher, ForwardsSignalsAndEndsByThem) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Launch launch =
-        LaunchScenario("wait", 2, [&](pid_t pid) { kill(pid, signal); });  // to the launcher alone
+        LaunchScenario("wait", 2, [&](pid_t pid) { kill(pid, signal); });  // only to the launcher
     EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == signal)
         << strsignal(signal) << ": status " << launch.status;
   }
@@ -407,8 +410,8 @@ TEST(Launcher, IsDoneWhereAllRanksAreWhateverSignalCame) {
       ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
 }
 
-// LibTorch may start threads before the ranks exist: a signal to the process may be delivered to
-// any thread.
+// The launcher receives signals on any thread: LibTorch may have started threads before the ranks
+// exist, and a signal to the process may be delivered to any of them.
 TEST(Launcher, HearsSignalsWhateverThreadTheyComeTo) {
   const auto with_thread = [] { std::thread([] { Sleep(); }).detach(); };
   EXPECT_EQ(ExitCodeOf(LaunchScenario(
@@ -423,8 +426,8 @@ TEST(Launcher, HearsSignalsWhateverThreadTheyComeTo) {
 constexpr char kAnswer[] =
     "the run is saved and ends at the border of the next step; once more ends it now\n";
 
-// For a signal to the group, each rank gets it twice, from the sender and from the launcher: this
-// counts as one request.
+// A signal to the process group counts once, although each rank gets it twice, from the sender and
+// from the launcher.
 TEST(Launcher, ASignalToTheGroupCountsOnce) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Launch launch = LaunchScenario("notes wishes", 2,
@@ -446,7 +449,7 @@ TEST(Launcher, ASignalAfterTheLastStepIsAnsweredOtherwise) {
   EXPECT_EQ(Count(launch.output, kAtEnd), 2) << launch.output;
 }
 
-// The terminal of one launch, whose session ends with it.
+// The controlling terminal of a launch, whose session ends with the object.
 class Terminal {
  public:
   Terminal() {
@@ -464,7 +467,8 @@ class Terminal {
   int keys_ = -1, screen_ = -1;
 };
 
-// Ctrl-C goes to the launcher and to each rank at the same time.
+// The second Ctrl-C ends the run immediately. The terminal sends it to the launcher and to each
+// rank at the same time.
 TEST(Launcher, TheSecondCtrlCEndsNow) {
   for (const bool again : {false, true}) {
     const Terminal terminal;
@@ -483,7 +487,8 @@ TEST(Launcher, TheSecondCtrlCEndsNow) {
   }
 }
 
-// nohup moonring -n 2 ...: the end of the terminal must not end the run, nor change its exit code.
+// A signal that was ignored at the start stays ignored. With nohup moonring -n 2 ..., the end of
+// the terminal must not end the run or change its exit code.
 TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
   const Launch launch = LaunchScenario(
       "fail at USR1", 2,
@@ -540,8 +545,8 @@ TEST(Launcher, SaysWhichLimitKeepsARankFromStarting) {
                                        "may have 24 open files (ulimit -n)\n"));
 }
 
-// LaunchScenario returns when no process has the pipe open: if a rank outlived its launcher, this
-// test would hang until its deadline.
+// If the launcher is killed, its ranks end. LaunchScenario returns when no process has the pipe
+// open; if a rank outlived its launcher, this test would time out.
 TEST(Launcher, EndsItsRanksWhenItEnds) {
   const Launch launch = LaunchScenario("wait", 3, [](pid_t pid) { kill(pid, SIGKILL); });
   EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGKILL);
@@ -560,7 +565,7 @@ TEST(ReportError, IsForTheTerminalWithoutALauncher) {
 }  // namespace moonring::lua
 
 int main(int argc, char** argv) {
-  // BecomeLauncher's.
+  // Set by BecomeLauncher.
   if (const int ranks = moonring::lua::TakeRanksToLaunch(); ranks > 0) {
     if (const std::optional<int> code = moonring::lua::LaunchRanks(ranks)) return *code;
     moonring::lua::Say(moonring::lua::Environment("RANK"));

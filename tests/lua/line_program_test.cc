@@ -32,7 +32,7 @@ std::unique_ptr<LineProgram> Started(LineProgramOptions options) {
 
 LineProgramOptions Shell(const std::string& line) { return {.command = {"/bin/sh", "-c", line}}; }
 
-// All notes of the program until it ends.
+// Returns all notes of the program until its end.
 std::vector<std::string> NotesToItsEnd(LineProgram& program) {
   std::vector<std::string> notes;
   while (true) {
@@ -83,7 +83,7 @@ TEST(LineProgram, OneThatDoesNotRead) {
   options.most_lines = 10;
   options.patience = std::chrono::milliseconds(200);
   const auto program = Started(std::move(options));
-  // One line is more than a pipe can hold.
+  // A single line is larger than a pipe's buffer.
   for (int i = 0; i < 500; ++i) program->Send(std::string(200000, 'x'));
   EXPECT_THAT(program->TakeNotes(),
               ElementsAre("it reads too slowly: lines that do not fit its queue are dropped"));

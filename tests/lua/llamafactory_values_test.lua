@@ -1,8 +1,8 @@
--- Values of LLaMA-Factory 0.9.5's own keys (arg[1]: tests/golden/llamafactory_keys), each in a
--- separate file (arg[3]: a folder for it), through all checks before a model is opened. With its
--- default, each of its choices, each value from the examples (arg[2]), and other spellings of the
--- value, a key has an effect, or one line says that it has none, or it is refused by its name and
--- line. With one wrong value it is refused in this way.
+-- Checks the values of LLaMA-Factory 0.9.5's keys (arg[1]: tests/golden/llamafactory_keys), each in
+-- a separate file (arg[3]: a folder for it), up to the point where a model would be opened. With
+-- its default, each of its choices, each value in the examples (arg[2]), and other spellings of the
+-- value, a key has an effect, or one line says that it has none, or it is rejected with its name
+-- and line. With an invalid value it is rejected with its name and line.
 local errors = require "moonring.base.errors"
 local keys = require "moonring.config.keys"
 local moonring = require "moonring"
@@ -16,7 +16,7 @@ local path = arg[3] .. "/c.yaml"
 local rows = {}
 for row in keys.rows() do rows[row[1]] = row end
 
--- Other keys that a configuration needs so that a key is checked.
+-- Other keys that a configuration needs.
 local BASE = { model_name_or_path = "model", dataset = "rows", dataset_dir = arg[3], template =
   "chatml", output_dir = arg[3] .. "/out", overwrite_output_dir = true, max_steps = 1,
   do_train = true }
@@ -26,8 +26,8 @@ local BESIDE = { load_best_model_at_end = "eval_strategy: steps\nval_size: 2\nsa
   do_predict = "predict_with_generate: true\nval_size: 2", predict_with_generate = "val_size: 2",
   early_stopping_steps = "eval_strategy: steps\nval_size: 2", streaming = "max_steps: 2" }
 
--- Loads a configuration with one key in YAML, and the keys that it needs. Returns the configuration
--- and its notes; or nil and the reason why it is refused.
+-- Loads a configuration with one key in YAML, in addition to the keys that it needs. Returns the
+-- configuration and its notes; or nil and the reason why it is rejected.
 local function check(name, text)
   local own = keys.aliases[name] or name
   local lines = { name .. ": " .. text, BESIDE[name] }
@@ -55,7 +55,7 @@ end
 local failures = {}
 local function fail(...) failures[#failures + 1] = table.concat({ ... }, ": ") end
 
--- Checks one value: one of the three outcomes must occur.
+-- Checks that a value has one of the three outcomes.
 local function look_anew(name, text)
   local own, c, why = keys.aliases[name] or name, check(name, text)
   if not c then
@@ -82,16 +82,17 @@ local function look(name, text)
   return unpack(seen[key])
 end
 
--- A value as YAML.
+-- Returns a value as YAML.
 local function yaml(value)
   if value == nil or value == null then return "null" end
   return type(value) == "string" and system.json_encode(value) or system.json_encode(value)
 end
 
--- These keys have no default in LLaMA-Factory either, and a run needs them.
+-- Keys without a default in LLaMA-Factory, which a run requires.
 local REFUSED_DEFAULTS = { model_name_or_path = true, dataset = true, output_dir = true,
   dataset_dir = true }
--- LLaMA-Factory itself sets the first to false; with do_train: false there is nothing to do.
+-- Keys whose default gives a note: LLaMA-Factory itself sets remove_unused_columns to false, and
+-- with do_train: false there is nothing to do.
 local TOLD_DEFAULTS = { remove_unused_columns = true, do_train = true }
 
 local function look_at_default(name, key)
@@ -102,7 +103,7 @@ local function look_at_default(name, key)
   end
 end
 
--- The same value in other spellings: quoted, and as in YAML 1.1.
+-- Checks a value in other spellings: quoted, and as in YAML 1.1.
 local function look_at_spellings(name, key)
   local row = rows[keys.aliases[name] or name]
   local function same(a, b)
@@ -125,7 +126,7 @@ local function look_at_spellings(name, key)
   end
 end
 
--- These keys accept any text, so only a list or a map is wrong.
+-- Returns an invalid value of a key. Keys that accept any text only reject lists and maps.
 local function wrong(name, key)
   if key.type:find "map" then return "[1, 2]" end
   if key.type:find "list" or rows[keys.aliases[name] or name][2] == "list" then
@@ -135,7 +136,7 @@ local function wrong(name, key)
   return key.type == "string" and "[a, b]" or key.type == "bool" and "maybe" or "many"
 end
 
--- Keys without any effect, whatever their values are.
+-- Whether a key never has an effect.
 local function is_idle(name) return keys.effect(rows[keys.aliases[name] or name]) == "none" end
 
 local function look_at_wrong(name, key)
@@ -149,7 +150,7 @@ local function look_at_wrong(name, key)
   end
 end
 
-local used = {} -- by key, the values of examples as YAML
+local used = {} -- the values in the examples as YAML, by key
 for _, example in pairs(examples) do
   for name, value in pairs(example) do
     used[name] = used[name] or {}

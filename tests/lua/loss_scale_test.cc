@@ -1,5 +1,5 @@
-// The loss scale of fp16 (lua/moonring/run/loss_scale.lua) compared with torch.amp.GradScaler, by
-// loss_scale_test.lua.
+// Runs loss_scale_test.lua: the loss scale of fp16 (lua/moonring/run/loss_scale.lua) compared with
+// torch.amp.GradScaler.
 
 #include <string>
 

@@ -1,6 +1,6 @@
--- The loss scale of fp16 compared with torch.amp.GradScaler: loss_scale_test.lua SCALER.json has
--- runs of steps and GradScaler's state after each step. A run that is resumed from a state is the
--- same run.
+-- Compares the loss scale of fp16 with torch.amp.GradScaler: loss_scale_test.lua SCALER.json. The
+-- file has runs of steps with GradScaler's state after each step. A run that is resumed from a
+-- state gives the same results.
 local moonring = require "moonring"
 local loss_scale = require "moonring.run.loss_scale"
 local system = moonring.system
@@ -27,12 +27,12 @@ for i, run in ipairs(runs) do
   scale = again
 end
 
--- 40 halvings of 2^16 give 2^-24, the smallest scale.
+-- The scale is halved 40 times from 2^16 to 2^-24, the minimum.
 scale = loss_scale.new()
 for i = 1, 40 do assert(scale:shrink(), "halving " .. i) end
 assert(scale.scale == 2 ^ -24 and not scale:shrink())
 
--- The loss keeps its value, and its gradient is scaled.
+-- The loss keeps its value; only its gradient is scaled.
 local x = moonring.tensor({ 3 }, "fp64"):requires_grad_(true)
 local scaled = loss_scale.new():of(x:square():sum())
 scaled:backward()

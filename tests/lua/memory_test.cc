@@ -1,4 +1,5 @@
-// The predictions of memory.lua and related modules: one test for each section of memory_test.lua.
+// Predictions of memory (memory.lua and related modules): one test for each section of
+// memory_test.lua.
 
 #include <filesystem>
 #include <string>

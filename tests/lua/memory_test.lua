@@ -1,6 +1,6 @@
--- Tests of memory predictions: memory_test.lua SECTION MODEL_FOLDER. Raises one error that lists
--- all failures. Expected numbers are closed forms written out here, or counts of attention.cost
--- from a plan.
+-- Tests predictions of memory: memory_test.lua SECTION MODEL_FOLDER. Raises one error that lists
+-- all failures. Expected numbers are closed forms in this file, or counts of attention.cost from a
+-- plan.
 local section, folder = arg[1], arg[2]
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
@@ -33,16 +33,17 @@ local function near(what, got, wanted, tolerance)
     ": expected ", wanted, ", got ", got)
 end
 
--- The keys of a measure that saves memory, in one line.
+-- Returns the keys of a measure that saves memory, in one line.
 local function words_of(measure) return table.concat(measure.keys, ", ") end
 
--- A model of about 1e9 parameters, with an untied head; P is their number.
+-- The shape of a model with about 1e9 parameters and an untied head. P is its number of parameters.
 local SHAPE = model_shape.fill { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4,
   head_dim = 128, vocab = 32000 }
 local BLOCK = 2048 * (16 + 8) * 128 + 16 * 128 * 2048 + 3 * 2048 * 5504 + 2 * 2048
 local P = 2 * 32000 * 2048 + 20 * BLOCK + 2048
 
--- The input of the predictions for full fine-tuning of this model, with some fields changed.
+-- Returns the input of the predictions for full fine-tuning of this model, with some fields
+-- changed.
 local function facts(changes)
   local f = { model = SHAPE, learns = { embedding = SHAPE.embedding, head = SHAPE.head,
     blocks = SHAPE.blocks }, adapter = 0, depth = 20, tokens = 1024, alone = 1024, step = 1024,
@@ -61,8 +62,9 @@ end
 
 local sections = {}
 
--- The bytes that are sent equal those of the plan; the bytes in memory are close to it (a tile that
--- is being computed is not counted here, and the keys of the fullest rank are an estimate).
+-- Compares attention's bytes with those of its plan: the bytes sent are equal; the bytes in memory
+-- are close (the prediction excludes the tile that is being computed, and estimates the keys of the
+-- rank with the most).
 local function attention_of(head_dim, value_dim)
   local heads, kv_heads, tokens = 32, 8, 32768
   for _, dtype in ipairs { "fp32", "bf16" } do
@@ -120,7 +122,8 @@ function sections.attention()
   near("dense exchanges", attention_bytes.memory(dense).communication, 0)
 end
 
--- The same for shifted attention: the bytes sent are counted from the plan of a shorter document.
+-- Compares shifted attention's bytes with those of its plan. The bytes sent are counted from the
+-- plan of a shorter document.
 function sections.shifted()
   for _, dtype in ipairs { "fp32", "bf16" } do
     for _, case in ipairs { { "dense", 1 }, { "ulysses", 4 }, { "zigzag-ring", 2 },
@@ -143,14 +146,14 @@ function sections.shifted()
       near(label .. ": forward", traffic.forward, forward, 2e-2)
       near(label .. ": backward", traffic.backward, backward, 2e-2)
       local held, own = shifted_bytes.memory(f), f.tokens / case[2] * f.element_bytes * 128
-      -- Inputs and out's gradient, out and gradients, and the saved tensors.
+      -- Inputs and out's gradient, the output and gradients, and the saved tensors.
       local there = own * (2 * (32 + 2 * 8) + 2 * 32) + held.kept + held.exchanged
       near(label .. ": held", held.attention + held.communication, there + peak, 0.12)
     end
   end
 end
 
--- Bytes per parameter, by precision and ZeRO stage, in the optimizer's step of full fine-tuning.
+-- Bytes per parameter in the optimizer's step of full fine-tuning, by precision and ZeRO stage.
 function sections.states()
   near("parameters", SHAPE.embedding + SHAPE.head + SHAPE.blocks, P)
   for _, case in ipairs {
@@ -160,7 +163,7 @@ function sections.states()
     { "fp32", 3, (4 + 4 + 8) / 8 }, { "bf16", 3, (4 + 4 + 8) / 8 },
   } do
     local step = moment(facts { precision = case[1], zero_stage = case[2] }, "step")
-    -- A bucket of gradients, and this rank's shard of its sum.
+    -- Expected: the states, a bucket of gradients, and this rank's shard of the bucket's sum.
     near(("%s, stage %d"):format(case[1], case[2]), step.total,
       case[3] * P + (case[2] > 0 and 2 ^ 25 + 2 ^ 25 / 8 or 0))
   end
@@ -171,15 +174,15 @@ function sections.states()
   near("lora", moment(lora, "step").total, 2 * P + 16 * 1e6)
   near("a reference", memory.predict(facts { precision = "bf16",
     reference = true }).parts.reference, 2 * P)
-  -- Offload moves the optimizer's states, and the sharded fp32 weights with them, off a GPU; for a
-  -- training on the CPU, only the disk is another place.
+  -- Offload moves the optimizer's states, with the sharded fp32 weights, from a GPU to the host.
+  -- For training on the CPU, only the disk is another place.
   local away = memory.predict(facts { precision = "bf16", zero_stage = 3,
     offload_optimizer = "cpu" })
-  -- On the host are the states, the bf16 shard that is gathered, and the gradients of a rank's
+  -- The host has the states, the bf16 shard that is gathered, and the gradients of the rank's
   -- shard.
   near("on the host", away.host, (12 + 2 + 4) * P / 8)
   near("offloaded states leave", away.parts.optimizer, 0)
-  -- On the GPU remain only the gradients of the block that is being copied.
+  -- The GPU only keeps the gradients of the block that is being copied to the host.
   local sharded = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
   near("offloaded gradients leave", moment(sharded, "first block").parts.gradients,
     4 * SHAPE.blocks / 20 / 8)
@@ -188,8 +191,8 @@ function sections.states()
   near("offloaded without shards", moment(alone, "step").total, 4 * P)
   near("its gradients", moment(alone, "first block").parts.gradients, 4 * SHAPE.blocks / 20)
   near("its host", memory.predict(alone).host, (4 + 8 + 4) * P)
-  -- bf16 copies of all matrices, on the GPU or on its host; and two buffers of 32 MiB in which bf16
-  -- gradients are cast.
+  -- bf16 copies of all matrices, on the GPU or on its host; and two buffers of 32 MiB for casting
+  -- bf16 gradients.
   near("cast once a step", moment(facts { precision = "bf16", cast_once = true }, "step").total,
     (2 + 4 + 4 + 8) * P)
   local once = facts { precision = "bf16", offload_optimizer = "cpu" }
@@ -197,8 +200,8 @@ function sections.states()
   near("read in fp32", moment(once, "load").total, 4 * P)
   local streamed = facts { precision = "bf16", offload_optimizer = "cpu", offload_weights = "cpu",
     tokens = 512 }
-  near("weights on the host", moment(streamed, "step").total, 0) -- their gradients have left
-  -- Gradients that are added to existing ones go through two buffers of 32 MiB.
+  near("weights on the host", moment(streamed, "step").total, 0) -- gradients were moved to the host
+  -- Gradients are added to existing ones in two buffers of 32 MiB.
   near("two micro-batches", moment(facts { precision = "bf16", offload_optimizer = "cpu",
     offload_weights = "cpu", tokens = 512, micro_batches = 2 }, "step").total, 2 * 2 ^ 25)
   near("of two blocks here", moment(streamed, "first block").parts.weights,
@@ -215,9 +218,9 @@ function sections.states()
   near("on disk", memory.predict(facts { device = "cpu", offload_optimizer = "disk" }).disk, 8 * P)
 end
 
--- Additional memory on a GPU: for Llama-8B's attention (32 query heads, 8 kv heads, head dim 128),
--- the bytes per token of one long document, with each tensor as LibTorch's kernel and the
--- surrounding code allocate it; and the memory of CUDA and its libraries.
+-- Additional memory on a GPU. For Llama-8B's attention (32 query heads, 8 kv heads, head dim 128):
+-- bytes per token of one long document, with each tensor as LibTorch's kernel and the code around
+-- it allocate it. Also the memory of CUDA and its libraries.
 function sections.gpu()
   local H, K, d = 32, 8, 128
   local function held(changes)
@@ -227,15 +230,15 @@ function sections.gpu()
     return attention_bytes.memory(f), f.tokens
   end
   local bf16, tokens = held()
-  -- q, k, v, out's gradient, out, and the gradients of q, k, v, in 16 bits; lse in fp32.
+  -- Expected: q, k, v, out's gradient, out, and the gradients of q, k, v, in 16 bits; lse in fp32.
   near("bf16: attention", bf16.attention / tokens,
     2 * (3 * H + 2 * K) * d + 4 * H + 2 * (H + 2 * K) * d)
   local dq_sums, out_sums = 4 * H * d, 4 * H
-  -- The sums, and dk and dv of every query head.
+  -- Expected: the sums, and dk and dv for every query head.
   local running = dq_sums + out_sums + 2 * 2 * H * d
   near("bf16: the kernel", bf16.kernel, tokens * running + 128 * (dq_sums + out_sums))
-  -- If the sums of all heads exceed a GiB, attention runs for one key head at a time: copies of out
-  -- and its gradient, and results, which replace q, k and v.
+  -- If the sums of all heads exceed a GiB, attention is computed for one kv head at a time: copies
+  -- of out and its gradient, and results that replace q, k and v.
   local long = held { tokens = 2 ^ 20 }
   near("bf16: a million tokens", long.kernel,
     (2 ^ 20 * running + 128 * (dq_sums + out_sums)) / K + 2 ^ 20 * 2 * (3 * H / K + 2) * d)
@@ -254,8 +257,8 @@ function sections.gpu()
   near("bf16: nothing is sent", bf16.communication, 0)
   near("many documents", held { sequences = 1000 }.kernel - bf16.kernel,
     999 * 128 * (dq_sums + out_sums))
-  -- 132 multiprocessors over 32 heads of one document: 5 sums. Over so many documents that each
-  -- multiprocessor has one: 1 sum.
+  -- Deterministic: 5 sums for one document, with 132 multiprocessors over 32 heads; 1 sum for so
+  -- many documents that each multiprocessor has one.
   near("deterministic", held { deterministic = true }.kernel - bf16.kernel,
     4 * (tokens + 128) * dq_sums)
   near("deterministic, of many", held { deterministic = true, sequences = 5 }.kernel,
@@ -263,22 +266,23 @@ function sections.gpu()
   -- Without grouped heads there are no additional dk and dv.
   near("as many key heads", held { kv_heads = H }.kernel, (tokens + 128) * (dq_sums + out_sums))
   local fp32 = held { element_bytes = 4 }
-  -- Out's gradient times out, with its sums twice, is more than the sums of dq.
+  -- The product of out and its gradient, with its sums twice, takes more than the sums of dq.
   near("fp32: the kernel", fp32.kernel,
     tokens * (2 * H * d * 4 + 2 * H * 4 + 3 * H * d * 4 + H * d * 4 + 2 * H * 4))
-  -- Sums of dq for heads of dim 16: tiles of 64 rows and 64 columns, each with 16 bytes more.
+  -- Expected for heads of dim 16: sums of dq in tiles of 64 rows and 64 columns, with 16 bytes more
+  -- per tile.
   near("fp32, small heads", held { element_bytes = 4, head_dim = 16, kv_heads = H }.kernel,
     tokens * (3 * H * 4 + 3 * H * 16 * 4) + tokens / 64 * H * (64 * 64 * 4 + 16))
-  -- Three square score matrices, and the rows next to them: q, its gradient and that of out, and k,
-  -- v and their gradients.
+  -- Expected: three square score matrices, and the corresponding rows of q, its gradient, out's
+  -- gradient, k, v and their gradients.
   local function piece(a)
     local rows = math.sqrt(2 ^ 29 / (3 * H * a))
     return 2 ^ 29 + rows * (3 * H + 4 * K) * d * a
   end
   near("fp64: scores written out", held { element_bytes = 8, sum_bytes = 8 }.kernel,
     piece(8) + tokens * (H + 2 * K) * d * 8)
-  -- In 16 bits strips of queries are computed against 8,192 keys: two tensors of their scores in
-  -- fp32, and rows of dq, q and out's gradient.
+  -- With 16 bits and a softcap, strips of queries are computed against 8,192 keys: two tensors of
+  -- scores in fp32, and rows of dq, q and out's gradient.
   local rows = 2 ^ 29 / (2 * 4 * H * 8192)
   near("a softcap", held { softcap = 50 }.kernel,
     2 * 4 * rows * 8192 * H + rows * H * d * (4 + 2 * 2))
@@ -290,7 +294,8 @@ function sections.gpu()
   near("heads of 160", of_160(1000) - of_160(999), 5 * 4 * H * 192 + 4 * H)
   near("a CPU", held { device = "cpu" }.kernel, 0)
   near("left out", held { kernels = "none" }.kernel, 0)
-  -- Over ranks: half of the heads, or a rank's rows and the keys that it receives.
+  -- Over ranks: Ulysses has half of the heads; other strategies have a rank's rows and the keys
+  -- that it receives.
   near("ulysses", held { sp = 2, head_ranks = 2 }.kernel,
     tokens * running / 2 + 64 * (dq_sums + out_sums), 1e-6)
   near("ring", held { sp = 2, contexts = 2, keys = "ring" }.kernel,
@@ -304,7 +309,7 @@ function sections.gpu()
     end
     return bytes, table.concat(words, "; ")
   end
-  near("base", fixed(), 0) -- facts() say what the process takes
+  near("base", fixed(), 0) -- the memory of the process is a fact
   local f = facts { sp = 2, tokens = 2 ^ 18, base = false }
   local all, context = memory.predict(f), coefficients.gpu.context
   local bytes = 0
@@ -316,13 +321,13 @@ function sections.gpu()
   near("with the context there", all.total - memory.predict(f).total, context)
   f.device = "cpu"
   near("a CPU's process", memory.predict(f).parts.other,
-    coefficients.base.cpu + 900 * f.model.vocab) -- and its tokenizer
+    coefficients.base.cpu + 900 * f.model.vocab) -- with its tokenizer
   local text = table.concat(plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
     check(text:find(words, 1, true), "the plan does not report ", words, ":\n", text)
   end
-  -- The groups of a rank: the world, its sp and dp groups, and two for each further split.
+  -- The process groups of a rank: the world, its sp and dp groups, and two for each further split.
   for _, of in ipairs { { 0, ranks = 1, sp = 1 }, { 2, ranks = 4, sp = 4 },
     { 2, ranks = 4, sp = 1 },
     { 3, ranks = 8, sp = 2 }, { 3, ranks = 8, sp = 2, zero_stage = 3, zero_ranks = 8 },
@@ -333,7 +338,7 @@ function sections.gpu()
     check(process_bytes.groups(of) == of[1], "groups of ", of.ranks, " ranks, sp ", of.sp, ": ",
       process_bytes.groups(of), ", expected ", of[1])
   end
-  -- Facts from a configuration: the documents of a micro-batch (300 tokens, so two pairs with
+  -- Facts from a configuration: the documents of a micro-batch (300 tokens: two pairs with
   -- documents of 100 tokens each), and whether kernels are deterministic.
   local checkpoint = moonring.model.open_config(folder .. "/config.json")
   local c = moonring.config.load(nil, { "cutoff_len=100", "per_device_train_batch_size=3",
@@ -344,8 +349,8 @@ function sections.gpu()
     " documents, deterministic: ", run.deterministic)
 end
 
--- Messages about GPUs: equal ones are listed together, different ones separately. A GPU without
--- bf16 products is refused with the keys that require them.
+-- Messages about GPUs: equal GPUs are listed together, different ones separately. A GPU without
+-- bf16 products is rejected with the keys that require them.
 function sections.gpus()
   local gpu = require("moonring.plan.gpu")
   local h100 = { name = "NVIDIA H100 80GB HBM3", major = 9, minor = 0, multiprocessors = 132,
@@ -379,8 +384,8 @@ function sections.gpus()
     "full_determinism on a CPU")
 end
 
--- memory_report's table: a CPU's components next to the plan; with a GPU the plan is for the GPU,
--- and is printed next to the GPU's components.
+-- The table of memory_report: the CPU's components next to the plan. With a GPU, the plan is for
+-- the GPU and is printed next to the GPU's components.
 function sections.report()
   local lines = require("moonring.report.memory_report").lines
   local figures = { rank = 1, parts = { weights = 2 ^ 20, scripts = 2 ^ 20 },
@@ -406,7 +411,7 @@ function sections.report()
       .. " 100.0 %  of tensors; 16.0 with what it keeps" }, "\n"), gpu)
 end
 
--- Which gradients exist at which moment.
+-- Which gradients exist at which time in a step.
 function sections.moments()
   local f = facts { tokens = 8192 }
   near("logits: the head's gradient", moment(f, "logits").parts.gradients, 4 * SHAPE.head)
@@ -429,16 +434,17 @@ function sections.moments()
   end
 end
 
--- A block's temporary memory: the gradient of the hidden states, a tile of rows, and the gradients
--- of the block's weights.
+-- The temporary memory of a block: the gradient of the hidden states, a tile of rows, and the
+-- gradients of the block's weights.
 function sections.blocks()
   local tokens, sp, learning = 2 ^ 17, 8, SHAPE.blocks / 20
   local rows = tokens / sp
   local row = 4 * (5 * 5504 + 7 * 2048 + 2048)
-  -- `after`: all weights but q, k and v; `mlp`: all but these and attention's output matrix.
+  -- Weights whose gradients exist: `after`: all but q, k and v; `mlp`: also without attention's
+  -- output matrix.
   local after = learning - (16 + 8) * 128 * 2048
   local mlp = after - 16 * 128 * 2048
-  local small = 128 * 4 + 4 * 8 + 4 -- of a token: rotary's tables, ids and the like
+  local small = 128 * 4 + 4 * 8 + 4 -- per token: rotary tables, ids etc.
   local function nearest(what, got, ...)
     local best = math.huge
     for _, wanted in ipairs { ... } do
@@ -450,20 +456,20 @@ function sections.blocks()
     local e = precision == "bf16" and 2 or 4
     local f = facts { tokens = tokens, sp = sp, strategy = "ulysses", precision = precision }
     local stream = rows * (2048 * 4 + small) + (e == 2 and 2 * learning or 0)
-    -- The second of two tiles of 8192 rows: gate, up, their gradients; the hidden states, the
+    -- The second of two tiles of 8192 rows: gate, up and their gradients; the hidden states, the
     -- result, the MLP's input and, in the products' dtype, its result's gradient; all gradient
     -- sums, in fp32.
     local tile = rows / 2 * (4 * e * 5504 + 12 * 2048) + 4 * after
-    -- Which of the two is greater depends on attention: the sums exist in its backward.
+    -- The greater of two times: the tile's, or attention's backward, in which the sums exist.
     nearest(precision .. ": a block", moment(f, "top block").parts.block, stream + tile,
       stream + 4 * after)
   end
-  local tiles = math.ceil(rows / 512) -- 64 MiB would be fewer rows
+  local tiles = math.ceil(rows / 512) -- 64 MiB would have fewer rows
   local cpu = moment(facts { tokens = tokens, sp = sp, strategy = "ulysses", device = "cpu" },
     "top block").parts.block
   nearest("a CPU's block", cpu, rows * 2048 * 4 + rows / tiles * row + (4 + 4) * learning,
     rows * 2048 * 4 + 4 * learning)
-  -- With a single tile only the last matrix's sum exists.
+  -- With a single tile, only the gradient sum of the last matrix exists.
   local function one_tile(what, of_row, changes)
     changes.tokens = 4096
     near(what, moment(facts(changes), "top block").parts.block,
@@ -471,11 +477,12 @@ function sections.blocks()
   end
   one_tile("one tile", 4 * 4 * 5504 + 12 * 2048, {})
   -- A mixture of 8 experts, 2 per token: the rows of two experts, four times the rows that are
-  -- sent, and the first expert's gradient sum.
+  -- sent, and the gradient sum of the first expert.
   local mixture = setmetatable({ experts = 8, chosen = 2, tile_factor = 4 }, { __index = SHAPE })
   one_tile("a mixture", (2 + 2 / 8) * 4 * 5504 + (12 + 4 * 2 * 4) * 2048, { model = mixture })
-  -- With few tokens the gradients of all the block's weights dominate. Then follow the gradients of
-  -- its result, of the hidden states after attention, and of q, k and v, and the normalized rows.
+  -- With few tokens, the gradients of all the block's weights dominate. Further terms: the
+  -- gradients of the block's result, of the hidden states after attention, and of q, k and v; and
+  -- the normalized rows.
   near("few tokens", moment(facts { tokens = 100 }, "top block").parts.block,
     100 * (2 * 2048 * 4 + small + 4 * 2048 + 4 * (16 + 8) * 128) + 4 * learning)
   -- DoRA computes W + s B A for 2^24 elements at a time.
@@ -495,12 +502,12 @@ function sections.blocks()
     "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
   near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" },
     "top block").parts.checkpoints, tokens * 2048 * 4)
-  -- Under ZeRO-3 two whole blocks exist in addition to the shards.
+  -- With ZeRO-3, two whole blocks exist in addition to the shards.
   near("gathered", moment(facts { zero_stage = 3 }, "top block").parts.weights,
     4 * P / 8 + 2 * 4 * learning)
 end
 
--- Activations that are kept for the backward.
+-- Activations that are stored for the backward.
 function sections.activations()
   local tokens, sp = 2 ^ 17, 4
   local input = tokens / sp * 2048 * 4
@@ -524,8 +531,8 @@ function sections.activations()
     "top block").parts.checkpoints, 20 * (input + kept))
   local none = moment(facts { tokens = tokens, sp = sp, recompute = "none" },
     "top block").parts.checkpoints
-  -- The hidden states twice and once normalized; gate and up; q, k, v and attention's saved
-  -- tensors.
+  -- Expected without recomputation: the hidden states twice and once normalized; gate and up; q, k,
+  -- v and attention's saved tensors.
   local graph = tokens / sp * 4 * (3 * 2048 + 2 * 5504 + (16 + 2 * 4) * 128) + kept
   near("none", none, 20 * graph)
   local mixed = facts { tokens = tokens, sp = sp, whole_layers = 5, selective_layers = 7 }
@@ -536,19 +543,19 @@ function sections.activations()
     activation_offload = "cpu" }
   near("what attention keeps is offloaded too", moment(away, "top block").parts.checkpoints,
     2 * (input + kept))
-  -- In bf16 the graph also keeps the weights in the products' dtype, and attention's converted
+  -- In bf16 the graph also stores the weights in the products' dtype and attention's converted
   -- inputs.
   local narrow = moment(facts { tokens = tokens, sp = sp, recompute = "none", precision = "bf16" },
     "top block").parts.checkpoints
   local of_bf16 = tokens / sp * (2 * 2048 * 4 + 2 * (2048 + 2 * 5504 + (
     16 + 2 * 4) * 128 + 16 * 128)) + kept + 2 * SHAPE.blocks / 20
   near("none, in bf16", narrow, 20 * of_bf16)
-  -- Logits are computed in chunks; without chunks they take 14 bytes each.
+  -- Logits are computed in chunks. (Without chunks they would take 14 bytes each.)
   for _, precision in ipairs { "fp32", "bf16" } do
     -- Logits in the product's dtype, 4096 rows at a time.
     local of_row, chunk_rows = 32000 * (precision == "bf16" and 2 or 4), 4096
-    -- The hidden states and their gradient; for a chunk's rows both again, in bf16 also in the
-    -- product's dtype; and the head in the product's dtype.
+    -- Expected: the hidden states and their gradient; both again for a chunk's rows, in bf16 also
+    -- in the products' dtype; and the head in the products' dtype.
     near("a chunk in " .. precision, moment(facts { tokens = tokens, precision = precision },
       "logits").parts.logits,
       2 * tokens * 2048 * 4 + chunk_rows * (of_row + 2048 * (precision == "bf16" and 10 or 8)) + (
@@ -558,8 +565,8 @@ function sections.activations()
     14 * tokens * 32000 + 2 * tokens * 2048 * 4)
 end
 
--- recompute: auto: the chosen number of layers fits, and one more would not; all layers are kept if
--- there is enough memory, and none if there is too little.
+-- recompute: auto stores as many layers as fit: one more would not. All layers are stored if there
+-- is enough memory, and none if there is too little.
 function sections.automatic()
   for _, case in ipairs { { 0, 0 }, { 0, 9 }, { 0, 20 }, { 3, 17 }, { 20, 0 } } do
     local f = facts { tokens = 2 ^ 17, sp = 4 }
@@ -579,8 +586,8 @@ function sections.automatic()
     "block is left alone")
 end
 
--- More tokens never take less memory, more sp ranks never take more, and no measure is worse than
--- the weaker measure that it extends.
+-- Predictions are monotonic: more tokens never take less memory, more sp ranks never take more, and
+-- a measure that extends a weaker one never takes more.
 function sections.growth()
   for _, strategy in ipairs { "ulysses", "zigzag-ring", "all-gather", "usp", "double-ring", "ring",
     "auto" } do
@@ -600,7 +607,7 @@ function sections.growth()
   end
 end
 
--- The longest length that fits does fit, and one step more does not.
+-- The longest length that fits does fit, and the next longer one does not.
 function sections.longest()
   for _, gib in ipairs { 20, 24, 80 } do
     local f, bytes = facts { sp = 8, zero_stage = 3, precision = "bf16" }, gib * 2 ^ 30
@@ -614,7 +621,7 @@ function sections.longest()
   near("nothing fits", memory.longest(facts {}, 2 ^ 30, 1024), 0)
 end
 
--- The facts of a configuration, for a checkpoint of which only the config is read.
+-- The facts of a configuration, for a checkpoint of which only config.json is read.
 function sections.facts()
   local checkpoint = moonring.model.open_config(folder .. "/config.json")
   local m = model_shape.of(checkpoint)
@@ -681,7 +688,7 @@ function sections.facts()
     and f.offload_optimizer == nil, "sharding and offload")
 end
 
--- The prediction moves the same activations as a model's activation_offload does, on each device.
+-- The prediction offloads the same activations as a model with activation_offload, on each device.
 function sections.offload()
   local checkpoint = moonring.model.open(folder)
   for _, device in ipairs { "cpu", "cuda" } do
@@ -693,7 +700,7 @@ function sections.offload()
       local told, f = pcall(memory_facts.run, c, checkpoint, { ranks = 1, device = device })
       check(ok == told and ok == (what ~= "disk on cuda"), what, ": ", place, "; ", f)
       if ok and told then
-        f.depth = 100 -- some layers' inputs stay
+        f.depth = 100 -- the inputs of some layers are not offloaded
         local found = memory.predict(f)
         check((found.host > 0) == (place == "host") and (found.disk > 0) == (place == "disk"), what,
           ": ", place, ", predicted ", found.host, " on the host and ", found.disk, " on disk")
@@ -708,13 +715,14 @@ function sections.offload()
       end
     end
   end
-  -- A model's activation store is created for the device that the model is loaded to.
+  -- A model's store for offloaded activations is created for the device to which the model is
+  -- loaded.
   local ok, why = pcall(moonring.model.load, checkpoint,
     { device = "cuda", activation_offload = "disk", activation_dir = "." })
   check(not ok and tostring(why):find("disk is for the CPU alone", 1, true), "disk on a GPU: ", why)
 end
 
--- The proposal fits, and is for the smallest number of ranks that can fit.
+-- The proposed configuration fits, and has the smallest number of ranks that can fit.
 function sections.plans()
   for _, gib in ipairs { 6, 12, 24, 80 } do
     local f, bytes = facts { tokens = 2 ^ 18, alone = 2 ^ 17, step = 2 ^ 18, precision = "bf16",
@@ -755,7 +763,7 @@ function sections.plans()
   check(words_of(measures.of(facts { device = "cpu" })[5]) == "activation_offload: disk",
     "a CPU offloads to disk, not ", words_of(measures.of(facts { device = "cpu" })[5]))
   near("sizes", #plan.sizes(12), 6)
-  -- A ring of 8 sums 4 bytes per parameter: 2 x 7/8 of them are sent.
+  -- A ring of 8 ranks reduces 4 bytes per parameter; each rank sends 2 x 7/8 of them.
   near("gradients that are sent", communication.step(facts { sp = 8 }).states, 2 * 7 / 8 * 4 * P)
   local function sent(changes)
     changes.micro_batches = 3
@@ -773,8 +781,9 @@ function sections.plans()
     2 * 7 / 8 * 4 * P / 1e8)
 end
 
--- Layers other than softmax attention, in closed form: the delta rule keeps 2 C + 3 V numbers per
--- token, a state for each 64 tokens, and decays; a short convolution keeps 6 channels.
+-- Layers other than softmax attention, in closed form: per token the delta rule stores 2 C + 3 V
+-- numbers (C, V: channels of the convolution and of the values), a state for each 64 tokens, and
+-- decays; a short convolution stores 6 channels.
 function sections.mixing()
   local K, H, d, v, tokens = 16, 32, 128, 64, 8192
   local model = setmetatable({ attending = 5, delta = { layers = 12, key_heads = K,
@@ -795,7 +804,7 @@ function sections.mixing()
       check(delta.attention > delta.waiting + t * (C + V) * e, label, "no work in its backward")
       near(label .. "a convolution's graph", mixing_bytes.convolution(f, sizes[precision]).waiting,
         6 * t * 2048 * e)
-      -- A block's backward takes the memory of the mixer kind that needs most.
+      -- A block's backward takes the memory of the kind of mixer that needs most.
       local function top(mixers)
         return moment(facts { model = setmetatable(mixers, { __index = SHAPE }), tokens = tokens,
           sp = sp, precision = precision, device = "cpu" }, "top block").total
@@ -804,7 +813,7 @@ function sections.mixing()
         top {} }
       near(label .. "the top block", moment(f, "top block").total, math.max(unpack(alone)))
       check(alone[1] > alone[2] and alone[1] > alone[3], label, "the rule takes nothing")
-      -- If its graph is kept, a layer keeps these tensors until the backward.
+      -- Expected if the graph is stored: the tensors that a layer keeps until the backward.
       local function kept(changes)
         changes.model, changes.tokens, changes.sp = changes.model or model, tokens, sp
         changes.precision, changes.recompute, changes.device = precision, "none", "cpu"
@@ -821,8 +830,8 @@ function sections.mixing()
         delta.waiting - of_attention, 1e-6)
     end
   end
-  -- Bytes sent: with two documents, one per rank, only head exchanges send anything; with one
-  -- document, it depends on the layout.
+  -- Bytes sent: with two documents, one per rank, only head exchanges send data; with one document,
+  -- it depends on the layout.
   local function sent(changes)
     changes.model, changes.tokens, changes.sp = model, tokens, 2
     return communication.step(facts(changes))
@@ -831,8 +840,8 @@ function sections.mixing()
   check(whole.mode == "spans" and whole.mixing == 0, "whole documents send ", whole.mixing)
   check(sent({ mixing = "heads", sequences = 2, strategy = "ulysses" }).mixing > 0,
     "by heads whole documents send nothing")
-  -- One document split in two: a state in each direction, and three rows of halo; two rows for a
-  -- short convolution.
+  -- Expected for one document over two ranks: a state in each direction, and three rows of halo;
+  -- two rows for a short convolution.
   local one = sent { mixing = "relay", strategy = "ring", recompute = "none" }
   near("one cut", 2 * one.mixing, 12 * 2 * (H * d * v * 4 + 3 * C * 4) + 3 * 2 * 2 * 2048 * 4)
   near("made again", sent({ mixing = "relay", strategy = "ring" }).mixing, 1.5 * one.mixing)
@@ -842,8 +851,8 @@ function sections.mixing()
   check(plain.mixing == 0 and plain.mode == nil, "a model without mixers sends ", plain.mixing)
 end
 
--- Above memory plus the stated error a run is refused, within the error there is a warning, below
--- there is none.
+-- A run is rejected if the prediction exceeds the memory by more than its stated error. Within the
+-- error there is a warning, below it there is none.
 function sections.judgements()
   local f = facts { tokens = 2 ^ 17, alone = 2 ^ 17, step = 2 ^ 17, sp = 4, options = {} }
   local total = memory.predict(f).total
@@ -855,7 +864,7 @@ function sections.judgements()
   check(judged(1.2) == nil, "a fifth of room is judged ", judged(1.2))
   check(judged(1.0) == "warn", "no room is judged ", judged(1.0))
   local verdict, words = judged(0.8)
-  -- 18 bytes per parameter, over 8 ranks of a host.
+  -- Expected: 18 bytes per parameter, over the 8 ranks of a host.
   local away = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" }
   check(memory_check.judge_host(away, 8, 18 * P) == nil
     and memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
@@ -866,8 +875,8 @@ function sections.judgements()
     and not words:find "\n", words)
 end
 
--- Published figures: the prediction for their settings is close to the published memory, and never
--- below two thirds of it, because predictions exclude allocator overhead.
+-- Predictions for published settings are close to the published memory, and never below two thirds
+-- of it, because they exclude the allocator's overhead.
 function sections.published()
   for name, parameters in pairs { ["Qwen2.5-7B"] = 7615616512, ["Llama-3.1-8B"] = 8030261248 } do
     local model = published.models[name]
@@ -883,7 +892,7 @@ function sections.published()
   end
 end
 
--- Sizes and link speeds as people write them.
+-- Parses sizes and link speeds as users write them.
 function sections.sizes()
   near("80GiB", machine.bytes("80GiB", "memory"), 80 * 2 ^ 30)
   near("500MB", machine.bytes("500MB", "memory"), 5e8)

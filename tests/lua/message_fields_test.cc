@@ -1,5 +1,5 @@
-// Fields of messages besides their text (thoughts, tool calls), by template: one test for each
-// section of message_fields_test.lua.
+// Fields of messages in addition to the text (reasoning, tool calls), by template: one test for
+// each section of message_fields_test.lua.
 
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
--- Fields of messages besides their text (thoughts, tool calls), by template:
+-- Fields of messages in addition to the text (reasoning, tool calls), by template:
 -- message_fields_test.lua SECTION GOLDEN_FOLDER SCRATCH_FOLDER. Raises one error that lists all
 -- failures.
 local section, golden, scratch = arg[1], arg[2], arg[3]
@@ -11,7 +11,7 @@ local function check(condition, ...)
   if not condition then failures[#failures + 1] = table.concat({ ... }) end
 end
 
--- A tokenizer with the files of a checkpoint.
+-- A tokenizer from the files of a checkpoint.
 local files = { ["tokenizer.json"] = system.read(golden .. "/tokenizer.json"),
   ["tokenizer_config.json"] = '{"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": '
     .. '"<|endoftext|>"}' }
@@ -22,7 +22,7 @@ local TAGS = [["tags": {"role_tag": "role", "content_tag": "content", "user_tag"
   "assistant_tag": "assistant", "observation_tag": "tool", "function_tag": "function_call",
   "system_tag": "system"}]]
 
--- Loads rows (JSON texts) as a data set, with a template and options of moonring.data.load.
+-- Loads rows (JSON texts) as a data set, with a template and further options of moonring.data.load.
 local function load(rows, template, formatting, more)
   system.write(scratch .. "/rows.jsonl", table.concat(rows, "\n"))
   system.write(scratch .. "/dataset_info.json", ([[{"d": {"file_name": "rows.jsonl",
@@ -43,7 +43,7 @@ end
 
 local sections = {}
 
--- The models' own chat templates give the same text, in either format.
+-- The text equals that of the models' own chat templates, in either row format.
 function sections.equal()
   for _, case in ipairs(system.json_decode(system.read(golden .. "/fields.json"))) do
     for _, formatting in ipairs { "openai", "sharegpt" } do
@@ -53,8 +53,8 @@ function sections.equal()
         case.template, ", ", case.name, ", ", formatting, ": expected ", case.answer, ", got ", got)
     end
   end
-  -- As in the models' templates: Seed's strips spaces from a thought and adds a line feed,
-  -- MiniMax's does neither.
+  -- White space is treated as in the models' templates: Seed's trims reasoning and adds a line
+  -- feed, MiniMax's does neither.
   local row = [[{"messages": [{"role": "user", "content": "q"}, {"role": "assistant",
     "content": "a", "reasoning_content": " why\n"}]}]]
   for template, wanted in pairs { seed_oss = "<seed:think>why</seed:think>\na<|eos|>",
@@ -69,7 +69,8 @@ local TURNS = {
   { "last", "why", "end" },
 }
 
--- A conversation whose thoughts are in their own field, or in the text between two markers.
+-- Returns a conversation with reasoning either in a separate field or in the text between two
+-- markers.
 local function conversation(words)
   local messages = {}
   for i, turn in ipairs(TURNS) do
@@ -85,9 +86,9 @@ local function conversation(words)
   return system.json_encode { messages = messages }
 end
 
--- In every turn and with every key about thoughts, a thought in its field equals one in the text,
--- which equals LLaMA-Factory's (templates_test). For templates that write both between the same
--- markers.
+-- Reasoning in a field gives the same ids as reasoning in the text, in every turn and with every
+-- key about reasoning; the latter equals LLaMA-Factory's (templates_test). For templates that write
+-- both between the same markers.
 function sections.inline()
   local compared = 0
   for _, name in ipairs(templates.names()) do
@@ -112,8 +113,8 @@ function sections.inline()
   check(compared >= 10, "only ", compared, " templates")
 end
 
--- A tool call gives the same ids whether its arguments are an object, its JSON text, or that text
--- as a JSON string, in every format of tools; missing arguments are {}.
+-- A tool call gives the same ids if its arguments are an object, its JSON text, or that text as a
+-- JSON string, in every tool format. Missing arguments are {}.
 function sections.arguments()
   local row = [[{"messages": [{"role": "user", "content": "w"}, {"role": "assistant", "content": "",
     "tool_calls": [{"function": {"name": "f"%s}}]}, {"role": "tool", "content": "3"},
@@ -144,7 +145,7 @@ function sections.arguments()
   end
 end
 
--- A template from the model's files writes thoughts itself, also an empty one if there is none.
+-- The template in a model's files writes reasoning itself, also empty reasoning if there is none.
 function sections.carried()
   local function thought(jinja, answer)
     local carried = { ["chat_template.jinja"] = jinja,

@@ -1,4 +1,4 @@
-// The operations that MFU counts (lua/moonring/plan/model_flops.lua), by model_flops_test.lua.
+// Runs model_flops_test.lua: the operations that MFU counts (lua/moonring/plan/model_flops.lua).
 
 #include <string>
 

@@ -1,5 +1,5 @@
--- Operations of a training step: model_flops_test.lua FOLDER, an empty one. Raises one error that
--- lists all failures. Expected numbers are computed from published sizes.
+-- Operations of a training step: model_flops_test.lua FOLDER, which must be empty. Raises one error
+-- that lists all failures. Expected numbers are computed from published sizes.
 local folder = arg[1]
 local moonring = require "moonring"
 local model_flops = require "moonring.plan.model_flops"
@@ -33,7 +33,8 @@ local function of(found, ...)
   return model_flops.of(moonring.config.load(nil, { ... }), found)
 end
 
--- Llama-8B has 8,030,261,248 parameters, 525,336,576 of them in the embedding.
+-- Llama-8B has 8,030,261,248 parameters, 525,336,576 of them in the embedding. HEAD and N: the
+-- parameters of the head, and of all but the embedding.
 local HEAD = 128256 * 4096
 local N = 8030261248 - HEAD
 local ATTENTION = 4096 * 4096 * 2 + 4096 * 1024 * 2
@@ -48,32 +49,32 @@ same("a tied head is a product all the same",
   of(llama("tied", { tie_word_embeddings = true }), full).token, 6 * N)
 same("a reward model has no head", of(whole, full, "stage=rm", "dataset=x").token, 6 * (N - HEAD))
 
--- torchtitan's formula for 8k tokens: 6 N + 12 L h d T per token.
+-- Equals torchtitan's formula for 8k tokens: 6 N + 12 L h d T per token.
 local operations, causal = model_flops.total(of(whole, full), 8192, 8192 ^ 2)
 same("a step of 8k", operations, 8192 * (6 * N + 12 * 32 * 32 * 128 * 8192))
 same("its attention halved", causal, 8192 * (6 * N + 6 * 32 * 32 * 128 * 8192))
 local packed = model_flops.total(of(whole, full), 8192, 8 * 1024 ^ 2)
 same("eight documents", packed, 8192 * (6 * N + 12 * 32 * 32 * 128 * 1024))
 
--- A frozen weight needs no gradient of its own; below the lowest trainable weight no gradient is
--- needed at all.
+-- LoRA: no gradient is computed for frozen weights, and none at all below the lowest trainable
+-- weight.
 local lora = of(whole, "finetuning_type=lora", "lora_rank=8", "lora_target=q_proj,v_proj")
 same("LoRA", lora.token, 4 * N + 6 * 32 * 8 * (4096 + 4096 + 4096 + 1024))
 same("LoRA's pairs", lora.pair, 12 * 32 * 32 * 128)
 local freeze = of(whole, "finetuning_type=freeze", "freeze_trainable_layers=2")
-local blocks = N - HEAD -- with the last norm, whose share of a layer is a 32nd
+local blocks = N - HEAD -- includes the last norm; a layer gets 1/32 of it
 same("freeze", freeze.token, 2 * N + 2 * (blocks * 2 / 32 + HEAD) + 2 * blocks * 2 / 32)
 same("freeze's pairs", freeze.pair, (4 * 32 + 8 * 2) * 32 * 128)
 same("blocks", blocks, 32 * BLOCK + 4096)
 
--- Mixtral 8x7B: two of eight experts.
+-- Mixtral 8x7B: two of eight experts are used per token.
 local mixture = llama("mixture", { architectures = { "MixtralForCausalLM" },
   model_type = "mixtral", vocab_size = 32000, num_local_experts = 8, num_experts_per_tok = 2,
   sliding_window = system.null })
 same("Mixtral", of(mixture, full).token, 6 * (32000 * 4096 + 4096
   + 32 * (ATTENTION + 8 * 4096 + 2 * 3 * 4096 * 14336 + 2 * 4096)))
 
--- Qwen3.5-9B: 8 of 32 layers are softmax attention, and only these have pairs of query and key.
+-- Qwen3.5-9B: only the 8 of 32 layers with softmax attention have pairs of queries and keys.
 local hybrid = checkpoint("hybrid", { architectures = { "Qwen3_5ForCausalLM" },
   model_type = "qwen3_5_text", hidden_size = 4096, intermediate_size = 12288,
   num_hidden_layers = 32, num_attention_heads = 16, num_key_value_heads = 4, head_dim = 256,

@@ -1,4 +1,4 @@
-// Objectives as scripts call them: arguments and results, and the messages for wrong calls.
+// Objectives called from scripts: arguments, results, and messages for wrong calls.
 
 #include <memory>
 #include <string>
@@ -255,7 +255,8 @@ TEST_F(Objectives, PolicyGradientOfAnswers) {
             "");
 }
 
-// Over micro-batches, ranks and steps; a metric over no elements does not count.
+// Minimum and maximum metrics over micro-batches, ranks and steps. A metric over no elements does
+// not count.
 TEST_F(Objectives, MetricsThatAreExtremes) {
   EXPECT_EQ(Check(R"lua(
     local metrics = moonring.metrics
@@ -290,8 +291,8 @@ TEST_F(Objectives, RouterWeights) {
             "");
 }
 
-// The hidden states are as large as the stream, and the scope that would free them also covers the
-// policy's backward.
+// The reference's hidden states are freed after their last use. They are as large as the stream,
+// and the scope that would otherwise free them also covers the policy's backward.
 TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
   EXPECT_EQ(Check(R"lua(
     local hidden = tensor { { 1, 2 } }

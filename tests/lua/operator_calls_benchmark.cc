@@ -1,5 +1,5 @@
-// The time of an operator call from C++ and from Lua, in microseconds, including the operator's own
-// work: the difference is the cost of Lua. tests/peers/operator_calls.py measures PyTorch's Python.
+// Microseconds of an operator call from C++ and from Lua, including the operator's own work; the
+// difference is the cost of Lua. tests/peers/operator_calls.py measures PyTorch from Python.
 //   bazel run //tests/lua:operator_calls_benchmark
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kCalls = 200000, kRounds = 5;
 
-// The minimum of several rounds: other work on the machine only adds time.
+// Returns the minimum over several rounds, because other work on the machine only adds time.
 double Microseconds(const std::function<void()>& run) {
   double least = 1e9;
   for (int round = 0; round < kRounds; ++round) {
@@ -33,7 +33,7 @@ double Microseconds(const std::function<void()>& run) {
 struct Row {
   const char* name;
   std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> cpp;
-  const char* lua;  // an expression of x and y, [2, 2]
+  const char* lua;  // an expression of x and y, which are [2, 2]
 };
 
 const Row kRows[] = {

@@ -1,5 +1,6 @@
-// Operators in Lua: every kind of argument and result, overloads, keywords, writes; values and
-// gradients compared with PyTorch's (tests/golden/operators); text as PyTorch prints it; errors.
+// Operators in Lua: every kind of argument and result, overloads, named arguments, in-place
+// operators; values and gradients compared with PyTorch's (tests/golden/operators); tensors printed
+// as by PyTorch; errors.
 
 #include <string>
 
@@ -142,8 +143,8 @@ TEST_F(OperatorsTest, PrintAsPyTorchDoes) {
             "");
 }
 
-// Nearly every schema of the dispatcher is available; the exceptions have argument types that Lua
-// has no value for.
+// Nearly every schema of the dispatcher is available. Exceptions are those with argument types that
+// have no equivalent in Lua.
 TEST_F(OperatorsTest, AreAllThere) {
   EXPECT_EQ(Check(R"lua(
     local count = moonring.operators.count()
@@ -279,7 +280,7 @@ TEST_F(OperatorsTest, NewTensorsAreFunctionsOfTheirSeed) {
             "");
 }
 
-// Each gives one clear message: which argument, what was given, what is expected.
+// A wrong call gives one clear message: which argument, the given value, and the expected one.
 TEST_F(OperatorsTest, WrongCallsSayWhatIsWrong) {
   EXPECT_EQ(Check(R"lua(
     local x, ints = tensor { { 1, 2, 3 }, { 4, 5, 6 } }, tensor({ 1, 2 }, "int64")

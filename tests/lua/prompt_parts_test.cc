@@ -1,4 +1,4 @@
-// The components of the interactive prompt in Lua, by prompt_parts_test.lua.
+// Runs prompt_parts_test.lua: the components of the interactive prompt.
 
 #include <filesystem>
 

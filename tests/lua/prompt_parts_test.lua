@@ -1,5 +1,5 @@
--- The components of the interactive prompt, compared with values that are written here: chunks, the
--- display of values, completion by Tab, help, and the parser of annotations.
+-- The components of the interactive prompt: chunks of input, display of values, completion by Tab,
+-- help, and the parser of annotations. Expected values are in this file.
 local scratch = arg[1]
 local chat = require "moonring.run.chat"
 local moonring = require "moonring"
@@ -42,7 +42,7 @@ local done, why = pcall(assert(chunk.compile("error('boom')", globals)))
 equal("an error has its line", done, false)
 equal("its words", why, "stdin:1: boom")
 
--- Values.
+-- Display of values.
 local itself = { 1 }
 itself.again = itself
 for wanted, shown in pairs {
@@ -63,7 +63,7 @@ equal("its own words", show.text(setmetatable({}, { __tostring = function() retu
   "me")
 has("a function", show.text(moonring.comm.mesh), "function moonring.comm.mesh(options?: ")
 
--- Tab.
+-- Completion by Tab.
 local own = { moonring = moonring, t = moonring.tensor { 1 }, text = "abc",
   deep = { inner = { one = 1, other = print, [2] = 3, ["a b"] = 4, _hidden = 5 } } }
 local function offered(line)
@@ -104,7 +104,7 @@ has("a name that is none", help.text "Tenso", "did you mean 'Tensor'?")
 has("a value", help.text(5), "no documentation")
 has("nothing", help.text(), "Ctrl-C")
 
--- The parser.
+-- The parser of annotations.
 moonring.system.make_folder(scratch .. "/types")
 moonring.system.make_folder(scratch .. "/rooms")
 moonring.system.write(scratch .. "/types/thing.lua", [[

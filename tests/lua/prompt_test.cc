@@ -1,4 +1,5 @@
-// `moonring repl` at a terminal with typed input, and from a pipe; `-e` and a script on stdin.
+// `moonring repl` at a terminal with typed input, and with input from a pipe; `-e`; and a script on
+// stdin.
 
 #include <fcntl.h>
 #include <pty.h>
@@ -26,8 +27,8 @@ using ::testing::Not;
 constexpr char kTab[] = "\t", kEnter[] = "\r", kCtrlC[] = "\x03", kCtrlD[] = "\x04",
                kCtrlU[] = "\x15", kUp[] = "\x10";
 
-// The host as the foreground process of its own terminal. Each search continues after the text that
-// was found before.
+// Runs the host as the foreground process of a pseudo-terminal. Each search continues after the
+// text that was found last.
 class PromptTerminal {
  public:
   explicit PromptTerminal(const CommandOptions& options) {
@@ -77,16 +78,16 @@ class PromptTerminal {
     seen_ = found + text.size();
     return ::testing::AssertionSuccess();
   }
-  // Expects a value on a line of its own, which differs from the echo of the typed text.
+  // Expects a value on a line of its own, unlike the echo of the typed text.
   ::testing::AssertionResult ShowsLine(const std::string& line) {
     const ::testing::AssertionResult shown = Shows(absl::StrCat("\n", line, "\r\n"));
-    if (shown) --seen_;  // the next may follow at once
+    if (shown) --seen_;  // the next line may follow immediately
     return shown;
   }
 
   const std::string& said() const { return said_; }
 
-  // The exit code, as a shell reports it; -1 if the process hangs.
+  // Returns the exit code as a shell reports it, or -1 if the process hangs.
   int Wait() {
     int status = 0;
     ended_ = Await([&] {
@@ -152,7 +153,7 @@ TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
   ASSERT_TRUE(at.Shows("stdin:1: in main chunk"));
   at.TypeLine("moonring.tensor({ 1, 2 }):sum():item()");
   ASSERT_TRUE(at.ShowsLine("3"));
-  ASSERT_TRUE(at.Shows("> "));  // before it Ctrl-C is a signal, which forgets what was typed
+  ASSERT_TRUE(at.Shows("> "));  // before the prompt appears, Ctrl-C discards typed input
   at.Type("half a line");
   ASSERT_TRUE(at.Shows("half a line"));
   at.Type(kCtrlC);
@@ -165,7 +166,7 @@ TEST_F(Prompt, ShowsValuesAsksForMoreAndOutlivesErrors) {
 
 TEST_F(Prompt, TabCompletesAndShowsTypes) {
   PromptTerminal at(At({"repl"}));
-  at.Type(absl::StrCat("moonring.comm.me", kTab, " == nil", kEnter));  // the rest of the name
+  at.Type(absl::StrCat("moonring.comm.me", kTab, " == nil", kEnter));  // completes the name
   ASSERT_TRUE(at.ShowsLine("false"));
   at.Type(absl::StrCat("moonring.comm.", kTab));
   ASSERT_TRUE(at.Shows("mesh(options?: moonring.MeshOptions): moonring.Mesh"));
@@ -252,7 +253,7 @@ TEST_F(Prompt, EachLineRunsOnAllRanks) {
   ASSERT_TRUE(at.ShowsLine("3"));
   at.TypeLine("if mesh:rank() == 1 then error('of ' .. 'one') end");
   ASSERT_TRUE(at.Shows("[rank 1] stdin:1: of one"));
-  at.TypeLine("mesh:sum(2)");  // and the mesh is whole
+  at.TypeLine("mesh:sum(2)");  // the mesh still works
   ASSERT_TRUE(at.ShowsLine("4"));
   at.TypeLine("error('of ' .. 'all')");
   ASSERT_TRUE(at.Shows("stdin:1: of all"));
@@ -261,7 +262,7 @@ TEST_F(Prompt, EachLineRunsOnAllRanks) {
   ASSERT_TRUE(at.ShowsLine("begins"));
   at.Type(kCtrlC);
   ASSERT_TRUE(at.Shows("interrupted"));
-  at.TypeLine("mesh:sum(3)");  // both were stopped
+  at.TypeLine("mesh:sum(3)");  // both ranks were stopped
   ASSERT_TRUE(at.ShowsLine("6"));
   EXPECT_THAT(at.said(), Not(HasSubstr("[rank 1] stdin:1: of all")));
   at.Type(kCtrlD);
@@ -279,7 +280,7 @@ TEST_F(Prompt, ARankThatWaitsForNothingIsReported) {
   at.TypeLine("mesh = moonring.comm.mesh {}");
   at.TypeLine("mesh:sum(1), mesh:sp_size()");
   ASSERT_TRUE(at.ShowsLine("2"));
-  // A call whose other rank never joins, and Ctrl-C.
+  // Ctrl-C during a collective that the other rank never joins.
   at.TypeLine(
       "print('be' .. 'gins') if mesh:rank() == 1 then while true do end end mesh:barrier()");
   ASSERT_TRUE(at.ShowsLine("begins"));
@@ -376,7 +377,7 @@ TEST_F(Prompt, RunsAScriptOnStdin) {
   EXPECT_THAT(Piped({"-"}, "x y"), FailsWith(2, HasSubstr("stdin:1: '=' expected")));
   EXPECT_THAT(Piped({"-"}, "\nerror 'no'"), FailsWith(1, "stdin:2: no"));
   EXPECT_EQ(Piped({"--sandbox", "-"}, "io.open 'x'").exit_code, 2);
-  // The ranks read the script again, when started by -n and by the script itself.
+  // The ranks run the same script from stdin, started by -n and by the script itself.
   const std::string lines =
       "local m = require('moonring').comm.mesh {} local s = m:sum(1) "
       "if m:rank() == 0 then print(s, io.read()) end";

@@ -1,7 +1,7 @@
--- Lines from public LLaMA-Factory configurations, and their outcome: a value of another type than
--- the key's with a clear meaning is accepted; a logger or hub is mentioned once and the run
--- continues; of two keys with the same meaning one wins, and a line says which. The same in a file
--- and on the command line. Arguments: a folder for files.
+-- Lines from public LLaMA-Factory configurations, and how they are handled: a value of another type
+-- than the key's is accepted if its meaning is clear; an unsupported logger or hub is mentioned
+-- once and the run continues; of two keys with the same meaning one is used, and a line says which.
+-- In a file and on the command line. Argument: a folder for files.
 local errors = require "moonring.base.errors"
 local moonring = require "moonring"
 local checks = require "moonring.run.checks"
@@ -17,7 +17,8 @@ local function checked(c)
   return c
 end
 
--- The configuration with these lines, from a file; or the reason why it is refused.
+-- Loads a configuration with these lines in a file. Returns it; or nil and the reason why it is
+-- rejected.
 local function of_file(lines)
   local all, has = { unpack(lines) }, {}
   for _, line in ipairs(lines) do has[line:match "^[%w_]+"] = true end
@@ -30,7 +31,7 @@ local function of_file(lines)
   return nil, errors.words(c)
 end
 
--- The same from words.
+-- Loads a configuration with these lines as arguments. Returns the same.
 local function of_words(lines)
   local words = {}
   for key, value in pairs(BASE) do words[#words + 1] = key .. "=" .. value end
@@ -46,8 +47,8 @@ local function shown(value)
   return type(value) == "table" and system.json_encode(value) or tostring(value)
 end
 
--- Each entry has lines, the resulting values of keys (an absent one: "nil"), and the beginnings of
--- the notes.
+-- Each entry has lines, the expected values of keys ("nil" for an absent key), and how the notes
+-- begin.
 local KINDS = {
   { { "report_to: wandb" }, { report_to = '["wandb"]' },
     { "report_to: nothing is sent to wandb," } },
@@ -126,7 +127,7 @@ for _, kind in ipairs(KINDS) do
   end
 end
 
--- An unclear value is refused, with the key, the line and the given value.
+-- An unclear value is rejected with the key, the line and the given value.
 local function refused(lines, ...)
   local c, why = of_file(lines)
   if c then return fail(table.concat(lines, ", "), "is taken") end
@@ -143,8 +144,8 @@ refused({ "lr_scheduler_kwargs: {num_warmup_steps: 1}" }, path .. ":1: lr_schedu
 refused({ "report_to: wandbb" }, path .. ":1: report_to: expected none", "(did you mean 'wandb'?)")
 refused({ "dataset: row" }, path .. ":1: dataset: ", "no data set 'row' (did you mean 'rows'?)")
 
--- All unknown keys are reported in one message, in their order, followed by those of the command
--- line.
+-- All unknown keys are reported in one message, in the file's order, followed by those of the
+-- command line.
 system.write(path, "learning_rat: 1\ncutoff_len: many\n\nfoo_bar_baz: 2\n")
 local ok, why = pcall(moonring.config.load, path, { "lora_rnk=3" })
 local wanted = ("%s:1: unknown key 'learning_rat' (did you mean 'learning_rate'?); %s:4: unknown "
@@ -152,7 +153,7 @@ local wanted = ("%s:1: unknown key 'learning_rat' (did you mean 'learning_rate'?
   path, path)
 if ok or errors.words(why) ~= wanted then fail("unknown keys", errors.words(why)) end
 
--- An entry of a map by its path, merged into the file's map as OmegaConf does.
+-- An entry of a map is given by its path, and merged into the file's map as in OmegaConf.
 system.write(path, "lr_scheduler_kwargs: {num_cycles: 2, min_lr: 1}\n")
 local c = moonring.config.load(path, { "lr_scheduler_kwargs.min_lr=0.5" })
 local kwargs = system.json_encode(c.lr_scheduler_kwargs)

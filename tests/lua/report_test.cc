@@ -1,4 +1,4 @@
-// The components of a report, by report_test.lua.
+// Runs report_test.lua: the components of a report.
 
 #include <string>
 

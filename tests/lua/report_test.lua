@@ -8,8 +8,9 @@ local function same(got, wanted, what)
   if got ~= wanted then error(("%s: got %s, expected %s"):format(what, got, wanted), 2) end
 end
 
--- A curve of many points keeps a few thousand: its ends, the maximum and the minimum of all, and
--- those of each small group of neighbors, so that the drawn line covers the range of the values.
+-- A curve with many points is reduced to a few thousand: its ends, the minimum and maximum of all,
+-- and those of each small group of neighbors, so that the drawn line covers the range of the
+-- values.
 function sections.curve()
   local curve = require("moonring.report.curve").new()
   local function value(x) return x == 7777 and 50 or x == 4444 and -50 or math.sin(x / 500) end
@@ -29,7 +30,7 @@ function sections.curve()
     assert(i == 1 or (x > curve.x[i - 1] and x - curve.x[i - 1] < 100), x)
   end
   same({ least, most, none }, { -50, 50, 1 }, "spikes and gaps")
-  -- Steps that are repeated after a resume.
+  -- After a resume, repeated steps replace the earlier ones.
   local again = require("moonring.report.curve").new()
   for _, x in ipairs { 1, 2, 3, 4, 3, 4, 5 } do again:add(x, 10 * x) end
   same({ again.x, again.y, again.points }, { { 1, 2, 3, 4, 5 }, { 10, 20, 30, 40, 50 }, 5 },
@@ -58,7 +59,7 @@ function sections.growing_file()
   local long = ('["%s"]\n'):format(("a"):rep(3 * 2 ^ 20))
   system.write(path, "[7]\n" .. long)
   same({ read(), #got, #got[2][1], restarts }, { true, 2, 3 * 2 ^ 20, 2 }, "a line of 3 MiB")
-  -- A line that is not JSON is reported each time, with its number, until it is corrected.
+  -- A line that is not JSON is reported at each update, with its number, until it is corrected.
   system.write(path, "[7]\n?\n")
   for _ = 1, 2 do
     local ok, why = pcall(read)
@@ -80,7 +81,7 @@ function sections.rank_times()
     { 3, { 6, 9.5 }, { 4.5, 1 }, { 1, 2 }, 3 }, "sums")
 end
 
--- During a run the page is written only if that takes at most a hundredth of the run's time; at the
+-- During a run the page is only written if this takes at most a hundredth of the run's time; at the
 -- end it is always written.
 function sections.share()
   local run_page = require "moonring.report.run_page"

@@ -1,5 +1,5 @@
 // Rewards: one test for each section of rewards_test.lua; and settings that a script cannot make
-// itself: a confined host, a service.
+// itself: a sandboxed host, a service.
 
 #include <atomic>
 #include <chrono>
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Sections, Rewards,
                                            "command", "reward_model", "keys"),
                          [](const auto& info) { return std::string(info.param); });
 
-// The beginning of the scripts: score(given, options), and a batch of one row.
+// The beginning of each script: defines score(given, options) and a batch of one row.
 constexpr char kScore[] = R"lua(
   local rewards = require "moonring".rewards
   local function score(given, how)
@@ -116,7 +116,8 @@ TEST_F(ConfinedRewards, LimitsHoldAndTheScriptsOwnWithThem) {
   )lua")
                 .message,
             "");
-  // A reward's memory is also limited by that of the script, whatever the reward's own limit is.
+  // A reward's memory is also limited by the limit of the script that calls it, even if its own
+  // limit is higher.
   scratch_.Write("eats.lua", "return function() local t = {} while true do t = { t } end end");
   const int64_t before = confinement_->charged();
   EXPECT_EQ(Try(R"lua(
@@ -171,14 +172,14 @@ TEST_F(VmTest, ARewardEndsOnceTheRunIsCancelled) {
   }
 }
 
-// A request to end after the current step does not interrupt that step's rewards.
+// A request to end the run after the current step does not interrupt the rewards of this step.
 TEST_F(VmTest, ARewardContinuesWhereTheRunEndsAtItsStep) {
   const testing::ScratchFolder scratch;
   scratch.Write("one.lua", "return function() return { 1 } end");
   auto cancel = std::make_shared<CancelFlag>(Cancel::kNone);
   host().limits.cancel = cancel;
   Define("cancel_at_step", [](lua_State* L) {
-    // The flag is const for readers.
+    // The flag is const for its readers.
     const_cast<CancelFlag&>(*HostOf(L).limits.cancel) = Cancel::kAtStep;
     return 0;
   });
@@ -242,7 +243,7 @@ class RewardService : public VmTest {
     server_.stop();
     thread_.join();
   }
-  // Runs `text` after the beginning above, with ask(path, options, how).
+  // Runs `text` after kScore and a definition of ask(path, options, how).
   ScriptError Try(const std::string& text) {
     return Run(absl::StrCat(kScore, "local URL = 'http://127.0.0.1:", port_, "' ", R"lua(
       local function ask(path, options, how)

@@ -51,15 +51,15 @@ local function values_of(given, how, b)
   return values
 end
 
--- The text without the scratch folder, which Lua abbreviates, and without the number of a failing
--- file.
+-- Returns the text without the scratch folder, which Lua may abbreviate, and without the number in
+-- the file's name.
 local function plain(text)
   local escaped = scratch:gsub("%p", "%%%0")
   return (text:gsub(escaped .. "/", ""):gsub("%.%.%.[^%s:]*/", "")
     :gsub("failing_%d+", "failing"))
 end
 
--- The error of a reward file with this text.
+-- Returns the error of a reward file with this text.
 local files = 0
 local function failure_of(text, how, b)
   files = files + 1
@@ -77,7 +77,7 @@ end
 
 local sections = {}
 
--- What a file may return, and the arguments of its functions.
+-- The values that a reward file may return, and the arguments of its functions.
 function sections.files()
   local list = write("list.lua", [[
     return {
@@ -105,7 +105,7 @@ function sections.files()
   equal("its name", rewards.open(one):names(), { "one" })
   local each = write("per_row.lua", "return { each = function(row) return #row.prompt end }")
   equal("a function of rows", values_of(each), { { 14, 14, #PROMPTS[3] } })
-  -- Every field of a row, and messages; a column with the name of a field is only in `columns`.
+  -- A row has every field, and messages. A column with the name of a field is only in `columns`.
   write("seen.lua", [[
     return { each = function(row)
       assert(row.messages == false or row.messages[1].content == "hi")
@@ -118,8 +118,8 @@ function sections.files()
     completions = { "\255 C", "\255 C" }, prompt_ids = { { 1 }, { 1 } },
     completion_ids = { { 2 }, { 2 } }, stopped = { true, false }, rows = { 5, 5 },
     columns = { prompt = { "other", "other" } } }), { { 1, 0 } })
-  -- Folders: `folder`, which relative paths start from; `require` of files next to it; json, io and
-  -- os.
+  -- Folders: relative paths start from `folder`; `require` loads files next to the reward file;
+  -- json, io and os are available.
   system.make_folder(scratch .. "/parts")
   write("parts/digits.lua", "calls = (calls or 0) + 1 return { of = function(s) return calls + "
     .. "select(2, s:gsub('%d', '')) end }")
@@ -133,14 +133,15 @@ function sections.files()
     end
     return function(batch) return { digits.of(batch.completions[1]), 0, 0 } end]])
   equal("neighbours", values_of("main.lua", { folder = scratch .. "/parts" }), { { 2, 0, 0 } })
-  -- One Lua state per file; two files share nothing, and each function gets its own batch.
+  -- Each file has its own Lua state, so two files share nothing; each function gets its own copy of
+  -- the batch.
   write("mine.lua", "shared = 1 return { a = function(b) b.completions[1] = 'x' b.level[1] = 9 "
     .. "return { 1, 1, 1 } end, b = { each = function(row) return row.level end } }")
   write("other.lua", "assert(shared == nil) return { c = function(b) return { b.level[1], 0, 0 } "
     .. "end }")
   equal("apart", values_of { scratch .. "/mine.lua", scratch .. "/other.lua" },
     { { 1, 1, 1 }, { 1, 2, 3 }, { 1, 0, 0 } })
-  -- A reward keeps its variables between calls; what it prints goes to `say`.
+  -- A reward keeps its variables between calls; its output goes to `say`.
   local lines = {}
   local counting = rewards.open(write("counting.lua", "local calls = 0 print 'read' "
     .. "return function(b) calls = calls + 1 print('call', calls) io.write 'a\\nb\\n' "
@@ -158,7 +159,7 @@ function sections.files()
     scratch .. "/chatty.lua: 1000", scratch .. "/chatty.lua: (4000 lines more)" })
 end
 
--- The message of each failure; the run continues after each of them.
+-- Each failure has a message that names the position; the run continues after each of them.
 function sections.failures()
   local ROW = "row 3 of the data set ('What is 3 + 4?'), completion 2 of the batch: "
   local function fails(what, text, wanted, how)
@@ -229,12 +230,12 @@ function sections.failures()
     "reward_funcs: failing.lua: expected functions in a list without holes, or by name, got the "
       .. "key 3")
   equal("no file", refusal_of "missing.lua", "NOT_FOUND: reward_funcs: cannot read missing.lua")
-  -- An invalid batch is the caller's error.
+  -- An invalid batch is an error of the caller.
   local opened = rewards.open "json"
   local ok, why = pcall(opened.score, opened, { prompts = { "a" }, completions = { "b", "c" } })
   check(not ok and why:find("prompts: 1 items for 2 completions", 1, true), "a batch: ",
     tostring(why))
-  -- The failure of the first rank that failed is reported.
+  -- A failure on another rank is raised on this rank too, with the number of the other rank.
   local mesh = { size = function() return 2 end,
     gather = function() return { "", errors.encode(errors.new("ABORTED", "x")) } end }
   ok, why = pcall(rewards.raise_together, mesh, nil)
@@ -242,7 +243,7 @@ function sections.failures()
   check(pcall(rewards.raise_together, { gather = function() return { "", "" } end }), "no failure")
 end
 
--- Limits of time and memory: exceeding one ends the call; the state and the run continue.
+-- Limits of time and memory: exceeding one ends the call; the Lua state and the run continue.
 function sections.limits()
   local quick = { timeout = 0.3 }
   local function took(f)
@@ -252,7 +253,8 @@ function sections.limits()
   end
   local LATE = "DEADLINE_EXCEEDED: reward 'x' (failing.lua): it took longer than reward_timeout: "
     .. "0.3 seconds\n  failing.lua:%d: in the function of line 1"
-  -- With the JIT each of these would be compiled, and compiled code calls no hooks.
+  -- With the JIT, each of these would be compiled, and compiled code does not call the hook that
+  -- checks the time.
   for what, body in pairs {
     ["an empty loop"] = "while true do end",
     ["a counting loop"] = "local s = 0 for i = 1, 1e15 do s = s + i % 7 end return { s }",
@@ -279,7 +281,7 @@ function sections.limits()
   local reading = file_refusal("while true do end", quick)
   check(reading:find("INVALID_ARGUMENT: reward_funcs: failing.lua: it took longer than "
     .. "reward_timeout: 0.3 seconds", 1, true) == 1, "as it is read: ", reading)
-  -- Memory, and the release of what was charged.
+  -- Memory limits, and the release of charged memory.
   local small = { memory_mib = 32, timeout = 60 }
   for what, body in pairs {
     ["tables"] = "local t = {} while true do t = { t } end",
@@ -308,9 +310,9 @@ function sections.limits()
     end
   end
   opened:close()
-  -- Meanwhile the host may use as much memory as it needs.
+  -- At the same time, the host may use as much memory as it needs.
   check(#("y"):rep(2 ^ 27) == 2 ^ 27, "the host's own memory")
-  -- The state interprets its code: LuaJIT itself reports this.
+  -- The JIT is off in the reward's Lua state.
   local state = native.own_state { module = "moonring.rewards.inside", memory = 2 ^ 26 }
   equal("jit.status()", { state:call(10, "compiles") }, { true, false })
   equal("the host's own", (require "jit".status()), true)
@@ -320,7 +322,7 @@ function sections.limits()
     .. "reward_memory_mib: 0.2: ", 1, true) == 1, "too little memory: ", little)
 end
 
--- Values are passed to another state and back unchanged.
+-- Values are passed to another Lua state and back unchanged.
 function sections.values()
   local state = native.own_state { module = "moonring.rewards.inside", memory = 2 ^ 28 }
   local path = write("echo.lua", "")
@@ -351,7 +353,7 @@ function sections.values()
   state:close()
 end
 
--- Built-in ones.
+-- Built-in rewards.
 function sections.built_in()
   local function built(what, given, completions, wanted, b)
     b = b or batch(completions)
@@ -417,7 +419,7 @@ function sections.built_in()
     .. "their own")
   refused({ { format = "a", name = "x" }, { format = "b", name = "x" } }, "reward_funcs: two "
     .. "rewards are named 'x'")
-  -- The identity of a reward in checkpoints: it depends on the file's contents.
+  -- The identity of a reward, which is stored in checkpoints, depends on the file's contents.
   local path = write("marked.lua", "return print")
   local before = specs.mark { path, "json" }
   write("marked.lua", "return  print")
@@ -425,7 +427,7 @@ function sections.built_in()
   equal("a mark", specs.mark { "json" }, '[{"kind":"json","where":"reward_funcs[1]"}]')
 end
 
--- Programs.
+-- Rewards computed by programs.
 function sections.command()
   local said = {}
   local function how(seconds)
@@ -444,7 +446,7 @@ function sections.command()
   values_of({ command = { command = shell(ANSWER), ids = true } }, how())
   equal("ids", system.json_decode(system.read(scratch .. "/asked")).completion_ids,
     THREE.completion_ids)
-  -- The same process serves all calls, and its stderr goes to the log.
+  -- One process serves all calls, and its stderr goes to the log.
   local counter = rewards.open({ { name = "count", command = shell [[
     n=0; echo ready >&2
     while read -r line; do n=$((n+1)); echo "asked $n" >&2; echo "[$n, $n, $n]"; done]] } }, how())
@@ -452,18 +454,18 @@ function sections.command()
   equal("one process", counter:score(THREE)[1].values[1], 2)
   equal("its stderr", said, { "count: ready", "count: asked 1", "count: asked 2" })
   counter:close()
-  -- A long request and a long answer pass through pipes of 64 KiB.
+  -- Requests and answers may be longer than a pipe's buffer of 64 KiB.
   local long = { prompts = { ("p"):rep(2 ^ 20) }, completions = { ("c"):rep(2 ^ 20) } }
   equal("a long line", values_of({ command = shell("read -r line; head -c 3000000 /dev/zero | "
     .. "tr '\\0' ' '; echo \"[${#line}]\"") }, how(20), long), { { 2 ^ 21
     + #'{"completions":[""],"prompts":[""]}' } })
-  -- It inherits no file of the host: only its own three, and the one with which the shell lists
-  -- them.
+  -- The program inherits no file of the host: only its own three are open, and the one with which
+  -- the shell lists them.
   local leaked = io.open "/dev/null"
   equal("open files", values_of({ command = shell("read -r line; set -- /proc/self/fd/*; "
     .. "echo \"[$#]\"") }, how(), batch { "a" }), { { 4 } })
   leaked:close()
-  -- It dies once and is started again.
+  -- A program that ends is started again once.
   local once = scratch .. "/once"
   equal("dies once", values_of({ command = shell("read -r line; if [ -e " .. once .. " ]; then "
     .. "echo '[1, 1, 1]'; else echo died > " .. once .. "; echo 'no luck' >&2; exit 3; fi") },
@@ -508,14 +510,15 @@ function sections.command()
     .. "says: no such model")
   fails("two lines", "read -r line; printf '[1,1,1]\\n[2]\\n'", "INVALID_ARGUMENT: COMMAND: it "
     .. "answered more than one line: after '[1,1,1]' came '[2]")
-  -- A line before it gets a request, or as its answer.
+  -- A program that writes a line before it gets a request, or an invalid line as its answer.
   local banner = values_of({ command = shell "echo loading; sleep 600" }, how())
   check(banner:find("it wrote an unexpected line to its stdout: 'loading'", 1, true)
     or banner:find("not valid JSON: .*: got 'loading', expected a list of 3 numbers"), "a banner: ",
     told(banner))
   equal("no such program", refusal_of { command = { "/no/such/program" } },
     "NOT_FOUND: reward_funcs: cannot start '/no/such/program': No such file or directory")
-  -- A hanging process, and the processes that it has started, are gone when the rewards are closed.
+  -- A program that hangs, and the processes that it has started, are killed when the rewards are
+  -- closed.
   local hanging = rewards.open({ command = shell("echo $$ > " .. scratch .. "/pid; sleep 600 & "
     .. "while true; do sleep 600; done") }, how())
   repeat native.sleep(0.05) until system.exists(scratch .. "/pid")
@@ -526,7 +529,7 @@ function sections.command()
   check(not system.exists("/proc/" .. pid), "it still runs")
 end
 
--- The numbers of a reward model are those of its own forward, one document at a time.
+-- The scores of a reward model equal those of its own forward, one document at a time.
 function sections.reward_model()
   local folder, adapter = scratch .. "/rm", scratch .. "/rm_adapter"
   local base = moonring.model.load(moonring.model.open(model_folder), { precision = "fp64" })
@@ -596,7 +599,7 @@ function sections.reward_model()
   opened:close()
 end
 
--- The keys: values from YAML have the form that `open` accepts.
+-- Values of keys in YAML are converted to the form that `open` accepts.
 function sections.keys()
   local key_values = require "moonring.config.key_values"
   for _, group in ipairs(require "moonring.config.keys.rewards") do

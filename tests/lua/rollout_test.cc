@@ -1,4 +1,4 @@
-// model:rollout from a script, by rollout_test.lua.
+// Runs rollout_test.lua: model:rollout called from a script.
 
 #include <string>
 

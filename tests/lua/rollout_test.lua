@@ -1,6 +1,6 @@
--- model:rollout: rollout_test.lua MODEL. Its log-probs are those that an objective computes for the
--- same text, its greedy answers are those of model:generate, and wrong arguments give one clear
--- line.
+-- model:rollout: rollout_test.lua MODEL. Its log-probs equal those that an objective computes for
+-- the same text, its greedy completions equal those of model:generate, and a wrong argument gives a
+-- clear one-line message.
 local moonring = require "moonring"
 
 local model = moonring.model.load(moonring.model.open(arg[1]), { precision = "fp64" })
@@ -14,7 +14,7 @@ for p, length in ipairs { 4, 90, 17 } do
   prompts[p] = { ids = ids, key = 100 + p }
 end
 
--- The trainer's log-probs of an answer's tokens after its prompt.
+-- Returns the log-probs that the trainer computes for the tokens of an answer after its prompt.
 local function trained(prompt, answer, temperature)
   return moonring.scope(function()
     local document, labels = { unpack(prompt) }, {}
@@ -50,7 +50,7 @@ for p, of_prompt in ipairs(answers) do
 end
 assert(differ > 0, "answers draw numbers of their own")
 
--- The same prompt again, alone, and with a stop token.
+-- The same prompt alone, and with a stop token.
 local alone = model:rollout({ prompts[2] }, how)[1]
 for i = 1, 3 do
   assert(table.concat(alone[i].ids, " ") == table.concat(answers[2][i].ids, " "))
@@ -66,7 +66,7 @@ for p, prompt in ipairs(prompts) do
   assert(table.concat(greedy[p][1].ids, " ") == table.concat(wanted, " "), "prompt " .. p)
 end
 
--- A hook gets the rows of the rollout; the group of ranks has one rank here.
+-- A hook gets the rows of the rollout. In this test the group of ranks has one rank.
 local rows = 0
 model:rollout({ prompts[1] }, { max_new_tokens = 3, lockstep = mesh,
   around = function(layer, hidden) if layer == 0 then rows = rows + hidden:size(0) end end })

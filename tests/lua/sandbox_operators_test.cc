@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 class SandboxOperatorsTest : public VmTest {
  protected:
   SandboxOperatorsTest() {
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash must not swallow a name
-    base::InstallMemoryAccount();  // as the host does: what is allocated is counted and limited
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that a crash loses no output
+    base::InstallMemoryAccount();  // as in the host: allocations are counted and limited
     fs::create_directories(root_);
     host().sandbox = true;
     host().limits.confinement =
@@ -148,8 +148,8 @@ TEST_F(SandboxOperatorsTest, NeverEndTheProcess) {
             "");
 }
 
-// Every operator of two tensors, or of a tensor and a number, with the smallest integers, -1 and 0:
-// a quotient that overflows would cause a processor exception. With one element, and with as many
+// Operators of two tensors, or of a tensor and a number, with the smallest integers, -1 and 0: a
+// quotient that overflows would cause a processor exception. Tensors have one element, or as many
 // as are computed at once; broadcast, in place, and with another memory layout.
 TEST_F(SandboxOperatorsTest, DivideIntegersOrRefuse) {
   EXPECT_EQ(Run(R"lua(

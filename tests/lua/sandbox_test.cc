@@ -1,5 +1,5 @@
-// A script that tries to escape the sandbox: its attempts, all of which must fail. (vm_test.cc
-// tests what a sandboxed script can do.)
+// Scripts that try to escape the sandbox; all attempts must fail. (vm_test.cc tests what a
+// sandboxed script can do.)
 
 #include <pthread.h>
 
@@ -35,8 +35,8 @@ class Confined : public VmTest {
     host().sandbox = true;
     host().limits.confinement = *ConfineTo({.roots = {root_.string()}}, host().assets);
   }
-  // Runs `text` after the definition of `refused(words, f, ...)`: f must fail with an error that
-  // says that it is not permitted or not possible.
+  // Runs `text` after the definition of `refused(words, f, ...)`, which checks that f fails with an
+  // error that says that it is not permitted or not possible.
   ScriptError Try(const std::string& text) {
     return Run(absl::StrCat("local ROOT = '", root_.string(), "' ", kRefused, text));
   }
@@ -281,7 +281,7 @@ class FewInstructions : public Confined {
   FewInstructions() { host().limits.instructions = 200'000; }
 };
 
-// Each of them would run forever, or for hours.
+// Loops that would run forever, or for hours, are ended by the limit of instructions.
 TEST_F(FewInstructions, EveryLoopEnds) {
   for (const char* script : {
            "while true do end",
@@ -340,8 +340,8 @@ TEST_F(FewInstructions, EveryLoopEnds) {
             "");  // each run counts from zero
 }
 
-// A handle may be closed while it is in use, by a callback or by a metamethod of an options table:
-// the object stays alive until the call ends.
+// An object whose handle is closed while it is in use, by a callback or by a metamethod of an
+// options table, stays alive until the call ends.
 TEST_F(Confined, WhatIsClosedInUseLivesOn) {
   WriteModel();
   EXPECT_EQ(Try(R"lua(
@@ -411,7 +411,7 @@ TEST_F(Confined, TextsThatGrowWithoutMeasureAreRefused) {
             "");
 }
 
-// The replacements of LuaJIT's own functions under a limit give the same results.
+// Under a limit of instructions, the replacements of LuaJIT's functions give the same results.
 TEST_F(FewInstructions, LongTextsAndListsAreFoundAndSorted) {
   host().limits.instructions = 50'000'000;
   EXPECT_EQ(Run(R"lua(
@@ -439,7 +439,7 @@ TEST_F(FewInstructions, LongTextsAndListsAreFoundAndSorted) {
             "");
 }
 
-// Endless alternating calls of Lua and C, on threads with small stacks.
+// Endless nesting of calls between Lua and C ends in an error, also on threads with small stacks.
 TEST_F(Confined, NestingEndsInAnError) {
   constexpr char kScript[] = R"lua(
     local m, n = require "moonring", 0
@@ -476,7 +476,7 @@ TEST_F(Confined, NestingEndsInAnError) {
   }
 }
 
-// The functions of counted_patterns.lua compared with LuaJIT's own, for random patterns and texts.
+// The functions in counted_patterns.lua equal LuaJIT's own, for random patterns and texts.
 TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
   host().sandbox = false;
   const ScriptError error = Run(R"lua(
@@ -572,7 +572,7 @@ TEST_F(LittleMemory, NothingGrowsBeyondIt) {
     const ScriptError error = Run(script);
     EXPECT_NE(error.exit_code, 0) << script;
     EXPECT_LT(confinement_->charged(), 4 << 20)
-        << script;  // and a run leaves nothing but what it made global
+        << script;  // after a run, only its globals remain allocated
   }
   EXPECT_THAT(
       Run("local s = ('x'):rep(1e9)").message,

@@ -1,4 +1,4 @@
-// Fine-tuning over HTTP: the example service, run as a process.
+// The example service for fine-tuning over HTTP, run as a process.
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ class Service : public Workplace {
  protected:
   Service() {
     WriteModel("model");
-    WriteConfig();  // for its data
+    WriteConfig();  // creates the data files too
     Start();
   }
   ~Service() override { Stop(); }
@@ -79,7 +79,7 @@ class Service : public Workplace {
     EXPECT_TRUE(result);
     return result ? Answered{result->status, json::parse(result->body)} : Answered{};
   }
-  // Opens a connection.
+  // Opens a connection to the service and returns its socket.
   int Call() const {
     const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -93,7 +93,7 @@ class Service : public Workplace {
     return Take(client_->Post("/jobs", configuration.dump(), "application/json"));
   }
   Answered Get(const std::string& path) { return Take(client_->Get(path.c_str())); }
-  // Waits until the job has this status, or has ended with another one.
+  // Waits until the job has this status or has ended with another one. Returns the job.
   json Wait(const std::string& id, const std::string& status) {
     while (true) {
       const json job = Get("/jobs/" + id).body;
@@ -147,7 +147,8 @@ TEST_F(Service, TrainsTwoJobsAtOnceToTheEnd) {
   EXPECT_EQ(Get("/jobs").body.size(), 2u);
 }
 
-// Started again with the same folder: the files of earlier jobs are kept, and job numbers continue.
+// If the service is started again with the same folder, the files of earlier jobs are kept and job
+// numbers continue.
 TEST_F(Service, JobNumbersContinue) {
   const std::string id = Post(Configuration()).body["id"];
   Wait(id, "done");
@@ -199,7 +200,7 @@ TEST_F(Service, RefusesWhatIsWrong) {
   const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
   EXPECT_EQ(data.status, 403) << data.body;
   EXPECT_THAT(data.body["error"].get<std::string>(), HasSubstr("is outside of the roots"));
-  // An error that only the run can detect ends the job, not the service.
+  // An error that only a run can detect ends its job, not the service.
   const Answered cut = Post(Configuration({{"cutoff_len", 1}}));
   ASSERT_EQ(cut.status, 202) << cut.body;
   EXPECT_THAT(Wait(cut.body["id"], "failed")["error"].get<std::string>(),
@@ -208,8 +209,8 @@ TEST_F(Service, RefusesWhatIsWrong) {
   EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
 }
 
-// Requests that a page in a browser could send: a form or plain text, with its origin, or to a host
-// name that it has redirected to this machine.
+// Requests that a web page in a browser could send are rejected: a form or plain text, with its
+// origin, or to a host name that it has redirected to this machine.
 TEST_F(Service, RefusesOtherPages) {
   const std::string body = Configuration().dump(), here = "127.0.0.1:" + std::to_string(port_);
   for (const char* type :
@@ -240,7 +241,7 @@ TEST_F(Service, RefusesOtherPages) {
   EXPECT_EQ(Take(client_->Get("/jobs", {{"Origin", "http://" + here}})).status, 200);
 }
 
-// A request in the body of a refused one is not answered.
+// A request that is contained in the body of a rejected request is not answered.
 TEST_F(Service, ABodyIsNoRequest) {
   const std::string here = "Host: 127.0.0.1:" + std::to_string(port_) + "\r\n",
                     inner = "GET /jobs HTTP/1.1\r\n" + here + "\r\n";
@@ -282,7 +283,7 @@ TEST_F(Service, AJobHasItsShareOfTheMemory) {
   EXPECT_EQ(Get("/jobs").status, 200);
 }
 
-// Silent connections use up the limited number of places, and are closed after a while.
+// Silent connections occupy the limited number of slots, and are closed after a while.
 TEST_F(Service, AcceptsSoManyAtATime) {
   const auto descriptors = [this] {
     const std::filesystem::directory_iterator files("/proc/" + std::to_string(pid_) + "/fd");
@@ -291,7 +292,7 @@ TEST_F(Service, AcceptsSoManyAtATime) {
   const auto before = descriptors();
   std::vector<int> callers;
   for (int i = 0; i < 36; ++i)
-    callers.push_back(Call());  // as many as are let in, and some that the kernel holds for it
+    callers.push_back(Call());  // as many as are accepted, and some that the kernel queues
   for (int i = 0; i < 20; ++i) {
     EXPECT_LE(descriptors() - before, 34);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

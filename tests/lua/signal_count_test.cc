@@ -1,5 +1,5 @@
-// Signals in the form in which the kernel describes them, constructed here: no signal is sent, and
-// the clock is a number.
+// Counting of signals, with signals in the kernel's form that the test constructs: no signal is
+// sent, and the clock is a number.
 
 #include "lua/signal_count.h"
 
@@ -37,7 +37,8 @@ TEST(SignalCount, KeysCountHoweverQuick) {
   EXPECT_EQ(count.Add(Typed(), 100), 2);
 }
 
-// timeout(1) signals its child and then its own group, which contains the child.
+// A signal that a process sends twice at once counts once: timeout(1) signals its child and then
+// its own group, which contains the child.
 TEST(SignalCount, WhatAProcessSendsTwiceAtOnceCountsOnce) {
   SignalCount count;
   EXPECT_EQ(count.Add(Sent(1), 0), 1);
@@ -48,8 +49,8 @@ TEST(SignalCount, WhatAProcessSendsTwiceAtOnceCountsOnce) {
   EXPECT_EQ(count.Add(Sent(1), 4000), 3);
 }
 
-// A signal from a terminal or a scheduler to the group: the rank gets it directly and from its
-// launcher, in either order.
+// A signal from a terminal or a scheduler to the group counts once: the rank gets it directly and
+// from its launcher, in either order.
 TEST(SignalCount, TheLauncherAndTheGroupAreOne) {
   SignalCount typed, sent, late;
   EXPECT_EQ(typed.Add(Typed(), 0), 1);
@@ -58,7 +59,7 @@ TEST(SignalCount, TheLauncherAndTheGroupAreOne) {
   EXPECT_EQ(typed.Add(Typed(), 0), 2);
   EXPECT_EQ(sent.Add(PassedOn(getppid(), 1), 0), 1);
   EXPECT_EQ(sent.Add(Sent(1), 0), 1);
-  EXPECT_EQ(late.Add(PassedOn(getppid(), 2), 0), 2);  // the first was merged with it
+  EXPECT_EQ(late.Add(PassedOn(getppid(), 2), 0), 2);  // the first one was merged into it
 }
 
 TEST(SignalCount, WhoIsNotTheLauncherCountsAsAnyProcess) {

@@ -1,5 +1,5 @@
-// Steps made of token ids that a script provides: the results of data.step, and the messages for
-// wrong ones.
+// Steps made from token ids that a script provides: the results of data.step, and messages for
+// invalid ids.
 
 #include <string>
 
@@ -60,7 +60,8 @@ TEST_F(GivenSteps, KeepTheirOrderAndArePacked) {
             "");
 }
 
-// A pair as one example, and a group of answers to one prompt as three examples.
+// Common beginnings are shared: in a pair, which is one example, and in a group of answers to one
+// prompt, which is three examples.
 TEST_F(GivenSteps, ShareWhatTheyBeginWith) {
   EXPECT_EQ(Check(R"lua(
     local given = { micro_batch_tokens = 100, share_prefixes = true, examples = {
@@ -103,7 +104,7 @@ TEST_F(GivenSteps, ShareWhatTheyBeginWith) {
             "");
 }
 
-// The same with parents written out by the script.
+// The script may specify parents (documents that others continue) itself.
 TEST_F(GivenSteps, ASequenceMayHaveParents) {
   EXPECT_EQ(Check(R"lua(
     local function of(parents) return { documents = { { 1, 2 }, { 2, 7 } },

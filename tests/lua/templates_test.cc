@@ -1,4 +1,4 @@
-// Chat templates as scripts use them: one test for each section of templates_test.lua.
+// Chat templates used from scripts: one test for each section of templates_test.lua.
 
 #include <filesystem>
 #include <string>

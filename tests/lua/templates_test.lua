@@ -11,7 +11,7 @@ local function check(condition, ...)
   if not condition then failures[#failures + 1] = table.concat({ ... }) end
 end
 
--- A tokenizer with the files of a checkpoint.
+-- A tokenizer from the files of a checkpoint.
 local files = { ["tokenizer.json"] = system.read(golden .. "/tokenizer.json"),
   ["tokenizer_config.json"] = '{"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": '
     .. '"<|endoftext|>"}' }
@@ -27,7 +27,7 @@ local function load_case(case)
   local template = configured_template.of { template = case.template,
     tool_format = case.tool_format, enable_thinking = thinking,
     preserve_thinking = case.preserve_thinking }
-  template.date = "26 Jul 2024" -- the day of the golden
+  template.date = "26 Jul 2024" -- the date of the golden file
   return moonring.data.load { names = { case.dataset }, dir = golden .. "/data",
     stage = STAGES[case.dataset] or "sft", template = template, tokenizer = tokenizer,
     cutoff_len = case.cutoff_len, mask_history = case.mask_history,
@@ -36,7 +36,7 @@ end
 
 local sections = {}
 
--- Every case has the ids and labels of LLaMA-Factory, and every template of LLaMA-Factory exists.
+-- Ids and labels equal LLaMA-Factory's in every case, and every template of LLaMA-Factory exists.
 function sections.equal()
   local cases, seen = system.json_decode(system.read(golden .. "/cases.json")), {}
   for _, case in ipairs(cases) do
@@ -64,7 +64,7 @@ local function prompt(template)
   return tokenizer:decode(moonring.data.template(template, tokenizer):encode_prompt { "Hi" })
 end
 
--- User-defined templates: a table, or a file; missing fields have LLaMA-Factory's defaults.
+-- User-defined templates: a table or a file; missing fields have LLaMA-Factory's defaults.
 function sections.own()
   local function is(template, wanted)
     local got = prompt(template)
@@ -88,7 +88,7 @@ function sections.own()
     .. "assistant\n")
   check(tostring(moonring.data.template(path, tokenizer)) == "Template " .. path,
     "a file's template has its path's name")
-  -- The C++ code recognizes llama3 by its name.
+  -- The template llama3 is recognized by its name.
   for name, wanted in pairs { mine = ("mine (%s)"):format(path), llama3 = "llama3" } do
     system.write(path, ('return { name = "%s", like = "llama3" }'):format(name))
     local got = tostring(moonring.data.template(path, tokenizer))
@@ -96,8 +96,8 @@ function sections.own()
   end
 end
 
--- The template of a configuration that names none: one parsed from the model's own, `empty`, or an
--- error that says what to do. Stage pt needs no template.
+-- The template if a configuration names none: parsed from the model's own template, or `empty`, or
+-- an error that says what to do. Stage pt needs no template.
 function sections.settled()
   local function settle(text, config, c)
     c.notes = {}
@@ -132,8 +132,8 @@ function sections.settled()
     .. "template: NAME", tostring(message))
 end
 
--- Every template as Jinja, in a model's files, renders the text that the template itself encodes,
--- with a system text and without, over two turns.
+-- Every template, written as Jinja into a model's files, renders the text that the template itself
+-- encodes, with and without a system text, over two turns.
 function sections.jinja()
   for _, name in ipairs(templates.names()) do
     local template = configured_template.of { template = name, enable_thinking = true,
@@ -156,7 +156,7 @@ function sections.jinja()
     "turns' numbers cannot be said")
 end
 
--- An error is one line that names the position.
+-- An error is one line and names the position.
 function sections.errors()
   local function says(template, ...)
     local done, message = pcall(moonring.data.template, template, tokenizer)
@@ -193,7 +193,7 @@ function sections.errors()
   end
   system.write(path, ('return { like = "%s" }'):format(path))
   says(path, "like goes round in a circle")
-  -- A file is named by its path, even if the template in it has a name.
+  -- An error names a file by its path, even if the template in it has a name.
   local said = { ["user = 3"] = "user: expected a text or a list of slots, got a number",
     ["user = { { 1 } }"] = "user: a slot is a text, ",
     ['class = "resoning"'] = "class: expected plain | reasoning | system_in_user, got 'resoning'",
@@ -207,7 +207,7 @@ function sections.errors()
       says(template, ("template: %s: %s"):format(path, message))
     end
   end
-  system.write(path, 'return { name = "mine", tool_format = "qwn" }') -- what the cores find
+  system.write(path, 'return { name = "mine", tool_format = "qwn" }') -- an error found in C++
   says(path, ("template 'mine (%s)': tool_format: no 'qwn'"):format(path))
 end
 

@@ -15,13 +15,13 @@
 namespace moonring::lua {
 namespace {
 
-at::Tensor g_held;  // what C++ holds beyond a scope
+at::Tensor g_held;  // a reference in C++ that outlives the scope
 
 class Tensors : public VmTest {
  protected:
   Tensors() {
     g_held.reset();
-    // The tensor is written, so that its bytes are resident.
+    // The tensor is filled, so that its memory is resident.
     Define("big", Bind<[](double megabytes) {
              return at::ones({static_cast<int64_t>(megabytes * 1e6 / 4)});
            }>);
@@ -180,8 +180,8 @@ TEST_F(Tensors, NoGradRecordsNothingAndIsLeftByAnError) {
             "");
 }
 
-// Backward of a loss without a graph would silently train nothing, so it is an error. After `join`
-// it runs the backward with a gradient of zero, whatever the loss is made of.
+// Backward of a loss without a graph is an error, because it would silently train nothing. After
+// `join`, it runs the backward with a zero gradient, whatever the loss depends on.
 TEST_F(Tensors, BackwardOfNothingIsAnErrorUnlessAForwardIsJoined) {
   EXPECT_EQ(Check(R"lua(
     local w = weight()
@@ -280,8 +280,8 @@ TEST_F(Tensors, ReadAndWriteNestedLists) {
             "");
 }
 
-// Each result equals that of tolist, for numbers of any dtype and shape; an empty list gives an
-// empty list.
+// fetch returns several tensors at once. Each result equals that of tolist, for numbers of any
+// dtype and shape; an empty list gives an empty list.
 TEST_F(Tensors, AreFetchedTogether) {
   EXPECT_EQ(Check(R"lua(
     local native = require "moonring.native.tensor"
@@ -297,8 +297,8 @@ TEST_F(Tensors, AreFetchedTogether) {
             "");
 }
 
-// Values of micro-batches are read once, at the end, in the order of the requests, and outlive
-// their scopes.
+// Values of several micro-batches are read at once, at the end, in the order of the requests. They
+// outlive their scopes.
 TEST_F(Tensors, AreReadLater) {
   EXPECT_EQ(Check(R"lua(
     local native, readings, metrics = require "moonring.native.tensor",
@@ -332,8 +332,9 @@ TEST_F(Tensors, AreReadLater) {
             "");
 }
 
-// 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles only. Moonring counts their bytes
-// and starts a collection for each GiB, so at most about 11 are resident at a time, not 2.4 GB.
+// Tensors that are dropped are freed: 24 x 100 MB. LuaJIT only sees 24 small handles; Moonring
+// counts their bytes and starts a garbage collection for each GiB, so at most about 11 tensors are
+// resident at a time.
 TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
   EXPECT_EQ(Check(R"lua(
     local before, peak = resident(), 0
@@ -347,7 +348,7 @@ TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
             "");
 }
 
-// The memory of operators' results is counted as well.
+// The memory of operators' results also counts.
 TEST_F(Tensors, MadeByOperationsDoNotPileUp) {
   EXPECT_EQ(Check(R"lua(
     local x = big(50)

@@ -1,4 +1,4 @@
-// lua/types compared with the live API: one test for each section of types_test.lua.
+// Annotations in lua/types compared with the live API: one test for each section of types_test.lua.
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model folder with a tokenizer, made of two golden ones: no folder of the repository has both.
+// Makes a model folder with a tokenizer from two golden folders, because none has both.
 std::string ModelFolder(const fs::path& root, const fs::path& scratch) {
   const fs::path folder = scratch / "model";
   fs::create_directories(folder);

@@ -35,16 +35,16 @@ local function keys_of(t)
   return names
 end
 
--- What the files say.
+-- The annotations in the files.
 local root = types_folder:match "^(.*)/lua/types$"
 local said = require("moonring.prompt.annotations").read(types_folder, root .. "/lua/moonring",
   check)
 local classes, modules, aliases = said.classes, said.modules, said.aliases
 
--- What there is
--- ------------------------------------------------------------------------------------------
+-- The live API
+--------------------------------------------------------------------------------------------
 
--- One object of every class, by its documented name: on one rank, from a model of a few thousand
+-- One object of every class, by its documented name: on one rank, from a model with a few thousand
 -- weights.
 local objects = {}
 do
@@ -184,7 +184,7 @@ do
     names = { "training_state.json" }, step = 1 }
   o.Publisher:wait()
   o.Resumed = resume.find(going_on, o.Mesh)
-  local rank_1 = { rank = function() return 1 end } -- which writes no log
+  local rank_1 = { rank = function() return 1 end } -- rank 1 writes no log
   o.Journal = journal.open(moonring.config.load(nil, {}),
     { mesh = rank_1, counts = {}, checkpoint = o.Checkpoint, dataset = o.Dataset,
     attention = o.Attention })
@@ -225,10 +225,10 @@ end
 local sections = {}
 local HIDDEN = { __index = true, __newindex = true, __gc = true, __name = true, __tostring = true }
 
--- Checks a member of a live class; `known` is its annotation.
+-- Checks a member of a live class. `known`: its annotation.
 local function check_member(class, known, name, value)
   if HIDDEN[name] or type(name) == "number" then
-    return -- every class has these, or a list's item
+    return -- members of every class, or list items
   end
   local operator = type(name) == "string" and name:match "^__(.*)$"
   if operator then
@@ -241,7 +241,7 @@ local function check_member(class, known, name, value)
   end
 end
 
--- Everything that exists is documented.
+-- All members of the live API are documented.
 function sections.documented()
   for name in pairs(package.loaded) do
     local is_data = name:find "^moonring%.choices%.stages%."
@@ -262,7 +262,7 @@ function sections.documented()
   end
 end
 
--- Everything that is documented exists.
+-- All documented members exist.
 function sections.exists()
   for name, class in pairs(classes) do
     local members = live[name]
@@ -289,9 +289,9 @@ function sections.exists()
   end
 end
 
--- Values by documented type, for the calls below. Each call is refused for a reason that is
--- checked, so nothing runs.
-local wrong = coroutine.create(function() end) -- no function takes a thread
+-- Values by documented type, for the calls below. Each call is rejected for a reason that is
+-- checked, so nothing is executed.
+local wrong = coroutine.create(function() end) -- no function accepts a coroutine
 
 local function example(kind)
   if kind == "moonring.WholeTemplate" then return templates.find "chatml" end
@@ -329,7 +329,7 @@ local function check_lua_parameters(label, each, f)
     table.concat(names, ", "), ") is documented with (", table.concat(documented, ", "), ")")
 end
 
--- A bound function reads its arguments from left to right before it does anything: if argument i
+-- A bound function converts its arguments from left to right before it does anything. If argument i
 -- has a wrong type, the error names the expected type of argument i.
 local function check_bound_parameters(label, class, each, f)
   local params = {}
@@ -365,14 +365,14 @@ local function check_bound_parameters(label, class, each, f)
   end
 end
 
--- Parameters have the documented names (Lua functions) and types (bound functions).
+-- Lua functions have the documented parameter names, and bound functions the documented types.
 function sections.parameters()
   for name, class in pairs(classes) do
     for called, each in pairs(class.functions) do
       local f = live[name] and live[name][called]
       local label = name .. (each.method and ":" or ".") .. called
-      -- The section "exists" reports members that are not functions; an operator's schemas are
-      -- LibTorch's.
+      -- Skips members that are not functions, which the section "exists" reports, and operators,
+      -- whose schemas are LibTorch's.
       local is_ours = type(f) == "function" and operators[called] ~= each
       if is_ours and debug.getinfo(f, "S").what == "C" then
         check_bound_parameters(label, name, each, f)
@@ -383,8 +383,8 @@ function sections.parameters()
   end
 end
 
--- The error of a bound function for these options: each call ends in an error before it does
--- anything.
+-- Returns the error of a bound function for these options. Each call ends in an error before it
+-- does anything.
 local function options_error(f, values, place, options)
   values[place] = options
   local done, message = pcall(f, unpack(values, 1, place))
@@ -393,7 +393,7 @@ end
 
 local function check_options(label, f, values, place, record)
   local function options(with)
-    local t = { ["?"] = 1 } -- no function knows it
+    local t = { ["?"] = 1 } -- an unknown option
     for field, each in pairs(record.fields) do
       if not each.optional then t[field] = example(each.type) end
     end
@@ -429,7 +429,7 @@ local function check_options(label, f, values, place, record)
   end
 end
 
--- Options tables have exactly the documented keys, of the documented types.
+-- Bound functions accept exactly the documented options, with the documented types.
 function sections.options()
   local records = 0
   for name, class in pairs(classes) do
@@ -504,8 +504,8 @@ function sections.records()
   end
 end
 
--- Every object can be printed, can be closed twice, reports that it is closed, and then refuses
--- use.
+-- Every object can be printed, can be closed twice, reports that it is closed, and then rejects
+-- every use.
 function sections.closed()
   for name, metatable in pairs(native) do
     local object = objects[name]

@@ -1,4 +1,4 @@
-// The host as a script sees it: errors and their text, exit codes, modules, options, handles, the
+// The host from a script's view: errors and their texts, exit codes, modules, options, handles, the
 // sandbox.
 
 #include "lua/vm.h"
@@ -35,11 +35,11 @@ using ::testing::StartsWith;
 // The guard
 // -------------------------------------------------------------------------------------------------
 
-// Counts its destructions: a longjmp over it, or an exception without unwinding, would leave it
+// Counts its destructions. A longjmp over it, or an exception without unwinding, would leave it
 // alive.
 int g_ended = 0;
 struct Counted {
-  std::string owned = std::string(100, 'x');  // so that a leak is one for a sanitizer too
+  std::string owned = std::string(100, 'x');  // makes a leak visible to sanitizers
   ~Counted() { ++g_ended; }
 };
 
@@ -118,11 +118,11 @@ TEST_F(Guard, RunsDestructorsOnTheWay) {
   EXPECT_EQ(g_ended, 2);
   Run("value()");
   EXPECT_EQ(g_ended, 3);
-  Run("raise()");  // Lua's own error, out of C
+  Run("raise()");  // an error of Lua, raised in C
   EXPECT_EQ(g_ended, 4);
-  Run("callback(function() error('in Lua') end)");  // and through C
+  Run("callback(function() error('in Lua') end)");  // an error of Lua, through C
   EXPECT_EQ(g_ended, 5);
-  Run("callback(callback, runtime)");  // a C++ exception, turned into a Lua error inside two more
+  Run("callback(callback, runtime)");  // a C++ exception, through two further calls
   EXPECT_EQ(g_ended, 8);
 }
 
@@ -231,7 +231,7 @@ TEST_F(Scripts, MayRaiseATable) {
             "the script raised { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... }");
   EXPECT_THAT(Run("error { function() end, ('x'):rep(1e6) }").message,
               AllOf(StartsWith("the script raised { a function, \"xxx"), HasSubstr("xxx...\" }")));
-  // An error object that cannot print itself is reported by its fields.
+  // An error object whose __tostring fails is reported by its fields.
   EXPECT_EQ(Run("error(setmetatable({ code = 3 }, { __tostring = function() error 'again' end }))")
                 .message,
             "the script raised { code = 3 }");
@@ -256,13 +256,13 @@ TEST_F(Scripts, SayWhereAnErrorCameFrom) {
   EXPECT_EQ(error.traceback,
             "\n  script.lua:3: in function 'loss'\n  script.lua:6: in function 'step'\n  "
             "script.lua:9: in main chunk");
-  // Through Moonring's own functions, which are omitted from the stack, as C functions are.
+  // Moonring's own functions are omitted from the stack, like C functions.
   error =
       Run("local tensor = require 'moonring'\ntensor.scope(function()\n  error { code = 3 }\nend)");
   EXPECT_EQ(error.message, "the script raised { code = 3 }");
   EXPECT_EQ(error.traceback,
             "\n  script.lua:3: in the function of line 2\n  script.lua:2: in main chunk");
-  // There is no stack if the message is sufficient, or if the script is not at fault.
+  // There is no stack if the message is sufficient, or if the error is not the script's fault.
   EXPECT_EQ(Run("error 'oh'").traceback, "");
   EXPECT_EQ(Run("local moonring = require 'moonring'\nlocal opt = moonring.flags { model = "
                 "moonring.required }")
@@ -293,7 +293,7 @@ TEST_F(Scripts, SayWhereAnErrorCameFromToWhoeverReports) {
   std::ofstream(path) << "local function f() require 'moonring.base.errors'.fail 'oh' end\nf() "
                          "return 1";
   vm().Run(path, std::string(kOwnChunk) + "scripts/own", {});
-  EXPECT_EQ(reported, "INVALID_ARGUMENT: oh");  // one of Moonring's own has nothing to show
+  EXPECT_EQ(reported, "INVALID_ARGUMENT: oh");  // an error of Moonring has no stack
 }
 
 // Bound functions
@@ -365,7 +365,7 @@ TEST_F(BoundFunctions, AreNamedWhereNoScriptOfTheUsersIsRunning) {
             "INVALID_ARGUMENT: Counter:get: expected no arguments, got 1 argument");
 }
 
-// Every function of every library and class, called with ten arguments: none accepts them silently.
+// No function of any library or class silently accepts ten arguments.
 TEST_F(Scripts, FindNoFunctionThatIgnoresArguments) {
   EXPECT_EQ(Run(R"lua(
     require "moonring"
@@ -572,7 +572,7 @@ TEST_F(Handles, OfAnotherClassAreRefused) {
             "");
 }
 
-TEST_F(Handles, SurviveTheirFinalizerBeingCalled) {  // a script can reach it
+TEST_F(Handles, SurviveTheirFinalizerBeingCalled) {  // a script can call it
   EXPECT_EQ(Run("local x = live() local gc = getmetatable(x).__gc gc(x) gc(x) gc {} gc() "
                 "assert(count() == 0); assert(not pcall(x.ping, x))")
                 .message,
@@ -647,7 +647,7 @@ TEST_F(Sandbox, SaysWhatIsMissing) {
 }
 
 TEST_F(Sandbox, TakesNoBytecode) {
-  // LuaJIT does not check bytecode, which can read and write any memory.
+  // LuaJIT does not verify bytecode, which can read and write any memory, so bytecode is rejected.
   EXPECT_EQ(Run(R"lua(
     local f, text = load("\27LJ\2\0")
     assert(f == nil and text:find "attempt to load", text)

@@ -16,7 +16,7 @@ local function carrying(files)
     path = function() return golden end }
 end
 
--- The files of a case's folder.
+-- Returns the tokenizer files of a case, by name.
 local function files_of(case)
   local files = {}
   for name, value in pairs(case.files) do files[name] = system.json_encode(value) end
@@ -53,7 +53,7 @@ end
 
 local sections = {}
 
--- Every case has LLaMA-Factory's ids.
+-- Ids equal LLaMA-Factory's in every case.
 function sections.equal()
   check(#words.cases > 40, "the golden has ", #words.cases, " cases")
   for _, case in ipairs(words.cases) do
@@ -75,7 +75,8 @@ function sections.equal()
   end
 end
 
--- The changed files give the same tokenizer without any key.
+-- The files that are written after adding tokens give the same tokenizer, without the keys that
+-- added them.
 function sections.files()
   for _, case in ipairs(words.cases) do
     local files = files_of(case)

@@ -1,4 +1,4 @@
-// `moonring watch`, with HTTP requests from browsers and from unknown programs.
+// `moonring watch`: HTTP requests from browsers and from other programs.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -94,18 +94,18 @@ TEST_F(WatchTest, FollowsARunningRun) {
   const auto first = Get(With("/runs.json"));
   const std::string tag = first->get_header_value("ETag");
   EXPECT_EQ(StatusOf(With("/runs.json"), {{"If-None-Match", tag}}), 304);
-  Append(R"({"current_steps":2,"total_st)");  // not whole yet
+  Append(R"({"current_steps":2,"total_st)");  // an incomplete line
   EXPECT_EQ(StatusOf(With("/runs.json"), {{"If-None-Match", tag}}), 304);
   Append("eps\":9,\"loss\":1.5,\"lr\":0.1,\"tokens\":2}\n");
   EXPECT_EQ(StatusOf(With("/runs.json"), {{"If-None-Match", tag}}), 200);
   EXPECT_EQ(Losses(), json({2.5, 1.5}));
-  // The run resumes from step 1 and repeats step 2. Then another run begins in the folder.
+  // The run resumes from step 1 and repeats step 2. Later, another run begins in the same folder.
   Step(2, 1.25);
   EXPECT_EQ(Losses(), json({2.5, 1.25}));
   Log("");
   Step(1, 4.5);
   EXPECT_EQ(Losses(), json({4.5}));
-  // A line that is not part of a log is reported as long as it is there.
+  // A line that does not belong in a log is reported as long as it exists.
   Log("what\n");
   EXPECT_THAT(json::parse(Get(With("/runs.json"))->body)["error"].get<std::string>(),
               HasSubstr("run/trainer_log.jsonl:1"));
@@ -124,12 +124,12 @@ TEST_F(WatchTest, RefusesRequestsWithoutTheToken) {
   EXPECT_EQ(StatusOf("/?token=" + token_.substr(1)), 403);
   EXPECT_EQ(StatusOf(With("/") + "0"), 403);
   EXPECT_EQ(StatusOf("/runs.json"), 403);
-  // A host name that someone has redirected to this machine.
+  // A host name that an attacker has redirected to this machine.
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "evil.example"}}), 403);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "localhost.evil.example:" + std::to_string(port_)}}),
             403);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", ""}}), 403);
-  // The port of a tunnel, and IPv6's loopback address.
+  // Allowed: the port of a tunnel, and IPv6's loopback address.
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "localhost:8080"}}), 200);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "[::1]:8080"}}), 200);
   EXPECT_EQ(StatusOf(With("/"), {{"Host", "localhost:8080"}, {"Origin", "http://localhost:8080"}}),
@@ -141,11 +141,12 @@ TEST_F(WatchTest, RefusesRequestsWithoutTheToken) {
   const auto posted = client_->Post(With("/").c_str(), "x=1", "text/plain");
   ASSERT_TRUE(posted);
   EXPECT_EQ(posted->status, 405);
-  EXPECT_EQ(StatusOf(With("/") + "&more=" + std::string(20000, 'a')), -1);  // hung up on
+  EXPECT_EQ(StatusOf(With("/") + "&more=" + std::string(20000, 'a')), -1);  // closed
   EXPECT_EQ(StatusOf(With("/")), 200);
 }
 
-// Each silent connection may occupy one of 32 places for half a minute.
+// Silent connections, each of which may occupy one of 32 slots for half a minute, do not block
+// others.
 TEST_F(WatchTest, SilentConnectionsDoNotBlockIt) {
   Start();
   std::vector<int> silent;

@@ -40,7 +40,7 @@ TEST(YamlTextTest, ScalarsAreWhatTheyLookLike) {
               StatusIs(kBad, HasSubstr("c.yaml:3: key 'a' a second time, first on line 1")));
 }
 
-// Values as parsed by OmegaConf 2.3 with PyYAML 6, with which LLaMA-Factory reads a configuration.
+// Numbers are parsed as by OmegaConf 2.3 with PyYAML 6, which LLaMA-Factory uses.
 TEST(YamlTextTest, NumbersAreThoseOfPyYamlAndOmegaConf) {
   const std::map<std::string, json> numbers = {
       {"32_768", 32768.0}, {"1_000.5", 1000.5}, {"0x10", 16.0},

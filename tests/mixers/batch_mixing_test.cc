@@ -1,5 +1,5 @@
-// Sequences that are extended together, compared with each of them in one piece: fp64, 1e-12, sums
-// of the same terms in another order.
+// Sequences that are extended together, compared with each sequence computed in one piece: fp64,
+// 1e-12, since sums have another order.
 #include "mixers/over_ranks/batch_mixing.h"
 
 #include <map>
@@ -35,13 +35,13 @@ std::vector<MixingProblem> BatchProblems() {
           {{kBatchTokens}, 2, 2, 8, 6, 3, false, false}};
 }
 
-// The output of one layer for these tokens of the stream.
+// Returns the output of one layer for these tokens of the stream.
 at::Tensor FeedTokens(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
                       const std::vector<int64_t>& tokens, int64_t layer = 0) {
   return FeedRows(mixing, problem, RowsOf(all, at::tensor(tokens, at::kLong)), layer);
 }
 
-// Sequences as lists of tokens, with their outputs.
+// A batch of sequences: the tokens of each, with their outputs.
 class Batch {
  public:
   Batch(const MixingProblem& problem, const MixingTensors& all) : problem_(problem), all_(all) {}
@@ -50,7 +50,7 @@ class Batch {
   int64_t Fork(int64_t name) { return Named(mixing_.Fork(numbers_[name]), name); }
   void Close(int64_t name) { mixing_.Close(numbers_[name]); }
 
-  // Runs the next tokens of each sequence; `rows` has pairs of a sequence and a number of tokens.
+  // Runs the next tokens of each sequence. `rows`: pairs of a sequence and a number of tokens.
   void Run(const std::vector<std::pair<int64_t, int64_t>>& rows) {
     std::vector<int64_t> tokens;
     std::vector<BatchMixing::Rows> begins;
@@ -117,7 +117,7 @@ TEST(BatchMixingTest, SequencesTogetherAreEachByItself) {
     for (const int64_t name : {a, b, c, d, e}) batch.Check(name);
     batch.Close(c);
     const int64_t bytes = batch.mixing().bytes();
-    const int64_t f = batch.Open();  // where c was: nothing of that is left
+    const int64_t f = batch.Open();  // in the slot of c, whose state must be gone
     batch.Run({{f, 1}, {e, 1}, {d, 1}});
     batch.Run({{f, 1}, {d, 5}});
     for (const int64_t name : {d, e, f}) batch.Check(name);

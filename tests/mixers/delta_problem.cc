@@ -9,7 +9,7 @@
 namespace moonring::testing {
 namespace {
 
-// Seeds the CPU's generator only: the pretend device has none.
+// Seeds the CPU's generator only: the simulated device of the tests has none.
 void Seed(uint64_t seed) {
   at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(seed);
 }

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
 #define MOONRING_TESTS_MIXERS_DELTA_PROBLEM_H_
 
-// Random inputs of the gated delta rule, and the gradients of all of them, computed by the
-// recurrent or by the chunked form.
+// Random inputs of the gated delta rule, and the gradients of all inputs, computed by the recurrent
+// or by the chunked form.
 
 #include <functional>
 #include <string>
@@ -17,17 +17,17 @@ namespace moonring::testing {
 struct DeltaProblem {
   std::string name;
   std::vector<int64_t> lengths;
-  bool by_channel = false;  // g [T, H, d_k]
-  bool initial = false;     // with a first state
-  bool normalize = false;   // by the rule itself; else k has norm 1 already
+  bool by_channel = false;  // g has the shape [T, H, d_k]
+  bool initial = false;     // with an initial state
+  bool normalize = false;   // by the rule itself; otherwise k has norm 1 already
   int64_t key_heads = 2, heads = 2, keys = 8, values = 6;
-  double decay = 1.0;       // g is in [-2 decay, 0], but for
+  double decay = 1.0;       // g is in [-2 decay, 0], except for:
   double strong_every = 0;  // every n-th token has g about -30
   bool delta = true;
-  int64_t working_numbers = 0;  // the device's
+  int64_t working_numbers = 0;  // that of the device
 };
 
-// In fp64, from a seed.
+// Makes the inputs in fp64, from a seed.
 mixers::DeltaInputs MakeDeltaInputs(const DeltaProblem& problem);
 mixers::DeltaOptions OptionsOf(const DeltaProblem& problem);
 

@@ -1,8 +1,8 @@
-// The gated delta rule by chunks, compared with the recurrence token by token.
+// The gated delta rule computed in chunks, compared with the recurrence token by token.
 //
-// The bound for fp64 is 1e-10 relative (Frobenius), for outputs, final states and gradients: both
-// sum the same terms, some hundred of them, in another order; 1e-14 is observed. The fp32 test
-// states its own bound.
+// The relative bound for fp64 is 1e-10 (Frobenius norm), for outputs, final states and gradients:
+// both forms add the same terms, some hundred, in another order; 1e-14 is observed. The fp32 test
+// has its own bound.
 #include "mixers/rule/delta_rule.h"
 
 #include <limits>
@@ -54,8 +54,8 @@ std::vector<DeltaProblem> RuleProblems() {
     problems.push_back({kind + "DocumentsFromStates", several, by_channel, true});
     problems.push_back({kind + "Normalized", {70, 9}, by_channel, true, true});
     problems.push_back({kind + "SharedKeyHeads", {70, 9}, by_channel, true, true, 2, 6});
-    // More data than is processed at a time (packed_heads.h): rounds in pieces, and also heads in
-    // slices.
+    // More data than is processed at a time (packed_heads.h): rounds are split into pieces, and
+    // heads into slices.
     problems.push_back({kind + "Parts", {500, 40, 300}, by_channel, true, true, 2, 4, 64, 48});
     problems.push_back({kind + "PartsOfSlices", std::vector<int64_t>(20, 70), by_channel, true,
                         true, 2, 4, 64, 48});
@@ -79,9 +79,8 @@ TEST_P(DeltaRuleTest, IsTheRecurrenceWithItsGradients) {
   }
 }
 
-// fp32 compared with fp64: 2e-6, as elsewhere in this project for sums in another order. 4.2e-7 is
-// observed, and 9e-7 for the initial state's gradient if the first token's g is -30, caused by its
-// rounding alone.
+// fp32 compared with fp64: 2e-6 for sums in another order. Observed: 4.2e-7, and 9e-7 for the
+// initial state's gradient if the first token's g is -30, because of the rounding of g.
 TEST_P(DeltaRuleTest, InFp32IsNearFp64) {
   const auto exact = RunDelta(DeltaRecurrence, GetParam(), at::kDouble);
   const auto chunked = RunDelta(GatedDeltaRule, GetParam(), at::kFloat);
@@ -93,8 +92,8 @@ TEST_P(DeltaRuleTest, InFp32IsNearFp64) {
 INSTANTIATE_TEST_SUITE_P(All, DeltaRuleTest, ::testing::ValuesIn(RuleProblems()),
                          [](const auto& info) { return info.param.name; });
 
-// Central differences of a weighted sum of out and the final state, with steps of 1e-5; their own
-// error is about 1e-9.
+// Gradients equal central differences of a weighted sum of out and the final state, with steps of
+// 1e-5, whose own error is about 1e-9.
 TEST(DeltaRuleFiniteDifferencesTest, OfEveryInputInSomeDirection) {
   for (const auto& [by_channel, delta] :
        {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {

@@ -1,6 +1,7 @@
-// The error of TF32 in the gated delta rule on the pretend device, compared with the error of bf16
-// inputs. Products truncate their operands (cuBLAS may be more exact), and the scan's kernel rounds
-// them. With the widths of Qwen3-Next, over many chunks, with decays near 1.
+// The error of TF32 in the gated delta rule, compared with the error of bf16 inputs. Runs on the
+// pretend device (a simulated GPU), where products truncate their operands (cuBLAS may be more
+// exact), and the scan's kernel rounds them. Sizes are those of Qwen3-Next, over many chunks, with
+// decays near 1.
 
 #include <cstdio>
 #include <string>
@@ -23,14 +24,14 @@ using ::moonring::testing::NamedTensor;
 using ::moonring::testing::RelativeErrorOf;
 using ::moonring::testing::RunDelta;
 
-// The values of x rounded to `dtype`, with the gradient of x passed through unchanged.
+// Rounds the values of x to `dtype`, and passes the gradient of x through unchanged.
 at::Tensor ValuesIn(const at::Tensor& x, at::ScalarType dtype) {
   return x + (x.detach().to(dtype).to(x.scalar_type()) - x.detach());
 }
 
 enum class Values { kExact, kBf16 };
 
-// Runs the rule with q, k and v rounded to bf16 or not, on `device` in `dtype`. g, beta and states
+// Runs the rule on `device` in `dtype`, with q, k and v rounded to bf16 or not. g, beta and states
 // are fp32.
 std::vector<NamedTensor> RunRule(const DeltaProblem& problem, Values values, c10::DeviceType device,
                                  at::ScalarType dtype, at::ScalarType of_rows) {
@@ -62,7 +63,7 @@ TEST_P(DeltaTf32Test, BesideInputsInBf16) {
              in_fp32 = RunRule(problem, Values::kBf16, at::kCUDA, at::kFloat, at::kFloat),
              in_bf16 = RunRule(problem, Values::kBf16, at::kCUDA, at::kFloat, at::kBFloat16);
   EXPECT_FALSE(kernels::Tf32Products::AreOn());
-  std::vector<NamedTensor> in_tf32;  // with results in fp32
+  std::vector<NamedTensor> in_tf32;  // with fp32 results
   {
     const kernels::Tf32Products products(true);
     in_tf32 = RunRule(problem, Values::kBf16, at::kCUDA, at::kFloat, at::kFloat);

@@ -1,9 +1,10 @@
-// The work of a linear-attention layer (the short convolution and the gated delta rule) on a GPU,
-// forward and backward, with Moonring's kernels and with LibTorch's operators. It prints operator
-// calls, bytes, operations, working memory, and the time by a roofline model, for
-// docs/gpu-design.md. Large operations are counted and skipped: PRETEND_DEVICE_PRODUCTS=counted
-// (pretend_device/counts.h). In the environment, DELTA_WORK_TOKENS is the number of tokens, and
-// MOST lists the operators that move most bytes.
+// Measures the work of a linear-attention layer (the short convolution and the gated delta rule) on
+// a GPU, forward and backward, with Moonring's kernels and with LibTorch's operators. Prints
+// operator calls, bytes, operations, working memory, and the time according to a roofline model,
+// for docs/gpu-design.md. Runs on the pretend device (a simulated GPU), where large operations are
+// counted and skipped: PRETEND_DEVICE_PRODUCTS=counted (pretend_device/counts.h). Environment
+// variables: DELTA_WORK_TOKENS is the number of tokens; with MOST, the operators that move most
+// bytes are printed.
 
 #include <algorithm>
 #include <cstdio>
@@ -35,8 +36,8 @@ struct Asked {
   std::vector<std::pair<double, std::string>> most;  // bytes by operator
 };
 
-// The rates that tests/gpu/roofline.py uses for an H100: 0.85 of 3.35 TB/s, 0.75 of 495 TFLOP/s in
-// TF32 and of 67 in fp32.
+// Returns the time on an H100, with the rates of tests/gpu/roofline.py: 0.85 of 3.35 TB/s, and 0.75
+// of 495 TFLOP/s in TF32 or of 67 TFLOP/s in fp32.
 double Seconds(const pretend::Calls& calls, const std::string& by) {
   return std::max(static_cast<double>(calls.read + calls.written) / (0.85 * 3.35e12),
                   calls.flops / (0.75 * (by == "product tf32" ? 495e12 : 67e12)));
@@ -86,7 +87,8 @@ Asked Measure(int64_t tokens, bool by_channel, const char* word) {
   return asked;
 }
 
-// Each call takes the pretend device about a millisecond.
+// Returns the number of tokens. The default is small, because each operator call takes the
+// simulated device about a millisecond.
 int64_t Tokens() {
   const char* const text = std::getenv("DELTA_WORK_TOKENS");
   return text == nullptr ? 512 : std::atoll(text);
@@ -115,7 +117,7 @@ TEST(DeltaWorkTest, OfALayer) {
       EXPECT_EQ(asked->waits, 0);
       EXPECT_EQ(asked->blocking_copies, 0);
     }
-    // With a decay per channel only the scan and the convolution are kernels.
+    // With a decay per channel, only the scan and the convolution have kernels.
     EXPECT_LT(fused.bytes, (by_channel ? 0.85 : 0.35) * composed.bytes);
     if (by_channel) continue;
     const int64_t parts = (Tokens() + 4095) / 4096;  // 64 MiB each (mixers/rule/packed_heads.h)

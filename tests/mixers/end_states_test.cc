@@ -1,5 +1,5 @@
-// The states at documents' ends over ranks, compared with a sampler's state after each document:
-// fp64, 1e-12.
+// The states at the ends of documents, computed over ranks, equal a sampler's state after each
+// document: fp64, 1e-12.
 #include "mixers/over_ranks/end_states.h"
 
 #include <map>

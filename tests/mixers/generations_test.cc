@@ -1,6 +1,6 @@
-// Documents that continue others (their parents): every strategy over every layout gives the
-// results of documents that repeat the shared tokens, computed token by token by the recurrence in
-// fp64, in outputs and all gradients.
+// Documents that continue others (their parents): for every strategy and layout, outputs and all
+// gradients equal those of documents that repeat the shared tokens, computed token by token by the
+// recurrence in fp64.
 #include "mixers/rule/generations.h"
 
 #include <memory>
@@ -42,7 +42,7 @@ struct SharedProblem {
   std::vector<comm::Parent> parents;
 };
 
-// Each document continues from the end of its parent.
+// Returns parents such that each document continues at the end of its parent.
 std::vector<comm::Parent> WholeParents(const std::vector<int64_t>& lengths,
                                        const std::vector<int64_t>& documents) {
   std::vector<comm::Parent> parents;
@@ -51,12 +51,12 @@ std::vector<comm::Parent> WholeParents(const std::vector<int64_t>& lengths,
 }
 
 std::vector<SharedProblem> SharedProblems() {
-  // A long prompt after one of its answers, short and long answers, a document without relatives;
-  // and a prompt of two tokens, so that the convolution of its answers reaches tokens before the
-  // prompt.
+  // A long prompt after one of its answers, short and long answers, a document without parent or
+  // child; and a prompt of two tokens, so that the convolution of its answers reaches tokens before
+  // the prompt.
   const std::vector<int64_t> family = {70, 140, 1, 130, 65, 2, 3, 70, 1};
   const auto answers = WholeParents(family, {1, -1, 1, 1, -1, 1, 5, 5, 7});
-  // A document that shares no token of its parent equals one without a parent.
+  // A document that shares no token of its parent is like one without a parent.
   std::vector<comm::Parent> nothing = answers;
   nothing[6] = {4, 0};
   nothing[8] = {7, 0};
@@ -73,13 +73,13 @@ std::vector<SharedProblem> SharedProblems() {
   };
 }
 
-// The convolution of documents that share tokens of their parents may begin anywhere in them.
+// With the convolution alone, documents may continue their parents in the middle.
 SharedProblem InTheMiddle() {
   return {{{100, 30, 3, 5}, 2, 4, 8, 6, 4, false, false}, {{}, {0, 40}, {1, 1}, {2, 0}}};
 }
 
-// The rows of the stream that belong to a document with its shared prefix: its ancestors' and its
-// own.
+// Returns the rows of the stream that belong to a document with its shared prefix: those of its
+// ancestors and its own.
 std::vector<int64_t> LineOf(const SharedProblem& problem, int64_t document, int64_t tokens) {
   std::vector<int64_t> rows;
   if (const comm::Parent& parent = problem.parents[document]; parent.document >= 0)
@@ -90,11 +90,12 @@ std::vector<int64_t> LineOf(const SharedProblem& problem, int64_t document, int6
   return rows;
 }
 
-// The reference: documents that repeat their prefixes; the repeated tokens have no output gradient.
+// Computes the reference: documents that repeat their prefixes. Repeated tokens have no output
+// gradient.
 std::vector<NamedTensor> Apart(const SharedProblem& problem, const MixingTensors& stream) {
   MixingProblem apart = problem.of;
   apart.lengths.clear();
-  std::vector<int64_t> rows, own;  // own: where in `rows` the documents' own are
+  std::vector<int64_t> rows, own;  // own: the indices in `rows` of each document's own rows
   for (size_t d = 0; d < problem.of.lengths.size(); ++d) {
     const int64_t length = problem.of.lengths[d];
     const std::vector<int64_t> line = LineOf(problem, static_cast<int64_t>(d), length);
@@ -136,7 +137,7 @@ struct Solved {
   std::vector<std::vector<NamedTensor>> wanted;
 };
 
-// Made once.
+// The problems with their expected solutions, computed once.
 const Solved& Wanted() {
   static const auto* const solved = [] {
     auto* made = new Solved{.problems = SharedProblems()};

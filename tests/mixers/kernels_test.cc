@@ -1,6 +1,6 @@
-// The gated delta rule and the short convolution on the pretend device, with Moonring's kernels and
-// with LibTorch's operators (MOONRING_KERNELS=composed), compared with the recurrence and the CPU
-// in fp64.
+// The gated delta rule and the short convolution on the pretend device (a simulated GPU), with
+// Moonring's kernels and with LibTorch's operators (MOONRING_KERNELS=composed), compared with the
+// recurrence and with the CPU in fp64.
 
 #include <map>
 #include <string>
@@ -56,8 +56,8 @@ std::vector<DeltaProblem> KernelProblems() {
     problems.push_back(
         {kind + "StrongAtTimes", {150}, by_channel, true, false, 1, 3, 8, 6, 0.05, 7});
     problems.push_back({kind + "Empty", {0}, by_channel, true});
-    // More data than is processed at a time (packed_heads.h): rounds in pieces, and also heads in
-    // slices.
+    // More data than is processed at a time (packed_heads.h): rounds are split into pieces, and
+    // heads into slices.
     DeltaProblem parts{kind + "Parts", {150, 0, 300, 9}, by_channel, true, true, 2, 4};
     parts.working_numbers = 1 << 16;
     problems.push_back(parts);
@@ -98,8 +98,8 @@ class DeltaKernelsTest : public ::testing::TestWithParam<DeltaProblem> {
       const auto made = RunDelta(OnGpu, GetParam(), dtype);
       const bool fused = fused_there && word == std::string("fused");
       std::map<std::string, int64_t> counted = pretend::CountsNow().kernels;
-      // With a decay per channel, and for rules without the delta term, only the scan is a kernel;
-      // launched forward and backward for each tile.
+      // With a decay per channel, and for rules without the delta term, only the scan has a kernel.
+      // It is launched for each tile, forward and backward.
       const int64_t tiles = fused ? Tiles(dtype) : 0;
       const bool all = GetParam().delta && !GetParam().by_channel;
       EXPECT_EQ(counted["delta_scan"], 2 * tiles);
@@ -111,7 +111,7 @@ class DeltaKernelsTest : public ::testing::TestWithParam<DeltaProblem> {
   }
 };
 
-// fp32: 2e-6, as for the CPU in tests/mixers/delta_rule_test.cc.
+// Bound for fp32: 2e-6, as for the CPU in tests/mixers/delta_rule_test.cc.
 TEST_P(DeltaKernelsTest, IsTheRecurrenceWithItsGradients) {
   Check(at::kFloat, 2e-6, /*fused_there=*/true);
   Check(at::kDouble, 1e-10, /*fused_there=*/false);
@@ -120,8 +120,8 @@ TEST_P(DeltaKernelsTest, IsTheRecurrenceWithItsGradients) {
 INSTANTIATE_TEST_SUITE_P(All, DeltaKernelsTest, ::testing::ValuesIn(KernelProblems()),
                          [](const auto& info) { return info.param.name; });
 
-// bf16 inputs: the distance from the fp64 recurrence of the same numbers is at most that of results
-// rounded to bf16. The products are in TF32, and with 64 channels the scan's too.
+// bf16 inputs: the distance from the fp64 recurrence of the same inputs is at most that of results
+// rounded to bf16. Products are in TF32, and with 64 channels the scan too.
 class DeltaKernelsBf16Test : public ::testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Keys, DeltaKernelsBf16Test, ::testing::Values(32, 64));
 
@@ -155,8 +155,8 @@ TEST_P(DeltaKernelsBf16Test, OfInputsInBf16) {
   }
 }
 
-// A span in the middle of a document on a GPU, as a whole and in three pieces, with and without the
-// delta term: its state map and its own contribution to the gradient equal the CPU's in fp64.
+// A span in the middle of a document, as a whole and in three pieces, with and without the delta
+// term: its state map, and its own contribution to the gradient, equal the CPU's in fp64.
 class SpanKernelsTest : public ::testing::TestWithParam<std::tuple<bool, int64_t>> {};
 INSTANTIATE_TEST_SUITE_P(All, SpanKernelsTest,
                          ::testing::Combine(::testing::Bool(), ::testing::Values(1, 3)));
@@ -200,7 +200,7 @@ TEST_P(SpanKernelsTest, MapsAndFirstStateGradients) {
 
 TEST(ShortConvolutionKernelsTest, IsTheCpus) {
   const std::vector<int64_t> lengths = {5, 0, 1, 2, 64}, halos = {2, 3, 0, 1, 0};
-  for (const int64_t taps : {4, 5}) {  // the kernel has no five
+  for (const int64_t taps : {4, 5}) {  // the kernel does not support five
     for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
       at::Generator(at::globalContext().defaultGenerator(at::kCPU)).set_current_seed(3);
       const auto random = [&](at::IntArrayRef sizes, at::ScalarType of) {

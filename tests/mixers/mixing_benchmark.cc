@@ -1,11 +1,11 @@
-// Seconds of PlannedMixing::Delta with its convolution, forward and with backward, in fp32, by
-// strategy, ranks (threads with one intra-op thread each) and tokens. Arguments: tokens. 4 key
-// heads and 8 value heads with 64 key and 64 value channels, one document, contiguous; the better
-// of two runs of the slowest rank.
+// Seconds of PlannedMixing::Delta with its convolution in fp32, forward alone and with backward, by
+// strategy, ranks (threads with one intra-op thread each) and tokens. Arguments: tokens. One
+// document, contiguous, 4 key heads and 8 value heads with 64 key and 64 value channels; the time
+// of the slowest rank, the better of two runs.
 //
-// Before that, it prints the values of mixing_cost.h's MachineModel for this machine: the rule in
-// seconds of CPU time, and an exchange between two ranks as the minimum of many, so that other
-// processes matter little.
+// First it prints this machine's values for MachineModel in mixing_cost.h: CPU seconds of the rule,
+// and the time of an exchange between two ranks, as the minimum of many, so that other processes
+// have little influence.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -29,7 +29,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// CPU seconds of the rule alone, forward and backward; the best of five.
+// Returns CPU seconds of the rule without communication, forward and backward; the best of five.
 double RuleCpu(int64_t tokens, int64_t heads, int64_t width) {
   const auto leaf = [](at::Tensor x) { return x.requires_grad_(); };
   const at::Tensor q = leaf(at::randn({tokens, heads, width})),
@@ -48,7 +48,7 @@ double RuleCpu(int64_t tokens, int64_t heads, int64_t width) {
   return least;
 }
 
-// Seconds of an exchange with this many bytes in each direction; the minimum of `times`.
+// Returns seconds of an exchange with this many bytes in each direction; the minimum of `times`.
 double ExchangeSeconds(int64_t bytes, int times) {
   double least = 1e9;
   testing::ConnectedRanks(2).Run([&](std::shared_ptr<comm::World> world) {
@@ -66,7 +66,8 @@ double ExchangeSeconds(int64_t bytes, int times) {
 }
 
 void MeasureMachine() {
-  // Flops of forward and backward, and seconds of four scans, by the formulas of the cost.
+  // The flops of forward and backward, and the seconds of four scans, by the formulas in
+  // mixing_cost.h.
   const auto flop = [](double tokens, double heads, double d) {
     return 4 * tokens * heads * 2 * (64 * 5 * d + 3 * d * d + 64 * 64 / 3.0);
   };

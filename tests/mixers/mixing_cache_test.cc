@@ -1,5 +1,5 @@
-// A document in several pieces compared with the same in one piece: fp64, 1e-12, sums of the same
-// terms in another order.
+// A document computed in several pieces equals the same document in one piece: fp64, 1e-12, since
+// sums have another order.
 #include "mixers/cache/mixing_cache.h"
 
 #include <vector>
@@ -24,7 +24,7 @@ using ::moonring::testing::RowsOf;
 
 constexpr int64_t kCacheTokens = 200;
 
-// The output of one layer for tokens [begin, end).
+// Returns the output of one layer for tokens [begin, end).
 at::Tensor FeedRange(PlannedMixing& mixing, const MixingProblem& problem, const MixingTensors& all,
                      int64_t begin, int64_t end, int64_t layer = 0) {
   return FeedRows(mixing, problem, RowsOf(all, at::arange(begin, end, at::kLong)), layer);
@@ -66,7 +66,7 @@ TEST(MixingCacheTest, LayersAreApartAndWhatWasSavedComesBack) {
                          (problem.channels() * std::max<int64_t>(0, problem.taps - 1) +
                           (problem.rule ? problem.heads * 8 * 6 : 0)));
     const at::Tensor first = FeedRange(cache, problem, all, 100, 150, 3);
-    EXPECT_THROW(cache.tokens(), c10::Error);  // layer 7 is behind
+    EXPECT_THROW(cache.tokens(), c10::Error);  // layer 7 has fewer tokens
     EXPECT_TRUE(BitEqual(FeedRange(cache, problem, all, 100, 150, 7), first));
     EXPECT_EQ(cache.tokens(), 150);
     EXPECT_EQ(cache.bytes(), bytes);

@@ -13,7 +13,7 @@
 namespace moonring::testing {
 namespace {
 
-// Convolution and rule of whole documents, token by token.
+// Computes convolution and rule of whole documents, token by token.
 class TokenMixing : public mixers::PlannedMixing {
  public:
   explicit TokenMixing(std::vector<int64_t> lengths) : lengths_(std::move(lengths)) {}
@@ -46,7 +46,7 @@ MixingTensors MakeMixingTensors(const MixingProblem& problem) {
   made.x = at::randn({tokens, problem.channels()}, options);
   std::vector<int64_t> shape = {tokens, problem.heads};
   if (problem.by_channel) shape.push_back(problem.keys);
-  // A slow decay: much of a state remains after hundreds of tokens.
+  // The decay is slow, so that much of a state remains after hundreds of tokens.
   made.g = at::rand(shape, options) * -0.02;
   made.beta = at::rand({tokens, problem.heads}, options);
   if (problem.taps > 0) made.taps = at::randn({problem.channels(), problem.taps}, options);

@@ -1,6 +1,6 @@
-// Linear-attention mixing over ranks: every strategy over every layout gives the result of the
-// recurrence, token by token over the whole stream in fp64, in outputs and all gradients. Each
-// rank's rows are compared, and the gradient of the taps summed over ranks.
+// Linear-attention mixing over ranks: for every strategy and layout, outputs and all gradients
+// equal those of the recurrence, computed token by token over the whole stream in fp64. Each rank's
+// rows are compared, and the gradient of the taps summed over ranks.
 //
 // fp64: 1e-10 relative (Frobenius); fp32: 2e-6, as for one rank; bf16: at most twice (outputs) and
 // three times (gradients) the error of one rank in bf16.
@@ -47,18 +47,18 @@ std::vector<MixingProblem> Problems() {
       {many},
       {many, 2, 4, 8, 6, 4, true},
       {many, 3, 3, 8, 6, 0},   // no convolution; uneven over 2 and 4 ranks
-      {{700}, 1, 2, 8, 6, 4},  // fewer key heads than ranks, and fewer value heads than 3
+      {{700}, 1, 2, 8, 6, 4},  // fewer key heads than ranks, and fewer value heads than 3 ranks
       {{1, 130, 0, 1}, 3, 6, 4, 8, 2, true},
       {{3}, 2, 2, 4, 4, 4},  // ranks without rows
       {{}, 2, 2, 4, 4, 4},
-      {many, 2, 4, 8, 6, 4, false, false},  // the convolution alone
+      {many, 2, 4, 8, 6, 4, false, false},  // only the convolution
       {{260, 1, 700}, 2, 2, 8, 6, 3, false, false},
       {many, 2, 4, 8, 6, 4, false, true, true},  // a state space
       {{700, 3}, 1, 3, 8, 6, 4, false, true, true},
   };
 }
 
-// Every division of the stream over this many ranks.
+// Returns every way to divide the stream over this many ranks.
 std::vector<comm::Division> DivisionsOf(int ranks) {
   std::vector<comm::Division> divisions;
   for (int heads = 1; heads <= ranks; ++heads) {
@@ -88,8 +88,8 @@ class MixingTest : public ::testing::TestWithParam<std::tuple<int, MixingStrateg
  protected:
   static int Ranks() { return std::get<0>(GetParam()); }
   // Runs every problem over every division. Calls `expect` on each rank with the rank's results
-  // (summed over ranks where a rank has only a contribution) and its rows of the expected result in
-  // `want`.
+  // (summed over ranks where a rank has only a contribution); `want` has its rows of the expected
+  // result.
   using Expect = std::function<void(size_t problem, const std::vector<NamedTensor>& made,
                                     const comm::Layout& layout, int rank)>;
   void ForEach(at::ScalarType dtype, const Expect& expect) const {
@@ -123,7 +123,7 @@ class MixingTest : public ::testing::TestWithParam<std::tuple<int, MixingStrateg
     }();
     return (*all)[problem];
   }
-  // The expected results by problem, computed token by token in fp64.
+  // Returns the expected results of a problem, computed token by token in fp64.
   static const std::vector<NamedTensor>& Exact(size_t problem) {
     static const auto* const all = [] {
       auto* exact = new std::vector<std::vector<NamedTensor>>;
@@ -192,8 +192,8 @@ INSTANTIATE_TEST_SUITE_P(Relay, MixingTest,
                          ::testing::Combine(::testing::Values(2, 3, 4),
                                             ::testing::Values(MixingStrategy::kRelay)));
 
-// Bytes of the strategy by heads: a row's channels go to the ranks that own these heads, and the
-// outputs come back.
+// The strategy `heads` sends a row's channels to the ranks that own the heads, and the outputs
+// back. The bytes sent equal the closed form.
 TEST(HeadsMixingTest, SendsWhatIsCounted) {
   const MixingProblem problem{{300, 70, 5}, 3, 6, 8, 4, 4};
   const MixingTensors stream = MakeMixingTensors(problem);
@@ -205,7 +205,7 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
       const auto mixing = PlanMixing(layout, group, {MixingStrategy::kHeads});
       const auto before = group->counters();
       RunMixing(*mixing, problem, CutTensors(stream, *layout, rank), at::kBFloat16);
-      // Rank p of P has the value heads [6 p / P, 6 (p + 1) / P); two value heads share a key head.
+      // Rank p of P has the value heads [6 p / P, 6 (p + 1) / P). Two value heads share a key head.
       const auto values = [&](int r) { return 6 * (r + 1) / ranks - 6 * r / ranks; };
       const auto keys = [&](int r) { return (6 * (r + 1) / ranks + 1) / 2 - 6 * r / ranks / 2; };
       const auto in = [&](int r) {  // x in bf16, g and beta in fp32
@@ -215,8 +215,8 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
       int64_t bytes = 0;
       for (int r = 0; r < ranks; ++r) {
         if (r == rank) continue;
-        bytes += layout->local_tokens(rank) * (in(r) + out(r));     // to the stream; backward
-        bytes += layout->local_tokens(r) * (out(rank) + in(rank));  // home; backward
+        bytes += layout->local_tokens(rank) * (in(r) + out(r));     // x, g, beta; d_out
+        bytes += layout->local_tokens(r) * (out(rank) + in(rank));  // out; gradients of x, g, beta
       }
       EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent, bytes);
       EXPECT_EQ(group->counters().steps - before.steps, 4 * (ranks - 1));
@@ -224,13 +224,14 @@ TEST(HeadsMixingTest, SendsWhatIsCounted) {
   }
 }
 
-// Bytes of the strategy by spans for one contiguous document on P ranks: each rank r > 0 gets 3
-// rows of the rank before, and states or maps are sent as span_scan.h describes.
+// The strategy `spans` for one contiguous document on P ranks: each rank r > 0 gets 3 rows of the
+// previous rank, and states or maps are sent as span_scan.h describes. The bytes sent equal the
+// closed form.
 TEST(SpansMixingTest, SendsWhatIsCounted) {
   const MixingProblem problem{{64 * 8}, 2, 4, 8, 6, 4};
   const MixingTensors stream = MakeMixingTensors(problem);
   const int64_t halo = 3 * problem.channels() * 8, b = 4 * 6 * 8 * 8, map = b + 4 * 8 * 8 * 8;
-  // The bytes of the forward, by rank; the backward sends the same from the last rank on.
+  // Bytes of the forward, by rank. The backward sends the same, starting from the last rank.
   const std::map<int, std::vector<int64_t>> scan = {
       {2, {b, 0}}, {3, {b, map + b, 0}}, {4, {b, map + b + b, map + map, 0}}};
   for (const auto& [ranks, sent] : scan) {
@@ -249,8 +250,9 @@ TEST(SpansMixingTest, SendsWhatIsCounted) {
   }
 }
 
-// Bytes of the relay strategy for one contiguous document: each rank except the last sends every
-// value head's state to the next rank, one key head at a time, and gets its gradient back.
+// The strategy `relay` for one contiguous document: each rank except the last sends the states of
+// all value heads to the next rank, one key head at a time, and gets their gradients back. The
+// bytes sent equal the closed form.
 TEST(RelayMixingTest, SendsWhatIsCounted) {
   const MixingProblem problem{{64 * 8}, 3, 6, 8, 6, 4};
   const MixingTensors stream = MakeMixingTensors(problem);
@@ -266,7 +268,7 @@ TEST(RelayMixingTest, SendsWhatIsCounted) {
       const int ends = (rank + 1 < ranks ? 1 : 0) + (rank > 0 ? 1 : 0);
       EXPECT_EQ(group->counters().bytes_sent - before.bytes_sent, ends * (states + halo));
       // A rank between two neighbors sends to one and receives from the other in the same exchange,
-      // except for the first and the last of three groups.
+      // except in the first and in the last of the three groups of heads.
       EXPECT_EQ(group->counters().steps - before.steps, 2 * (ends == 2 ? 4 + 1 : 3 + 1));
     });
   }
@@ -302,7 +304,7 @@ TEST(MixingCostTest, IsTheCommunicatorsAccount) {
       });
 }
 
-// Machine models in which only one resource has a cost.
+// Machine models in which only one resource costs time.
 constexpr double kMuch = std::numeric_limits<double>::infinity();
 const MachineModel kOnlyFlops{1, 0, kMuch, 0}, kOnlyBytes{kMuch, 0, 1, 0},
     kOnlySteps{kMuch, 0, kMuch, 1};
@@ -323,14 +325,14 @@ TEST(MixingEstimateTest, CountsTheBytesOfTheRankThatSendsMost) {
         EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kHeads, *layout, sizes, kOnlyBytes), most);
       }
   }
-  // A document split in order: halos of 3 rows, and messages as in span_scan.h and
+  // A document that is divided in order: halos of 3 rows, and messages as in span_scan.h and
   // relay_schedule.h.
   const auto layout = LayoutOf({64 * 8}, {4});
   const MixingSizes sizes{2, 4, 8, 6, 4, false, 2, 4};
   const double halo = 3 * sizes.channels() * 2, b = 4 * 6 * 8 * 4, map = b + 4 * 8 * 8 * 4;
   EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kSpans, *layout, sizes, kOnlyBytes),
                    2 * halo + 2 * b + 3 * map);  // ranks 1 and 2
-  // Along the chain, the state of the second key head arrives after 4 - 1 others.
+  // On the last rank, the state of the second key head arrives after 4 - 1 other messages.
   EXPECT_DOUBLE_EQ(EstimateSeconds(MixingStrategy::kRelay, *layout, sizes, kOnlyBytes),
                    2 * halo + 2 * 3 * b / 2);
 }
@@ -347,13 +349,13 @@ TEST(MixingEstimateTest, CountsTheWorkOfTheLastRank) {
   EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kHeads, {3, 6, 32, 48, 4, false, 2, 4}),
                    4 * 1024 * 2 * token)
       << "the fullest rank has two of six heads";
-  // Eight groups of one key head: 3 rounds more.
+  // Eight groups of one key head each: 3 more rounds.
   EXPECT_DOUBLE_EQ(seconds(MixingStrategy::kRelay, sizes), all / 4 * 11 / 8);
-  // The map in both directions, and the composed maps of the ranks in between.
+  // The maps in both directions, and the composed maps of the ranks between the ends.
   const double composed = 3 * (2.0 * 16 * 32 * 32 * (32 + 48));
   EXPECT_GT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4);
   EXPECT_LT(seconds(MixingStrategy::kSpans, sizes), all / 4 * 6 / 4 + 2 * composed);
-  // Whole documents: only the time of the rule itself, on the fullest rank.
+  // Whole documents: only the time of the rule itself counts, on the rank with the most tokens.
   const auto whole = LayoutOf({64, 128, 64, 64}, {4, comm::Ownership::kWholeDocuments});
   for (const MixingStrategy strategy : {MixingStrategy::kSpans, MixingStrategy::kRelay}) {
     EXPECT_DOUBLE_EQ(EstimateSeconds(strategy, *whole, sizes, kOnlyFlops), 4 * 128 * 16 * token);
@@ -383,8 +385,8 @@ TEST(MixingEstimateTest, TheLeastIsChosen) {
     }
 }
 
-// With the strategy by heads, an output is computed as on one rank: the products of its head are
-// the same.
+// With the strategy `heads`, the forward is bit-identical to that of one rank, because the products
+// of a head are the same.
 TEST(HeadsMixingTest, IsOneRankToTheBitForward) {
   const MixingProblem problem{{300, 70, 5, 700}, 4, 8, 16, 24, 4};
   const MixingTensors stream = MakeMixingTensors(problem);

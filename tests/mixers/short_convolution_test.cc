@@ -1,5 +1,5 @@
-// The short convolution compared with LibTorch's conv1d, document by document; fp64, 1e-12: sums of
-// a few terms.
+// The short convolution compared with LibTorch's conv1d, document by document; fp64, 1e-12, since
+// few terms are added.
 #include "mixers/rule/short_convolution.h"
 
 #include <vector>
@@ -81,7 +81,8 @@ TEST(ShortConvolutionTest, IsConv1dOfEachDocumentWithItsGradients) {
   }
 }
 
-// A stream over two ranks: the second one has a halo of three rows, and returns their gradient.
+// A stream over two ranks equals the whole stream: the second rank has a halo of three rows, and
+// returns their gradient.
 TEST(ShortConvolutionTest, TwoPartsWithAHaloAreTheWhole) {
   at::manual_seed(5);
   const at::Tensor x = at::randn({30, 6}, at::kDouble).requires_grad_();

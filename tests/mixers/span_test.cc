@@ -1,5 +1,5 @@
-// Spans of a packed stream as linear maps of the state: alone, composed, and in the backward. fp64,
-// 1e-10: the same sums in another order.
+// Spans of a packed stream as linear maps of the state: separately, composed, and in the backward.
+// fp64, 1e-10, since sums have another order.
 #include "mixers/rule/span.h"
 
 #include <tuple>
@@ -27,7 +27,7 @@ struct Span {
   bool continues = false;
 };
 
-// Documents of 100, 1, 139 and 60 tokens over four spans of 75.
+// Documents of 100, 1, 139 and 60 tokens, divided into four spans of 75 tokens.
 const std::vector<int64_t> kLengths = {100, 1, 139, 60};
 std::vector<Span> Spans() { return {{{75}}, {{25, 1, 49}, true}, {{75}, true}, {{15, 60}, true}}; }
 
@@ -39,7 +39,7 @@ DeltaInputs Part(const DeltaInputs& whole, int64_t begin, int64_t rows) {
 
 class SpanTest : public ::testing::TestWithParam<std::tuple<bool, bool>> {
  protected:
-  // A weak decay: some of the state remains after a whole span.
+  // A weak decay, so that some of the state remains after a whole span.
   const DeltaProblem problem_{"",   kLengths, std::get<0>(GetParam()), false, true, 2, 4, 8, 6,
                               0.01, 0,        std::get<1>(GetParam())};
 };
@@ -104,7 +104,7 @@ TEST_P(SpanTest, SpansWithTheirFirstStatesAreTheWholeForwardAndBackward) {
     state = ApplySpan(maps[s], state);
     EXPECT_TRUE(RelativeError(state, results[s].final_DHVK[documents - 1], 1e-10));
   }
-  // The gradient of the state that each span passes on, from the last span to the first.
+  // The gradient of the state that each span passes on, computed from the last span to the first.
   at::Tensor d_state = at::zeros_like(state);
   for (int s = 3; s >= 0; --s) {
     const at::Tensor part_d_out = d_out.narrow(0, s * 75, 75);

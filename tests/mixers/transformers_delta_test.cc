@@ -1,8 +1,10 @@
-// The gated delta rule compared with Transformers 5.23 (tests/golden/mixers/make.py): that of
-// Qwen3-Next, with one decay per head and shared key heads, and that of Kimi Linear, with one per
-// channel. Outputs, final states and gradients of all inputs are compared, with an initial state.
+// The gated delta rule compared with Transformers 5.23 (tests/golden/mixers/make.py): with
+// Qwen3-Next's, which has one decay per head and shared key heads, and with Kimi Linear's, which
+// has one decay per channel. Outputs, final states and gradients of all inputs are compared, with
+// an initial state.
 //
-// Ours is fp64, theirs fp32: 2e-6 relative, their own error; 6e-7 is observed.
+// Moonring computes in fp64 and Transformers in fp32, whose error determines the relative bound of
+// 2e-6; 6e-7 is observed.
 #include <memory>
 #include <string>
 #include <vector>

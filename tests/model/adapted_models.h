@@ -1,7 +1,7 @@
 #ifndef MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
 #define MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
 
-// Small random models with adapters of every kind on top, and token streams for them.
+// Small random models with adapters of every kind, and token streams for them.
 
 #include <memory>
 #include <string>
@@ -100,7 +100,8 @@ inline at::Tensor HiddenOf(Transformer& model, const Stream& stream, const Noise
       .hidden_TD;
 }
 
-// A loss: the hidden states and the head's logits, each weighted by fixed numbers.
+// Returns a loss that depends on all hidden states and on the head's logits, each weighted by fixed
+// numbers.
 inline double Loss(Transformer& model, const Stream& stream, const Noise* noise, bool backward) {
   const at::Tensor hidden = HiddenOf(model, stream, noise);
   at::Tensor head = model.head()->Lease(hidden.scalar_type());

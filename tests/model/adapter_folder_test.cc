@@ -42,8 +42,8 @@ using ::testing::HasSubstr;
 class FolderKindTest : public ::testing::TestWithParam<Kind> {};
 
 // An adapter that is saved, loaded, or merged into the base gives the results of the adapted model.
-// In fp64 only the order of sums differs. fp32 allows some tens of roundings of 6e-8, in random
-// models whose adapters are as large as their weights.
+// In fp64 only the order of sums differs. The bound for fp32 allows some tens of roundings of 6e-8,
+// in random models whose adapters are as large as their weights.
 TEST_P(FolderKindTest, FolderAndMerge) {
   for (const auto& [tied, dtype, bound] :
        {std::tuple(true, at::kDouble, 1e-13), std::tuple(false, at::kDouble, 1e-13),
@@ -283,7 +283,7 @@ at::Tensor LongsOf(const nlohmann::json& values) {
 
 struct FolderOutcome {
   double loss;
-  at::Tensor nll_P;  // of the predictions, in the order of the stream
+  at::Tensor nll_P;  // for each prediction, in the stream's order
 };
 
 FolderOutcome Evaluate(Transformer& model, const nlohmann::json& input, bool backward) {
@@ -313,8 +313,8 @@ at::Tensor WantedNll(const nlohmann::json& golden) {
   return at::tensor(nll, at::kDouble);
 }
 
-// Adapters from other programs (../golden/lora_kinds): the adapted model, the merged one, and the
-// adapter saved and loaded again all give PEFT's numbers in fp64.
+// Adapters that other programs wrote (../golden/lora_kinds): the adapted model, the merged model,
+// and the adapter after saving and loading have PEFT's results in fp64.
 TEST(OtherMakersTest, GiveTheirNumbers) {
   const std::string kinds = "tests/golden/lora_kinds/";
   const auto cases = nlohmann::json::parse(std::ifstream(kinds + "golden.json"))["cases"];
@@ -359,7 +359,7 @@ class PeftTest : public ::testing::TestWithParam<at::ScalarType> {
   }
 };
 
-// PEFT in fp64.
+// PEFT's adapters give the results that PEFT computed in fp64.
 TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
   const nlohmann::json cases = GoldenCases();
   EXPECT_EQ(cases.size(), 13u);
@@ -392,8 +392,8 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
   }
 }
 
-// A few steps of gradient descent, compared with PEFT's in fp64. PEFT itself in fp32 differs by up
-// to 1.7e-5 on `pissa`, whose adapter is large, and by 2e-6 elsewhere.
+// A few steps of gradient descent give the same losses as PEFT's in fp64. (PEFT in fp32 differs by
+// up to 1.7e-5 on `pissa`, whose adapter is large, and by 2e-6 otherwise.)
 TEST_P(PeftTest, ItsStepsAreTheSame) {
   int seen = 0;
   for (const nlohmann::json& golden : GoldenCases()) {
@@ -425,7 +425,7 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
       const auto& parameter = adapter->parameters[i];
       ASSERT_OK_AND_ASSIGN(const at::Tensor wanted, trained->Read(parameter->name()));
       EXPECT_TRUE(RelativeError(parameter->weight(), wanted, bound)) << parameter->name();
-      const at::Tensor start = before[i].to(at::kDouble);  // the steps themselves
+      const at::Tensor start = before[i].to(at::kDouble);  // compares the changes of the weights
       EXPECT_TRUE(RelativeError(parameter->weight().to(at::kDouble) - start, wanted - start,
                                 GetParam() == at::kDouble ? 1e-9 : 1e-3))
           << parameter->name();
@@ -434,8 +434,8 @@ TEST_P(PeftTest, ItsStepsAreTheSame) {
   EXPECT_EQ(seen, 5);
 }
 
-// bf16: true. The base is stored in bf16, A and B in fp32. On these cases PEFT itself, with the
-// same dtypes and autocast, differs by up to 3e-3 in the loss and 20% in a gradient.
+// bf16: true: the base is stored in bf16, A and B in fp32. In these cases, PEFT with the same
+// dtypes and autocast differs from fp64 by up to 3e-3 in the loss and 20% in a gradient.
 TEST(PeftPrecisionTest, Bf16) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();
@@ -463,10 +463,10 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, PeftTest, ::testing::Values(at::kDouble, at::kF
                            return info.param == at::kDouble ? "Fp64" : "Fp32";
                          });
 
-// The initial decomposition of a model equals PEFT's up to the signs of singular vectors: s B A,
-// and the residual weight. PEFT computes it in fp32: a rounding of W by 6e-8 s_1 changes the
-// directions by that value over the gap between the R-th and the next singular value, which is a
-// thousandth of s_1 for the worst of these matrices.
+// The initial values of PiSSA equal PEFT's up to the signs of singular vectors: the product s B A,
+// and the residual weight. PEFT computes them in fp32: a rounding of W by 6e-8 s_1 (s_1: the
+// largest singular value) changes the singular directions by that value divided by the gap between
+// the R-th and the next singular value, which is s_1 / 1000 for the worst of these matrices.
 TEST(PeftPissaTest, FirstValuesAreItsOwn) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(std::string(kModels) + "gqa_tied"));
   const std::string folder = std::string(kLoraGolden) + "pissa";
@@ -500,8 +500,8 @@ TEST(PeftPissaTest, FirstValuesAreItsOwn) {
   }
 }
 
-// A PiSSA folder with its initial values converts to the same LoRA as in PEFT: each tensor and each
-// field is compared.
+// A PiSSA folder with its initial values is converted to the same LoRA folder as by PEFT: each
+// tensor and each field is compared.
 TEST(PeftPissaTest, IsConvertedAsPeftConvertsIt) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kLoraGolden + golden["adapter"].get<std::string>(),
@@ -536,7 +536,8 @@ TEST(PeftPissaTest, IsConvertedAsPeftConvertsIt) {
   }
 }
 
-// The same tensors are read and written, and adapter_config.json has PEFT's keys and values.
+// Adapter folders are written like PEFT's: the same tensors, and the keys and values of PEFT's
+// adapter_config.json.
 TEST(PeftFolderTest, FoldersAreWrittenAsPeftWritesThem) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kLoraGolden + golden["adapter"].get<std::string>();
@@ -550,7 +551,7 @@ TEST(PeftFolderTest, FoldersAreWrittenAsPeftWritesThem) {
     nlohmann::json ours = nlohmann::json::parse(std::ifstream(scratch / "adapter_config.json"));
     nlohmann::json theirs = nlohmann::json::parse(std::ifstream(folder + "/adapter_config.json"));
     std::sort(theirs["target_modules"].begin(),
-              theirs["target_modules"].end());  // PEFT writes a set
+              theirs["target_modules"].end());  // PEFT writes it in the order of a set
     EXPECT_EQ(ours, theirs);
     ASSERT_OK_AND_ASSIGN(const auto written,
                          SafetensorsFile::Open(scratch / "adapter_model.safetensors"));

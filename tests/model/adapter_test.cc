@@ -100,8 +100,8 @@ TEST(AdapterPlanTest, Refuses) {
           "of the 16 inputs of model.layers.0.self_attn.q_proj blocks of 1 would be made");
 }
 
-// The results of adjust_oft_parameters in PEFT 0.18.1, as rows of (inputs, requested, used). The
-// number of blocks and the block size are changed to a divisor of the inputs by the same rule.
+// The number and size of OFT's blocks are changed to divisors of the inputs as by
+// adjust_oft_parameters in PEFT 0.18.1. Each case: inputs, requested numbers, resulting numbers.
 TEST(AdapterPlanTest, BlocksDivideTheInputsAsPeftHasIt) {
   for (const auto& [inputs, wanted, taken] :
        std::vector<std::tuple<int64_t, int64_t, int64_t>>{{16, 32, 16},
@@ -155,7 +155,7 @@ TEST(AdapterTest, ANewOneIsTheBase) {
   Models lora = MakeModels(config, {.saved = {"embed_tokens"}}, at::kFloat, Recompute::kBlock,
                            /*moved=*/false);
   EXPECT_TRUE(BitEqual(HiddenOf(*lora.adapted, stream), HiddenOf(*lora.base, stream)));
-  // DoRA's m / n is 1 up to rounding.
+  // A new DoRA adapter changes the result only by rounding, in its factor m / n.
   Models dora = MakeModels(config, {.dora = true}, at::kDouble, Recompute::kBlock, /*moved=*/false);
   EXPECT_TRUE(RelativeError(HiddenOf(*dora.adapted, stream), HiddenOf(*dora.base, stream), 1e-14));
   for (const int64_t terms : {0, 5}) {
@@ -163,7 +163,8 @@ TEST(AdapterTest, ANewOneIsTheBase) {
                             Recompute::kBlock, /*moved=*/false);
     EXPECT_TRUE(BitEqual(HiddenOf(*oft.adapted, stream), HiddenOf(*oft.base, stream)));
   }
-  // PiSSA subtracts its initial product from the base, so the model is the same up to rounding.
+  // A new PiSSA adapter changes the result only by rounding, since its product is subtracted from
+  // the base.
   Models pissa = MakeModels(config, {.principal = PrincipalOptions{}}, at::kDouble,
                             Recompute::kBlock, /*moved=*/false);
   EXPECT_TRUE(
@@ -189,8 +190,8 @@ TEST(AdapterTest, TheBaseStaysAsItIs) {
 
 class AdapterKindTest : public ::testing::TestWithParam<Kind> {};
 
-// Checks every element of every trainable weight, except DoRA's A and B, whose norm counts as a
-// constant in the backward (projection_test.cc).
+// Gradients equal finite differences for every element of every trainable weight, except DoRA's A
+// and B: in their backward, the norm counts as a constant (projection_test.cc).
 TEST_P(AdapterKindTest, GradientsByFiniteDifferences) {
   const ModelConfig config = SmallConfig();
   const Stream stream = RandomStream({5, 1, 3}, config.vocab_size);
@@ -226,8 +227,8 @@ TEST_P(AdapterKindTest, RecomputeChangesNoBit) {
   }
 }
 
-// A packed stream over 2 and 4 ranks, one of them without a row, by several strategies: hidden
-// states, and gradients summed over the ranks.
+// A packed stream over 2 and 4 ranks, one of them without rows, by several strategies: the hidden
+// states, and the gradients summed over ranks, equal those of one rank.
 TEST_P(AdapterKindTest, RanksTogetherAreOne) {
   const ModelConfig config = SmallConfig();
   for (const std::vector<int64_t>& lengths :
@@ -274,7 +275,7 @@ TEST_P(AdapterKindTest, RanksTogetherAreOne) {
         EXPECT_TRUE(RelativeError(joined->Join(locals), hidden, 1e-10));
         for (size_t i = 0; i < one.adapter->parameters.size(); ++i) {
           if (!one.adapter->parameters[i]->gradient().defined())
-            continue;  // a head, which no forward uses
+            continue;  // the head, which is not used
           at::Tensor sum = at::zeros_like(one.adapter->parameters[i]->weight());
           for (const Models& model : models) {
             if (model.adapter->parameters[i]->gradient().defined())
@@ -301,7 +302,7 @@ TEST(AdapterTest, NoiseActsOnlyWhereGivenAndByItsKey) {
   EXPECT_TRUE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
   noise.step += 1;
   EXPECT_FALSE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
-  // With the documents in another order, each token keeps its noise.
+  // With the documents in another order, each token has the same noise.
   noise = NoiseOf(stream);
   const at::Tensor order = at::cat({at::arange(9, 13, at::kLong), at::arange(9, at::kLong)});
   const Stream turned{{4, 9},
@@ -316,7 +317,7 @@ TEST(AdapterTest, NoiseActsOnlyWhereGivenAndByItsKey) {
 
 TEST(AdapterTest, NeftuneIsUniformInItsRange) {
   ModelConfig config = SmallConfig();
-  config.layers = 0;  // the embedding and the norm alone
+  config.layers = 0;  // only the embedding and the norm
   config.layer_rules.clear();
   config.hidden_size = 64;
   auto model = *Transformer::Create(config, RandomWeights(config, at::kDouble),
@@ -325,7 +326,7 @@ TEST(AdapterTest, NeftuneIsUniformInItsRange) {
     parameter->weight().fill_(parameter->name() == "model.norm.weight" ? 1.0 : 1e4);
   const Stream stream = RandomStream({100, 25}, config.vocab_size);
   const Noise noise{1, 2, stream.identity, 5.0, stream.document_lengths};
-  // A row of 1e4 plus small noise: norm(x) - norm(1e4) is the noise minus its mean, over 1e4.
+  // For a row of 1e4 plus small noise, norm(x) - norm(1e4) is (the noise minus its mean) / 1e4.
   const at::Tensor change = (HiddenOf(*model, stream, &noise) - HiddenOf(*model, stream)) * 1e4;
   const double first = 5 / std::sqrt(100.0 * 64), second = 5 / std::sqrt(25.0 * 64);
   EXPECT_NEAR(change.narrow(0, 0, 100).std().item<double>(), first / std::sqrt(3.0), 0.03 * first);

@@ -11,7 +11,7 @@ namespace moonring::testing {
 
 inline constexpr char kGoldenFamilies[] = "tests/golden/families/";
 
-// Their names, sorted.
+// Returns the names of these folders, sorted.
 std::vector<std::string> GoldenFamilies();
 
 }  // namespace moonring::testing

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_HOOKED_MODELS_H_
 #define MOONRING_TESTS_MODEL_HOOKED_MODELS_H_
 
-// A small model whose hidden states are read between its blocks, and every way in which it may keep
-// activations for the backward.
+// A small model whose hidden states are read between its blocks, and every mode in which
+// activations are kept for the backward.
 
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ namespace moonring::model {
 
 inline constexpr int64_t kLayers = 4;
 
-// Keeps copies, and counts the copies that are still alive.
+// A store that keeps copies and counts those that are still alive.
 class CloneStore : public ActivationStore {
  public:
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override {
@@ -42,7 +42,7 @@ class CloneStore : public ActivationStore {
   };
 };
 
-// A model, and a token stream for it.
+// A fixture with a model and a token stream.
 class HookedModelTest : public ::testing::Test {
  protected:
   static ModelConfig Config(bool bias = false) {
@@ -90,13 +90,13 @@ class HookedModelTest : public ::testing::Test {
     return nullptr;
   }
 
-  // Fixed random numbers of the shape of the hidden states.
+  // Returns fixed random numbers of the shape of the hidden states.
   at::Tensor Weights(int64_t seed) const {
     at::manual_seed(static_cast<uint64_t>(seed));
     return at::randn({stream_.ids.size(0), Config().hidden_size}, at::kDouble);
   }
 
-  // A loss of the final hidden states and of those after layers 1 and 3.
+  // Returns a loss of the final hidden states and of those after layers 1 and 3.
   at::Tensor LossOfStates(Transformer& model, StreamHook after = nullptr) {
     const Hidden made = Run(model, {.after = std::move(after), .states = {3, 1}});
     return (made.hidden_TD * Weights(30)).sum() + (made.states_TD[0] * Weights(31)).square().sum() +
@@ -126,7 +126,7 @@ struct Mode {
 
 inline void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
 
-// Every way to keep or recompute activations for the backward.
+// Every mode in which activations are kept or recomputed for the backward.
 inline std::vector<Mode> Modes() {
   return {Mode{"block", Recompute::kBlock},
           Mode{"selective", Recompute::kSelective},

@@ -1,4 +1,4 @@
-"""Families of models that differ in kind: what is in the others is in these too."""
+"""Model families that together have all features of the other families."""
 
 KINDS = [
     "deepseek_v3",
@@ -15,5 +15,6 @@ KINDS = [
     "qwen3_next",
 ]
 
-# The others, as `full` of a test names cases (third_party/precompiled/together.bzl).
+# The other families, in the syntax of a test's attribute `full`
+# (third_party/precompiled/together.bzl).
 OTHERS = "!(%s)" % "|".join(KINDS)

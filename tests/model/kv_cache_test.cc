@@ -1,5 +1,5 @@
-// Attention through the key-value cache, with rows in several calls, compared with attention of the
-// whole document from its definition.
+// Attention with a key-value cache, over several calls, compared with attention of the whole
+// document computed from its definition.
 
 #include "model/kv_cache.h"
 
@@ -25,14 +25,16 @@ using moonring::testing::MaskedAttention;
 using moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
-// A prompt, single tokens, and several tokens after cached ones, so that the cache grows.
+// Number of tokens per call: a prompt, single tokens, and several tokens at once after cached ones,
+// so that the cache grows.
 const std::vector<int64_t> kParts = {5, 1, 1, 64, 1, 200, 1};
 constexpr int64_t kTokens = 273;
 
 TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
   at::NoGradGuard no_grad;
   at::manual_seed(4);
-  // fp64 and fp32: sums in another order. bf16: the operator also rounds probabilities, to 2^-9.
+  // Bounds. fp64 and fp32: sums in another order. bf16: the operator also rounds probabilities, to
+  // 2^-9.
   for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-14}, std::pair{at::kFloat, 2e-6},
                                      std::pair{at::kBFloat16, 1e-2}}) {
     const auto random = [&, type = dtype](int64_t heads, int64_t head_dim = 8) {
@@ -54,7 +56,7 @@ TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
           };
           first.push_back(cache.Forward(part(q), part(k), part(v), rule, nullptr));
           second.push_back(cache.Forward(part(q), part(v), part(k), rule,
-                                         nullptr));  // another layer, of other keys
+                                         nullptr));  // another layer, with other keys
           third.push_back(cache.Forward(part(q), part(k), part(narrow), rule, nullptr));
         }
         MaskedAttention whole({kTokens});

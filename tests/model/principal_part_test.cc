@@ -19,7 +19,7 @@ using ::moonring::testing::RelativeError;
 constexpr int64_t kRank = 3;
 constexpr double kScale = 1.7;
 
-// U S V^T with orthonormal U and V; its singular values fall by the factor `ratio`.
+// A matrix U S V^T with orthonormal U and V, whose singular values decrease by the factor `ratio`.
 struct Known {
   at::Tensor weight, u, s, v;
 
@@ -43,7 +43,7 @@ TEST(PrincipalPartTest, ExactIsTheLargestSingularValues) {
     const Known known(rows, columns, 0.8);
     const PrincipalPart part = PrincipalPartOf(known.weight, kRank, kScale, -1, 1, "map");
     EXPECT_TRUE(RelativeError(Product(part), known.Largest(), 1e-13));
-    // A and B have the same length along each singular direction.
+    // A and B have the same norm along each singular direction.
     EXPECT_TRUE(
         RelativeError(part.a_RI.matmul(part.a_RI.t()), part.b_OR.t().matmul(part.b_OR), 1e-13));
     EXPECT_TRUE(
@@ -59,8 +59,8 @@ TEST(PrincipalPartTest, ExactIsTheLargestSingularValues) {
   }
 }
 
-// The error falls as (sigma_(R+1) / sigma_R)^(2n), here 0.5^(2n), times the error of the first
-// guess.
+// The error of the randomized algorithm decreases with the number n of iterations as (sigma_(R+1) /
+// sigma_R)^(2n), here 0.5^(2n), starting from the error of the random initial value.
 TEST(PrincipalPartTest, RandomisedComesAsCloseAsItsIterationsSay) {
   for (const auto& [rows, columns] : {std::pair(20, 12), std::pair(12, 20)}) {
     const Known known(rows, columns, 0.5);

@@ -1,5 +1,6 @@
-// Rotary embeddings that depend on a document's length use the lengths of the sequence's documents,
-// not the positions: a row of LLaMA-Factory's `packing` is one document whose positions restart.
+// Rotary embeddings that depend on a document's length use the lengths of the packed stream's
+// documents, not the positions: a packed row of LLaMA-Factory is one document whose positions
+// restart.
 
 #include <algorithm>
 #include <cmath>
@@ -31,9 +32,9 @@ using ::moonring::testing::ParsedConfig;
 using ::moonring::testing::RelativeError;
 using ::moonring::testing::SmallJson;
 
-constexpr int64_t kContext = 160;   // of the rule
+constexpr int64_t kContext = 160;   // context of the rotary embedding
 constexpr int64_t kLong = 230;      // length of the document with restarts
-constexpr int64_t kRestarts = 120;  // where they do: no position reaches the context
+constexpr int64_t kRestarts = 120;  // where positions restart: none reaches the context
 constexpr int64_t kShort = 90;
 
 comm::Sequence Packed() {
@@ -63,7 +64,8 @@ RotaryRule LongRope() {
           .long_factor = {2.0, 3.0, 5.0, 7.0}};
 }
 
-// The closed form of `rule` for a document of `length` tokens, as a rule that ignores the length.
+// Returns a rule that ignores the length, with the closed form of `rule` for a document of `length`
+// tokens.
 RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
   if (rule.kind == RopeKind::kDynamic) {
     const double n = std::max<double>(static_cast<double>(length), rule.original_length);
@@ -77,7 +79,7 @@ RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
   return fixed;
 }
 
-// Two layers in fp64, with the same weights in each call.
+// Returns a model with two layers in fp64, with the same weights in each call.
 std::unique_ptr<Transformer> MakeRotated(const RotaryRule& rule) {
   ModelConfig config = ParsedConfig(SmallJson({{"hidden_size", 32}}));
   config.rotaries = {rule};
@@ -113,7 +115,8 @@ struct RotatedOutcome {
   at::Tensor hidden, gradient;
 };
 
-// Each document alone, with frequencies from the closed form and attention from its definition.
+// Computes the model for each document alone, with frequencies from the closed form and attention
+// from its definition.
 RotatedOutcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequence) {
   const at::Tensor weights = LossWeights(sequence.ids_T.size(0));
   std::vector<at::Tensor> rows;
@@ -136,7 +139,7 @@ RotatedOutcome ByClosedForm(const RotaryRule& rule, const comm::Sequence& sequen
   return {at::cat(rows), gradient};
 }
 
-// As in a run, over `ranks` ranks.
+// Runs the model as in training, over `ranks` ranks.
 RotatedOutcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence, int ranks) {
   const at::Tensor weights = LossWeights(sequence.ids_T.size(0));
   std::vector<at::Tensor> hidden(ranks), gradients(ranks);
@@ -167,7 +170,8 @@ RotatedOutcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence,
   return {joined->Join(hidden), sum};
 }
 
-// fp64 on both sides: some hundred roundings.
+// A document whose positions restart has the frequencies of its length. fp64 on both sides: some
+// hundred roundings.
 TEST(RopeLengths, AreOfTheDocumentWhereItsPositionsRestart) {
   const comm::Sequence sequence = Packed();
   ASSERT_LT(sequence.positions_T.max().item<int64_t>(), kContext);

@@ -1,4 +1,4 @@
-// What sources that know no tensor begin with, parsed once for all of them (cc.bzl).
+// The precompiled header of sources without tensors (cc.bzl).
 
 #include <algorithm>
 #include <array>

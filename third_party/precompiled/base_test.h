@@ -1,4 +1,4 @@
-// What tests that know no tensor begin with, parsed once for all of them (cc.bzl).
+// The precompiled header of tests without tensors (cc.bzl).
 
 #include "third_party/precompiled/base.h"
 

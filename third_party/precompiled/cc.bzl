@@ -1,19 +1,19 @@
-"""Bazel's C++ rules, whose sources begin with a precompiled header.
+"""Bazel's C++ rules, with a precompiled header before each source.
 
-Half of a compile is parsing LibTorch's, abseil's and GoogleTest's headers.
+Parsing the headers of LibTorch, abseil and GoogleTest is half of the compile time.
 
-A target with //third_party:libtorch among its own deps begins with torch.h, one with
-//third_party:tensor with tensor.h, any other with base.h; tests begin with torch_test.h or
-base_test.h. A source still includes what it uses: --define=precompiled=off builds without, as do
-compilers other than GCC. A target with copts of its own goes without as well, since GCC wants the
-options that the header was compiled with.
+The header depends on the target's own deps: torch.h with //third_party:libtorch, tensor.h with
+//third_party:tensor, otherwise base.h; for tests torch_test.h or base_test.h. Sources must still
+include everything that they use, because --define=precompiled=off and compilers other than GCC
+build without precompiled headers. A target with its own copts is built without one too, since GCC
+requires the options with which the header was compiled.
 """
 
-# A test's own code has little to do, and much of it is made from templates: without optimisation it
-# compiles in two thirds of the time. What it tests is optimised.
+# The code of a test is compiled without optimization, which takes two thirds of the time: it runs
+# briefly and consists mostly of templates. The code under test is optimized.
 TEST_COPTS = ["-O0"]
 
-# Without precompiled headers, and each source by itself (together.bzl).
+# No precompiled headers, and each source in its own compilation unit (together.bzl).
 OFF = "//third_party/precompiled:off"
 
 _TORCH = "//third_party:libtorch"
@@ -21,13 +21,13 @@ _TENSOR = "//third_party:tensor"
 _TESTS = ["//third_party:googletest", "//third_party:googletest_main"]
 
 def header_of(deps):
-    """The precompiled header that sources with these deps begin with: its name."""
+    """Returns the name of the precompiled header for sources with these deps."""
     if [dep for dep in deps if dep in _TESTS]:
         return "torch_test" if _TORCH in deps or _TENSOR in deps else "base_test"
     return "torch" if _TORCH in deps else "tensor" if _TENSOR in deps else "base"
 
 def beginning_with(name):
-    """What a target has whose sources begin with the precompiled header `name`: copts, deps."""
+    """Returns the copts and deps of a target whose sources use the precompiled header `name`."""
     return struct(
         copts = select({
             OFF: [],
@@ -57,7 +57,8 @@ def cc_binary(**attributes):
     _precompiled(native.cc_binary, **attributes)
 
 def seeded(deps):
-    """What gives each case of a test with these deps the same random numbers in every run."""
+    """Returns the dep that seeds the random numbers before each case of a test that uses
+    LibTorch."""
     return ["//tests/testing:seeded"] if header_of(deps) == "torch_test" else []
 
 def cc_test(deps = [], **attributes):

@@ -1,4 +1,4 @@
-"""A precompiled header: GCC compiles it once, and every source after it maps it into memory."""
+"""A rule for precompiled headers: GCC compiles the header once, and each source maps the result."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
@@ -15,8 +15,8 @@ def _precompiled_header_impl(ctx):
         for dep in ctx.attr.deps]
     ).compilation_context
 
-    # GCC looks for X.gch beside the X that it finds first, so both stand in a folder that has no
-    # sources.
+    # GCC uses X.gch if it is next to the first X in the include path. Both are therefore in a
+    # folder without sources.
     header = ctx.actions.declare_file("headers/%s.h" % ctx.label.name)
     compiled = ctx.actions.declare_file("headers/%s.h.gch" % ctx.label.name)
     ctx.actions.symlink(output = header, target_file = ctx.file.hdr)
@@ -25,7 +25,7 @@ def _precompiled_header_impl(ctx):
         cc_toolchain = toolchain,
         source_file = ctx.file.hdr.path,
         output_file = compiled.path,
-        # The options of any other source, so that GCC takes it for them.
+        # The options must equal those of the sources, otherwise GCC rejects the header.
         user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts +
                              ctx.attr.copts + ["-x", "c++-header"],
         include_directories = context.includes,

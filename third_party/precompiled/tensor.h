@@ -1,5 +1,4 @@
-// What sources that hold tensors but compute nothing with them begin with, parsed once for all of
-// them (cc.bzl).
+// The precompiled header of sources that store tensors but call no operators (cc.bzl).
 
 #include "third_party/precompiled/base.h"
 

@@ -1,7 +1,7 @@
-"""Libraries and tests of one package, whose sources are compiled together, several at a time.
+"""Libraries and tests of a package, several sources compiled together in one unit (a unity build).
 
-Most of a compile is parsing headers and making templates: eight sources in one unit take a third of
-the time that they take by themselves. A package takes its rules from here and ends with
+Most of the compile time is spent on headers and templates: eight sources in one unit take a third
+of the time that they take separately. A package loads its rules from this file and ends with
 `together()`:
 
     load("//third_party/precompiled:together.bzl", "cc_library", "together")
@@ -9,18 +9,19 @@ the time that they take by themselves. A package takes its rules from here and e
     cc_library(name = "layout", deps = [...])
     together()
 
-The sources of a target are its name's: mesh.cc and mesh.h, those of the two that exist. `srcs` and
-`hdrs` name others. A test is small and has GoogleTest's main among its deps.
+The sources of a target are named like the target: mesh.cc and mesh.h, if they exist. `srcs` and
+`hdrs` specify other sources. The size of a test is "small" by default, and GoogleTest's main is
+added to its deps.
 
-Each library keeps its headers, deps and visibility. What is linked for it is `:together`, of whose
-units a program has all. The tests of a package are one program, `:tests`; a test is a target that
-runs the cases of its own source in it, in two tiers (docs/testing.md).
+Each library has its own headers, deps and visibility, but the library that is linked is
+`:together`, which contains all units of the package. The tests of a package are one program,
+`:tests`; each test target runs the cases of its own source, in two tiers (docs/testing.md).
 
-What this asks of a package: no two of its sources give one name to different things of unnamed
-namespaces (tests/layering/names_test.py), and no macro of a source changes what another includes. A
-target with other attributes than those of _KNOWN (copts, ...) is compiled by itself. One that is
-testonly, or has `alone = True`, is a library by itself.
---define=precompiled=off compiles each source by itself, which shows an include that one lacks.
+Requirements: no two sources of a package may use the same name for different things in unnamed
+namespaces (tests/layering/names_test.py), and no macro of a source may change what another source
+includes. A target with attributes that are not in _KNOWN (copts, ...) is compiled separately. A
+target with testonly or `alone = True` is also a separate library. --define=precompiled=off compiles
+each source separately, which detects missing includes.
 """
 
 load(
@@ -33,9 +34,10 @@ load(
     alone_test = "cc_test",
 )
 
-# Sources in one unit, of libraries and of tests. A change of one compiles all of its unit. Sixteen
-# tests together take two thirds of the time of twice eight: what they make of GoogleTest's and
-# JSON's templates is made once.
+# Maximum number of sources per unit, for libraries and for tests. A change of one source recompiles
+# its whole unit. Tests have larger units, because their instances of GoogleTest's and JSON's
+# templates are then compiled once: sixteen tests in one unit take two thirds of the time of two
+# units of eight.
 _UNIT = 8
 _TEST_UNIT = 24
 
@@ -44,7 +46,8 @@ _KNOWN_OF_TESTS = ["args", "data", "env", "local", "shard_count", "size", "tags"
 _MAIN = "//third_party:googletest_main"
 
 def _headers_of(dep):
-    # What those see of a dep that are compiled together with it.
+    # The target with the headers of a dep. Inside a package, sources that are compiled together
+    # need only the headers.
     return dep + ".headers" if dep.startswith(":") else dep
 
 def _unit_impl(ctx):
@@ -60,7 +63,7 @@ unit = rule(
 )
 
 def _part(name, srcs, hdrs, deps, tags, textual_hdrs = [], **attributes):
-    # What `together` finds of a target: its sources, and what they need to compile.
+    # Declares the sources of a target, and what they need to compile, for `together` to find.
     native.cc_library(
         name = name + ".headers",
         hdrs = hdrs,
@@ -72,15 +75,15 @@ def _part(name, srcs, hdrs, deps, tags, textual_hdrs = [], **attributes):
     )
 
 def cc_library(name, srcs = None, hdrs = None, deps = [], alone = False, **attributes):
-    """A cc_library, compiled with the other sources of its package.
+    """A cc_library that is compiled together with the other sources of its package.
 
     Args:
-      name: Bazel's.
-      srcs: Bazel's; by default NAME.cc if it exists.
-      hdrs: Bazel's; by default NAME.h if it exists.
-      deps: Bazel's.
-      alone: no part of the package's library; others of the package do not depend on it.
-      **attributes: Bazel's.
+      name: as in Bazel.
+      srcs: as in Bazel; by default NAME.cc if it exists.
+      hdrs: as in Bazel; by default NAME.h if it exists.
+      deps: as in Bazel.
+      alone: a separate library, on which no other target of the package depends.
+      **attributes: as in Bazel.
     """
     if srcs == None:
         srcs = native.glob([name + ".cc"])
@@ -178,20 +181,21 @@ def cc_test(
         alone = False,
         size = "small",
         **attributes):
-    """A cc_test, part of the one program of its package's tests.
+    """A cc_test that is part of the program with all tests of its package.
 
     Args:
-      name: Bazel's.
-      srcs: Bazel's: its own source; by default NAME.cc.
-      deps: Bazel's, without GoogleTest's main.
-      fast: the cases of the fast tier, where all others are the full tier's: patterns of
-        "Suite.Case" each, "A.*", "*/B.c/!(x|y)" (all but x and y, as fnmatch's FNM_EXTMATCH has
-        it). NAME is the target of the fast tier's cases, NAME_full of the others.
-      full: or the cases of the full tier, where all others are the fast tier's; ["*"]: all.
+      name: as in Bazel.
+      srcs: as in Bazel; by default NAME.cc.
+      deps: as in Bazel, without GoogleTest's main, which is added.
+      fast: patterns of the cases in the fast tier; all others are in the full tier. Patterns match
+        "Suite.Case": "A.*", "*/B.c/!(x|y)" (all but x and y, as FNM_EXTMATCH of fnmatch). The
+        target NAME runs the fast tier, NAME_full the full tier.
+      full: instead of `fast`: the cases in the full tier; all others are in the fast tier.
+        ["*"]: all cases are in the full tier.
       full_shards: shard_count of NAME_full.
-      alone: a program of its own all the same.
-      size: Bazel's.
-      **attributes: Bazel's.
+      alone: a separate program.
+      size: as in Bazel; by default "small".
+      **attributes: as in Bazel.
     """
     srcs = srcs or [name + ".cc"]
     if alone or [attribute for attribute in attributes if attribute not in _KNOWN_OF_TESTS]:
@@ -224,7 +228,7 @@ def cc_test(
         )
 
 def _units(name, parts, size):
-    # Sources that include those of the parts, so many each.
+    # Declares units that include the sources of the parts, at most `size` each.
     sources = {
         source: None
         for part in parts
@@ -249,7 +253,7 @@ def _deps(parts):
     return [dep for part in parts for dep in part["deps"]]
 
 def together():
-    """Ends a package: the library, and the program of tests, of all its targets' sources."""
+    """Ends a package: declares its library `:together` and its test program `:tests`."""
     tagged = {tag: [
         rule
         for rule in native.existing_rules().values()
@@ -262,7 +266,7 @@ def together():
         native.cc_library(
             name = "together",
             srcs = _units("together", libraries, _UNIT).together,
-            # Its own objects need what is in the units and the other way round.
+            # Separate objects and units refer to each other, so all of them must be linked.
             alwayslink = True,
             copts = header.copts,
             tags = ["manual"],

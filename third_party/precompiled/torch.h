@@ -1,4 +1,4 @@
-// What sources that call operators begin with, parsed once for all of them (cc.bzl).
+// The precompiled header of sources that call operators (cc.bzl).
 
 #include "third_party/precompiled/tensor.h"
 

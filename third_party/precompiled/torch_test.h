@@ -1,4 +1,4 @@
-// What tests with tensors begin with, parsed once for all of them (cc.bzl).
+// The precompiled header of tests with tensors (cc.bzl).
 
 #include "third_party/precompiled/torch.h"
 

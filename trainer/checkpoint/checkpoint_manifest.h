@@ -48,8 +48,7 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text);
 absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& folder,
                                                             const std::vector<std::string>& names);
 
-// Like the function above, for files in memory: writes the files to the disk, flushes them and
-// computes their checksums.
+// Writes files that are held in memory to the disk, flushes them and computes their checksums.
 absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(base::HeldFiles& files);
 
 // Writes the manifest into `draft`, whose files were sealed by SealFiles, and renames `draft` to

@@ -74,8 +74,8 @@ class States : public std::enable_shared_from_this<States> {
 
   // Whether the shard consists of rows that no other rank of the expert group has.
   bool KeepsRows(const base::Parameter& shard) const { return rows_.contains(&shard); }
-  // Joins the rows of such a shard from all ranks of the expert group to the whole weight's
-  // elements. `mine`: [elements]. A collective; throws StatusError on failure.
+  // Joins the rows of a shard for which KeepsRows is true, from all ranks of the expert group, to
+  // the whole weight's elements. `mine`: [elements]. A collective; throws StatusError on failure.
   at::Tensor JoinRows(const base::Parameter& shard, const at::Tensor& mine) const;
 
   // Bytes on this rank for trainable parameters, between blocks: weights (including masters) and

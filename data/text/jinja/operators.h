@@ -41,8 +41,8 @@ Value Slice(Machine& machine, const Value& value, const Value& begin, const Valu
 // Throws if `key` cannot be a dictionary's key.
 void CheckHashable(Budget& budget, const Value& key);
 
-// A string that is equal for two keys exactly if the keys are equal (Equal, above). nullopt for NaN
-// and values that contain it, which equal nothing, and for unhashable values.
+// A string that is equal for two keys exactly if the keys are equal. nullopt for NaN and values
+// that contain it, which equal nothing, and for unhashable values.
 std::optional<std::string> KeyText(Budget& budget, const Value& key);
 
 // Throws if the value is undefined.

@@ -2,9 +2,10 @@
 // ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, break and continue, {%
 // generation %}, tojson without escapes, raise_exception and strftime_now.
 //
-//   ASSIGN_OR_RETURN(const jinja::Template chat, jinja::Template::Parse(source,
-//   "tokenizer_config.json: chat_template")); ASSIGN_OR_RETURN(const std::string text,
-//   chat.Render({{"messages", messages}, {"add_generation_prompt", true}}));
+//   ASSIGN_OR_RETURN(const jinja::Template chat,
+//                    jinja::Template::Parse(source, "tokenizer_config.json: chat_template"));
+//   ASSIGN_OR_RETURN(const std::string text,
+//                    chat.Render({{"messages", messages}, {"add_generation_prompt", true}}));
 //
 // Supported: for (with if, else, loop), if, set (names, tuples, a namespace's attributes, blocks),
 // macro, call, filter, with, raw, generation; all of Jinja2's expressions and tests; its filters

@@ -43,7 +43,7 @@ absl::StatusOr<std::string> DescribeForGlm4Moe(const OrderedJson& tools, const s
                       "...\n</tool_call>\n");
 }
 
-// There is no closing tag, as in LLaMA-Factory.
+// GLM-4.5's calls, without their closing tag, which LLaMA-Factory omits too.
 absl::StatusOr<std::string> CallForGlm4Moe(const std::vector<ToolCall>& calls) {
   return Calls(calls,
                {"\n<tool_call>", "", "\n<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>", ""});

@@ -1,5 +1,5 @@
-// What a backward function may rely on, on any device. (The gradients of operators are tested with
-// the operators.)
+// Guarantees for backward functions, on any device. (The gradients of operators are tested with the
+// operators.)
 
 #include "base/autograd/custom_function.h"
 
@@ -37,7 +37,7 @@ TEST(CustomFunctionTest, BackwardStaysOnTheCallingThread) {
     EXPECT_EQ(std::this_thread::get_id(), here);
     EXPECT_FALSE(MayUseOtherThreads());
   };
-  // A backward inside a backward, like that of a recomputed block, and one after it.
+  // A backward that runs inside a backward, as for a recomputed block, and one after it.
   const auto nested = [&] {
     check();
     const at::AutoGradMode enable(true);
@@ -52,7 +52,7 @@ TEST(CustomFunctionTest, BackwardStaysOnTheCallingThread) {
       Differentiate({Doubled(Doubled(x, check), nested)}, {x}, {at::ones({1})})[0].item<float>(),
       4.0F);
   EXPECT_EQ(calls, 4);
-  EXPECT_TRUE(MayUseOtherThreads());  // as it was
+  EXPECT_TRUE(MayUseOtherThreads());  // restored
   Backpropagate({Doubled(x, check)}, {at::ones({1})});
   EXPECT_EQ(x.grad().item<float>(), 2.0F);
   EXPECT_EQ(calls, 5);

@@ -1,4 +1,4 @@
-// Limits of the folders for files, and of the number of bytes.
+// Limits of a sandbox: the folders in which files may be opened, and the number of bytes.
 
 #include "base/files/confinement.h"
 
@@ -66,7 +66,7 @@ TEST_F(ConfinementTest, IsWhatIsBelowARoot) {
       ::testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
 }
 
-// Opening a pipe would block until there is a writer.
+// Pipes are rejected without opening them, which would block until there is a writer.
 TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
   const auto says = [](const fs::path& path) {
     return std::string(CheckInputFile(path).message());
@@ -88,7 +88,7 @@ TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
 TEST_F(ConfinementTest, FollowsLinks) {
   fs::create_symlink("/etc/passwd", root_ / "out");
   fs::create_symlink(base_ / "outside" / "new",
-                     root_ / "dangling");  // a file made by this name would be outside
+                     root_ / "dangling");  // a file created through this link would be outside
   fs::create_directory_symlink(base_ / "outside", root_ / "folder");
   fs::create_symlink("inner/../file", root_ / "in");
   fs::create_symlink("../root/file", root_ / "around");
@@ -130,7 +130,7 @@ TEST_F(ConfinementTest, IsTheThreadsThatOpensFiles) {
     EXPECT_TRUE(WriteWhole(root_ / "written", "x").ok());
     std::thread([&] {
       EXPECT_TRUE(CheckReading("/etc/passwd").ok());
-    }).join();  // a scope is not handed on by itself
+    }).join();  // a scope applies to its own thread only
     {
       const ConfinedScope none(nullptr);
       EXPECT_TRUE(CheckReading("/etc/passwd").ok());
@@ -170,25 +170,25 @@ TEST_F(ConfinementTest, HasSoManyBytesForTensors) {
   EXPECT_EQ(confined->charged(), 0);
 }
 
-// Memory from malloc, in addition to tensors and other memory that is charged by name.
+// Memory from malloc is charged in addition to tensors and to bytes charged by Charge.
 TEST(Confinement, CountsTheHeap) {
   int64_t heap = 5000;
   const auto confined =
       *Confinement::Create({.any_file = true, .memory = 1000, .heap = [&] { return heap; }});
   ASSERT_TRUE(confined->Charge(100));
-  confined->CountHeap();  // from here on: what was there before counts nothing
+  confined->CountHeap();  // later growth counts, the present size does not
   EXPECT_EQ(confined->charged(), 100);
   heap += 600;
-  EXPECT_EQ(confined->charged(), 100);  // it is not looked at by itself
+  EXPECT_EQ(confined->charged(), 100);  // growth is only noticed by CountHeap
   confined->CountHeap();
   EXPECT_EQ(confined->charged(), 700);
-  heap += 200;  // named bytes are the heap's too, and count once
+  heap += 200;  // bytes charged by Charge are part of the heap too, and count once
   ASSERT_TRUE(confined->Charge(200));
   confined->CountHeap();
   EXPECT_EQ(confined->charged(), 900);
   EXPECT_FALSE(confined->Charge(101));
   heap -= 500;
-  EXPECT_TRUE(confined->Charge(101));  // a charge that would be refused looks again
+  EXPECT_TRUE(confined->Charge(101));  // before a charge is refused, the heap is measured again
   heap = 0;
   confined->CountHeap();
   EXPECT_EQ(confined->charged(), 401);

@@ -42,7 +42,8 @@ class HeldFilesTest : public ::testing::Test {
   fs::path folder_;
 };
 
-// The contents span several pieces of memory, in appends whose sizes do not match the pieces.
+// Contents that span several memory blocks, appended in sizes that do not match the blocks, are
+// written to the disk by another thread.
 TEST_F(HeldFilesTest, IsWrittenOutByAnotherThread) {
   const auto held = std::make_shared<HeldFiles>(folder_, int64_t{32} << 20);
   std::string wanted;

@@ -70,12 +70,13 @@ TEST(InsideNameTest, LinksStayBelow) {
     EXPECT_THAT(CheckStaysBelow(repository, checkout / name),
                 StatusIs(absl::StatusCode::kPermissionDenied,
                          AllOf(HasSubstr(name), HasSubstr("leads out of"))));
-  // A folder whose name has the other one's name as its beginning is a different folder.
+  // A folder whose name begins with the other folder's name is a different folder.
   fs::create_directories(root / "repository2");
   EXPECT_FALSE(CheckStaysBelow(repository, root / "repository2/a").ok());
 }
 
-// Also without any confinement: the system would open the path before the NUL.
+// Paths with a NUL are rejected, also without a sandbox: the system would open the path before the
+// NUL.
 TEST(InsideNameTest, NoPathHasANul) {
   ScratchFolder scratch;
   const std::string path = scratch.path() + std::string("/a\0.json", 8);

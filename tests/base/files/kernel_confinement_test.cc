@@ -36,8 +36,9 @@ class KernelConfinementTest : public ::testing::Test {
     fs::create_directory_symlink(base_ / "outside", root_ / "folder");
   }
 
-  // Calls `tries` in a process that has given up all but the root and the readable files, and
-  // returns their errors (errno; 0: none). The list is empty if the kernel has no Landlock.
+  // Calls `tries` in a process that has given up access to all files but those below the root and
+  // the readable ones. Returns their errors (errno; 0: none), or nothing if the kernel has no
+  // Landlock.
   std::vector<int> Confined(const std::vector<std::function<int()>>& tries) {
     int ends[2];
     if (pipe(ends) != 0) return {};
@@ -102,7 +103,7 @@ TEST_F(KernelConfinementTest, OpensNothingElse) {
       Open("/proc/self/environ", O_RDONLY),
       Open("/etc/passwd", O_RDONLY),
       [] { return execl("/bin/true", "true", nullptr); },
-      [] {  // threads and processes that come later too
+      [] {  // also for threads and processes that are started later
         int error = 0;
         std::thread([&] { error = open("/etc/passwd", O_RDONLY) < 0 ? errno : 0; }).join();
         return errno = error, error == 0 ? 0 : -1;
@@ -111,7 +112,7 @@ TEST_F(KernelConfinementTest, OpensNothingElse) {
   for (size_t i = 0; i < errors.size(); ++i) EXPECT_EQ(errors[i], EACCES) << i;
 }
 
-// A rename between two folders, both of which must be writable.
+// A rename between two folders requires that both are writable.
 TEST_F(KernelConfinementTest, MovesNothingOut) {
   const fs::path out = base_ / "other" / "moved";
   const std::vector<int> errors = Confined({

@@ -48,7 +48,7 @@ TEST_F(OutputFileTest, IsThereWholeOrNotAtAll) {
   {
     auto file = OutputFile::Create(Path("a"));
     ASSERT_TRUE(file.ok());
-    ASSERT_OK((*file)->Append(std::string(200'000, 'x')));  // beyond the buffer
+    ASSERT_OK((*file)->Append(std::string(200'000, 'x')));  // more than the buffer holds
     EXPECT_EQ(Read(Path("a")), "first");
   }
   EXPECT_EQ(Read(Path("a")), "first");
@@ -68,7 +68,7 @@ TEST_F(OutputFileTest, AKilledProcessLeavesNoDraft) {
       auto file = OutputFile::Create(Path(name));
       _exit(file.ok() && (*file)->Append(std::string(200'000, 'x')).ok()
                 ? 0
-                : 1);  // beyond the buffer, and no destructor
+                : 1);  // more than the buffer holds; _exit calls no destructor
     }
     int status = -1;
     waitpid(pid, &status, 0);
@@ -78,7 +78,8 @@ TEST_F(OutputFileTest, AKilledProcessLeavesNoDraft) {
   EXPECT_EQ(Read(Path("a")), "first");
 }
 
-// On a file system where drafts have names, a later process may have the number of a killed one.
+// A leftover draft does no harm. On a file system where drafts have names, which contain the
+// process id, a later process may have the id of a killed one.
 TEST_F(OutputFileTest, ALeftoverDraftDoesNotMatter) {
   std::ofstream(Path("a." + std::to_string(getpid()) + ".tmp"))
       << "of an earlier process, and longer";
@@ -89,8 +90,8 @@ TEST_F(OutputFileTest, ALeftoverDraftDoesNotMatter) {
   EXPECT_EQ(Files(), 1);
 }
 
-// Whoever created the folder may have created the link: to a file of the user, or to a path without
-// a file.
+// Links are replaced, not followed: whoever created the folder may have created a link to a user's
+// file, or to a path without a file.
 TEST_F(OutputFileTest, ReplacesALink) {
   ASSERT_OK(WriteWhole(Path("target"), "mine"));
   fs::create_symlink("target", Path("link"));
@@ -102,7 +103,7 @@ TEST_F(OutputFileTest, ReplacesALink) {
   }
   EXPECT_EQ(Read(Path("target")), "mine");
   EXPECT_FALSE(fs::exists(Path("nothing")));
-  // The draft's name too, because it can be guessed.
+  // A link with the draft's name, which can be guessed, is replaced too.
   const std::string draft = Path("a") + "." + std::to_string(getpid()) + ".tmp";
   ASSERT_OK(WriteWhole(Path("a"), "first"));
   fs::create_symlink("target", draft);
@@ -111,8 +112,9 @@ TEST_F(OutputFileTest, ReplacesALink) {
   EXPECT_EQ(Read(Path("target")), "mine");
 }
 
-// The links are in this test's folder: if the code replaced its target by mistake, it would replace
-// the link, not the device.
+// Devices, pipes and other files that are not regular are written directly. The links are in this
+// test's folder: if the code replaced its target by mistake, it would replace the link, not the
+// device.
 TEST_F(OutputFileTest, WritesToWhatIsNoRegularFile) {
   fs::create_symlink("/dev/null", Path("null"));
   EXPECT_OK(WriteWhole(Path("null"), "gone"));

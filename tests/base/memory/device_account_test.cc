@@ -1,5 +1,5 @@
-// The account of a device's memory by component, from the reports of its allocator: here the test
-// plays the allocator.
+// The account of a device's memory by component, which is kept from its allocator's reports. The
+// test makes these reports itself.
 
 #include "base/memory/device_account.h"
 
@@ -21,10 +21,10 @@ void Report(int64_t block, int64_t bytes, c10::DeviceType device = c10::kCUDA) {
 }
 
 TEST(DeviceAccountTest, BlocksAreOfThePartThatTheyWereGivenFor) {
-  Report(64, 1000);  // nobody watches yet
+  Report(64, 1000);  // before WatchDevice: not counted
   EXPECT_EQ(PeakDeviceMemory().total(), 0);
   WatchDevice();
-  Report(64, -1000);  // given before
+  Report(64, -1000);  // allocated before WatchDevice
   EXPECT_EQ(LiveDeviceMemory().total(), 0);
   {
     const MemoryScope scope(MemoryPart::kWeights);
@@ -39,7 +39,7 @@ TEST(DeviceAccountTest, BlocksAreOfThePartThatTheyWereGivenFor) {
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kWeights], 4096);
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kAttention], 1536);
   Report(512, -1024);
-  Report(256, 2048);  // freed by another thread, unseen, and given again
+  Report(256, 2048);  // the block was freed unnoticed, by another thread, and reused
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kAttention], 0);
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kOther], 2048);
   EXPECT_EQ(LiveDeviceMemory().total(), 6144);
@@ -47,25 +47,26 @@ TEST(DeviceAccountTest, BlocksAreOfThePartThatTheyWereGivenFor) {
   Report(2048, -100);
   EXPECT_EQ(PeakDeviceMemory().total(), 6244);
   EXPECT_EQ(PeakDeviceMemory()[MemoryPart::kOther], 2148);
-  WatchDevice();  // again from nothing
+  WatchDevice();  // starts again at zero
   EXPECT_EQ(PeakDeviceMemory().total(), 0);
 }
 
 // CountAs of a tensor changes the component that its block is counted for.
 TEST(DeviceAccountTest, ATensorsBlockBecomesAnothersPart) {
   WatchDevice();
-  const at::Tensor tensor = at::empty({16});  // its memory stands in for a device's
+  const at::Tensor tensor = at::empty({16});  // on the CPU, reported as a device's
   const auto block = reinterpret_cast<int64_t>(tensor.storage().data_ptr().get());
   Report(block, 64);
   CountOnDevice(MemoryPart::kGradients, tensor.narrow(0, 0, 4));
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kGradients], 64);
   EXPECT_EQ(LiveDeviceMemory().total(), 64);
   CountOnDevice(MemoryPart::kGradients, at::Tensor());
-  CountOnDevice(MemoryPart::kWeights, at::empty({3}));  // one that was not seen
+  CountOnDevice(MemoryPart::kWeights, at::empty({3}));  // a block that was never reported
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kWeights], 0);
 }
 
-// The account follows blocks of a backward on any thread, but not those of the test's own thread.
+// The account counts the blocks that a backward allocates on any thread, but no blocks of other
+// threads.
 TEST(DeviceAccountTest, FollowsBackwardAndNoOtherThread) {
   WatchDevice();
   const at::Tensor x = at::ones({2}).requires_grad_(true);

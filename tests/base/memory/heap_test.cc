@@ -15,12 +15,12 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kSlack =
-    2 * kMiB;  // what the kernel has not counted yet, and what else the process does
+    2 * kMiB;  // bytes that the kernel has not counted yet, and other allocations of the process
 
 using trainer::AnonymousBytes;
 
-// Small pieces, which malloc keeps when they are freed. One of sixteen is not freed, so that the
-// end of the heap does not move.
+// Small allocations, which malloc keeps when they are freed. One of sixteen is never freed, so that
+// the heap cannot shrink at its end.
 class Pieces {
  public:
   static constexpr int64_t kPiece = 64 << 10;
@@ -47,13 +47,13 @@ TEST(Heap, CountsWhatIsUsedAndGivesBackWhatIsNot) {
   EXPECT_NEAR(ReadHeap().used, before.used + pieces.bytes(), kSlack);
   const int64_t freed = pieces.FreeMost(), kept = AnonymousBytes();
   EXPECT_NEAR(ReadHeap().held, before.held + freed, kSlack);
-  ReleaseHeap(/*seconds=*/0.001);  // some 4 MiB's
+  ReleaseHeap(/*seconds=*/0.001);  // enough for about 4 MiB
   EXPECT_NEAR(AnonymousBytes(), kept, kSlack);
   ReleaseHeap(/*seconds=*/0.1);
   EXPECT_NEAR(AnonymousBytes(), kept - freed, 4 * kSlack);
 }
 
-// TCMalloc returns memory beyond kLeastHeld to the system, the C library all of it.
+// TCMalloc returns memory beyond kLeastHeld to the system; the C library returns all of it.
 TEST(Heap, TrimsWhereMuchIsHeld) {
   ReleaseHeap();
   {

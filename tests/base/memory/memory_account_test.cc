@@ -143,8 +143,8 @@ TEST_F(MemoryAccountTest, ParallelTasksAllocateAsTheirCaller) {
 }
 
 TEST_F(MemoryAccountTest, ThePeakHasThePartsOfItsMoment) {
-  // More bytes than the previous peak, in three components; then each is freed or moved, and fewer
-  // are allocated.
+  // Three components allocate more bytes than the previous peak, then each is freed or moved, and
+  // fewer bytes are allocated.
   const int64_t more = PeakMemory().total() + 4096;
   {
     at::Tensor weights, logits;
@@ -178,7 +178,7 @@ TEST_F(MemoryAccountTest, AParametersTensorsAreWeightsLeasesAndGradients) {
   EXPECT_EQ(Now(MemoryPart::kGradients), 400);
   EXPECT_EQ(Now(MemoryPart::kOther), 400);
   parameter.ClearGradient();
-  parameter.TakeGradient(gradient);  // kept as it is
+  parameter.TakeGradient(gradient);  // kept without a copy
   EXPECT_EQ(Now(MemoryPart::kGradients), 400);
   EXPECT_EQ(Now(MemoryPart::kOther), 0);
   parameter.ClearGradient();

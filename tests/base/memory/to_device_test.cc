@@ -1,4 +1,5 @@
-// Copies to the CPU; copies to a GPU are counted and compared on the pretend device.
+// Copies to the CPU. Copies to a GPU are tested on the simulated device
+// (tests/testing/pretend_device).
 
 #include "base/memory/to_device.h"
 

@@ -1,4 +1,5 @@
-// Objects keep their order with few keys and with many, and equal those of the library.
+// JSON objects that keep the order of their keys, few or many; they equal those of nlohmann's
+// library.
 #include "base/text/ordered_json.h"
 
 #include <string>
@@ -60,7 +61,8 @@ TEST(OrderedJsonTest, TheLastOfEqualKeysIsAtTheFirstOnesPlace) {
   EXPECT_EQ(OrderedJson::parse(R"({"b":1,"a":2,"b":3})").dump(), R"({"b":3,"a":2})");
 }
 
-// It would take minutes if each key were compared with all keys before it.
+// Reading is fast enough for 200,000 keys. Comparing each key with all earlier ones would take
+// minutes.
 TEST(OrderedJsonTest, ReadsManyKeys) {
   const OrderedJson value = OrderedJson::parse(TextOf(200'000));
   EXPECT_EQ(value.size(), 200'000);

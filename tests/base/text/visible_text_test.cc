@@ -22,17 +22,17 @@ TEST(VisibleTextTest, LeavesTextAsItIs) {
   EXPECT_EQ(VisibleText(""), "");
 }
 
-// For a terminal in Latin-1, 0x9b is the beginning of a control sequence.
+// Bytes that are not UTF-8 are escaped: for a terminal in Latin-1, 0x9b begins a control sequence.
 TEST(VisibleTextTest, SpellsOutBytesThatAreNoUtf8) {
   EXPECT_EQ(VisibleText("\x9b"
                         "31m"),
             "\\x9b31m");
   EXPECT_EQ(VisibleText("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(VisibleText("\xc0\x9b"), "\\xc0\\x9b");  // ESC in a form that is too long
+  EXPECT_EQ(VisibleText("\xc0\x9b"), "\\xc0\\x9b");  // an overlong form of ESC
   EXPECT_EQ(VisibleText("\xe0\x80\x9b"), "\\xe0\\x80\\x9b");
-  EXPECT_EQ(VisibleText("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a pair
+  EXPECT_EQ(VisibleText("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a surrogate pair
   EXPECT_EQ(VisibleText("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
-  EXPECT_EQ(VisibleText("\xe6\x9c"), "\\xe6\\x9c");  // cut short
+  EXPECT_EQ(VisibleText("\xe6\x9c"), "\\xe6\\x9c");  // truncated
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_P(ParallelTasksTest, TheCostliestStartFirst) {
   EXPECT_THAT(started, ElementsAre(0, 1, 2, 3, 4));
 }
 
-// The kernels of a task use no further threads and no autograd, whatever the settings of the
+// Kernels that a task calls use no further threads and no autograd, whatever the settings of the
 // calling thread.
 TEST_P(ParallelTasksTest, BodiesRunAloneAndWithoutAutograd) {
   at::AutoGradMode enable(true);
@@ -74,8 +74,8 @@ TEST_P(ParallelTasksTest, BodiesRunAloneAndWithoutAutograd) {
   EXPECT_EQ(at::get_num_threads(), GetParam());
 }
 
-// Tasks run at the same time, as many as there are threads: each of two tasks waits for the other
-// (without that they would wait forever, so they stop after two minutes).
+// As many tasks run at the same time as there are threads. Each of two tasks waits for the other;
+// if they ran one after another, they would wait until a limit of two minutes.
 TEST_P(ParallelTasksTest, TasksRunSideBySide) {
   if (GetParam() == 1) GTEST_SKIP() << "one thread";
   std::atomic<int> started = 0, met = 0;
@@ -98,7 +98,7 @@ TEST_P(ParallelTasksTest, ExceptionsComeThrough) {
     EXPECT_THAT(error.what(), HasSubstr("rank 3 is gone"));
   }
   EXPECT_THROW(RunParallelTasks({1}, [](int64_t) { TORCH_CHECK(false, "a shape"); }), c10::Error);
-  std::atomic<int> runs = 0;  // and the next call is as ever
+  std::atomic<int> runs = 0;  // the next call works
   RunParallelTasks({1, 1, 1}, [&](int64_t) { ++runs; });
   EXPECT_EQ(runs, 3);
 }

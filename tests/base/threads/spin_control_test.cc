@@ -22,7 +22,8 @@ int64_t Threads() {
                        std::filesystem::directory_iterator());
 }
 
-// Waits up to the test's time limit: a thread that has ended leaves the list a moment later.
+// Waits, up to the test's time limit, until the condition is true: a thread that has ended leaves
+// the list a moment later.
 bool Becomes(const std::function<bool()>& condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return true;
@@ -46,7 +47,7 @@ TEST(SpinControlTest, KeepsThreadsAsleepWhileOthersWaitForCores) {
   EXPECT_TRUE(Becomes([&] { return Threads() == calm; }));
 }
 
-// The kernel's own count: threads wait if they need more cores than there are.
+// The kernel's measurement: threads wait for cores if there are more threads than cores.
 TEST(SpinControlTest, ReadsHowLongThreadsWait) {
   if (access("/proc/self/schedstat", R_OK) != 0)
     GTEST_SKIP() << "this kernel does not count how long threads wait";

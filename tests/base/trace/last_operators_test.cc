@@ -22,7 +22,7 @@ TEST(LastOperatorsTest, OldestFirstWithTheirSizes) {
   at::sigmoid(a);
   EXPECT_EQ(LastOperators().back(), "aten::sigmoid [2, 3]");
   KeepLastOperators(40);
-  at::mm(a, b);  // an operator that it calls is kept too
+  at::mm(a, b);  // also records the operators that it calls
   EXPECT_EQ(LastOperators().front(), "aten::mm [2, 3] [3, 4]");
   EXPECT_THROW(at::mm(a, a), c10::Error);
   EXPECT_EQ(LastOperators().back(), "aten::mm [2, 3] [2, 3]");

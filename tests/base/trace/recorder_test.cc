@@ -63,7 +63,7 @@ TEST(RecorderTest, SpansNestAndSayTheirNumbers) {
   recorder.Stop();
   const auto events = recorder.Events();
   ASSERT_EQ(events.size(), 1);
-  ASSERT_EQ(events[0].second.size(), 2);  // the inner one ends first
+  ASSERT_EQ(events[0].second.size(), 2);  // the inner span ends first
   EXPECT_EQ(events[0].second[0].begin, 2);
   EXPECT_EQ(events[0].second[0].end, 3);
   EXPECT_EQ(events[0].second[1].begin, 1);
@@ -97,7 +97,7 @@ TEST(RecorderTest, OneThreadHasOneRecorder) {
   first.Start();
   EXPECT_THROW(second.Start(), c10::Error);
   EXPECT_EQ(CurrentTrace(), &first);
-  second.Stop();  // it does not record: nothing
+  second.Stop();  // this recorder does not record, so nothing happens
   EXPECT_EQ(CurrentTrace(), &first);
   first.Stop();
   EXPECT_EQ(CurrentTrace(), nullptr);

@@ -120,7 +120,7 @@ TEST_F(Bounded, FailsWhileTheServerIsStopped) {
   store->setTimeout(milliseconds(60000));
   while (!base::TryTorch([&] { EXPECT_EQ(store->add("n", 1), 1); }).ok())
     std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_FALSE(store->check({"a"}));  // what was given up before it began is not done
+  EXPECT_FALSE(store->check({"a"}));  // given up before it started: never executed
 }
 
 TEST_F(Bounded, OfAStoppedServerCanBeLeft) {

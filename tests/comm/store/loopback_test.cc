@@ -11,7 +11,7 @@ TEST(LoopbackTest, ThisMachinesOwnAddresses) {
     EXPECT_TRUE(IsLoopback(host)) << host;
 }
 
-// A name that begins like a loopback address is an ordinary domain and does not bypass a proxy.
+// Names that only begin like a loopback address are ordinary domains and do not bypass a proxy.
 TEST(LoopbackTest, OthersAreNone) {
   for (const char* host : {"", "127.example.org", "localhost.example.org", "128.0.0.1", "::11",
                            "10.127.0.1", "[::1", "0.0.0.0"})

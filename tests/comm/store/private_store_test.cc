@@ -85,21 +85,21 @@ TEST_F(PrivateStoreTest, AClonesCallsDoNotWaitForTheOthers) {
   waits.join();
 }
 
-// If rank 0 has no free descriptor for a socket that is sent to it, the kernel drops the socket
-// without an error.
+// If rank 0 has no free file descriptor for a socket that is sent to it, the kernel drops the
+// socket silently; the error then names this cause.
 TEST_F(PrivateStoreTest, SaysThatRank0HasNoDescriptorForAClone) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const int first = open("/dev/null", O_RDONLY), second = open("/dev/null", O_RDONLY);
   close(first);
   close(second);
-  // The limit allows the two descriptors that the other side opens, and no more.
+  // The limit allows only the two descriptors that the other side opens.
   const rlimit few{static_cast<rlim_t>(second) + 1, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
   const absl::Status cloned = base::TryTorch([&] { others_[0]->clone(); });
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_THAT(std::string(cloned.message()), HasSubstr("rank 0 has no descriptor left"));
-  others_[0]->clone()->set("a", "1");  // and it continues
+  others_[0]->clone()->set("a", "1");  // the store still works
   EXPECT_EQ(first_->get_to_str("a"), "1");
 }
 

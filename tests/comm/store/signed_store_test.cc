@@ -26,7 +26,7 @@ class SignedStoreTest : public ::testing::Test {
     return base::TryTorch([&] { store.get_to_str(key); });
   }
 
-  // The store that anybody can access.
+  // The underlying store, to which anybody can write.
   const c10::intrusive_ptr<c10d::HashStore> open_ = c10::make_intrusive<c10d::HashStore>();
 };
 
@@ -51,7 +51,8 @@ TEST_F(SignedStoreTest, IsAStore) {
   EXPECT_FALSE(again->check({"a"}));
 }
 
-// Two threads that write the same value know whose write it is.
+// Counters are correct with concurrent threads: two threads that write the same value know whose
+// write succeeded.
 TEST_F(SignedStoreTest, CountsFromSeveralThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -73,7 +74,7 @@ TEST_F(SignedStoreTest, RefusesWhatAnotherHasWritten) {
     return StatusIs(absl::StatusCode::kPermissionDenied,
                     HasSubstr("'" + key + "' is not signed with this rank's MOONRING_TOKEN"));
   };
-  open_->set("b", of_a);  // a value of the run's, from elsewhere
+  open_->set("b", of_a);  // a validly signed value, but of another key
   EXPECT_THAT(Get(*store, "b"), refused("b"));
   std::vector<uint8_t> changed = of_a;
   changed[0] ^= 1;

@@ -1,4 +1,4 @@
-// Descriptions of data sets, with their pitfalls and errors; and the rows of the alpaca format.
+// Descriptions of data sets: special cases and errors; and the rows of the alpaca format.
 #include "data/description/dataset_info.h"
 #include "data/formats/format_table.h"
 
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadInfo(const ScratchFolder& fo
   return ReadDatasetInfo(folder.path(), names, RowFormatNames());
 }
 
-// The error of one description.
+// Returns the error of a dataset_info.json with one description.
 absl::Status ErrorOf(const std::string& description) {
   ScratchFolder folder;
   folder.Write("d.json", "[]");
@@ -100,7 +100,7 @@ TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
               StatusIs(absl::StatusCode::kNotFound, EndsWith("empty: the folder holds no file")));
 }
 
-// Descriptions from a hub are untrusted.
+// Descriptions from a hub are untrusted: they cannot name files outside of the checkout.
 TEST(DatasetInfoTest, ACheckoutReadsNothingOutsideOfIt) {
   ScratchFolder folder;
   folder.Write("secret.json", "[]");
@@ -128,7 +128,7 @@ TEST(DatasetInfoTest, ACheckoutReadsNothingOutsideOfIt) {
   for (const char* name : {"out", "rows"})
     EXPECT_THAT(read(name, true),
                 StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("leads out of")));
-  for (const char* name : {"up", "away", "out", "rows"})  // a user's own say what they like
+  for (const char* name : {"up", "away", "out", "rows"})  // a user's may name any file
     EXPECT_THAT(read(name, false), testing::IsOk()) << name;
   EXPECT_FALSE(read("nul", false).ok());
 }
@@ -165,7 +165,7 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
               StatusIs(absl::StatusCode::kNotFound,
                        AllOf(HasSubstr("no data set 'alpaca_em' (did you mean 'alpaca_en'?)"),
                              HasSubstr("there are alpaca_en, identity"))));
-  // lua/moonring/data/hub_datasets.lua must have fetched it before.
+  // Fails unless lua/moonring/data/hub_datasets.lua has downloaded the data set before.
   EXPECT_THAT(ReadDatasetInfo("REMOTE:me/data", {}, RowFormatNames()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("dataset_dir REMOTE:me/data is on a hub: download it first")));
@@ -230,7 +230,7 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
       StatusIs(invalid, HasSubstr("tags: unknown key 'user_tga' (did you mean 'user_tag'?)")));
 }
 
-// role:content of each message, joined.
+// Returns the messages as text, each as role:content.
 std::string Messages(const absl::StatusOr<ConvertedRow>& row) {
   if (!row.ok()) return row.status().ToString();
   std::string text;

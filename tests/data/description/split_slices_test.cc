@@ -1,4 +1,4 @@
-// Slices of a split: the rows that the datasets library selects (tests/golden/mix/make_slices.py).
+// Slices of a split select the same rows as the datasets library (tests/golden/mix/make_slices.py).
 #include "data/description/split_slices.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Rows of every kind of file as the datasets library reads them (tests/golden/files), their
-// positions, bad files, and resuming in the middle.
+// Reading rows: the rows of every kind of file equal those of the datasets library
+// (tests/golden/files); positions, invalid files, and resuming in the middle.
 #include "data/files/row_source.h"
 
 #include <filesystem>
@@ -24,7 +24,7 @@ using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-// All rows as their JSON text; then the error's message, if there is one.
+// Returns all rows as JSON texts, followed by the error message if there is an error.
 std::vector<std::string> ReadAll(std::vector<std::string> files) {
   absl::StatusOr<std::unique_ptr<RowSource>> source = RowSource::Open(std::move(files));
   if (!source.ok()) return {std::string(source.status().message())};
@@ -40,7 +40,7 @@ std::vector<std::string> ReadAll(std::vector<std::string> files) {
   }
 }
 
-// The error at the end of a file with this text.
+// Returns the error at the end of a file with this text.
 std::string ErrorOf(const std::string& text, const std::string& name = "bad.json") {
   ScratchFolder folder;
   const std::vector<std::string> rows = ReadAll({folder.Write(name, text)});
@@ -110,7 +110,7 @@ TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
   EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"),
               HasSubstr("bad.json:1:24 (row 1): "));
   EXPECT_THAT(ErrorOf("[{\"a\": \"\xff\"}]"), HasSubstr("bad.json:1:9 (row 1): "));
-  // A missing bracket is noticed where the next value begins, however long the file is.
+  // A missing bracket is reported where the next value begins, however long the file is.
   const std::string more = "{\"a\": [3]}\n{\"a\": 4}\n";
   for (const char* line : {"{\"a\": 1", "{\"a\": [1", "{\"a\": [1, 2", "{\"a\": {\"b\": 1}"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat("{\"a\": 1}\n", line, "\n", more), "bad.jsonl"),
@@ -164,8 +164,8 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
               HasSubstr("b.json:3:700010 (row 4): expected ',' or ']'"));
 }
 
-// Non-finite numbers as Python writes them, wherever a number may be; a string of these letters is
-// a string.
+// Non-finite numbers are read as Python writes them, wherever a number may be. A string with the
+// same letters remains a string.
 TEST(RowSourceTest, ReadsNonFiniteNumbers) {
   ScratchFolder folder;
   const auto row =
@@ -179,8 +179,8 @@ TEST(RowSourceTest, ReadsNonFiniteNumbers) {
             R"({"n": NaN}], "i": 18446744073709551615})");
 }
 
-// From every position, in arrays and lines and across files, the remaining rows are the same, and
-// so are the positions in errors.
+// Reading can be resumed at every position, in arrays, lines and several files: the remaining rows
+// are the same, and so are the positions in error messages.
 TEST(RowSourceTest, ResumesAnywhere) {
   ScratchFolder folder;
   const std::vector<std::string> files = {
@@ -189,7 +189,7 @@ TEST(RowSourceTest, ResumesAnywhere) {
   auto source = RowSource::Open(files);
   ASSERT_TRUE(source.ok());
   std::vector<std::string> states;
-  std::vector<std::string> rest;  // [i]: what comes after states[i]
+  std::vector<std::string> rest;  // [i]: the rows after states[i]
   for (int i = 0; i <= 7; ++i) {
     states.push_back((*source)->SaveState());
     const auto row = (*source)->Next();
@@ -252,7 +252,7 @@ TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
   }
 }
 
-// The results of Next() from here on: positions and rows, then the error or nothing.
+// Returns the results of Next() from now on: positions and rows, then the error if there is one.
 std::vector<std::string> Rest(RowSource& source) {
   std::vector<std::string> rest;
   while (true) {
@@ -320,7 +320,8 @@ TEST(RowSourceTest, NamesTheRowOfABadTextFile) {
               HasSubstr("latin.json:1:10 (row 1): syntax error"));
 }
 
-// Truncated at any point, a compressed file gives some of its rows and then a one-line error.
+// A compressed file that is truncated at any point gives some of its rows and then a one-line
+// error.
 TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
   ScratchFolder folder;
   for (const char* file :
@@ -341,7 +342,7 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
     EXPECT_GT(cut_off, whole.size() / 2) << file;
   }
   std::string broken = ReadRunfile(std::string(kGolden) + "data/hidden.jsonl");
-  broken[broken.size() - 6] ^= 1;  // of the checksum
+  broken[broken.size() - 6] ^= 1;  // a byte of the checksum
   EXPECT_THAT(ReadAll({folder.Write("broken.jsonl", broken)}).back(),
               EndsWith("broken.jsonl: the gzip data is broken: incorrect data check"));
   const std::string zstd = ReadRunfile(std::string(kGolden) + "data/lines.txt.zst");
@@ -350,7 +351,7 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
       HasSubstr("the Zstandard data is broken: "));
 }
 
-// Truncated or changed at any point, a Parquet or Arrow file gives rows or a one-line error.
+// A Parquet or Arrow file that is truncated or changed at any point gives rows or a one-line error.
 TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
   ScratchFolder folder;
   for (const char* name : {"flat.parquet", "file.arrow", "stream.arrow"}) {
@@ -382,8 +383,8 @@ std::string Reference(const char* name) {
   return absl::StrCat("tests/data/files/references/", name);
 }
 
-// A row takes the memory of the values that it refers to, not that of the file: these files have
-// some hundred bytes.
+// Rows that would need too much memory are rejected. These files have some hundred bytes, but their
+// rows refer to the same values many times.
 TEST(RowSourceTest, RefusesRowsThatReferToTooMuch) {
   EXPECT_THAT(ReadAll({Reference("nulls.arrow")}), ElementsAre(EndsWith(kTooManyValues)));
   EXPECT_THAT(ReadAll({Reference("runs.arrow")}), ElementsAre(EndsWith(kTooMuchText)));
@@ -417,7 +418,7 @@ TEST(RowSourceTest, RefusesRowsThatTakeTooMuchMemory) {
   EXPECT_THAT(ErrorOf(members + "}]"), HasSubstr("(row 1): more than 16777216 values in a row"));
 }
 
-// A header of many names, including equal ones, is read quickly.
+// A header of 100,000 names, including equal ones, is read quickly.
 TEST(RowSourceTest, ReadsACsvFileOf100000Columns) {
   std::string header = "a", cells = "0";
   for (int i = 1; i < 100'000; ++i) header += ",a", cells += ",0";

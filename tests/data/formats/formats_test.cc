@@ -1,5 +1,5 @@
-// The formats of conversations row by row (dataset_test compares whole data sets with
-// LLaMA-Factory's), and the rows that a stage refuses.
+// The formats of conversations, row by row (dataset_test compares whole data sets with
+// LLaMA-Factory's), and the rows that a stage rejects.
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -35,8 +35,8 @@ DatasetDescription Sharegpt(bool ranking = false) {
                       .kto_tag = "good"}};
 }
 
-// A text for a row: system/u:..|a:.., then => each answer, the tools, the tag; or the reason why it
-// is skipped; or the error.
+// Returns a row as text: system/u:..|a:.., then => and each answer, the tools, the kto tag; or the
+// reason why it is skipped; or the error.
 std::string Told(const absl::StatusOr<ConvertedRow>& row) {
   if (!row.ok()) return row.status().ToString();
   if (!row->skipped.empty()) return "skipped: " + row->skipped;
@@ -47,8 +47,8 @@ std::string Told(const absl::StatusOr<ConvertedRow>& row) {
                        : role == Role::kObservation ? "o"
                                                     : "f");
   };
-  // A text for a message's other fields: (its thought), 'its text next to a call', its mark: + or
-  // -.
+  // The other fields of a message as text: (reasoning), 'text next to a tool call', and + or - for
+  // a message that is marked as trained or not.
   const auto beside = [](const Message& message) {
     return (message.thought.empty() ? "" : "(" + message.thought + ")") +
            (message.said.empty() ? "" : "'" + message.said + "'") +
@@ -145,8 +145,7 @@ TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
     EXPECT_EQ(Sharegpt((talk + "\"" + text + "\"}").c_str(), feedback), "/u:q|=>y bad");
   EXPECT_THAT(Sharegpt((talk + "\"yes\"}").c_str(), feedback),
               HasSubstr("'good' must be true or false, got string"));
-  // A row without a tag is skipped, but its answer may be used as the mismatched one of another
-  // row.
+  // A row without a tag is skipped, but its answer may become the mismatched answer of another row.
   EXPECT_THAT(ConvertSharegpt(OrderedJson::parse(talk + "null}"), Sharegpt(), feedback)->answers,
               ElementsAre(::testing::Field(&Message::content, "y")));
 }
@@ -209,7 +208,7 @@ TEST(OpenaiTest, MakesCallsOfTools) {
       HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));
 }
 
-// LLaMA-Factory 0.9.5 does not support such rows.
+// A content may be a list of parts. (LLaMA-Factory 0.9.5 does not support such rows.)
 TEST(OpenaiTest, ReadsPartsOfAContent) {
   const auto said = [](const std::string& parts) {
     return Openai((R"({"conversations": [{"from": "system", "value": [{"type": "text", )"
@@ -241,7 +240,7 @@ TEST(OpenaiTest, ReadsPartsOfAContent) {
   EXPECT_THAT(said(R"([{"type": "tool_call", "value": "{"}])"), HasSubstr("part 0: "));
 }
 
-// A conversation of "q" and an answer {content: "x"} with these additional members.
+// A row with the prompt "q" and an answer {content: "x"} that has these additional members.
 std::string Answer(const std::string& members, bool openai = true,
                    const std::string& content = "\"x\"") {
   const std::string row = R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
@@ -254,7 +253,7 @@ std::string Answer(const std::string& members, bool openai = true,
   return told;
 }
 
-// The notes about such a row.
+// Returns the notes about a row of Answer().
 std::vector<std::string> NotedOf(const std::string& members, bool openai = true) {
   const OrderedJson row = OrderedJson::parse(
       R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "x")" +
@@ -381,7 +380,8 @@ TEST(MessageFieldsTest, WhatNothingReadsIsNoted) {
                   "it is ignored"));
 }
 
-// pandas writes NaN for missing values; any other number in place of a text is an error.
+// NaN counts as missing, because pandas writes it for missing values. Any other number in place of
+// a text is an error.
 TEST(MessageFieldsTest, NanIsMissing) {
   const auto alpaca = [](double number) {
     const OrderedJson row = {{"instruction", "q"}, {"input", number}, {"output", "a"}};
@@ -410,8 +410,8 @@ TEST(MessageFieldsTest, RolesOfOpenaisOwn) {
             "skipped: with a role that the description's 'tags' do not name");
 }
 
-// Tool results at the end of a conversation: in a pair, its answers reply to them; otherwise they
-// have no labels.
+// Tool results at the end of a conversation belong to the prompt in pairs and in prompt rows; in
+// other rows they are dropped.
 TEST(MessageFieldsTest, TrailingResults) {
   const std::string talk =
       R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
@@ -429,7 +429,8 @@ TEST(MessageFieldsTest, TrailingResults) {
               ElementsAre("that end with tool results without an answer, which are dropped"));
 }
 
-// The result of Arrow, which gives every row's objects the members of all rows.
+// Null members are removed from tools: Arrow gives every row's objects the members of all rows,
+// with null for the missing ones.
 TEST(OpenaiTest, ToolsAreAsTheirRowHasThem) {
   const auto tools = [](const std::string& given) {
     const std::string told =
@@ -495,7 +496,7 @@ TEST(StageTest, RefusesDataOfAnotherKind) {
       judged{.columns = {.kto_tag = "good"}};
   for (const Stage stage : {pt, sft}) EXPECT_OK(CheckStage(plain, stage));
   EXPECT_OK(
-      CheckStage({.columns = {.chosen = "c", .rejected = "r"}}, sft));  // unread without ranking
+      CheckStage({.columns = {.chosen = "c", .rejected = "r"}}, sft));  // only read with ranking
   EXPECT_OK(CheckStage(ranking, pairs));
   EXPECT_OK(CheckStage(judged, kto));
   EXPECT_THAT(CheckStage(ranking, sft),
@@ -541,7 +542,8 @@ TEST(StageTest, RefusesMissingAndUnknownColumns) {
               StatusIs(kInvalid, HasSubstr("'tags' names no 'user_tag'")));
 }
 
-// Text rows of a data set with pictures are accepted, a row with a picture is not.
+// In a data set with an images column, rows without an image are accepted and rows with one are
+// rejected.
 TEST(MediaTest, ARowWithOneIsRefused) {
   const DatasetDescription with = {.formatting = "sharegpt",
                                    .columns = {.images = "pictures", .audios = "sounds"}};

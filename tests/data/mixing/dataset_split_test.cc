@@ -1,5 +1,5 @@
-// numpy's generator and the datasets library's train_test_split: values printed by numpy 2.4.6 and
-// datasets 4.0.0.
+// numpy's generator and the datasets library's train_test_split: the expected values are from numpy
+// 2.4.6 and datasets 4.0.0.
 #include "data/mixing/dataset_split.h"
 
 #include <c10/util/Exception.h>
@@ -16,14 +16,14 @@ using ::moonring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The same in Python: for x in list: h = (h * 1099511628211 + x + 1) % 2**64.
+// A hash of a list. In Python: for x in list: h = (h * 1099511628211 + x + 1) % 2**64.
 uint64_t Digest(const std::vector<int64_t>& list) {
   uint64_t h = 0;
   for (const int64_t x : list) h = h * 1099511628211ull + static_cast<uint64_t>(x) + 1;
   return h;
 }
 
-// numpy.random.default_rng(seed).bit_generator.random_raw()
+// The random bits equal numpy.random.default_rng(seed).bit_generator.random_raw().
 TEST(NumpyRandomTest, DrawsNumpysBits) {
   NumpyRandom random(42);
   EXPECT_EQ(random.Next64(), 14276969152011380360ull);
@@ -48,7 +48,7 @@ TEST(NumpyRandomTest, PermutesAsNumpy) {
   EXPECT_THROW(NumpyRandom(1).Permutation(-1), c10::Error);
 }
 
-// Dataset.train_test_split(test_size, seed) over rows 0 ... 10.
+// The split equals Dataset.train_test_split(test_size, seed) of rows 0 ... 10.
 TEST(DatasetSplitTest, SplitsAsDatasets) {
   for (const double val_size : {0.2, 3.0, 3.9}) {  // ceil(0.2 x 11) = 3
     ASSERT_OK_AND_ASSIGN(const DatasetSplit split, SplitRows(11, val_size, 42));

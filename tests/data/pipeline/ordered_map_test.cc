@@ -1,4 +1,5 @@
-// Results in the order of the items, with any number of threads; also run under --config=tsan.
+// Results come in the order of the items, with any number of threads. Also run with ThreadSanitizer
+// (--config=tsan).
 #include "data/pipeline/ordered_map.h"
 
 #include <pthread.h>
@@ -45,7 +46,7 @@ TEST(OrderedMapTest, KeepsTheOrder) {
     }
     EXPECT_EQ(taken, kItems);
     EXPECT_EQ(run, kItems);
-    EXPECT_LE(most, 32 * threads);  // what is held does not grow with the items
+    EXPECT_LE(most, 32 * threads);  // limited, whatever the number of items
   }
 }
 
@@ -58,7 +59,7 @@ TEST(OrderedMapTest, ThrowsInOrderAndContinues) {
     OrderedMap<int64_t, int64_t> map(threads, throw_one, /*cores=*/4);
     for (int64_t item = 0; item < 3; ++item) {
       if (map.Full()) {
-        EXPECT_EQ(map.Take(), 0);  // on one thread an item at a time
+        EXPECT_EQ(map.Take(), 0);  // on one thread, one item at a time
         break;
       }
       map.Add(item);
@@ -81,8 +82,8 @@ TEST(OrderedMapTest, EndsWithItemsLeft) {
   while (!map.Full()) map.Add(8);
 }
 
-// The number of threads that worked on `items` items, which all wait for one another as long as
-// there are threads.
+// Returns how many threads worked on `items` items, each of which waits until all threads have
+// started.
 int64_t ThreadsFor(int64_t threads, int64_t cores, int64_t items) {
   std::mutex mutex;
   std::set<std::thread::id> seen;
@@ -108,8 +109,8 @@ TEST(OrderedMapTest, StartsNoMoreThreadsThanThereIsWorkFor) {
             std::thread::hardware_concurrency());
 }
 
-// In a process that cannot get memory for thread stacks: for none of them, or for none after the
-// first. (A new process, because glibc keeps the stacks of ended threads.)
+// The map also works in a process that cannot allocate thread stacks: none at all, or none after
+// the first. (The test runs in a new process, because glibc reuses the stacks of ended threads.)
 TEST(OrderedMapTest, ContinuesWithTheThreadsThatStarted) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto with_room_for = [](int64_t stacks) {

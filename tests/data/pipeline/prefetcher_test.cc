@@ -1,4 +1,4 @@
-// Order, errors, states and endings of prefetched items; also run under --config=tsan.
+// Order, errors, states and end of prefetched items. Also run with ThreadSanitizer (--config=tsan).
 #include "data/pipeline/prefetcher.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// A source of 0, 1, ..., and at `end` the end, an error status, or an exception.
+// A source of 0, 1, ...; at `end` the sequence ends, or an error status or an exception occurs.
 class Counting final : public Source<std::unique_ptr<int>> {
  public:
   enum class Ending { kNone, kStatus, kException };
@@ -65,10 +65,10 @@ TEST(PrefetcherTest, HandsOutAllInOrderThenEnds) {
 TEST(PrefetcherTest, KeepsNoMoreThanItsDepth) {
   std::atomic<int> made = 0;
   Counter prefetcher(std::make_unique<Counting>(100, Counting::Ending::kNone, &made), 3);
-  EXPECT_EQ(made, 0);  // nothing before it is asked for
+  EXPECT_EQ(made, 0);  // nothing is prepared before the first Next()
   EXPECT_EQ(**(*prefetcher.Next()), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_LE(made, 4);  // one handed out, three ready
+  EXPECT_LE(made, 4);  // one returned, three ready
 }
 
 TEST(PrefetcherTest, CarriesErrorsInTheirPlace) {
@@ -95,11 +95,11 @@ TEST(PrefetcherTest, ResumesWhereTheConsumerStood) {
   EXPECT_EQ(**(*prefetcher.Next()), 10);
   EXPECT_THAT(prefetcher.LoadState("nonsense"),
               StatusIs(absl::StatusCode::kInvalidArgument, "not a number"));
-  EXPECT_EQ(**(*prefetcher.Next()), 11);  // a refused state changes nothing
+  EXPECT_EQ(**(*prefetcher.Next()), 11);  // a rejected state changes nothing
   ASSERT_OK(prefetcher.LoadState("99"));
   EXPECT_EQ(**(*prefetcher.Next()), 99);
   EXPECT_FALSE((*prefetcher.Next()).has_value());
-  ASSERT_OK(prefetcher.LoadState("0"));  // after its end too
+  ASSERT_OK(prefetcher.LoadState("0"));  // also after the end
   EXPECT_EQ(**(*prefetcher.Next()), 0);
 }
 
@@ -108,7 +108,7 @@ TEST(PrefetcherTest, ClosesAtAnyMoment) {
     for (const bool close : {false, true}) {
       Counter prefetcher(std::make_unique<Counting>(5), 2);
       for (int i = 0; i < taken; ++i) prefetcher.Next().IgnoreError();
-      if (!close) continue;  // the destructor does
+      if (!close) continue;  // the destructor closes it
       prefetcher.Close();
       prefetcher.Close();
       EXPECT_THAT(prefetcher.Next(),

@@ -1,4 +1,5 @@
-// ROUGE computed by hand from its formulas. text_similarity_test compares it with rouge-chinese.
+// ROUGE compared with values computed by hand. (text_similarity_test compares it with
+// rouge-chinese.)
 
 #include "data/similarity/rouge.h"
 
@@ -42,8 +43,8 @@ TEST(RougeTest, IsZeroWhereThereIsNoWord) {
   }
 }
 
-// White space separates words and is not a word; but an empty line, and white space between two
-// line ends, is an empty word.
+// White space separates words and is not a word itself. Exceptions: an empty line, and white space
+// between two line ends, count as an empty word.
 TEST(RougeTest, ASentenceOfWhiteSpaceIsAWord) {
   EXPECT_NEAR(Rouge({"a", " ", "b"}, {"a", "b"}).rouge_2, F(1, 1), 1e-15);
   EXPECT_NEAR(Rouge({"a", "\n", "b"}, {"a", "b"}).rouge_2, F(1, 1), 1e-15);

@@ -1,5 +1,5 @@
-// Words as jieba 0.42.1 splits them, ROUGE as rouge-chinese 1.0.3, BLEU as nltk 3.9.2, and the four
-// scores as ComputeSimilarity of LLaMA-Factory 0.9.5 (tests/golden/similarity).
+// Words equal those of jieba 0.42.1, ROUGE that of rouge-chinese 1.0.3, BLEU that of nltk 3.9.2,
+// and the four scores those of ComputeSimilarity of LLaMA-Factory 0.9.5 (tests/golden/similarity).
 
 #include "data/similarity/text_similarity.h"
 

@@ -1,4 +1,4 @@
-// Lists of a few words: parsing, errors, and segmentations whose probability can be computed by
+// Word lists with a few words: parsing, errors, and segmentations whose probability is computed by
 // hand.
 
 #include "data/similarity/word_list.h"
@@ -66,8 +66,8 @@ TEST(WordListTest, TakesTheLikeliestPath) {
 }
 
 TEST(WordListTest, SingleCharactersAreCutByTheirPlaces) {
-  // For 鼋鼍, begin then end, with the log-probability -0.5 - 1 - 0.5 - 1, is likelier than two
-  // single characters, with -1 - 9 - 1 - 9.
+  // For 鼋鼍, begin then end (log-probability -0.5 - 1 - 0.5 - 1) is more likely than two single
+  // characters (-1 - 9 - 1 - 9).
   const std::string characters = "characters 2\n鼋 -1 - - -9\n鼍 - -1 - -9\n";
   EXPECT_THAT(WordSegmenter(Parsed(List("words 0 1\n", characters))).Cut("鼋鼍"),
               ElementsAre("鼋鼍"));
@@ -96,12 +96,12 @@ TEST(WordListTest, RefusesInvalidLists) {
 
 TEST(WordListTest, ReadsTheHostsOwn) {
   ASSERT_OK_AND_ASSIGN(const auto list, WordList::Read("data/similarity/words.txt"));
-  EXPECT_EQ(list->total(), 60101967);  // as jieba has it
+  EXPECT_EQ(list->total(), 60101967);  // the total in jieba's list
   EXPECT_EQ(list->Frequency("C++"), 3);
-  EXPECT_EQ(list->Frequency("C+"), 0);  // but begins a word
+  EXPECT_EQ(list->Frequency("C+"), 0);  // not a word, but the beginning of one
   EXPECT_EQ(list->Of(U'\u4E00')[static_cast<int>(PlaceInWord::kBegin)], -3.6544978750449433);
   EXPECT_EQ(list->start()[static_cast<int>(PlaceInWord::kMiddle)], kImpossible);
-  EXPECT_EQ(list->after(3)[0], -0.7211965654669841);  // S, then B
+  EXPECT_EQ(list->after(3)[0], -0.7211965654669841);  // B after S
 }
 
 }  // namespace

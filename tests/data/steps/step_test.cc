@@ -35,8 +35,8 @@ uint64_t Digest(const Ints& list, uint64_t h = 0) {
   return h;
 }
 
-// infer_seqlen of LLaMA-Factory 0.9.5: some values by hand, and a hash of 168,516 results over a
-// grid of lengths.
+// The truncated lengths equal those of infer_seqlen in LLaMA-Factory 0.9.5: some values by hand,
+// and a hash of 168,516 results over a grid of lengths.
 TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
   const auto fit = [](int64_t prompt, int64_t response, int64_t room) {
     const TurnLengths kept = FitTurn(prompt, response, room);
@@ -66,7 +66,7 @@ TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
   EXPECT_EQ(digest, 12342544303487559548ull);
 }
 
-// Two turns: 1 2 -> 3 4 and 5 6 7 -> 8 9; x is -100.
+// Labels under each option, for two turns: 1 2 -> 3 4 and 5 6 7 -> 8 9. x is -100.
 TEST(TruncationTest, KeepsTheLabelsThatAreAskedFor) {
   const std::vector<EncodedTurn> turns = {{{1, 2}, {3, 4}}, {{5, 6, 7}, {8, 9}}};
   constexpr int32_t x = kNotLearnt;
@@ -81,19 +81,19 @@ TEST(TruncationTest, KeepsTheLabelsThatAreAskedFor) {
   EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(ids({.mask_history = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({.mask_history = true}), ElementsAre(x, x, x, x, x, x, x, 8, 9));
-  // Six tokens: the first turn as a whole and two tokens of the second, in proportion (2 x 2/5 =
-  // 0.8: none of the response); or the second turn first.
+  // cutoff_len 6 leaves two tokens for the second turn, which are divided in proportion: 2 x 2/5 =
+  // 0.8, so none for the response. With mask_history, the second turn is processed first.
   EXPECT_THAT(ids({.cutoff_len = 6}), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(labels({.cutoff_len = 6}), ElementsAre(x, x, 3, 4, x, x));
   EXPECT_THAT(ids({.cutoff_len = 6, .mask_history = true}), ElementsAre(1, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({.cutoff_len = 6, .mask_history = true}), ElementsAre(x, x, x, x, 8, 9));
   EXPECT_THAT(ids({.cutoff_len = 4}),
-              ElementsAre(1, 2, 3, 4));  // a turn that begins at the limit is left out whole
+              ElementsAre(1, 2, 3, 4));  // a turn that begins at the limit is omitted
   EXPECT_EQ(BuildConversation(turns, {}).whole_tokens, 9);
   EXPECT_FALSE(BuildConversation(turns, {.cutoff_len = 9}).truncated());
   EXPECT_TRUE(BuildConversation(turns, {.cutoff_len = 8}).truncated());
-  // The template has an eos of its own (0): it ends the example, and is a label at the position
-  // where each later turn begins.
+  // With efficient_eos, an eos (0) ends the example, and is a label at the position where each
+  // later turn begins.
   EXPECT_THAT(ids({.efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 0));
   EXPECT_THAT(labels({.efficient_eos = 0}), ElementsAre(x, x, 3, 4, 0, x, x, 8, 9, 0));
   EXPECT_THAT(ids({.cutoff_len = 5, .efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 0));
@@ -102,7 +102,8 @@ TEST(TruncationTest, KeepsTheLabelsThatAreAskedFor) {
   EXPECT_THROW(BuildConversation(turns, {.train_on_prompt = true, .efficient_eos = 0}), c10::Error);
 }
 
-// torch.randperm(n, generator=torch.Generator().manual_seed(seed + epoch)) of PyTorch in Python.
+// An epoch's order equals torch.randperm(n, generator=torch.Generator().manual_seed(seed + epoch))
+// in Python.
 TEST(EpochOrderTest, IsTorchsPermutation) {
   EXPECT_THAT(EpochOrder(10, 42, 0, true), ElementsAre(2, 6, 1, 8, 4, 5, 0, 9, 3, 7));
   EXPECT_THAT(EpochOrder(10, 42, 1, true), ElementsAre(8, 4, 9, 0, 5, 1, 6, 7, 2, 3));
@@ -110,7 +111,7 @@ TEST(EpochOrderTest, IsTorchsPermutation) {
   EXPECT_EQ(Digest(EpochOrder(999, 42, 0, true)), 3225213128885619610ull);
   EXPECT_EQ(Digest(EpochOrder(20000, 5, 2, true)), 7126588517026135146ull);
   EXPECT_EQ(Digest(EpochOrder(40000, 7, 0, true)),
-            15357990498306097650ull);  // LibTorch draws large ones differently
+            15357990498306097650ull);  // LibTorch has another algorithm for large n
   EXPECT_THAT(EpochOrder(4, 42, 1, false), ElementsAre(0, 1, 2, 3));
 }
 
@@ -131,7 +132,7 @@ TEST(LengthGroupsTest, AreTransformers) {
     const int64_t n = golden.at("n"), batch = golden.at("batch"), epoch = golden.at("epoch"),
                   seed = golden.at("seed");
     EXPECT_EQ(GroupByLength(EpochOrder(n, seed, epoch, true), lengths, batch), order);
-    // Steps follow this order, and can be resumed after any of them.
+    // Steps follow this order and can be resumed after any step.
     const StepBatchesOptions options{
         .examples = n, .examples_per_step = batch, .seed = seed, .lengths = lengths};
     ASSERT_OK_AND_ASSIGN(const auto batches, StepBatches::Create(options));
@@ -152,7 +153,8 @@ TEST(LengthGroupsTest, AreTransformers) {
   }
 }
 
-// The order depends on the number of examples in a step, and on whether grouping is enabled.
+// A state saved with group_by_length cannot be loaded with another number of examples per step, or
+// without group_by_length.
 TEST(LengthGroupsTest, ArePartOfTheState) {
   StepBatchesOptions options{.examples = 6, .examples_per_step = 2, .lengths = {1, 2, 3, 4, 5, 6}};
   const std::string grouped = (*StepBatches::Create(options))->SaveState();
@@ -164,7 +166,7 @@ TEST(LengthGroupsTest, ArePartOfTheState) {
   const auto plain = *StepBatches::Create(options);
   EXPECT_THAT(plain->LoadState(grouped),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was 2, is 0")));
-  // A state that was saved before groups existed.
+  // Older states have no "grouped".
   nlohmann::json old = nlohmann::json::parse(plain->SaveState());
   old.erase("grouped");
   EXPECT_OK(plain->LoadState(old.dump()));
@@ -218,13 +220,12 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
   EXPECT_FALSE((*unbroken->Next()).has_value());
   for (size_t begin = 0; begin < states.size(); ++begin) {
     ASSERT_OK_AND_ASSIGN(const auto resumed, StepBatches::Create(options));
-    resumed->Next().IgnoreError();  // an order in hand is no hindrance
+    resumed->Next().IgnoreError();  // loading works although an order is already computed
     ASSERT_OK(resumed->LoadState(states[begin]));
     for (size_t i = begin; i < steps.size(); ++i) EXPECT_EQ((*resumed->Next())->examples, steps[i]);
     EXPECT_FALSE((*resumed->Next()).has_value());
   }
-  // After 8 examples of epoch 0: that is a step boundary for steps of 2 too, but not for steps of
-  // 3.
+  // After 8 examples of epoch 0: this is a step boundary for steps of 2 examples, but not of 3.
   ASSERT_OK_AND_ASSIGN(const auto twos,
                        StepBatches::Create({.examples = 10, .examples_per_step = 2, .seed = 11}));
   ASSERT_OK(twos->LoadState(states[2]));
@@ -246,8 +247,8 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
 }
 
-// dataloader_drop_last: n rounded down to whole batches of batch x dp, unless that is none; the
-// rest of each epoch, in its order, is skipped.
+// dataloader_drop_last: n is rounded down to whole batches of batch x dp, unless that would be
+// zero. The examples at the end of each epoch's order are skipped.
 TEST(StepBatchesTest, DropsWhatFillsNoBatch) {
   for (const auto& [n, steps, last_step] : std::vector<std::array<int64_t, 3>>{
            {10, 2, 3}, {12, 2, 6}, {15, 3, 3}, {3, 1, 3}, {2, 1, 2}}) {
@@ -302,8 +303,8 @@ TEST(StepBatchesTest, TakesCustomOrders) {
   }
 }
 
-// For any number of groups the documents are the same. The most expensive document goes first, each
-// to the rank that has the least work.
+// Regroup keeps the documents of a step for any number of groups. The most expensive group is
+// assigned first, each to the rank with the least work.
 TEST(RegroupTest, PacksAStepAgain) {
   StepExamples taken;
   for (int64_t e = 0; e < 5; ++e) {
@@ -317,7 +318,7 @@ TEST(RegroupTest, PacksAStepAgain) {
   EXPECT_THAT(first.lengths, ElementsAre(1, 2, 3, 4, 5));
   ASSERT_OK(Regroup({{4}, {1, 0}, {}, {3, 2}}, 2, 0, first));
   ASSERT_OK(Regroup({{4}, {1, 0}, {}, {3, 2}}, 2, 1, second));
-  ASSERT_EQ(first.micro_batches.size(), 1);  // seven tokens; then five and three
+  ASSERT_EQ(first.micro_batches.size(), 1);  // seven tokens; the other rank: five and three
   EXPECT_THAT(first.micro_batches[0].examples, ElementsAre(13, 12));
   ASSERT_EQ(second.micro_batches.size(), 2);
   EXPECT_THAT(second.micro_batches[0].places, ElementsAre(1, 0));
@@ -330,11 +331,11 @@ TEST(RegroupTest, PacksAStepAgain) {
     EXPECT_THAT(Regroup(groups, 2, 0, first),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   }
-  EXPECT_EQ(first.micro_batches.size(), 1);  // as it was
+  EXPECT_EQ(first.micro_batches.size(), 1);  // unchanged
 }
 
 TEST(PackerTest, PacksByHand) {
-  // One rank: 6 fills a micro-batch; 5 and 1 share one; 4 and 2 too; a longer one (9) is alone.
+  // One rank: 6 fills a micro-batch; 5 and 1 share one, 4 and 2 too; the longer one (9) is alone.
   EXPECT_EQ(PackStep({1, 5, 9, 4, 2, 6}, {.dp = 1, .micro_batch_tokens = 6}),
             (Packing{{{0, 1}, {2}, {3, 4}, {5}}}));
   // Everything fits: one micro-batch in the step's order.
@@ -374,10 +375,10 @@ TEST(PackerTest, CoversBoundsAndBalances) {
         placed.insert(micro_batch.begin(), micro_batch.end());
       }
     }
-    ASSERT_EQ(placed.size(), lengths.size());  // each exactly once
+    ASSERT_EQ(placed.size(), lengths.size());  // each example exactly once
     for (size_t i = 0; i < lengths.size(); ++i) ASSERT_EQ(placed.count(i), 1);
-    // The rank with the least work is at most one example behind (and its share of the area, here
-    // at most 1/8).
+    // The rank with the least work is at most one example behind, and by the cost of attention, in
+    // this test at most 1/8.
     const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
     EXPECT_LE(*most - *least, longest + *most / 8);
     EXPECT_EQ(PackStep(lengths, options), packing);
@@ -446,8 +447,8 @@ TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   EXPECT_THAT(mismatched.desirable, ElementsAre(false));
 }
 
-// A row of neat_packing has one document per text; a row of packing is one document whose positions
-// restart.
+// A packed row of neat_packing has one document per text; a packed row of packing is one document
+// whose positions restart.
 TEST(MicroBatchTest, TakesRows) {
   const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}},
       joined{{7, 8, 9, 0}, {-100, 8, 9, -100}, {0, 1, 0, 0}};
@@ -472,7 +473,7 @@ constexpr int32_t kNone = kNotLearnt;
 TEST(PrefixesTest, AreTheCommonFirstTokensWithoutLabels) {
   const Document a{{1, 2, 3, 4, 5}, {kNone, kNone, kNone, 4, 5}},
       b{{1, 2, 3, 6}, {kNone, kNone, kNone, 6}};
-  // Three tokens are the same; the last of them predicts a different token in each document.
+  // Three tokens are equal, but the last of them predicts different tokens.
   EXPECT_EQ(SharedTokens({&a, &b}), 2);
   EXPECT_EQ(SharedTokens({&a, &b, &a}), 2);
   EXPECT_EQ(SharedTokens({&a, &a}), 2);  // a label is never shared
@@ -514,13 +515,14 @@ TEST(MicroBatchTest, HasSharedPrefixesOnce) {
   EXPECT_THAT(List(sequence.identity_T),
               ElementsAre(0, 1, 2, 3, 4, second + 2, second + 3, one, one + 1, one + second,
                           2 * one, 2 * one + 1, 2 * one + 2, 2 * one + second + 1));
-  // If nothing is shared, the micro-batch is the same as without sharing.
+  // If the documents have no common prefix, the micro-batch is the same as without sharing.
   const MicroBatch apart = MakeMicroBatch(step, {1}, Part::kTrained, true);
   EXPECT_TRUE(apart.sequence.parents.empty());
   EXPECT_THAT(List(apart.sequence.ids_T), ElementsAre(7, 8, 9));
 }
 
-// A group of answers: examples of one document each, with a common prompt (one family).
+// Examples with one document each and a common prompt (a family) are assigned to the same
+// micro-batch.
 TEST(StepTest, FamiliesStayTogether) {
   const auto answer = [](int32_t prompt, int64_t asked, int64_t tokens) {
     Document document{std::vector<int32_t>(asked, prompt), std::vector<int32_t>(asked, kNone)};
@@ -530,15 +532,15 @@ TEST(StepTest, FamiliesStayTogether) {
     }
     return Example{.documents = {document}};
   };
-  // Two groups of three answers to prompts of 11 and 6 tokens, alternating, and a single example.
+  // Two families of three answers to prompts of 11 and 6 tokens, alternating, and a single example.
   StepExamples step =
       StepOf({answer(10, 11, 2), answer(20, 6, 1), answer(10, 11, 4), answer(20, 6, 2),
               answer(10, 11, 3), answer(20, 6, 3), answer(30, 2, 2)},
              {0, 1, 2, 3, 4, 5, 6});
   step.families = {7, 9, 7, 9, 7, 9, -1};
   PackOptions packing{.micro_batch_tokens = 26, .share_prefixes = true};
-  // 10 + 3 + 5 + 4 tokens for the first group, 5 + 2 + 3 + 4 for the second, 4 for the single one:
-  // 22 + 4 and 14.
+  // The first family has 10 + 3 + 5 + 4 = 22 tokens, the second 5 + 2 + 3 + 4 = 14, the single
+  // example 4.
   EXPECT_THAT(PackExamples(step, packing),
               ElementsAre(ElementsAre(ElementsAre(0, 2, 4, 6), ElementsAre(1, 3, 5))));
   packing.dp = 2;
@@ -548,10 +550,10 @@ TEST(StepTest, FamiliesStayTogether) {
   ASSERT_EQ(made.micro_batches.size(), 1);
   EXPECT_THAT(made.micro_batches[0].sequence.lengths, ElementsAre(5, 2, 3, 4, 4));
   EXPECT_THAT(made.micro_batches[0].documents, Each(1));
-  EXPECT_EQ(made.tokens, 13 + 15 + 14 + 7 + 8 + 9 + 4);  // the answers' own
+  EXPECT_EQ(made.tokens, 13 + 15 + 14 + 7 + 8 + 9 + 4);  // without sharing
   EXPECT_THAT(made.lengths, ElementsAre(13, 7, 15, 8, 14, 9, 4));
-  // Splitting the groups above would not help two ranks; with only one group each rank takes two
-  // answers.
+  // On two ranks, splitting these families would not reduce the highest cost. If there is only one
+  // family, it is split: each rank gets two answers.
   const StepExamples one = StepOf(
       {answer(10, 3, 20), answer(10, 3, 21), answer(10, 3, 22), answer(10, 3, 23)}, {0, 1, 2, 3});
   StepExamples group = one;
@@ -561,8 +563,8 @@ TEST(StepTest, FamiliesStayTogether) {
               ElementsAre(ElementsAre(ElementsAre(0, 1)), ElementsAre(ElementsAre(2, 3))));
   packing.dp = 1;
   EXPECT_THAT(PackExamples(group, packing), ElementsAre(ElementsAre(ElementsAre(0, 1, 2, 3))));
-  // A group that is too long: each micro-batch has as many answers as fit next to the prompt, which
-  // is repeated in each.
+  // A family that is longer than a micro-batch is split: each micro-batch has as many answers as
+  // fit next to the prompt, which is repeated.
   packing = {.micro_batch_tokens = 18, .share_prefixes = true};
   EXPECT_THAT(PackExamples(step, packing),
               ElementsAre(ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3, 5), ElementsAre(4, 6))));
@@ -571,7 +573,7 @@ TEST(StepTest, FamiliesStayTogether) {
       PackExamples(step, packing),
       ElementsAre(ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3),
                               ElementsAre(4), ElementsAre(5), ElementsAre(6))));
-  // User-defined groups share prefixes within themselves.
+  // Groups that the caller defines share prefixes too, each within itself.
   packing.micro_batch_tokens = 26;
   Step regrouped = MakeStep(step, packing, 0);
   ASSERT_OK(Regroup({{0, 1, 3, 2}, {4, 5, 6}}, 1, 0, regrouped));
@@ -581,7 +583,7 @@ TEST(StepTest, FamiliesStayTogether) {
   EXPECT_TRUE(MakeStep(step, packing, 0).micro_batches[0].sequence.parents.empty());
 }
 
-// Over the dp ranks a step is the batch, with each example once, for any dp.
+// A step has each example of the batch once over all dp ranks, for any dp.
 TEST(StepSourceTest, RanksShareTheStep) {
   auto dataset = std::make_shared<std::vector<Example>>();
   for (int32_t i = 0; i < 11; ++i)
@@ -640,8 +642,8 @@ TEST(StepSourceTest, RanksShareTheStep) {
                        HasSubstr("micro_batch_tokens must be at least 1")));
 }
 
-// KTO: answers and mismatched documents each cover the step once over the ranks, each bounded by
-// micro_batch_tokens.
+// KTO: over all ranks, answers and mismatched documents each occur once per step, in separate
+// micro-batches of at most micro_batch_tokens.
 TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
   auto dataset = std::make_shared<std::vector<Example>>();
   const auto document = [](int32_t length, int32_t id) {

@@ -1,5 +1,5 @@
-// Rows that are passed in one by one: they give the same examples as the same rows in a file. Also
-// rows of token ids, digests, and errors in a row.
+// Rows that are passed in one by one give the same examples as the same rows in a file. Also: rows
+// of token ids, digests, and errors in a row.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,8 +55,8 @@ std::vector<OrderedJson> Rows(int count) {
   return rows;
 }
 
-// The examples of PrepareDataset for a file of the same rows, with each way of preparing rows
-// together.
+// The examples equal those of PrepareDataset for a file with the same rows, for each way of
+// processing rows together.
 TEST(ExampleFeedTest, GivesTheExamplesOfAFile) {
   const ScratchFolder folder;
   const std::vector<OrderedJson> rows = Rows(23);
@@ -93,7 +93,7 @@ TEST(ExampleFeedTest, GivesTheExamplesOfAFile) {
     ASSERT_OK(finished);
     EXPECT_EQ(Lines(finished->examples), Lines(whole->examples));
     EXPECT_EQ(finished->report.Json(), [&] {
-      std::string json = whole->report.Json();  // names rows by their file
+      std::string json = whole->report.Json();  // rows are named by their file
       const std::string from = folder.path() + "/rows.jsonl";
       for (size_t at; (at = json.find(from)) != std::string::npos;)
         json.replace(at, json.find(" (row", at) - at, "rows");
@@ -121,7 +121,8 @@ TEST(ExampleFeedTest, TakesTokenIdsAsTheyAre) {
     options.cutoff_len = 4;
     return options;
   }();
-  // Texts are joined and split into blocks of four; SmolLM2's pad token, 2, has no label.
+  // Texts are concatenated and cut into blocks of four tokens. SmolLM2's pad token, 2, has no
+  // label.
   const auto feed = Open(texts);
   for (const char* row : {R"({"input_ids": [1, 2, 3]})", R"({"input_ids": [4, 5, 6, 7]})"})
     ASSERT_OK(feed->Add(OrderedJson::parse(row)));
@@ -140,8 +141,8 @@ TEST(ExampleFeedTest, TakesTokenIdsAsTheyAre) {
             R"("kl_labels":[-100,3],"kto_tag":true})");
 }
 
-// Two passes with the same rows have the same digest; other rows, or another order, give another
-// one.
+// Two passes with the same rows have the same digest; with other rows or in another order, the
+// digest differs.
 TEST(ExampleFeedTest, DigestsSayWhichRowsCame) {
   const std::vector<OrderedJson> rows = Rows(3);
   const auto digest = [&](const std::vector<int>& order) {

@@ -1,5 +1,5 @@
 // Streams: the orders of the datasets library's iterable data sets, the examples that LLaMA-Factory
-// 0.9.5 streams (tests/golden/stream), states, bad input.
+// 0.9.5 streams (tests/golden/stream), saved states, invalid input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -26,8 +26,8 @@ using ::moonring::testing::StatusIs;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// numpy 2: default_rng(42).integers(0, 7, size=12) after integers(0, 16384, size=8);
-// shuffle(list(range(10))); integers(0, 1 << 63).
+// Expected values from numpy 2: default_rng(42).integers(0, 7, size=12) after integers(0, 16384,
+// size=8); shuffle(list(range(10))); integers(0, 1 << 63).
 TEST(NumpyRandomTest, DrawsBelowABoundAndShufflesLists) {
   NumpyRandom random(42);
   std::vector<uint32_t> drawn;
@@ -44,7 +44,7 @@ TEST(NumpyRandomTest, DrawsBelowABoundAndShufflesLists) {
   EXPECT_EQ(NumpyRandom(42).Next64() >> 1, 7138484576005690180);
 }
 
-// Every batch of `size` examples in a pass, each example as a line.
+// Returns all batches of `size` examples in a pass, each example as a line.
 std::vector<std::vector<std::string>> Batches(ExampleStream& stream, int64_t pass, int64_t size) {
   std::vector<std::vector<std::string>> batches;
   EXPECT_OK(stream.BeginPass(pass));
@@ -70,7 +70,7 @@ std::vector<std::vector<std::string>> LinesOf(const json& batches, const json& l
   return wanted;
 }
 
-// Our lines with their keys sorted as nlohmann::json does.
+// Sorts the keys of each line, as nlohmann::json does.
 std::vector<std::vector<std::string>> Sorted(std::vector<std::vector<std::string>> batches) {
   for (auto& batch : batches) {
     for (std::string& line : batch) line = json::parse(line).dump();
@@ -87,7 +87,7 @@ StreamOptions StreamOf(const json& config, int64_t threads) {
   return options;
 }
 
-// Three passes, and the held-out rows, batch by batch.
+// Three passes, and the held-out rows, equal LLaMA-Factory's batch by batch.
 TEST(StreamTest, IsRowForRowLlamaFactorys) {
   const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   ASSERT_EQ(cases.size(), 10);
@@ -112,7 +112,7 @@ TEST(StreamTest, IsRowForRowLlamaFactorys) {
   }
 }
 
-// Files of data sets whose rows contain their position: {"text": "DATASET ROW"}.
+// Data sets whose rows contain their position: {"text": "DATASET ROW"}.
 class OrderTest : public ::testing::Test {
  protected:
   DatasetOptions Describe(const std::vector<int64_t>& rows) {
@@ -138,7 +138,7 @@ class OrderTest : public ::testing::Test {
     return SmolLM2()->Decode(example.documents[0].ids, /*skip_special=*/true);
   }
 
-  // The order of a pass, with one example from each worker lane in turn.
+  // Returns the order of a pass, with one example from each lane (data loading worker) in turn.
   static std::vector<std::string> Order(ExampleStream& stream, int64_t pass) {
     std::vector<std::string> order;
     EXPECT_OK(stream.BeginPass(pass));
@@ -192,8 +192,8 @@ TEST_F(OrderTest, IsThatOfDatasets) {
   }
 }
 
-// all_exhausted_without_replacement of datasets 4.8; without a shuffle buffer, so that the order is
-// visible.
+// interleave_once equals all_exhausted_without_replacement of datasets 4.8. Without a shuffle
+// buffer, so that the order of mixing is visible.
 TEST_F(OrderTest, InterleavesOnce) {
   StreamOptions options{.dataset = Describe({1, 3, 2}), .shuffle = false};
   options.dataset.mix.strategy = MixStrategy::kInterleaveOnce;
@@ -201,8 +201,8 @@ TEST_F(OrderTest, InterleavesOnce) {
   EXPECT_THAT(Order(*stream, 0), ::testing::ElementsAre("0 0", "1 0", "2 0", "1 1", "2 1", "1 2"));
 }
 
-// A step takes whole batches of the worker lanes, a pass ends with a short one, and indices
-// continue over the passes.
+// A step takes whole batches of the lanes (data loading workers). A pass ends with a shorter step,
+// and example indices continue over passes.
 TEST_F(OrderTest, StepsEndWithThePass) {
   StreamOptions options{.dataset = Describe({11}), .buffer_size = 4};
   ASSERT_OK_AND_ASSIGN(auto stream, ExampleStream::Create(options, SmolLM2()));
@@ -229,8 +229,8 @@ TEST_F(OrderTest, StepsEndWithThePass) {
                 {0, 0, 0}, {0, 1, 0}, {0, 2, 1}, {1, 0, 0}, {1, 1, 0}, {1, 2, 1}, {2, 0, 0}}));
 }
 
-// From each step's state, a new stream continues as the uninterrupted one does: every mixing,
-// lanes, buffers of all fill levels, packed batches.
+// From the state after each step, a new stream continues like the uninterrupted one: for every
+// mixing strategy, several lanes, buffers of all fill levels, and packed batches.
 TEST(StreamStateTest, ResumesFromAnyStep) {
   const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   for (const json& golden : cases) {
@@ -259,7 +259,7 @@ TEST(StreamStateTest, ResumesFromAnyStep) {
     ASSERT_EQ(steps.size(), 14);
     for (size_t begin = 0; begin < states.size(); begin += 3) {
       const auto resumed = make();
-      resumed->Next().IgnoreError();  // a buffer in use is no hindrance
+      resumed->Next().IgnoreError();  // loading works although the buffer is in use
       ASSERT_OK(resumed->LoadState(states[begin]));
       for (size_t i = begin; i < steps.size(); ++i) {
         ASSERT_OK_AND_ASSIGN(const auto step, resumed->Next());
@@ -291,8 +291,8 @@ TEST_F(OrderTest, RefusesOtherStates) {
       StatusIs(
           absl::StatusCode::kFailedPrecondition,
           HasSubstr("6 examples of the pass had been taken, which no whole number of steps of 4")));
-  // Six examples are two steps of three, with the same contents in the same order; but with two
-  // lanes, which alternate by batches, the order differs.
+  // Six examples are two steps of three with the same contents in the same order. With two lanes,
+  // which alternate by batches, the order would differ.
   const auto threes = make(1, 3);
   ASSERT_OK(threes->LoadState(state));
   EXPECT_EQ(PlaceOf(*(*threes->Next())->examples[0]),
@@ -311,7 +311,7 @@ TEST_F(OrderTest, RefusesOtherStates) {
   const auto going_on = make(1);
   ASSERT_OK(going_on->LoadState(state));
   EXPECT_EQ(PlaceOf(*(*steps->Next())->examples[0]),
-            PlaceOf(*(*going_on->Next())->examples[0]));  // refusals left it where it was
+            PlaceOf(*(*going_on->Next())->examples[0]));  // rejected states did not move it
   folder_.Write("d0.jsonl", "{\"text\": \"0 0\"}\n");
   EXPECT_FALSE(steps->LoadState(state).ok());
 }

@@ -1,6 +1,6 @@
-// The texts that templates make of conversations, with a small tokenizer that has SmolLM2's special
-// tokens. dataset_test compares tokens with LLaMA-Factory's, and tests/lua/templates_test does so
-// for every named template.
+// The texts that chat templates make from conversations, with a small tokenizer that has SmolLM2's
+// special tokens. (dataset_test compares tokens with LLaMA-Factory's, and tests/lua/templates_test
+// does so for every named template.)
 #include "data/text/chat_template.h"
 
 #include <c10/util/Exception.h>
@@ -38,7 +38,7 @@ ChatTemplate Template(const std::string& name, std::optional<std::string> system
   return *ChatTemplate::Create(NamedTemplate(name), MakeTokenizer(), system);
 }
 
-// The template's text of each turn, including special tokens.
+// Returns the text of all turns, including special tokens.
 std::string TextOf(const ChatTemplate& chat, const Conversation& conversation) {
   std::string text;
   const std::vector<EncodedTurn> turns = *chat.EncodeTurns(conversation);
@@ -91,8 +91,8 @@ TEST(ChatTemplateTest, SystemTexts) {
             "[<|im_start|>system\nRow's.<|im_end|>\n<|im_start|>user\n");
 }
 
-// `default` has three slots in a user message, so no token may join two of them: "Hi" + eos +
-// "\nAssistant:".
+// Slots are tokenized separately: `default` has three slots in a user message, "Hi" + eos +
+// "\nAssistant:", so no token may join two of them.
 TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
   const ChatTemplate chat = Template("default");
   const Tokenizer& t = chat.tokenizer();
@@ -108,7 +108,7 @@ TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
                             MakeTokenizer());
   const std::vector<EncodedTurn> turns = *bos.EncodeTurns(kTwoTurns);
   EXPECT_EQ(turns[0].prompt, Join({{1}, t.Encode("0:Hi")}));
-  EXPECT_EQ(turns[1].prompt, t.Encode("1:And?"));  // the prefix comes once
+  EXPECT_EQ(turns[1].prompt, t.Encode("1:And?"));  // the prefix occurs once
 }
 
 TEST(ChatTemplateTest, PlaceholdersInATextStay) {
@@ -121,7 +121,7 @@ TEST(ChatTemplateTest, PlaceholdersInATextStay) {
       AllOf(HasSubstr("user\n{{content}} {{system}}<"), HasSubstr("[{{content}} {{idx}}<")));
   EXPECT_THAT(
       text("{{idx}} {{idx}}", ""),
-      HasSubstr("user\n0 {{idx}}<"));  // but for a user's first {{idx}}: LLaMA-Factory's slip
+      HasSubstr("user\n0 {{idx}}<"));  // a user's first {{idx}} is replaced, as in LLaMA-Factory
 }
 
 TEST(ChatTemplateTest, PromptsForAnAnswer) {
@@ -148,7 +148,7 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
   const ChatTemplate replaced =
       *ChatTemplate::Create(NamedTemplate("chatml"), tokenizer);  // eos becomes the first stop word
   EXPECT_EQ(replaced.eos(), 2);
-  EXPECT_EQ(replaced.pad(), 2);  // none of its own
+  EXPECT_EQ(replaced.pad(), 2);  // no pad token of its own
   const ChatTemplate kept = *ChatTemplate::Create(
       NamedTemplate("smollm2"), tokenizer);  // eos stays, and the stop word is added too
   EXPECT_EQ(kept.eos(), 0);
@@ -157,8 +157,8 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
             0);  // none at all: <|endoftext|>
 }
 
-// Tokens that the vocabulary lacks are added after it, the eos first; the given tokenizer stays
-// unchanged.
+// Stop words that the vocabulary lacks are added after its tokens, the eos first. The tokenizer
+// passed in is unchanged.
 TEST(ChatTemplateTest, StopWordsAreAdded) {
   const auto given = MakeTokenizer("gpt2", R"({"eos_token": "<|endoftext|>"})");
   const auto size = static_cast<int32_t>(given->vocab_size());

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_DATA_TEXT_NAMED_TEMPLATES_H_
 #define MOONRING_TESTS_DATA_TEXT_NAMED_TEMPLATES_H_
 
-// Three templates of lua/moonring/templates for tests that do not run Lua: chatml, smollm2, and
-// default for any other name.
+// Templates of lua/moonring/templates for tests that do not run Lua: chatml, smollm2, and
+// `default`, which is returned for any other name.
 
 #include <string>
 #include <vector>

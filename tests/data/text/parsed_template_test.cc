@@ -1,5 +1,5 @@
-// What is derived from a model's own chat template: slots and ids as in LLaMA-Factory, and whole
-// prompts as in Transformers' apply_chat_template.
+// Slots derived from a model's own chat template: slots and ids equal LLaMA-Factory's, and whole
+// prompts equal Transformers' apply_chat_template.
 
 #include "data/text/parsed_template.h"
 

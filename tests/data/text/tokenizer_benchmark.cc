@@ -1,6 +1,6 @@
-// Bytes per second of Encode on English-like text in pieces of 4 KB, by tokenizer: in the first
-// pass (no word is cached) and in later ones, and for one word of 1 MB. `bazel run -c opt
-// //tests/data/tokenizer:tokenizer_benchmark`; TEXT_FILE=path uses another text.
+// Bytes per second of Encode on English-like text in pieces of 4 KB, for several tokenizers: in the
+// first pass (no word is cached), in later passes, and for one word of 1 MB. To run: `bazel run -c
+// opt //tests/data/tokenizer:tokenizer_benchmark`; TEXT_FILE=path uses another text.
 #include <cstdlib>
 #include <string>
 
@@ -27,7 +27,7 @@ std::shared_ptr<const Tokenizer> Load(int which) {
 
 std::string Text() {
   if (const char* file = std::getenv("TEXT_FILE")) return ReadRunfile(file);
-  std::string text;  // golden files: mostly digits and punctuation
+  std::string text;  // from golden files: mostly digits and punctuation
   for (const char* name : {"strings.json", "smollm2.json", "llama3.json"})
     text += ReadRunfile(std::string("tests/golden/tokenizer/") + name);
   return text;

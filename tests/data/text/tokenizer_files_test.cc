@@ -47,8 +47,8 @@ TEST(JsonSplice, OneFieldChanges) {
   EXPECT_EQ(WithField(" { } ", "b", "7"), " {\"b\": 7 } ");
 }
 
-// The vocabulary does not change by a byte, and reading the written files gives the same ids, flags
-// and names.
+// After new tokens are written, the vocabulary's bytes are unchanged, and reading the files gives
+// the same ids, flags and names.
 TEST(TokenizerFiles, NewTokensAreWritten) {
   const TokenizerFiles files = {
       {"tokenizer.json", Tiny("smollm2.tokenizer.json")},

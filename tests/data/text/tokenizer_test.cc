@@ -1,5 +1,4 @@
-// Whole tokenizers give exactly the ids and texts of the tokenizers library
-// (tests/golden/README.md).
+// Whole tokenizers give the same ids and texts as the tokenizers library (tests/golden/README.md).
 #include "data/text/tokenizer.h"
 
 #include <string>
@@ -85,7 +84,7 @@ TEST(Tokenizer, Qwen3EqualsTheLibrary) {
 }
 TEST(Tokenizer, SmolLm2EqualsTheLibrary) { ExpectGolden(SmolLm2(), "smollm2"); }
 
-// Tokens a, b, ab and a space, in GPT-2's alphabet.
+// A tokenizer.json with the tokens a, b, ab and a space, in GPT-2's byte alphabet.
 json Small() {
   return {{"model",
            {{"type", "BPE"},

@@ -1,4 +1,4 @@
-// Texts in turns, as a conversation and as messages.
+// Alternating texts as a conversation, and as messages.
 #include "data/text/turns.h"
 
 #include "gmock/gmock.h"

@@ -1,21 +1,19 @@
-"""What Transformers 5.23.0 writes for the models here that 4.57.6 wrote: config-5.23.json beside
-each config.json, as its save_pretrained writes it.
+"""Saves the golden models of Transformers 4.57.6 again with Transformers 5.23.0, and writes the
+resulting config-5.23.json next to each config.json.
 
-    resave.py [--only NAME ...]      (make.py begins a folder anew: run this after it)
+    resave.py [--only NAME ...]      (run it after make.py, which creates a folder anew)
 
-Each folder is opened by 5.23 and saved again. The model there has golden.json's losses (in fp32,
-within LOSS), so both files are of one model; the safetensors that it writes has the same names and
-bits, so no weights are kept beside the new config: it runs a layer's experts as one tensor, and
-splits them again as it saves.
+Each folder is opened and saved by 5.23. The loss of the opened model must equal that of golden.json
+(in fp32, within LOSS). The saved safetensors has the same names and bits, although 5.23 computes a
+layer's experts as one tensor, so no further weights are stored next to the new config.
 
-It saves the two tensors of Qwen3-VL-MoE's experts transposed (TRANSPOSED), which 4.57.6 does not
-open.
+Exceptions: 5.23 saves two tensors of Qwen3-VL-MoE's experts transposed (TRANSPOSED), in a form that
+4.57.6 cannot open. For Kimi Linear and OLMo hybrid it saves other names and another split of
+filters (RENAMED); for these, its weights are stored too, as model-5.23.safetensors.
 
-Left out are what Transformers does not have (InternLM 2 and 3) and what 5.23 runs as another model
-(qwen2_moe_norm, whose windows it gives to every other layer; qwen2_moe_layers of make.py is that)
-or saves in another form (gpt_oss_mxfp4). Of Kimi Linear and OLMo hybrid it saves other names and
-another cut of filters (RENAMED): there what it saves is kept too, model-5.23.safetensors, which it
-opens as the same model.
+Left out are models that Transformers lacks (InternLM 2 and 3), that 5.23 computes differently
+(qwen2_moe_norm, whose windows it applies to every other layer; qwen2_moe_layers of make.py covers
+that), or that it saves in another form (gpt_oss_mxfp4).
 """
 
 import argparse
@@ -30,7 +28,7 @@ import transformers
 from safetensors.torch import load_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOSS = 1e-5  # relative; the goldens are of fp64, this is fp32
+LOSS = 1e-5  # relative: golden.json is in fp64, this loss in fp32
 WRITTEN = "config-5.23.json"
 LEFT_OUT = (
     "internlm2",
@@ -48,14 +46,14 @@ torch.set_num_threads(1)
 
 
 def loss_of(model, case):
-    """The mean over predictions, each document alone."""
+    """Returns the mean loss over all predictions, each document computed separately."""
     total, count, start = 0.0, 0, 0
     ids, labels = case["input"]["input_ids"], case["input"]["labels"]
     for length in case["input"]["lengths"]:
         row = torch.tensor([ids[start : start + length]])
         targets = torch.tensor(labels[start : start + length])[1:]
         with torch.no_grad():
-            # A copy, as a dynamic rotary embedding remembers the longest text so far.
+            # A copy, because a dynamic rotary embedding remembers the longest text so far.
             logits = copy.deepcopy(model)(row, use_cache=False).logits[0, :-1]
         total += torch.nn.functional.cross_entropy(
             logits, targets, ignore_index=-100, reduction="sum"

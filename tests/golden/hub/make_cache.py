@@ -1,5 +1,5 @@
-"""The cache that huggingface_hub (0.36.2) makes of tests/hub/samples.py's model, by a small hub on
-loopback: writes cache.json beside this file.
+"""Writes cache.json: the cache that huggingface_hub (0.36.2) creates for the model of
+tests/hub/samples.py, downloaded from a small hub on loopback.
 
     ~/.cache/moonring-oracle/venv/bin/python tests/golden/hub/make_cache.py
 """
@@ -18,7 +18,7 @@ import samples
 
 
 def entry(path: pathlib.Path):
-    """A link's target, a small text's contents, of a blob its size and checksum."""
+    """Describes a file: a link's target, a small text's contents, or a blob's size and checksum."""
     if path.is_symlink():
         return {"link": os.readlink(path)}
     contents = path.read_bytes()
@@ -43,7 +43,7 @@ def main() -> None:
 
         for name in samples.SHARDED_WANTED:
             huggingface_hub.hf_hub_download("org/sharded", name)
-        try:  # as Transformers asks for what may be there
+        try:  # Transformers also requests optional files
             huggingface_hub.hf_hub_download("org/sharded", "added_tokens.json")
         except huggingface_hub.errors.EntryNotFoundError:
             pass

@@ -1,5 +1,5 @@
-"""What the datasets library (4.0.0) takes as the splits of repositories of plain files: writes
-dataset_files.json beside this file.
+"""Writes dataset_files.json: the files that the datasets library (4.0.0) selects as splits in
+repositories of plain files.
 
     ~/.cache/moonring-oracle/venv/bin/python tests/golden/hub/make_dataset_files.py
 """
@@ -134,7 +134,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 said = {"splits": splits(case, pathlib.Path(folder).resolve())}
-            except Exception as error:  # what it refuses
+            except Exception as error:  # rejected by the library
                 said = {"error": type(error).__name__}
         recorded[name] = {**case, **said}
         print(name, said)

@@ -1,13 +1,12 @@
-"""How many of other people's chat templates are rendered as Transformers renders them, byte for
-byte.
+"""Counts how many chat templates of published models are rendered byte for byte as by Transformers.
 
     compare.py RENDER FOLDER...
 
-RENDER: the binary of //tests/data/text/jinja:jinja_render. FOLDERs are searched for *.jinja and
-tokenizer_config.json. Each template meets conversations with and without
-a system text, tools, calls and their results, thoughts, content in parts, a generation prompt, and
-the keywords that templates ask for. Where Jinja2 raises, so
-must we; the words may differ.
+RENDER: the binary of //tests/data/text/jinja:jinja_render. The FOLDERs are searched for *.jinja and
+tokenizer_config.json. Each template is rendered for conversations with and without a system text,
+tools, tool calls and their results, reasoning, content in parts, a generation prompt, and the
+keywords that templates read. If Jinja2 raises an error, Moonring must fail too; the messages may
+differ.
 """
 
 import copy

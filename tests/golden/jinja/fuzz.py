@@ -1,10 +1,9 @@
-"""Expressions made at random over a few values: are they rendered as Transformers' Jinja2 renders
-them?
+"""Compares random expressions over a few values with the rendering of Transformers' Jinja2.
 
     fuzz.py RENDER COUNT [SEED]
 
-RENDER: the binary of //tests/data/text/jinja:jinja_render. Where Jinja2 raises, so must we; what we
-say is not supported is counted apart.
+RENDER: the binary of //tests/data/text/jinja:jinja_render. If Jinja2 raises an error, Moonring must
+fail too. Expressions that it rejects as unsupported are counted separately.
 """
 
 import copy
@@ -283,7 +282,7 @@ def expression(rng, depth):
         subscribed = inner()
         if not re.search(
             rf"\b({'|'.join(NAMES)})\b", re.sub(r"'[^']*'", "", subscribed)
-        ):  # of constants Jinja2 makes something undefined where else it raises
+        ):  # for constants, Jinja2 gives undefined where it otherwise raises
             subscribed = rng.choice(NAMES)
         return f"({subscribed}){rng.choice(SUBSCRIPTS)}"
     if kind == 11:
@@ -361,7 +360,7 @@ def main():
             want, said = _compile_jinja_template(template).render(**copy.deepcopy(CONTEXT)), None
         except Exception as error:
             want, said = None, error
-        if want is not None and " at 0x" in want:  # an address
+        if want is not None and " at 0x" in want:  # contains an address
             continue
         if mine.get("code") == "UNIMPLEMENTED":
             unsupported += 1

@@ -1,14 +1,14 @@
-"""What LLaMA-Factory 0.9.5 makes of chat templates that a tokenizer carries where a configuration
-names none, and Transformers' apply_chat_template beside it.
+"""Writes parsed.json: the templates that LLaMA-Factory 0.9.5 derives from a tokenizer's chat
+template if the configuration names none, and the prompts of Transformers' apply_chat_template.
 
     make_parsed.py
 
-Writes parsed.json, a list of {name, tokenizer: of ../tokenizer/tiny, config: tokenizer_config.json,
-jinja: chat_template.jinja or absent, and either error: true, or
-empty: true (LLaMA-Factory takes its template `empty`), or reasoning, prefix, system, user,
-assistant, default_system, turns: by conversation [[prompt ids, answer
-ids], ...]}, prompts: by conversation ids of apply_chat_template with a generation prompt, null for
-an error}. Conversations are in the file, too.
+A list of {name, tokenizer: in ../tokenizer/tiny, config: tokenizer_config.json, jinja:
+chat_template.jinja or absent, and either error: true, or empty: true (LLaMA-Factory uses its
+template `empty`), or reasoning, prefix, system, user, assistant, default_system, turns: by
+conversation [[prompt ids, answer ids], ...]}, prompts: by conversation the ids of
+apply_chat_template with a generation prompt, null for an error}. The file also contains the
+conversations.
 """
 
 import json

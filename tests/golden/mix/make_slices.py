@@ -1,5 +1,5 @@
-"""slices.json: the rows that datasets 4.0.0 takes of split train by a text, or null where it
-refuses the text.
+"""Writes slices.json: the rows of the split train that datasets 4.0.0 selects for each text, or
+null if it rejects the text.
 
 make_slices.py
 """
@@ -39,7 +39,7 @@ SPECS = [
     "train[:2]+train[-2:]",
     "train[:10%] + train[4:6]",
     "train[:2]+train[:2]",
-    # refused
+    # invalid
     "train[:101%]",
     "train[3]",
     "train[a:b]",

@@ -22,7 +22,7 @@ from trl.trainer.rloo_trainer import RLOOTrainer
 torch.Tensor.float = torch.Tensor.double
 torch.set_default_dtype(torch.float64)
 
-LENGTHS = [5, 3, 7, 1, 4, 6]  # of answers
+LENGTHS = [5, 3, 7, 1, 4, 6]  # lengths of the answers
 PROMPTS = [2, 4, 1, 3, 2, 1]
 VOCAB = 5
 TRUNCATED = [False, False, True, False, True, False]
@@ -31,7 +31,7 @@ PAD, EOS = 0, 1
 
 
 def short(values):
-    """Short when printed."""
+    """Rounds values so that they have few digits."""
     return (values * 1024).round() / 1024
 
 
@@ -49,11 +49,11 @@ ACCELERATOR = SimpleNamespace(
 
 
 def fixed():
-    """Token log-probs of policy, sampler and reference, entropies and advantages."""
+    """Returns token log-probs of policy, sampler and reference, entropies and advantages."""
     generator = torch.Generator().manual_seed(3)
     normal = lambda n: torch.randn(n, generator=generator)
     policy, old, reference, entropies = [], [], [], []
-    shifts = [0.5, -0.4, 0.3, -0.6, 0.0, 0.25]  # of whole answers, so that theirs are clipped
+    shifts = [0.5, -0.4, 0.3, -0.6, 0.0, 0.25]  # per answer, so that some are clipped
     for length, shift in zip(LENGTHS, shifts):
         p = -normal(length).abs() - 0.1
         policy.append(short(p))
@@ -92,7 +92,7 @@ def trainer_of(kind, options):
 
 
 def metrics_of(trainer):
-    """Means of the metrics; the extremes are of processes, which there is one of."""
+    """Returns means of the metrics. The extremes are over processes, of which there is one."""
     means = {name: sum(values) / len(values) for name, values in trainer._metrics["train"].items()}
     return {name: mean for name, mean in means.items() if not name.endswith(("_min", "_max"))}
 
@@ -159,7 +159,7 @@ def rloo(data, options):
 
 
 def chain(data, options):
-    """From logits: log-probs and entropies are the trainer's own."""
+    """Computes log-probs and entropies from logits with the trainer's own functions."""
     generator = torch.Generator().manual_seed(4)
     trainer = trainer_of(GRPOTrainer, options)
     trainer.model_kwarg_keys = []
@@ -191,7 +191,7 @@ def chain(data, options):
 
 
 def generation(kind, options, rewards, per_token=None):
-    """A trainer that is about to score answers; rewards: [answers, functions]."""
+    """Returns a trainer that is about to score answers. `rewards`: [answers, functions]."""
     trainer = trainer_of(kind, options)
     trainer.num_generations = options["generations"]
     trainer.scale_rewards = options.get("scale_rewards")

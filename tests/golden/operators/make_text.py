@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes text.json and text.safetensors: tensors as PyTorch prints them.
+"""Writes text.json and text.safetensors: tensors, and their texts as printed by PyTorch.
 
     python3 make_text.py        (torch 2.11.0 and safetensors)
 """

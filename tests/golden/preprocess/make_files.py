@@ -1,4 +1,4 @@
-"""Rows of data/ again in files of other kinds: csv, txt, parquet, arrow, and gzip under a plain
+"""Writes rows of data/ as files of other kinds: csv, txt, parquet, arrow, and gzip under a plain
 name.
 
 make_files.py

@@ -1,13 +1,13 @@
-"""What models' own chat templates write of an answer's fields beside its text: thoughts, calls of
-tools, and texts beside them.
+"""Writes fields.json: the texts that models' own chat templates write for the fields of an answer:
+reasoning, tool calls, and text next to tool calls.
 
     make_fields.py FOLDER
 
-FOLDER: chat_templates of trl's wheel (1.16.0), which has the templates that the models carry.
-Rendered by Transformers. Writes fields.json, a case a line: {"template": LLaMA-Factory's name,
-"name": of the case, "row": as JSON text, its messages the user's and the assistant's, "answer":
-what the model's template writes behind its marker for an answer, without what ends it}. GLM's ends
-calls with a tag that LLaMA-Factory leaves out: it is left out here too.
+FOLDER: chat_templates of trl's wheel (1.16.0), which contains the models' templates. They are
+rendered by Transformers. Each line is a case: {"template": LLaMA-Factory's name, "name": the case,
+"row": JSON text with a user's and an assistant's message, "answer": the text after the marker that
+begins an answer, without the text that ends it}. GLM's template ends calls with a tag that
+LLaMA-Factory omits; it is omitted from the file too.
 """
 
 import json
@@ -17,7 +17,8 @@ import sys
 from transformers.utils.chat_template_utils import render_jinja_template
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# LLaMA-Factory's name: the model's template, its marker for an answer, and what may end it.
+# LLaMA-Factory's name: the model's template, the marker that begins an answer, texts that may end
+# it.
 TEMPLATES = {
     "gemma4": ("gemma4_v5", "<|turn>model\n", ("<turn|>\n",)),
     "glm4_moe": ("glm4moe", "<|assistant|>", ("\n</tool_call>",)),
@@ -36,7 +37,7 @@ TEMPLATES = {
 }
 THOUGHTS = ("gemma4", "glm4_moe", "gpt_oss", "qwen3", "qwen3_5", "qwen3_6")
 CALLS = ("glm4_moe", "lfm2", "llama3", "qwen", "qwen3", "qwen3_5", "qwen3_6", "qwen3_nothink")
-SEVERAL = ("qwen", "qwen3", "qwen3_5", "qwen3_nothink")  # others refuse them, or write them apart
+SEVERAL = ("qwen", "qwen3", "qwen3_5", "qwen3_nothink")  # others reject several calls
 
 
 def call(name, arguments):
@@ -49,12 +50,12 @@ def cases(template):
     thought = {"reasoning_content": "two and\n\ntwo"}
     if template in THOUGHTS:
         yield "thought", {**thought, "content": "four"}
-        if template != "gemma4":  # trims each answer's text, which LLaMA-Factory's does not
+        if template != "gemma4":  # it trims each answer's text; LLaMA-Factory does not
             yield "lines around", {"reasoning_content": "\n\ntwo\n", "content": "\nfour"}
         yield "spaces around", {"reasoning_content": "  two \n", "content": "four"}
     if template not in CALLS:
         return
-    if template != "glm4_moe":  # LLaMA-Factory's empty thought of it is another one
+    if template != "glm4_moe":  # LLaMA-Factory writes another empty reasoning
         yield "call", {"content": "", "tool_calls": [f]}
         yield "text and call", {"content": "I look.\nNow.", "tool_calls": [f]}
     if template not in ("llama3", "lfm2", "glm4_moe"):
@@ -78,7 +79,7 @@ def main(folder):
         for case, answer in cases(name):
             messages = [{"role": "user", "content": "2+2?"}, {"role": "assistant", **answer}]
             given = messages
-            if name == "gpt_oss":  # its word for a thought
+            if name == "gpt_oss":  # the name of the field for reasoning
                 given = [messages[0], {**messages[1], "thinking": answer["reasoning_content"]}]
             rendered, _ = render_jinja_template(
                 conversations=[given], chat_template=jinja, bos_token="<s>", eos_token="</s>"

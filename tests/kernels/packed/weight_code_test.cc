@@ -1,4 +1,4 @@
-// Requirements for every code: its closed form in fp64, its bytes, dtypes, and errors.
+// Requirements for every quantization code: closed form in fp64, bytes, dtypes, and errors.
 
 #include <memory>
 #include <string>
@@ -74,7 +74,7 @@ TEST(WeightCodeTest, BytesInClosedForm) {
   EXPECT_EQ(EightBitCode().PackedBytes({10, 3}), 30 + 40);
 }
 
-// step[c] a and q a / 127 in fp64: fp32 rounds each product and sum once, at most 3 times.
+// Unpacked weights equal step[c] a (or q a / 127) in fp64, up to at most 3 roundings in fp32.
 TEST(WeightCodeTest, ClosedFormInFp64) {
   for (const auto& shape : kShapes) {
     const at::Tensor weight = Numbers(shape, at::kFloat);
@@ -112,7 +112,7 @@ TEST(WeightCodeTest, ClosedFormInFp64) {
 }
 
 // The unpacked weight differs from the original by at most half of the code's widest step, relative
-// to a block's largest number.
+// to the largest number of the block.
 TEST(WeightCodeTest, StaysNearTheWeight) {
   const at::Tensor weight = Numbers({257, 128}, at::kFloat);
   const at::Tensor largest_of_block =
@@ -129,7 +129,8 @@ TEST(WeightCodeTest, StaysNearTheWeight) {
   }
 }
 
-// One rounding, to the nearest, ties to even: as LibTorch rounds the fp32 numbers.
+// A result in another dtype is the fp32 result, rounded once to nearest (ties to even), as LibTorch
+// rounds.
 TEST(WeightCodeTest, EveryDtypeIsFp32Rounded) {
   for (const auto& code : Codes()) {
     for (const auto& shape : kShapes) {
@@ -159,7 +160,7 @@ TEST(WeightCodeTest, RoundsOddScales) {
   }
 }
 
-// The code paths for each kind of CPU give the same bits.
+// The implementations for different kinds of CPU give the same bits.
 TEST(WeightCodeTest, AnyKindOfCpu) {
   for (const auto& code : Codes()) {
     ASSERT_OK_AND_ASSIGN(const PackedWeight packed, code->Pack(Numbers({257, 129}, at::kFloat)));

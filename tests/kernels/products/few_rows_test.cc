@@ -1,4 +1,5 @@
-// Products of few rows compared with fp64, and a row in a batch compared with the same row alone.
+// Matrix products with few rows: compared with fp64, and a row in a batch compared with the same
+// row alone.
 
 #include "kernels/products/few_rows.h"
 
@@ -17,7 +18,7 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// fp32: sums of some thousand terms. bf16: the result's own rounding, up to 2^-8.
+// Error bounds. fp32: sums of some thousand terms. bf16: the rounding of the result, up to 2^-8.
 constexpr std::pair<at::ScalarType, double> kTypes[] = {{at::kFloat, 1e-6}, {at::kBFloat16, 4e-3}};
 
 TEST(FewRowsTest, IsTheProduct) {
@@ -42,7 +43,7 @@ TEST(FewRowsTest, IsTheProduct) {
         out = before.clone();
         FewRowsProduct(out, x, w.t(), 0.5, -2.0);
         EXPECT_TRUE(RelativeError(out, before.to(at::kDouble) * 0.5 - wanted * 2.0, bound));
-        // The output is a slice of a wider buffer, like gate next to up.
+        // The output is a slice of a wider buffer, as for gate and up projections.
         at::Tensor wide = at::zeros({rows, 2 * columns}, x.options());
         FewRowsProduct(wide.narrow(1, columns, columns), x, w.t(), 0.0, 1.0);
         EXPECT_TRUE(RelativeError(wide.narrow(1, columns, columns), wanted, bound));
@@ -78,7 +79,7 @@ TEST(FewRowsTest, TakesWhatItIsFor) {
   EXPECT_FALSE(IsOfFewRows(at::zeros({8, 64}).t(), w.t()));
 }
 
-// Products use it within a scope that requests it, and nowhere else.
+// The implementation for few rows is used within a scope that requests it, and nowhere else.
 TEST(FewRowsTest, AScopeAsksForIt) {
   at::manual_seed(3);
   const at::Tensor x = at::randn({9, 700}), w = at::randn({40, 700});

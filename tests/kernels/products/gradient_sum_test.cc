@@ -15,17 +15,17 @@ using ::moonring::testing::RelativeErrorOf;
 
 struct Terms {
   std::vector<at::Tensor> a, b;
-  at::Tensor exact;  // sum of a b in fp64
+  at::Tensor exact;  // sum of a b, in fp64
 };
 
-// More rows than one block of the CPU's implementation (products.cc); one of the products has no
-// terms at all.
+// Random factors a, b of several products, with more rows than one block of the CPU's
+// implementation (products.cc). One of the products has an inner dimension of 0.
 Terms RandomTerms(at::ScalarType dtype, int64_t rows = 70) {
   at::manual_seed(11);
   Terms terms;
   terms.exact = at::zeros({rows, 9}, at::kDouble);
   for (const int64_t inner : {33, 0, 128, 64}) {
-    // Transposed, as dy^T is.
+    // `a` is transposed, like dy^T in a weight's gradient.
     terms.a.push_back(at::randn({inner, rows}, at::kDouble).to(dtype).t());
     terms.b.push_back(at::randn({inner, 9}, at::kDouble).to(dtype));
     terms.exact += at::mm(terms.a.back().to(at::kDouble), terms.b.back().to(at::kDouble));
@@ -44,14 +44,15 @@ TEST(GradientSumTest, IsTheSumOfTheProducts) {
     GradientSum sum(dtype);
     const at::Tensor taken = Added(terms, sum);
     EXPECT_EQ(taken.scalar_type(), dtype);
-    // 225 terms each, summed in another order.
+    // 225 terms each, added in another order.
     EXPECT_TRUE(RelativeError(taken, terms.exact, dtype == at::kDouble ? 1e-14 : 1e-6));
     EXPECT_FALSE(sum.Take().defined());
   }
 }
 
-// A CPU rounds each product to bf16 (by up to 2^-9, on average about half of that) before it is
-// added in fp32. If the sum itself were rounded, as in a bf16 gradient, the error would be larger.
+// On a CPU, a sum of bf16 products is in fp32: each product is rounded to bf16 (by up to 2^-9, on
+// average about half of that) before it is added. If the sum itself were rounded to bf16, the error
+// would be larger.
 TEST(GradientSumTest, ASumOfBf16IsRoundedByItsTermsAlone) {
   for (const int64_t rows : {70, 200'000}) {
     const Terms terms = RandomTerms(at::kBFloat16, rows);
@@ -72,8 +73,8 @@ TEST(GradientSumTest, AccumulatesIntoAGivenTensor) {
   EXPECT_FALSE(Added(terms, sum).defined());
   GradientSum alone(at::kFloat);
   const at::Tensor wanted = before + Added(terms, alone);
-  EXPECT_TRUE(RelativeError(own, wanted, 1e-6));  // fp32's own order of sums
-  // After Take() a new sum begins.
+  EXPECT_TRUE(RelativeError(own, wanted, 1e-6));  // sums in another order
+  // After Take(), a new sum starts.
   const at::Tensor kept = own.clone();
   EXPECT_TRUE(Added(terms, sum).defined());
   EXPECT_TRUE(BitEqual(own, kept));
@@ -88,8 +89,8 @@ TEST(GradientSumTest, WithoutASumTheProductIsHandedOn) {
   EXPECT_TRUE(RelativeError(sum->Take(), Product(terms.a[0], terms.b[0]), 1e-15));
 }
 
-// beta and alpha of a sum in a wider dtype, compared with fp64; with beta 0 the previous contents
-// are not read.
+// Sums in a wider dtype with beta and alpha equal fp64. With beta 0, the previous contents are not
+// read.
 TEST(ProductSumsTest, WideSums) {
   const Terms terms = RandomTerms(at::kBFloat16);
   const at::Tensor &a = terms.a[0], &b = terms.b[0];

@@ -39,7 +39,7 @@ at::Tensor Exact(const at::Tensor& a, const at::Tensor& b) {
   return at::mm(a.to(at::kDouble), b.to(at::kDouble));
 }
 
-// A matrix of this size in one of the memory layouts that layers use.
+// Memory layouts of matrices that layers use, and a matrix of this size in such a layout.
 enum class Layout { kRows, kColumns, kRowsOfMore, kColumnsOfMore, kEverySecond };
 at::Tensor Matrix(int64_t rows, int64_t columns, Layout layout, at::ScalarType dtype) {
   const auto options = at::TensorOptions().dtype(at::kFloat);
@@ -61,14 +61,14 @@ at::Tensor Matrix(int64_t rows, int64_t columns, Layout layout, at::ScalarType d
 constexpr Layout kLayouts[] = {Layout::kRows, Layout::kColumns, Layout::kRowsOfMore,
                                Layout::kColumnsOfMore, Layout::kEverySecond};
 
-// Compared with fp64: for random signs, K terms of size 1 have an error of about sqrt(K) 6e-8
-// relative to a norm of sqrt(K), times a factor for the order of sums: 1e-6. bf16's result is
-// rounded by at most 2^-9: 4e-3; fp16's by 2^-12: 5e-4.
+// Error bounds compared with fp64. fp32: K terms of size 1 with random signs have an error of about
+// sqrt(K) 6e-8, relative to a norm of sqrt(K), times a factor for the order of sums: 1e-6. bf16's
+// result is rounded by at most 2^-9: 4e-3; fp16's by 2^-12: 5e-4.
 double Tolerance(at::ScalarType dtype) {
   return dtype == at::kFloat ? 1e-6 : dtype == at::kHalf ? 5e-4 : 4e-3;
 }
 
-// Parameterized by the library that computes the product, and by the dtype.
+// Parameters: the library that computes the product, and the dtype.
 class EveryProductTest
     : public ProductsTest,
       public ::testing::WithParamInterface<std::tuple<const char*, at::ScalarType>> {};
@@ -127,10 +127,10 @@ TEST_F(ProductsTest, AddToSumsOfAnyLayoutAndOfAWiderDtype) {
   }
 }
 
-// fp16 on a CPU: the exact sum is rounded once, to fp16 or into an fp32 sum; above 65504 it is
+// On a CPU, an fp16 product rounds the exact sum once, to fp16 or to an fp32 sum; above 65504 it is
 // infinite.
 TEST_F(ProductsTest, Fp16IsRoundedOnce) {
-  const int64_t kMany = 70000;  // columns of more than a block
+  const int64_t kMany = 70000;  // more columns than one block
   for (const auto& [m, n, k] :
        {std::tuple<int64_t, int64_t, int64_t>{70, 40, 66}, {3, kMany, 66}}) {
     const at::Tensor a = at::randn({m, k}).to(at::kHalf), b = at::randn({n, k}).to(at::kHalf).t();
@@ -149,8 +149,8 @@ TEST_F(ProductsTest, Fp16IsRoundedOnce) {
   at::Tensor sum = at::zeros({2, 2});
   AddProduct(sum, large, large);
   EXPECT_TRUE(at::equal(sum, at::full({2, 2}, 80000.0)));
-  // 1 + 2^-11 + 2^-22 is just above the midpoint of two fp16 numbers; rounding twice would miss
-  // that.
+  // 1 + 2^-11 + 2^-22 is slightly above the midpoint of two fp16 numbers; double rounding would
+  // give the wrong one.
   const at::Tensor
       x = at::tensor({1.0, 1.0, std::ldexp(1.0, -11)}).to(at::kHalf).view({1, 3}),
       y = at::tensor({1.0, std::ldexp(1.0, -11), std::ldexp(1.0, -11)}).to(at::kHalf).view({3, 1});
@@ -171,7 +171,7 @@ TEST_F(ProductsTest, EmptyProductsAreZero) {
                c10::Error);
 }
 
-// design.md, rule 5: a row of a shard has the bits that it has among all rows.
+// A row of a shard is bit-identical to the same row in the whole matrix.
 TEST_F(ProductsTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   for (const std::string by : {"mkl", "onednn"}) {
     const ProductScope scope(Choice(by));
@@ -200,7 +200,8 @@ TEST_F(ProductsTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   }
 }
 
-// With an inner dimension that is split into blocks.
+// A row's bits do not depend on the other rows if the inner dimension is large and split into
+// blocks.
 TEST_F(ProductsTest, ADeepRowsBitsDoNotDependOnTheRowsBesideIt) {
   const ProductScope scope(Choice("onednn"));
   const at::Tensor x = at::randn({700, 26000}), w = at::randn({26000, 16});
@@ -211,7 +212,8 @@ TEST_F(ProductsTest, ADeepRowsBitsDoNotDependOnTheRowsBesideIt) {
   }
 }
 
-// Many threads for few numbers: oneDNN by itself would split the sum here.
+// Bits do not depend on the number of threads. With many threads and few numbers, oneDNN alone
+// would split the sum.
 TEST_F(ProductsTest, BitsDoNotDependOnThreads) {
   const ProductScope scope(Choice("onednn"));
   for (const auto& [t, n, k] : {std::tuple{4096, 64, 64},
@@ -253,7 +255,8 @@ TEST_F(ProductsTest, TheFormDependsOnTheWeightAndNotOnTheRows) {
             std::nullopt);
 }
 
-// The bits show which library was used: with so many terms their orders of sums differ.
+// A scope selects the library by the form of the product. The bits show which library was used:
+// with so many terms, their orders of sums differ.
 TEST_F(ProductsTest, AScopeChoosesByForm) {
   if (!HasOneDnn()) GTEST_SKIP() << "this processor has no AVX-512: all products are MKL's";
   const at::Tensor x = at::randn({256, 1536}), w = at::randn({576, 1536}),

@@ -1,4 +1,4 @@
-// LibTorch's TF32 switch, on a machine without a GPU: the test reads the switch.
+// The scope that sets LibTorch's TF32 switch, without a GPU: the test reads the switch.
 
 #include "kernels/products/tf32_products.h"
 
@@ -45,7 +45,7 @@ TEST_F(Tf32ProductsTest, OffAfterAnError) {
   EXPECT_FALSE(IsOn());
 }
 
-// Overlapping scopes, as two threads may have.
+// Scopes may overlap, as on two threads.
 TEST_F(Tf32ProductsTest, ScopesOverlap) {
   std::optional<Tf32Products> first(std::in_place, true), second(std::in_place, true);
   first.reset();

@@ -21,7 +21,7 @@ at::Tensor Identities(int64_t count) {
   return at::arange(count, at::kLong) * ((int64_t{1} << 31) + 7) + 3;
 }
 
-// The reference is LibTorch's Philox, with subsequence = identity and offset = j / 4.
+// Random numbers equal LibTorch's Philox with subsequence = identity and offset = j / 4.
 TEST(CounterUniformTest, IsPhilox) {
   const uint64_t key = CounterKey(42, 7, "model.layers.3.mlp.down_proj");
   const at::Tensor identity = at::tensor(
@@ -37,8 +37,8 @@ TEST(CounterUniformTest, IsPhilox) {
   }
 }
 
-// Values from Philox written in Python integers, which was checked with the known answers of
-// Random123.
+// Expected values from an implementation of Philox in Python integers, which was verified with
+// Random123's known answers.
 TEST(CounterUniformTest, GoldenValues) {
   const at::Tensor numbers =
       CounterUniform(CounterKey(1, 2, "module"), at::tensor({int64_t{3}}, at::kLong), 4) * 0x1.0p24;
@@ -62,7 +62,7 @@ TEST(CounterUniformTest, ATokensNumbersDoNotDependOnItsRankOrRow) {
                                      CounterUniform(key, identity.narrow(0, 1, 299), 65)});
   EXPECT_TRUE(BitEqual(shards, whole));
   EXPECT_TRUE(BitEqual(CounterUniform(key, identity, 7),
-                       whole.narrow(1, 0, 7)));  // nor does the width matter
+                       whole.narrow(1, 0, 7)));  // the width does not matter either
   EXPECT_TRUE(BitEqual(CounterUniform(key, identity.repeat({2}).slice(0, 0, 600, 2), 65),
                        CounterUniform(key, identity.repeat({2}), 65).slice(0, 0, 600, 2)));
 }
@@ -74,7 +74,7 @@ TEST(CounterUniformTest, UniformAndIndependent) {
   EXPECT_GE(x.min().item<double>(), 0.0);
   EXPECT_LT(x.max().item<double>(), 1.0);
   const double n = static_cast<double>(x.numel());
-  // Five standard deviations each.
+  // The bounds are five standard deviations.
   EXPECT_NEAR(x.mean().item<double>(), 0.5, 5 * std::sqrt(1.0 / 12.0 / n));
   EXPECT_NEAR((x * x).mean().item<double>(), 1.0 / 3.0, 5 * std::sqrt(4.0 / 45.0 / n));
   const at::Tensor counts = x.flatten().histc(100, 0.0, 1.0),
@@ -124,7 +124,7 @@ TEST(CounterUniformTest, Refuses) {
   EXPECT_EQ(CounterUniform(0, at::zeros({0}, at::kLong), 4).sizes(), at::IntArrayRef({0, 4}));
 }
 
-// The implementation for other devices, run on the CPU.
+// The implementation by tensor operators, which other devices use, gives the same bits on the CPU.
 TEST(CounterUniformTest, ByTensorOperationsTheSameBits) {
   const at::Tensor identity = at::cat(
       {Identities(40),
@@ -135,7 +135,8 @@ TEST(CounterUniformTest, ByTensorOperationsTheSameBits) {
   }
 }
 
-// Counts operators that compute; views cost a device nothing.
+// The implementation by tensor operators calls few operators. Views do not count, because they cost
+// a device nothing.
 TEST(CounterUniformTest, ByTensorOperationsTakesFewOperators) {
   static const std::set<std::string> kViews = {
       "aten::view",      "aten::slice",      "aten::select",        "aten::narrow",
@@ -152,11 +153,11 @@ TEST(CounterUniformTest, ByTensorOperationsTakesFewOperators) {
   operators = 0;
   internal::CounterUniformByTensors(1, identity, 64);
   at::removeCallback(handle);
-  EXPECT_GE(operators, 40);  // it was watched
+  EXPECT_GE(operators, 40);  // the calls were counted
   EXPECT_LE(operators, 66);
 }
 
-// A device gets as many rows at a time as fit into 2^24 numbers.
+// On a device, rows are generated in groups of at most 2^24 numbers.
 TEST(CounterUniformTest, ByTensorOperationsInSeveralTurns) {
   const at::Tensor identity = Identities(3);
   const int64_t width = (int64_t{1} << 23) + 3;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A reward from an HTTPS service: its certificate is checked, the posted data are sent nowhere
-else, and addresses of this machine are called without the environment's proxy."""
+"""Tests a reward from an HTTPS service: its certificate is checked, the posted data are sent
+nowhere else, and addresses of this machine are called without the environment's proxy."""
 
 import http.server
 import json
@@ -90,7 +90,7 @@ class EncryptedService(unittest.TestCase):
         self.assertEqual([path for path, _, _ in self.server.asked], ["/elsewhere"])
 
     def test_no_proxy_is_between(self):
-        proxy = "http://127.0.0.1:1"  # where nobody is
+        proxy = "http://127.0.0.1:1"  # nothing listens there
         said = self.ask("/score", SSL_CERT_FILE=self.certificate, https_proxy=proxy)
         self.assertEqual(said, "3 5")
 

@@ -1,5 +1,5 @@
-// Where activations are stored until the backward, by key and device: each row of the table in
-// activation_place.h. The stores have their own tests.
+// Where activations are stored until the backward, by key and device: checks each row of the table
+// in activation_place.h. (The stores have their own tests.)
 
 #include "model/blocks/activation_place.h"
 

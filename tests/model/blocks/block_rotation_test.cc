@@ -25,7 +25,7 @@ using ::moonring::testing::RelativeError;
 constexpr int64_t kRotationRows = 7, kBlocks = 3, kSize = 4, kRotationIn = kBlocks * kSize,
                   kRotationOut = 5;
 
-// The skew-symmetric matrix Q of one block, element by element.
+// Returns the skew-symmetric matrix Q of one block, made element by element.
 at::Tensor SkewMatrix(const at::Tensor& numbers_E, int64_t size) {
   at::Tensor q = at::zeros({size, size}, numbers_E.options());
   int64_t next = 0;
@@ -38,7 +38,7 @@ at::Tensor SkewMatrix(const at::Tensor& numbers_E, int64_t size) {
   return q;
 }
 
-// The truncated series R_n from the header's equations, power by power.
+// Returns the truncated series R_n of the header's equations, summed power by power.
 at::Tensor RotationByPowers(const at::Tensor& q, int64_t terms) {
   const at::Tensor identity = at::eye(q.size(0), q.options());
   if (terms == 0) return (identity - q).matmul(at::linalg_inv(identity + q));
@@ -85,14 +85,14 @@ TEST_P(BlockRotationTest, IsItsEquations) {
   EXPECT_TRUE(RelativeError(RotateBackward(x_, change), x_.matmul(whole.t()), 1e-14));
   const at::Tensor y = Project(map_, x_);
   EXPECT_TRUE(RelativeError(y, x_.matmul(whole).matmul(map_.weight_OI.t()) + map_.bias_O, 1e-14));
-  // As a matrix product, rotating the input is the map with weight W R^T.
+  // Rotating the input is equivalent to a linear map with the weight W R^T.
   EXPECT_TRUE(
       RelativeError(y, x_.matmul(map_.weight_OI.matmul(whole.t()).t()) + map_.bias_O, 1e-14));
 }
 
-// The exact rotation is orthogonal. The series omits Q^p + 2 Q^(p+1) + ..., whose norm is at most e
-// = q^p (1 + q) / (1 - q), where q is the largest singular value of Q. So R R^T differs from the
-// identity by at most 2 e + e^2.
+// The rotation is orthogonal up to the omitted terms of its series, Q^p + 2 Q^(p+1) + ..., whose
+// norm is at most e = q^p (1 + q) / (1 - q), where q is the largest singular value of Q. So R R^T
+// differs from the identity by at most 2 e + e^2.
 TEST_P(BlockRotationTest, OrthogonalUpToTheTermsLeftOut) {
   const int64_t terms = GetParam();
   for (const double small : {0.2, 0.5}) {
@@ -151,8 +151,8 @@ TEST_P(BlockRotationTest, GatedByFiniteDifferences) {
   }
 }
 
-// fp32 allows a few roundings of 6e-8, bf16 of 4e-3. The code adds the difference D that the
-// rotation makes, so where nothing is rotated, x is unchanged to the bit.
+// Narrow dtypes: fp32 allows a few roundings of 6e-8, bf16 of 4e-3. The code adds the difference
+// that the rotation makes, so where nothing is rotated, x is bit-identical.
 TEST_P(BlockRotationTest, NarrowDtypes) {
   const at::Tensor exact = Project(map_, x_);
   const auto wanted = torch::autograd::grad({exact}, {x_, skew_}, {gradient_});

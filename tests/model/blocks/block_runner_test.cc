@@ -47,7 +47,7 @@ std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const Blo
   return {Toy(weights, hidden)};
 }
 
-// The gradients of Toy by plain autograd.
+// Returns the gradients of Toy computed by plain autograd.
 std::vector<at::Tensor> ToyGradients(const std::vector<at::Tensor>& weights,
                                      const at::Tensor& hidden, const at::Tensor& gradient) {
   const at::Tensor leaf = hidden.detach().requires_grad_();
@@ -60,7 +60,7 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
  protected:
   BlockRunnerTest() { at::manual_seed(3); }
 
-  // Toy, with a counter of its calls.
+  // Returns Toy as a block function that counts its calls.
   BlockFunction Counted() {
     return [this](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                   const BlockRun&) -> std::vector<at::Tensor> {
@@ -141,8 +141,8 @@ TEST_P(BlockRunnerTest, NothingIsKeptWithoutTrainableWeights) {
   EXPECT_TRUE(Run(hidden).requires_grad());
 }
 
-// Several forwards are alive before their backwards, as for the chosen and rejected answers of DPO;
-// the backwards run in any order.
+// Several forwards run before their backwards, as for the chosen and rejected answers of DPO; the
+// backwards run in any order.
 TEST_P(BlockRunnerTest, ManyForwardsLive) {
   std::vector<at::Tensor> hiddens, gradients, results;
   at::Tensor wanted = at::zeros({kWidth, kWidth}, at::kDouble);
@@ -160,11 +160,11 @@ TEST_P(BlockRunnerTest, ManyForwardsLive) {
     EXPECT_TRUE(RelativeError(hiddens[i].grad(), parts[0], 1e-14));
     wanted += parts[1];
   }
-  EXPECT_TRUE(RelativeError(w_->gradient(), wanted, 1e-14));  // another order of the same sum
+  EXPECT_TRUE(RelativeError(w_->gradient(), wanted, 1e-14));  // the same sum in another order
 }
 
-// Several results, as for a router's statistics next to the hidden states: the second result is
-// differentiated, the third only counts.
+// A block with several results, as for a router's statistics next to the hidden states: the second
+// result has a gradient, the third (a count) has none.
 TEST_P(BlockRunnerTest, SeveralResults) {
   const BlockFunction block = [](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                  const BlockRun&) -> std::vector<at::Tensor> {
@@ -227,8 +227,8 @@ TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
 }
 
 // Gradients of a weight that is used in bf16 are summed in fp32: in each mode, over several
-// backwards into one tensor, including the gradients of a bias and of other operators. The sum is
-// closer to fp64 than gradients that are rounded to bf16 on the way.
+// backwards, including the gradients of a bias and of other operators. The sum is closer to fp64
+// than if each gradient were rounded to bf16.
 TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat),
              v = RandomParameter({kWidth, kWidth}, at::kFloat);
@@ -261,13 +261,13 @@ TEST_P(BlockRunnerTest, WeightsInBf16AreSummedInFp32) {
                      product = at::mm(dy.to(at::kDouble).t(), x);
     at::Tensor wanted = product.clone();
     wanted[0] += dy.to(at::kDouble).sum(0);
-    // A bf16 product and bf16 sums over rows: some roundings of 2^-9.
+    // Bound for a bf16 product and bf16 sums over rows: some roundings of 2^-9.
     EXPECT_TRUE(RelativeError(v->gradient(), product * times, 5e-3));
     EXPECT_TRUE(RelativeError(w->gradient(), wanted * times, 5e-3));
     return testing::RelativeErrorOf(w->gradient(), wanted * times);
   };
   const double summed = error_of(3);
-  EXPECT_EQ(given, 3);  // in each run with a graph
+  EXPECT_EQ(given, 3);  // once in each run with a graph
   sums = false;
   EXPECT_LE(summed, error_of(3));
 }
@@ -302,8 +302,8 @@ TEST_P(BlockRunnerTest, ASecondBackwardNeedsTheGraphRetained) {
                c10::Error);
 }
 
-// All-reduce of a scalar between threads, forward and backward: each call waits for all ranks, so a
-// missing call hangs the test.
+// An all-reduce of a scalar between threads, forward and backward. Each call waits for all ranks,
+// so a missing call makes the test hang.
 class Meeting {
  public:
   explicit Meeting(int ranks) : barrier_(ranks), values_(ranks) {}
@@ -336,8 +336,8 @@ class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
   }
 };
 
-// y = x W + (sum of x W over the rows of all ranks). Ranks have 5, 0 and 2 of 7 rows; together they
-// must give the result of one rank.
+// A block with a collective, y = x W + (sum of x W over the rows of all ranks). Ranks with 5, 0 and
+// 2 of 7 rows together give the result of one rank.
 TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   const std::vector<int64_t> rows = {5, 0, 2};
   const at::Tensor whole = RandomTensor({7, kWidth}), gradient = RandomTensor({7, kWidth}),
@@ -378,7 +378,7 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   EXPECT_TRUE(RelativeError(at::stack(weight_gradients).sum(0), wanted[1], 1e-13));
 }
 
-// Keeps clones, and counts them.
+// A store that keeps clones and counts them.
 class CloneStore : public ActivationStore {
  public:
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override {
@@ -400,8 +400,8 @@ class CloneStore : public ActivationStore {
   };
 };
 
-// Tensors that attention keeps for its backward also go to the store, and come back; a backward
-// that retains the graph leaves them there.
+// Tensors that attention saves for its backward are stored too, and restored. A backward that
+// retains the graph leaves them in the store.
 TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const BlockInputs& inputs,
                                   const BlockRun& run) -> std::vector<at::Tensor> {
@@ -431,8 +431,8 @@ TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   EXPECT_TRUE(BitEqual(hidden.grad(), wanted[0] * 2));
 }
 
-// Ten blocks of [64, 256] rows whose inner width is four times as large: only one input per block
-// is kept.
+// With recomputation, only one input per block is kept: ten blocks of [64, 256] rows whose inner
+// width is four times as large.
 TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;
   const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true),
@@ -460,7 +460,7 @@ TEST(LookUpTest, RowsAndTheirGradients) {
   const at::Tensor rows = LookUp(embedding, ids, {at::kDouble, at::kDouble});
   EXPECT_TRUE(BitEqual(rows, embedding->weight().index_select(0, ids)));
   const at::Tensor head = RandomTensor({11, 4});
-  embedding->AddGradient(head);  // a tied head comes first in a backward
+  embedding->AddGradient(head);  // in a backward, a tied head adds its gradient first
   rows.backward(gradient);
   at::Tensor wanted = head.clone();
   for (int64_t i = 0; i < 4; ++i) wanted[ids[i].item<int64_t>()] += gradient[i];

@@ -57,7 +57,7 @@ TEST(DiskStoreTest, MemoryAndDisk) {
   for (int64_t i = 0; i < kCount; ++i)
     stored.push_back(store->Put(at::full({kBytes / 4}, static_cast<double>(i), at::kFloat)));
   EXPECT_LE(memory.peak_bytes(),
-            (DiskStore::kUnwritten + 2) * kBytes);  // waiting, being written, and the one just made
+            (DiskStore::kUnwritten + 2) * kBytes);  // waiting, being written, and the newest one
   EXPECT_EQ(store->stored_bytes(), kCount * kBytes);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   for (int64_t i = kCount - 1; i >= 0; --i) {
@@ -81,8 +81,8 @@ TEST(DiskStoreTest, SayWhereItFails) {
   }
 }
 
-// A limit on file sizes simulates a full disk: both fail in the writing thread. The program gets
-// the error at the next call, and continues to run.
+// A full disk, simulated by a limit on file sizes, makes writing fail on the store's thread. The
+// program gets the error at the next call and continues.
 TEST(DiskStoreTest, ReportsAFullDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));

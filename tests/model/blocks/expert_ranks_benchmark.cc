@@ -26,7 +26,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The best time of all rounds.
+// Returns the best time over all rounds.
 double Seconds(const std::vector<int64_t>& a, comm::Communicator& world,
                const comm::BinExchange& ranks, bool shared) {
   const int64_t hidden = a[1], inner = a[2], count = a[3];

@@ -31,8 +31,8 @@ constexpr double kSameOnRanks = 1e-12;
 
 at::Tensor RandomDoubles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
-// The weights of a mixture as lists: those of the router and the shared expert, which every rank
-// has, and those of the experts.
+// The weights of a mixture of experts: `common` (router and shared expert), which every rank has,
+// and the experts' weights.
 struct Weights {
   std::vector<at::Tensor> common, experts;
 };
@@ -64,7 +64,7 @@ Weights RandomWeights(const ExpertRule& rule) {
   return weights;
 }
 
-// One rank's share of the experts' tensors: whole experts from `first` on.
+// Returns one rank's share of the experts' tensors: `count` whole experts from `first` on.
 std::vector<at::Tensor> PartOf(const ExpertRule& rule, const std::vector<at::Tensor>& experts,
                                int64_t first, int64_t count) {
   std::vector<at::Tensor> part;
@@ -116,10 +116,11 @@ ExpertMaps MapsOf(const ExpertRule& rule, const Weights& weights) {
 struct RankRun {
   at::Tensor out, dx;
   std::vector<at::Tensor> common, experts;  // gradients; undefined if there is none
-  std::vector<int64_t> rows;                // of each expert
+  std::vector<int64_t> rows;                // number of rows of each expert
 };
 
-// `x_needs`: whether the inputs require a gradient.
+// Runs the mixture on one rank, forward and backward. `x_needs`: whether the inputs require a
+// gradient.
 RankRun RunMixture(const ExpertRule& rule, const Weights& given, const at::Tensor& given_x,
                    const at::Tensor& dy, const comm::BinExchange* ranks, bool x_needs) {
   const Weights weights{Leaves(given.common), Leaves(given.experts)};
@@ -164,8 +165,8 @@ std::vector<ExpertRule> ExpertRules(int64_t count, int64_t chosen) {
   return rules;
 }
 
-// Compares both on ranks with these numbers of tokens. `preferred` is an expert that every token is
-// routed to, or -1.
+// Compares the distributed mixture with that of one rank. `tokens`: number of tokens of each rank;
+// `preferred`: an expert to which every token is routed, or -1.
 void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
              const std::vector<int64_t>& border, int64_t preferred, bool x_needs) {
   at::manual_seed(5);
@@ -206,7 +207,7 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
     for (size_t i = 0; i < of_part.size(); ++i)
       EXPECT_TRUE(RelativeError(OrZeros(run.experts[i], part.experts[i]), of_part[i], kSameOnRanks))
           << "expert weight " << i;
-    // The expected messages: the counts, and the rows to the experts and back; in the backward the
+    // The expected messages: the counts, and the rows to the experts and back. In the backward: the
     // gradients to the experts, and back only if the inputs require a gradient.
     std::vector<std::vector<int64_t>> rows_PE(ranks);
     for (int r = 0; r < ranks; ++r) {
@@ -226,7 +227,7 @@ void Compare(const ExpertRule& rule, const std::vector<int64_t>& tokens,
 TEST(ExpertRanksTest, IsTheMixtureOfOneRank) {
   const std::vector<std::vector<int64_t>> tokens = {
       {19}, {7, 12}, {7, 0, 12}, {0, 11, 1, 7}, {0, 0, 0, 5}};
-  for (const int64_t count : {3, 5}) {  // three experts on four ranks: one has none
+  for (const int64_t count : {3, 5}) {  // three experts on four ranks: one rank has none
     for (const ExpertRule& rule : ExpertRules(count, 2)) {
       for (const auto& of_ranks : tokens) {
         SCOPED_TRACE(::testing::Message()
@@ -244,7 +245,7 @@ TEST(ExpertRanksTest, AllTokensToOneExpert) {
   }
 }
 
-// Nothing below the mixture is trained, but a rank without experts still joins the others'
+// If nothing below the mixture is trained, a rank without experts still takes part in the others'
 // backward.
 TEST(ExpertRanksTest, InputsWithoutGradient) {
   for (const ExpertRule& rule : ExpertRules(3, 2))
@@ -271,9 +272,9 @@ TEST(ExpertRanksTest, RefusesWhatIsNotItsPart) {
   });
 }
 
-// A block on ranks with different streams, under the block runner: kept or recomputed, in small
-// tiles where that is allowed. Ranks have different numbers of rows, so tiles with collectives
-// inside would not match.
+// A block on ranks with different streams, run by the block runner: kept or recomputed, in small
+// tiles where that is allowed. (Tiles that contain collectives are not allowed, because ranks with
+// different numbers of rows would have different numbers of tiles.)
 TEST(ExpertRanksTest, ABlockUnderItsRunner) {
   constexpr int64_t kHeads = 3, kDim = 2, kCount = 5;
   at::manual_seed(9);

@@ -1,5 +1,5 @@
-// A mixture of experts on the pretend device (a simulated GPU): the number of waits of the host,
-// forward and backward; and results and gradients equal the CPU's.
+// A mixture of experts on the pretend device (a simulated GPU): how often the host waits for the
+// device, forward and backward; results and gradients equal the CPU's.
 
 #include <cstdlib>
 #include <memory>
@@ -32,7 +32,7 @@ struct WaitingLayer {
   bool correction = false, switched = false, scaled = false;
 };
 
-// gpt-oss's experts.
+// A layer with the features of gpt-oss's experts.
 WaitingLayer GptOss() {
   WaitingLayer layer;
   layer.rule = {
@@ -43,7 +43,7 @@ WaitingLayer GptOss() {
   return layer;
 }
 
-// The layer of Qwen3.5-MoE: it has a shared expert with a gate.
+// A layer with the features of Qwen3.5-MoE: a shared expert with a gate.
 WaitingLayer Qwen() {
   WaitingLayer layer;
   layer.rule = {.count = kWaitingExperts,
@@ -56,7 +56,7 @@ WaitingLayer Qwen() {
   return layer;
 }
 
-// Sigmoid scores with groups and a correction bias, and a scale for each expert.
+// A layer with sigmoid scores, groups, a correction bias, and a scale for each expert.
 WaitingLayer Scaled() {
   WaitingLayer layer;
   layer.rule = {.count = kWaitingExperts,
@@ -75,11 +75,11 @@ struct Asked {
   int64_t waits = 0, blocking_copies = 0, grouped = 0;
 };
 
-// The result, the sums of probabilities and the gradients of all leaves.
+// Returns the result, the sums of probabilities, and the gradients of all leaves.
 LayerTensors RunLayer(const WaitingLayer& layer, at::ScalarType dtype, c10::Device device,
                       bool sums, Asked* asked) {
   const ExpertRule& rule = layer.rule;
-  // The global seed would also seed CUDA's generator, which does not exist here.
+  // at::manual_seed would also seed CUDA's generator, which does not exist here.
   const at::Generator generator = at::detail::createCPUGenerator(5);
   const auto random = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::kDouble);
@@ -154,7 +154,8 @@ void CheckWaits(const WaitingLayer& layer, at::ScalarType dtype, bool sums, doub
   }
 }
 
-// Two products in the forward, four in the backward, and two for the biases' gradients.
+// In bf16 the host never waits. Grouped products: two in the forward, four in the backward, and two
+// for the biases' gradients.
 TEST(ExpertWaitsTest, NoneInBf16) {
   for (const bool sums : {false, true}) {
     CheckWaits(GptOss(), at::kBFloat16, sums, 2e-2, 0, 8);
@@ -163,8 +164,8 @@ TEST(ExpertWaitsTest, NoneInBf16) {
   }
 }
 
-// Cases that LibTorch's kernel does not support, or that disable it: the host waits once for the
-// numbers of rows of all experts.
+// In cases that LibTorch's grouped kernel does not support, the host waits once, for the numbers of
+// rows of all experts.
 TEST(ExpertWaitsTest, OneElsewhere) {
   for (WaitingLayer layer : {GptOss(), Qwen(), Scaled()}) {
     CheckWaits(layer, at::kFloat, false, 2e-6, 1, 0);

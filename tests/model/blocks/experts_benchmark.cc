@@ -1,6 +1,6 @@
-// Seconds of a mixture of experts, forward, and forward with backward, with all weights trainable;
-// random weights and rows, fp32. tests/peers/experts_vs_transformers.py runs this benchmark and
-// Transformers' layer alternately.
+// Seconds of a mixture of experts in fp32, forward alone and with backward, with all weights
+// trainable; random weights and rows. tests/peers/experts_vs_transformers.py runs this benchmark
+// and Transformers' layer alternately.
 //
 //   experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS     prints "forward both",
 //       the best times of all rounds: for SECONDS, and five at least
@@ -43,7 +43,7 @@ int Main(const std::vector<int64_t>& a) {
   leaves.push_back(at::randn({tokens, hidden}).requires_grad_());
   const at::Tensor gradient = at::randn({tokens, hidden});
   double forward = 1e9, both = 1e9;
-  // The first rounds are slower, because memory is used for the first time.
+  // The first rounds are slower, because memory is allocated.
   const double end = Now() + static_cast<double>(a[6]);
   for (int round = 0; round < kRounds || Now() < end; ++round) {
     const double begin = Now();

@@ -25,7 +25,7 @@ using ::moonring::testing::kDifferenceBound;
 using ::moonring::testing::RelativeError;
 
 constexpr int64_t kHidden = 6, kExperts = 5, kInner = 4, kShared = 3;
-// The same sums in fp64 in another order.
+// Bound for the same sums in fp64 in another order.
 constexpr double kSame = 1e-13;
 
 at::Tensor RandomNumbers(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
@@ -39,7 +39,7 @@ struct Mixture {
     return MixExperts(rule, activation, maps, x, groups);
   }
 
-  // All weights that exist.
+  // Returns all weights that exist.
   std::vector<at::Tensor> weights() const {
     std::vector<at::Tensor> all = {maps.router.weight_OI};
     for (const GatedMaps& expert : maps.experts)
@@ -74,9 +74,9 @@ Mixture RandomMixture(int64_t chosen, bool normalised, bool shared) {
   return mixture;
 }
 
-// The header's formula for one token, one expert and one feature at a time in plain doubles.
-// `map(which, token, x)` applies a linear map; expert e has the numbers 3 e (gate), 3 e + 1 (up)
-// and 3 e + 2 (down), and the shared expert's maps follow.
+// Computes the header's formula for one token, one expert and one feature at a time, in plain
+// doubles. `map(which, token, x)` applies a linear map: expert e has the maps 3 e (gate), 3 e + 1
+// (up) and 3 e + 2 (down), followed by those of the shared expert.
 using Row = std::vector<double>;
 
 Row Product(const at::Tensor& weight, const Row& x) {
@@ -175,7 +175,7 @@ TEST_F(ExpertsTest, Gradients) {
   for (const bool normalised : {false, true}) {
     for (const bool shared : {false, true}) {
       const Mixture mixture = RandomMixture(2, normalised, shared);
-      // Groups of unequal size, one of them without tokens.
+      // Groups of unequal sizes, one of them without tokens.
       const RouterGroups groups{at::tensor({0, 2, 0, 0, 2, 0, 2}, at::kLong), 3};
       const at::Tensor x = RandomNumbers({7, kHidden}).requires_grad_(),
                        dy = RandomNumbers({7, kHidden}), dp = RandomNumbers({3, kExperts});
@@ -199,8 +199,8 @@ TEST_F(ExpertsTest, Gradients) {
 }
 
 // Experts without gates that get the hidden states through a linear map, and a shared expert that
-// gets them directly. The reference applies every expert to every token, and drops those that the
-// router did not choose.
+// gets them directly. The reference applies every expert to every token and ignores the results of
+// experts that the router did not choose.
 TEST_F(ExpertsTest, WithoutGatesBehindAMap) {
   constexpr int64_t kWidth = 3;
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
@@ -249,8 +249,8 @@ TEST_F(ExpertsTest, WithoutGatesBehindAMap) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
 }
 
-// A router whose logits depend on one feature only: all tokens go to one expert, and the other
-// experts' weights get no gradient, or zeros.
+// All tokens are routed to one expert, because the router's logits depend on one feature only. The
+// other experts' weights get no gradient, or zeros.
 TEST_F(ExpertsTest, OneExpertTakesAll) {
   for (const int64_t chosen : {1, 2}) {
     Mixture mixture = RandomMixture(chosen, /*normalised=*/false, /*shared=*/false);
@@ -294,8 +294,8 @@ TEST_F(ExpertsTest, NoRowsGiveNoGradients) {
     EXPECT_EQ(gradients[i].defined() ? gradients[i].abs().sum().item<double>() : 0.0, 0.0) << i;
 }
 
-// Experts run in parallel on two threads: the products are the same, split differently if one
-// expert has most of the rows.
+// Experts that run in parallel on two threads give equal results: the products are the same, but
+// split differently if one expert has most of the rows.
 TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
   for (const bool skewed : {false, true}) {
     Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/false);
@@ -347,8 +347,8 @@ TEST_F(ExpertsTest, TalliesGoByGroup) {
 }
 
 // Adapters with dropout on matrices of two experts, of the shared expert and of the router, and
-// rotations on those of two other experts. Any matrix may have one; the dropout mask depends on the
-// token, not on its row.
+// rotations (OFT) on those of two other experts. A dropout mask depends on the token, not on its
+// row.
 TEST_F(ExpertsTest, AdaptersWithDropout) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
   for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
@@ -376,8 +376,8 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
     leaves.push_back(map->rotation->skew_NE);
   }
 
-  // The reference applies every expert to every token, and drops those that the router did not
-  // choose. Project itself is tested by projection_test.cc.
+  // The reference applies every expert to every token and ignores the results of experts that the
+  // router did not choose. (Project itself is tested by projection_test.cc.)
   const at::Tensor x = RandomNumbers({13, kHidden}).requires_grad_(),
                    dy = RandomNumbers({13, kHidden});
   const at::Tensor p = Project(mixture.maps.router, x).softmax(-1);
@@ -413,7 +413,7 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
       RelativeError(mixture(x.index_select(0, order)).out_TD, out.index_select(0, order), kSame));
 }
 
-// An adapted mixture with experts that get no rows.
+// A mixture with adapters, in which some experts get no rows.
 TEST_F(ExpertsTest, AdaptersWithoutRows) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/false);
   for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
@@ -442,8 +442,8 @@ TEST_F(ExpertsTest, RefusesWhatDoesNotFit) {
 constexpr ExpertStorage kInTwoTensors[] = {ExpertStorage::kStacked, ExpertStorage::kTransposed,
                                            ExpertStorage::kTransposedHalves};
 
-// The same experts stacked in two tensors, in the layout `storage`, with biases if the rule has
-// them.
+// Returns the same experts stacked in two tensors, in the layout `storage`, with biases if the rule
+// has them.
 Mixture Stacked(const Mixture& each, ExpertStorage storage) {
   Mixture stacked = each;
   stacked.rule.storage = storage;
@@ -514,8 +514,8 @@ TEST_F(ExpertsTest, StackedTheyAreTheSame) {
   }
 }
 
-// gpt-oss's experts: gate and up features interleaved, with biases, and with clamping that takes
-// effect.
+// gpt-oss's experts: gate and up features interleaved, biases, and clamping, with values that are
+// clamped.
 TEST_F(ExpertsTest, ClampedWithBiases) {
   Mixture mixture = Stacked(RandomMixture(2, true, false), ExpertStorage::kTransposed);
   mixture.rule.bias = true;
@@ -525,7 +525,8 @@ TEST_F(ExpertsTest, ClampedWithBiases) {
   mixture.maps.down.bias_O = RandomNumbers({kExperts, kHidden}).requires_grad_();
   const at::Tensor x = RandomNumbers({23, kHidden}).requires_grad_(),
                    dy = RandomNumbers({23, kHidden});
-  // The reference applies every expert to every token, and drops those that were not chosen.
+  // The reference applies every expert to every token and ignores the results of experts that were
+  // not chosen.
   const at::Tensor logits =
       at::linear(x, mixture.maps.router.weight_OI, mixture.maps.router.bias_O);
   const auto [top, chosen] = at::topk(logits, 2, -1);
@@ -559,7 +560,8 @@ TEST_F(ExpertsTest, ClampedWithBiases) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
 }
 
-// Gradients are summed in fp32 if products are in bf16, over two runs; none goes through autograd.
+// Gradients of stacked experts are summed in fp32 over two runs, although products are in bf16;
+// none goes through autograd.
 TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
   const Mixture each = RandomMixture(2, true, false);
   for (const ExpertStorage storage : kInTwoTensors) {
@@ -592,8 +594,8 @@ TEST_F(ExpertsTest, StackedGradientsAreAddedUp) {
   }
 }
 
-// Sigmoid scores: the correction bias and the groups determine the choice of experts, but not their
-// weights.
+// With sigmoid scores, the correction bias and the groups affect the choice of experts, but not
+// their weights in the result.
 TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
   constexpr int64_t kCount = 12, kGroups = 4, kBest = 2, kChosen = 3;
   ExpertRule rule{.count = kCount, .chosen = kChosen, .score = RouterScore::kSigmoid};
@@ -655,8 +657,8 @@ TEST_F(ExpertsTest, SigmoidRouterWithGroups) {
   }
 }
 
-// With bf16 rows the router's product is in fp32, so that logits that would be equal after rounding
-// differ.
+// With bf16 rows, the router's product is in fp32, so that logits that would be equal after
+// rounding differ.
 TEST_F(ExpertsTest, WideRouter) {
   ExpertRule rule{.count = 3, .chosen = 1, .score = RouterScore::kSigmoid};
   Projection router;

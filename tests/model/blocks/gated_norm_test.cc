@@ -30,7 +30,7 @@ TEST(GatedNormTest, IsItsFormula) {
   EXPECT_TRUE(RelativeError(GatedRmsNorm(x, z, w, 1e-3), wanted, 1e-14));
   EXPECT_TRUE(RelativeError(
       GatedRmsNorm(x.to(at::kFloat), z.to(at::kFloat), w.to(at::kFloat), 1e-3), wanted, 4e-7));
-  // In bf16 only the inputs and the result are rounded, by at most 2^-9 each.
+  // In bf16 only the inputs and the result are rounded, each by at most 2^-9.
   const at::Tensor rounded_x = x.to(at::kBFloat16), rounded_z = z.to(at::kBFloat16);
   const at::Tensor narrow = GatedRmsNorm(rounded_x, rounded_z, w.to(at::kFloat), 1e-3);
   EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
@@ -38,7 +38,7 @@ TEST(GatedNormTest, IsItsFormula) {
       narrow, NormFormula(rounded_x.to(at::kDouble), rounded_z.to(at::kDouble), w, 1e-3), 2e-3));
 }
 
-// The gate silu(z) gives z times the result of the gate sigmoid(z).
+// The gate silu(z) gives the result of the gate sigmoid(z), times z.
 TEST(GatedNormTest, BySigmoid) {
   at::manual_seed(7);
   const at::Tensor x = at::randn({5, 12}, at::kDouble), z = at::randn({5, 12}, at::kDouble) * 3,
@@ -61,7 +61,7 @@ TEST_P(GatedNormGradients, AreThoseOfDifferences) {
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_TRUE(RelativeError(gradients[i], FiniteDifferences(value, inputs[i]), kDifferenceBound))
         << "input " << i;
-  // If only one input requires a gradient, it gets the same gradient as when all do.
+  // An input that alone requires a gradient gets the same gradient as when all inputs do.
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::vector<at::Tensor> one;
     for (size_t j = 0; j < inputs.size(); ++j)

@@ -36,7 +36,7 @@ struct StackedLayer {
   Activation activation = Activation::kSilu;
   at::Tensor gate_up, down, gate_up_bias, down_bias;
 
-  // x, the weights and the existing biases, in `dtype`.
+  // Returns x, the weights and the existing biases as autograd leaves in `dtype`.
   StackTensors Leaves(const at::Tensor& x, at::ScalarType dtype) const {
     StackTensors leaves;
     for (const at::Tensor& each : {x, gate_up, down, gate_up_bias, down_bias}) {
@@ -69,7 +69,7 @@ StackedLayer RandomLayer(ExpertStorage storage, bool clamped, Activation activat
   return layer;
 }
 
-// The result and the gradients of all leaves.
+// Returns the result and the gradients of all leaves.
 StackTensors Made(const StackedLayer& layer, const std::vector<int64_t>& counts,
                   const StackTensors& leaves, const at::Tensor& dy, bool grouped) {
   Projection gate_up, down;
@@ -87,7 +87,7 @@ StackTensors Made(const StackedLayer& layer, const std::vector<int64_t>& counts,
   return made;
 }
 
-// Some experts without rows; all rows with one expert; no rows; one row.
+// Numbers of rows per expert: some experts without rows; all rows for one expert; no rows; one row.
 const std::vector<std::vector<int64_t>> kCounts = {
     {3, 0, 7, 1, 0}, {4, 4, 4, 4, 4}, {13, 0, 0, 0, 0}, {0, 0, 0, 0, 13},
     {0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {0, 0, 41, 2, 30}};
@@ -126,7 +126,7 @@ TEST_P(GroupedStacksTest, IsStackedMlp) {
   });
 }
 
-// The distance from fp64 is at most twice that of one product per expert.
+// In bf16 the distance from fp64 is at most twice that of one product per expert.
 TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
   ForLayers([&](const StackedLayer& layer, const std::vector<int64_t>& counts, const at::Tensor& x,
                 const at::Tensor& dy) {
@@ -144,7 +144,7 @@ TEST_P(GroupedStacksTest, RoundsNoMoreInBf16) {
   });
 }
 
-// Over two runs, summed in fp32; none goes through autograd.
+// Gradients are summed in fp32 over two runs; none goes through autograd.
 TEST_P(GroupedStacksTest, GradientsAreAddedUp) {
   const StackedLayer layer = RandomLayer(GetParam(), false, Activation::kSilu);
   const StackTensors leaves = layer.Leaves(at::empty({0, kStackHidden}), at::kBFloat16);

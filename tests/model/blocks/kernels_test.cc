@@ -1,5 +1,5 @@
-// The operators of blocks in three implementations: on the CPU, on the pretend device with fused
-// kernels, and there with LibTorch's operators (MOONRING_KERNELS=composed).
+// The operators of blocks in three implementations: on the CPU, and on the pretend device (a
+// simulated GPU) with fused kernels and with LibTorch's operators (MOONRING_KERNELS=composed).
 
 #include <cstdlib>
 #include <functional>
@@ -35,7 +35,8 @@ class Kernels {
   ~Kernels() { unsetenv("MOONRING_KERNELS"); }
 };
 
-// The results of `function` for `inputs` on `device`, and the gradients of sums of the results.
+// Returns the results of `function` for `inputs` on `device`, and the gradients of the results'
+// sums.
 Tensors RunOn(const Function& function, const Tensors& inputs, c10::Device device) {
   Tensors leaves;
   for (const at::Tensor& input : inputs)
@@ -54,8 +55,8 @@ Tensors RunOn(const Function& function, const Tensors& inputs, c10::Device devic
   return results;
 }
 
-// `kernels` is the expected number of launches of each kernel in the fused implementation, forward
-// and backward.
+// Compares the three implementations. `kernels`: the expected number of launches of each kernel in
+// the fused implementation, forward and backward.
 void CheckKernels(const std::string& name, const Function& function, const Tensors& inputs,
                   double bound, const std::map<std::string, int64_t>& kernels) {
   SCOPED_TRACE(name);
@@ -82,7 +83,7 @@ struct Precision {
   at::ScalarType matmul;
   double bound;
 };
-// The bounds are relative to the CPU's operators, which round intermediate results in bf16.
+// Bounds relative to the CPU's operators, which round intermediate results in bf16.
 constexpr Precision kPrecisions[] = {
     {at::kDouble, 1e-13}, {at::kFloat, 2e-6}, {at::kBFloat16, 2e-2}};
 
@@ -98,7 +99,7 @@ TEST(KernelsTest, Norms) {
         "RmsNorm of narrow rows",
         [&](const Tensors& in) -> Tensors { return {RmsNorm(in[0], in[1], 1e-6, p.matmul)}; },
         {x.to(p.matmul), norm}, p.bound, {{"rms_norm", 1}, {"rms_norm_backward", 1}});
-    CheckKernels("GatedRmsNorm",  // of narrow rows, in the weight's dtype inside
+    CheckKernels("GatedRmsNorm",  // narrow rows; computed in the weight's dtype
                  [&](const Tensors& in) -> Tensors {
                    return {GatedRmsNorm(in[0], in[1], in[2], 1e-6, NormGate::kSilu)};
                  },
@@ -111,7 +112,7 @@ TEST(KernelsTest, Norms) {
     for (const double scale : {1.0, 0.3}) {
       CheckKernels("AddAndNorm",
                    [&](const Tensors& in) -> Tensors {
-                     // y as a linear map returns it: a new tensor.
+                     // y must be a new tensor, like a linear map's result.
                      SumAndNorm made = AddAndNorm(in[0], in[1] * 1.0, scale, in[2], 1e-6, p.matmul);
                      return {made.sum_TD, made.normed_TD};
                    },
@@ -173,7 +174,7 @@ TEST(KernelsTest, AdapterWithDropout) {
             if (dora) map.low_rank->magnitude_O = in[5];
             map.low_rank->dropout = {0.25, kernels::CounterKey(1, 2, "map"), in[4]};
             at::Tensor y = Project(map, in[0]);
-            // Every input is used.
+            // Every input must be used.
             if (!dora) y = y + in[5].sum() * 0;
             return {y + in[3].sum() * 0};
           },

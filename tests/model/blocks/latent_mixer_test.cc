@@ -1,5 +1,5 @@
-// Latent attention compared with its equations in plain operators, in values and every gradient:
-// with one and with two matrices for the queries, with rotary features and without.
+// Multi-head latent attention compared with its equations in plain operators, in values and every
+// gradient: with one and with two matrices for the queries, with and without rotary features.
 
 #include "model/blocks/latent_mixer.h"
 
@@ -65,14 +65,14 @@ at::Tensor LatentNorm(const at::Tensor& x, const at::Tensor& w, double eps) {
   return w * x / (x.pow(2).mean(1, true) + eps).sqrt();
 }
 
-// Adjacent features (2f, 2f + 1) as complex numbers, times e^(i angle).
+// Rotates adjacent features (2f, 2f + 1), as complex numbers, by e^(i angle).
 at::Tensor TurnPairs(const at::Tensor& x_THD, const at::Tensor& angles_T1F) {
   const at::Tensor turned = at::view_as_complex(x_THD.contiguous().unflatten(2, {-1, 2})) *
                             at::polar(at::ones_like(angles_T1F), angles_T1F);
   return at::view_as_real(turned).flatten(2);
 }
 
-// If `angles_T1F` is undefined, nothing is rotated.
+// Computes latent attention from its equations. If `angles_T1F` is undefined, nothing is rotated.
 at::Tensor LatentByItsEquations(const BlockRule& rule, const std::vector<at::Tensor>& w,
                                 const at::Tensor& hidden, const at::Tensor& angles_T1F) {
   const LatentRule& latent = rule.latent;

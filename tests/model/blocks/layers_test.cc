@@ -22,7 +22,7 @@ using ::moonring::testing::kDifferenceBound;
 using ::moonring::testing::LiveBytes;
 using ::moonring::testing::RelativeError;
 
-// Two fp64 formulas of the same value, about ten roundings each.
+// Bound for two fp64 formulas of the same value, with about ten roundings each.
 constexpr double kSameFormula = 1e-14;
 
 at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
@@ -51,7 +51,7 @@ TEST_F(LayersTest, RmsNormIsItsFormula) {
   const at::Tensor x = Random({5, 12}), w = Random({12});
   const at::Tensor wanted = w * x / (x.pow(2).sum(1, true) / 12 + 1e-5).sqrt();
   EXPECT_TRUE(RelativeError(RmsNorm(x, w, 1e-5, at::kDouble), wanted, kSameFormula));
-  // fp32: a mean of 12 squares and four more roundings.
+  // Bound for fp32: a mean of 12 squares and four more roundings.
   EXPECT_TRUE(
       RelativeError(RmsNorm(x.to(at::kFloat), w.to(at::kFloat), 1e-5, at::kFloat), wanted, 3e-7));
 }
@@ -87,7 +87,8 @@ TEST_F(LayersTest, RmsNormKeepsItsInputAndOneNumberARow) {
   EXPECT_LE(live.now() - static_cast<int64_t>(y.nbytes()), 64 * 4 + 1024);
 }
 
-// Each activation by its formula in plain doubles, with erf and tanh from the standard library.
+// Computes an activation by its formula in plain doubles, with erf and tanh of the standard
+// library.
 double ByItsFormula(double x, Activation activation) {
   switch (activation) {
     case Activation::kSilu:
@@ -114,7 +115,7 @@ TEST_F(LayersTest, ActivationsAreTheirFormulas) {
       wanted[i] = ByItsFormula(x[i].item<double>(), activation);
     EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSameFormula));
     EXPECT_TRUE(RelativeError(Activate(x.to(at::kFloat), activation), wanted, 3e-7));
-    // At 0 a squared ReLU has no second derivative, so the differences exclude 0.
+    // A squared ReLU has no second derivative at 0, so 0 is excluded.
     const at::Tensor smooth = x.masked_select(x.ne(0.0)), leaf = smooth.clone().requires_grad_(),
                      dy = Random({204});
     const auto gradient = [&] { return (Activate(leaf, activation) * dy).sum().item<double>(); };
@@ -192,7 +193,7 @@ TEST_F(LayersTest, RefusesWhatDoesNotFit) {
       c10::Error);
 }
 
-// If a layer gets a sum (WeightSum), it adds its weight's gradient there and passes none to
+// If a layer gets a WeightSum, it adds its weight's gradient to the sum and passes none to
 // autograd; all other gradients are unchanged. Two backwards add up to twice the gradient.
 TEST_F(LayersTest, SumsTakeWeightsGradients) {
   const at::Tensor x = Random({20, 6}).requires_grad_(), norm = Random({6}).requires_grad_(),
@@ -230,8 +231,8 @@ TEST_F(LayersTest, SumsTakeWeightsGradients) {
   }
 }
 
-// bf16 rows are normalized in fp32: the result is that of a cast before the norm, and the gradient
-// is rounded.
+// The norm of bf16 rows is computed in fp32: the result equals that of a cast before the norm, and
+// the gradient is rounded to bf16.
 TEST_F(LayersTest, NormsOfABf16Stream) {
   const at::Tensor x = Random({9, 16}, at::kBFloat16).requires_grad_(),
                    wide = x.detach().to(at::kFloat).requires_grad_(),

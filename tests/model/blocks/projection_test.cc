@@ -65,7 +65,7 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
     return map;
   }
 
-  // The header's equations, with plain autograd.
+  // Computes the projection from the header's equations, with plain autograd.
   at::Tensor ByItsEquations(const at::Tensor& x) const {
     const LowRank& low = *map_.low_rank;
     at::Tensor dropped = x;
@@ -134,8 +134,8 @@ TEST_P(ProjectionTest, WithoutAGateItIsItsEquations) {
     EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
 }
 
-// The gradients of DoRA's A and B are not the true derivative: the norm counts as a constant in the
-// backward.
+// Gradients equal finite differences, except those of DoRA's A and B, which are not the true
+// derivative: the norm counts as a constant in the backward.
 TEST_P(ProjectionTest, FiniteDifferences) {
   const at::Tensor x = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
   const auto loss = [&] { return (Project(map_, x) * gradient_).sum().item<double>(); };
@@ -151,7 +151,7 @@ TEST_P(ProjectionTest, FiniteDifferences) {
         << i;
 }
 
-// fp32 allows a few roundings of 6e-8, bf16 of 4e-3.
+// Bounds: a few roundings, of 6e-8 in fp32 and 4e-3 in bf16.
 TEST_P(ProjectionTest, NarrowDtypes) {
   const at::Tensor x = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
   const at::Tensor exact = Project(map_, x);
@@ -201,8 +201,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ProjectionTest,
                                            Case{true, true, false}, Case{true, true, true}),
                          NameOf);
 
-// In addition to y, a LoRA map keeps only u for the backward; the gated one does not keep its
-// product. Its backward creates dx and no [O, I] tensor.
+// For the backward, a LoRA map only saves u = A x in addition to y, and the gated map does not save
+// its product. The backward creates dx and no tensor of the weight's size [O, I].
 TEST(ProjectionMemoryTest, NoFullWeightGradientAndNoProduct) {
   const int64_t rows = 64, in = 1024, out = 1024, rank = 4;
   Projection map{at::randn({out, in}), at::Tensor(),
@@ -220,7 +220,7 @@ TEST(ProjectionMemoryTest, NoFullWeightGradientAndNoProduct) {
   const auto gradients =
       torch::autograd::grad({y.sum()}, {gate, up, map.low_rank->a_RI, map.low_rank->b_OR});
   EXPECT_LT(live.peak(),
-            9 * row_bytes);  // of 256 KiB each; a weight's gradient alone would be 4 MiB
+            9 * row_bytes);  // 256 KiB each; a weight's gradient alone would be 4 MiB
 }
 
 TEST(ProjectionErrorTest, Refuses) {

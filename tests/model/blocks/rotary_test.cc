@@ -23,14 +23,14 @@ using ::moonring::testing::kDifferenceBound;
 using ::moonring::testing::RelativeError;
 using ::testing::HasSubstr;
 
-// Powers and logarithms of two libraries, a few roundings each.
+// Bound for powers and logarithms of two libraries, with a few roundings each.
 constexpr double kSameAngles = 1e-13;
 
 at::Tensor RandomHeads(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
   return at::randn(sizes, at::kDouble).to(dtype);
 }
 
-// Transformers' modeling_rope_utils for one pair at a time in plain doubles.
+// Computes a frequency as Transformers' modeling_rope_utils does, for one pair, in plain doubles.
 double FrequencyByItsFormula(const RotaryRule& rule, int64_t f, int64_t length) {
   const double dim = static_cast<double>(rule.dim), exponent = 2.0 * static_cast<double>(f) / dim,
                plain = std::pow(rule.theta, -exponent);
@@ -104,7 +104,7 @@ std::vector<RotaryRule> RotaryRules() {
        .theta = 1e4,
        .dim = 8,
        .factor = 8.0,
-       .original_length = 4},  // both bounds at pair 0
+       .original_length = 4},  // both bounds are at pair 0
       {.kind = RopeKind::kLlama3, .theta = 5e5, .dim = 128, .factor = 8.0, .original_length = 8192},
       {.kind = RopeKind::kLlama3,
        .theta = 5e5,
@@ -135,7 +135,7 @@ TEST_F(RotaryTest, EachScalingIsItsFormula) {
       for (int64_t f = 0; f < rule.dim / 2; ++f) wanted[f] = FrequencyByItsFormula(rule, f, length);
       EXPECT_TRUE(
           RelativeError(InverseFrequencies(rule, length, at::kDouble), wanted, kSameAngles));
-      for (int64_t f = 0; f < rule.dim / 2; ++f) {  // the small ones too
+      for (int64_t f = 0; f < rule.dim / 2; ++f) {  // each separately: norms would hide small ones
         EXPECT_NEAR(InverseFrequencies(rule, length, at::kDouble)[f].item<double>(),
                     wanted[f].item<double>(), kSameAngles * wanted[f].item<double>())
             << f;
@@ -145,7 +145,7 @@ TEST_F(RotaryTest, EachScalingIsItsFormula) {
   }
 }
 
-// Checks values on both sides of each bound, so that the test above covers every branch.
+// The scalings of the test above use every branch: checks values on both sides of each bound.
 TEST_F(RotaryTest, ScalingsTakeEveryBranch) {
   const RotaryRule llama3{
       .kind = RopeKind::kLlama3, .theta = 5e5, .dim = 128, .factor = 8.0, .original_length = 8192};
@@ -163,8 +163,8 @@ TEST_F(RotaryTest, ScalingsTakeEveryBranch) {
   EXPECT_GT(slowed.gt(1.01).logical_and(slowed.lt(3.99)).sum().item<int64_t>(), 2);
 }
 
-// The first `dim` features as complex numbers, rotated by position * w_f and scaled; the other
-// features unchanged.
+// Rotates the first `dim` features, as complex numbers, by position * w_f, and scales them; the
+// other features are unchanged.
 at::Tensor Turned(const at::Tensor& x, const RotaryRule& rule, const at::Tensor& positions,
                   const std::vector<int64_t>& lengths) {
   const int64_t pairs = rule.dim / 2;
@@ -197,11 +197,11 @@ TEST_F(RotaryTest, IsAComplexRotation) {
                               .interleaved = interleaved,
                               .attention_factor = attention_factor};
         const at::Tensor wanted = Turned(x, rule, positions, {0, 0, 0, 0, 0});
-        // An angle of 1000 has an error of 1e-13 in its last bit, which appears in the result.
+        // Angles of about 1000 have an error of 1e-13, which also appears in the result.
         const at::Tensor turned =
             ApplyRotary(x, MakeRotary(rule, positions, at::Tensor(), at::kDouble));
         EXPECT_TRUE(RelativeError(turned, wanted, 1e-12));
-        // fp32 angles: an error of 1000 * 2^-24 in an angle, on a fifth of the rows.
+        // fp32 angles of about 1000, on a fifth of the rows, have an error of 1000 * 2^-24.
         EXPECT_TRUE(RelativeError(
             ApplyRotary(x.to(at::kFloat), MakeRotary(rule, positions, at::Tensor(), at::kFloat)),
             wanted, 1e-4));
@@ -214,7 +214,7 @@ TEST_F(RotaryTest, IsAComplexRotation) {
   }
 }
 
-// Adjacent pairs and pairs of halves differ by the order of the features only.
+// Adjacent pairs differ from pairs of halves only by the order of the features.
 TEST_F(RotaryTest, InterleavedPairsAreHalvesInAnotherOrder) {
   const at::Tensor positions = at::arange(7, at::kLong), x = RandomHeads({7, 2, 8}),
                    order = at::tensor({0, 2, 4, 6, 1, 3, 5, 7}, at::kLong);
@@ -241,7 +241,8 @@ TEST_F(RotaryTest, Gradients) {
   }
 }
 
-// Texts of 20 and 32 tokens fit into the context of 32; those of 33 and 90 exceed it.
+// In a packed stream, a document is rotated as if it were alone. Documents of 20 and 32 tokens fit
+// into the context of 32; those of 33 and 90 exceed it.
 TEST_F(RotaryTest, ADocumentInAPackTurnsAsItWouldAlone) {
   for (const RotaryRule& rule : RotaryRules()) {
     if (!rule.depends_on_length()) continue;
@@ -261,7 +262,7 @@ TEST_F(RotaryTest, ADocumentInAPackTurnsAsItWouldAlone) {
     EXPECT_TRUE(BitEqual(packed, at::cat(alone)));
     EXPECT_TRUE(RelativeError(
         packed, Turned(at::cat(rows), rule, at::cat(positions), length_of_row), 1e-12));
-    // Any subset of the rows, as on one rank.
+    // Any subset of the rows gives the same results, as on one rank of several.
     const at::Tensor some = at::tensor({170, 3, 40, 41, 100}, at::kLong);
     const Rotary of_some = MakeRotary(rule, at::cat(positions).index_select(0, some),
                                       at::cat(lengths).index_select(0, some), at::kDouble);
@@ -296,7 +297,7 @@ TEST_F(RotaryTest, QueriesGrow) {
                                    at::tensor(positions, at::kLong), at::Tensor(), at::kDouble);
   ASSERT_EQ(rotary.query_scale_T11.sizes(), at::IntArrayRef({6, 1, 1}));
   for (size_t i = 0; i < positions.size(); ++i) {
-    const double contexts = static_cast<double>(positions[i] / 8);  // whole ones before it
+    const double contexts = static_cast<double>(positions[i] / 8);  // whole contexts
     EXPECT_NEAR(rotary.query_scale_T11[static_cast<int64_t>(i)].item<double>(),
                 1 + 0.3 * std::log(1 + contexts), 1e-14);
   }

@@ -23,7 +23,8 @@ constexpr int64_t kWide = 12, kTileInner = 20;
 
 at::Tensor RandomTiles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
-// y = x + tanh(z W^T) V^T, and the sum over the rows of softmax(z W^T), for two inputs with rows.
+// A function of two inputs with rows: y = x + tanh(z W^T) V^T, and the sum over the rows of
+// softmax(z W^T).
 std::vector<at::Tensor> ToyOfRows(absl::Span<const at::Tensor> weights,
                                   absl::Span<const at::Tensor> rows, int64_t) {
   const at::Tensor inner = at::linear(rows[1], weights[0]);
@@ -49,8 +50,9 @@ struct TileInputs {
   at::Tensor x, z, w, v;
 };
 
-// The reference is plain autograd on all rows. The numbers of rows give no tile, one tile, a short
-// last tile, and a last tile that is so short that it joins the one before.
+// Running a function in tiles of rows equals plain autograd on all rows. The numbers of rows give
+// no tile, one tile, a short last tile, and a last tile that is so short that it is joined to the
+// one before.
 TEST(RowTilesTest, IsTheFunctionOfAllRows) {
   at::manual_seed(1);
   for (const int64_t rows : {0, 5, 64, 128, 200, 257, 260}) {
@@ -95,8 +97,7 @@ TEST(RowTilesTest, OneTileIsBitEqual) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(BitEqual(tiled[i], whole[i]));
 }
 
-// Inputs that need no gradient cost nothing, and a result that is not used counts as having a
-// gradient of zero.
+// Inputs that need no gradient cost nothing. A result that is not used has a gradient of zero.
 TEST(RowTilesTest, Parts) {
   at::manual_seed(3);
   TileInputs inputs(200);
@@ -119,7 +120,7 @@ TEST(RowTilesTest, Parts) {
   EXPECT_TRUE(RelativeError(others.z.grad(), wanted[1], 1e-14));
 }
 
-// Sums of bf16 gradients over tiles are made in fp32: 64 tiles of a gradient of 1 + 2^-6 are
+// Sums of bf16 gradients over tiles are computed in fp32: a gradient of 1 + 2^-6 over 64 tiles is
 // rounded once, not 64 times.
 TEST(RowTilesTest, RoundsOnce) {
   const int64_t rows = 64 * 64;
@@ -137,8 +138,8 @@ TEST(RowTilesTest, RoundsOnce) {
   EXPECT_EQ(w.grad().item<double>(), 65.0);
 }
 
-// The gradient of x is stored in the memory of that of y and has the same value; the other
-// gradients are the same too.
+// The gradient of x may be stored in the memory of the gradient of y, with the same values; the
+// other gradients do not change.
 TEST(RowTilesTest, ReusesAGradientThatIsFree) {
   at::manual_seed(4);
   const TileInputs inputs(200);
@@ -168,12 +169,12 @@ TEST(RowTilesTest, SeesTheRowsNumbers) {
   const at::Tensor y =
       RunInTiles(function, {}, {x},
                  {.row_bytes = 1, .least_rows = 64, .shapes = {StandIn({200, 1}, at::kDouble)}})[0];
-  EXPECT_THAT(begins, ElementsAre(0, 64, 128));  // the last eight rows are no tile of their own
+  EXPECT_THAT(begins, ElementsAre(0, 64, 128));  // the last eight rows are part of the third tile
   EXPECT_EQ(y[199].item<double>(), 128.0);
   EXPECT_EQ(y[63].item<double>(), 0.0);
 }
 
-// Memory is used for the inner features of one tile, not of all rows.
+// The inner features of only one tile are in memory at a time.
 TEST(RowTilesTest, Memory) {
   const int64_t rows = 64 * 100, inner = 1000;
   const at::Tensor x = RandomTiles({rows, 1}).requires_grad_(),
@@ -196,13 +197,14 @@ TEST(RowTilesTest, Memory) {
 
 TEST(RowTilesTest, RowsOfTile) {
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 5000),
-            1024);  // as many as the budget holds, in equal tiles
+            1024);  // as many rows as fit, in equal tiles
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 1100), 576);
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1 << 20}, 5000),
-            512);  // but no fewer than are fast
+            512);  // but not fewer than are computed fast
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 7), 7);
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 0), 1);
-  // On a GPU a tile has at least 8192 rows, or all rows, whatever memory they need.
+  // On a GPU a tile has at least 8192 rows (or all rows), even if they need more memory than
+  // allowed.
   const RowTiles gpu{.tile_bytes = 1 << 20,
                      .row_bytes = 1 << 20,
                      .least_rows = LeastTileRows(c10::Device(c10::kCUDA, 0))};

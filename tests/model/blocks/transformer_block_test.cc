@@ -108,7 +108,7 @@ at::Tensor Block(const BlockCase& inputs, const std::vector<int64_t>& lengths, a
       .hidden_TD;
 }
 
-// The same block from its equations in plain operators: rotary embedding as complex numbers,
+// The block computed from its equations in plain operators: rotary embedding as complex numbers,
 // attention for one document and one head at a time.
 at::Tensor BlockNorm(const at::Tensor& x, const at::Tensor& w) {
   return w * x / (x.pow(2).mean(1, true) + kEps).sqrt();
@@ -129,7 +129,7 @@ at::Tensor LinearOf(const BlockCase& in, const at::Tensor& x, int weight, int bi
   return in.weights[bias].defined() ? y + in.weights[bias] : y;
 }
 
-// The hidden states after attention.
+// Returns the hidden states after attention.
 at::Tensor MixerByItsEquations(const BlockCase& in, const std::vector<int64_t>& lengths) {
   const auto& w = in.weights;
   const auto linear = [&](const at::Tensor& x, int weight, int bias) {
@@ -191,8 +191,8 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
     at::ScalarType dtype;
     double output, gradients;
   };
-  // fp64: the same sums in another order. fp32: some hundred roundings of 6e-8. bf16: matmuls with
-  // errors of 4e-3, with hidden states in fp32.
+  // Bounds. fp64: the same sums in another order. fp32: some hundred roundings of 6e-8. bf16:
+  // matmuls with errors of 4e-3, with hidden states in fp32.
   for (const Precision& p :
        {Precision{at::kDouble, 1e-14, 1e-13}, Precision{at::kFloat, 1e-6, 5e-6},
         Precision{at::kBFloat16, 1e-2, 3e-2}}) {
@@ -209,8 +209,8 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
   }
 }
 
-// A layer that is only half of a block (attention or feed-forward), as a whole and in tiles of
-// rows: the other half has no weights.
+// A layer that is only half of a block (attention or feed-forward), whole and in tiles of rows. The
+// other half has no weights.
 TEST_P(TransformerBlockTest, AHalfIsItsEquations) {
   const BlockCase whole = RandomInputs(GetParam(), kLengths);
   for (const bool mlp : {false, true}) {
@@ -248,7 +248,7 @@ TEST_P(TransformerBlockTest, NoRows) {
   }
 }
 
-// Documents of a stream do not attend to one another, and only differences of positions matter.
+// Documents of a stream do not affect each other, and only differences of positions matter.
 TEST_P(TransformerBlockTest, DocumentsStandAlone) {
   const BlockCase inputs = RandomInputs(GetParam(), kLengths);
   const at::Tensor together = Block(inputs, kLengths, at::kDouble);

@@ -44,7 +44,7 @@ constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 
 std::string Golden(const std::string& name) { return "tests/golden/model/" + name; }
 
-// A copy of a golden folder that a test may damage.
+// A copy of a golden folder that a test may change.
 class CopyOf {
  public:
   explicit CopyOf(const std::string& name, const std::string& in = "tests/golden/model/") {
@@ -169,9 +169,8 @@ TEST(CheckpointTest, NamesTheWeightThatIsMissingOrMisshapen) {
               StatusIs(kInvalid, HasSubstr("config.json: line 2, column 7: ")));
 }
 
-// The errors of config_test.cc, here for a folder: one line that names the file, and the kind of
-// error that the header states. All of them end a run with exit status 2, before the first weight
-// is read.
+// The errors of config_test.cc for a folder: each is one line that names the file, with the status
+// that the header documents. They end a run with exit code 2 before the first weight is read.
 TEST(CheckpointTest, SaysInOneLineWhatIsWrongWithTheConfig) {
   const std::vector<std::tuple<const char*, json, absl::StatusCode, const char*>> wrong = {
       {"architectures", {"LlamaForCausalLn"}, kUnimplemented, "(did you mean 'LlamaForCausalLM'?)"},
@@ -206,7 +205,7 @@ TEST(CheckpointTest, SaysInOneLineWhatIsWrongWithTheConfig) {
   }
 }
 
-// Each family requires its own weights, under its own names.
+// Each family requires its weights under its own names; a missing one is named.
 TEST(CheckpointTest, NamesTheWeightThatAFamilyMisses) {
   const std::vector<std::pair<const char*, const char*>> missing = {
       {"mixtral", "model.layers.1.block_sparse_moe.experts.3.w2.weight"},
@@ -266,7 +265,7 @@ TEST(CheckpointTest, ReportsAMissingShard) {
                                         HasSubstr("is missing"))));
 }
 
-// Opens a folder without weights, and the config file itself: only the config can be loaded.
+// A folder without weights, or config.json itself, can be opened, but only the config can be read.
 TEST(CheckpointTest, OpensAConfigAlone) {
   const CopyOf copy("gqa_tied");
   ASSERT_OK_AND_ASSIGN(const auto whole, Checkpoint::Open(copy.path()));
@@ -367,9 +366,10 @@ TEST_F(SmolLM2Test, ConfigIsThePublishedOne) {
   EXPECT_EQ(elements, 134'515'008);
 }
 
-// Compared with gguf-py (make_gguf_golden.py). Single values are equal, because both compute d q +
-// m in fp32. Sums of up to 28 million doubles differ by the order of addition: a bound of 1e-9 of
-// the sum of magnitudes is far above that and far below one wrong element.
+// Weights of SmolLM2's GGUF file equal those of gguf-py (make_gguf_golden.py). Single values are
+// equal, because both compute d q + m in fp32. Sums of up to 28 million doubles differ by the order
+// of addition: the bound of 1e-9 times the sum of magnitudes is far above that, and far below the
+// effect of one wrong element.
 TEST_F(SmolLM2Test, WeightsAreTheReferences) {
   const json golden = json::parse(ReadAll("tests/model/gguf/gguf_golden.json"));
   ASSERT_EQ(golden.size(), 11);

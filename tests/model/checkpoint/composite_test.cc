@@ -74,7 +74,7 @@ bool IsText(const std::string& name) {
          name.starts_with("lm_head.");
 }
 
-// Writes a folder like a published one: the vision tower in bf16, with its processor's files.
+// Writes a folder like a published model: the vision tower in bf16, with its processor's files.
 void Publish(const std::string& golden, const std::string& folder) {
   Tensors tensors = TensorsIn(golden);
   for (auto& [name, tensor] : tensors) {
@@ -145,7 +145,7 @@ TEST_P(CompositeTest, IsSavedWhole) {
   }
 }
 
-// Vision weights can be saved in fp32 too, and over the files that they are read from.
+// Vision weights can also be saved in fp32, and over the files from which they are read.
 TEST_P(CompositeTest, IsSavedInPlace) {
   const ScratchFolder folder;
   Publish(GoldenFamily(GetParam()), folder.path());
@@ -178,8 +178,8 @@ TEST_P(CompositeTest, GrowsItsTextHalf) {
   EXPECT_EQ(again->config().eos_token_ids, std::vector<int64_t>{5});
 }
 
-// PEFT adapts modules whose whole name matches the pattern: all linear layers of the language
-// model, and none of the vision tower, although some have the same last names.
+// Adapter targets match as in PEFT, by the whole module name: all linear layers of the language
+// model and none of the vision tower, although some names end in the same way.
 TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenFamily(GetParam())));
@@ -202,7 +202,7 @@ TEST_P(CompositeTest, AnAdapterIsOnTheTextAlone) {
     ASSERT_OK_AND_ASSIGN(const auto again,
                          ReadAdapter(folder.path(), checkpoint->config(), at::kFloat, at::kCPU));
     EXPECT_EQ(again->maps.size(), adapter->maps.size());
-    ASSERT_OK(SaveAdapter(folder.path(), *again, "base", {}));  // as a resumed run writes it
+    ASSERT_OK(SaveAdapter(folder.path(), *again, "base", {}));  // like a resumed run
   }
 }
 
@@ -212,7 +212,8 @@ INSTANTIATE_TEST_SUITE_P(Models, CompositeTest,
                                            "qwen3_5_vision"),
                          [](const auto& info) { return info.param; });
 
-// Files with weights under Transformers' older and newer names.
+// Files with weights under Transformers' older or newer names can be read, and are saved under the
+// same names.
 TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
   const ScratchFolder folder;
   Publish(GoldenFamily("mistral3"), folder.path());
@@ -235,7 +236,7 @@ TEST(CompositeNamesTest, BothKindsAreReadAndKept) {
     EXPECT_EQ(Bytes(tensor), Bytes(renamed.at(name))) << name;
 }
 
-// If the two sections of config.json disagree, the files determine whether the head is tied.
+// If the two sections of config.json disagree about a tied head, the files decide.
 TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
   for (const bool stored : {false, true}) {
     const ScratchFolder folder;
@@ -245,7 +246,7 @@ TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
     WriteTensors(folder.path(), tensors);
     json config = json::parse(ReadAll(folder / "config.json"));
     config["tie_word_embeddings"] = true;
-    config["text_config"]["tie_word_embeddings"] = false;  // as 5.23 writes Mistral 3
+    config["text_config"]["tie_word_embeddings"] = false;  // as Transformers 5.23 writes Mistral 3
     std::ofstream(folder / "config.json") << config.dump();
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
     EXPECT_EQ(checkpoint->config().tie_word_embeddings, !stored);
@@ -253,7 +254,7 @@ TEST(CompositeNamesTest, AStoredHeadIsNotTied) {
   }
 }
 
-// Qwen3-VL-MoE's experts as Transformers 5 saves them: its tensors are not transposed then.
+// Qwen3-VL-MoE's experts can also be read as Transformers 5 saves them, not transposed.
 TEST(CompositeNamesTest, ExpertsEitherWayRound) {
   const ScratchFolder folder;
   Publish(GoldenFamily("qwen3_vl_moe"), folder.path());
@@ -273,7 +274,7 @@ TEST(CompositeNamesTest, ExpertsEitherWayRound) {
 }
 
 // Weights that are never trained are saved in the dtype of their file, whatever the dtype of the
-// rest.
+// other weights.
 TEST(CompositeNamesTest, BuffersKeepTheirDtype) {
   for (const at::ScalarType own : {at::kBFloat16, at::kFloat}) {
     for (const at::ScalarType rest : {at::kBFloat16, at::kFloat, at::kDouble}) {
@@ -301,7 +302,8 @@ TEST(CompositeNamesTest, BuffersKeepTheirDtype) {
   }
 }
 
-// A tied head that an adapter trains as a whole becomes a separate weight, named as in the files.
+// A tied head that an adapter trains in full becomes a separate weight with the name that the files
+// use.
 TEST(CompositeNamesTest, AnAdapterMayUntieTheHead) {
   const ScratchFolder folder;
   Publish(GoldenFamily("gemma3_vision"), folder.path());

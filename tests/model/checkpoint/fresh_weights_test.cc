@@ -1,11 +1,11 @@
-// Initial weights from a config alone: compared with the moments (mean and deviation) of
-// Transformers' initial weights (tests/golden/fresh_weights), for each weight of every family; and
+// Initial weights made from a config alone, compared with the moments (mean and deviation) of
+// Transformers' initial weights (tests/golden/fresh_weights) for each weight of every family, and
 // with closed forms.
 //
-// Both moments are estimated from samples. Tolerances are five standard errors of the difference:
-// for a mean s sqrt(1 / n + 1 / m), for a deviation s sqrt(k (1 / n + 1 / m)) with k = (kurtosis -
-// 1) / 4, which is 1/2 for a normal distribution and 2 for log A; 2 is used. Seeds are fixed, so
-// all runs give the same numbers.
+// Both moments are estimated from samples. The tolerance is five standard errors of the difference
+// of two estimates from n and m values: s sqrt(1 / n + 1 / m) for a mean, where s is the deviation,
+// and s sqrt(k (1 / n + 1 / m)) for a deviation, where k = (kurtosis - 1) / 4 is 1/2 for a normal
+// distribution and 2 for log A; 2 is used. Seeds are fixed, so all runs give the same numbers.
 #include "model/checkpoint/fresh_weights.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ std::string Pattern(const std::string& name) {
   return std::regex_replace(name, std::regex("\\.\\d+(?=\\.)"), ".%");
 }
 
-// The name of a weight in Transformers' file, which sometimes differs.
+// Returns the name of a weight in Transformers' file, which differs for some weights.
 std::string SavedName(const Family& family, const std::string& name, const json& saved) {
   if (saved.contains(name)) return name;
   for (const auto& [module, resaved] : family.resaved_modules) {
@@ -74,7 +74,7 @@ struct Moments {
   double n = 0, mean = 0, deviation = 0, least = 0, most = 0, outside = 0;
 };
 
-// The moments of all values, except those of one row that is excluded.
+// Returns the moments of all values, except those of one row that is zero.
 Moments MomentsOf(const std::vector<at::Tensor>& tables, const json& zero_row) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& table : tables) {
@@ -162,7 +162,7 @@ TEST(FreshWeightsTest, EveryFamilyHasGoldenMoments) {
     families.insert(fresh->config().family->architecture);
   }
   for (const Family& family : Families()) {
-    if (family.architecture == "InternLM2ForCausalLM") continue;  // Transformers has none
+    if (family.architecture == "InternLM2ForCausalLM") continue;  // Transformers does not have it
     EXPECT_TRUE(family.composite() || families.contains(family.architecture))
         << family.architecture;
   }
@@ -172,7 +172,7 @@ json ConfigOf(const std::string& model) {
   return json::parse(ReadText(kFamilies + model + "/config.json"));
 }
 
-// Closed forms, with some 300,000 values.
+// Weights have the moments of a normal distribution, with some 300,000 values.
 TEST(FreshWeightsTest, IsNormal) {
   ScratchFolder folder;
   json config = ConfigOf("qwen2");
@@ -195,7 +195,7 @@ TEST(FreshWeightsTest, IsNormal) {
                 4 * std::sqrt(part / n))
         << bound;
   }
-  // Adjacent values (of one pair and of two pairs) and rows are uncorrelated.
+  // Adjacent values, values of adjacent pairs, and rows are uncorrelated.
   for (const int64_t shift : {1, 2, 400}) {
     const int64_t pairs = z.numel() - shift;
     EXPECT_NEAR((z.narrow(0, 0, pairs) * z.narrow(0, shift, pairs)).mean().item<double>(), 0.0,
@@ -207,7 +207,7 @@ TEST(FreshWeightsTest, IsNormal) {
   EXPECT_NEAR((z * gate.flatten() / 0.5).mean().item<double>(), 0.0, 4 / std::sqrt(n));
 }
 
-// Decay rates are uniform and time steps are log-uniform, with the limits from config.json.
+// Decay rates are uniform and time steps log-uniform, within the limits in config.json.
 TEST(FreshWeightsTest, DecaysAreByTheConfig) {
   ScratchFolder folder;
   json config = ConfigOf("olmo_hybrid");
@@ -233,13 +233,13 @@ TEST(FreshWeightsTest, DecaysAreByTheConfig) {
   EXPECT_LE(rate.max().item<double>(), 3.0 + 1e-6);
   EXPECT_NEAR(rate.mean().item<double>(), 2.5, 4 / std::sqrt(12 * n));
   EXPECT_NEAR(rate.std().item<double>(), 1 / std::sqrt(12.0), 4 * 0.3 / std::sqrt(n));
-  EXPECT_NEAR(step.min().item<double>(), -3.0, 1e-5);  // half of them are raised to the floor
+  EXPECT_NEAR(step.min().item<double>(), -3.0, 1e-5);  // half of them are raised to the lower limit
   EXPECT_LE(step.max().item<double>(), -2.0 + 1e-5);
   EXPECT_NEAR(step.lt(-3.0 + 1e-5).to(at::kDouble).mean().item<double>(), 0.5,
               4 * 0.5 / std::sqrt(n));
 }
 
-// The values depend on (seed, name) only; no file of weights is read.
+// The values depend only on the seed and the weight's name; no weight file is read.
 TEST(FreshWeightsTest, DependsOnSeedAndName) {
   ScratchFolder folder;
   folder.Write("a/config.json", ConfigOf("qwen2").dump());

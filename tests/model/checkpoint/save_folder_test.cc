@@ -105,7 +105,8 @@ TEST(SaveFolderTest, WritesAGgufAsAFolder) {
                           "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"));
 }
 
-// Saves over the files that the weights are views of, and from shards to one file and back.
+// A model can be saved over the files that its weights are views of, and from shards to one file
+// and back.
 TEST(SaveFolderTest, ReplacesAnOlderModelInPlace) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto first, Checkpoint::Open(GoldenModel("mha_untied")));
@@ -155,7 +156,8 @@ TEST(SaveFolderTest, SaysWhereItCannotWrite) {
   EXPECT_THAT(save("/proc/out"), Not(IsOk()));
 }
 
-// A limit on file sizes simulates a full disk: write(2) fails midway in the same way.
+// If the disk becomes full, the older model remains. A limit on file sizes simulates this: write(2)
+// fails midway in the same way.
 TEST(SaveFolderTest, AFullDiskLeavesTheOlderModel) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(GoldenModel("gqa_tied")));

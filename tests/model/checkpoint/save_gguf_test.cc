@@ -48,8 +48,8 @@ using ::testing::Not;
 
 constexpr auto kUnimplementedInGguf = absl::StatusCode::kUnimplemented;
 
-// A property of a golden model that a GGUF file cannot express, and a change of its config.json (a
-// merge patch, RFC 7396) that removes it; "" if no change is needed.
+// A property of a golden model that GGUF cannot express, and a change of its config.json (a merge
+// patch, RFC 7396) that removes the property; "" if GGUF can express the model.
 struct Change {
   const char *cannot, *patch;
 };
@@ -57,7 +57,7 @@ struct Change {
 const std::map<std::string, Change>& Changes() {
   constexpr char kNothing[] = "";
   static const auto* changes = new std::map<std::string, Change>{
-      {"deepseek_v3_whole", {"general.architecture: 'deepseek2'", kNothing}},  // has no experts
+      {"deepseek_v3_whole", {"general.architecture: 'deepseek2'", kNothing}},  // it has no experts
       {"deepseek_v3_yarn", {"general.architecture: 'deepseek2'", kNothing}},
       {"deepseek_v3",
        {"", R"({"rope_parameters": {"rope_type": "yarn", "factor": 8.0, "mscale": 0.6,
@@ -128,8 +128,8 @@ base::Parameters RandomWeights(const ModelConfig& config) {
   return parameters;
 }
 
-// The value that a weight has after export and import, if 1 is added to it or an exponential is
-// taken of it in the file.
+// Returns a weight's value after export and import, if the file stores it plus 1 or its
+// exponential.
 at::Tensor ThereAndBack(const ModelConfig& config, const std::string& name,
                         const at::Tensor& weight) {
   if (absl::EndsWith(name, "A_log")) return weight.exp().log();
@@ -138,7 +138,7 @@ at::Tensor ThereAndBack(const ModelConfig& config, const std::string& name,
   return one ? (weight + 1) - 1 : weight;
 }
 
-// Expects that the file opens as the same model: the same config, and each weight bit by bit.
+// Expects that the file opens as the same model: equal config and bit-identical weights.
 void ExpectSameModel(const std::string& path, const ModelConfig& config,
                      const base::Parameters& parameters) {
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(path));
@@ -155,8 +155,8 @@ void ExpectSameModel(const std::string& path, const ModelConfig& config,
 class SaveGgufTest : public ::testing::TestWithParam<std::string> {
  protected:
   std::string Folder() const { return kGoldenFamilies + GetParam(); }
-  // Expects that the model is refused with a message that names `cannot`; or written if that is
-  // empty.
+  // Expects that the model is rejected with a message that contains `cannot`; or that it is written
+  // if `cannot` is empty.
   void Check(const Checkpoint& checkpoint, const std::string& cannot) const {
     const ScratchFolder folder;
     const std::string path = folder / "x.gguf";
@@ -190,8 +190,8 @@ TEST_P(SaveGgufTest, OpensAsItWasOrSaysWhatItCannot) {
   json text = json::parse(ReadAll(Folder() + "/config.json"));
   const json patch = json::parse(change->second.patch);
   text.merge_patch(patch);
-  // A null in the patch removes a key, but without sliding_window the default window would be
-  // 4,096.
+  // A null in the patch removes a key; but without the key sliding_window, the default of 4,096
+  // would be used, so null is kept.
   if (patch.contains("sliding_window")) text["sliding_window"] = patch["sliding_window"];
   ASSERT_OK_AND_ASSIGN(const ModelConfig changed, ParseConfig(text.dump(), "config.json"));
   const base::Parameters parameters = RandomWeights(changed);
@@ -203,7 +203,7 @@ TEST_P(SaveGgufTest, OpensAsItWasOrSaysWhatItCannot) {
 INSTANTIATE_TEST_SUITE_P(Models, SaveGgufTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
-// 64-bit FNV-1a, as hexadecimal digits.
+// Returns the 64-bit FNV-1a hash as hexadecimal digits.
 std::string Fnv(absl::string_view bytes) { return absl::StrFormat("%016x", base::Fnv1a(bytes)); }
 
 void ExpectSameValue(const GgufFile& file, const std::string& key, const json& wanted) {
@@ -221,8 +221,8 @@ void ExpectSameValue(const GgufFile& file, const std::string& key, const json& w
   }
 }
 
-// Compared with files that the gguf package wrote (tests/golden/gguf/make.py): each key, and each
-// tensor byte by byte.
+// Files equal those written by the gguf package (tests/golden/gguf/make.py) in every key, and byte
+// by byte in every tensor.
 TEST(SaveGgufGoldenTest, IsWhatThePackageWrites) {
   const json golden = json::parse(ReadAll("tests/golden/gguf/files.json"));
   EXPECT_GT(golden.size(), 15);
@@ -251,7 +251,7 @@ TEST(SaveGgufGoldenTest, IsWhatThePackageWrites) {
 }
 
 // Experts stacked in one tensor per layer, as Transformers 5 saves them, give the same file as
-// separate ones.
+// separate experts.
 TEST(SaveGgufTest, StackedExpertsAreTheSameFile) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(absl::StrCat(kGoldenFamilies, "qwen3_5_moe")));
@@ -298,7 +298,8 @@ std::map<std::string, std::string> TypesIn(const std::string& path) {
   return types;
 }
 
-// Chooses types as llama.cpp's converter does: qwen3_moe has routers, and rows of 20 and of 32.
+// Types of tensors are chosen as by llama.cpp's converter. qwen3_moe has routers, and rows of 20
+// and of 32 elements.
 TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
   json text = json::parse(ReadAll(absl::StrCat(kGoldenFamilies, "qwen3_moe/config.json")));
   text.merge_patch(json::parse(R"({"mlp_only_layers": [], "hidden_size": 64})"));
@@ -324,8 +325,8 @@ TEST(SaveGgufTest, ChoosesTheTypeOfEachTensor) {
     EXPECT_EQ(*file->String("general.name"), "x");
     ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(path));
     for (const auto& parameter : parameters) {
-      // The bound is half a step of the coarsest block, whose greatest number is 127 steps, plus
-      // the effect of rounding the scale to fp16 on 127 steps.
+      // The bound is half a quantization step of the block with the greatest number, which is 127
+      // steps, plus the effect of rounding the scale to fp16 on 127 steps.
       const double step = parameter->weight().abs().max().item<double>() / 127;
       const at::Tensor read = *again->Load(parameter->name(), at::kFloat);
       EXPECT_LE((read - parameter->weight()).abs().max().item<double>(),
@@ -368,7 +369,8 @@ TEST(SaveGgufTest, RefusesParametersThatAreNotTheModels) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-// (gguf_writer_test simulates a disk that becomes full midway.)
+// If the file is too large, the older one remains. (gguf_writer_test simulates a disk that becomes
+// full midway.)
 TEST(SaveGgufTest, WhereTheFileIsTooLargeTheOlderOneStays) {
   const ScratchFolder folder;
   const std::string path = folder.Write("x.gguf", "older");

@@ -39,8 +39,9 @@ TEST(VocabularyGrowthTest, HeightsAreMultiplesOf64) {
   EXPECT_EQ(GrownHeight(49153), 49216);
 }
 
-// Each column's mean over n new rows is that of the old rows within 5 s / sqrt(n), where s = 1 /
-// sqrt(D); the deviation of n D numbers is s within 5 / sqrt(2 n D).
+// New rows are distributed around the mean of the old rows. For n new rows of D columns and
+// deviation s = 1 / sqrt(D): each column's mean equals that of the old rows within 5 s / sqrt(n),
+// and the deviation of all n D numbers is s within 5 / sqrt(2 n D).
 TEST(VocabularyGrowthTest, NewRowsAreAroundTheMean) {
   const int64_t height = 1500, width = 48, added = 4000;
   const at::Tensor table = at::arange(height * width, at::kDouble)
@@ -58,7 +59,7 @@ TEST(VocabularyGrowthTest, NewRowsAreAroundTheMean) {
   EXPECT_NEAR(noise.square().mean().sqrt().item<double>(), 1.0,
               5.0 / std::sqrt(2.0 * added * width));
   EXPECT_GT(noise.abs().max().item<double>(),
-            3.5);  // it has tails: 192,000 draws of a normal one go beyond 4
+            3.5);  // 192,000 normal values exceed 4 deviations
   EXPECT_NEAR(noise.pow(4).mean().item<double>(), 3.0, 0.1);
 }
 
@@ -99,7 +100,7 @@ TEST(VocabularyGrowthTest, ACheckpointGrows) {
   EXPECT_EQ(untied->Load("model.norm.weight", at::kFloat)->size(0), 32);
 }
 
-// Gemma 4's second embedding also has a row for each token; its size has a key of its own.
+// Gemma 4's second embedding, whose size has its own key, also gets a row for each new token.
 TEST(VocabularyGrowthTest, ASecondEmbeddingGrowsToo) {
   constexpr char kTable[] = "model.embed_tokens_per_layer.weight";
   const std::string golden = "tests/golden/families/gemma4_shared";
@@ -121,8 +122,8 @@ TEST(VocabularyGrowthTest, ASecondEmbeddingGrowsToo) {
   EXPECT_TRUE(at::equal(*again->Load(kTable, at::kFloat), grown));
 }
 
-// Full fine-tuning: the saved config has the new size. An adapter that trains embedding and head as
-// a whole saves them with the new rows, tied or not.
+// The saved model has the new size. With full fine-tuning, so has the saved config. An adapter that
+// trains embedding and head in full saves them with the new rows, tied or not.
 TEST(VocabularyGrowthTest, WhatIsSavedHasTheNewRows) {
   for (const char* name : {"gqa_tied", "mha_untied"}) {
     const ScratchFolder folder;

@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 
-// The config of SmolLM2-135M, as its converter writes it.
+// The config of SmolLM2-135M as Transformers writes it.
 json SmolLM2() {
   return json::parse(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", )"
                      R"("attention_bias": false, "hidden_act": "silu",
@@ -117,7 +117,7 @@ TEST(ConfigTest, AllowsHeadsThatAreNotHiddenOverHeads) {
   EXPECT_EQ(With("head_dim", 128)->head_dim, 128);
 }
 
-// Expects an error of this kind, in one line that begins with the file and contains `words`.
+// Expects an error with this status: one line that begins with the file and contains `words`.
 void ExpectRefused(const absl::StatusOr<ModelConfig>& config, absl::StatusCode code,
                    const std::string& words) {
   EXPECT_THAT(config, StatusIs(code, AllOf(StartsWith("m/config.json: "), HasSubstr(words),
@@ -135,8 +135,8 @@ absl::StatusOr<ModelConfig> Of(const std::string& architecture, const std::strin
   return ParseConfig(config.dump(), "m/config.json");
 }
 
-// Checks the kind and numbers of each scaling, in both layouts of config.json and under both names
-// of its key.
+// Kind and numbers of each rotary scaling are read, in both layouts of config.json and under both
+// names of its key.
 TEST(ConfigTest, ReadsEveryRopeScaling) {
   const auto both = [](json scaling, const std::function<void(const RotaryRule&)>& check,
                        const json& changes = json::object()) {
@@ -264,9 +264,8 @@ TEST(ConfigTest, RefusesBrokenRopeScaling) {
                 "another type than dynamic, which is undefined for two rotated features");
 }
 
-// The attributes of Transformers 4.57.6's configuration classes created without arguments (for
-// InternLM: those of the files next to its checkpoints). kv_heads 0 means as many as heads;
-// head_dim 0 means hidden_size / heads.
+// The defaults of Transformers 4.57.6's configuration classes (for InternLM: of the files next to
+// its checkpoints). kv_heads 0: as many as heads; head_dim 0: hidden_size / heads.
 struct Defaults {
   const char* model_type;
   int64_t kv_heads, head_dim;
@@ -278,12 +277,12 @@ struct Defaults {
 
 const std::vector<Defaults>& TransformersDefaults() {
   static const auto* const defaults = new std::vector<Defaults>{
-      // 64 of the 192 features of a head are rotated; Transformers' head_dim here is 64.
+      // 64 of the 192 features of a head are rotated, which Transformers calls head_dim.
       {"deepseek_v3", 0, 192, 1e-6, 1e4, 1.0 / 3, 4096, false, -1},
       {"gemma", 16, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma2", 4, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
       {"gemma3_text", 4, 256, 1e-6, 1e6, 1.0, 131072, true, 0},
-      {"gemma4_text", 4, 256, 1e-6, 1e6, 2.0, 131072, true, 0},  // on heads twice as wide
+      {"gemma4_text", 4, 256, 1e-6, 1e6, 2.0, 131072, true, 0},  // some heads are twice as wide
       {"glm", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
       {"glm4_moe", 8, 0, 1e-5, 1e4, 0.5, 131072, false, -1},
@@ -425,8 +424,8 @@ TEST(ConfigTest, ReadsWhatDiffersFromLayerToLayer) {
               ElementsAre(false, false, false, true));
 }
 
-// Names that Transformers 5 uses: the number of experts under Mixtral's name; longrope's original
-// context next to its factors, where Transformers 4 has it at the top level only.
+// Keys of Transformers 5: the number of experts has Mixtral's name, and longrope's original context
+// is next to its factors (in Transformers 4 only at the top level).
 TEST(ConfigTest, ReadsTransformers5sOwnKeys) {
   EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_local_experts", 16}})->experts.count, 16);
   EXPECT_EQ(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 16}})->experts.count, 16);
@@ -480,7 +479,8 @@ TEST(ConfigTest, ReadsHowQueriesGrow) {
   EXPECT_EQ(untold.rotaries[0].query_growth_length, 16384.0);
 }
 
-// Transformers 5 writes a separate object for each kind of layer.
+// Gemma 3's two rotary embeddings, for which Transformers 5 writes a separate object per kind of
+// layer.
 TEST(ConfigTest, ReadsGemma3sTwoRotaries) {
   const json newer = {
       {"rope_theta", nullptr},
@@ -588,7 +588,7 @@ TEST(ConfigTest, ReadsLayersThatAreHalfABlock) {
   EXPECT_EQ(config.state_space.groups, 4) << "as Transformers takes the two names";
   EXPECT_EQ(config.state_space.least_step, 0.001);
   EXPECT_FALSE(config.pad_token_id.has_value()) << "its embedding has no padding_idx";
-  // As Python writes it.
+  // Infinity, as Python writes it.
   std::string text = of({{"hybrid_override_pattern", "M-"}, {"time_step_limit", "THERE"}})->json;
   text.replace(text.find("\"THERE\""), 7, "[0.0, Infinity]");
   ASSERT_OK_AND_ASSIGN(const ModelConfig unbound, ParseConfig(text, "m/config.json"));
@@ -617,7 +617,7 @@ TEST(ConfigTest, ReadsLayersThatAreHalfABlock) {
 }
 
 TEST(ConfigTest, ReadsLatentAttention) {
-  const auto of = [](const json& more) {  // nulls stand
+  const auto of = [](const json& more) {  // nulls are kept
     json config = SmolLM2();
     config.update({{"architectures", {"DeepseekV3ForCausalLM"}},
                    {"model_type", "deepseek_v3"},
@@ -653,7 +653,7 @@ TEST(ConfigTest, ReadsLatentAttention) {
   json without = yarn;
   without.erase("mscale_all_dim");
   EXPECT_DOUBLE_EQ(scaled(without).score_scale, 1.0 / std::sqrt(192.0));
-  // Kimi-K2's files have another name for the type.
+  // Kimi-K2's files have another model_type.
   EXPECT_OK(of({{"model_type", "kimi_k2"}}));
   const auto says = [](const absl::StatusOr<ModelConfig>& config) {
     return std::string(config.status().message());
@@ -665,9 +665,10 @@ TEST(ConfigTest, ReadsLatentAttention) {
   EXPECT_THAT(says(of({{"kv_lora_rank", 0}})), HasSubstr("kv_lora_rank: expected a whole number"));
 }
 
-// Under the keys of the published file and under those that Transformers 5 writes.
+// Kimi Linear can be read with the keys of the published file and with those that Transformers 5
+// writes.
 TEST(ConfigTest, ReadsKimiLinear) {
-  const auto of = [](const json& more) {  // nulls stand
+  const auto of = [](const json& more) {  // nulls are kept
     json config = SmolLM2();
     config.update({{"architectures", {"KimiLinearForCausalLM"}},
                    {"model_type", "kimi_linear"},
@@ -825,7 +826,8 @@ TEST(ConfigTest, ReadsGraniteHybrid) {
                   "time_step_limit: expected a list of two numbers, the least first");
 }
 
-// Transformers' Lfm2MLP: int(2 n / 3), times a factor, rounded up.
+// The features of LFM2's MLP are computed as in Transformers' Lfm2MLP: int(2 n / 3), times a
+// factor, rounded up.
 TEST(ConfigTest, ReadsTheFeaturesOfLfm2sMlp) {
   const auto features = [](const json& more) {
     return Of("Lfm2ForCausalLM", "lfm2", more)->intermediate_size;
@@ -908,8 +910,8 @@ TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
       "model_type: expected 'llama' as the architecture is LlamaForCausalLM, got \"qwen2\"");
 }
 
-// For each quantization method, and for an object without useful information, the message states
-// what to do instead.
+// A quantized checkpoint is rejected. The message states what to do instead, for each quantization
+// method and for an object without useful information.
 TEST(ConfigTest, RefusesQuantisedCheckpoints) {
   for (const char* method : {"awq", "gptq", "bitsandbytes"}) {
     const auto config = With("quantization_config", {{"quant_method", method}, {"bits", 4}});
@@ -1044,7 +1046,8 @@ TEST(ConfigTest, BrokenJsonGivesLineAndColumn) {
   EXPECT_LT(long_one.status().message().size(), 300);
 }
 
-// Files written by Transformers 4.57.6, and files written by hand in the layout of version 5.
+// Files written by Transformers 4.57.6, and files written by hand in the layout of version 5, can
+// be read.
 TEST(ConfigTest, ReadsThePeersFiles) {
   struct Case {
     const char* name;
@@ -1062,7 +1065,7 @@ TEST(ConfigTest, ReadsThePeersFiles) {
   }
 }
 
-// The config of gemma-3-4b-it, which omits Transformers' defaults; and that of Mistral-Small-3.1.
+// The config of gemma-3-4b-it, which omits Transformers' defaults.
 json Gemma3Vision() {
   return {{"architectures", {"Gemma3ForConditionalGeneration"}},
           {"model_type", "gemma3"},

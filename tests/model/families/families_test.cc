@@ -1,5 +1,5 @@
-// Every family of decoders and every scaled rotary embedding compared with Transformers' numbers
-// (tests/golden/families), on one rank and several.
+// Every model family and every scaled rotary embedding compared with Transformers' results
+// (tests/golden/families), on one rank and on several.
 
 #include <algorithm>
 #include <fstream>
@@ -59,7 +59,7 @@ at::Tensor Doubles(const nlohmann::json& values) {
   return at::tensor(values.get<std::vector<double>>(), at::kDouble);
 }
 
-// A test case: a whole packed stream.
+// The packed stream of a test case.
 struct Stream {
   Stream(const std::vector<int64_t>& lengths, const at::Tensor& ids, const at::Tensor& labels,
          double balance)
@@ -79,14 +79,14 @@ struct Stream {
   std::vector<int64_t> lengths;
   at::Tensor ids, positions, targets, document_lengths;
   int64_t predictions = 0;
-  double balance = 0.0;  // the coefficient of the routers' loss: all documents are one group
+  double balance = 0.0;  // coefficient of the routers' loss, for which all documents are one group
 };
 
 struct Outcome {
   double loss = 0.0;
   at::Tensor logits;
   std::map<std::string, at::Tensor>
-      gradients;  // zeros where nothing came: an expert that no token of a rank went to
+      gradients;  // zeros if there is none: an expert that gets no token of a rank
 };
 
 at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const at::Tensor& head) {
@@ -95,8 +95,8 @@ at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const a
                                   : logits;
 }
 
-// This rank's share of a case's loss, and its gradients. The head is computed with plain operators,
-// and its gradient is stored in its Parameter.
+// Returns this rank's share of a case's loss, and its gradients. The head is computed with plain
+// operators, and its gradient is stored in its Parameter.
 Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention,
                  const std::shared_ptr<comm::Communicator>& group,
                  std::shared_ptr<const comm::Layout>* used) {
@@ -173,10 +173,10 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
     return nlohmann::json::parse(file)["cases"];
   }
 
-  // The case with the most kinds of documents, and with a router loss if there are experts.
+  // The case with the most kinds of documents, which also has a router loss if there are experts.
   Stream Fullest() const { return Stream(Cases().back()); }
 
-  // Compares with the golden file, which stores a sketch of each gradient, in fp64.
+  // Compares with the golden file, which has a sketch of each gradient in fp64.
   void ExpectGolden(const nlohmann::json& golden, const Outcome& outcome, double loss,
                     double logits, double gradients, double norms) const {
     SCOPED_TRACE(golden["name"].get<std::string>());
@@ -201,24 +201,24 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Transformers in fp64 compared with ours in fp64: the same sums in another order.
+// In fp64 the results equal Transformers' up to the order of sums.
 TEST_P(FamilyTest, Fp64) {
   const auto model = Load(In(at::kDouble));
   for (const nlohmann::json& golden : Cases())
     ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-12, 1e-10, 1e-10, 1e-10);
 }
 
-// Some hundred roundings of 6e-8, amplified by the depth; the error of Transformers in fp32 is as
-// large (gradient_noise_fp32 in the golden files).
+// In fp32 the bound allows some hundred roundings of 6e-8, amplified by the depth. The error of
+// Transformers in fp32 is as large (gradient_noise_fp32 in the golden files).
 TEST_P(FamilyTest, Fp32) {
   const auto model = Load(In(at::kFloat));
   for (const nlohmann::json& golden : Cases())
     ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-5, 1e-4, 1e-4, 1e-4);
 }
 
-// Rule 5 of the design: the gradients of a whole small model in fp64 differ from those of one rank
-// by at most 1e-10. The documents of the golden files are mostly shorter than an attention block,
-// so another stream has documents that a ring splits.
+// On several ranks, the gradients in fp64 differ from those of one rank by at most 1e-10. Most
+// documents of the golden files are shorter than an attention block, so another stream has
+// documents that a ring splits.
 TEST_P(FamilyTest, RanksTogetherAreOne) {
   const nlohmann::json cases = Cases();
   const auto whole = Load(In(at::kDouble));
@@ -270,7 +270,7 @@ TEST_P(FamilyTest, RanksTogetherAreOne) {
   }
 }
 
-// Groups of neighboring ranks share the experts of every layer; each rank has some of them.
+// Groups of neighboring ranks share the experts of every layer; each rank has some of the experts.
 TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Folder()));
   const ModelConfig& config = checkpoint->config();
@@ -311,7 +311,7 @@ TEST_P(FamilyTest, ExpertsOfSeveralRanks) {
               Outcome& share = shares[rank][c];
               share = RunShare(*model, Stream(cases[c]), *attention, world->communicator(), &used);
               if (rank == 0) layouts[c] = used;
-              // The gradient at its position in the whole tensor.
+              // The gradient is a section of the whole tensor's.
               for (const auto& parameter : model->parameters()) {
                 if (!parts.Has(parameter->name()) || !parameter->trainable()) continue;
                 at::Tensor& gradient = share.gradients[parameter->name()];
@@ -363,7 +363,8 @@ TEST_P(FamilyTest, RecomputeChangesNoBit) {
   }
 }
 
-// The feed-forward layers run in tiles of rows: a weight's gradient is summed in another order.
+// Feed-forward layers that run in tiles of rows give the same results: a weight's gradient is only
+// summed in another order.
 TEST_P(FamilyTest, TilesOfRowsAreOneRun) {
   const Stream stream = Fullest();
   TransformerOptions options = In(at::kDouble);
@@ -378,7 +379,7 @@ TEST_P(FamilyTest, TilesOfRowsAreOneRun) {
     EXPECT_TRUE(RelativeError(tiles.gradients.at(name), gradient, 1e-11)) << name;
 }
 
-// The modules that PEFT's `all` selects for a family in LLaMA-Factory (find_all_linear_modules):
+// Returns the modules that LLaMA-Factory selects for lora_target: all (find_all_linear_modules):
 // every linear module except the head, including routers.
 std::vector<std::string> AllTargets(const ModelConfig& config) {
   const std::string& model_type =
@@ -453,8 +454,8 @@ std::vector<std::string> AllTargets(const ModelConfig& config) {
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
 }
 
-// An adapter on every linear map. A new one changes nothing. With random B, the model equals one
-// whose weights are W + s B A, and so do its gradients: dA = s B^T dW, dB = s dW A^T.
+// An adapter on every linear map. A new adapter changes nothing. With random B, the model and its
+// gradients equal those of a model with the weights W + s B A: dA = s B^T dW, dB = s dW A^T.
 TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   TransformerOptions frozen = In(at::kDouble);
   frozen.frozen = true;
@@ -506,7 +507,7 @@ TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   }
 }
 
-// The module names that hooks get, and that error messages use, are the names of the weights.
+// Module names in hooks and error messages are those of the weights.
 TEST_P(FamilyTest, ModulesHaveTheNamesOfTheirWeights) {
   const auto model = Load(In(at::kFloat));
   const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
@@ -535,7 +536,7 @@ TEST_P(FamilyTest, ModulesHaveTheNamesOfTheirWeights) {
   }
 }
 
-// A model whose layers are not all softmax attention must be given a mixing plan.
+// A model in which not all layers are softmax attention requires a mixing plan.
 TEST_P(FamilyTest, RequiresAMixingForMixingLayers) {
   const auto model = Load(In(at::kFloat));
   const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
@@ -557,8 +558,8 @@ TEST_P(FamilyTest, RequiresAMixingForMixingLayers) {
                        ::testing::HasSubstr("the forward was given no mixing for it")));
 }
 
-// freeze: only the last block and the final norm are trained, with the gradients that they have
-// when everything is trained.
+// freeze: only the last block and the final norm are trained; their gradients are those of full
+// training.
 TEST_P(FamilyTest, SomeWeightsAreTrained) {
   const Stream stream = Fullest();
   const auto all = Load(In(at::kDouble));
@@ -613,7 +614,7 @@ TEST_P(FamilyTest, SavedItOpensAsItWas) {
 INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
-// Every supported family has golden numbers.
+// Every supported family has a golden file.
 TEST(FamiliesTest, EachIsTested) {
   std::set<std::string> tested;
   for (const std::string& name : GoldenFamilies()) {

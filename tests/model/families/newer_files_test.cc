@@ -1,6 +1,6 @@
-// config.json as Transformers 5.23 writes it, for every family: it gives the same model as the file
-// that 4.57.6 wrote. (tests/golden/families/resave.py made these files, and checked that 5.23 has
-// the losses of the golden files and writes the same tensors.)
+// config.json written by Transformers 5.23 gives the same model as the file written by 4.57.6, for
+// every family. (tests/golden/families/resave.py made these files, and checked that 5.23 has the
+// losses of the golden files and writes the same tensors.)
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ using ::nlohmann::json;
 constexpr char kGolden[] = "tests/golden/families/";
 constexpr char kNewer[] = "/config-5.23.json";
 
-// The file that 5.23 saves of the golden weights: the golden file itself, unless 5.23 names or
+// Returns the path of the weights as saved by 5.23: those of the golden model, unless 5.23 names or
 // splits weights differently.
 std::string NewerWeights(const std::string& folder) {
   const std::string own = folder + "/model-5.23.safetensors";
@@ -49,7 +49,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-// As JSON text, so that a failure shows the difference.
+// Returns the rule as JSON, so that a failure shows the difference.
 json Numbers(const RotaryRule& rule) {
   return {{"kind", RopeName(rule.kind)},
           {"theta", rule.theta},
@@ -146,8 +146,8 @@ TEST_P(NewerFilesTest, TheFolderOpens) {
   }
 }
 
-// Saved by Moonring, the file means the same to a reader of Transformers 5's keys and to one of
-// 4's.
+// A config that Moonring saves has the same meaning in Transformers 5, with its own keys, and in
+// Transformers 4.
 TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   const testing::ScratchFolder newer, saved;
   std::ofstream(newer / "config.json") << ReadAll(kGolden + GetParam() + kNewer);
@@ -163,7 +163,7 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   json written = json::parse(ReadAll(saved / "config.json"));
   const json wanted = Numbers(checkpoint->config());
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "5"))), json::array());
-  if (checkpoint->config().family->newer) return;  // 4 does not have it
+  if (checkpoint->config().family->newer) return;  // Transformers 4 does not have it
   for (const auto& [later, older] : checkpoint->config().family->older_layer_types)
     EXPECT_THAT(written["layer_types"], ::testing::Not(::testing::Contains(later)));
   written.erase("rope_parameters");
@@ -173,8 +173,8 @@ TEST_P(NewerFilesTest, SavedItIsTheSameModelForBoth) {
   EXPECT_EQ(json::diff(wanted, Numbers(*ParseConfig(written.dump(), "4"))), json::array());
 }
 
-// A model whose files use other names than Transformers' modules: both kinds open, and each is
-// saved under its original names.
+// Files with other weight names than those of Transformers' modules can be read too, and each model
+// is saved with its original names.
 TEST(NewerFilesTest, NamesThatCameStay) {
   const std::string folder = std::string(kGolden) + "nemotron_h";
   const auto in = [](const std::string& path, const std::string& start) {
@@ -209,7 +209,7 @@ TEST(NewerFilesTest, NamesThatCameStay) {
   save(*newer, renamed_again.path(), true);
   EXPECT_EQ(in(renamed_again / "model.safetensors", "model."), wanted);
 
-  // So are numbers that Python writes although JSON does not have them.
+  // Numbers that Python writes although JSON lacks them are kept.
   std::string text = ReadAll(renamed / "config.json");
   text.insert(text.find('{') + 1, "\"a\": [-Infinity, {\"b\": NaN}], \"c\": \"\\\" Infinity\",");
   std::ofstream(renamed / "config.json") << text;
@@ -230,7 +230,7 @@ TEST(NewerFilesTest, EachFamilyOfTransformersIsHere) {
   std::set<std::string> seen;
   for (const std::string& name : Names())
     seen.insert(json::parse(ReadAll(kGolden + name + kNewer))["model_type"]);
-  // For a family that 4.57.6 does not support, config.json itself is written by 5.23.
+  // For families that 4.57.6 does not support, 5.23 wrote config.json itself.
   for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
     const std::string file = entry.path().native() + "/config.json";
     if (!std::filesystem::exists(file)) continue;
@@ -240,7 +240,7 @@ TEST(NewerFilesTest, EachFamilyOfTransformersIsHere) {
   for (const Family& family : Composites())
     EXPECT_TRUE(seen.contains(family.model_type)) << family.title;
   for (const Family& family : Families()) {
-    const bool remote = family.model_type.starts_with("internlm");  // code beside its checkpoints
+    const bool remote = family.model_type.starts_with("internlm");  // not in Transformers
     EXPECT_EQ(seen.contains(family.model_type), !remote) << family.title;
   }
 }

@@ -34,7 +34,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The config of a Llama with head dim 4 and 32 positions.
+// Returns the config of a Llama with head dim 4 and 32 positions.
 ModelConfig Llama(const json& changes = json::object()) {
   json config = SmallJson({{"max_position_embeddings", 32}, {"rope_theta", 5000.0}});
   config.merge_patch(changes);
@@ -58,7 +58,8 @@ void ExpectSameRotary(const RotaryRule& a, const RotaryRule& b) {
         << length;
 }
 
-// factor = ceil(length / C), where C is the context; the context grows to C factor.
+// The factor is ceil(length / C), where C is the context of the model; the new context is C times
+// the factor.
 TEST(RopeScalingTest, TheFactorIsWhatTheTextNeeds) {
   for (const char* kind : {"linear", "dynamic", "yarn", "llama3"}) {
     for (const auto& [length, factor] :
@@ -70,7 +71,8 @@ TEST(RopeScalingTest, TheFactorIsWhatTheTextNeeds) {
       EXPECT_EQ(rule.factor, static_cast<double>(factor));
       EXPECT_EQ(rule.theta, 5000.0);
       EXPECT_EQ(scaled.config.max_position_embeddings, 32 * factor);
-      // Transformers' dynamic scaling starts beyond max_position_embeddings, which has grown.
+      // Transformers' dynamic scaling starts above max_position_embeddings, which is the new
+      // context.
       EXPECT_EQ(rule.original_length,
                 rule.kind == RopeKind::kLinear || rule.kind == RopeKind::kDynamic
                     ? 32.0 * static_cast<double>(factor)
@@ -103,8 +105,7 @@ TEST(RopeScalingTest, NothingChangesWhereTextsFit) {
   }
 }
 
-// Transformers' configs of these families have no rope_scaling, so LLaMA-Factory does not change
-// them.
+// Families whose config in Transformers has no rope_scaling are not scaled, as in LLaMA-Factory.
 TEST(RopeScalingTest, SomeFamiliesTakeNone) {
   for (const auto& [architecture, model_type] : {std::pair{"MistralForCausalLM", "mistral"},
                                                  {"Gemma2ForCausalLM", "gemma2"},
@@ -118,8 +119,8 @@ TEST(RopeScalingTest, SomeFamiliesTakeNone) {
   }
 }
 
-// The new scaling starts from the context of pre-training, not from the one that the existing
-// scaling extended it to.
+// A new scaling replaces an existing one: it starts from the context of pre-training, not from the
+// extended one.
 TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   const json there = {{"rope_type", "llama3"},
                       {"factor", 4.0},
@@ -134,7 +135,7 @@ TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   EXPECT_EQ(scaled.config.rotaries[0].original_length, 8.0);
   EXPECT_EQ(ScaleRope(Llama({{"rope_scaling", there}}), "yarn", 8, "m")->config.rotaries[0].kind,
             RopeKind::kLlama3);
-  // An original context that is invalid is ignored.
+  // An invalid original context is ignored.
   for (const json& original : {json(0), json(0.5), json("8")}) {
     const json linear = {
         {"rope_type", "linear"}, {"factor", 2.0}, {"original_max_position_embeddings", original}};
@@ -145,8 +146,8 @@ TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
   }
 }
 
-// The keys of an older scaling are removed; mrope_section and unknown keys remain, in the layout of
-// Transformers 4 and in that of 5 (as in vLLM's pull request 25384).
+// The keys of an older scaling are removed; mrope_section and unknown keys are kept, in the layouts
+// of Transformers 4 and 5 (as in vLLM's pull request 25384).
 TEST(RopeScalingTest, KeysOfTheModelStay) {
   const json others = {
       {"mrope_section", {1, 1, 0}}, {"mrope_interleaved", true}, {"odd", {{"a", 1}}}};
@@ -174,14 +175,15 @@ TEST(RopeScalingTest, KeysOfTheModelStay) {
                   "m"));
     const json saved = json::parse(newer.config.json);
     wanted["partial_rotary_factor"] =
-        1.0;  // Transformers 5 reads it of rope_scaling, if it is there
+        1.0;  // Transformers 5 reads it from rope_scaling, if it exists
     EXPECT_EQ(saved["rope_scaling"], wanted);
     wanted["rope_theta"] = 5000.0;
     EXPECT_EQ(saved["rope_parameters"], wanted);
   }
 }
 
-// Transformers 4 reads mrope_section from rope_scaling only.
+// mrope_section is saved in rope_scaling, even if there is no scaling, because Transformers 4 reads
+// it only from there.
 TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) {
   const ModelConfig config =
       Llama({{"rope_theta", nullptr},
@@ -194,7 +196,8 @@ TEST(RopeScalingTest, KeysOfTheModelAreSavedForTransformers4WithoutAScalingToo) 
             json({{"rope_type", "default"}, {"mrope_section", {1, 1, 0}}}));
 }
 
-// The storage of experts and the existence of a head are known from the files, not from the config.
+// The form in which experts are stored, and whether there is a head, are known from the files and
+// not from the config; scaling does not change them.
 TEST(RopeScalingTest, ValuesFromTheWeightsStay) {
   for (const char* const family : {"qwen3_5_moe_vision", "qwen3_vl_moe", "qwen3_5_vision"}) {
     SCOPED_TRACE(family);
@@ -220,8 +223,8 @@ TEST(RopeScalingTest, RefusesAnotherKind) {
                        HasSubstr("'longrope', expected one of linear")));
 }
 
-// Both layouts of config.json are written and opened again: the rotary embedding is the same.
-// Transformers 4 reads the top level only.
+// The saved config gives the same rotary embedding, in both layouts. Transformers 4 only reads the
+// top level.
 TEST(RopeScalingTest, TheConfigSaysSo) {
   const json newer = {
       {"rope_theta", nullptr},
@@ -264,7 +267,8 @@ TEST(RopeScalingTest, TheConfigSaysSo) {
   }
 }
 
-// Gemma 3's layers with a window keep their own rotary embedding, in both layouts.
+// In Gemma 3 only one of two rotary embeddings is scaled: layers with a window keep theirs, in both
+// layouts.
 TEST(RopeScalingTest, OneOfTwoRotariesIsStretched) {
   const json gemma = {{"architectures", {"Gemma3ForCausalLM"}},
                       {"model_type", "gemma3_text"},
@@ -304,7 +308,7 @@ TEST(RopeScalingTest, QueriesGrowAsBefore) {
   EXPECT_EQ(scaled.config.rotaries[0].query_growth_length, 8.0);
 }
 
-// The context of pre-training is written with the layers that are scaled; the other layers keep
+// The context of pre-training is written for the layers that are scaled; the other layers keep
 // their settings.
 TEST(RopeScalingTest, ReplacesWhatTransformers5WroteForLayersWithoutAWindow) {
   json changes = {{"architectures", {"Olmo3ForCausalLM"}}, {"model_type", "olmo3"}};

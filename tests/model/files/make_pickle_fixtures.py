@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Writes files with torch.save into pickles/, and their contents to pickles/golden.json (needs:
-torch 2.11, transformers 4.57).
+"""Writes files with torch.save into pickles/, and their contents to pickles/golden.json (needs
+torch 2.11 and transformers 4.57).
 
 usage: make_pickle_fixtures.py pickles
 
-golden.json: {file: {tensor: {dtype, shape, values}}}, with torch's values, widened to double.
-single.bin is damaged by tests, and the others (evil_*.bin, list.bin, ...) must be refused by a
-reader.
+golden.json: {file: {tensor: {dtype, shape, values}}}, with torch's values as doubles. Tests damage
+single.bin; a reader must reject the other files (evil_*.bin, list.bin, ...).
 """
 
 import collections
@@ -25,7 +24,7 @@ def numbers(*shape, dtype=torch.float32):
 
 
 def plain():
-    """Every way in which a tensor of a state dict may be stored in its storage."""
+    """Returns tensors in every way in which a state dict may store them."""
     tensors = torch.nn.Linear(3, 2).state_dict()  # an OrderedDict with _metadata
     tensors["weight"], tensors["bias"] = numbers(2, 3), numbers(2)
     for dtype in (
@@ -74,7 +73,7 @@ def tiny_llama():
 
 
 class Call:
-    """Pickled as a call of `function`, which an unsafe reader would make."""
+    """An object that is pickled as a call of `function`, which an unsafe reader would execute."""
 
     def __init__(self, function, *arguments):
         self.call = (function, arguments)

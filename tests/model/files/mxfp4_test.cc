@@ -1,5 +1,5 @@
-// Four-bit weights: their values by definition, and files with inconsistent tensors. families_test
-// (gpt_oss_mxfp4) compares them with Transformers.
+// MXFP4 (four-bit) weights: values computed from the definition, and files with inconsistent
+// tensors. (families_test compares gpt_oss_mxfp4 with Transformers.)
 
 #include "model/files/mxfp4.h"
 
@@ -42,7 +42,8 @@ absl::StatusOr<std::unique_ptr<WeightStore>> Of(std::map<std::string, at::Tensor
 
 at::Tensor RandomBytes(at::IntArrayRef sizes) { return at::randint(256, sizes, at::kByte); }
 
-// One sign bit, two exponent bits with bias 1, one mantissa bit.
+// Returns the value of a code with one sign bit, two exponent bits with bias 1, and one mantissa
+// bit.
 double E2m1(int bits) {
   const int exponent = (bits >> 1) & 3, mantissa = bits & 1;
   const double size =

@@ -19,13 +19,14 @@ using Kind = PickleValue::Kind;
 constexpr auto kInvalidPickle = absl::StatusCode::kInvalidArgument;
 constexpr absl::string_view kAllowed[] = {"collections.OrderedDict", "torch.Size"};
 
-// Opcodes as a string that may contain zero bytes.
+// Opcodes as a string, which may contain zero bytes.
 template <size_t N>
 std::string Raw(const char (&bytes)[N]) {
   return std::string(bytes, N - 1);
 }
 
-// The graph of `pickle` without its text values, which refer to the pickle's bytes.
+// Returns the graph of `pickle` as text. Text values are omitted, because they refer to the
+// pickle's bytes.
 std::string Root(const std::string& pickle) {
   const auto graph = PickleGraph::Read(pickle, kAllowed, "x");
   if (!graph.ok()) return graph.status().ToString();

@@ -32,7 +32,7 @@ using ::testing::StartsWith;
 constexpr auto kInvalidFolder = absl::StatusCode::kInvalidArgument;
 constexpr auto kNotFound = absl::StatusCode::kNotFound;
 
-// The files of make_pickle_fixtures.py.
+// The path of a file written by make_pickle_fixtures.py.
 std::string Fixture(const std::string& name) { return "tests/model/files/pickles/" + name; }
 const json& Golden() {
   static const json* const golden = new json(json::parse(ReadAll(Fixture("golden.json"))));
@@ -44,7 +44,7 @@ absl::Status OpenBytes(const std::string& bytes) {
   return PickledFile::Open(folder.Write("x.bin", bytes)).status();
 }
 
-// Replaces `found`, which occurs once, by `wanted` of the same size.
+// Replaces `found`, which must occur once, by `wanted`, which must have the same size.
 std::string Replaced(std::string bytes, const std::string& found, const std::string& wanted) {
   EXPECT_EQ(found.size(), wanted.size());
   const size_t at = bytes.find(found);
@@ -71,7 +71,8 @@ TEST(PickledFileTest, ReadsWhatTorchSaved) {
   }
 }
 
-// Contiguous tensors are not copied, and two tensors of one storage do not change each other.
+// Contiguous tensors are views of the file, not copies. Writing to a tensor does not change another
+// one of the same storage.
 TEST(PickledFileTest, TensorsAreViewsOfTheFile) {
   ASSERT_OK_AND_ASSIGN(const auto file, PickledFile::Open(Fixture("plain.bin")));
   const auto& entries = file->entries();
@@ -156,12 +157,12 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
   const std::string renamed = absl::StrReplaceAll(good, {{"plain/data/0", "plain/data/x"}});
   EXPECT_THAT(OpenBytes(renamed),
               StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data/0 is missing")));
-  // The size that the archive's directory states for a record must not be allocated unchecked.
+  // The size of a record in the archive's directory must not be allocated unchecked.
   std::string vast = good;
   const size_t version = vast.rfind("plain/version");
   ASSERT_NE(version, std::string::npos);
   vast.replace(version - 46 + 24, 4, std::string("\xff\xff\xff\x7f", 4));
-  EXPECT_THAT(OpenBytes(vast), IsOk());  // nobody wants that record
+  EXPECT_THAT(OpenBytes(vast), IsOk());  // that record is not read
   const size_t pickle = vast.rfind("plain/data.pkl");
   vast.replace(pickle - 46 + 24, 4, std::string("\xff\xff\xff\x7f", 4));
   EXPECT_THAT(
@@ -172,7 +173,8 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
               StatusIs(kInvalidFolder, HasSubstr("x.bin: the record data.pkl is missing")));
 }
 
-// single.bin contains weight: (2, 2) with strides (2, 1) from element 0 of a storage of 4.
+// A tensor that exceeds its storage is rejected. single.bin contains `weight`, of shape (2, 2) with
+// strides (2, 1), from element 0 of a storage of 4.
 TEST(PickledFileTest, RefusesTensorsBeyondTheirStorage) {
   const std::string good = ReadAll(Fixture("single.bin")),
                     place("QK\0K\x02K\x02\x86q\bK\x02K\x01\x86", 15), size = "K\x04tq\aQ";
@@ -203,7 +205,7 @@ TEST(PickledFileTest, RefusesTensorsBeyondTheirStorage) {
                                          "but the record data/0 has 16 bytes")));
 }
 
-// Opens and reads everything that can be opened; the test only requires that this returns.
+// Opens the file and reads everything in it. The tests only require that this function returns.
 bool Survives(const std::string& path) {
   const auto file = PickledFile::Open(path);
   if (!file.ok()) {
@@ -223,7 +225,8 @@ TEST(PickledFileTest, SurvivesTruncation) {
     EXPECT_FALSE(Survives(folder.Write("x.bin", good.substr(0, length)))) << length;
 }
 
-// Archive, pickle and storages are damaged, one byte at a time, in one of several ways in turn.
+// Damaged files do not crash the reader: in archive, pickle and storages, one byte at a time is
+// damaged, in one of several ways in turn.
 TEST(PickledFileTest, SurvivesDamage) {
   const ScratchFolder folder;
   constexpr uint8_t kFlips[] = {0x01, 0x80, 0xff, 0x20, 0x04};
@@ -241,7 +244,8 @@ TEST(PickledFileTest, SurvivesDamage) {
   EXPECT_GT(opened, 500);
 }
 
-// Flips every bit of the pickles; and sets every byte to the opcodes that push, pop or call.
+// Damaged pickles do not crash the reader: every bit is flipped, and every byte is set to the
+// opcodes that push, pop or call.
 TEST(PickledFileTest, SurvivesDamagedPickles) {
   int read = 0, refused = 0;
   for (const char* name : {"plain.bin", "plain_protocol5.bin"}) {
@@ -264,7 +268,7 @@ TEST(PickledFileTest, SurvivesDamagedPickles) {
   EXPECT_GT(refused, 1000);
 }
 
-// A folder that Transformers wrote, in two shards.
+// Reads a folder that Transformers wrote, in two shards.
 TEST(PickledFolderTest, ReadsShards) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Fixture("sharded")));
   const json& golden = Golden()["sharded"];

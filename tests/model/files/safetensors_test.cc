@@ -74,10 +74,11 @@ TEST(SafetensorsTest, ReadsEveryDtype) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no tensor 'nobody'")));
 }
 
-// A tensor keeps the mapping alive, and writing to it changes neither the file nor another view.
+// A tensor keeps the mapping of its file alive. Writing to it changes neither the file nor another
+// view.
 TEST(SafetensorsTest, ViewsOutliveTheFileAndAreWritable) {
   const ScratchFolder folder;
-  // 8 + 56 bytes of header, so the data are aligned.
+  // The header has 8 + 56 bytes, so the data are aligned.
   const std::string path = folder.Write(
       "x.safetensors",
       File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  )", Bytes<float>({1, 2})));
@@ -169,7 +170,8 @@ TEST(SafetensorsTest, RefusesFalseEntries) {
       StatusIs(kInvalid, HasSubstr("'a' is there twice")));
 }
 
-// Whatever is cut off or flipped, the file is either refused or read, without a crash.
+// A file that is truncated or in which a bit is flipped is either rejected or read, without a
+// crash.
 TEST(SafetensorsTest, SurvivesDamage) {
   const ScratchFolder folder;
   const std::string good =
@@ -212,7 +214,7 @@ TEST(SafetensorsWriterTest, WhatIsWrittenIsRead) {
     ASSERT_OK_AND_ASSIGN(const auto file,
                          SafetensorsFile::Open(folder / "deep/er/model.safetensors"));
     EXPECT_TRUE(at::equal(*file->Read("a"), a.to(dtype)));
-    EXPECT_TRUE(at::equal(*file->Read("b.\"quoted\""), b));  // each in its own
+    EXPECT_TRUE(at::equal(*file->Read("b.\"quoted\""), b));  // each in its own file
     EXPECT_EQ(file->metadata().at("format"), "pt");
   }
 }

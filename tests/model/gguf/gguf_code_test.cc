@@ -1,5 +1,5 @@
 // Quantized blocks of GGUF files as weights that stay packed: each type is compared with the values
-// that Read returns; and for models, which weights can stay packed, in the row order of Read.
+// that Read returns; and for models, which weights can stay packed in Read's order of rows.
 
 #include "model/gguf/gguf_code.h"
 
@@ -40,7 +40,8 @@ absl::StatusOr<std::shared_ptr<const GgufFile>> OpenWritten(const GgufWriter& wr
   return GgufFile::Open(folder.Write("x.gguf", writer.Bytes()));
 }
 
-// Every type, with blocks from gguf-py, enough for several threads.
+// Blocks of every type, made by gguf-py, equal the values that are read; there are enough blocks
+// for several threads.
 TEST(GgufCodeTest, EveryTypeIsWhatIsRead) {
   const json golden =
       json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
@@ -83,12 +84,12 @@ TEST(GgufCodeTest, RefusesWhatItIsNot) {
   EXPECT_THROW(GgufCode(*FindGgufType(0)), c10::Error) << "F32 has no blocks";
 }
 
-// Blocks of random numbers; the fp16 scale of the type comes first.
+// Returns blocks of random bytes, which begin with the type's fp16 scale.
 std::string Blocks(uint32_t type_id, uint64_t elements) {
   const GgufType& type = *FindGgufType(type_id);
   const int64_t blocks = static_cast<int64_t>(elements) / type.elements;
   at::Tensor bytes = at::randint(0, 256, {blocks, type.bytes}, at::kByte);
-  bytes.select(1, 1).fill_(0x2c);  // 2^-4 to 2^-3
+  bytes.select(1, 1).fill_(0x2c);  // scales from 2^-4 to 2^-3
   return std::string(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
 }
 
@@ -109,8 +110,8 @@ void AddRandom(GgufWriter& writer, const std::string& name, const std::vector<ui
 
 using SizesByName = std::vector<std::pair<std::string, uint32_t>>;
 
-// One layer of width 64 with 4 query heads of dim 16 and 2 key-value heads; the type of the value
-// weights is `values`. With experts there are 3, else a dense feed-forward of width 96.
+// A model with one layer of width 64, with 4 query heads of dim 16 and 2 kv heads. `values`: the
+// type of the value weights. With experts it has 3, otherwise a dense feed-forward of width 96.
 GgufWriter Model(const std::string& architecture, uint32_t values, const SizesByName& more = {}) {
   at::manual_seed(21);
   GgufWriter writer;
@@ -147,8 +148,8 @@ GgufWriter Model(const std::string& architecture, uint32_t values, const SizesBy
   return writer;
 }
 
-// Expects that each weight that stays packed equals that of Read, in both dtypes. Returns the
-// number of these weights.
+// Expects that each weight that stays packed equals the one that Read returns, in both dtypes.
+// Returns the number of these weights.
 int ExpectPackedAsRead(const GgufModel& model) {
   int packed = 0;
   for (const auto& [name, stored] : model.weights()) {
@@ -181,7 +182,7 @@ absl::StatusOr<std::unique_ptr<GgufModel>> OpenWrittenModel(const GgufWriter& wr
   return GgufModel::Open(*file);
 }
 
-// The rows of q and k are reordered.
+// Packed weights work for q and k, whose rows are stored in another order.
 TEST(GgufCodeTest, RowsOfHeads) {
   ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("llama", kQ4_0)));
   EXPECT_EQ(ExpectPackedAsRead(*model), 9);
@@ -193,7 +194,7 @@ TEST(GgufCodeTest, RowsOfHeads) {
   EXPECT_EQ(model->CodeOf("nobody"), nullptr);
 }
 
-// One weight contains queries, keys and values: if their types are the same, it stays packed.
+// A weight that consists of queries, keys and values stays packed if their types are equal.
 TEST(GgufCodeTest, OneMapOfThree) {
   const std::string fused = "model.layers.0.attention.wqkv.weight";
   ASSERT_OK_AND_ASSIGN(const auto model, OpenWrittenModel(Model("internlm2", kQ8_0)));
@@ -214,7 +215,7 @@ TEST(GgufCodeTest, Experts) {
   EXPECT_EQ(ExpectPackedAsRead(*model), 6 + 9);
 }
 
-// A published file: all its matrices stay packed.
+// In a published file, all matrices stay packed.
 TEST(GgufCodeTest, SmolLm2) {
   ASSERT_OK_AND_ASSIGN(const auto file, GgufFile::Open(std::getenv("SMOLLM2_GGUF")));
   ASSERT_OK_AND_ASSIGN(const auto model, GgufModel::Open(file));

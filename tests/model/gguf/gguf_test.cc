@@ -115,8 +115,8 @@ TEST(GgufTest, DequantisesPlainTypes) {
               "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 are)")));
 }
 
-// Compared with gguf-py (make_gguf_golden.py): every bit of every element is the same. The blocks
-// are repeated so that several threads process them.
+// Every bit of every element equals gguf-py's (make_gguf_golden.py). The blocks are repeated so
+// that several threads process them.
 TEST(GgufTest, QuantisedTypesAreTheReferences) {
   const json golden =
       json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
@@ -213,7 +213,7 @@ TEST(GgufTest, RefusesFalseHeaders) {
               StatusIs(kInvalid, HasSubstr("general.alignment: expected a power of 2")));
 }
 
-// Reads everything in an open file; the test only requires that this returns.
+// Reads everything in an open file. The tests only require that this function returns.
 void ReadEverything(const std::shared_ptr<const GgufFile>& file) {
   for (const auto& [key, value] : file->metadata()) {
     (void)file->Strings(key);
@@ -237,7 +237,8 @@ TEST(GgufTest, SurvivesTruncation) {
   }
 }
 
-// Each byte of the header is damaged in one of three ways in turn, and some bytes of the data.
+// Damaged files do not crash the reader: each byte of the header, and some bytes of the data, are
+// damaged in one of three ways in turn.
 TEST(GgufTest, SurvivesDamage) {
   const ScratchFolder folder;
   const std::string good = TinyGguf().Bytes();
@@ -261,7 +262,7 @@ TEST(GgufModelTest, NamesWeightsAndOrdersRowsAsPublished) {
   EXPECT_EQ(model->weights().at("model.layers.0.mlp.down_proj.weight").shape,
             (std::vector<int64_t>{8, 16}));
   const at::Tensor stored_q = at::arange(64, at::kFloat).div(64).add(3).view({8, 8});
-  // Heads of 4 rows: GGUF stores a0 b0 a1 b1, the published model has a0 a1 b0 b1.
+  // Heads with 4 rows: GGUF stores a0 b0 a1 b1, the published model a0 a1 b0 b1.
   EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.q_proj.weight"),
                         stored_q.index_select(0, at::tensor({0, 2, 1, 3, 4, 6, 5, 7}, at::kLong))));
   const at::Tensor stored_k = at::arange(32, at::kFloat).div(64).add(4).view({4, 8});
@@ -290,8 +291,8 @@ TEST(GgufModelTest, ConfigIsHuggingFaces) {
   EXPECT_EQ(text["torch_dtype"], "float32");
 }
 
-// An LFM2 file as llama.cpp's converter writes it: a list of kv heads, convolution taps of two
-// dims.
+// An LFM2 file like those of llama.cpp's converter: a list of kv heads, and convolution taps with
+// two dims.
 GgufWriter Lfm2Gguf(const std::vector<int32_t>& kv_heads) {
   GgufWriter writer;
   writer.String("general.architecture", "lfm2");
@@ -358,7 +359,8 @@ TEST(GgufModelTest, ReadsLfm2) {
 
 using Sizes = std::vector<std::pair<std::string, uint32_t>>;
 
-// The keys of every architecture: width 8, 2 heads, `layers` layers, and the additional `sizes`.
+// Writes the keys of every architecture: width 8, 2 heads, `layers` layers, and the additional
+// `sizes`.
 GgufWriter WithSizes(const std::string& architecture, uint32_t layers, const Sizes& sizes,
                      bool experts = true) {
   GgufWriter writer;
@@ -376,7 +378,7 @@ GgufWriter WithSizes(const std::string& architecture, uint32_t layers, const Siz
   return writer;
 }
 
-// Holds 0, 1, 2, ...
+// Adds a tensor with the values 0, 1, 2, ...
 void AddTensor(GgufWriter& writer, const std::string& name, const std::vector<uint64_t>& shape) {
   uint64_t count = 1;
   for (const uint64_t size : shape) count *= size;
@@ -390,8 +392,7 @@ void AddVocabulary(GgufWriter& writer) {
   AddTensor(writer, "output_norm.weight", {8});
 }
 
-// Expects that a file has all weights that its config requires, in the required shapes, and no
-// others.
+// Expects that a file has exactly the weights that its config requires, with the required shapes.
 void ExpectWhole(const GgufModel& model) {
   for (const WeightShape& wanted : WantedWeights(model.config())) {
     ASSERT_TRUE(model.weights().contains(wanted.name)) << wanted.name;
@@ -438,8 +439,8 @@ GgufWriter GptOssGguf() {
     AddTensor(writer, block + "ffn_down_exps.bias", {3, 8});
   }
   AddTensor(writer, "blk.0.ffn_down_exps.weight", {3, 8, 32});
-  // A row of 32 is one MXFP4 block: a scale byte, then 16 bytes with the codes 0 to 15 in the lower
-  // nibbles (first half of the row) and 15 to 0 in the upper ones (second half).
+  // A row of 32 elements is one MXFP4 block: a scale byte, then 16 bytes with the codes 0 to 15 in
+  // the lower nibbles (first half of the row) and 15 to 0 in the upper ones (second half).
   std::string row = "\x7f";
   for (int i = 0; i < 16; ++i) row += static_cast<char>(i | (15 - i) << 4);
   std::string rows;
@@ -463,7 +464,7 @@ TEST(GgufModelTest, ReadsGptOss) {
   EXPECT_EQ(config.rotaries[0].beta_slow, 2);
   EXPECT_FALSE(config.rotaries[0].truncate) << "as the published models";
   ExpectWhole(*model);
-  // Gate and up features alternate, and rows are columns; both tensors contain the same numbers.
+  // Gate and up features alternate, and rows are columns. Both tensors contain the same numbers.
   const at::Tensor rows = at::arange(3 * 32 * 8, at::kFloat).view({3, 32, 8});
   EXPECT_TRUE(at::equal(*model->Read("model.layers.0.mlp.experts.gate_up_proj"),
                         rows.transpose(1, 2).repeat_interleave(2, 2)));
@@ -506,7 +507,7 @@ void AddDense(GgufWriter& writer, const std::string& block) {
   AddTensor(writer, block + "ffn_down.weight", {8, 12});
 }
 
-// GLM-4.5: a dense layer, one of experts, and one that predicts a second token.
+// A GLM-4.5 file: a dense layer, a layer with experts, and a layer that predicts a second token.
 GgufWriter Glm4MoeGguf(const Sizes& more) {
   Sizes sizes = {{"attention.head_count_kv", 1},    {"attention.key_length", 8},
                  {"attention.value_length", 8},     {"rope.dimension_count", 4},
@@ -559,7 +560,7 @@ TEST(GgufModelTest, ReadsGlm4Moe) {
               StatusIs(kInvalid, HasSubstr("num_hidden_layers")));
 }
 
-// DeepSeek-V3, whose map from the key-value latent is split in two in newer files.
+// A DeepSeek-V3 file. In newer files, the map from the latent of keys and values is split in two.
 GgufWriter DeepseekGguf(bool newer, const Sizes& more) {
   Sizes sizes = {{"attention.head_count_kv", newer ? 1 : 2},
                  {"attention.key_length", newer ? 7 : 5},
@@ -613,8 +614,8 @@ TEST(GgufModelTest, ReadsDeepseek) {
     EXPECT_TRUE(config.rotaries[0].interleaved);
     EXPECT_FALSE(config.experts.normalised) << "where the file does not say";
     EXPECT_EQ(config.experts.scale, 1);
-    // mscale and mscale_all_dim are 0.707: scores are multiplied by the square, and the rotary
-    // features by nothing.
+    // mscale and mscale_all_dim are 0.707: scores are multiplied by the square of the magnitude,
+    // and rotary features are not scaled.
     const double magnitude = 0.0707 * std::log(4.0) + 1;
     EXPECT_NEAR(config.score_scale, magnitude * magnitude / std::sqrt(5.0), 1e-12);
     EXPECT_NEAR(config.rotaries[0].attention_factor, 1, 1e-12);
@@ -636,8 +637,9 @@ TEST(GgufModelTest, ReadsDeepseek) {
               StatusIs(kNotFound, HasSubstr("deepseek2.expert_group_count: missing")));
 }
 
-// A model with a gated delta rule, as llama.cpp's conversion/qwen.py writes it: a layer of two key
-// heads of dim 2, each with three value heads of dim 3, then an attention layer with gated heads.
+// A model with a gated delta rule, like those of llama.cpp's conversion/qwen.py: a layer with two
+// key heads of dim 2, each with three value heads of dim 3, then an attention layer with gated
+// heads.
 constexpr int64_t kKeyHeads = 2, kValuesEach = 3, kKeyDim = 2, kValueDim = 3,
                   kKeys = kKeyHeads * kKeyDim, kValues = kKeyHeads * kValuesEach * kValueDim;
 
@@ -676,8 +678,8 @@ void AddNumbers(GgufWriter& writer, const std::string& name, const at::Tensor& t
       {values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel()});
 }
 
-// The value heads along `dim`, from `first` on, in the file's order: the r-th value head of every
-// key head, then the next.
+// Reorders the value heads along `dim`, from `first` on, to the file's order: the first value head
+// of every key head, then the second ones, and so on.
 at::Tensor Tiled(const at::Tensor& published, int64_t dim, int64_t first, int64_t width) {
   at::Tensor file = published.clone();
   for (int64_t g = 0; g < kKeyHeads; ++g) {

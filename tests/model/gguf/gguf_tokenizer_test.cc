@@ -94,7 +94,7 @@ GgufWriter Splitting(const std::string& pre) {
   return file;
 }
 
-// The stages of the published tokenizers of each kind, as in tests/golden/tokenizer/tiny.
+// Splitting rules give the stages of the published tokenizers, as in tests/golden/tokenizer/tiny.
 TEST(GgufTokenizerTest, KnowsSplittingRules) {
   for (const char* pre : {"gpt-2", "default", "phi-2", ""}) {
     EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
@@ -197,8 +197,8 @@ json GoldenTokenizer(const std::string& name) {
   return json::parse(moonring::testing::ReadAll("tests/golden/tokenizer/" + name));
 }
 
-// A file as the usual converter writes it from a sentencepiece model: the scores of control tokens
-// and user-defined tokens are lost, and so are spaces in the latter.
+// A file as the usual converter writes it from a sentencepiece model: the scores of control and
+// user-defined tokens are lost, and so are spaces in the latter.
 GgufWriter SentencePieces(const std::string& name, bool space_prefix) {
   constexpr int kControl = 3, kUserDefined = 4;
   std::vector<std::string> tokens;
@@ -254,7 +254,7 @@ TEST_P(SentencePieceTest, EncodesAsTheLibraryDoes) {
   }
 }
 
-// Everything equals the published tokenizer, except the order in which merges are written.
+// The tokenizer equals the published one, except for the order in which merges are written.
 TEST_P(SentencePieceTest, WritesThePublishedStages) {
   const std::string name = GetParam();
   auto files = TokenizerOf(SentencePieces(name, name == "llama2"));

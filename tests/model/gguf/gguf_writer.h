@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_GGUF_GGUF_WRITER_H_
 #define MOONRING_TESTS_MODEL_GGUF_GGUF_WRITER_H_
 
-// Writes GGUF files byte by byte, valid and invalid ones, from the format's own description rather
-// than from our reader.
+// Writes GGUF files byte by byte, valid and invalid ones, according to the format's specification
+// (not to Moonring's reader).
 
 #include <cstdint>
 #include <cstring>
@@ -57,8 +57,7 @@ class GgufWriter {
     Add(key, kArray, bytes);
   }
 
-  // `shape` is in the order of Hugging Face, innermost dimension last; GGUF stores the reverse
-  // order.
+  // `shape` is in Hugging Face's order, with the innermost dim last; GGUF stores the reverse order.
   void Tensor(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type,
               const std::string& data) {
     while (data_.size() % alignment_ != 0) data_ += '\0';
@@ -96,7 +95,7 @@ class GgufWriter {
   std::string data_;
 };
 
-// A whole Llama model: 1 layer, width 8, 2 query heads of dim 4 over 1 key head, feed-forward width
+// A whole Llama model: 1 layer, width 8, 2 query heads of dim 4 and 1 kv head, feed-forward width
 // 16, a byte-level vocabulary of 12. The n-th weight tensor contains n, n + 1/64, n + 2/64, ...
 inline GgufWriter TinyGguf() {
   GgufWriter file;

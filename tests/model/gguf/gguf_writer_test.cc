@@ -46,7 +46,7 @@ absl::Status Write(const std::string& folder, const std::vector<GgufTensorToWrit
   return staged.ok() ? files->Commit() : staged;
 }
 
-// Compared with the gguf package (tests/golden/gguf/make.py), byte by byte.
+// Blocks equal those of the gguf package byte by byte (tests/golden/gguf/make.py).
 TEST(GgufWriterTest, BlocksAreTheReferences) {
   const json golden = GoldenBlocks();
   for (const char* name : {"F16", "BF16", "Q8_0"}) {
@@ -79,7 +79,7 @@ TEST(GgufWriterTest, WholeFileIsThePackages) {
   const at::Tensor numbers = at::arange(3 * 64, at::kFloat).view({3, 64}) / 8 - 10;
   std::vector<GgufTensorToWrite> tensors = {Tensor("odd", "F32", numbers[0].narrow(0, 0, 5))};
   for (const char* type : {"F16", "BF16", "Q8_0"}) tensors.push_back(Tensor(type, type, numbers));
-  // The last tensor is written in pieces, of another dtype and not contiguous.
+  // The last tensor is written in pieces that have another dtype and are not contiguous.
   tensors.back().pieces.clear();
   for (int64_t row = 0; row < 3; ++row)
     tensors.back().pieces.push_back([=] { return numbers.t().to(at::kDouble).select(1, row); });
@@ -113,7 +113,8 @@ TEST(GgufWriterTest, RefusesWhatWouldBeNonFinite) {
   EXPECT_OK(written("F32", std::numeric_limits<float>::max()));
 }
 
-// A limit on file sizes simulates a full disk: write(2) fails midway in the same way.
+// If the disk becomes full, the older file remains. A limit on file sizes simulates this: write(2)
+// fails midway in the same way.
 TEST(GgufWriterTest, AFullDiskLeavesTheOlderFile) {
   const ScratchFolder folder;
   const std::string path = folder.Write("x.gguf", "older");

@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
-"""Writes gguf_golden.json and gguf_types_golden.json: what gguf-py makes of quantised tensors
-(needs: gguf, numpy).
+"""Writes gguf_golden.json and gguf_types_golden.json: values that gguf-py reads from quantized
+tensors (needs gguf and numpy).
 
 usage: make_gguf_golden.py SmolLM2-135M-Instruct.Q4_1.gguf gguf_golden.json
        make_gguf_golden.py gguf_types_golden.json
 
-gguf_golden.json has figures of SmolLM2's tensors. For some, under their Hugging Face names and with
-q and k rows in Hugging Face's
-order: the first values, values at places spread over the tensor, and sums in double precision. The
-figures are exact fp32 values, so a
-test may ask for equality; the sums depend on the order of addition in their last digits.
+gguf_golden.json has numbers of SmolLM2's tensors. For some tensors, under their Hugging Face names
+and with q and k rows in Hugging Face's order: the first values, values spread over the tensor, and
+sums in double precision. The values are exact in fp32, so a test may require equality; the last
+digits of sums depend on the order of addition.
 
-gguf_types_golden.json has a few blocks of each quantised type: {type: {id, elements, blocks,
-values}}, the last two as hexadecimal bytes
-(little-endian fp32). The bytes of a block are random but for its fp16 scales: of a common size,
-negative, subnormal; and MXFP4's power of two: a common one, the two least, the largest that stays
-finite.
+gguf_types_golden.json has a few blocks of each quantized type: {type: {id, elements, blocks,
+values}}, the last two as hexadecimal bytes (values: little-endian fp32). The bytes of a block are
+random except for its fp16 scales, which are of a common size, negative, or subnormal, and for
+MXFP4's power of two: a common one, the two least, and the largest that gives finite values.
 """
 
 import json
@@ -42,7 +40,8 @@ TENSORS = {
 
 
 def published_order(weight, heads):
-    """Row (head, pair, half) of GGUF's interleaved rotary layout to row (head, half, pair)."""
+    """Converts row (head, pair, half) of GGUF's interleaved rotary layout to row (head, half,
+    pair)."""
     if heads == 0:
         return weight
     rows, columns = weight.shape
@@ -51,7 +50,7 @@ def published_order(weight, heads):
     )
 
 
-# Where a block's fp16 scales are stored.
+# Offsets of a block's fp16 scales.
 SCALES = {
     "Q4_0": [0],
     "Q4_1": [0, 2],

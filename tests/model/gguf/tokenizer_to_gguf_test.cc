@@ -69,8 +69,8 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class RoundTripTest : public ::testing::TestWithParam<Kind> {};
 
-// The tokenizers library's ids of difficult strings, after a round trip through a .gguf file's
-// metadata.
+// After a round trip through a .gguf file's metadata, the tokenizer gives the tokenizers library's
+// ids of difficult strings.
 TEST_P(RoundTripTest, EncodesAsTheLibraryDoes) {
   const Kind& kind = GetParam();
   const json golden = json::parse(GoldenText("tiny/" + kind.name + ".json"));
@@ -134,7 +134,8 @@ TEST(TokenizerToGgufTest, NamesSpecialTokensAndTemplates) {
   EXPECT_EQ(json::parse(again.at("generation_config.json"))["eos_token_id"],
             json::parse("[696, 699]"));
 
-  // A separate template file takes precedence, and so does add_bos_token over the post-processor.
+  // A separate template file takes precedence over tokenizer_config.json, and add_bos_token over
+  // the post-processor.
   files["chat_template.jinja"] = "{{ bos_token }}";
   files["tokenizer_config.json"] =
       R"({"bos_token": "<|begin_of_text|>", "add_bos_token": false, "chat_template": "x"})";
@@ -143,7 +144,7 @@ TEST(TokenizerToGgufTest, NamesSpecialTokensAndTemplates) {
   EXPECT_EQ(*second->String("tokenizer.chat_template"), "{{ bos_token }}");
   EXPECT_EQ(*second->Bool("tokenizer.ggml.add_bos_token"), false);
 
-  // Several, by name.
+  // Several templates, by name.
   files.erase("chat_template.jinja");
   files["tokenizer_config.json"] = R"({"chat_template": [{"name": "default", "template": "a"},
                                                           {"name": "tool_use", "template": "b"}]})";
@@ -154,7 +155,7 @@ TEST(TokenizerToGgufTest, NamesSpecialTokensAndTemplates) {
   EXPECT_THAT(*third->Strings("tokenizer.chat_templates"), ElementsAre("tool_use"));
 }
 
-// Tokens that a run added: a word with a trained row, and a special token.
+// Tokens that a run added are kept: a word with a trained row, and a special token.
 TEST(TokenizerToGgufTest, KeepsAddedTokens) {
   json tokenizer = json::parse(GoldenText("tiny/smollm2.tokenizer.json"));
   const int64_t first = 672;
@@ -216,7 +217,7 @@ TEST(TokenizerToGgufTest, RefusesWhatHasNoForm) {
           "it cuts texts by none of the rules that have a "
           "name (smollm, starcoder, refact, gpt-2, ");
   changed = json::parse(GoldenText("tiny/llama2.tokenizer.json"));
-  json& merges = changed["model"]["merges"];  // two ways to one piece, the other way round
+  json& merges = changed["model"]["merges"];  // two merges of one piece, in reverse order
   const auto joined = [&](size_t i) {
     return merges[i][0].get<std::string>() + merges[i][1].get<std::string>();
   };
@@ -251,7 +252,7 @@ TEST(TokenizerToGgufTest, AModelWithoutOneHasIdsAlone) {
   EXPECT_THAT(*TokenizerFilesFromGguf(*file), IsEmpty());
 }
 
-// Every named rule is recognized from its stages.
+// Every named splitting rule is recognized from its stages.
 TEST(GgufSplittingRulesTest, AreFoundByTheirStages) {
   for (const char* name : {"smollm", "gpt-2", "llama-bpe", "dbrx", "qwen2", "qwen35", "tekken",
                            "gpt-4o", "deepseek-llm", "deepseek-coder", "deepseek-v3"}) {
@@ -262,7 +263,7 @@ TEST(GgufSplittingRulesTest, AreFoundByTheirStages) {
     ASSERT_OK_AND_ASSIGN(const GgufSplittingRule* found, GgufSplittingRuleOf(tokenizer));
     EXPECT_STREQ(found->name, name);
   }
-  // Written as in GPT-4o's tokenizer, as one Split.
+  // GPT-4o's rule can also be written as one Split, as in its tokenizer.
   ASSERT_OK_AND_ASSIGN(const GgufSplittingRule* rule, FindGgufSplittingRule("gpt-4o"));
   json stages = PreTokenizerOf(*rule);
   stages["pretokenizers"][0]["behavior"] = "Removed";
@@ -273,7 +274,7 @@ TEST(GgufSplittingRulesTest, AreFoundByTheirStages) {
 }
 
 TEST(SentencePieceScoresTest, LeadBackToTheMerges) {
-  // "abc" has two merges, one before and one after that of "cd": the two pieces have the same
+  // "abc" has two merges, one before and one after that of "cd", so "abc" and "cd" have the same
   // score.
   const std::vector<SentencePiece> pieces = {{"a"},  {"b"},  {"c"},   {"d"},
                                              {"ab"}, {"bc"}, {"abc"}, {"cd"}};

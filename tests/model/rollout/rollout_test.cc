@@ -1,4 +1,4 @@
-// Answers that are decoded in a batch, compared with plain forwards of each text alone with
+// Answers that are decoded in a batch, compared with forwards of each whole text alone, with
 // attention from its definition; for every family of tests/golden/families.
 
 #include "model/rollout/rollout.h"
@@ -72,7 +72,7 @@ std::unique_ptr<Transformer> SmallModel(at::ScalarType dtype, int64_t positions 
       .value();
 }
 
-// Logits of some rows by a forward of the whole text, in the wide dtype.
+// Returns the logits of some rows, computed by a forward of the whole text in fp32 or fp64.
 at::Tensor LogitsOf(Transformer& model, const std::vector<int64_t>& ids, int64_t from) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
@@ -92,7 +92,7 @@ at::Tensor LogitsOf(Transformer& model, const std::vector<int64_t>& ids, int64_t
                                   : logits;
 }
 
-// Expects that each new token, and its log-prob, is the one that the logits of the whole text give.
+// Expects that each new token and its log-prob are those that the logits of the whole text give.
 void ExpectAsWhole(Transformer& model, const RolloutPrompt& prompt, uint64_t number,
                    const Answer& answer, const SamplingOptions& options, double bound) {
   ASSERT_EQ(answer.ids.size(), answer.log_probs.size());
@@ -140,8 +140,8 @@ TEST_P(RolloutOfFamilyTest, IsAForwardOfEachText) {
   at::manual_seed(21);
   std::vector<RolloutPrompt> prompts;
   for (const int64_t length : {3, 70, 1, 530, 64, 9}) {
-    // A cached key was rotated for the text's length at its time, which differs from the final
-    // length.
+    // Such a prompt is skipped: a cached key was rotated for the text's length at that time, which
+    // differs from the final length.
     if (length + 8 > config.max_position_embeddings || (turns_by_length && length > 9)) continue;
     prompts.push_back({RandomIds(length, config.vocab_size), prompts.size() + 40});
   }
@@ -191,8 +191,8 @@ TEST(RolloutTest, GreedyIsTheSamplers) {
   }
 }
 
-// In fp64 the rest of the batch changes no choice; in fp32 and bf16 it changes no bit, if widths
-// are multiples of the vector width.
+// Answers do not depend on the other sequences of the batch. In fp64 no choice changes; in fp32 and
+// bf16 no bit changes, if widths are multiples of the vector width.
 TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < 16; ++i) lengths.push_back(1 + i * 37 % 100);
@@ -225,8 +225,8 @@ TEST(RolloutTest, AnswersAreTheSameInAnyBatch) {
   }
 }
 
-// A mixture computes products for each expert's rows: in fp32 answers may differ where two tokens
-// are almost tied.
+// A mixture of experts computes a product for the rows of each expert. In fp32, answers may
+// therefore differ in another batch where two tokens are almost tied; such rows are counted.
 TEST(RolloutTest, RowsOfExpertsThatDifferInFp32AreCounted) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
@@ -276,7 +276,7 @@ TEST(RolloutTest, WhatEndsAnAnswer) {
   const auto prompts = Prompts({7, 20, 3});
   RolloutOptions options{.sampling = {.max_new_tokens = 100, .temperature = 3.0}, .answers = 4};
   ASSERT_OK_AND_ASSIGN(const Answers all, Rollout(*model, prompts, options));
-  for (const Answer& answer : all[0]) EXPECT_EQ(answer.ids.size(), 14);  // as Sampler's
+  for (const Answer& answer : all[0]) EXPECT_EQ(answer.ids.size(), 14);  // as with Sampler
   for (const Answer& answer : all[1]) EXPECT_EQ(answer.ids.size(), 1);
   options.sampling.stop_ids = {999, all[0][1].ids[3]};
   options.sequences = 3;
@@ -301,9 +301,9 @@ TEST(RolloutTest, WhatEndsAnAnswer) {
   EXPECT_TRUE(nobody.empty());
 }
 
-// A prompt of 200 tokens has three whole blocks and one of 8 tokens. Its whole blocks are stored
-// once; each of 8 answers has a copy of the last block, except the last answer, which uses the
-// original.
+// A prompt's keys are stored once. A prompt of 200 tokens has three whole blocks, which all 8
+// answers share, and one block with 8 tokens, of which each answer has a copy; the last answer uses
+// the original.
 TEST(RolloutTest, APromptIsKeptOnceAndAllIsFreed) {
   const auto model = SmallModel(at::kFloat);
   RolloutOptions options{.sampling = {.max_new_tokens = 5, .temperature = 1.0}, .answers = 8};
@@ -311,28 +311,28 @@ TEST(RolloutTest, APromptIsKeptOnceAndAllIsFreed) {
   ASSERT_OK(Rollout(*model, Prompts({200}), options, &report).status());
   EXPECT_EQ(report.most_blocks, 3 + 8);
   EXPECT_EQ(report.blocks_left, 0);
-  // The prompt's rows are computed once; the first token of each answer comes from them.
+  // The prompt's rows are computed once, and give the first token of each answer.
   EXPECT_EQ(report.rows, 200 + 8 * 4);
   EXPECT_EQ(report.forwards, 1 + 4);
-  // In addition to the block pool: 2 kv heads of 8 + 8 features, 64 tokens, 3 layers.
+  // Expected bytes of the block pool: 2 kv heads of 8 + 8 features, 64 tokens, 3 layers.
   EXPECT_GE(report.cache_bytes, 11 * 64 * 2 * 16 * 4 * 3);
   EXPECT_LE(report.cache_bytes, 2 * 11 * 64 * 2 * 16 * 4 * 3);
 
-  // Answers run two at a time: a finished one frees its blocks, and memory is used for the running
-  // ones only.
+  // Two answers run at a time. A finished one frees its blocks, so memory is only used for the
+  // running ones.
   options.sequences = 2;
   ASSERT_OK(Rollout(*model, Prompts({200, 200, 200, 200}), options, &report).status());
   EXPECT_LE(report.most_blocks, 2 * (4 + 2));
   EXPECT_EQ(report.blocks_left, 0);
 
-  // A prompt of whole blocks needs no copy.
+  // A prompt that consists of whole blocks needs no copy.
   options.sequences = 8;
   ASSERT_OK(Rollout(*model, Prompts({128}), options, &report).status());
   EXPECT_EQ(report.most_blocks, 2 + 8);
 }
 
-// For a model whose weights are cast for use, keeping the casts gives the same answers, and later
-// forwards do not use the kept casts.
+// If weights are cast for use, keeping the casts during a rollout gives the same answers, and later
+// forwards do not use them.
 TEST(RolloutTest, KeptCastsAreThoseOfEachForward) {
   const auto model = SmallModel(at::kFloat, 2048, at::kBFloat16);
   const auto prompts = Prompts({100, 5});
@@ -394,8 +394,8 @@ TEST(RolloutTest, BadInput) {
   EXPECT_THAT(status({{{1}}}, {}), StatusIs(absl::StatusCode::kInternal, HasSubstr("NaN")));
 }
 
-// Ranks that share every sequence: prompts run with a strategy, and each rank keeps its keys. The
-// answers are those of one rank.
+// Ranks that share every sequence: prompts run with a strategy, and each rank stores its part of
+// the keys. The answers are those of one rank.
 class SpreadRolloutTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SpreadRolloutTest, IsOneRanks) {
@@ -433,17 +433,18 @@ TEST_P(SpreadRolloutTest, IsOneRanks) {
 INSTANTIATE_TEST_SUITE_P(Models, SpreadRolloutTest, ::testing::ValuesIn(GoldenFamilies()),
                          [](const auto& info) { return info.param; });
 
-// Each rank keeps its own share of a prompt's keys, on three ranks and with a strategy of two axes.
+// Each rank stores only its share of a prompt's keys, on three ranks and with a two-dimensional
+// strategy.
 TEST(RolloutTest, KeysOfALongPromptAreSpreadOverAllRanks) {
   const auto prompts = Prompts({1500});
-  // New tokens beyond two boundaries between ranks.
+  // Enough new tokens to cross two boundaries between ranks.
   RolloutOptions options{.sampling = {.max_new_tokens = 110, .temperature = 1.0}, .answers = 3};
   RolloutReport alone;
   ASSERT_OK_AND_ASSIGN(const Answers wanted,
                        Rollout(*SmallModel(at::kDouble), prompts, options, &alone));
   EXPECT_EQ(alone.most_blocks, 23 + 3 * 3);
   for (const int ranks : {2, 3, 4}) {
-    std::vector<std::unique_ptr<Transformer>> models;  // they draw from one generator
+    std::vector<std::unique_ptr<Transformer>> models;  // share a random generator
     for (int rank = 0; rank < ranks; ++rank) models.push_back(SmallModel(at::kDouble));
     testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
       const auto& model = models[world->rank()];
@@ -457,9 +458,9 @@ TEST(RolloutTest, KeysOfALongPromptAreSpreadOverAllRanks) {
       RolloutReport report;
       ASSERT_OK_AND_ASSIGN(const Answers made, Rollout(*model, prompts, spread, &report));
       ExpectSame(made, wanted, 1e-11);
-      // 1500 / P tokens, with some blocks partly filled, and the blocks of 3 answers.
+      // 1500 / P tokens, with some partly filled blocks, and the blocks of 3 answers.
       EXPECT_LE(report.most_blocks, 1500 / 64 / ranks + 3 + 3 * 3) << ranks;
-      // If the prompts differ between ranks, all ranks refuse them.
+      // Prompts that differ between ranks are rejected on all ranks.
       std::vector<RolloutPrompt> other = prompts;
       other[0].ids[700] = world->rank() == 0 ? 1 : 2;
       EXPECT_THAT(Rollout(*model, other, spread).status(),
@@ -469,8 +470,8 @@ TEST(RolloutTest, KeysOfALongPromptAreSpreadOverAllRanks) {
   }
 }
 
-// Ranks with different numbers of prompts that share the experts of every layer: each answers as if
-// it had all experts.
+// Ranks with different numbers of prompts share the experts of every layer; each gives the same
+// answers as a rank with all experts.
 TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(std::string(kGoldenFamilies) + "mixtral"));
@@ -508,7 +509,7 @@ TEST(RolloutTest, RanksThatShareExpertsRunTogether) {
     ASSERT_OK_AND_ASSIGN(const Answers some,
                          Rollout(*model, first ? mine : std::vector<RolloutPrompt>(), together));
     ExpectSame(some, first ? own : Answers(), 1e-11);
-    // An error on one rank is an error on all.
+    // An error on one rank is an error on all ranks.
     const absl::Status failed =
         Rollout(*model, first ? mine : std::vector<RolloutPrompt>{{{}}}, together).status();
     EXPECT_THAT(failed, first

@@ -1,5 +1,5 @@
-// Renders templates for the scripts in tests/golden/jinja, which compare with Jinja2. Reads lines
-// of {"template", "context", "now"}, and writes lines of {"text"} or {"code", "error"}.
+// Renders templates for the scripts in tests/golden/jinja, which compare the results with Jinja2's.
+// Reads lines of {"template", "context", "now"}, writes lines of {"text"} or {"code", "error"}.
 
 #include <iostream>
 #include <string>

@@ -1,5 +1,5 @@
-// Templates in Jinja2's language: the text is byte for byte that of Transformers; errors with their
-// lines; and limits.
+// Templates in Jinja2's language: texts equal those of Transformers byte for byte; errors name
+// their lines; limits hold.
 
 #include <string>
 #include <vector>
@@ -33,7 +33,7 @@ std::string TextOf(const std::string& source, const OrderedJson& context = Order
   return text.ok() ? *text : std::string(text.status().message());
 }
 
-// `wanted` is null if Jinja2 raises an error.
+// Expects the text `wanted`, or an error if `wanted` is null because Jinja2 raises one.
 void ExpectEqual(const absl::StatusOr<std::string>& text, const OrderedJson& wanted,
                  const std::string& told) {
   if (wanted.is_null()) {
@@ -110,7 +110,7 @@ TEST_F(JinjaTest, ErrorsSayWhereAndWhat) {
         << refusal.source;
 }
 
-// No template exceeds its limits of time, memory or stack.
+// A template that exceeds the limits of time, memory or stack ends with an error.
 TEST_F(JinjaTest, LimitsHold) {
   const auto nested = [](const std::string& open, const std::string& inner,
                          const std::string& close, int times) {
@@ -138,15 +138,15 @@ TEST_F(JinjaTest, LimitsHold) {
       "{{ '%9999999d' | format(1) * 999 }}",
       "{{ ('a\n' * 99999) | indent(999999) }}",
       "{{ [[1]] | tojson(indent=999999999999) }}",
-      // A long text is read repeatedly.
+      // Long texts that are read repeatedly.
       "{% set s = 'a' * 99999 %}{% for i in range(9999) %}{{ s.find('b') }}{{ s[-1] }}{% endfor %}",
       "{% set s = 'a' * 99999 %}{% for i in range(9999) %}{{ s | length }}{% endfor %}",
       "{% set s = 'a' * 99999 %}{% for i in range(9999) %}{% set x = s.isalpha() %}{% endfor %}",
-      // More pieces than bytes.
+      // Splitting into more pieces than there are bytes of memory for.
       "{{ ('a' * 999999).split('a') | length }}",
       "{{ ('\n' * 999999).splitlines() | length }}",
       "{{ ('a' * 999999).replace('a', '') | length }}",
-      // Copies that are kept.
+      // Copies that are not freed.
       "{% set s = '&' * 99999 %}{% set ns = namespace(l=[]) %}{% for i in range(99) %}{% set ns.l "
       "= "
       "ns.l + [s | safe, s | e] %}{% endfor %}",
@@ -155,7 +155,7 @@ TEST_F(JinjaTest, LimitsHold) {
       "{% set d = dict(range(999) | batch(2, 0) | list) %}{% set ns = namespace(l=[]) %}{% for i "
       "in range(9999) %}{% "
       "set ns.l = [namespace(d)] %}{% endfor %}",
-      // Results that are built before their size is counted.
+      // Results that are created before their size is known.
       "{{ ('{0}' * 99999).format('a' * 99999) | length }}",
       "{{ ('%s' * 99999) % (('a' * 99999,) * 99999) }}",
       "{{ strftime_now('a' * 999999) }}",
@@ -168,7 +168,7 @@ TEST_F(JinjaTest, LimitsHold) {
       "endfor "
       "%}{{ {1: 2}.get(ns.t) }}",
   };
-  // With a hundredth of the usual limits, the loops end a hundred times sooner.
+  // The limits are a hundredth of the usual ones, so that the loops end sooner.
   const RenderOptions few = {.limits = {.steps = 500'000, .bytes = 5'000'000}};
   for (const std::string& source : exhausting)
     EXPECT_THAT(Rendered(source, OrderedJson::object(), few),
@@ -199,7 +199,7 @@ TEST_F(JinjaTest, LimitsHold) {
       StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes more than 64 bytes")));
 }
 
-// A search takes time linear in the text: with std::string's search these would take minutes.
+// Substring searches take linear time; with std::string's search, these would take minutes.
 TEST_F(JinjaTest, SearchesInLinearTime) {
   const auto made = [](const std::string& expression) {
     return TextOf(
@@ -233,7 +233,7 @@ TEST_F(JinjaTest, SearchesFindWhatTheStandardLibraryFinds) {
   }
 }
 
-// Keys are equal if Python's are, and the last of equal keys counts.
+// Dictionary keys are equal if they are equal in Python, and the last of several equal keys counts.
 TEST_F(JinjaTest, KeysOfEveryKindAreFound) {
   EXPECT_EQ(TextOf("{% set d = {1: 'one', 2.5: 'half', none: 'no', (1, 'a'): 'pair', 'x': 'x', "
                    "true: 'true'} %}{{ d[1] }} {{ d[1.0] }} {{ d[true] }} {{ d[2.5] }} {{ "
@@ -243,7 +243,7 @@ TEST_F(JinjaTest, KeysOfEveryKindAreFound) {
             "true true true half no pair x False 5 pair False [1, 2, 'a', (1,)]");
 }
 
-// A conversation of a megabyte stays far below the limits.
+// A conversation of one megabyte stays far below the limits.
 TEST_F(JinjaTest, LongConversationsFit) {
   OrderedJson messages = OrderedJson::array();
   for (int i = 0; i < 1000; ++i)

@@ -1,4 +1,4 @@
-// JSON as Python 3.11 writes it: the expected texts were printed there by
+// JSON in the format of Python 3.11. The expected texts were printed by
 // json.dumps(json.loads(text), ensure_ascii=False) and str.
 #include "data/text/json/python_json.h"
 

@@ -1,5 +1,5 @@
-// Byte-pair encoding compared with merging by definition: scan all pairs of neighbors, merge the
-// leftmost one of lowest rank, repeat.
+// Byte-pair encoding compared with its definition: repeatedly merge the adjacent pair of lowest
+// rank, the leftmost one if there are several.
 #include "data/text/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
-// Letters a to d and random merges of existing tokens; tokens are in the order of their ids.
+// A small vocabulary: the letters a to d and random merges of existing tokens, in the order of
+// their ids.
 struct Toy {
   std::vector<std::string> tokens = {"a", "b", "c", "d"};
   Merges merges;
@@ -116,8 +117,7 @@ TEST(Bpe, IgnoreMergesTakesWholeWords) {
   EXPECT_THAT(Encoded(*bpe, "abab"), ElementsAre(0, 1, 0, 1));
 }
 
-// Tokens of single characters, the unknown token "?", a space as sentencepiece writes it, and some
-// bytes.
+// A vocabulary of single characters, the unknown token "?", sentencepiece's space and some bytes.
 BpeOptions Characters() {
   BpeOptions options;
   options.alphabet = BpeAlphabet::kCharacters;
@@ -147,7 +147,7 @@ TEST(Bpe, CharactersFallBackToBytes) {
   EXPECT_THAT(Encoded(*no_bytes, "a\u00e9"), ElementsAre(1, 0));
 }
 
-// A text is split before its spaces only where that changes nothing.
+// A text is split before spaces only where that does not change the result.
 TEST(Bpe, SpacesDoNotMatter) {
   BpeOptions options = Characters();
   options.unknown = "?";
@@ -200,8 +200,8 @@ TEST(Bpe, RefusesBadVocabularies) {
                        HasSubstr("unk_token \"?\" is not in the vocabulary")));
 }
 
-// Both passes take 0.3 s. A quadratic merge of 2^20 bytes would take an hour, longer than the
-// test's limit.
+// A long word takes less than quadratic time: both passes take 0.3 s, while a quadratic merge of
+// 2^20 bytes would take an hour, longer than the test's time limit.
 TEST(Bpe, ALongWordTakesNoQuadraticTime) {
   std::mt19937 random(2);
   const Toy toy = RandomToy(random, 60);
@@ -214,7 +214,7 @@ TEST(Bpe, ALongWordTakesNoQuadraticTime) {
   EXPECT_EQ(bytes, word.size());
 }
 
-// A whole text as one word, which cannot be split.
+// A long text that is one word and cannot be split takes less than quadratic time too.
 TEST(Bpe, ALongTextTakesNoQuadraticTime) {
   std::mt19937 random(3);
   const Toy toy = RandomToy(random, 60);
@@ -233,7 +233,7 @@ TEST(ByteAlphabet, IsOneToOne) {
   for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
   EXPECT_EQ(BytesOfLetters(LettersOfBytes(all)), all);
   EXPECT_EQ(LettersOfBytes(" \n\xAD"), "\u0120\u010A\u0143");
-  EXPECT_EQ(BytesOfLetters("a b"), std::nullopt);  // a space is written U+0120
+  EXPECT_EQ(BytesOfLetters("a b"), std::nullopt);  // a space is represented by U+0120
   EXPECT_EQ(BytesOfLetters("\u6f22"), std::nullopt);
 }
 

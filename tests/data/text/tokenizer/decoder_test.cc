@@ -1,4 +1,4 @@
-// Decoders give exactly the texts of the tokenizers library (stages_golden.json).
+// Decoders give the same texts as the tokenizers library (stages_golden.json).
 #include "data/text/tokenizer/decoder.h"
 
 #include <string>
@@ -37,7 +37,7 @@ TEST(Decoder, DecodesAsTheLibraryDoes) {
   }
 }
 
-// A case in which the library accesses memory out of bounds.
+// A case in which the tokenizers library accesses memory out of bounds.
 TEST(Decoder, StripOfATokenThatIsAllContent) {
   ASSERT_OK_AND_ASSIGN(
       const auto made,

@@ -1,5 +1,5 @@
-// Normalizers give exactly the texts of the tokenizers library (stages_golden.json), and UTF-8
-// repair those of Python's errors="replace".
+// Normalizers give the same texts as the tokenizers library (stages_golden.json), and malformed
+// UTF-8 is replaced as in Python's errors="replace".
 #include "data/text/tokenizer/normalizer.h"
 
 #include <string>
@@ -58,7 +58,7 @@ TEST(Normalizer, RefusesByNameAndPlace) {
                        HasSubstr("expected an object, found an array")));
 }
 
-// Ten steps, each of which replaces one letter by ten.
+// A chain of ten steps, each of which replaces one letter by ten, is rejected.
 TEST(Normalizer, RefusesAChainThatExplodes) {
   json parts = json::array();
   for (int i = 0; i < 10; ++i)
@@ -68,7 +68,7 @@ TEST(Normalizer, RefusesAChainThatExplodes) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("normalizer.normalizers[6]: with this Replace the chain could "
                                  "make a text 1e+07 times longer")));
-  parts = json::array();  // these do not lengthen
+  parts = json::array();  // these replacements do not lengthen the text
   for (int i = 0; i < 50; ++i)
     parts.push_back({{"type", "Replace"}, {"pattern", {{"String", "``"}}}, {"content", "\""}});
   EXPECT_TRUE(
@@ -76,7 +76,7 @@ TEST(Normalizer, RefusesAChainThatExplodes) {
 }
 
 TEST(Utf8, ReplacesEachMaximalMalformedPart) {
-  EXPECT_EQ(ReplaceMalformedUtf8("a\xF0\x9F\x98z"), "a\uFFFDz");          // cut short: one part
+  EXPECT_EQ(ReplaceMalformedUtf8("a\xF0\x9F\x98z"), "a\uFFFDz");          // truncated: one part
   EXPECT_EQ(ReplaceMalformedUtf8("\xC0\x80"), "\uFFFD\uFFFD");            // overlong: each byte
   EXPECT_EQ(ReplaceMalformedUtf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
   EXPECT_EQ(ReplaceMalformedUtf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");

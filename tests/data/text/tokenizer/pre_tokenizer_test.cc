@@ -1,5 +1,5 @@
-// Pre-tokenizers, and the regular expressions that they use, give exactly the pieces of the
-// tokenizers library (stages_golden.json).
+// Pre-tokenizers, and the regular expressions that they use, give the same pieces as the tokenizers
+// library (stages_golden.json).
 #include "data/text/tokenizer/pre_tokenizer.h"
 
 #include <stdexcept>
@@ -156,7 +156,7 @@ TEST(Regex, MatchesOnLongTextsNeitherFailNorTakeForever) {
 
 TEST(Regex, GivesUpWhereAPatternWouldTryForever) {
   ASSERT_OK_AND_ASSIGN(const auto regex,
-                       Regex::Compile("(a+)+[bc]"));  // 2^60 ways to cut 60 letters
+                       Regex::Compile("(a+)+[bc]"));  // 2^60 ways to split 60 letters
   EXPECT_THROW(regex->Split(std::string(60, 'a'), [](absl::string_view, bool) {}),
                std::runtime_error);
 }

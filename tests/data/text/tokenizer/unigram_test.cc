@@ -1,4 +1,4 @@
-// Unigram compared with trying all ways to split a word, and its errors.
+// Unigram compared with a search over all segmentations of a word; and its errors.
 #include "data/text/tokenizer/unigram.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 using ScoredPieces = std::vector<std::pair<std::string, double>>;
 
-// Views of `pieces`.
+// Options that refer to these pieces, without copies.
 UnigramOptions OptionsOf(const ScoredPieces& pieces) {
   UnigramOptions options;
   for (const auto& [text, score] : pieces) options.pieces.push_back({text, score});

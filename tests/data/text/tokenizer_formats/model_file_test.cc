@@ -1,5 +1,5 @@
-// Tokenizers from sentencepiece models and tiktoken's rank files give exactly the ids of
-// sentencepiece and tiktoken (tests/golden/README.md); and invalid files.
+// Tokenizers from sentencepiece models and tiktoken's rank files give the same ids as sentencepiece
+// and tiktoken (tests/golden/README.md). Invalid files are rejected.
 #include <random>
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ constexpr auto kNot = absl::StatusCode::kUnimplemented;
 
 const std::string kGolden = "tests/golden/tokenizer/";
 
-// Rows of [ids, text or null].
+// Compares encoding and decoding with a golden file of rows [ids, text or null].
 void ExpectRows(const std::string& file, const std::string& golden_file) {
   SCOPED_TRACE(file);
   ASSERT_OK_AND_ASSIGN(const auto tokenizer, Tokenizer::FromModelFile(ReadRunfile(file), "", file));
@@ -140,7 +140,7 @@ TEST(TiktokenRanks, Cl100kEqualsTiktoken) {
   ExpectRows("external/tokenizers/cl100k/cl100k_base.tiktoken", "cl100k.json");
 }
 
-// Numbered as in mistral-common: special tokens first, then the ranks, as many as config states.
+// Ids are those of mistral-common: special tokens first, then as many ranks as config specifies.
 TEST(Tekken, EqualsTiktoken) {
   ExpectRows(absl::StrCat(kGolden, "tiny/tekken.model"), "tiny/tekken.model.json");
 }

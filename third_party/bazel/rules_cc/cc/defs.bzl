@@ -1,4 +1,4 @@
-"""What rules_cc offers, from the rules built into Bazel itself."""
+"""The interface of rules_cc, implemented by the rules that are built into Bazel."""
 
 cc_binary = native.cc_binary
 cc_import = native.cc_import
