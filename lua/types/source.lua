@@ -12,10 +12,9 @@ local source = {}
 ---                                   text); for kto kto_tag. A plain list of messages means the
 ---                                   same
 ---   - instruction, input, output    alpaca's columns
----   - input_ids, labels             token ids, as `moonring preprocess` writes them, with its
----     names
----                                   for rm, dpo and kto; without labels (pt, sft) every token is
----                                   trained on
+---   - input_ids, labels             token ids, as `moonring preprocess` writes them (for rm, dpo
+---                                   and kto under its other names); without labels (pt, sft)
+---                                   every token is trained on
 ---@class moonring.SourceRow
 
 --- Opens files as a sequence of rows.
@@ -39,9 +38,8 @@ function source.named_rows(dataset_dir, name, fetched, is_checkout) end
 ---@class moonring.FeedOptions: moonring.ExampleOptions
 ---@field name string how error messages call the source of the rows
 ---@field description? string JSON object with formatting, columns and tags of the rows
---- whether rows are tokenized examples, as in the folder of the key tokenized_path, and are used
---- unchanged; default false
----@field prepared? boolean
+---@field prepared? boolean whether rows are tokenized examples, as in the folder of the key
+---   tokenized_path, and are used unchanged; default false
 
 --- Creates a feed, an object that converts rows to examples.
 ---@param options moonring.FeedOptions
@@ -143,15 +141,15 @@ function Feed:finish() end
 --- Raises an error if no row so far became an example, or if no example has a label to train on.
 function Feed:check() end
 
---- As Dataset:report, for the rows so far.
+--- The report of Dataset:report for the rows so far.
 ---@return string
 function Feed:report() end
 
---- As Dataset:report_json, for the rows so far.
+--- The report of Dataset:report_json for the rows so far.
 ---@return string
 function Feed:report_json() end
 
---- As Dataset:cut_warning, for the rows so far.
+--- The warning of Dataset:cut_warning for the rows so far.
 ---@return string?
 function Feed:cut_warning() end
 
