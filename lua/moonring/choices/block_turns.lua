@@ -71,7 +71,8 @@ local function blocks_of(shards, weights)
   return blocks
 end
 
---- Creates the turns of a run and freezes all weights; `begin` unfreezes one block.
+--- Creates the object that decides which block is trained. Freezes all weights; `begin` then
+--- unfreezes one block.
 ---@param c moonring.Configuration
 ---@param weights moonring.Parameters
 ---@param shards moonring.Parameters the states' parameters: shards of the trainable weights

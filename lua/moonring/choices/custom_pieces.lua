@@ -47,8 +47,8 @@ local own_pieces = {}
 -- The custom components: configuration -> key -> component.
 local pieces = setmetatable({}, { __mode = "k" })
 
--- The components of a configuration. A view that overrides a few keys of another configuration,
--- such as those that `plan` makes, has the components of that configuration.
+-- The components of a configuration. A view of another configuration, in which only a few keys
+-- differ (`moonring plan` makes them), has the components of that configuration.
 local function of_configuration(c)
   local meta = getmetatable(c)
   if meta and type(meta.__index) == "table" then return of_configuration(meta.__index) end
@@ -122,7 +122,7 @@ function own_pieces.mark(c, key)
   return piece and ("%s (sha1 %s)"):format(piece.place, piece.digest) or nil
 end
 
---- Whether two values, both made by `mark`, name files with the same contents.
+--- Whether two texts that `mark` returned name files with the same contents.
 ---@param a any
 ---@param b any
 ---@return boolean

@@ -139,7 +139,7 @@ local function chosen(row, word)
   return word
 end
 
--- The reason for a refusal, in parentheses.
+-- Formats the reason of a refusal, in parentheses; "" if the value is only not supported yet.
 local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
 
 --- Checks and returns the value of a known key. `place` is put before error messages:

@@ -46,7 +46,7 @@ local function options(c, names, tokenizer, more)
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
-    -- Packing that is set explicitly needs one token, as in LLaMA-Factory.
+    -- Packing, if the user sets it, takes one token of cutoff_len, as in LLaMA-Factory.
     cutoff_len = (c.max_prompt_length or c.cutoff_len)
       - ((c.packing or c.neat_packing) and 1 or 0),
     max_samples = c.max_samples,

@@ -190,7 +190,7 @@ end
 function policy.learning(c, checkpoint, zero, from, work)
   local options = placement(c, zero)
   options.work = work
-  -- The numbers of layers were chosen by recompute: auto.
+  -- With recompute: auto, plan/recompute.lua has chosen these numbers of layers.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   local resumed
@@ -233,7 +233,7 @@ local function frozen_reference(c, checkpoint, zero)
     return model.load(checkpoint, options)
   end
   local other = model.open(c.ref_model, c)
-  -- If both are the same model, the vocabularies must have the same size.
+  -- The reference grows like the policy, because both vocabularies must have the same size.
   if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end
   if other:vocab_size() ~= checkpoint:vocab_size() then
     config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(),

@@ -90,7 +90,7 @@ local function walk(of, prefix, visit)
   end
 end
 
--- Like `walk`, but a weight that several modules share is visited only once.
+-- Calls visit(path, weight) once for each weight, even if several modules share it.
 local function walk_once(of, prefix, visit)
   local seen = {}
   walk(of, prefix, function(path, weight)

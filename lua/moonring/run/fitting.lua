@@ -37,7 +37,8 @@ function fitting.ran_out(why)
   return false
 end
 
---- Whether the other ranks can continue when one runs out of memory.
+--- Whether a step can be repeated after one rank ran out of memory: no other rank may then be
+--- waiting for that rank.
 ---@param mesh moonring.Mesh
 ---@param states? moonring.States
 ---@return boolean

@@ -138,7 +138,7 @@ end
 --- Collective over all ranks, as are all methods of a run.
 ---@return fun(): moonring.Step?, integer?
 function Run:steps()
-  if not self.batches then return function() end end -- nothing is trained
+  if not self.batches then return function() end end -- the run does not train
   opening.start(self)
   self.step = self.resumed and self.resumed.step or 0
   self.due = { evaluate = counts.due(self.config, "eval", self.counts),

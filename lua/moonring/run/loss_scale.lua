@@ -13,7 +13,7 @@ local compute = require "moonring.choices.compute"
 ---@class moonring.loss_scale
 local loss_scale = {}
 
---- The loss scale of a run, and the numbers by which it changes.
+--- The loss scale of a run, and the counts that decide when it changes.
 ---@class moonring.LossScale
 ---@field scale number of the next backward
 --- `steps`: steps without an overflow since the scale last changed or reached its maximum.

@@ -69,7 +69,7 @@ function Router:weights(chosen)
     { coefficient = self.coefficient / groups, per_token = self.chosen })
 end
 
---- Makes the forward of a batch sum the routers' decisions. Returns the batch.
+--- Requests that the forward of a batch sums the routers' decisions. Returns the batch.
 ---@param batch moonring.Batch
 ---@param examples integer in the whole step
 ---@param size? integer examples per group; default: the router's

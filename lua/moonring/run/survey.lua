@@ -60,7 +60,8 @@ function survey.run(engine, step, how)
   end
   local function fp64(list) return tensor.tensor(list, "fp64") end
   local told = wanted.run(fp64(policy), fp64(of_reference), fp64(targets), how.group)
-  -- The metrics are the same on all ranks, so only one dp rank counts them.
+  -- The metrics are the same on all dp ranks and are summed over them later, so only one returns
+  -- them.
   return (how.alone or engine.mesh:dp_rank() == 0) and told or {}
 end
 

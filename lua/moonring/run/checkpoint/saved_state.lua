@@ -73,7 +73,7 @@ function saved_state.read(folder)
   local path = folder .. "/" .. STATE
   local state = system.json_decode(system.read(path), path)
   if type(state) ~= "table" then state = {} end
-  -- Older checkpoints have these states at the top level.
+  -- Older checkpoints store the components' states at the top level instead of in `parts`.
   state.parts = with_nan(state.parts or { journal = state.journal, updates = state.updates,
     checkpoints = state.checkpoints, objective = state.objective })
   state_shape.check(path, state)

@@ -46,7 +46,7 @@ function completions.sample(run, prompts, how)
   if longest >= c.rollout_spread_length then options.attention = run.attention end
   local made, told = run.model:rollout(asked, options), {}
   for i, p in ipairs(mine) do told[i] = { prompt = p, answers = made[i] } end
-  -- One rank of an sp group sends its completions.
+  -- The ranks of an sp group have the same completions, so only one of them sends them.
   local text = mesh:sp_rank() == 0 and system.json_encode(told) or "[]"
   local all = {}
   for _, of_rank in ipairs(mesh:gather(text)) do
