@@ -170,7 +170,8 @@ int64_t RowsOfTile(const RowTiles& tiles, int64_t rows) {
       {tiles.least_rows, tiles.tile_bytes / std::max<int64_t>(1, tiles.row_bytes), kRound});
   const int64_t count = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + count - 1) / count;
-  // Rounded up to a multiple of kRound, so that only the last tile can have fewer rows.
+  // The number of rows per tile is rounded up to a multiple of kRound; only the last tile can have
+  // fewer rows.
   return std::max<int64_t>(1, count == 1 ? rows : (even + kRound - 1) / kRound * kRound);
 }
 

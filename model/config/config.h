@@ -58,7 +58,8 @@ struct LayerInputRule {
 // How the maps of a mixture's experts are stored.
 enum class ExpertStorage {
   kEach,  // three matrices per expert
-  // Two tensors: [E, 2 I, D], with an expert's gate rows before its up rows, and [E, D, I].
+  // Two tensors, with E experts, I hidden features of an expert and D features: [E, 2 I, D], with
+  // an expert's gate rows before its up rows, and [E, D, I].
   kStacked,
   kTransposed,        // [E, D, 2 I], gate and up columns interleaved, and [E, I, D]
   kTransposedHalves,  // [E, D, 2 I], an expert's gate columns before its up columns, and [E, I, D]

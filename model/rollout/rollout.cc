@@ -219,8 +219,8 @@ class Scheduler {
     }
   }
 
-  // Admits prompts in order. Stops when the admitted prompts have enough answers that have not
-  // started yet to fill the room.
+  // Admits prompts in order, until their answers that have not started yet are enough to fill the
+  // free places (room()).
   void AdmitPrompts() {
     int64_t owed = 0;
     for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;
