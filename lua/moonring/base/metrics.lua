@@ -76,7 +76,7 @@ end
 --- different names. Collective over all ranks.
 ---@param mine table<string, any[]>
 ---@param mesh moonring.Mesh
----@param level "token" | "sequence" "token": each rank has sums over its tokens; "sequence": all ranks
+---@param level "token" | "sequence" "token": a rank has sums over its tokens; "sequence": all ranks
 ---   of an sp group have equal sums
 ---@return table<string, any[]>
 function metrics.reduce(mine, mesh, level)

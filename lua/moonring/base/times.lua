@@ -112,7 +112,7 @@ function times.named(self, part, name, f, ...)
   return leave(self, outer, innermost, recorder, span, f(...))
 end
 
---- Like `named`; the part's name is also the span's name.
+--- Calls f and counts its time for a part, whose name is also the span's name in traces.
 ---@param self moonring.Times?
 ---@param part string
 ---@param f function

@@ -53,7 +53,7 @@ local function order_of(c, n)
   return function(turn) return ((first or 0) + turn) % n end
 end
 
--- Trainable weights grouped by block, in the model's order.
+-- Groups the trainable weights by block, in the model's order.
 local function blocks_of(shards, weights)
   local blocks, by_name, by_weight = {}, {}, {}
   for _, weight in ipairs(weights) do by_weight[weight:name()] = weight end

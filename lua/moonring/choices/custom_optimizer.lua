@@ -26,7 +26,7 @@ local own_optimizer = {}
 local RuleParameter = {}
 RuleParameter.__index = RuleParameter
 
---- Zeros like `weight`, for a state tensor.
+--- Returns zeros in the shape of `weight`, to be used as a state tensor.
 ---@param dtype? moonring.Dtype the weight's dtype by default
 ---@return moonring.Tensor
 function RuleParameter:zeros(dtype)

@@ -44,7 +44,7 @@ local own_pieces = {}
 ---@field place string its source, for messages: "mine.lua", or "the script's own"
 ---@field digest? string of the file
 
--- The custom components: configuration -> key -> component.
+-- The custom components of each configuration, by key.
 local pieces = setmetatable({}, { __mode = "k" })
 
 -- The components of a configuration. A view of another configuration, in which only a few keys
@@ -106,7 +106,7 @@ function own_pieces.of(c, key)
   return found[key]
 end
 
---- Raises an INVALID_ARGUMENT about a component.
+--- Raises the error INVALID_ARGUMENT about a custom component.
 ---@param piece moonring.OwnPiece
 ---@param key string
 ---@param ... string | number pieces of the message, concatenated

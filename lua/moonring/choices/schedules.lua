@@ -59,7 +59,7 @@ local function given_options(c)
   return options
 end
 
---- Creates the schedule of a configuration.
+--- Creates the learning-rate schedule of a configuration.
 ---@param c moonring.Configuration
 ---@param total_steps integer
 ---@return moonring.Schedule | moonring.OwnSchedule

@@ -128,7 +128,8 @@ function key_values.same(a, b)
   return type(a) == "table" and #a == 1 and a[1] == b
 end
 
--- The choice that a word means: that of `spellings`, or one that differs only in case (Cosine).
+-- The accepted value that a word stands for: the one that `spellings` gives, or one that differs
+-- only in case (Cosine).
 local function chosen(row, word)
   local lower = tostring(word):lower()
   local spelled = row.spellings and row.spellings[lower]

@@ -112,8 +112,8 @@ local function tokenized_stream(c, tokenizer, ids)
   return train
 end
 
--- Loads the splits of tokenized_path. Returns the same as `load`; with streaming the training split
--- is a stream.
+-- Loads the splits of tokenized_path. Returns what datasets.load returns; with streaming the
+-- training split is a stream.
 local function tokenized(c, tokenizer, own)
   local splits = tokenized_splits(c, tokenizer, not c.streaming)
   local each = {}

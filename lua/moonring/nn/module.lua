@@ -170,7 +170,7 @@ function Module:numel()
   return comm.parameters(list):numel()
 end
 
--- The tree of modules as lines of text.
+-- Draws the tree of modules as lines of text.
 local function draw(of, name, indent, lines)
   lines[#lines + 1] = indent .. (name and "(" .. name .. "): " or "") .. (of._kind or "Module")
   for _, key in ipairs(sorted_keys(of)) do

@@ -80,7 +80,7 @@ end
 
 -- Ends the process with the exit status of a process that was ended by a signal.
 local function end_as(run, asked)
-  -- The process exits here, so the host cannot close these.
+  -- The host would close these when the script ends, but the process ends here.
   if run.lock then run.lock:close() end
   if run.progress then run.progress:close() end
   system.end_as_preempted(asked)

@@ -43,7 +43,8 @@ function loss_scale.of(c) return compute.precision(c) == "fp16" and loss_scale.n
 ---@return moonring.Tensor
 function LossScale:of(loss) return loss * self.scale end
 
---- Call it after a step with a finite gradient.
+--- Counts a step, and doubles the scale after 2000 of them. Call it after a step with a finite
+--- gradient.
 function LossScale:grow()
   self.steps = self.steps + 1
   if self.steps < INTERVAL then return end

@@ -51,10 +51,11 @@ function Pace:take(seconds)
   end
 end
 
---- Call it at the beginning of a step.
+--- Starts to measure a step. Call it at the step's beginning.
 function Pace:begin() self.began, self.waited = system.clock(), self.mesh:waited() end
 
---- Call it at the end of a step. Collective over all ranks.
+--- Measures how long each rank worked in this step. Call it at the step's end. Collective over all
+--- ranks.
 function Pace:finish()
   if self.mesh:size() == 1 then return end
   local waited = self.mesh:waited() - self.waited

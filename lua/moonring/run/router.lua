@@ -49,7 +49,7 @@ function router.of(c, policy)
     size = c.per_device_train_batch_size, mean = stages.of(c).balances == "mean" }
 end
 
---- The load-balancing loss of a model with experts.
+--- Creates the load-balancing loss of a model with experts.
 ---@param given moonring.RouterOptions
 ---@return moonring.Router
 function router.new(given)

@@ -49,7 +49,7 @@ local checkpoints = {}
 local Checkpoints = {}
 Checkpoints.__index = Checkpoints
 
---- The checkpoints of a new run: none yet.
+--- Creates the checkpoints of a new run, which has none yet.
 ---@param given moonring.CheckpointsOptions
 ---@return moonring.Checkpoints
 function checkpoints.new(given)

@@ -30,8 +30,8 @@ local function with_nan(value)
   return value
 end
 
--- Copies a state, and moves its tensors into the table `tensors`. The key of a tensor there is its
--- path in the state.
+-- Copies a state without its tensors, which are put into the table `tensors`, by their path in the
+-- state.
 local function without_tensors(value, place, tensors)
   if type(value) == "userdata" then
     tensors[place] = value
