@@ -37,7 +37,7 @@ class OwnRuleScope {
   int index_before_;
 };
 
-// The Lua function own_optimizer(parameters, call, options), as described above.
+// The Lua function own_optimizer(parameters, call, options), as described at the top of this file.
 int MakeOwnOptimizer(lua_State* L);
 
 // The Lua function parameter_facts(parameters): pushes a list of { name, shape, numel, decays,
