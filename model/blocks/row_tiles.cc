@@ -105,8 +105,8 @@ class TiledBackward {
 
  private:
   // Whether the gradient of x may be written into the memory of the gradient of y. This is safe
-  // because the backward of a tile reads its rows of the latter before it writes its rows of the
-  // former.
+  // because the backward of a tile reads its rows of the gradient of y before it writes its rows of
+  // the gradient of x.
   bool MayReuse() const {
     const at::Tensor &gradient = gradients_[0], &input = all_[0];
     return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() &&

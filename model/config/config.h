@@ -198,7 +198,7 @@ struct ModelConfig {
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
   }
 
-  // Number of features of a value head, which is also that of a head's output.
+  // Number of features of a value head, and of a head's output.
   int64_t value_dim(const LayerRule& layer) const {
     return latent.key_value_rank > 0 ? latent.value_dim : layer.head_dim;
   }

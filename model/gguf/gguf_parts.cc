@@ -65,7 +65,8 @@ at::Tensor FromKeyValueUp(const ModelConfig& config, size_t which, const at::Ten
   return by_head.narrow(1, latent.plain_dim, latent.value_dim);
 }
 
-// Interleaves the rows of two tensors.
+// Interleaves the rows of two tensors [E, rows, columns], then transposes; or the rows of two [E,
+// rows].
 at::Tensor FromTurns(const std::vector<at::Tensor>& tensors) {
   const at::Tensor turns = at::stack(tensors, 2).flatten(1, 2);
   return turns.dim() == 2 ? turns : turns.transpose(1, 2).contiguous();
@@ -170,7 +171,7 @@ at::Tensor ToGguf(const ModelConfig& config, const GgufSource& source, size_t wh
 
 std::vector<int64_t> ShapeInGguf(const ModelConfig& config, const GgufSource& source, size_t which,
                                  at::IntArrayRef shape) {
-  // Computed on the meta device, which allocates no data.
+  // The shape is computed on the meta device, which allocates no data.
   const at::Tensor weight = at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta));
   return ToGguf(config, source, which, weight).sizes().vec();
 }

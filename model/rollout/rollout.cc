@@ -34,7 +34,7 @@ namespace {
 // activations.
 constexpr int64_t kPromptRows = 512;
 
-// A prompt of more tokens than this is computed in its own forwards.
+// A prompt of more tokens than this is computed in separate forwards.
 constexpr int64_t kShortPrompt = 64;
 
 // A sequence in the caches: a prompt, or one answer to it.
