@@ -5,16 +5,15 @@
 ---@class moonring.native.source
 local source = {}
 
---- A row of a custom data source: a table with the columns of a data set, or
----   - text                          for pt; a plain string means the same
----   - messages                      a list of {role, content}; next to it optionally system and
----                                   tools; for rm and dpo chosen and rejected (a message or its
----                                   text); for kto kto_tag. A plain list of messages means the
----                                   same
----   - instruction, input, output    alpaca's columns
----   - input_ids, labels             token ids, as `moonring preprocess` writes them (for rm, dpo
----                                   and kto under its other names); without labels (pt, sft)
----                                   every token is trained on
+--- A row of a custom data source: a table with the columns of a data set, or with these:
+---
+--- - `text`: a text, for stage pt. A plain string means the same.
+--- - `messages`: a list of {role, content}. Next to it optionally `system` and `tools`; for stages
+---   rm and dpo `chosen` and `rejected` (a message or its text); for kto `kto_tag`. A plain list of
+---   messages means the same as a table with only `messages`.
+--- - `instruction`, `input`, `output`: alpaca's columns.
+--- - `input_ids`, `labels`: token ids, as `moonring preprocess` writes them (for rm, dpo and kto
+---   under its other names). Without labels (pt, sft) every token is trained on.
 ---@class moonring.SourceRow
 
 --- Opens files as a sequence of rows.

@@ -154,7 +154,7 @@ local function with_adapter(c, checkpoint, base, path)
   return adapted
 end
 
--- Refuses a loaded adapter that does not fit the keys.
+-- Refuses a loaded adapter that does not fit the configuration's keys.
 local function check_adapter(c, adapted)
   if c.pissa_convert and not adapted:has_first_values() then
     config.fail "pissa_convert: wanted an adapter that began as PiSSA's (pissa_init)"

@@ -1,12 +1,13 @@
---- A run: the object that a training script works with. Fields are its components, methods below.
+--- A run: the object that a training script works with. Its fields are its components; its
+-- methods are below.
 --
---   local run = moonring.run.open(config)
---   for step in run:steps() do
---     run:log(run:update(step))
---     run:evaluate_if_due()
---     run:save_if_due()
---   end
---   run:finish()
+--     local run = moonring.run.open(config)
+--     for step in run:steps() do
+--       run:log(run:update(step))
+--       run:evaluate_if_due()
+--       run:save_if_due()
+--     end
+--     run:finish()
 --
 -- A script may replace run:update by code of its own that uses the same components. run:track adds
 -- a component of the script to the checkpoints. opening.lua creates the components.

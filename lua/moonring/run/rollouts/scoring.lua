@@ -37,7 +37,7 @@ end
 -- The names of the values, in the order in which all ranks process them.
 local NAMES = { "old", "entropy", "reference" }
 
--- Computes the values of this rank's tokens of a micro-batch, by name.
+-- Computes the values that `wish` asks for, of this rank's tokens of a micro-batch; by name.
 local function numbers_of(run, batch, wish)
   local engine, numbers = run.engine, {}
   local options = { temperature = rollout_settings.temperature(run.config) }
