@@ -139,7 +139,8 @@ void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traff
   lua_setfield(L, -2, name);
 }
 
-// Pushes the degrees that a strategy has for a number of ranks. Throws if it cannot run on them.
+// Pushes how a strategy divides its work over a number of ranks (for usp, its two degrees). Throws
+// if it cannot run on them.
 Pushed Resolve(lua_State* L, Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);

@@ -158,8 +158,8 @@ std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   return indices;
 }
 
-// Returns the rows of one rank on the context axis as spans: document (from 1), begin and end of
-// each span, one after another.
+// Returns the tokens that one rank of the context axis holds, as contiguous spans: for each span
+// the document's number (from 1), the span's begin and its end, all in one flat list.
 std::vector<int64_t> ContextSpans(const comm::Layout& layout, int place) {
   TORCH_CHECK_VALUE(place >= 0 && place < layout.division().contexts, "place ", place, " of ",
                     layout.division().contexts);
@@ -169,7 +169,7 @@ std::vector<int64_t> ContextSpans(const comm::Layout& layout, int place) {
   return numbers;
 }
 
-// Pushes { contexts, heads, placement, ownership }.
+// Pushes the layout's grid of ranks: { contexts, heads, placement, ownership }.
 Pushed PushGrid(lua_State* L, comm::Layout& layout) {
   const comm::Division& division = layout.division();
   lua_createtable(L, 0, 4);
@@ -185,7 +185,7 @@ Pushed PushGrid(lua_State* L, comm::Layout& layout) {
   return {1};
 }
 
-// Concatenates lists with one number for each token, of which there is one list for each document.
+// Concatenates the documents' lists, each of which has one number per token.
 std::vector<int64_t> Flat(const char* name, const std::vector<std::vector<int64_t>>& numbers,
                           const std::vector<int64_t>& lengths) {
   TORCH_CHECK_VALUE(numbers.size() == lengths.size(), name, " of ", numbers.size(),
@@ -230,7 +230,7 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   return sequence;
 }
 
-// Returns the parent of each document that has one; nullopt if no documents share a prefix.
+// Returns the parents, by document number; nullopt if no document has one.
 std::optional<ParentTable> ParentsOf(comm::Sequence& sequence) {
   if (!sequence.shares_prefixes()) return std::nullopt;
   ParentTable parents;

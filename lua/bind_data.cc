@@ -156,7 +156,8 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   return {1 + Value<std::optional<bool>>::Push(L, example.desirable)};
 }
 
-// Pushes a list of {where, left_out, prompt_cut, answer_cut}, one for each row.
+// Pushes, for each row of the data set, what became of it: a list of {where, left_out, prompt_cut,
+// answer_cut}.
 Pushed PushRowUses(lua_State* L, Dataset& dataset) {
   lua_createtable(L, static_cast<int>(dataset.uses.size()), 0);
   for (size_t i = 0; i < dataset.uses.size(); ++i) {
@@ -177,7 +178,8 @@ Pushed PushRowUses(lua_State* L, Dataset& dataset) {
   return {1};
 }
 
-// Returns the report of a data set, or of two data sets together.
+// Returns the text about how the rows of a data set were used; with `other`, of both data sets
+// added.
 std::string ReportOf(Dataset& dataset, std::optional<std::string> use,
                      std::optional<std::shared_ptr<Dataset>> other) {
   TORCH_CHECK_VALUE(!use.has_value() || *use == "learnt" || *use == "evaluated",
@@ -280,7 +282,8 @@ absl::Status Regroup(data::Step& step, std::vector<std::vector<int64_t>> groups,
                        mesh.has_value() ? (*mesh)->dp_rank() : 0, step);
 }
 
-// Returns a copy of the step with other micro-batches, because the step's own may be in use.
+// Packs the examples of a step into micro-batches once more. Returns a new step, because the given
+// step's micro-batches may be in use.
 std::shared_ptr<data::Step> Repacked(data::Step& step, int64_t micro_batch_tokens,
                                      std::optional<std::shared_ptr<comm::Mesh>> mesh) {
   TORCH_CHECK_VALUE(micro_batch_tokens >= 1, "micro_batch_tokens: expected at least 1, got ",

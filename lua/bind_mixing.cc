@@ -38,7 +38,7 @@ void PushRowTraffic(lua_State* L, const char* name, const comm::RowTraffic& traf
   lua_setfield(L, -2, name);
 }
 
-// Pushes a list by rank; `of` returns the traffic of a rank.
+// Pushes a list with the traffic of each rank; `of(rank)` returns one rank's.
 template <typename Of>
 void PushRanks(lua_State* L, int ranks, const Of& of) {
   lua_createtable(L, ranks, 2);

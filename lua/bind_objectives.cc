@@ -207,7 +207,8 @@ at::Tensor RouterWeights(at::Tensor chosen_GE, Options options) {
   return objectives::RouterWeights(chosen_GE, per_token, coefficient);
 }
 
-// Pushes facts about each loss, by which a configuration can be checked before a model is loaded.
+// Pushes the properties of each loss, so that a configuration can be checked before its model is
+// loaded.
 Pushed PushPreferenceLosses(lua_State* L) {
   lua_newtable(L);
   for (const objectives::PreferenceLoss& loss : objectives::PreferenceLosses()) {

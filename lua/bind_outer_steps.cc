@@ -1,4 +1,5 @@
-// Lua bindings for rounds of local steps, whose weights are then averaged: trainer/outer_steps.h.
+// Lua bindings for local SGD, in which sp groups train independently and average their weights from
+// time to time (trainer/outer_steps.h).
 
 #include <memory>
 #include <tuple>

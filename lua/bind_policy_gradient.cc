@@ -57,7 +57,8 @@ objectives::Sums Loss(objectives::PolicyGradient& policy_gradient, comm::Layout&
   return policy_gradient.Loss(batch, layout, mesh.sp_group());
 }
 
-// Pushes facts about each loss, by which a configuration can be checked before a model is loaded.
+// Pushes the properties of each loss, so that a configuration can be checked before its model is
+// loaded.
 Pushed PushPolicyLosses(lua_State* L) {
   lua_newtable(L);
   for (const objectives::PolicyLoss& loss : objectives::PolicyLosses()) {

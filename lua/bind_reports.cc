@@ -1,5 +1,5 @@
-// Lua bindings for reports about a running training: the progress display, and the targets of
-// report_to.
+// Lua bindings for reports about a running training: the progress display, and the trackers that
+// the key report_to names.
 
 #include <chrono>
 #include <cstdint>

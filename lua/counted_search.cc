@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kNone = -1, kPlace = -1;
 
-// Positions are counted from 1, as are the program's captures.
+// Matches a compiled Lua pattern (`program`, a list of items) against a text. Positions and
+// captures are counted from 1.
 class Search {
  public:
   Search(lua_State* L, const char* text, size_t size, const char* program, size_t items)

@@ -5,8 +5,9 @@
 //
 //   trainer.own_optimizer(parameters, call, { zero, whole, loraplus_lr_ratio })
 //
-// `call` is made by lua/moonring/choices/custom_optimizer.lua from the update rule in a script.
-// Parameters are numbered from 1, in the list's order:
+// lua/types/trainer.lua describes the options. `call` is made by
+// lua/moonring/choices/custom_optimizer.lua from the update rule in a script. Parameters are
+// numbered from 1, in the list's order:
 //
 //   call("state", i, weight) -> table of tensors by name
 //   call("step", i, weight, state, gradient, lr, k) -> the new state
@@ -36,7 +37,7 @@ class CustomRuleScope {
   int index_before_;
 };
 
-// The Lua function own_optimizer(parameters, call, options), as described above.
+// The Lua function own_optimizer(parameters, call, options), as described at the top of this file.
 int MakeCustomOptimizer(lua_State* L);
 
 // The Lua function parameter_facts(parameters): pushes a list of { name, shape, numel, decays,

@@ -71,8 +71,8 @@ int RunAround(lua_State* L) {
 
 }  // namespace
 
-// Reads all of its keys, even if no noise is requested, because keys that are not read are refused
-// as unknown.
+// Reads every option about noise, even if no noise is requested, because the caller refuses options
+// that nobody has read as unknown.
 std::optional<model::Noise> NoiseOf(Options& options) {
   const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"),
                                 step = options.Find<uint64_t>("step");

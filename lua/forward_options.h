@@ -19,7 +19,7 @@ namespace moonring::lua {
 // nullopt if seed, step and identity are all absent; throws if only some of them are given.
 std::optional<model::Noise> NoiseOf(Options& options);
 
-// Reads router_groups and router_group_count.
+// Reads router_groups (the group of each token for the load-balancing loss) and router_group_count.
 model::RouterGroups RouterGroupsOf(Options& options);
 
 // Reads `around`: a function of (layer, hidden), or a table of functions of hidden by layer, from 0
@@ -31,7 +31,8 @@ model::RouterGroups RouterGroupsOf(Options& options);
 // returns.
 model::StreamHook AroundOf(lua_State* L, Options& options, int64_t layers);
 
-// Reads `around`, `states` and `upto`.
+// Reads `around`, `states` (layers whose hidden states are returned) and `upto` (the last layer to
+// run).
 model::StreamHooks StreamHooksOf(lua_State* L, Options& options, int64_t layers);
 
 }  // namespace moonring::lua

@@ -47,8 +47,8 @@ struct Limits {
 
   int64_t instructions = 0;                        // most instructions in one run; 0: no limit
   std::shared_ptr<base::Confinement> confinement;  // limits on memory and files; null: none
-  // For a state that another state created: the creator's limits. The heap is charged to these too.
-  // Null for any other state.
+  // The limits of the Lua state that created this one; the heap is charged to them too. Null for a
+  // state that no other state created.
   std::shared_ptr<base::Confinement> outer;
   std::shared_ptr<const CancelFlag> cancel;  // null: cannot be cancelled
   int each = 0;                              // instructions between two hook calls

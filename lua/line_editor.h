@@ -30,7 +30,7 @@ struct LineEditorOptions {
 
 class LineEditor {
  public:
-  // FAILED_PRECONDITION if libedit does not support the terminal.
+  // Creates the editor. FAILED_PRECONDITION if libedit does not support the terminal.
   static absl::StatusOr<std::unique_ptr<LineEditor>> Create(LineEditorOptions options);
   virtual ~LineEditor() = default;
   virtual TypedLine Read(const std::string& prompt, const Completer& complete) = 0;

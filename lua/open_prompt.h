@@ -13,7 +13,7 @@
 
 namespace moonring::lua {
 
-// Sets host.prompt and host.limits.cancel.
+// Opens the prompt: sets host.prompt and host.limits.cancel.
 absl::Status OpenPrompt(Host& host);
 
 }  // namespace moonring::lua

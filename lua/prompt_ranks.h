@@ -59,7 +59,7 @@ class PromptRanks {
   // Connects the ranks as World::Connect does, over the rendezvous store that they have from their
   // start.
   absl::StatusOr<std::shared_ptr<comm::World>> Connect(comm::RendezvousOptions options);
-  // Call this before a world is closed.
+  // Stops watching a world that Connect returned. Call this before the world is closed.
   void Forget(const std::shared_ptr<comm::World>& world);
 
  private:

@@ -1,3 +1,3 @@
-"""Moonring's version: what `moonring version` prints and //:archive is called."""
+"""Moonring's version, which `moonring version` prints and the name of //:archive contains."""
 
 VERSION = "0.1.0"

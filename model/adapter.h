@@ -5,7 +5,7 @@
 // are changed and how, and owns the trainable weights. projection.h has the equations;
 // adapter_folder.h has the files on disk.
 //
-// Names are PEFT's (0.18):
+// Names are PEFT's (0.18). For a map W [O, I], R is the rank; OFT has N blocks of B features:
 //
 //   base_model.model.<module>.lora_A.weight            [R, I]  initially
 //       U(-1/sqrt(I), 1/sqrt(I)): kaiming_uniform with a = sqrt(5)
@@ -179,10 +179,11 @@ class Adapter {
                                                            const Take& take_first = nullptr);
 
   // Merges this adapter into `base`, the model's weight of that name ([O, I] for an adapted map, in
-  // fp32 or fp64). Returns W + s B A for LoRA, g (W + s B A) for DoRA, W + s (B A - B0 A0) for
-  // PiSSA, W R^T for OFT, the adapter's own weight if it is fully trained, or W with the frozen
-  // changes of fixed_parts.h. The result is computed in fp64 and rounded once. A weight that the
-  // adapter does not change is returned unchanged.
+  // fp32 or fp64). With W = base, s the scale, g DoRA's gain per row and R OFT's rotation, returns
+  // W + s B A for LoRA, g (W + s B A) for DoRA, W + s (B A - B0 A0) for PiSSA, W R^T for OFT, the
+  // adapter's own weight if it is fully trained, or W with the frozen changes of fixed_parts.h. The
+  // result is computed in fp64 and rounded once. A weight that the adapter does not change is
+  // returned unchanged.
   at::Tensor Merged(const std::string& name, const at::Tensor& base) const;
 };
 

@@ -66,7 +66,7 @@ class FixedReader {
       tables_.insert(weight.substr(0, weight.rfind('.')));
   }
 
-  // Returns null if the file has no such tensors.
+  // Reads the tensors; null if the file has none of them.
   absl::StatusOr<std::shared_ptr<const FixedParts>> Read() {
     const std::map<std::string, AdapterFile::Part> parts = file_.parts();
     for (const auto& [name, part] : parts) {

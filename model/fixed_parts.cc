@@ -25,7 +25,8 @@ namespace {
 constexpr int64_t kSumElements = int64_t{1}
                                  << 22;  // elements of a weight that are in fp64 at a time
 
-// Returns W + s B A, or g (W + s B A) for DoRA, computed a tile of rows at a time.
+// Returns W + s B A, or for DoRA g (W + s B A) with a gain g per row, computed a tile of rows at a
+// time. W is `weight`; s B A and g come from `change`.
 at::Tensor WithLowRank(const FixedChange& change, const at::Tensor& weight) {
   const auto wide = [&](const at::Tensor& tensor) {
     return tensor.to(weight.device()).to(at::kDouble);

@@ -3,7 +3,8 @@
 
 // Weights in an adapter's folder that change the model but are not trained here, that is all
 // weights except low-rank weights of linear maps and fully trained modules. They are listed by
-// PEFT's (0.18) options. W is a weight of the base model, W' the changed weight:
+// PEFT's (0.18) options. W is a weight of the base model, W' the changed weight; s is the scale of
+// the low-rank product B A, g DoRA's gain of each row (projection.h):
 //
 //   replaced weights              W' = w           (saved embeddings; bias: all, lora_only)
 //   LoRA of an embedding          W' = W + s (B A)^T,  A [R, V], B [D, R]; a tied head stays the

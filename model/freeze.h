@@ -29,8 +29,8 @@ struct FreezeOptions {
   std::vector<std::string> extra;
 };
 
-// Returns published names. INVALID_ARGUMENT if a module name is unknown (the message lists the
-// known names), or if no weight would be trainable.
+// Returns the published names of the trainable weights. INVALID_ARGUMENT if a module name is
+// unknown (the message lists the known names), or if no weight would be trainable.
 absl::StatusOr<std::set<std::string>> TrainableWeights(const ModelConfig& config,
                                                        const FreezeOptions& options);
 

@@ -59,9 +59,9 @@ at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
   return out.squeeze(0).transpose(0, 1);
 }
 
-// Attention by tiles. They support softcaps, return the log-sum-exp that a sink needs, and accept
-// values whose head size differs from that of the keys. LibTorch's operator supports none of these,
-// or would have to store all scores.
+// Attention computed tile by tile. Tiles support softcaps, return the log-sum-exp that an attention
+// sink needs, and accept values whose head size differs from that of the keys. LibTorch's operator
+// supports none of these, or would have to store all scores.
 at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
                  const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0),

@@ -6,10 +6,11 @@
 //
 // A model's forward calls Forward once per layer, in order; the rows of q, k and v are the tokens
 // after the cached ones. Memory: layers * tokens * kv_heads * (D + Dv) numbers in the dtype of k
-// and v, and at most twice that, since buffers grow by doubling. Not differentiable. With a
-// softcap, a sink, or values whose head size differs from that of the keys, attention over the
-// cached keys is computed tile by tile (attention/kernels/tile_plan.h), in AccumulateType;
-// otherwise by at::scaled_dot_product_attention.
+// and v, with D and Dv the head sizes of keys and values, and at most twice that, since buffers
+// grow by doubling. Not differentiable. With a softcap, a sink, or values whose head size differs
+// from that of the keys, attention over the cached keys is computed tile by tile
+// (attention/kernels/tile_plan.h), in AccumulateType; otherwise by
+// at::scaled_dot_product_attention.
 
 #include <cstdint>
 #include <vector>

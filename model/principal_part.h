@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_PRINCIPAL_PART_H_
 
 // The component of a matrix along its R largest singular values, as the two factors of a low-rank
-// adapter of scale s (PiSSA: Meng et al. 2024, arXiv 2404.02948). For W = U S V^T
+// adapter of scale s (PiSSA: Meng et al. 2024, arXiv 2404.02948). For a matrix W [O, I] = U S V^T
 //
 //   s B A = U_R S_R V_R^T,   A = sqrt(S_R / s) V_R^T  [R, I],   B = U_R sqrt(S_R / s)  [O, R]
 //

@@ -136,7 +136,8 @@ double RoundedScale(double scale, at::ScalarType dtype) {
   return at::tensor(scale, at::kDouble).to(dtype).to(at::kDouble).item<double>();
 }
 
-// Those of `loans` whose weights are offloaded or sharded and must be fetched before use.
+// Returns those of `loans` (weights that a block uses) that are offloaded or sharded and must be
+// fetched before use.
 std::vector<Loan> Away(const std::vector<Loan>& loans) {
   std::vector<Loan> away;
   for (const Loan& loan : loans) {

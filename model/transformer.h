@@ -49,11 +49,12 @@
 //                   its neighbours. For one unpadded document both are equal
 //
 // Memory that a forward of L layers and T tokens keeps for its backward, in addition to that of the
-// loss: with Recompute::kBlock, (L + 1) T D numbers of the residual stream; with kSelective, also
-// attention's saved tensors of L layers; with kNone, about L T (3 D + 2 I) numbers and the inputs
-// and saved tensors of attention. The backward of a block needs about 10 T D more numbers, and the
-// memory of one tile (TransformerOptions::tile_bytes). With an activation_store, about three of the
-// L + 1 states [T, D] stay in memory; the others are in the store.
+// loss, with D features of the stream and I of the MLP: with Recompute::kBlock, (L + 1) T D numbers
+// of the residual stream; with kSelective, also attention's saved tensors of L layers; with kNone,
+// about L T (3 D + 2 I) numbers and the inputs and saved tensors of attention. The backward of a
+// block needs about 10 T D more numbers, and the memory of one tile
+// (TransformerOptions::tile_bytes). With an activation_store, about three of the L + 1 states [T,
+// D] stay in memory; the others are in the store.
 
 #include <cstdint>
 #include <functional>

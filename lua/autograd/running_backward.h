@@ -14,7 +14,7 @@
 
 namespace moonring::lua {
 
-// The state that all nodes of one Lua state share.
+// Data that all autograd nodes of one Lua state share.
 struct BackwardState;
 
 // Call this once for each Lua state, before any backward pass.

@@ -126,7 +126,7 @@ struct Value<std::vector<T>> {
   }
 };
 
-// Tables with string keys, as a map.
+// Reads and pushes a Lua table with string keys as a std::map.
 template <typename T>
 struct Value<std::map<std::string, T>> {
   static std::map<std::string, T> Read(lua_State* L, int index) {

@@ -48,7 +48,7 @@ void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal);
 // memory account.
 void CheckWrite(lua_State* L, const at::Tensor& into, const char* operation);
 
-// Registers the class and its methods (bind_tensor.cc).
+// Registers the class of tensors and its methods (bind_tensor.cc).
 void RegisterTensor(lua_State* L);
 
 // moonring.scope(fn, ...): runs fn(...), closes the tensors that it created and did not close, and

@@ -1,10 +1,7 @@
-"""An archive of a folder that dist.bzl makes.
+"""An archive of the folder that dist.bzl makes. The same files always give the same bytes."""
 
-The same files give the same bytes, on every machine and day.
-"""
-
-# Arguments: the folder, README's text, the version, the words for the device, the archive, its
-# checksum.
+# Arguments: the folder, the README template, the version, the device for README, the archive, its
+# checksum file.
 _SCRIPT = """set -euo pipefail
 folder=$1 readme=$2 version=$3 device=$4 archive=$5 checksum=$6
 export LC_ALL=C

@@ -1,8 +1,8 @@
-"""A folder to carry: the host without Bazel, its runfiles or its symbols."""
+"""A folder that can be copied to a machine without Bazel: the stripped program and its files."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
-# Arguments: the folder, the tool that strips, then SOURCE=NAME of each file.
+# Arguments: the folder, the strip tool, then SOURCE=NAME for each file.
 _SCRIPT = """set -eu
 folder=$1 strip=$2
 shift 2

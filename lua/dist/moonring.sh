@@ -1,7 +1,7 @@
 #!/bin/sh
-# The host, given LibTorch: takes the one on LD_LIBRARY_PATH, else that of the torch of
-# ${MOONRING_PYTHON:-python3}, and
-# becomes moonring-bin beside this file: the same process, so signals and exit codes are its own.
+# Starts the program with LibTorch on its library path: the one on LD_LIBRARY_PATH, otherwise that
+# of the torch package of ${MOONRING_PYTHON:-python3}. Replaces itself (exec) by moonring-bin next
+# to this file, so signals and exit codes are the program's.
 set -f
 wanted=2.11
 
@@ -10,7 +10,7 @@ fail() {
   exit 2
 }
 
-# What the LibTorch in folder $1 says of itself: a wheel in version.py, a LibTorch archive in
+# The version of the LibTorch in folder $1: a wheel has it in version.py, a LibTorch archive in
 # build-version.
 version() {
   if [ -r "$1/../version.py" ]; then
@@ -55,8 +55,8 @@ for folder in ${LD_LIBRARY_PATH:-}; do
 done
 IFS=$before
 
-# Only looked for, not imported: that would take seconds. Not in the current folder, where something
-# else may be called torch.
+# Finds the torch package without importing it, which would take seconds. The current folder is not
+# searched, because something else there may be called torch.
 python=${MOONRING_PYTHON:-python3}
 torch=$("$python" -c '
 import sys
@@ -73,7 +73,7 @@ check "$torch/lib" "of $python"
 
 libraries=$torch/lib
 set +f
-# the wheels that torch's CUDA libraries need; Arrow's, for Parquet files
+# The libraries of the wheels that torch needs for CUDA, and Arrow's, for Parquet files.
 for folder in "${torch%/*}"/nvidia/*/lib "${torch%/*}/pyarrow"; do
   if [ -d "$folder" ]; then libraries=$libraries:$folder; fi
 done

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_EXAMPLES_JOBS_H_
 #define MOONRING_LUA_EXAMPLES_JOBS_H_
 
-// Fine-tuning jobs: a queue and worker threads. Each job has its own runtime; all are confined to
-// one folder.
+// Fine-tuning jobs: a queue and worker threads. Each job runs in a separate runtime, and all jobs
+// may only use files in one folder.
 //
 //   ROOT/jobs/ID/config.json   the requested configuration
 //   ROOT/jobs/ID/output        the model, unless the configuration names another output_dir

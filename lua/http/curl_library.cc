@@ -10,7 +10,7 @@
 namespace moonring::lua {
 namespace {
 
-// The second name is Debian's variant built with GnuTLS.
+// Names of libcurl's shared library. The second is Debian's variant, built with GnuTLS.
 constexpr const char* kNames[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 absl::Status Missing(const std::string& why) {

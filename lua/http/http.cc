@@ -41,8 +41,8 @@ bool IsOwn(absl::string_view origin) {
   return comm::IsLoopback(host);
 }
 
-// Returns the file or folder of trusted certificates that the first of these variables names; "" if
-// none is set: the system's certificates are used.
+// Returns the file or folder of trusted certificates that the first of these variables names. If
+// none is set, returns "", and the system's certificates are used.
 std::string Certificates() {
   for (const char* name : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* value = std::getenv(name);

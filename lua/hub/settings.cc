@@ -17,7 +17,8 @@ std::string Or(const Environment& environment, const char* name, const std::stri
   return value.has_value() && !value->empty() ? *value : otherwise;
 }
 
-// Like Python's expanduser, but only for the current user.
+// Replaces a leading ~ by the home folder, as Python's os.path.expanduser does for the current
+// user.
 std::string WithHome(const std::string& path, const std::string& home) {
   const bool is_home = !path.empty() && path[0] == '~' && (path.size() == 1 || path[1] == '/');
   return is_home ? home + path.substr(1) : path;

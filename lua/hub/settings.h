@@ -40,7 +40,7 @@ struct HubSettings {
 // Returns the value of an environment variable; nullopt if it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-// The environment of this process.
+// Reads a variable of this process's environment.
 std::optional<std::string> ProcessEnvironment(const char* name);
 
 HubSettings ReadHubSettings(const Environment& environment = ProcessEnvironment);

@@ -202,7 +202,8 @@ std::string TensorText(const at::Tensor& tensor) {
     text = writer.Write(static_cast<int>(kHead.size()));
   }
   text = absl::StrCat(kHead, text);
-  // Where the next suffix begins: two columns more than the length of the last line, as in PyTorch.
+  // The column at which the next suffix begins: two more than the length of the last line, as in
+  // PyTorch.
   size_t used =
       text.size() - (text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1) + 2;
   for (const std::string& suffix : Suffixes(tensor, has_values)) {

@@ -136,7 +136,8 @@ Fit FitOfText(lua_State* L, int index, const ArgumentRule& rule) {
   return fits ? Fit::kExact : Fit::kNo;
 }
 
-// Fit of a value for one element of a list, or for an argument that is not a list.
+// Rates how well a Lua value fits one element of a list argument, or an argument that is not a
+// list.
 Fit FitOfOne(lua_State* L, int index, const ArgumentRule& rule) {
   const int type = lua_type(L, index);
   if (type == LUA_TSTRING) return FitOfText(L, index, rule);

@@ -33,7 +33,7 @@ struct LineProgramOptions {
 
 class LineProgram {
  public:
-  // Errors are those of ChildProcess::Start.
+  // Starts the program. Errors are those of ChildProcess::Start.
   static absl::StatusOr<std::unique_ptr<LineProgram>> Start(LineProgramOptions options);
   ~LineProgram();  // does not wait
   LineProgram(const LineProgram&) = delete;

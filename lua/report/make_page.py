@@ -1,7 +1,7 @@
-"""Writes the page that a report's data goes into: make_page.py PAGE LICENSE STYLE... SCRIPT...
+"""Writes the HTML page of reports, without data: make_page.py PAGE LICENSE STYLE... SCRIPT...
 
-Styles end in .css, scripts in .js; both are joined in their order. The page's policy lets a
-browser run these and no others: it names their SHA-256.
+Styles end in .css, scripts in .js; each kind is concatenated in the given order. The page's
+Content-Security-Policy contains their SHA-256, so a browser uses only these.
 """
 
 import base64
@@ -19,7 +19,7 @@ def joined(paths: list[str], ending: str) -> str:
 
 
 def source(text: str) -> str:
-    """How a Content-Security-Policy names an element's text."""
+    """Returns the source expression of a Content-Security-Policy for an element's text."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 

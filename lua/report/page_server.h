@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_REPORT_PAGE_SERVER_H_
 #define MOONRING_LUA_REPORT_PAGE_SERVER_H_
 
-// A local HTTP/1.1 server on 127.0.0.1 for a page in browsers on this machine (Boost.Beast).
-//
+// A local HTTP/1.1 server on 127.0.0.1 for a page in browsers on this machine (Boost.Beast). The
+// query of an address must contain the server's token: http://127.0.0.1:PORT/?token=TOKEN
 //
 // The token is 32 random hexadecimal digits, new for each server, and compared in constant time. A
 // request is refused (403) if the token is missing or wrong; if its Host header is neither

@@ -14,12 +14,11 @@ local attention = {}
 ---@class moonring.StrategyOptions
 ---@field strategy? moonring.Strategy default "zigzag-ring"; on one rank all strategies are the same
 ---@field ulysses_degree? integer for the strategy usp: number of ranks over which heads are split
---- for the strategy usp: number of ranks around which keys and values are passed; ulysses_degree x
---- ring_degree must be the number of ranks
----@field ring_degree? integer
---- for the strategy usp: which ranks have consecutive numbers: those among which heads are split
---- ("head_first"), or those among which tokens are split ("context_first"); default "head_first"
----@field placement? "head_first" | "context_first"
+---@field ring_degree? integer for the strategy usp: number of ranks around which keys and values
+---   are passed; ulysses_degree x ring_degree must be the number of ranks
+---@field placement? "head_first" | "context_first" for the strategy usp: which ranks have
+---   consecutive numbers: those among which heads are split ("head_first"), or those among which
+---   tokens are split ("context_first"); default "head_first"
 ---@field double_ring_window? integer for the strategy double-ring: number of ranks in the inner
 ---   ring, a divisor of the number of ranks
 ---@field ranks_per_machine? integer number of ranks on one machine (consecutive rank numbers); 0 or
@@ -28,21 +27,20 @@ local attention = {}
 ---@field kv_heads? integer must divide heads
 ---@field head_dim? integer
 ---@field value_dim? integer head dimension of v and of the output; default head_dim
---- dtype of q, k and v, used to estimate bytes; default "fp32"
----@field dtype? "fp32" | "bf16" | "fp16" | "fp64"
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" dtype of q, k and v, used to estimate bytes;
+---   default "fp32"
 
 ---@class moonring.AttentionOptions: moonring.StrategyOptions
 ---@field mesh moonring.Mesh the strategy runs over its sp axis
 ---@field device? "cpu" | "cuda" device for which "auto" estimates costs; default "cpu"
---- GPU kernels: "flash", "cudnn", or a choice by document length: "flash<8192<=cudnn" uses cuDNN
---- from 8192 tokens on, "flash<8192<=cudnn, cudnn=4096" also for documents of exactly 4096 tokens;
---- "auto" or absent: chosen by measurement
----@field kernels? string
+---@field kernels? string GPU kernels: "flash", "cudnn", or a choice by document length:
+---   "flash<8192<=cudnn" uses cuDNN from 8192 tokens on, "flash<8192<=cudnn, cudnn=4096" also for
+---   documents of exactly 4096 tokens; "auto" or absent: chosen by measurement
 ---@field longest? integer tokens of the longest document; kernels are timed for lengths up to this
 ---@field layers? integer number of layers that reuse cuDNN's compiled plan for a document length;
 ---   default 1
---- how the work of linear attention layers is divided over the ranks; default "auto"
----@field mixing? moonring.MixingMode
+---@field mixing? moonring.MixingMode how the work of linear attention layers is divided over the
+---   ranks; default "auto"
 
 --- Creates an attention strategy on a mesh. Attention communicates when it runs. Creating it is
 --- collective over the mesh only if GPU kernels are timed, and then waits for the GPU. Errors:
@@ -102,9 +100,9 @@ function attention.layout(options) end
 ---@field lengths integer[] number of tokens of each document
 ---@field window? integer sliding window: number of tokens that a query attends to, including the
 ---   query's own token; absent: all earlier tokens
---- whether to estimate shifted sparse attention (attention/strategy/shifted_attention.h) instead of
---- causal attention; cannot be combined with a window
----@field shifted? boolean
+---@field shifted? boolean whether to estimate shifted sparse attention
+---   (attention/strategy/shifted_attention.h) instead of causal attention; cannot be combined with
+---   a window
 
 ---@class moonring.Traffic
 ---@field steps integer for each exchange, the number of peer ranks; the sum over all exchanges

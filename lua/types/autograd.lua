@@ -60,12 +60,11 @@ function autograd.no_grad(fn, ...) end
 function autograd.with_grad(fn, ...) end
 
 ---@class moonring.FuncOptions
---- receives (ctx, ...), where ... are the function's arguments; runs without recording; returns
---- tensors
----@field forward function
---- receives (ctx, ...), where ... is a gradient for each result (zeros if the result has none);
---- returns one gradient for each argument, nil for an argument without gradient
----@field backward function
+---@field forward function receives (ctx, ...), where ... are the function's arguments; runs without
+---   recording; returns tensors
+---@field backward function receives (ctx, ...), where ... is a gradient for each result (zeros if
+---   the result has none); returns one gradient for each argument, nil for an argument without
+---   gradient
 ---@field name? string used in messages and as the node's name; default "func"
 
 --- Defines an operator with a custom backward in Lua, as torch.autograd.Function does:

@@ -8,13 +8,12 @@ local comm = {}
 ---@class moonring.MeshOptions
 ---@field sp? integer number of ranks that share one sequence; must divide the number of ranks;
 ---   default 1
---- seconds that a collective, or the start of all ranks, may take at most; default 1800
----@field deadline? number
---- device of the computation: "cpu" uses Gloo only, "cuda" also NCCL; default "cpu"
----@field device? "cpu" | "cuda"
---- true: this rank gets a mesh of only itself, without connections, and the call is not collective;
---- default false
----@field alone? boolean
+---@field deadline? number seconds that a collective, or the start of all ranks, may take at most;
+---   default 1800
+---@field device? "cpu" | "cuda" device of the computation: "cpu" uses Gloo only, "cuda" also NCCL;
+---   default "cpu"
+---@field alone? boolean true: this rank gets a mesh of only itself, without connections, and the
+---   call is not collective; default false
 
 --- Connects the ranks, using the environment of torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
 --- MASTER_PORT) or Slurm. If neither is set, creates a mesh of one rank. The connections are closed
@@ -31,15 +30,14 @@ function comm.mesh(options) end
 
 ---@class moonring.SequenceOptions
 ---@field documents integer[][] the token ids of each document, at least one id in each
---- labels of each document, not shifted: the label of a token is usually its own id, or -100 if the
---- model is not trained to predict the token; default: the ids
----@field labels? integer[][]
---- positions of each document's tokens, for the rotary embedding; default: from 0 in each document
----@field positions? integer[][]
---- documents that share a prefix, by document number from 1: such a document continues after the
---- first `length` tokens of its parent document, and attends to these as if they preceded its own
---- tokens. A parent must have no targets
----@field parents? table<integer, moonring.ParentPrefix>
+---@field labels? integer[][] labels of each document, not shifted: the label of a token is usually
+---   its own id, or -100 if the model is not trained to predict the token; default: the ids
+---@field positions? integer[][] positions of each document's tokens, for the rotary embedding;
+---   default: from 0 in each document
+---@field parents? table<integer, moonring.ParentPrefix> documents that share a prefix, by document
+---   number from 1: such a document continues after the first `length` tokens of its parent
+---   document, and attends to these as if they preceded its own tokens. A parent must have no
+---   targets
 
 --- Creates a packed stream of documents: one after another, without batch dimension or padding.
 --- Targets are the labels shifted by one token within each document. Errors: INVALID_ARGUMENT if

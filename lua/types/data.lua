@@ -8,8 +8,8 @@ local data = {}
 ---@field add_tokens? string[] new tokens; they get the next free ids
 ---@field add_special_tokens? string[] new special tokens; they get the ids after those of
 ---   add_tokens
---- whether special tokens that are written in a text are encoded as ordinary text; default false
----@field split_special_tokens? boolean
+---@field split_special_tokens? boolean whether special tokens that are written in a text are
+---   encoded as ordinary text; default false
 
 --- A chat template table with all fields, as moonring.templates.find returns it.
 ---@class moonring.WholeTemplate
@@ -54,28 +54,26 @@ function data.model_template(files, tokenizer, where) end
 ---@field cutoff_len? integer most tokens of an example, prompt and response together; default 2048
 ---@field train_on_prompt? boolean whether prompt tokens are trained on too; default false
 ---@field mask_history? boolean whether only the last turn is trained on; default false
---- what to do with an example that is longer than cutoff_len; default "truncate"
----@field overlong? "truncate" | "drop" | "error"
+---@field overlong? "truncate" | "drop" | "error" what to do with an example that is longer than
+---   cutoff_len; default "truncate"
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" the training stage that uses the examples;
 ---   default "sft"
---- in stage pt: whether texts are joined and cut into blocks of cutoff_len tokens; default true. In
---- stage sft: whether examples are packed into rows of cutoff_len + 1 tokens; default false
----@field packing? boolean
+---@field packing? boolean in stage pt: whether texts are joined and cut into blocks of cutoff_len
+---   tokens; default true. In stage sft: whether examples are packed into rows of cutoff_len + 1
+---   tokens; default false
 ---@field neat_packing? boolean in stage sft: whether examples are packed as with `packing`, but
 ---   attend only to themselves; default false
---- in stage sft: whether each row becomes one example whose response is the row's last answer and
---- whose prompt is everything before it, truncated as one turn; default false
----@field one_turn? boolean
---- number of rows that are processed together: joined in stage pt; in stage kto each prompt gets
---- the answer of another row of the same batch; default 1000
----@field preprocessing_batch_size? integer
---- number of threads that convert rows (the result is the same for every number). Default: this
---- rank's cores, at most 16
----@field threads? integer
+---@field one_turn? boolean in stage sft: whether each row becomes one example whose response is the
+---   row's last answer and whose prompt is everything before it, truncated as one turn; default
+---   false
+---@field preprocessing_batch_size? integer number of rows that are processed together: joined in
+---   stage pt; in stage kto each prompt gets the answer of another row of the same batch; default
+---   1000
+---@field threads? integer number of threads that convert rows (the result is the same for every
+---   number). Default: this rank's cores, at most 16
 ---@field work? moonring.WorkCount progress counter, to which each encoded row is added
---- seed of numpy's random generator, which is used for val_size, interleave_probs and num_samples
---- in dataset_info.json; default 42
----@field seed? integer
+---@field seed? integer seed of numpy's random generator, which is used for val_size,
+---   interleave_probs and num_samples in dataset_info.json; default 42
 
 ---@class moonring.DatasetOptions: moonring.ExampleOptions
 ---@field names string[] entries of dataset_info.json, in the order in which their data sets are
@@ -83,23 +81,22 @@ function data.model_template(files, tokenizer, where) end
 ---@field dir? string folder of dataset_info.json; default "data"
 ---@field dir_is_checkout? boolean whether `dir` is a checkout in a hub's cache; file names must
 ---   then stay inside it
---- for data sets that are stored on a hub, by name: their downloaded files, and the split to read
----@field fetched? table<string, { files: string[], split: string }>
+---@field fetched? table<string, { files: string[], split: string }> for data sets that are stored
+---   on a hub, by name: their downloaded files, and the split to read
 ---@field max_samples? integer most rows of each data set
---- how data sets are combined. "concat": one after another; "interleave_under": one row from each
---- in turn until the first data set ends; "interleave_over": in turn until all have ended, where
---- data sets that end earlier start again; "interleave_once": in turn until all have ended, each
---- read once; default "concat"
----@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once"
---- probability that the next row comes from each data set; absent: they take turns
----@field interleave_probs? number[]
---- size of the evaluation split: below 1 a fraction of the rows, else a number of rows; 0 or
---- absent: no evaluation split
----@field val_size? number
+---@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once" how
+---   data sets are combined. "concat": one after another; "interleave_under": one row from each in
+---   turn until the first data set ends; "interleave_over": in turn until all have ended, where
+---   data sets that end earlier start again; "interleave_once": in turn until all have ended, each
+---   read once; default "concat"
+---@field interleave_probs? number[] probability that the next row comes from each data set; absent:
+---   they take turns
+---@field val_size? number size of the evaluation split: below 1 a fraction of the rows, else a
+---   number of rows; 0 or absent: no evaluation split
 
 ---@class moonring.WholeDatasetOptions: moonring.DatasetOptions
---- whether the examples of the evaluation split are made with one_turn; default false
----@field held_out_one_turn? boolean
+---@field held_out_one_turn? boolean whether the examples of the evaluation split are made with
+---   one_turn; default false
 
 --- Reads data sets in LLaMA-Factory's formats (alpaca, sharegpt, openai) and converts their rows to
 --- examples: token ids and labels that are not shifted. Examples are in the order of names and
@@ -115,11 +112,10 @@ function data.load(options) end
 ---   none
 ---@field buffer_size? integer rows in the shuffle buffer; default 16384
 ---@field shuffle? boolean whether rows are shuffled; default true
---- number of shards in which the data sets are read, each with its own shuffle buffer; batches come
---- from the shards in turn; default 1
----@field lanes? integer
---- whether to read only the rows that val_size holds out, instead of the others; default false
----@field only_held_out? boolean
+---@field lanes? integer number of shards in which the data sets are read, each with its own shuffle
+---   buffer; batches come from the shards in turn; default 1
+---@field only_held_out? boolean whether to read only the rows that val_size holds out, instead of
+---   the others; default false
 
 --- Opens data sets that are read while the training runs, in one pass after another. Rows are
 --- shuffled in a buffer, in the same order as LLaMA-Factory's streaming. The option max_samples is
@@ -131,13 +127,12 @@ function data.stream(options) end
 ---@class moonring.TokenizedOptions
 ---@field path string the data set's folder
 ---@field tokenizer moonring.Tokenizer
---- chat template, whose padding token is not trained on in stage pt; default: the template
---- "default"
----@field template moonring.WholeTemplate
+---@field template moonring.WholeTemplate chat template, whose padding token is not trained on in
+---   stage pt; default: the template "default"
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" the training stage, which decides the columns
 ---   that the files must have; default "sft"
---- name of a column with each example's length; if the files have it, `group_by_length` uses it
----@field length_column? string
+---@field length_column? string name of a column with each example's length; if the files have it,
+---   `group_by_length` uses it
 ---@field with_train? boolean false: the split "train" is not read; default true
 
 --- Reads tokenized examples from a folder that the datasets library's save_to_disk, or
@@ -376,29 +371,25 @@ function Dataset:report_json() end
 function Dataset:cut_warning() end
 
 ---@class moonring.StepsOptions
---- mesh of ranks, over whose dp axis each step is divided; default: this process gets the whole
---- step
----@field mesh? moonring.Mesh
+---@field mesh? moonring.Mesh mesh of ranks, over whose dp axis each step is divided; default: this
+---   process gets the whole step
 ---@field batch integer examples in a step, over all dp ranks
 ---@field micro_batch_tokens integer most tokens in a micro-batch; a longer example gets a
 ---   micro-batch of its own
---- whether documents of an example that begin with the same tokens share them: tokens without
---- labels at the beginning are then processed once (Sequence:parents); default false
----@field share_prefixes? boolean
+---@field share_prefixes? boolean whether documents of an example that begin with the same tokens
+---   share them: tokens without labels at the beginning are then processed once (Sequence:parents);
+---   default false
 ---@field seed? integer seed of the order; default 42
---- whether each epoch is shuffled, by torch.randperm with the seed `seed` + epoch; default true
----@field shuffle? boolean
+---@field shuffle? boolean whether each epoch is shuffled, by torch.randperm with the seed `seed` +
+---   epoch; default true
 ---@field total_steps? integer number of steps; default: unlimited
---- whether the shuffled examples of each epoch are divided into groups of 50 steps (smaller groups
---- if there would be fewer than four) and each group is sorted by decreasing length, as in
---- Transformers; default false
----@field group_by_length? boolean
---- the order of examples in each epoch, as indices from 0 of all examples; replaces seed, shuffle
---- and group_by_length
----@field orders? integer[][]
---- batch size; the examples at the end of an epoch that do not fill a batch are skipped. A step
---- consists of several such batches
----@field drop_last? integer
+---@field group_by_length? boolean whether the shuffled examples of each epoch are divided into
+---   groups of 50 steps (smaller groups if there would be fewer than four) and each group is sorted
+---   by decreasing length, as in Transformers; default false
+---@field orders? integer[][] the order of examples in each epoch, as indices from 0 of all
+---   examples; replaces seed, shuffle and group_by_length
+---@field drop_last? integer batch size; the examples at the end of an epoch that do not fill a
+---   batch are skipped. A step consists of several such batches
 
 --- Returns the steps of a training, which a background thread prepares ahead. Which examples a step
 --- contains depends only on seed, epoch and step number, not on the number of ranks or on packing.
@@ -444,15 +435,16 @@ function Stream:steps(options) end
 ---@return moonring.Dataset
 function Stream:whole(batch) end
 
---- As Dataset:report, for the rows read so far. These may be more than the steps have used.
+--- The report of Dataset:report for the rows read so far, which may be more than the steps have
+--- used.
 ---@return string
 function Stream:report() end
 
---- As Dataset:report_json, for the rows read so far.
+--- The report of Dataset:report_json for the rows read so far.
 ---@return string
 function Stream:report_json() end
 
---- As Dataset:cut_warning, for the rows read so far.
+--- The warning of Dataset:cut_warning for the rows read so far.
 ---@return string?
 function Stream:cut_warning() end
 
@@ -471,7 +463,7 @@ function Steps:next() end
 function Steps:save_state() end
 
 --- Continues from a position that save_state returned. Raises an error, and changes nothing, if
---- with this number of examples the position is not at a step boundary.
+--- the position is not at a step boundary for this number of examples per step.
 ---@param state string
 function Steps:load_state(state) end
 
@@ -487,13 +479,12 @@ function Steps:close() end
 --- An example with one document (ids, labels, positions), or with several in `documents`.
 ---@class moonring.GivenExample: moonring.GivenDocument
 ---@field documents? moonring.GivenDocument[] replaces ids, labels and positions
---- index of the example, which `examples` of the step and of its micro-batches reports, and which
---- selects the example's random noise; default: the position in the list, from 0
----@field number? integer
---- examples with the same number, such as the answers to one prompt, form a family: with
---- share_prefixes they share their common first tokens, as the documents of one example do.
---- Default: no families
----@field family? integer
+---@field number? integer index of the example, which `examples` of the step and of its
+---   micro-batches reports, and which selects the example's random noise; default: the position in
+---   the list, from 0
+---@field family? integer examples with the same number, such as the answers to one prompt, form a
+---   family: with share_prefixes they share their common first tokens, as the documents of one
+---   example do. Default: no families
 
 ---@class moonring.StepOptions
 ---@field examples moonring.GivenExample[] the examples of all dp ranks, the same on each rank
@@ -504,12 +495,12 @@ function Steps:close() end
 ---@field epoch? integer from 0; default 0
 ---@field step? integer number of the step in its epoch, from 0; default 0
 ---@field last? boolean whether this is the last step of its epoch; default false
---- whether the documents of an example, and of a family (see GivenExample), share their common
---- first p tokens, if these have no labels: they are then processed once (Sequence:parents). A
---- family stays in one micro-batch, where it takes p tokens plus the remaining tokens of its
---- documents. It is split between examples, and each part gets a copy of the prefix, if it is
---- longer than a micro-batch or would make other dp ranks wait; default false
----@field share_prefixes? boolean
+---@field share_prefixes? boolean whether the documents of an example, and of a family (see
+---   GivenExample), share their common first p tokens, if these have no labels: they are then
+---   processed once (Sequence:parents). A family stays in one micro-batch, where it takes p tokens
+---   plus the remaining tokens of its documents. It is split between examples, and each part gets a
+---   copy of the prefix, if it is longer than a micro-batch or would make other dp ranks wait;
+---   default false
 
 --- Makes a step from given token ids, packed like the steps of a data set. Errors:
 --- INVALID_ARGUMENT, with the example's number, if an example has no tokens, or if its numbers of

@@ -59,66 +59,52 @@ function model.take_changed_files() end
 function model.is_companion(name) end
 
 ---@class moonring.LoadOptions
---- "bf16" and "fp16": fp32 weights, matmuls in bf16 or fp16; "pure_bf16": weights and matmuls in
---- bf16; default "fp32"
----@field precision? "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64"
---- number of first layers that keep all their activations for the backward, whatever `recompute`
---- says; default 0
----@field whole_layers? integer
---- number of layers after those of whole_layers that keep only the output of attention and
---- recompute the rest; default 0
----@field selective_layers? integer
---- a recomputed block processes its MLP in tiles of rows: the bytes that one tile may use; 0: all
---- rows at once; default 64 MiB
----@field tile_bytes? integer
+---@field precision? "fp32" | "bf16" | "fp16" | "pure_bf16" | "fp64" with "bf16" and "fp16": fp32
+---   weights, matmuls in bf16 or fp16; "pure_bf16": weights and matmuls in bf16; default "fp32"
+---@field whole_layers? integer number of first layers that keep all their activations for the
+---   backward, whatever `recompute` says; default 0
+---@field selective_layers? integer number of layers after those of whole_layers that keep only the
+---   output of attention and recompute the rest; default 0
+---@field tile_bytes? integer a recomputed block processes its MLP in tiles of rows: the bytes that
+---   one tile may use; 0: all rows at once; default 64 MiB
 ---@field work? moonring.WorkCount progress counter, to which each weight that was read is added
 ---@field tile_rows? integer least number of rows in a tile; 0 or absent: 512 on the CPU, 8192 on a
 ---   GPU
 ---@field logit_rows? integer a value for code that computes logits, which Model:logit_rows returns;
 ---   default 0
---- dtype of the residual stream; "bf16" is only possible if matmuls are in bf16; default fp32 (fp64
---- if precision is fp64)
----@field residual_dtype? "fp32" | "bf16" | "fp64"
---- library for fp32 matrix products on the CPU, in the format of the key cpu_products; default
---- "mkl"
----@field products? string
---- where the inputs of blocks are stored until the backward needs them: "cpu": in host memory, for
---- a model on a GPU; "disk": in unnamed files in activation_dir, for a model on the CPU. Absent:
---- where they were computed
----@field activation_offload? "cpu" | "disk"
+---@field residual_dtype? "fp32" | "bf16" | "fp64" dtype of the residual stream; "bf16" is only
+---   possible if matmuls are in bf16; default fp32 (fp64 if precision is fp64)
+---@field products? string library for fp32 matrix products on the CPU, in the format of the key
+---   cpu_products; default "mkl"
+---@field activation_offload? "cpu" | "disk" where the inputs of blocks are stored until the
+---   backward needs them: "cpu": in host memory, for a model on a GPU; "disk": in unnamed files in
+---   activation_dir, for a model on the CPU. Absent: where they were computed
 ---@field activation_dir? string folder for activation_offload = "disk"
---- what the backward recomputes: "block": each block, from its input; "selective": everything in a
---- block except attention; "none": nothing; default "block"
----@field recompute? "block" | "selective" | "none"
---- whether the weights are not trained; matrices are then stored in the dtype of matmuls; default
---- false
----@field frozen? boolean
---- folders of adapters in PEFT's format. They are merged into the weights in this order; the sum is
---- computed in fp64 and rounded once to the stored dtype
----@field adapters? string[]
---- freeze tuning: number of last blocks whose weights are trained (negative: number of first
---- blocks). If one of trainable_layers, trainable_modules and extra_modules is given, the others
---- default to 2, {"all"} and no modules
----@field trainable_layers? integer
---- freeze tuning: which modules of those blocks are trained: self_attn, mlp, input_layernorm,
---- post_attention_layernorm or all
----@field trainable_modules? string[]
+---@field recompute? "block" | "selective" | "none" what the backward recomputes: "block": each
+---   block, from its input; "selective": everything in a block except attention; "none": nothing;
+---   default "block"
+---@field frozen? boolean whether the weights are not trained; matrices are then stored in the dtype
+---   of matmuls; default false
+---@field adapters? string[] folders of adapters in PEFT's format. They are merged into the weights
+---   in this order; the sum is computed in fp64 and rounded once to the stored dtype
+---@field trainable_layers? integer freeze tuning: number of last blocks whose weights are trained
+---   (negative: number of first blocks). If one of trainable_layers, trainable_modules and
+---   extra_modules is given, the others default to 2, {"all"} and no modules
+---@field trainable_modules? string[] freeze tuning: which modules of those blocks are trained:
+---   self_attn, mlp, input_layernorm, post_attention_layernorm or all
 ---@field extra_modules? string[] freeze tuning: trained modules outside the blocks: embed_tokens,
 ---   norm, lm_head
---- quantization of a frozen base model: the code in which its matrices are stored; each use unpacks
---- them. "nf4", "fp4", "int8"; "nf4 double" and "fp4 double" also quantize the scales; "file": the
---- matrices stay as they are quantized in a .gguf file
----@field pack? string
---- dtype to which weights are converted before they are quantized; default "fp32"
----@field pack_dtype? "fp32" | "bf16" | "fp16"
---- whether weights are only rounded to the values that the code `pack` can represent, and are
---- stored without packing; default false
----@field pack_rounds_only? boolean
---- ZeRO settings: at stage 3 each weight is sharded over ranks while it is read, so every rank must
---- load the model
----@field zero? moonring.Zero
---- where the weights are stored; "cuda" is the GPU that `model.device` chose; default "cpu"
----@field device? "cpu" | "cuda"
+---@field pack? string quantization of a frozen base model: the code in which its matrices are
+---   stored; each use unpacks them. "nf4", "fp4", "int8"; "nf4 double" and "fp4 double" also
+---   quantize the scales; "file": the matrices stay as they are quantized in a .gguf file
+---@field pack_dtype? "fp32" | "bf16" | "fp16" dtype to which weights are converted before they are
+---   quantized; default "fp32"
+---@field pack_rounds_only? boolean whether weights are only rounded to the values that the code
+---   `pack` can represent, and are stored without packing; default false
+---@field zero? moonring.Zero ZeRO settings: at stage 3 each weight is sharded over ranks while it
+---   is read, so every rank must load the model
+---@field device? "cpu" | "cuda" where the weights are stored; "cuda" is the GPU that `model.device`
+---   chose; default "cpu"
 
 --- Loads a model: reads every weight.
 ---@param checkpoint moonring.Checkpoint
@@ -134,27 +120,23 @@ function model.load(checkpoint, options) end
 ---   NoiseOptions; default 0
 ---@field target? string[] ends of the names of the linear modules that get an adapter; default
 ---   {"all"}
---- modules whose full weights are copied from the base and trained (embed_tokens, lm_head, norm);
---- default none
----@field additional_target? string[]
+---@field additional_target? string[] modules whose full weights are copied from the base and
+---   trained (embed_tokens, lm_head, norm); default none
 ---@field use_rslora? boolean whether the scale is alpha / sqrt(rank); default false
 ---@field use_dora? boolean whether to use DoRA: each row of the adapted weight also has a trained
 ---   magnitude; default false
---- OFT (orthogonal finetuning) instead of low-rank matrices. Each layer gets an orthogonal matrix
---- of diagonal blocks; either their number (oft_rank) or their size (oft_block_size) is given, and
---- the other value is 0 or absent. If the value does not divide the layer's number of input
---- features, the nearest value that does is used
----@field oft_rank? integer
+---@field oft_rank? integer OFT (orthogonal finetuning) instead of low-rank matrices. Each layer
+---   gets an orthogonal matrix of diagonal blocks; either their number (oft_rank) or their size
+---   (oft_block_size) is given, and the other value is 0 or absent. If the value does not divide
+---   the layer's number of input features, the nearest value that does is used
 ---@field oft_block_size? integer
 ---@field cayley_terms? integer OFT: number of terms of the Cayley-Neumann series; 0: exact; default
 ---   5
---- PiSSA: A and B are initialized from the largest singular values of the weight. The value is the
---- number of iterations of a randomized SVD; -1: a full SVD
----@field pissa_iter? integer
+---@field pissa_iter? integer PiSSA: A and B are initialized from the largest singular values of the
+---   weight. The value is the number of iterations of a randomized SVD; -1: a full SVD
 ---@field seed? integer seed of the initial values; default 0
---- PEFT folder with an adapter to train further. The only other options allowed with it are
---- `dropout`, which replaces the folder's value, and `seed`, which is then ignored
----@field path? string
+---@field path? string PEFT folder with an adapter to train further. The only other options allowed
+---   with it are `dropout`, which replaces the folder's value, and `seed`, which is then ignored
 
 --- Returns the model with an adapter: a new adapter, which at first does not change the output, or
 --- one that is read from a folder. The base must be frozen. The result shares the base's weights,
@@ -278,8 +260,8 @@ function Checkpoint:companion(name) end
 ---@field expert_parameters integer number of parameters of all experts in all layers
 ---@field experts_stacked boolean whether all experts of a layer are stored in two tensors
 ---@field expert_intermediate_size integer
---- hidden features of the shared expert, which processes every token; 0: there is none
----@field shared_expert_size integer
+---@field shared_expert_size integer hidden features of the shared expert, which processes every
+---   token; 0: there is none
 ---@field dense_beside_experts boolean whether layers with experts also have a dense MLP
 ---@field mlp_layers integer layers with an MLP or experts
 ---@field unmixed_layers integer layers that are only an MLP or experts, without attention or
@@ -287,8 +269,8 @@ function Checkpoint:companion(name) end
 ---@field gated_mlp boolean whether MLPs and experts have a gate
 ---@field expert_width integer number of input features of the routed experts; 0: that of the
 ---   residual stream
---- whether the rotary embedding depends on the document's length, in addition to the positions
----@field rotary_depends_on_length boolean
+---@field rotary_depends_on_length boolean whether the rotary embedding depends on the document's
+---   length, in addition to the positions
 ---@field attention_layers integer layers with softmax attention
 ---@field delta_layers integer layers with linear attention (gated delta rule)
 ---@field convolution_layers integer layers with a short convolution as mixer
@@ -324,9 +306,8 @@ function Checkpoint:companion(name) end
 function Checkpoint:facts() end
 
 ---@class moonring.CheckpointPart
---- "embedding", "attention", "linear attention", "convolution", "state space", "mlp", "experts",
---- "router", "shared expert", "norms" or "head"
----@field name string
+---@field name string one of "embedding", "attention", "linear attention", "convolution", "state
+---   space", "mlp", "experts", "experts' maps", "router", "shared expert", "norms" or "head"
 ---@field parameters integer
 ---@field active integer how many of `parameters` one token uses
 
@@ -453,31 +434,26 @@ local Model = {}
 ---@field step? integer
 ---@field identity? moonring.Tensor int64 [T_local], a number for each token that selects its noise;
 ---   divided over ranks in the same way as the ids
---- scale of NEFTune noise on the embeddings, which is uniform in +-neftune_alpha / sqrt(L D), where
---- L is the document's length; 0 or absent: none
----@field neftune_alpha? number
---- int64 [T_local], for each row the number of tokens L of its document; required with
---- neftune_alpha
----@field lengths? moonring.Tensor
+---@field neftune_alpha? number scale of NEFTune noise on the embeddings, which is uniform in
+---   +-neftune_alpha / sqrt(L D), where L is the document's length; 0 or absent: none
+---@field lengths? moonring.Tensor int64 [T_local], for each row the number of tokens L of its
+---   document; required with neftune_alpha
 
 ---@class moonring.ForwardOptions: moonring.NoiseOptions
---- int64 [T_local]: the number of the group, from 0, in which each token's expert routing is
---- counted; if absent, nothing is counted
----@field router_groups? moonring.Tensor
+---@field router_groups? moonring.Tensor int64 [T_local]: the number of the group, from 0, in which
+---   each token's expert routing is counted; if absent, nothing is counted
 ---@field router_group_count? integer number of groups; required with router_groups
---- layers after which the hidden states are returned: 0 is after the embedding, k is after the k-th
---- block (model.layers.<k-1>), before the final norm; default none
----@field states? integer[]
---- layer after which the forward stops: later blocks and the final norm are not run; default: runs
---- all
----@field upto? integer
---- Lua hook, called with the hidden states after each layer. It returns their replacement, of the
---- same shape, dtype and device, or nothing to keep them. Alternatively a table of functions of
---- hidden_TD, by layer. The hook runs only in the forward; the backward differentiates the
---- operators that it uses. If ranks share a sequence, each rank passes its own rows, possibly none,
---- so the hook must be a function of single rows, the same on each rank. Tensors that it creates
---- are closed at its end, as by `moonring.scope`
----@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
+---@field states? integer[] layers after which the hidden states are returned: 0 is after the
+---   embedding, k is after the k-th block (model.layers.<k-1>), before the final norm; default none
+---@field upto? integer layer after which the forward stops: later blocks and the final norm are not
+---   run; default: runs all
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? Lua hook, called
+---   with the hidden states after each layer. It returns their replacement, of the same shape,
+---   dtype and device, or nothing to keep them. Alternatively a table of functions of hidden_TD, by
+---   layer. The hook runs only in the forward; the backward differentiates the operators that it
+---   uses. If ranks share a sequence, each rank passes its own rows, possibly none, so the hook
+---   must be a function of single rows, the same on each rank. Tensors that it creates are closed
+---   at its end, as by `moonring.scope`
 
 --- Computes the hidden states after the final norm. Differentiable: backward adds to the gradients
 --- of the parameters. The residual stream, norms and rotary embedding are fp32 by default (fp64 if
@@ -503,8 +479,8 @@ function Model:norm(hidden_TD) end
 
 ---@class moonring.FirstNonFiniteOptions: moonring.NoiseOptions
 ---@field upto? integer as in Model:forward
---- as in Model:forward; its results are checked too
----@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? as in
+---   Model:forward; its results are checked too
 
 --- Runs a forward without gradients, and finds the first module after which this rank's hidden
 --- states contain a NaN or an infinity. Collective over the sp group.
@@ -595,14 +571,12 @@ function Model:whole_attention_layers() end
 ---@field shard_bytes? integer largest size of a safetensors file; default 5e9
 ---@field work? moonring.WorkCount progress counter, to which each written weight is added; not for
 ---   an adapter
---- false: this rank does not write, it only takes part in gathering the weights that are sharded
---- over ranks; default true
----@field write? boolean
---- false: the files are not flushed to disk, because the caller does that; default true
----@field flush? boolean
---- for a PiSSA adapter: whether to save an equivalent LoRA adapter of twice the rank, which fits
---- the original base; default false
----@field converted? boolean
+---@field write? boolean false: this rank does not write, it only takes part in gathering the
+---   weights that are sharded over ranks; default true
+---@field flush? boolean false: the files are not flushed to disk, because the caller does that;
+---   default true
+---@field converted? boolean for a PiSSA adapter: whether to save an equivalent LoRA adapter of
+---   twice the rank, which fits the original base; default false
 
 --- Writes a Hugging Face folder that Transformers can open: config.json, weights, tokenizer and
 --- other small files. A model with an adapter is written as a folder that PEFT can open
@@ -634,14 +608,13 @@ function Model:save_gradients(path, options) end
 ---@field top_k? integer samples only from this many most likely tokens; 0 or absent: from all
 ---@field top_p? number samples from the smallest set of tokens whose probabilities sum to this;
 ---   default 1
---- the logits of tokens that are already in the text are divided by this value if positive and
---- multiplied by it if negative; default 1
----@field repetition_penalty? number
+---@field repetition_penalty? number the logits of tokens that are already in the text are divided
+---   by this value if positive and multiplied by it if negative; default 1
 ---@field stop_ids? integer[] ids that end the answer; default none
 ---@field seed? integer seed of the sampling; default 0
---- hook as in Model:forward, called for all rows that are decoded: at most 512 rows of the prompt
---- at a time, then each new token
----@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? hook as in
+---   Model:forward, called for all rows that are decoded: at most 512 rows of the prompt at a time,
+---   then each new token
 
 --- Generates an answer with a KV cache, on this rank only. Sampling depends only on the seed, the
 --- index of the new token and the logits, so the same call returns the same answer. The logits are
@@ -666,35 +639,30 @@ function Model:generate(prompt, options, on_token) end
 ---@field top_p? number samples from the smallest set of tokens whose probabilities sum to this;
 ---   default 1
 ---@field min_p? number least probability of a token, as a fraction of the largest; default 0
---- the logits of tokens that are already in the text are divided by this value if positive and
---- multiplied by it if negative; default 1
----@field repetition_penalty? number
+---@field repetition_penalty? number the logits of tokens that are already in the text are divided
+---   by this value if positive and multiplied by it if negative; default 1
 ---@field stop_ids? integer[] ids that end an answer; default none
 ---@field seed? integer seed of the sampling; default 0
 ---@field sequences? integer number of answers that are decoded at the same time; default 32
---- whether weights that must be converted to another dtype are converted once, in the first
---- forward, and kept; false: each forward converts them; default true
----@field keep_casts? boolean
---- mesh of ranks that share weights (zero_stage 3, expert parallelism): each rank calls rollout
---- with its own prompts, and all ranks run as many forwards as the rank that needs the most.
---- Absent: this rank runs independently
----@field lockstep? moonring.Mesh
---- the run's attention, for sequence parallelism: the ranks of its sp group call rollout with the
---- same prompts and decode every sequence together. The attention strategy processes the prompts,
---- and each rank keeps the keys and values of its tokens. Absent, or sp = 1: this rank decodes its
---- sequences alone
----@field attention? moonring.Attention
---- hook as in Model:forward, called for all rows that are decoded: at most 512 rows of prompts at a
---- time, and the rows of answers
----@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor?
+---@field keep_casts? boolean whether weights that must be converted to another dtype are converted
+---   once, in the first forward, and kept; false: each forward converts them; default true
+---@field lockstep? moonring.Mesh mesh of ranks that share weights (zero_stage 3, expert
+---   parallelism): each rank calls rollout with its own prompts, and all ranks run as many forwards
+---   as the rank that needs the most. Absent: this rank runs independently
+---@field attention? moonring.Attention the run's attention, for sequence parallelism: the ranks of
+---   its sp group call rollout with the same prompts and decode every sequence together. The
+---   attention strategy processes the prompts, and each rank keeps the keys and values of its
+---   tokens. Absent, or sp = 1: this rank decodes its sequences alone
+---@field around? fun(layer: integer, hidden_TD: moonring.Tensor): moonring.Tensor? hook as in
+---   Model:forward, called for all rows that are decoded: at most 512 rows of prompts at a time,
+---   and the rows of answers
 
 ---@class moonring.RolloutAnswer
 ---@field ids integer[] the new ids, including the stop id that ended the answer
 ---@field stopped boolean whether a stop id ended the answer; else it ended at max_new_tokens or at
 ---   the model's context length
---- log-probability of each id under softmax(logits / temperature), before penalty, top_k, top_p and
---- min_p are applied; for temperature 0 under softmax(logits)
----@field log_probs number[]
+---@field log_probs number[] log-probability of each id under softmax(logits / temperature), before
+---   penalty, top_k, top_p and min_p are applied; for temperature 0 under softmax(logits)
 
 --- Generates answers to many prompts at once, on this rank. A prompt is computed once for all its
 --- answers. When an answer ends, the next one takes its place at once (continuous batching).

@@ -20,8 +20,8 @@
 ---   `require "moonring.choices.compute"`.
 ---@class moonring
 ---@field version string this build's version
---- the null of JSON and YAML, a value different from nil: a key can be present and null
----@field null lightuserdata
+---@field null lightuserdata the null of JSON and YAML, a value different from nil: a key can be
+---   present and null
 ---@field required table used as a default value in `moonring.flags`, it makes the key required
 ---@field system moonring.system
 ---@field attention moonring.attention
@@ -31,10 +31,9 @@
 ---@field safetensors moonring.safetensors
 ---@field trace moonring.trace
 ---@field trainer moonring.trainer
---- all LibTorch operators: `moonring.ops.matmul(x, y)`
----@field ops table<string, function>
---- concatenates tensors along a dim (default 0), as torch.cat
----@field cat fun(tensors: moonring.Tensor[], dim: integer?): moonring.Tensor
+---@field ops table<string, function> all LibTorch operators: `moonring.ops.matmul(x, y)`
+---@field cat fun(tensors: moonring.Tensor[], dim: integer?): moonring.Tensor concatenates tensors
+---   along a dim (default 0), as torch.cat
 ---@field operators moonring.operators
 ---@field autograd moonring.autograd
 ---@field nn moonring.nn

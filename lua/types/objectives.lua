@@ -7,14 +7,13 @@
 local objectives = {}
 
 ---@class moonring.SftOptions
---- what the loss is divided by: "labels", the number of labels other than -100 before the shift, as
---- in LLaMA-Factory; or "targets", their number after it; default "labels"
----@field count? "labels" | "targets"
+---@field count? "labels" | "targets" what the loss is divided by: "labels", the number of labels
+---   other than -100 before the shift, as in LLaMA-Factory; or "targets", their number after it;
+---   default "labels"
 ---@field dft? boolean dynamic fine-tuning: whether a token's term is multiplied by the token's
 ---   probability (without gradient); default false
---- entropy-adaptive fine-tuning: whether a token's term is multiplied by (top_entropy / 3) ^
---- eaft_alpha (without gradient); default false
----@field eaft? boolean
+---@field eaft? boolean entropy-adaptive fine-tuning: whether a token's term is multiplied by
+---   (top_entropy / 3) ^ eaft_alpha (without gradient); default false
 ---@field eaft_alpha? number 0 or more; default 1
 
 --- Supervised fine-tuning: minus the sum of the targets' log-probs, or a weighted sum of them. Its
@@ -24,16 +23,14 @@ local objectives = {}
 function objectives.sft(options) end
 
 ---@class moonring.PreferenceOptions
---- "sigmoid" (DPO), "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair" or "robust"; default
---- "sigmoid"
----@field loss? string
+---@field loss? string one of "sigmoid" (DPO), "hinge", "ipo", "kto_pair", "orpo", "simpo",
+---   "nca_pair" or "robust"; default "sigmoid"
 ---@field beta? number greater than 0; default 0.1
 ---@field ftx? number factor of an additional loss, the negative log-likelihood per token of the
 ---   chosen answer; default 0
 ---@field simpo_gamma? number margin of simpo; default 0.5
---- assumed fraction of pairs whose order is wrong, at most 0.5; for the losses sigmoid and robust;
---- default 0
----@field label_smoothing? number
+---@field label_smoothing? number assumed fraction of pairs whose order is wrong, at most 0.5; for
+---   the losses sigmoid and robust; default 0
 ---@field bco_weight? number factor of an additional BCO loss; default 0
 
 --- DPO and related losses on pairs of answers. Its sums cover whole documents and are the same on
@@ -47,9 +44,8 @@ function objectives.preference(options) end
 ---@field name string
 ---@field needs_reference boolean
 ---@field most_smoothing number largest label_smoothing; 0: the loss has none
---- whether label_smoothing must be less than most_smoothing and not equal to it, because the
---- formula divides by 1 - 2 label_smoothing
----@field smoothing_below_most boolean
+---@field smoothing_below_most boolean whether label_smoothing must be less than most_smoothing and
+---   not equal to it, because the formula divides by 1 - 2 label_smoothing
 
 --- The losses that `preference` supports.
 ---@return moonring.PreferenceLossFacts[]
@@ -70,15 +66,13 @@ function objectives.preference_losses() end
 function objectives.kto(options) end
 
 ---@class moonring.PolicyGradientOptions
---- "grpo", "bnpo", "dapo", "dr_grpo" or "rloo"; default "dapo"
----@field loss_type? string
+---@field loss_type? string one of "grpo", "bnpo", "dapo", "dr_grpo" or "rloo"; default "dapo"
 ---@field beta? number factor of the KL term, 0 or more; default 0
 ---@field epsilon? number lower clipping range, 0 or more; default 0.2
 ---@field epsilon_high? number upper clipping range, 0 or more; default epsilon
 ---@field delta? number greater than 0, upper bound of a ratio; default none
---- "token": one probability ratio for each token; "sequence": one ratio for a whole answer (GSPO);
---- default "token"
----@field importance_sampling_level? "token" | "sequence"
+---@field importance_sampling_level? "token" | "sequence" with "token": one probability ratio for
+---   each token; "sequence": one ratio for a whole answer (GSPO); default "token"
 ---@field max_completion_length? integer most tokens of an answer; the loss dr_grpo divides by it
 
 --- GRPO and related losses on answers with advantages. Its sums cover whole documents and are the
@@ -90,10 +84,9 @@ function objectives.policy_gradient(options) end
 
 ---@class moonring.PolicyLossFacts
 ---@field name string
---- whether the loss uses one ratio for each answer, computed from summed log-probs, and puts the KL
---- term in the rewards; the options beta, delta, importance_sampling_level and high_entropy are
---- then not available
----@field of_sequences boolean
+---@field of_sequences boolean whether the loss uses one ratio for each answer, computed from summed
+---   log-probs, and puts the KL term in the rewards; the options beta, delta,
+---   importance_sampling_level and high_entropy are then not available
 
 --- The losses that `policy_gradient` supports.
 ---@return moonring.PolicyLossFacts[]
@@ -110,23 +103,20 @@ function objectives.policy_losses() end
 function objectives.entropy_threshold(entropies, share, mesh) end
 
 ---@class moonring.HeadOptions
---- dtype of the matrix product of the head; use `model:matmul_dtype()`. Ignored for fp64 hidden
---- states, whose product is in fp64; default "fp32"
----@field dtype? moonring.Dtype
+---@field dtype? moonring.Dtype dtype of the matrix product of the head; use `model:matmul_dtype()`.
+---   Ignored for fp64 hidden states, whose product is in fp64; default "fp32"
 
 ---@class moonring.LogProbOptions: moonring.HeadOptions
 ---@field chunk_bytes? integer bytes of logits that are in memory at a time; default 64 MiB
 ---@field chunk_rows? integer least number of rows of logits that are computed at a time; 0 or
 ---   absent: 1 on the CPU, 4096 on a GPU
---- a number e from 0 to less than 1: the result is (1 - e) log p[y_t] + e mean(log p); default 0
----@field label_smoothing? number
---- greater than 0: logits are divided by it, after the head's scale and softcap; applies to the
---- statistics too; default 1
----@field temperature? number
---- values to return for each row in addition, from the same logits: "mean_logit", the mean over the
---- vocabulary; "greedy", the most likely id (-1 in a row without a target); "top_entropy", the
---- entropy of the 20 largest logits; "entropy", that of all logits
----@field statistics? string[]
+---@field label_smoothing? number a number e from 0 to less than 1: the result is (1 - e) log p[y_t]
+---   + e mean(log p); default 0
+---@field temperature? number greater than 0: logits are divided by it, after the head's scale and
+---   softcap; applies to the statistics too; default 1
+---@field statistics? string[] values to return for each row in addition, from the same logits:
+---   "mean_logit", the mean over the vocabulary; "greedy", the most likely id (-1 in a row without
+---   a target); "top_entropy", the entropy of the 20 largest logits; "entropy", that of all logits
 
 --- Computes log softmax(W h_t)[y_t] for each row t, in chunks of rows: neither the forward nor the
 --- backward ever stores all logits [T, V]. Differentiable in hidden_TD; the gradient of the head is
@@ -145,36 +135,32 @@ function objectives.log_prob(hidden_TD, head, targets_T, options) end
 ---@field chunk_bytes? integer bytes of logits in memory at a time; default 64 MiB
 ---@field chunk_rows? integer least number of rows of logits that are computed at a time; 0 or
 ---   absent: 1 on the CPU; on a GPU as many as use the memory of 4096 rows in log_prob
---- restricts the vocabulary to the ids 0 .. vocabulary - 1, as if there were no others; default:
---- all ids
----@field vocabulary? integer
+---@field vocabulary? integer restricts the vocabulary to the ids 0 .. vocabulary - 1, as if there
+---   were no others; default: all ids
 
 ---@class moonring.EntropyOptions: moonring.ChunkOptions
 ---@field temperature? number greater than 0: logits are divided by it; default 1
 
 ---@class moonring.DivergenceOptions: moonring.EntropyOptions
---- which divergence of a reference q and a policy p: "forward" is KL(q || p), "reverse" is KL(p ||
---- q), "js" is beta KL(q || m) + (1 - beta) KL(p || m) with m = beta q + (1 - beta) p. The result
---- is not multiplied by temperature^2
----@field kind "forward" | "reverse" | "js"
+---@field kind "forward" | "reverse" | "js" which divergence of a reference q and a policy p:
+---   "forward" is KL(q || p), "reverse" is KL(p || q), "js" is beta KL(q || m) + (1 - beta) KL(p ||
+---   m) with m = beta q + (1 - beta) p. The result is not multiplied by temperature^2
 ---@field beta? number for "js", between 0 and 1, exclusive; default 0.5
---- the reference's hidden states [T, D'], of any width D'; reference_head is required with it
----@field reference_hidden? moonring.Tensor
+---@field reference_hidden? moonring.Tensor the reference's hidden states [T, D'], of any width D';
+---   reference_head is required with it
 ---@field reference_head? moonring.Head its scale and softcap are applied
 ---@field reference_dtype? moonring.Dtype dtype of the matrix product of reference_head; default
 ---   "fp32"
---- replaces reference_hidden and reference_head: int64 [T, K], the reference's K most likely ids of
---- each token, distinct within a row
----@field ids? moonring.Tensor
---- the log-probs of `ids`, [T, K], with the temperature already applied; -inf: the reference's
---- probability q is 0
----@field log_probs? moonring.Tensor
---- how ids that are not among the K are treated. "bucket": together they form one more outcome with
---- the remaining probability (for the reference at least 2^-23, or 2^-52 for fp64 log-probs).
---- "renormalize": both distributions are restricted to the K ids and renormalized; log_probs may
---- then have a constant offset. "zero": only the reference is renormalized over the K ids; not
---- possible with "reverse". Default "bucket"
----@field rest? "bucket" | "renormalize" | "zero"
+---@field ids? moonring.Tensor replaces reference_hidden and reference_head: int64 [T, K], the
+---   reference's K most likely ids of each token, distinct within a row
+---@field log_probs? moonring.Tensor the log-probs of `ids`, [T, K], with the temperature already
+---   applied; -inf: the reference's probability q is 0
+---@field rest? "bucket" | "renormalize" | "zero" how ids that are not among the K are treated.
+---   "bucket": together they form one more outcome with the remaining probability (for the
+---   reference at least 2^-23, or 2^-52 for fp64 log-probs). "renormalize": both distributions are
+---   restricted to the K ids and renormalized; log_probs may then have a constant offset. "zero":
+---   only the reference is renormalized over the K ids; not possible with "reverse". Default
+---   "bucket"
 
 --- Computes the divergence between the next-token distributions of a policy and a reference over
 --- the whole vocabulary, in chunks of rows: neither the forward nor the backward ever stores all
@@ -257,8 +243,8 @@ function objectives.desensitized(sequence, ld_alpha) end
 ---@field step? integer training step
 ---@field identity? moonring.Tensor int64 [T_local], a number for each of this rank's tokens, which
 ---   selects its dropout; required with dropout
---- ignored; it is accepted so that a script can pass the same noise options as to `Model:forward`
----@field neftune_alpha? number
+---@field neftune_alpha? number ignored; it is accepted so that a script can pass the same noise
+---   options as to `Model:forward`
 ---@field lengths? moonring.Tensor ignored
 
 --- Computes a reward model's score of each document: the value head is applied to the document's
@@ -305,8 +291,8 @@ local Sft = {}
 function Sft:count(labels_T, lengths) end
 
 ---@class moonring.SftStatistics
---- int64 [T_local], from `objectives.log_prob`; adds the metric token_accuracy
----@field greedy? moonring.Tensor
+---@field greedy? moonring.Tensor int64 [T_local], from `objectives.log_prob`; adds the metric
+---   token_accuracy
 ---@field top_entropy? moonring.Tensor [T_local], from `objectives.log_prob`; required by eaft
 ---@field mean_logit? moonring.Tensor ignored
 ---@field entropy? moonring.Tensor ignored
@@ -345,14 +331,12 @@ function Preference:needs_survey() end
 function Preference:survey(policy, reference, targets, group) end
 
 ---@class moonring.PreferenceBatch
---- [2 x pairs] sum of the log-probs of each document, in the order chosen, rejected, ...;
---- differentiable
----@field policy moonring.Tensor
+---@field policy moonring.Tensor [2 x pairs] sum of the log-probs of each document, in the order
+---   chosen, rejected, ...; differentiable
 ---@field reference? moonring.Tensor the same values of the reference model, if needs_reference()
 ---@field targets moonring.Tensor number of targets of each document
---- sum of the statistic mean_logit of each document; if given, logits/chosen and logits/rejected
---- are among the metrics
----@field mean_logits? moonring.Tensor
+---@field mean_logits? moonring.Tensor sum of the statistic mean_logit of each document; if given,
+---   logits/chosen and logits/rejected are among the metrics
 ---@field places? integer[] index of each pair in the step, if needs_survey()
 
 --- The sum of losses over the pairs of a micro-batch.
@@ -387,9 +371,8 @@ function Kto:survey(policy, reference, group) end
 ---@field policy moonring.Tensor [examples] sum of the log-probs of each document; differentiable
 ---@field reference moonring.Tensor the same values of the reference model
 ---@field targets moonring.Tensor number of targets of each document
---- sum of the statistic mean_logit of each document; if given, logits/chosen and logits/rejected
---- are among the metrics
----@field mean_logits? moonring.Tensor
+---@field mean_logits? moonring.Tensor sum of the statistic mean_logit of each document; if given,
+---   logits/chosen and logits/rejected are among the metrics
 ---@field desirable boolean[] whether the answer of each example is desirable
 ---@field places integer[] index of each example in the step
 
@@ -412,9 +395,8 @@ function PolicyGradient:needs_reference() end
 
 ---@class moonring.PolicyCount
 ---@field targets moonring.Tensor number of targets of each document (Batch:document_targets)
---- for each document false if the whole answer is excluded from the loss; default: no answer is
---- excluded
----@field counted? boolean[]
+---@field counted? boolean[] for each document false if the whole answer is excluded from the loss;
+---   default: no answer is excluded
 
 --- The number that these documents add to the step's count, by which the loss is divided: the
 --- number of answers (grpo, rloo), answers x max_completion_length (dr_grpo), or the number of
@@ -425,21 +407,19 @@ function PolicyGradient:count(batch) end
 
 ---@class moonring.PolicyBatch
 ---@field log_probs moonring.Tensor [T_local], log-probs of the policy; differentiable
---- [T_local], log-probs of the policy at the time when it sampled the answers; default: log_probs,
---- detached
----@field old? moonring.Tensor
+---@field old? moonring.Tensor [T_local], log-probs of the policy at the time when it sampled the
+---   answers; default: log_probs, detached
 ---@field reference? moonring.Tensor [T_local], log-probs of the reference model, if
 ---   needs_reference()
 ---@field targets moonring.Tensor int64 [T_local]; -100: the token is not part of an answer
 ---@field advantages moonring.Tensor [documents], the advantage of each answer
 ---@field counted? boolean[] as in PolicyCount
---- [T_local], the statistic "entropy" of log_prob; if given, entropy is among the metrics
----@field entropy? moonring.Tensor
---- bool [T_local]: the tokens that contribute to the policy term; default: all tokens
----@field high_entropy? moonring.Tensor
---- [T_local] log-probs that the sampler reported; if given, their difference from `old` is among
---- the metrics
----@field sampled? moonring.Tensor
+---@field entropy? moonring.Tensor [T_local], the statistic "entropy" of log_prob; if given, entropy
+---   is among the metrics
+---@field high_entropy? moonring.Tensor bool [T_local]: the tokens that contribute to the policy
+---   term; default: all tokens
+---@field sampled? moonring.Tensor [T_local] log-probs that the sampler reported; if given, their
+---   difference from `old` is among the metrics
 
 --- The sum of losses over the answers of a micro-batch. Collective over the sp group.
 ---@param layout moonring.Layout

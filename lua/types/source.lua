@@ -5,17 +5,15 @@
 ---@class moonring.native.source
 local source = {}
 
---- A row of a custom data source: a table with the columns of a data set, or
----   - text                          for pt; a plain string means the same
----   - messages                      a list of {role, content}; next to it optionally system and
----                                   tools; for rm and dpo chosen and rejected (a message or its
----                                   text); for kto kto_tag. A plain list of messages means the
----                                   same
----   - instruction, input, output    alpaca's columns
----   - input_ids, labels             token ids, as `moonring preprocess` writes them, with its
----     names
----                                   for rm, dpo and kto; without labels (pt, sft) every token is
----                                   trained on
+--- A row of a custom data source: a table with the columns of a data set, or with these:
+---
+--- - `text`: a text, for stage pt. A plain string means the same.
+--- - `messages`: a list of {role, content}. Next to it optionally `system` and `tools`; for stages
+---   rm and dpo `chosen` and `rejected` (a message or its text); for kto `kto_tag`. A plain list of
+---   messages means the same as a table with only `messages`.
+--- - `instruction`, `input`, `output`: alpaca's columns.
+--- - `input_ids`, `labels`: token ids, as `moonring preprocess` writes them (for rm, dpo and kto
+---   under its other names). Without labels (pt, sft) every token is trained on.
 ---@class moonring.SourceRow
 
 --- Opens files as a sequence of rows.
@@ -39,9 +37,8 @@ function source.named_rows(dataset_dir, name, fetched, is_checkout) end
 ---@class moonring.FeedOptions: moonring.ExampleOptions
 ---@field name string how error messages call the source of the rows
 ---@field description? string JSON object with formatting, columns and tags of the rows
---- whether rows are tokenized examples, as in the folder of the key tokenized_path, and are used
---- unchanged; default false
----@field prepared? boolean
+---@field prepared? boolean whether rows are tokenized examples, as in the folder of the key
+---   tokenized_path, and are used unchanged; default false
 
 --- Creates a feed, an object that converts rows to examples.
 ---@param options moonring.FeedOptions
@@ -143,15 +140,15 @@ function Feed:finish() end
 --- Raises an error if no row so far became an example, or if no example has a label to train on.
 function Feed:check() end
 
---- As Dataset:report, for the rows so far.
+--- The report of Dataset:report for the rows so far.
 ---@return string
 function Feed:report() end
 
---- As Dataset:report_json, for the rows so far.
+--- The report of Dataset:report_json for the rows so far.
 ---@return string
 function Feed:report_json() end
 
---- As Dataset:cut_warning, for the rows so far.
+--- The warning of Dataset:cut_warning for the rows so far.
 ---@return string?
 function Feed:cut_warning() end
 

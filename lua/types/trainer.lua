@@ -11,12 +11,10 @@ local trainer = {}
 ---@field epsilon? number default 1e-8
 ---@field weight_decay? number decoupled weight decay (arXiv:1711.05101), not applied to biases and
 ---   norms; default 0
---- the run's ZeRO settings, which also say whether the optimizer's state is offloaded to disk;
---- default: the state is stored next to the weights
----@field zero? moonring.Zero
---- LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B and of one-dimensional
---- parameters; default 1
----@field loraplus_lr_ratio? number
+---@field zero? moonring.Zero the run's ZeRO settings, which also say whether the optimizer's state
+---   is offloaded to disk; default: the state is stored next to the weights
+---@field loraplus_lr_ratio? number LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B
+---   and of one-dimensional parameters; default 1
 ---@field state? "fp32" | "bf16" | "8bit" format in which m and v are stored between steps; default
 ---   "fp32"
 ---@field full_embeddings? boolean whether m and v of embeddings are stored in fp32, whatever
@@ -135,15 +133,13 @@ function trainer.ademamix(list, options) end
 ---@field beta1? number default 0.9
 ---@field beta2? number default 0.999
 ---@field epsilon? number default 1e-6
---- an element of a gradient is clipped if its square exceeds the running mean of squares by more
---- than this factor; 0: no clipping; default 5000
----@field threshold? number
+---@field threshold? number an element of a gradient is clipped if its square exceeds the running
+---   mean of squares by more than this factor; 0: no clipping; default 5000
 ---@field reset? integer steps after which the running means are reset to zero; default 500
 ---@field warmup? integer steps after a reset in which the learning rate is warmed up; default 150
 ---@field quiet? integer steps after a reset in which nothing is clipped; default 20
---- fraction of each matrix that is trained until the next reset, which selects another fraction;
---- default 1
----@field density? number
+---@field density? number fraction of each matrix that is trained until the next reset, which
+---   selects another fraction; default 1
 ---@field seed? integer seed of the selection; default 0
 
 --- SPAM (arXiv 2501.06842): Adam with spike-aware clipping and momentum resets, with decoupled
@@ -338,9 +334,9 @@ function trainer.new_state_bytes(optimizer) end
 ---@class moonring.OwnOptimizerOptions
 ---@field zero? moonring.Zero ZeRO settings with which the parameters are sharded; default: not
 ---   sharded
---- for each parameter: true if the rule needs the whole tensor, which one of the ranks that share
---- it then receives; default: for all parameters each rank's rule receives its shard
----@field whole? boolean[]
+---@field whole? boolean[] for each parameter: true if the rule needs the whole tensor, which one of
+---   the ranks that share it then receives; default: for all parameters each rank's rule receives
+---   its shard
 ---@field loraplus_lr_ratio? number as in AdamWOptions; default 1
 
 --- Creates an optimizer whose rule is a Lua function. Scripts call it through `moonring.optimizer`.
@@ -361,39 +357,34 @@ function trainer.parameter_facts(list) end
 
 ---@class moonring.ScheduleOptions
 ---@field total_steps integer
---- the name of a schedule of Transformers' get_scheduler; default "linear"
 ---@field kind? "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" |
 ---   "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" |
----   "constant" | "constant_with_warmup"
+---   "constant" | "constant_with_warmup" the name of a schedule of Transformers' get_scheduler;
+---   default "linear"
 ---@field learning_rate? number peak learning rate; default 5e-5
 ---@field warmup_steps? integer steps over which the rate rises from 0; default 0
---- length of the warm-up as a fraction of total_steps, rounded up; used if warmup_steps is 0;
---- default 0
----@field warmup_ratio? number
---- number of cosine waves for the kinds cosine, cosine_with_min_lr, cosine_warmup_with_min_lr and
---- warmup_stable_decay (default 0.5); number of restarts for cosine_with_restarts (default 1)
----@field num_cycles? number
---- for the kinds cosine_with_min_lr and cosine_warmup_with_min_lr: the final learning rate; either
---- min_lr or min_lr_rate is required
----@field min_lr? number
+---@field warmup_ratio? number length of the warm-up as a fraction of total_steps, rounded up; used
+---   if warmup_steps is 0; default 0
+---@field num_cycles? number number of cosine waves for the kinds cosine, cosine_with_min_lr,
+---   cosine_warmup_with_min_lr and warmup_stable_decay (default 0.5); number of restarts for
+---   cosine_with_restarts (default 1)
+---@field min_lr? number for the kinds cosine_with_min_lr and cosine_warmup_with_min_lr: the final
+---   learning rate; either min_lr or min_lr_rate is required
 ---@field min_lr_rate? number the final learning rate as a fraction of learning_rate
---- for the kind cosine_warmup_with_min_lr: the learning rate at the start of the warm-up, as a
---- fraction of learning_rate; default 1 / (number of warm-up steps)
----@field warmup_lr_rate? number
+---@field warmup_lr_rate? number for the kind cosine_warmup_with_min_lr: the learning rate at the
+---   start of the warm-up, as a fraction of learning_rate; default 1 / (number of warm-up steps)
 ---@field lr_end? number for the kind polynomial: final learning rate; default 1e-7
 ---@field power? number for the kind polynomial: exponent; default 1
---- for the kind warmup_stable_decay: number of steps at the peak; default: a third of the steps
---- after the warm-up
----@field num_stable_steps? integer
---- for the kind warmup_stable_decay: number of steps of the decay; default: the remaining steps
----@field num_decay_steps? integer
---- for the kind warmup_stable_decay: shape of the warm-up; default "linear"
----@field warmup_type? "linear" | "cosine" | "1-sqrt"
---- for the kind warmup_stable_decay: shape of the decay; default "cosine"
----@field decay_type? "linear" | "cosine" | "1-sqrt"
---- for the kind warmup_stable_decay: initial and final learning rate as a fraction of
---- learning_rate; default 0
----@field min_lr_ratio? number
+---@field num_stable_steps? integer for the kind warmup_stable_decay: number of steps at the peak;
+---   default: a third of the steps after the warm-up
+---@field num_decay_steps? integer for the kind warmup_stable_decay: number of steps of the decay;
+---   default: the remaining steps
+---@field warmup_type? "linear" | "cosine" | "1-sqrt" for the kind warmup_stable_decay: shape of the
+---   warm-up; default "linear"
+---@field decay_type? "linear" | "cosine" | "1-sqrt" for the kind warmup_stable_decay: shape of the
+---   decay; default "cosine"
+---@field min_lr_ratio? number for the kind warmup_stable_decay: initial and final learning rate as
+---   a fraction of learning_rate; default 0
 
 --- Creates a learning rate schedule as in Transformers' get_scheduler. With w warm-up steps, step k
 --- = 0, 1, ... has the rate learning_rate k / w while k < w; later steps have the rate of the
@@ -410,8 +401,8 @@ function trainer.schedule(options) end
 function trainer.sum_gradients(list, mesh) end
 
 ---@class moonring.ClipOptions
---- gradients with a larger global norm are scaled down to this norm; 0: no clipping; default 1
----@field max_norm? number
+---@field max_norm? number gradients with a larger global norm are scaled down to this norm; 0: no
+---   clipping; default 1
 
 --- Clips gradients as torch.nn.utils.clip_grad_norm_ does. Call it after `sum_gradients`, so that
 --- every rank computes the same norm. Errors: ABORTED, with the names of parameters, if the norm is
@@ -459,12 +450,10 @@ function trainer.zclip() end
 
 ---@class moonring.ZeroOptions
 ---@field mesh moonring.Mesh
---- what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights;
---- default 0
----@field stage? integer
---- the group of ranks over which states are sharded; each group has its own copy of the states;
---- default "world"
----@field group? "world" | "sp" | "node"
+---@field stage? integer what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also
+---   gradients; 3: also weights; default 0
+---@field group? "world" | "sp" | "node" the group of ranks over which states are sharded; each
+---   group has its own copy of the states; default "world"
 ---@field ranks_per_machine? integer number of ranks on one machine (consecutive rank numbers),
 ---   which form the group "node"; default: all ranks
 ---@field streams? boolean whether the matrices of a model on a GPU are stored on the host and
@@ -472,17 +461,15 @@ function trainer.zclip() end
 ---@field cast_once? boolean whether the option `held` of Zero:states, which casts weights once per
 ---   step and keeps fp32 master weights, has an effect even if nothing is sharded or offloaded;
 ---   default false
---- where the optimizer's state is stored and its step is computed; "none": where the weights are;
---- default "none"
----@field offload? "none" | "cpu" | "disk"
+---@field offload? "none" | "cpu" | "disk" where the optimizer's state is stored and its step is
+---   computed; "none": where the weights are; default "none"
 ---@field folder? string for offload = "disk": the folder in which the file of the state is created,
 ---   without a name
---- number of ranks (with consecutive numbers) that divide the experts of each layer among them;
---- default 1. A rank that loads a model with this option reads only its own experts
----@field expert_ranks? integer
---- whether each sp group has its own states, which receive no gradients from other groups (for
---- local steps); stages 1 to 3 then shard over the sp group; default false
----@field apart? boolean
+---@field expert_ranks? integer number of ranks (with consecutive numbers) that divide the experts
+---   of each layer among them; default 1. A rank that loads a model with this option reads only its
+---   own experts
+---@field apart? boolean whether each sp group has its own states, which receive no gradients from
+---   other groups (for local steps); stages 1 to 3 then shard over the sp group; default false
 ---@field bucket_bytes? integer bytes of gradients in one reduce-scatter; default 32 MiB
 
 --- Creates the ZeRO settings of a run (arXiv 1910.02054): how its states are sharded over ranks.
@@ -544,18 +531,14 @@ function trainer.check_folder_lock(folder) end
 ---@field eval_steps? integer for trainer_state.json; default logging_steps
 ---@field save_steps? integer for trainer_state.json; default 500
 ---@field train_batch_size? integer for trainer_state.json; default 1
---- number of floating-point operations of a forward and backward for one token; the value
---- total_flos is this number times the tokens
----@field flops_per_token? number
---- whether log lines contain total_tokens and throughput, and log_history contains
---- num_input_tokens_seen; default false
----@field tells_tokens? boolean
---- additional values for train_results.json, by name: each is the tokens per second divided by this
---- number
----@field token_rates? table<string, number>
---- number of steps that an earlier run made, if the run is resumed; log lines up to this step are
---- kept; default 0
----@field first_step? integer
+---@field flops_per_token? number number of floating-point operations of a forward and backward for
+---   one token; the value total_flos is this number times the tokens
+---@field tells_tokens? boolean whether log lines contain total_tokens and throughput, and
+---   log_history contains num_input_tokens_seen; default false
+---@field token_rates? table<string, number> additional values for train_results.json, by name: each
+---   is the tokens per second divided by this number
+---@field first_step? integer number of steps that an earlier run made, if the run is resumed; log
+---   lines up to this step are kept; default 0
 ---@field first_tokens? integer number of tokens in these steps; default 0
 ---@field first_epoch? number epochs that were finished after these steps; default 0
 
@@ -585,9 +568,8 @@ function trainer.work_count() end
 
 ---@class moonring.EventFileOptions
 ---@field folder string the folder of the event file, which must exist
---- number of steps already made, if the run is resumed: events of later steps are removed from the
---- event files in the folder; default 0
----@field first_step? integer
+---@field first_step? integer number of steps already made, if the run is resumed: events of later
+---   steps are removed from the event files in the folder; default 0
 
 --- Creates a new TensorBoard event file in a folder. Errors are those of the file system.
 ---@param options moonring.EventFileOptions
@@ -781,9 +763,8 @@ function Optimizer:close() end
 local Zero = {}
 
 ---@class moonring.StatesOptions
---- dtype in which forwards use the matrices; each rank's shards are then fp32 master weights.
---- Default: the dtype in which the weights are stored
----@field held? "bf16" | "fp16"
+---@field held? "bf16" | "fp16" dtype in which forwards use the matrices; each rank's shards are
+---   then fp32 master weights. Default: the dtype in which the weights are stored
 
 --- Creates the states (weights, gradients and their shards) of these parameters. At stage 3
 --- parameters that are not sharded yet are sharded now, including frozen ones. Collective over all
@@ -826,9 +807,8 @@ function States:sum_gradients() end
 ---@class moonring.ClipStatesOptions: moonring.ClipOptions
 ---@field norm? number the value that norm() returned, divided by `loss_scale` if that is given;
 ---   default: the norm is computed
---- the factor by which the loss was multiplied before the backward; gradients are divided by it;
---- default 1
----@field loss_scale? number
+---@field loss_scale? number the factor by which the loss was multiplied before the backward;
+---   gradients are divided by it; default 1
 
 --- Clips gradients as trainer.clip_gradients does, over all shards. Collective over all ranks.
 ---@param options? moonring.ClipStatesOptions
@@ -978,9 +958,9 @@ local Log = {}
 ---@field step integer number of steps made so far, at least 1
 ---@field epoch number epochs done
 ---@field tokens integer tokens that the run has processed so far
---- how many seconds the run's computation so far would take at the peak rate of its devices; mfu is
---- computed from seconds_at_peak, and mfu_causal from causal_seconds_at_peak
----@field seconds_at_peak? number
+---@field seconds_at_peak? number how many seconds the run's computation so far would take at the
+---   peak rate of its devices; mfu is computed from seconds_at_peak, and mfu_causal from
+---   causal_seconds_at_peak
 ---@field causal_seconds_at_peak? number
 ---@field loss? number
 ---@field lr? number

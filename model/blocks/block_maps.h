@@ -30,7 +30,7 @@ class BlockMaps {
   Projection& Map(int place) { return maps_[place]; }
   ExpertMaps Experts(const ExpertRule& rule) const;
 
-  // Only the weights that are applied after the mixer.
+  // Returns maps that have only the weights applied after the mixer.
   BlockMaps AfterMixer() const;
   // The same maps for the rows [begin, begin + count). They differ only in the token indices that
   // seed an adapter's dropout.

@@ -43,10 +43,10 @@ at::Tensor Identity(const at::Tensor& like_NBB) {
   return at::eye(like_NBB.size(1), like_NBB.options());
 }
 
-// Highest power of the series.
+// The highest power of Q in a series with this many terms.
 int64_t Power(int64_t terms) { return terms <= 2 ? terms - 1 : std::max<int64_t>(3, terms - 1); }
 
-// Coefficient c_k of Q^k in the series up to the power p.
+// The coefficient c_k of Q^k in the series up to the power p.
 double Coefficient(int64_t k, int64_t p) { return k == p && p > 1 ? 1.0 : 2.0; }
 
 // The terms H_1 .. H_p of Horner's rule, with p = `power`: H_p = c_p I and H_k = c_k I + Q H_(k+1).
@@ -60,7 +60,7 @@ std::vector<at::Tensor> Horner(const at::Tensor& q_NBB, int64_t power) {
   return steps;
 }
 
-// (I + Q)^-1.
+// The matrix (I + Q)^-1.
 at::Tensor Inverse(const at::Tensor& q_NBB) {
   const at::Tensor identity = Identity(q_NBB);
   return at::linalg_solve(q_NBB + identity, identity.expand_as(q_NBB));

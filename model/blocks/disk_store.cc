@@ -96,7 +96,8 @@ class DiskStore::Disk {
       : folder_(std::move(folder)), writer_([this] {
           const absl::Status ended = base::TryTorch([this] { Write(); });
           if (ended.ok()) return;
-          // An exception, for example out of memory: the callers that wait get the error.
+          // The writer thread failed with an exception, for example out of memory. Callers that
+          // wait in Put or Get receive this error.
           const std::lock_guard lock(mutex_);
           if (status_.ok()) status_ = ended;
           changed_.notify_all();

@@ -23,7 +23,7 @@ struct ExpertStacks {
   at::Tensor Right(const at::Tensor& stack) const {
     return transposed() ? stack : stack.transpose(1, 2);
   }
-  // The same for one expert.
+  // The right factor of x W for expert e alone.
   at::Tensor Right(const at::Tensor& stack, int64_t e) const {
     return transposed() ? stack.select(0, e) : stack.select(0, e).t();
   }

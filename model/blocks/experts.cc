@@ -15,8 +15,8 @@
 namespace moonring::model {
 namespace {
 
-// The same linear map for a selection of the tokens: an adapter's dropout needs the global indices
-// of these tokens.
+// Returns `map` for a selection of the tokens. If the map has an adapter with dropout, the result
+// has the global indices of these tokens.
 Projection For(Projection map, const at::Tensor& tokens) {
   if (map.low_rank.has_value() && map.low_rank->dropout.identity_T.defined()) {
     map.low_rank->dropout.identity_T = map.low_rank->dropout.identity_T.index_select(0, tokens);

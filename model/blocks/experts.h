@@ -10,10 +10,11 @@
 //
 //   y_t = Wout sum_{e in C_t} w_te mlp_e(z_t)  + mlp_shared(x_t)
 //
-// C_t, the experts chosen for token t, and their weights w_t are computed by router.h. The experts'
-// matrix products are computed by grouped_stacks.h if the GPU supports grouped products, otherwise
-// by grouped_mlp.h. With grouped_mlp.h the CPU waits for the GPU to report the number of rows of
-// each expert; with grouped_stacks.h it never waits.
+// mlp_e is expert e's MLP, s a weight vector. C_t, the experts chosen for token t, and their
+// weights w_t are computed by router.h. The experts' matrix products are computed by
+// grouped_stacks.h if the GPU supports grouped products, otherwise by grouped_mlp.h. With
+// grouped_mlp.h the CPU waits for the GPU to report the number of rows of each expert; with
+// grouped_stacks.h it never waits.
 //
 // Rows are gathered by expert once, each expert runs once on all of its rows (in parallel if there
 // are several), and each token's results are summed in the order of its choices. So the order of

@@ -36,7 +36,8 @@ at::Tensor Joined(base::Tensors parts, int64_t dim) {
 
 }  // namespace
 
-// Forward: n = RmsNorm(x), y = n s(z). Backward: dn = dy s(z), dz = dy n s'(z).
+// Forward: n = RmsNorm(x), y = n s(z), with z the gate and s its activation. Backward: dn = dy
+// s(z), dz = dy n s'(z).
 at::Tensor GatedRmsNorm(const at::Tensor& x_TD, const at::Tensor& gate_TD,
                         const at::Tensor& weight_D, double eps, NormGate kind) {
   TORCH_CHECK(x_TD.dim() == 2 && gate_TD.sizes() == x_TD.sizes() && weight_D.dim() == 1 &&
@@ -70,7 +71,8 @@ at::Tensor GatedRmsNorm(const at::Tensor& x_TD, const at::Tensor& gate_TD,
       {x_TD, gate_TD, weight_D});
 }
 
-// Forward: p = x silu(z), y = RmsNorm(p). Backward: dx = dp silu(z), dz = dp x silu'(z).
+// Forward: p = x silu(z) with z the gate, y = RmsNorm(p). Backward: dx = dp silu(z), dz = dp x
+// silu'(z).
 at::Tensor NormOfGated(const at::Tensor& x_TD, const at::Tensor& gate_TD,
                        const at::Tensor& weight_D, double eps, int64_t groups) {
   TORCH_CHECK(x_TD.dim() == 2 && gate_TD.sizes() == x_TD.sizes() && weight_D.dim() == 1 &&

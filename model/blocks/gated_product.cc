@@ -33,12 +33,12 @@ bool Fuses(const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activa
          kernels::UseKernel(gate_TI, kernels::kGated);
 }
 
-// x in fp32, or in fp64 if x is in fp64.
+// Returns x in fp32; an fp64 x stays in fp64.
 at::Tensor Wide(const at::Tensor& x) {
   return x.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
-// The clamped gate and up, and the sigmoid, in new tensors.
+// The factors of gpt-oss's clamped product (gated_product.h), in new tensors.
 struct Clamped {
   Clamped(const at::Tensor& gate_TI, const at::Tensor& up_TI, const ClampedGate& clamped)
       : gate(Wide(gate_TI).clamp_max(clamped.limit)),

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_GROUPED_STACKS_H_
 #define MOONRING_MODEL_BLOCKS_GROUPED_STACKS_H_
 
-// The same function and gradients as StackedMlp of grouped_mlp.h, for the case that the number of
-// rows of each expert is known only on the GPU. Uses grouped matrix products
+// The MLPs of all experts, with the result and gradients of StackedMlp (grouped_mlp.h), if the
+// number of rows of each expert is known only on the GPU. Uses grouped matrix products
 // (kernels/products/grouped_products.h).
 //
 // Each row uses the bias of its expert. Gradients of biases and of the stacked tensors are rounded

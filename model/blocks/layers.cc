@@ -25,7 +25,7 @@ void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight)
               x.scalar_type(), ", weight in ", weight.scalar_type());
 }
 
-// x W^T + b, without a graph.
+// Returns x W^T + b, without recording an autograd graph.
 at::Tensor LinearValues(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!bias.defined()) return kernels::Product(x, weight.t());
   at::Tensor y = bias.expand({x.size(0), bias.size(0)}).clone(at::MemoryFormat::Contiguous);
@@ -71,8 +71,8 @@ at::Tensor AddRows(const at::Tensor& x_TD, at::Tensor y_TD, double scale) {
   return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
 }
 
-// Forward: s = x + c y, n = RmsNorm(s). Backward: ds is the gradient of the result s plus the
-// gradient through n; dx = ds, dy = c ds.
+// Forward: s = x + c y with c = scale, n = RmsNorm(s). Backward: ds is the gradient of the result s
+// plus the gradient through n; dx = ds, dy = c ds.
 SumAndNorm AddAndNorm(const at::Tensor& x_TD, at::Tensor y_TD, double scale,
                       const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
   if (!HasRmsNormKernel(x_TD)) {

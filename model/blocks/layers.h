@@ -40,8 +40,8 @@ using WeightSum = std::shared_ptr<kernels::GradientSum>;
 // fp64.
 at::ScalarType WideDtype(at::ScalarType matmul_dtype);
 
-// weight_D is in fp32 or fp64; x_TD is in the same dtype or a narrower one. The result is cast to
-// `result_dtype` at the end.
+// RmsNorm of each row, multiplied by weight_D. weight_D is in fp32 or fp64; x_TD is in the same
+// dtype or a narrower one. The result is cast to `result_dtype` at the end.
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
                    at::ScalarType result_dtype);
 

@@ -67,7 +67,7 @@ class Dropping {
   at::Tensor kept_TI_;  // 0 or 1 / (1 - rate); unused if the GPU has a kernel
 };
 
-// g y, computed in the dtype of g and rounded to the dtype of y.
+// Returns gain_O times y_TO, computed in the dtype of gain_O and rounded to the dtype of y_TO.
 at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) {
   return (y_TO * gain_O).to(y_TO.scalar_type());
 }
@@ -149,7 +149,7 @@ LowRank WithoutTensors(const LowRank& low) {
   return numbers;
 }
 
-// OFT's map: x R W^T + b.
+// Runs a map with OFT: x R W^T + b, with R the rotation I + D.
 at::Tensor RunRotated(const Projection& map, const at::Tensor& x_TI) {
   return Linear(Rotate(x_TI, RotationOf(*map.rotation)), map.weight_OI, map.bias_O);
 }
@@ -157,7 +157,8 @@ at::Tensor RunRotated(const Projection& map, const at::Tensor& x_TI) {
 struct RotatedGradients {
   at::Tensor x, skew;
 };
-// Backward of RunRotated: d(x R) = dy W, dx = d(x R) R^T, dD_n = x_n^T d(x R)_n.
+// Backward of RunRotated, block n of the rotation R_n = I + D_n: d(x R) = dy W, dx = d(x R) R^T,
+// dD_n = x_n^T d(x R)_n.
 RotatedGradients RotatedBackward(const BlockRotation& rotation, const at::Tensor& weight_OI,
                                  const at::Tensor& x_TI, const at::Tensor& dy_TO, bool needs_x,
                                  bool needs_skew) {

@@ -73,10 +73,11 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
 struct GatedMaps {
   Projection gate, up, down;
 };
-// Wdown (act(Wgate x) * Wup x), or Wdown act(Wgate x).
+// Returns Wdown (act(Wgate x) * Wup x); without a gate, Wdown act(Wgate x).
 at::Tensor RunMlp(const GatedMaps& maps, const at::Tensor& x_TD, Activation activation);
 
-// DoRA's row norms n_O, in fp32 (fp64 for fp64). Rows of W are processed a tile at a time.
+// Returns n_O, the norms of the rows of W + s B A (for DoRA), in fp32 (fp64 for fp64). Rows of W
+// are processed a tile at a time.
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
                            const at::Tensor& b_OR, double scale);
 

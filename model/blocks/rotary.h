@@ -53,7 +53,7 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
 // features are unchanged. The result is in x's dtype. Differentiable once.
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary);
 
-// The result of ApplyRotary for queries and keys together, which is one kernel if the GPU has it
+// Queries and keys after ApplyRotary. Both are computed by one kernel if the GPU has it
 // (kernels/choice.h).
 struct TurnedHeads {
   at::Tensor q_THD, k_TKD;

@@ -105,8 +105,8 @@ class TiledBackward {
 
  private:
   // Whether the gradient of x may be written into the memory of the gradient of y. This is safe
-  // because the backward of a tile reads its rows of the latter before it writes its rows of the
-  // former.
+  // because the backward of a tile reads its rows of the gradient of y before it writes its rows of
+  // the gradient of x.
   bool MayReuse() const {
     const at::Tensor &gradient = gradients_[0], &input = all_[0];
     return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() &&
@@ -170,7 +170,8 @@ int64_t RowsOfTile(const RowTiles& tiles, int64_t rows) {
       {tiles.least_rows, tiles.tile_bytes / std::max<int64_t>(1, tiles.row_bytes), kRound});
   const int64_t count = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + count - 1) / count;
-  // Rounded up to a multiple of kRound, so that only the last tile can have fewer rows.
+  // The number of rows per tile is rounded up to a multiple of kRound; only the last tile can have
+  // fewer rows.
   return std::max<int64_t>(1, count == 1 ? rows : (even + kRound - 1) / kRound * kRound);
 }
 

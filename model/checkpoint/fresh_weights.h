@@ -1,24 +1,23 @@
 #ifndef MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
 #define MOONRING_MODEL_CHECKPOINT_FRESH_WEIGHTS_H_
 
-// Random initial weights for a model, determined by its config alone, with the distributions of
-// Transformers:
+// Random initial weights for a model, determined by its config and a seed, with the distributions
+// of Transformers:
 //
 //   matrices, convolutions, routers, sinks     N(0, s^2), s = initializer_range (0.02)
-//   embeddings                                 the same; the row of the padding token 0
+//   embeddings                                 N(0, s^2); 0 in the row of the padding token
 //   norms                                      1; 0 if a norm multiplies by 1 + w
 //   biases, a router's correction              0; a bias of gpt-oss's router N(0, s^2)
 //   other scales by feature, head or layer     1
-//   a delta rule's decay                       log A, A uniform        (FreshRule has the bounds)
+//   a delta rule's decay                       log A, A uniform
 //   a state space's decay                      log of 1, 2, .. heads
-//   the shift of either decay                  1, or the inverse of softplus of dt,
-//                                              log dt uniform          (the same)
+//   the shift of either decay                  1, or the inverse of softplus of dt, log dt uniform
 //
-// A value is a function of (seed, the weight's name, its index in the weight) alone
-// (kernels/random): the same bits on every rank, with any sharding, in any order of reading. Normal
-// values are computed in pairs from uniform u and v,
-//   sqrt(-2 log(1 - u)) (cos 2 pi v, sin 2 pi v)    of uniform u, v,
-// so |value| <= 5.8 s. Read computes the whole weight in fp32; nothing is cached.
+// FreshRule has the bounds of A and dt. A value is a function of (seed, the weight's name, its
+// index in the weight) alone (kernels/random): the same bits on every rank, with any sharding, in
+// any order of reading. Normal values are computed in pairs, s sqrt(-2 log(1 - u)) (cos 2 pi v, sin
+// 2 pi v), from uniform u and v, so |value| <= 5.8 s. Read computes the whole weight in fp32;
+// nothing is cached.
 
 #include <cstdint>
 #include <map>

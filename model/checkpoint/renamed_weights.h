@@ -19,7 +19,7 @@ namespace moonring::model {
 
 class RenamedWeights : public WeightStore {
  public:
-  // INVALID_ARGUMENT if two tensors map to one name.
+  // Wraps the weights of files. INVALID_ARGUMENT if two tensors map to one name.
   static absl::StatusOr<std::unique_ptr<RenamedWeights>> Create(std::unique_ptr<WeightStore> files,
                                                                 const Family& family);
 

@@ -3,7 +3,8 @@
 
 // New rows of an embedding or a head, initialised as in LLaMA-Factory (resize_vocab):
 //
-//   row = mean of the existing rows + n,    n ~ N(0, 1/D) per element: about the norm of a row of a
+//   row = mean of the existing rows + n, n ~ N(0, 1/D) per element, with D features: about the norm
+//   of a row of a
 //       newly initialised embedding
 //
 // The number of rows becomes a multiple of 64; all existing rows count in the mean. The mean is

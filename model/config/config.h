@@ -58,7 +58,8 @@ struct LayerInputRule {
 // How the maps of a mixture's experts are stored.
 enum class ExpertStorage {
   kEach,  // three matrices per expert
-  // Two tensors: [E, 2 I, D], with an expert's gate rows before its up rows, and [E, D, I].
+  // Two tensors, with E experts, I hidden features of an expert and D features: [E, 2 I, D], with
+  // an expert's gate rows before its up rows, and [E, D, I].
   kStacked,
   kTransposed,        // [E, D, 2 I], gate and up columns interleaved, and [E, I, D]
   kTransposedHalves,  // [E, D, 2 I], an expert's gate columns before its up columns, and [E, I, D]
@@ -197,7 +198,7 @@ struct ModelConfig {
                        [](const RotaryRule& rule) { return rule.depends_on_length(); });
   }
 
-  // Number of features of a value head, which is also that of a head's output.
+  // Number of features of a value head, and of a head's output.
   int64_t value_dim(const LayerRule& layer) const {
     return latent.key_value_rank > 0 ? latent.value_dim : layer.head_dim;
   }

@@ -34,7 +34,7 @@ absl::Status ReadQueryGrowth(const JsonFields& fields, RotaryRule& rule);
 
 // Appends a second rotary embedding to config.rotaries and uses it in the sliding-window layers. It
 // is read from rope_parameters.sliding_attention, where Transformers 5 writes it; if that is
-// missing, it is unscaled, with `theta`.
+// missing, the second embedding is not scaled and uses `theta`.
 absl::Status ReadWindowRotary(const JsonFields& fields, double theta, ModelConfig& config);
 
 }  // namespace moonring::model

@@ -88,8 +88,8 @@ absl::Status ShareKeys(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Reads the rotary embeddings. Layers without a window use that of full_attention, with their own
-// head size.
+// Reads the rotary embeddings. Layers without a window use the rotary embedding of full_attention,
+// with their own head size.
 absl::Status ReadRotaries(const JsonFields& fields, ModelConfig& config) {
   int64_t whole = config.head_dim;
   for (const LayerRule& layer : config.layer_rules) {

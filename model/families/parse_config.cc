@@ -73,7 +73,8 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   const auto fits = [&](const Family& family) {
     return listed != nullptr ? name == family.architecture : named(family);
   };
-  // There are several if a composite (multimodal) architecture may have one of several text models.
+  // The families that fit. There are several if a composite (multimodal) architecture may have one
+  // of several text models.
   std::vector<const Family*> found;
   for (const std::vector<Family>* list : {&Families(), &Composites()}) {
     for (const Family& family : *list) {

@@ -23,13 +23,13 @@ namespace moonring::model {
 // (base/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
-// As ParseJson; also refuses a text whose outermost value is not an object.
+// Parses like ParseJson, and refuses a text whose outermost value is not an object.
 absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view where);
 
 // Converts numbers that Python writes but JSON does not allow (Infinity, -Infinity, NaN) to the
 // form of Transformers 5, {"__float__": "Infinity"}. Without such numbers, the text is unchanged.
 std::string WithSpeltNumbers(absl::string_view text);
-// The reverse conversion: the text of `value` as Python reads it.
+// Converts `value` to JSON text with Python's numbers: the reverse of WithSpeltNumbers.
 std::string DumpForPython(base::OrderedJson value);
 
 // Typed access to the members of one JSON object. A null counts as missing. Error messages begin

@@ -28,7 +28,8 @@ class LeasedTensors {
         if (parameters_[leased_]->is_spread())
           parameters_[leased_]->LeaseWhole(tensors_[leased_].dtype);
       }
-      // Another rank has died. Writing has already failed, and that error is reported.
+      // A lease throws if another rank has died. Writing has then already failed, and that error is
+      // reported.
     } catch (const std::exception&) {
     }
   }

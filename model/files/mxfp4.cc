@@ -25,7 +25,7 @@ constexpr int kBias = 127;
 constexpr float kValues[] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                              -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-// Dequantises NAME_blocks [E, R, G, 16] and NAME_scales [E, R, G] to NAME [E, 32 G, R].
+// Dequantises NAME_blocks [E, R, G, 16] and NAME_scales [E, R, G] to NAME [E, 32 G, R] (mxfp4.h).
 at::Tensor Dequantised(const at::Tensor& blocks_ERGB, const at::Tensor& scales_ERG) {
   const int64_t experts = blocks_ERGB.size(0), rows = blocks_ERGB.size(1),
                 groups = blocks_ERGB.size(2);

@@ -40,7 +40,7 @@ bool IsContiguous(const PickledTensor& tensor) {
   return true;
 }
 
-// The location of `tensor` in its storage `record`.
+// Finds the bytes of `tensor` in its storage, the record `record`.
 absl::StatusOr<PickledFile::Entry> Place(const PickledTensor& tensor,
                                          const TorchArchive::Record& record) {
   const uint64_t element_size = c10::elementSize(tensor.dtype);

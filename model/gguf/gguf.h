@@ -81,8 +81,8 @@ class GgufFile {
   // least two dims.
   absl::StatusOr<at::Tensor> ReadSlice(const std::string& name, int64_t index) const;
 
-  // The same as Read and ReadSlice without dequantising. Return uint8 views of the file with the
-  // tensor's shape, except that the last dim is the number of bytes of a row's blocks.
+  // Read a tensor, or a slice of one, without dequantising. Both return uint8 views of the file
+  // with the tensor's shape, except that the last dim is the number of bytes of a row's blocks.
   absl::StatusOr<at::Tensor> ReadBlocks(const std::string& name) const;
   absl::StatusOr<at::Tensor> ReadBlocksOfSlice(const std::string& name, int64_t index) const;
 

@@ -20,8 +20,8 @@ namespace moonring::model {
 
 class GgufCode final : public kernels::WeightCode {
  public:
-  // `type` must be readable, with more than one element per block, and must outlive the code, as
-  // the types returned by FindGgufType do.
+  // Creates the code of `type`, which must be readable, with more than one element per block, and
+  // must outlive the code, as the types returned by FindGgufType do.
   explicit GgufCode(const GgufType& type);
 
   std::string name() const override { return type_.name; }

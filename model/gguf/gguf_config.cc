@@ -405,7 +405,7 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, Order
     RETURN_IF_ERROR(metadata.CopyDecimal(gguf_key::kLogitScale, "logits_scaling", config));
   }
   if (name == "lfm2") {
-    // The MLP's size in the file is already adjusted.
+    // The file has the MLP's final size, to which config.json's adjustment must not be applied.
     config["block_auto_adjust_ff_dim"] = false;
     RETURN_IF_ERROR(metadata.CopyInt(gguf_key::kShortconvLCache, "conv_L_cache", config));
     const auto& tensors = metadata.file().tensors();

@@ -13,7 +13,7 @@ namespace {
 
 using Has = std::function<bool(const std::string&)>;
 
-// GGUF's name of a block's map or norm.
+// Returns GGUF's name of a block's map or norm.
 absl::string_view GgufName(int place) {
   switch (place) {
     case kInputNorm:
@@ -104,7 +104,7 @@ absl::string_view GgufName(int place) {
 
 constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
-// The suffix of a weight's tensor name.
+// The end of a weight's tensor name in GGUF.
 const char* Suffix(int place) {
   if (place == kDeltaDecayLog) return "";
   const bool bias = IsBias(place) || place == kRouterCorrection || place == kDeltaDecayShift;

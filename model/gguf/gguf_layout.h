@@ -11,7 +11,7 @@
 //                       internlm2)
 //   norms with one      the file has 1 + w (gemma; in qwen3next and qwen35 all norms except that of
 //                       the results of a delta rule)
-//   taps                [C, W] in the file, [C, 1, W] here (lfm2)
+//   taps [C, W] in the file, [C, 1, W] here (lfm2)
 //   a delta rule's      the decay's A is -exp(A) in the file; there queries, keys and values of all
 //                       heads are in one tensor and gates in another, here all are grouped by key
 //                       head (qwen3next)

@@ -9,8 +9,8 @@
 namespace moonring::model {
 namespace {
 
-// Reorders value heads along a dim, which is [.., R, G, width, ..] in the file and [.., G, R,
-// width, ..] in the Hugging Face model.
+// Reorders the value heads along a dim. With G key heads of R value heads each, the dim is [.., R,
+// G, width, ..] in the file and [.., G, R, width, ..] in the Hugging Face model.
 at::Tensor Retiled(const at::Tensor& tensor, const GgufValueHeads& heads, int64_t outer,
                    int64_t inner) {
   const at::Tensor values =
@@ -65,7 +65,8 @@ at::Tensor FromKeyValueUp(const ModelConfig& config, size_t which, const at::Ten
   return by_head.narrow(1, latent.plain_dim, latent.value_dim);
 }
 
-// Interleaves the rows of two tensors.
+// Interleaves the rows of two tensors [E, rows, columns], then transposes; or the rows of two [E,
+// rows].
 at::Tensor FromTurns(const std::vector<at::Tensor>& tensors) {
   const at::Tensor turns = at::stack(tensors, 2).flatten(1, 2);
   return turns.dim() == 2 ? turns : turns.transpose(1, 2).contiguous();
@@ -76,7 +77,8 @@ at::Tensor ToTurns(size_t which, const at::Tensor& weight) {
   return turns.slice(1, static_cast<int64_t>(which), turns.size(1), 2);
 }
 
-// Converts the values of a tensor that is a whole weight.
+// Converts the numbers of a whole weight from GGUF's form to Hugging Face's: norms without the
+// added 1, A instead of -exp(A), value heads in another order.
 at::Tensor ValuesFromGguf(const ModelConfig& config, const GgufSource& source, at::Tensor tensor) {
   if (source.norm && config.family->gguf.norms_have_one) tensor = tensor - 1;
   if (source.negated_exponential) tensor = (-tensor).log();
@@ -169,7 +171,7 @@ at::Tensor ToGguf(const ModelConfig& config, const GgufSource& source, size_t wh
 
 std::vector<int64_t> ShapeInGguf(const ModelConfig& config, const GgufSource& source, size_t which,
                                  at::IntArrayRef shape) {
-  // Computed on the meta device, which allocates no data.
+  // The shape is computed on the meta device, which allocates no data.
   const at::Tensor weight = at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta));
   return ToGguf(config, source, which, weight).sizes().vec();
 }

@@ -28,7 +28,7 @@ struct GgufType {
   // read.
   void (*dequantise)(const GgufType& type, const char* in, int64_t blocks, float* out);
 
-  // Quantises. Null if the type cannot be written.
+  // Quantises `blocks` blocks of this type. Null if the type cannot be written.
   void (*quantise)(const GgufType& type, const float* in, int64_t blocks, char* out) = nullptr;
 
   bool readable() const { return dequantise != nullptr; }

@@ -31,7 +31,7 @@ void PutString(std::string& bytes, absl::string_view text) {
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The number farthest from 0, or a non-finite one if there is any.
+// Returns the number farthest from 0, or a non-finite one if there is any.
 float Extreme(const at::Tensor& numbers) {
   const auto [least, most] = at::aminmax(numbers);
   const float low = least.item<float>(), high = most.item<float>();

@@ -61,7 +61,7 @@ absl::StatusOr<Spaces> SpacesOf(const json& tokenizer) {
                 .first = scheme == "first",
                 .words = stage.value("split", true)};
     } else if (!(type == "Split" && IsPattern(stage, " ") && spaces.replaced)) {
-      // A Split at spaces has no effect after the replacement.
+      // A Split at spaces has no effect after spaces were replaced by U+2581.
       return absl::UnimplementedError(absl::StrCat("its pre_tokenizer's stage ", ShownJson(stage)));
     }
   }

@@ -14,12 +14,12 @@
 // tokens. Prompts are computed with a sequence-parallel attention plan, and their keys stay on the
 // ranks that computed them (BeginPrompts). The tokens generated after a prompt are stored on the
 // ranks in turn, 64 tokens each. Every rank decodes the same rows: each layer attends to the local
-// keys, and one AllGather of T H (D_v + 1) numbers merges the ranks' partial results
-// (attention/kernels/softmax_merge.h) in rank order, to the same bits on each rank.
+// keys, and one AllGather of T H (Dv + 1) numbers (T rows, H heads) merges the ranks' partial
+// results (attention/kernels/softmax_merge.h) in rank order, to the same bits on each rank.
 //
 // Memory: blocks in use x attention layers x 64 kv_heads (D + Dv) numbers in the dtype of k and v,
-// and up to a quarter more because the pool grows in steps. Blocks of closed sequences are reused.
-// Not differentiable.
+// with D and Dv the head sizes of keys and values, and up to a quarter more because the pool grows
+// in steps. Blocks of closed sequences are reused. Not differentiable.
 
 #include <cstdint>
 #include <map>

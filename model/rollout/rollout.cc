@@ -34,7 +34,7 @@ namespace {
 // activations.
 constexpr int64_t kPromptRows = 512;
 
-// A prompt of more tokens than this is computed in its own forwards.
+// A prompt of more tokens than this is computed in separate forwards.
 constexpr int64_t kShortPrompt = 64;
 
 // A sequence in the caches: a prompt, or one answer to it.
@@ -219,8 +219,8 @@ class Scheduler {
     }
   }
 
-  // Admits prompts in order. Stops when the admitted prompts have enough answers that have not
-  // started yet to fill the room.
+  // Admits prompts in order, until their answers that have not started yet are enough to fill the
+  // free places (room()).
   void AdmitPrompts() {
     int64_t owed = 0;
     for (const Prompt& prompt : prompts_) owed += options_.answers - prompt.begun;

@@ -8,7 +8,7 @@ local tensor = require "moonring.native.tensor"
 local autograd = {}
 for name, f in pairs(native) do autograd[name] = f end
 
--- Separates the arguments of a call into tensors, with their positions, and other values.
+-- Separates the arguments of a call into tensors, with their argument numbers, and other values.
 local function split(...)
   local call = { count = select("#", ...), values = { ... }, tensors = {}, places = {} }
   for i = 1, call.count do

@@ -21,8 +21,8 @@ local function joined(mine, sum, count, kind)
   return { EXTREMES[kind](mine[1], sum), mine[2] + count, kind }
 end
 
---- Like `add`, but the values are read only when `later` is read, so there is no earlier wait for
---- the device.
+--- Adds the metrics `more` to `total`, in place, once `later` is read. Until then there is no wait
+--- for the device.
 ---@param later moonring.Readings
 ---@param total table<string, any[]>
 ---@param more table
@@ -76,7 +76,8 @@ end
 --- different names. Collective over all ranks.
 ---@param mine table<string, any[]>
 ---@param mesh moonring.Mesh
----@param level "token" | "sequence" ranks of an sp group have sums of their tokens, or equal sums
+---@param level "token" | "sequence" "token": a rank has sums over its tokens; "sequence": all ranks
+---   of an sp group have equal sums
 ---@return table<string, any[]>
 function metrics.reduce(mine, mesh, level)
   local counts = level == "token" or mesh:sp_rank() == 0

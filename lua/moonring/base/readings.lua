@@ -33,7 +33,7 @@ function Readings:want(values, take)
   self.wants[#self.wants + 1] = { places = places, take = take }
 end
 
--- The numbers of one request, in one list.
+-- Concatenates the numbers of one request into one list.
 local function flattened(places, read)
   local numbers = {}
   for _, place in ipairs(places) do

@@ -36,7 +36,7 @@ Times.__index = Times
 times.parts = { "data", "forward", "backward", "communication", "optimizer", "rollouts",
   "evaluation", "saving", "other" }
 
--- Parts whose time includes everything nested in them, also communication.
+-- Parts that also contain everything measured inside of them, even communication.
 local WHOLE = { communication = true, rollouts = true, evaluation = true, saving = true }
 
 --- Starts counting.
@@ -48,7 +48,7 @@ function times.new(mesh)
   return self
 end
 
--- Adds the time since the last call to the current part.
+-- Adds the time since the last call to the part that is being measured.
 local function charge(self)
   local now, waited = system.clock(), self.mesh:waited()
   local seconds, part = self.seconds, self.part
@@ -112,7 +112,7 @@ function times.named(self, part, name, f, ...)
   return leave(self, outer, innermost, recorder, span, f(...))
 end
 
---- Like `named`; the part's name is also the span's name.
+--- Calls f and counts its time for a part, whose name is also the span's name in traces.
 ---@param self moonring.Times?
 ---@param part string
 ---@param f function

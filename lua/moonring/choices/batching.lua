@@ -25,7 +25,8 @@ local function of_stream(c, examples_per_step)
   }
 end
 
--- The counts of stages that generate completions of prompts. One rollout provides several steps.
+-- The counts for stages whose examples are generated completions. One rollout provides the examples
+-- of several steps.
 local function of_rollouts(c, prompts, dp)
   local of = rollout_settings.of(c, dp)
   local rollouts = math.ceil(prompts / of.prompts)
@@ -152,7 +153,8 @@ function batching.epoch(c, dataset, mesh, split)
     micro_batch_tokens = batching.micro_batch_tokens(c), share_prefixes = c.share_prefixes }
 end
 
--- Whether eval_delay suppresses an evaluation after step k; eval_delay counts steps or epochs.
+-- Whether an evaluation after step k is too early: eval_delay gives the first step, or epoch, with
+-- an evaluation.
 local function is_early(c, of, k, step)
   if c.eval_strategy == "steps" then return k < c.eval_delay end
   return of.epoch_after(step:epoch(), step:index()) < c.eval_delay

@@ -53,7 +53,7 @@ local function order_of(c, n)
   return function(turn) return ((first or 0) + turn) % n end
 end
 
--- Trainable weights grouped by block, in the model's order.
+-- Groups the trainable weights by block, in the model's order.
 local function blocks_of(shards, weights)
   local blocks, by_name, by_weight = {}, {}, {}
   for _, weight in ipairs(weights) do by_weight[weight:name()] = weight end
@@ -71,7 +71,8 @@ local function blocks_of(shards, weights)
   return blocks
 end
 
---- Creates the turns of a run and freezes all weights; `begin` unfreezes one block.
+--- Creates the object that decides which block is trained. Freezes all weights; `begin` then
+--- unfreezes one block.
 ---@param c moonring.Configuration
 ---@param weights moonring.Parameters
 ---@param shards moonring.Parameters the states' parameters: shards of the trainable weights

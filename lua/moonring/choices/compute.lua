@@ -22,8 +22,8 @@ function compute.precision(c)
   return chosen[1] or "fp32"
 end
 
---- The dtype in which copies of trainable matrices are kept for matmuls, in addition to fp32
---- masters; nil: no copies.
+--- The dtype of the copies of trainable matrices that matmuls use, beside the fp32 master weights;
+--- nil: there are no copies.
 ---@param c moonring.Configuration
 ---@return "bf16" | "fp16" | nil
 function compute.held(c)

@@ -27,7 +27,7 @@ local custom_optimizer = {}
 local RuleParameter = {}
 RuleParameter.__index = RuleParameter
 
---- Zeros like `weight`, for a state tensor.
+--- Returns zeros in the shape of `weight`, to be used as a state tensor.
 ---@param dtype? moonring.Dtype the weight's dtype by default
 ---@return moonring.Tensor
 function RuleParameter:zeros(dtype)

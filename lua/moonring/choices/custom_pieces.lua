@@ -44,11 +44,11 @@ local custom_pieces = {}
 ---@field place string its source, for messages: "mine.lua", or "the script's own"
 ---@field digest? string of the file
 
--- The custom components: configuration -> key -> component.
+-- The custom components of each configuration, by key.
 local pieces = setmetatable({}, { __mode = "k" })
 
--- The components of a configuration. A view that overrides a few keys of another configuration,
--- such as those that `plan` makes, has the components of that configuration.
+-- The components of a configuration. A view of another configuration, in which only a few keys
+-- differ (`moonring plan` makes them), has the components of that configuration.
 local function of_configuration(c)
   local meta = getmetatable(c)
   if meta and type(meta.__index) == "table" then return of_configuration(meta.__index) end
@@ -106,8 +106,8 @@ function custom_pieces.of(c, key)
   return found[key]
 end
 
---- Raises an INVALID_ARGUMENT about a component.
----@param piece moonring.CustomPiece
+--- Raises the error INVALID_ARGUMENT about a custom component.
+---@param piece moonring.OwnPiece
 ---@param key string
 ---@param ... string | number pieces of the message, concatenated
 function custom_pieces.refuse(piece, key, ...) errors.fail(key, ": ", piece.place, ": ", ...) end
@@ -122,7 +122,7 @@ function custom_pieces.mark(c, key)
   return piece and ("%s (sha1 %s)"):format(piece.place, piece.digest) or nil
 end
 
---- Whether two values, both made by `mark`, name files with the same contents.
+--- Whether two texts that `mark` returned name files with the same contents.
 ---@param a any
 ---@param b any
 ---@return boolean

@@ -8,7 +8,7 @@ local expert_ranks = {}
 
 local KEY = "expert_parallel_size: "
 
---- Refuses a size that does not divide the ranks.
+--- Refuses an expert_parallel_size that does not divide the number of ranks.
 ---@param size integer
 ---@param ranks integer of dp x sp
 function expert_ranks.check_ranks(size, ranks)
@@ -17,7 +17,7 @@ function expert_ranks.check_ranks(size, ranks)
   end
 end
 
---- Refuses a model without experts.
+--- Refuses expert parallelism for a model without experts.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 function expert_ranks.check_model(c, checkpoint)

@@ -13,13 +13,13 @@ local function adam(c, settings)
   return settings
 end
 
--- A list of target modules, as LLaMA-Factory writes it, as a list of names; nil for "all".
+-- Converts a list of target modules in LLaMA-Factory's notation to a list of names; nil for "all".
 local function targets(list)
   if type(list) == "string" then list = { list } end
   return not (#list == 1 and list[1] == "all") and list or nil
 end
 
--- Adds a check to an optimizer that is selected by a key of its own (such as use_galore), not by
+-- Adds a check to an optimizer that a key of its own (such as use_galore) selects instead of
 -- `optim`.
 local function by_key(row, for_adapters)
   function row.check(c)

@@ -163,7 +163,7 @@ optimizer_rows.rows = {
         threshold = args.threshold, reset = args.reset, warmup = args.warmup, quiet = args.quiet,
         density = args.density, seed = c.seed, weight_decay = c.weight_decay }
     end },
-  -- badam_mode: ratio. For layer mode see block_turns.lua.
+  -- BAdam's ratio mode. Its layer mode is in block_turns.lua.
   { key = "use_badam", when = function(c) return c.badam_mode == "ratio" end, rule = "badam_ratio",
     settings = function(c)
       return { ratio = c.badam_update_ratio, mask = c.badam_mask_mode, beta1 = c.adam_beta1,

@@ -26,8 +26,8 @@ function optimizers.names()
   return names
 end
 
--- The rule of a custom optimizer, from what a file returned or a script passed. `model` is nil
--- before the model is loaded.
+-- Returns the update rule of a custom optimizer from `own`, the component that a Lua file returned
+-- or a script passed. `model` is nil before the model is loaded.
 local function rule_of(own, c, model)
   local rule = own.value
   if type(rule) == "function" then
@@ -40,7 +40,8 @@ local function rule_of(own, c, model)
   return made
 end
 
--- Makes a row for a custom optimizer. `moments` is a guess until the rule is known.
+-- Makes a row of the optimizer table for a custom optimizer. Its `moments` is a guess until the
+-- update rule is known.
 local function custom_row(own)
   local row = { name = own.place, moments = 2, assumed = own.place }
   function row.make(parameters, c, zero, model)
@@ -69,7 +70,7 @@ local function args_of(row, c)
   return optim_args.read(c.optim_args, row.args or {}, row.name or row.key)
 end
 
--- For optimizers with a list of target modules: refuses names that match no weight.
+-- Refuses names in a list of target modules that match no weight, for optimizers with such a list.
 local function check_targets(row, parameters, c)
   local list = row.targets and c[row.targets] or {}
   if type(list) ~= "table" or list[1] == "all" then return end
@@ -91,7 +92,7 @@ local function make(row, parameters, c, facts, zero, model)
   return trainer[row.rule](parameters, settings)
 end
 
--- The number of state elements per trainable weight of a rule, measured on meta tensors.
+-- Measures, on meta tensors, how many state elements an update rule keeps per trainable weight.
 local function kept_by_rule(row, c, facts, learns)
   local names, shapes, numbers = {}, {}, 0
   for i, each in ipairs(learns) do
@@ -119,7 +120,7 @@ function optimizers.moments(c, facts, learns)
   return row.moments, row.assumed
 end
 
--- The fraction of trainable elements that belong to embeddings, whose states are in fp32.
+-- The fraction of trainable elements that belong to embeddings whose optimizer state stays in fp32.
 local function full_share(c, learns)
   if c.finetuning_type ~= "full" or not optimizer_rows.full_embeddings(c) then return 0 end
   local full, all = 0, 0
@@ -219,8 +220,9 @@ function optimizers.zero(c, mesh)
     folder = on_disk and (c.offload_dir or c.output_dir) or nil }
 end
 
---- Creates the states: this rank's shards of the trainable weights. With bf16 and fp16, matrices
---- are also kept in that dtype for matrix products. Collective over all ranks.
+--- Creates this rank's shards of the trainable weights, with their gradients (moonring.States).
+--- With bf16 and fp16, matrices are also kept in that dtype for matrix products. Collective over
+--- all ranks.
 ---@param c moonring.Configuration
 ---@param zero moonring.Zero
 ---@param parameters moonring.Parameters

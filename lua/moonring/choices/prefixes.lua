@@ -8,8 +8,8 @@ local prefixes = {}
 
 local KEY = "share_prefixes: "
 
--- The name of the key whose random noise would make a shared prompt's activations differ between
--- documents; nil if there is no noise.
+-- The key that adds random noise to activations, so that those of a shared prefix would differ
+-- between documents; nil if there is no noise.
 local function random(c)
   if c.neftune_noise_alpha then return "neftune_noise_alpha" end
   if stages.of(c).drops and c.lora_dropout > 0 then return "lora_dropout" end

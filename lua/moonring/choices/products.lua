@@ -9,10 +9,11 @@ local model = require "moonring.native.model"
 ---@class moonring.products
 local products = {}
 
--- A model whose largest matrix has fewer elements has steps too short for a measurement to pay.
+-- The least number of elements in a model's largest matrix for which measuring pays: steps of a
+-- smaller model are too short.
 local WORTH_MEASURING = 2 ^ 18
 
--- Matmul sizes of the run.
+-- The sizes of the run's matrix products.
 local function shapes(c, checkpoint)
   local facts = checkpoint:facts()
   local width = facts.experts > 0 and facts.expert_intermediate_size or facts.intermediate_size
@@ -30,7 +31,8 @@ local function measured(c, mesh, checkpoint)
   return mesh:gather(mesh:rank() == 0 and model.fastest_products(sizes) or "")[1]
 end
 
--- The choice that the checkpoint recorded, or MKL if the CPU of any rank does not support it.
+-- Returns the choice recorded in the checkpoint; MKL if it is missing, or if the CPU of any rank
+-- does not support it.
 local function possible(found, mesh)
   local mine = found == nil or pcall(model.checked_products, found)
   if mesh:max(mine and 0 or 1) == 0 then return found end
@@ -62,7 +64,7 @@ function products.settle(c, mesh, checkpoint, resumed)
   return "cpu_products: " .. c.cpu_products
 end
 
---- The component whose state, the choice, is stored in checkpoints.
+--- The component of the run that stores the choice in checkpoints.
 ---@param c moonring.Configuration
 ---@return moonring.Part
 function products.part(c)

@@ -85,7 +85,7 @@ local function unknown_kind(where, name)
     "; expected the path of a .lua file, or one of ", table.concat(KIND_NAMES, ", "))
 end
 
--- Reads and checks the options of a kind.
+-- Reads and checks the options of one reward, of the given kind.
 local function read_options(where, kind, given)
   local known, spec = KINDS[kind], { kind = kind, where = where }
   for key, value in pairs(given) do

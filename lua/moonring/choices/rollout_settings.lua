@@ -33,7 +33,7 @@ end
 ---@return boolean
 function settings.wanted(c) return DEFAULTS[c.stage] ~= nil end
 
---- The weight of the KL divergence.
+--- The weight of the KL divergence from the reference: `beta`, or the stage's default.
 ---@param c moonring.Configuration
 ---@return number
 function settings.beta(c) return c.beta or DEFAULTS[c.stage].beta end

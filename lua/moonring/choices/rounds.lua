@@ -42,8 +42,8 @@ end
 
 local KEY = "local_steps: "
 
--- Checks for keys that act over all ranks, or whose state would differ between groups. Returns the
--- reason to refuse, or nil.
+-- Returns why rounds cannot be used, or nil: some keys act over all ranks, or have a state that
+-- would differ between sp groups.
 local function refused(c)
   if c.zero_stage > 0 and c.zero_group ~= "sp" then
     return "zero_group: expected sp with zero_stage " .. c.zero_stage .. " (each sp group has "
@@ -79,7 +79,7 @@ function rounds.check(c)
   end
   local why = refused(c)
   if why then errors.fail(KEY, "it does not go with ", why) end
-  -- Groups of examples span several sp groups.
+  -- A group of examples that share a loss term would span several sp groups.
   if stages.of(c).group(c, 1) then
     errors.fail(KEY, "a loss with a term over the examples of all ranks (stage: kto, "
       .. "moe_aux_loss_coef) cannot be divided group by group")
@@ -145,7 +145,7 @@ local function close_round(self)
 end
 
 --- Counts a completed step. Ends the round if it has all its steps or the run is over. The caller
---- must then publish the weights (States:publish). Collective over all ranks.
+--- must then copy the states' weights to the model (States:publish). Collective over all ranks.
 ---@param k? integer the step's number
 function Rounds:made(k)
   self.inner = self.inner + 1
@@ -154,7 +154,8 @@ function Rounds:made(k)
 end
 
 --- Ends a round in progress and waits for pending all-reduces, so that the common weights include
---- all steps. Returns whether weights changed and must be published. Collective over all ranks.
+--- all steps. Returns whether weights changed, so that States:publish must be called. Collective
+--- over all ranks.
 ---@return boolean
 function Rounds:finish()
   local begun = self.inner > 0
@@ -162,8 +163,8 @@ function Rounds:finish()
   return self.outer:finish() or begun
 end
 
---- Puts the common weights of all groups in place, or restores each group's own weights. Returns
---- whether weights changed and must be published.
+--- Loads the weights of the synchronization point, or restores this group's. Returns whether weights
+--- changed, so that States:publish must be called.
 ---@param common boolean
 ---@return boolean
 function Rounds:show(common)

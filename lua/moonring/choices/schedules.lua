@@ -11,7 +11,8 @@ local schedules = {}
 
 local KEY = "lr_scheduler_kwargs"
 
--- NAMES: valid options. ELSEWHERE: options that must be set by another key of the configuration.
+-- Names of options in lr_scheduler_kwargs. NAMES are valid; ELSEWHERE are refused, because a key of
+-- the configuration sets them.
 local NAMES = { "num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate", "lr_end", "power",
   "num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio" }
 local WORDS = { warmup_type = true, decay_type = true }
@@ -58,7 +59,7 @@ local function given_options(c)
   return options
 end
 
---- Creates the schedule of a configuration.
+--- Creates the learning-rate schedule of a configuration.
 ---@param c moonring.Configuration
 ---@param total_steps integer
 ---@return moonring.Schedule | moonring.OwnSchedule

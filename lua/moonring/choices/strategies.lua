@@ -44,8 +44,8 @@ function strategies.open(c, mesh, policy, kept)
   return attention.create(options)
 end
 
---- The component whose state, the GPU kernels of attention, is stored in checkpoints, so that a
---- resumed run uses the same ones (`open`). nil if there is no choice of kernels.
+--- The component of the run that stores the choice of GPU kernels in checkpoints, so that a resumed
+--- run uses the same kernels. nil if there is no choice.
 ---@param of moonring.Attention
 ---@return moonring.Part?
 function strategies.part(of)

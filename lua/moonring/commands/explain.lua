@@ -10,8 +10,8 @@ local explain = {}
 
 local MOST_COLUMNS, PROPOSALS = 8, 3
 
--- Appends a table of seconds: one row per component of a step, one column per name. Rows that
--- contain only zeros are omitted.
+-- Appends a table of seconds: one row per part of a step (forward, ..), one column per name. Rows
+-- that contain only zeros are omitted.
 local function rows_of(lines, head, names, seconds_of)
   lines[#lines + 1] = ("  %-14s"):format(head)
   for _, name in ipairs(names) do lines[#lines] = lines[#lines] .. ("%10s"):format(name) end
@@ -35,7 +35,7 @@ local function rows_of(lines, head, names, seconds_of)
   row("step", walls)
 end
 
--- The seconds of a component on one rank in one step; the component "wall" is the whole step.
+-- The seconds of a part on one rank in one step; the part "wall" is the whole step.
 local function seconds_at(time, rank, step, part)
   if part == "wall" then return time.walls[rank][step] or 0 end
   return (time.seconds[rank][step] or {})[part] or 0
@@ -72,7 +72,7 @@ local function by_rank(lines, time, ranks)
   end)
 end
 
--- The means over ranks and steps, for each component and for the whole step ("wall").
+-- The means over ranks and steps, for each part and for the whole step ("wall").
 local function means_of(time, ranks)
   local means = {}
   for _, part in ipairs { "wall", unpack(trace_time.parts) } do

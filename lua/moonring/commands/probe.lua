@@ -70,7 +70,7 @@ function probe.read(path, vocab_size)
   return { ids = ids, labels = labels, lengths = lengths, positions = positions }
 end
 
---- The input as a packed stream of documents.
+--- Converts the input to a packed stream of documents.
 ---@param input moonring.ProbeInput
 ---@return moonring.Sequence
 function probe.sequence(input)

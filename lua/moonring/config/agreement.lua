@@ -8,7 +8,7 @@ local system = require "moonring.native.system"
 ---@class moonring.agreement
 local agreement = {}
 
--- The values of all keys that have an effect and must be the same on all machines.
+-- The values of all keys that must be the same on all machines and that have an effect.
 local function shared(c)
   local values = {}
   for row in keys.rows() do

@@ -39,7 +39,8 @@ local function contains(list, value)
   return false
 end
 
--- Where a key has an effect, if it has none in this configuration: "stages dpo and kto".
+-- Describes the stages or finetuning types in which a key has an effect: "stages dpo and kto"; nil
+-- if it has one in this configuration.
 local function elsewhere(c, row)
   local of, stages = row.finetuning, row.stages
   if type(of) == "string" then of = { of } end

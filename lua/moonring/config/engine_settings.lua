@@ -54,7 +54,7 @@ function engine_settings.open(c, key)
   return self
 end
 
---- Raises an INVALID_ARGUMENT: key, file, and the arguments concatenated.
+--- Raises the error INVALID_ARGUMENT; its text is key, file and the arguments, concatenated.
 ---@param ... any
 function EngineSettings:fail(...)
   local words = {}
@@ -111,7 +111,8 @@ function engine_settings.give(c, said, key, value)
   c[key] = value
 end
 
---- Sets a key of the configuration, like `give`, because of the setting at a path.
+--- Sets a key of the configuration, as the setting at a path requires, unless the user has set it
+--- to another value.
 ---@param path string the setting that requires it
 ---@param key string
 ---@param value any

@@ -59,7 +59,8 @@ local function words_of(asked)
   return words
 end
 
--- The word of `fsdp` that names the sharding strategy, and whether `fsdp` also asks for offload.
+-- Parses `fsdp`: returns the word that names the sharding strategy, and whether offload is
+-- requested.
 local function wish_of(asked)
   local words, sharded, offload = words_of(asked), nil, false
   for _, word in ipairs(words) do
@@ -120,7 +121,8 @@ local function check_file(s)
   s:refuse("kt_config.enabled", { [false] = true }, "experts are computed by Moonring itself")
 end
 
--- Reads fsdp_config: the sharding word, its path, and whether parameters are offloaded.
+-- Reads fsdp_config. Returns the sharding strategy, the path of its setting, and whether parameters
+-- are offloaded.
 local function read(s)
   local prefix = ""
   if s:at "fsdp_config" then

@@ -81,7 +81,8 @@ local function read_file(path, entries)
   end
 end
 
--- The entries in order: first those of the file by line, then the command-line words.
+-- Sorts the entries of a configuration: first those of the file by line, then the command-line
+-- words.
 local function sorted(entries)
   local list = {}
   for _, entry in pairs(entries) do list[#list + 1] = entry end

@@ -19,7 +19,7 @@ local function is_off(value)
   return value == nil or OFF[value] == true
 end
 
--- The reason why a key that is set has no effect; nil if it has one.
+-- The reason why a key that is set has no effect; nil if the key has an effect.
 local function idle(row, values)
   if row.ignored or not row.of then return row.ignored end
   local of, wanted = row.of, {}

@@ -61,7 +61,7 @@ local function optimizer_options(c)
   c.optim_args = table.concat(pairs_of, ", ")
 end
 
---- Applies all rules to a checked configuration.
+--- Applies all rules of this file to a checked configuration.
 ---@param c moonring.Configuration
 function key_pairs.settle(c)
   precision(c)

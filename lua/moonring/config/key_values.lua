@@ -128,7 +128,8 @@ function key_values.same(a, b)
   return type(a) == "table" and #a == 1 and a[1] == b
 end
 
--- The choice that a word means: that of `spellings`, or one that differs only in case (Cosine).
+-- The accepted value that a word stands for: the one that `spellings` gives, or one that differs
+-- only in case (Cosine).
 local function chosen(row, word)
   local lower = tostring(word):lower()
   local spelled = row.spellings and row.spellings[lower]
@@ -139,7 +140,7 @@ local function chosen(row, word)
   return word
 end
 
--- The reason for a refusal, in parentheses.
+-- Formats the reason of a refusal, in parentheses; "" if the value is only not supported yet.
 local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
 
 --- Checks and returns the value of a known key. `place` is put before error messages:

@@ -1,5 +1,5 @@
---- The tasks of a run: do_train, do_eval and do_predict, as in LLaMA-Factory. Unlike there, a
--- configuration that sets none of them trains.
+--- The tasks of a run: do_train, do_eval and do_predict, as in LLaMA-Factory. Unlike in
+--- LLaMA-Factory, a configuration that sets none of the three trains.
 
 ---@class moonring.tasks
 local tasks = {}

@@ -14,7 +14,7 @@ local function written(value)
   return system.json_encode(value)
 end
 
--- Keys that, if absent, are derived from the model and the data.
+-- Keys for which the run computes a value from the model and the data if the user sets none.
 local SETTLED = { template = true, resize_vocab = true }
 
 --- The text of training_args.yaml: all keys that have an effect, with their values. `before` names

@@ -46,7 +46,7 @@ local function options(c, names, tokenizer, more)
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
-    -- Packing that is set explicitly needs one token, as in LLaMA-Factory.
+    -- Packing, if the user sets it, takes one token of cutoff_len, as in LLaMA-Factory.
     cutoff_len = (c.max_prompt_length or c.cutoff_len)
       - ((c.packing or c.neat_packing) and 1 or 0),
     max_samples = c.max_samples,
@@ -112,8 +112,8 @@ local function tokenized_stream(c, tokenizer, ids)
   return train
 end
 
--- Loads the splits of tokenized_path. Returns the same as `load`; with streaming the training split
--- is a stream.
+-- Loads the splits of tokenized_path. Returns what datasets.load returns; with streaming the
+-- training split is a stream.
 local function tokenized(c, tokenizer, own)
   local splits = tokenized_splits(c, tokenizer, not c.streaming)
   local each = {}

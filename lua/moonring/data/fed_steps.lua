@@ -24,7 +24,7 @@ local BARREN = 10000
 ---@class moonring.fed_steps
 local fed_steps = {}
 
---- The steps of a stream, from its beginning.
+--- Creates the steps of a stream, from its beginning.
 ---@param stream moonring.FedStream
 ---@param given moonring.StreamStepsOptions
 ---@return moonring.FedSteps
@@ -36,7 +36,7 @@ function fed_steps.new(stream, given)
     pass = 0, in_pass = 0, steps = 0, index = 0, ended = false }, Steps)
 end
 
--- The next row. It may have been read already, to look whether there is a next row.
+-- Returns the next row. It may have been read ahead, to find out whether there is one.
 local function take(self)
   local row = self.ahead
   if row == nil then return self.source:take(self.feed:rows() + 1) end

@@ -18,8 +18,8 @@ for _, ending in ipairs { "tsv", "ndjson", "geoparquet", "gpq", "tar", "xml", "z
   "opus", "m4a", "aiff", "mp4", "mkv", "avi", "mov", "webm", "mpeg", "mpg" } do
   KINDS[ending] = KINDS[ending] or "." .. ending
 end
--- Which of equally frequent endings is preferred. Of all others the alphabetically last one is
--- used.
+-- Priorities of file name endings that are equally frequent; the highest wins. Among endings
+-- without a priority the alphabetically last one wins.
 local FAVOURED = { parquet = 4, jsonl = 3, json = 2, csv = 1 }
 local IGNORED = { ["README.md"] = true, ["config.json"] = true, ["dataset_info.json"] = true,
   ["dataset_infos.json"] = true, ["dummy_data.zip"] = true, ["dataset_dict.json"] = true }
@@ -180,7 +180,7 @@ local function config_of(card, subset)
   return default
 end
 
--- Whether one of a file's endings has a type.
+-- Whether one of a file's endings belongs to the file type `kind`.
 local function is_of(file, kind)
   for ending in file:match("[^/]+$"):gmatch "%.([^.]+)" do
     if KINDS[ending:lower()] == kind then return true end

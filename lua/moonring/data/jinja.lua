@@ -5,7 +5,7 @@ local system = require "moonring.native.system"
 ---@class moonring.jinja
 local jinja = {}
 
--- A string literal of Jinja; JSON's syntax is valid there.
+-- Writes a text as a string literal of Jinja, for which JSON's syntax is valid.
 local function literal(text) return system.json_encode(text) end
 
 -- Converts slots to a Jinja expression, with the variable `name` in place of the text; nil if they

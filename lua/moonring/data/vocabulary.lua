@@ -71,7 +71,7 @@ end
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer:
----   moonring.Tokenizer) moonring.templates.settle: chooses a template if none is named
+---   moonring.Tokenizer) configured_template.settle: chooses a template if none is named
 ---@return moonring.Tokenizer
 function vocabulary.tokenizer(c, checkpoint, settle)
   local special = c.new_special_tokens_config and described(c) or texts(c.add_special_tokens)
@@ -120,7 +120,7 @@ end
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer:
----   moonring.Tokenizer) moonring.templates.settle: chooses a template if none is named
+---   moonring.Tokenizer) configured_template.settle: chooses a template if none is named
 ---@return moonring.Tokenizer
 function vocabulary.open(c, checkpoint, settle)
   local tokenizer = vocabulary.tokenizer(c, checkpoint, settle)

@@ -35,8 +35,8 @@ function packing.of_reference(c)
   return c.ref_model_quantization_bit and code_of(c, "ref_model_quantization_bit") or nil
 end
 
---- Adds to the options of model.load those that quantize a frozen base in the format `code`; nil:
---- none.
+--- Adds to the options of model.load those that quantize a frozen base in the format `code`. If
+--- `code` is nil, adds none.
 ---@param c moonring.Configuration
 ---@param options moonring.LoadOptions
 ---@param code? string

@@ -154,7 +154,7 @@ local function with_adapter(c, checkpoint, base, path)
   return adapted
 end
 
--- Refuses a loaded adapter that does not fit the keys.
+-- Refuses a loaded adapter that does not fit the configuration's keys.
 local function check_adapter(c, adapted)
   if c.pissa_convert and not adapted:has_first_values() then
     config.fail "pissa_convert: expected an adapter that began as PiSSA's (pissa_init)"
@@ -190,7 +190,7 @@ end
 function policy.learning(c, checkpoint, zero, from, work)
   local options = placement(c, zero)
   options.work = work
-  -- The numbers of layers were chosen by recompute: auto.
+  -- With recompute: auto, plan/recompute.lua has chosen these numbers of layers.
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   local resumed
@@ -233,7 +233,7 @@ local function frozen_reference(c, checkpoint, zero)
     return model.load(checkpoint, options)
   end
   local other = model.open(c.ref_model, c)
-  -- If both are the same model, the vocabularies must have the same size.
+  -- The reference grows like the policy, because both vocabularies must have the same size.
   if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end
   if other:vocab_size() ~= checkpoint:vocab_size() then
     config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(),

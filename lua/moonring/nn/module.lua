@@ -90,7 +90,7 @@ local function walk(of, prefix, visit)
   end
 end
 
--- Like `walk`, but a weight that several modules share is visited only once.
+-- Calls visit(path, weight) once for each weight, even if several modules share it.
 local function walk_once(of, prefix, visit)
   local seen = {}
   walk(of, prefix, function(path, weight)
@@ -170,7 +170,7 @@ function Module:numel()
   return comm.parameters(list):numel()
 end
 
--- The tree of modules as lines of text.
+-- Draws the tree of modules as lines of text.
 local function draw(of, name, indent, lines)
   lines[#lines + 1] = indent .. (name and "(" .. name .. "): " or "") .. (of._kind or "Module")
   for _, key in ipairs(sorted_keys(of)) do

@@ -41,7 +41,7 @@ local function wrapped(text, indent)
   return table.concat(lines, "\n")
 end
 
--- Lines with name, type and description of each item.
+-- Formats lines with name, type and description of each item.
 local function rows(list, indent)
   local lines = {}
   for _, each in ipairs(list) do

@@ -107,7 +107,7 @@ local function refuse_confined(spec, what)
     ")")
 end
 
---- The reward `command`: starts a program, which answers requests until the run ends.
+--- Creates the reward `command`: starts a program, which answers requests until the run ends.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]
@@ -147,7 +147,7 @@ function external.command(spec, context)
   return { scorer }
 end
 
---- The reward `url`: requests scores from an HTTP service.
+--- Creates the reward `url`, which requests scores from an HTTP service.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]

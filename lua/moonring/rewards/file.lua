@@ -10,7 +10,7 @@ local file = {}
 
 local CODES = { raised = "ABORTED", deadline = "DEADLINE_EXCEEDED", memory = "RESOURCE_EXHAUSTED" }
 
--- The message for a call that failed or was stopped.
+-- Formats the message for a call that failed or was stopped.
 local function words_of(context, ended, message, frames)
   if ended == "deadline" then
     return ("it took longer than reward_timeout: %g seconds%s"):format(context.timeout, frames)
@@ -29,7 +29,7 @@ local function handed(batch)
     stopped = batch.stopped, columns = batch.columns, rows = batch.rows }
 end
 
--- Raises an error about a function's return value.
+-- Raises an error about an invalid return value of a reward function.
 local function refuse(scorer, batch, count, problem)
   if problem.row > 0 then
     row_words.fail(scorer, batch, problem.row, "got ", problem.got,

@@ -125,7 +125,7 @@ function rewards.raise_together(mesh, why)
   end
 end
 
---- Names of the functions, in the order of reward_weights.
+--- Names of the reward functions, in the order of reward_weights.
 ---@return string[]
 function Rewards:names()
   local names = {}

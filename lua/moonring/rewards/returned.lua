@@ -38,7 +38,7 @@ local shown = returned.shown
 
 local KNOWN = { name = "string", each = "function", batch = "function" }
 
--- Converts one entry of the returned table.
+-- Converts one entry of the table that the file returned to a moonring.ReturnedFunction.
 local function function_of(path, name, entry)
   if type(entry) == "function" then return { entry, name = name, is_each = false } end
   if type(entry) ~= "table" then

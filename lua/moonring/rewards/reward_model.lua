@@ -40,7 +40,7 @@ local function check_tokenizer(where, checkpoint, policy)
   end
 end
 
--- The ids of a row: prompt and completion.
+-- Concatenates the ids of a row: prompt and completion.
 local function document_of(scorer, batch, i, vocab_size)
   local ids = {}
   for _, name in ipairs { "prompt_ids", "completion_ids" } do
@@ -69,7 +69,7 @@ local function packs(documents, most)
   return list
 end
 
---- The reward `model`: loads the reward model.
+--- Loads the reward model, for the reward `model`.
 ---@param spec moonring.RewardSpec
 ---@param context table options from rewards.open
 ---@return moonring.Scorer[]

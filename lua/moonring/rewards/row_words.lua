@@ -46,7 +46,7 @@ function row_words.fail(scorer, batch, i, ...)
   row_words.raise("ABORTED", scorer, batch, i, ...)
 end
 
---- Like `fail`, with a given status code.
+--- Raises an error of a reward about a row, with the given status code.
 ---@param code string
 ---@param scorer moonring.Scorer
 ---@param batch moonring.RewardBatch

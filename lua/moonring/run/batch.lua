@@ -12,8 +12,8 @@ local vocabulary_losses = require "moonring.run.vocabulary_losses"
 ---@class moonring.batch
 local batch = {}
 
---- What the routers of a mixture of experts chose, summed over this rank's tokens and all layers
---- with a router. `probability`, [groups, experts], sums the routers' probabilities and is
+--- Sums over the decisions of the routers of a mixture of experts, for this rank's tokens and all
+--- layers with a router. `probability`, [groups, experts], sums the routers' probabilities and is
 --- differentiable.
 ---@class moonring.RouterTally
 ---@field probability moonring.Tensor
@@ -50,16 +50,17 @@ local batch = {}
 --- `router`: the groups of examples for which `hidden` sums the routers' decisions; absent: nothing
 --- is summed.
 ---@field router? moonring.RouterWatch
---- `tally`: these sums; set by `hidden` if the batch has a `router` and the model has experts.
+--- `tally`: the sums of the routers' decisions; set by `hidden` if the batch has a `router` and the
+--- model has experts.
 ---@field tally? moonring.RouterTally
---- `joined`: the sum so far of all tensors with a graph that were computed from this batch and a
---- language-model head. Its backward reaches all of them.
+--- `joined`: a scalar whose backward reaches every tensor computed from this batch with a
+--- language-model head: their sum so far.
 ---@field joined? moonring.Tensor
 --- `states`: by layer, the hidden states after each layer that `hidden` was asked to keep.
 ---@field states? table<integer, moonring.Tensor>
 local Batch = {}
 
--- Per-token losses and statistics are methods of Batch.
+-- Methods that compute per-token losses and statistics.
 for name, method in pairs(vocabulary_losses) do Batch[name] = method end
 
 local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }

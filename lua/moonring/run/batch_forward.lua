@@ -5,7 +5,8 @@ local options = require "moonring.base.options"
 ---@class moonring.batch_forward
 local batch_forward = {}
 
--- Refuses an option that needs each token to belong to one document, if documents share prefixes.
+-- Refuses a micro-batch with shared prefixes, for an option for which each token must belong to one
+-- document.
 local function refuse_shared(batch, what)
   if batch:sequence():parents() then
     options.refuse(what, "not with shared prefixes (share_prefixes), whose tokens are of several ",

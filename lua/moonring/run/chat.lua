@@ -51,7 +51,8 @@ function chat.configuration(path, words)
   return c
 end
 
--- The token ids that end an answer: eos_token_id of generation_config.json, one id or several.
+-- The token ids with which an answer ends: eos_token_id of generation_config.json, one id or
+-- several.
 local function generation_stops(checkpoint)
   local text = checkpoint:companion "generation_config.json"
   local done, said = pcall(system.json_decode, text or "{}", "generation_config.json")
@@ -145,7 +146,7 @@ function Chat:answer(text, on_text)
   for name, value in pairs(self.sampling) do options[name] = value end
   local ids, shown = {}, 0
   local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
-  -- Some templates leave the bos to the tokenizer.
+  -- The bos is added here, because some templates leave it to the tokenizer.
   if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end
   local skips = not self.shows_special
   local all = self.model:generate(prompt, options, function(id)

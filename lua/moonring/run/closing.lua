@@ -45,7 +45,8 @@ end
 
 local function write_checkpoint(run, folder)
   local alone = run.config.save_only_model
-  -- Collective operations come first, so that an error of one rank cannot block the others.
+  -- Operations in which all ranks take part come before files are written, because an error of one
+  -- rank in between would block the others.
   local tensors = not alone and saved_state.take(run.states, run.optimizer) or {}
   closing.save_model(run, folder, false)
   run.log:trainer_state(folder)
@@ -79,7 +80,7 @@ end
 
 -- Ends the process with the exit status of a process that was ended by a signal.
 local function end_as(run, asked)
-  -- The process exits here, so the host cannot close these.
+  -- The host would close these when the script ends, but the process ends here.
   if run.lock then run.lock:close() end
   if run.progress then run.progress:close() end
   system.end_as_preempted(asked)
@@ -115,7 +116,7 @@ local function take_best(run)
   run.shown:rest() -- it is unchanged until the end
   run.optimizer:close() -- frees memory
   run.model = policy.reload(run.config, run.model, best.folder, run.zero)
-  -- With the value head that was saved next to it.
+  -- The new objective has the value head that was saved with the best model.
   run.objective = stages.objective(run.config, run.model)
   run.engine.model, run.engine.objective = run.model, run.objective
 end

@@ -42,7 +42,8 @@ local engine = {}
 ---@field parameters moonring.Parameters
 ---@field evaluates? boolean true during an evaluation
 ---@field times? moonring.Times measures the time of each component
---- `before`: the objective's state before the last step; set if the engine is tolerant or retries.
+--- `before`: the objective's state before the last step, for `undo`; set only if a step may be
+--- undone (`tolerant` or `retries`).
 ---@field before? string
 ---@field retries? boolean if memory runs out, the step is abandoned and its error returned
 local Engine = {}
@@ -71,7 +72,7 @@ function engine.new(given)
 end
 
 --- Pads a list of micro-batches with empty ones to the length of the longest list of all ranks, if
---- the ranks share weights. Collective over all ranks in that case.
+--- weights are sharded over ranks. It is then collective over all ranks.
 ---@param micros moonring.MicroBatch[]
 ---@return moonring.MicroBatch[]
 function Engine:micro_batches(micros)
@@ -99,8 +100,8 @@ function Engine:values(batch, noise)
   return times.within(self.times, "forward", forward.values, self, batch, noise)
 end
 
---- Runs a micro-batch through model and objective: the objective's sum and metrics (forward.lua).
---- Collective over the sp group.
+--- Runs a micro-batch through model and objective (forward.lua). Returns the objective's sum and
+--- metrics. Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
 ---@param reference? moonring.Reference
@@ -130,8 +131,8 @@ function Engine:begin()
   self.before = (self.tolerant or self.retries) and o.state and o.state() or nil
 end
 
---- Restores the objective's state from before the last step. Works in an engine that is tolerant or
---- retries.
+--- Restores the objective's state from before the last step. Works only if `tolerant` or `retries`
+--- is set.
 function Engine:undo()
   if self.before then self.objective.load_state(self.before) end
 end

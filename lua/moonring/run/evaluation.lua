@@ -24,8 +24,8 @@ local OPTIONS = { batch = "number", micro_batch_tokens = "number", reference = "
 
 local function always(value) return function() return value end end
 
--- An empty step, for a dp rank that has none while other dp ranks have one. Its size is 1 only to
--- avoid a division by 0.
+-- An empty step, for a dp rank that has no rows while other dp ranks have some. Its size is 1 only
+-- to avoid a division by 0.
 local no_step = { size = always(1), micro_batches = always {}, mismatched = always {} }
 
 -- Adds each row's token accuracy to `total`: the fraction of its targets that are the likeliest id.
@@ -79,8 +79,8 @@ local function one_batch(engine, step, how)
   return found
 end
 
--- Iterates over the steps of this dp rank, which are every dp-th one. If ranks share weights and
--- only other ranks have another step, this rank gets an empty one.
+-- Iterates over the steps of this dp rank, every dp-th step of the data. If weights are sharded
+-- over ranks, a rank that has no further step gets an empty one while other ranks have one.
 local function turns(engine, steps)
   local dp, rank = engine.mesh:dp_size(), engine.mesh:dp_rank()
   return function()

@@ -21,7 +21,8 @@ local function best_model(c)
     every, alike and "" or ": expected both as parts of all steps or both as numbers of steps")
 end
 
--- Refuses keys that do not work together with predict_with_generate, in LLaMA-Factory or here.
+-- Refuses keys that do not work together with predict_with_generate, in LLaMA-Factory or in
+-- Moonring.
 local function generation(c)
   if c.tokenized_path then
     config.fail("predict_with_generate: tokenized_path holds examples to train on, not prompts to "

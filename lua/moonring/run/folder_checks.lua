@@ -38,8 +38,8 @@ local function newest_checkpoint(dir)
 end
 
 -- Handles an output_dir that is not empty. If resume_from_checkpoint is absent, the run resumes
--- from the newest checkpoint there. The folder is refused if it has none, or resume_from_checkpoint
--- is false.
+-- from the newest checkpoint there. The folder is refused if it has no checkpoint, or if
+-- resume_from_checkpoint is false.
 local function full_folder(c)
   local goes_on = c.resume_from_checkpoint or resume.restarted() or not c.do_train
   if goes_on or c.overwrite_output_dir or output_folder.is_empty(c.output_dir) then return end

@@ -115,13 +115,14 @@ function forward.values(engine, batch, noise)
   else
     values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
   end
-  -- Otherwise it would stay in memory during the blocks' backward, in addition to their inputs.
+  -- The hidden states are freed. Otherwise they would stay in memory during the blocks' backward,
+  -- in addition to the blocks' inputs.
   if not kept then hidden:close() end
   return values, joined_by_states(joined or values:sum(), batch, of_hidden)
 end
 
--- Runs the reference model first: the activations of the policy's forward, which comes next, stay
--- in memory.
+-- Computes what the objective needs of the reference model. This comes before the policy's forward,
+-- whose activations stay in memory.
 local function look_at_reference(engine, batch, reference)
   local wanted = engine.objective.needs_reference
   if not wanted or wanted == "scored" then return end

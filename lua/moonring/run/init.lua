@@ -1,12 +1,13 @@
---- A run: the object that a training script works with. Fields are its components, methods below.
+--- A run: the object that a training script works with. Its fields are its components; its
+-- methods are below.
 --
---   local run = moonring.run.open(config)
---   for step in run:steps() do
---     run:log(run:update(step))
---     run:evaluate_if_due()
---     run:save_if_due()
---   end
---   run:finish()
+--     local run = moonring.run.open(config)
+--     for step in run:steps() do
+--       run:log(run:update(step))
+--       run:evaluate_if_due()
+--       run:save_if_due()
+--     end
+--     run:finish()
 --
 -- A script may replace run:update by code of its own that uses the same components. run:track adds
 -- a component of the script to the checkpoints. opening.lua creates the components.
@@ -138,7 +139,7 @@ end
 --- Collective over all ranks, as are all methods of a run.
 ---@return fun(): moonring.Step?, integer?
 function Run:steps()
-  if not self.batches then return function() end end -- nothing is trained
+  if not self.batches then return function() end end -- the run does not train
   opening.start(self)
   self.step = self.resumed and self.resumed.step or 0
   self.due = { evaluate = batching.due(self.config, "eval", self.counts),

@@ -62,7 +62,7 @@ local function compute(given, work)
     later:read()
     if work then work:add(step:size()) end
   end
-  -- Each example was computed on one dp rank; the others have 0.
+  -- Each example was computed on one dp rank; the other dp ranks have 0 for it.
   flat = mesh:sum_dp(tensor.tensor(flat, "fp64")):tolist()
   local log_probs = {}
   for i = 1, given.dataset:size() do
@@ -86,8 +86,8 @@ end
 
 local function sum_of(log_probs) return system.sha1(system.json_encode(log_probs)) end
 
--- Rank 0 reads the file and sends its text to all ranks, which may not share a disk; nil if there
--- is none.
+-- Reads the file on rank 0 and sends its text to all ranks, which may not share a disk; nil if the
+-- file does not exist.
 local function read(path, mesh)
   local is_there = mesh:rank() == 0 and system.exists(path)
   local text = mesh:gather(is_there and system.read(path) or "")[1]

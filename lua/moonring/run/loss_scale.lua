@@ -13,7 +13,7 @@ local compute = require "moonring.choices.compute"
 ---@class moonring.loss_scale
 local loss_scale = {}
 
---- The loss scale of a run, and the numbers by which it changes.
+--- The loss scale of a run, and the counts that decide when it changes.
 ---@class moonring.LossScale
 ---@field scale number of the next backward
 --- `steps`: steps without an overflow since the scale last changed or reached its maximum.
@@ -43,7 +43,8 @@ function loss_scale.of(c) return compute.precision(c) == "fp16" and loss_scale.n
 ---@return moonring.Tensor
 function LossScale:of(loss) return loss * self.scale end
 
---- Call it after a step with a finite gradient.
+--- Counts a step, and doubles the scale after 2000 of them. Call it after a step with a finite
+--- gradient.
 function LossScale:grow()
   self.steps = self.steps + 1
   if self.steps < INTERVAL then return end

@@ -54,7 +54,7 @@ local function native(lengths, given)
   return attention.mask(wanted)
 end
 
--- A layer's mask, merged with the mask of all layers.
+-- Merges the mask of one layer with the mask of all layers.
 local function over(given, layer)
   options.check("mask.layers", layer, LAYER)
   local whole = { prefix = given.prefix, parents = given.parents, window = given.window }
@@ -92,7 +92,8 @@ function masks.want(batch, mask)
   return batch
 end
 
--- Evaluates an objective's mask function, once per micro-batch. It may use only the uncut stream.
+-- Evaluates an objective's mask function, once per micro-batch. The function may use only the whole
+-- stream, because this rank's tokens are not cut from it yet.
 local function wanted_by(batch)
   local given = batch.wanted_mask
   if type(given) ~= "function" then return given end

@@ -15,7 +15,7 @@ local LOSS = "step %d: the loss is %s, with the examples %s of the data set (cou
 ---@return boolean
 function nonfinite.is_finite(x) return x == x and math.abs(x) < math.huge end
 
--- A list of examples as text: "3, 17, ...".
+-- Formats a list of examples as text: "3, 17, ...".
 local function listed(examples)
   local most = math.min(#examples, 8)
   return table.concat(examples, ", ", 1, most) .. (#examples > most and ", ..." or "")

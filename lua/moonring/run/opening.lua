@@ -78,7 +78,7 @@ local function begin(run)
   if not c.do_train then return end
   run.resumed, run.notes.resume = resume.find(c, run.mesh)
   if run.resumed then run.notes.resume = run.resumed.notes end
-  -- Recorded here, because loading the model and the data later changes some values of c.
+  -- The values are recorded now, because loading the model and the data changes some values of c.
   run.remembered = resume_changes.remembered(c)
   run.name, run.shared = run_name.choose(c, run.mesh, run.resumed)
   run.memory = memory_report.start(c, run.mesh)
@@ -242,7 +242,7 @@ function opening.sign(run)
 end
 
 --- Runs once before the first step: prints a sample answer, and evaluates if eval_on_start is set.
---- After it a signal triggers a save.
+--- From then on a signal triggers a save.
 ---@param run moonring.Run
 function opening.start(run)
   if not run.resumed then run.sample("before", run.model, run.objective.around) end

@@ -43,7 +43,7 @@ function output_folder.has_logs_alone(dir)
   return true
 end
 
--- Runs a check on rank 0. If it fails there, its error is raised on all ranks.
+-- Runs a check on rank 0. If it fails, its error is raised on all ranks.
 local function by_first(mesh, check)
   local words = ""
   if mesh:rank() == 0 then
@@ -54,8 +54,8 @@ local function by_first(mesh, check)
   if refused ~= "" then errors.fail("output_dir: ", refused) end
 end
 
--- Describes a folder as text, to detect changes while a run opens: the run that owns it, and its
--- checkpoints.
+-- Describes a folder as text: the run that owns it, and its checkpoints. Two texts show whether the
+-- folder changed while a run opened.
 local function standing(dir)
   local steps = checkpoint_folders.list(dir)
   return (training_args.of_run(dir) or "nobody") .. " " .. table.concat(steps, ",")

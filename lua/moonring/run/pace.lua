@@ -1,7 +1,7 @@
 --- Detects a slow rank. All ranks wait for the slowest, so a step takes the same time on every
--- rank; a rank's own work is this time minus the time it waited for others (mesh:waited). On GPUs,
--- where this is the time in which the host did not wait, the value is exact if ranks communicate
--- once per step (dp), and too small if they also communicate within a step.
+-- rank; a rank's own work is this time minus the time it waited for others (mesh:waited). On GPUs
+-- only the host's waiting is known. The value is then exact if ranks communicate once per step
+-- (dp), and too small if they also communicate within a step.
 local system = require "moonring.native.system"
 
 ---@class moonring.pace
@@ -21,8 +21,8 @@ local STEPS, FACTOR = 10, 1.5
 local SLOW = "rank %d of %d is slow: %.3g s of its own work a step, over %d steps in a row; the "
   .. "ranks' median is %.3g s"
 
--- The median. Of an even number of values it is the lower middle one: with two ranks the faster
--- rank's, because the slower rank's time could never exceed FACTOR times itself.
+-- The median of the ranks' times. Of an even number it is the lower middle one: with two ranks the
+-- faster rank's time, because the slower rank's could never exceed FACTOR times itself.
 local function median(numbers)
   local sorted = { unpack(numbers) }
   table.sort(sorted)
@@ -51,10 +51,11 @@ function Pace:take(seconds)
   end
 end
 
---- Call it at the beginning of a step.
+--- Starts to measure a step. Call it at the step's beginning.
 function Pace:begin() self.began, self.waited = system.clock(), self.mesh:waited() end
 
---- Call it at the end of a step. Collective over all ranks.
+--- Measures how long each rank worked in this step. Call it at the step's end. Collective over all
+--- ranks.
 function Pace:finish()
   if self.mesh:size() == 1 then return end
   local waited = self.mesh:waited() - self.waited

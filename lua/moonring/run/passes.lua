@@ -17,7 +17,7 @@ local passes = {}
 ---@field k integer the step's number
 ---@field count integer the divisor of each sum
 ---@field noise? table { seed, step, neftune_alpha }
----@field balance? moonring.Tensor the routers' weights
+---@field balance? moonring.Tensor the result of Router:survey, if experts are balanced
 ---@field loss number this rank's share of the loss so far
 ---@field router_loss number this rank's share of the routers' loss so far
 ---@field totals table<string, number[]> metrics: name -> { sum, count } of this rank
@@ -92,20 +92,20 @@ function Passes:forward_backward(retries)
 end
 
 --- Sums the loss of the whole step over all ranks. Collective over all ranks. Errors:
---- INVALID_ARGUMENT if no rank's loss has a gradient; ABORTED for a non-finite loss. A tolerant
---- engine returns the latter error instead of raising it.
+--- INVALID_ARGUMENT if no rank's loss has a gradient; ABORTED for a non-finite loss. If the engine
+--- is `tolerant`, the latter error is returned, not raised.
 ---@param part number this group's count as a fraction of the whole step's
 ---@return number loss
 ---@return moonring.Error? fault the error if the loss is non-finite
 function Passes:reduce(part)
   local engine, mesh = self.engine, self.engine.mesh
-  -- Read once per step: until here the host may be up to a step ahead of the device.
+  -- The numbers are read once per step, so that the host can be up to a step ahead of the device.
   times.within(engine.times, "backward", self.later.read, self.later)
   if mesh:max(self.has_graph and 1 or 0) == 0 then
     errors.fail("step ", self.k, ": ", NO_GRAPH)
   end
-  -- A loss of sequences is the same on all ranks of an sp group, so only one of them counts it. The
-  -- routers' loss covers each rank's own tokens.
+  -- A loss at sequence level is the same on all ranks of an sp group, so only one of them counts
+  -- it. The routers' loss is a sum over each rank's own tokens.
   local is_counted = engine.objective.level == "token" or mesh:sp_rank() == 0
   local loss = mesh:sum(((is_counted and self.loss or 0) + self.router_loss) * part)
   if nonfinite.is_finite(loss) then return loss end

@@ -28,7 +28,7 @@ local function stop_ids(template, tokenizer)
   return ids
 end
 
--- Splits a row's ids into those before the answer and those of the answer.
+-- Splits a row's token ids into the prompt and the answer.
 local function parts(document)
   local prompt, label = {}, {}
   for i, id in ipairs(document.ids) do
@@ -122,7 +122,7 @@ function prediction.counted(work)
   end
 end
 
--- A JSON line in the format of Python's json.dumps.
+-- Formats an answer as a JSON line, as Python's json.dumps does.
 local function line_of(answer)
   local function text(name) return system.json_encode(answer[name]) end
   return ('{"prompt": %s, "predict": %s, "label": %s}\n'):format(text "prompt", text "predict",

@@ -5,11 +5,11 @@ local system = require "moonring.native.system"
 ---@class moonring.preemption
 local preemption = {}
 
--- If ranks got different requests, the later one in this list has priority.
+-- The requests by priority: if ranks got different ones, the later in this list is used.
 local WISHES = { "SIGUSR1", "SIGHUP", "SIGINT", "SIGTERM", "cancelled" }
 
---- The request that any rank has received since the last call, if any; called between steps.
---- Collective over all ranks.
+--- Returns the request that any rank has received since the last call; nil if there is none. Call
+--- it between steps. Collective over all ranks.
 ---@param mesh moonring.Mesh
 ---@return "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "cancelled" | nil
 function preemption.asked(mesh)

@@ -27,7 +27,7 @@ local reference = {}
 local Live = {}
 Live.__index = Live
 
---- A reference that computes its values with a model in memory.
+--- Creates a reference that computes its values with a model in memory.
 ---@param model moonring.Model
 ---@return moonring.Reference
 function reference.live(model) return setmetatable({ model = model }, Live) end
@@ -60,7 +60,7 @@ end
 local Kept = {}
 Kept.__index = Kept
 
---- A reference whose log-probs are already computed.
+--- Creates a reference whose log-probs are already computed.
 ---@param log_probs number[][] by example: one per document
 ---@return moonring.Reference
 function reference.kept(log_probs) return setmetatable({ of = log_probs }, Kept) end

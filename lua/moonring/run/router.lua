@@ -49,7 +49,7 @@ function router.of(c, policy)
     size = c.per_device_train_batch_size, mean = stages.of(c).balances == "mean" }
 end
 
---- The load-balancing loss of a model with experts.
+--- Creates the load-balancing loss of a model with experts.
 ---@param given moonring.RouterOptions
 ---@return moonring.Router
 function router.new(given)
@@ -69,7 +69,7 @@ function Router:weights(chosen)
     { coefficient = self.coefficient / groups, per_token = self.chosen })
 end
 
---- Makes the forward of a batch sum the routers' decisions. Returns the batch.
+--- Requests that the forward of a batch sums the routers' decisions. Returns the batch.
 ---@param batch moonring.Batch
 ---@param examples integer in the whole step
 ---@param size? integer examples per group; default: the router's

@@ -1,5 +1,5 @@
---- Identifies the run that owns an output_dir: training_args.yaml contains the run's name. So
--- checkpoints of an earlier, unrelated run in the same folder are not mistaken for its own.
+--- Identifies the run that owns an output_dir: training_args.yaml contains the run's name. So a run
+--- does not mistake checkpoints of an unrelated run in the same folder for its own.
 local errors = require "moonring.base.errors"
 local system = require "moonring.native.system"
 local training_args = require "moonring.config.training_args"
@@ -20,9 +20,9 @@ function run_name.sign(c, mesh, name, before)
   if not ok then errors.fail("output_dir: ", errors.words(why)) end
 end
 
---- The name of this run: a new one, or that of the run of `resumed`. If the run resumes from a
---- checkpoint that a configuration names, or restarts the data, the later steps of the resumed run
---- are not its own, so it gets a new name. Writes nothing.
+--- The name of this run: a new one, or the name of the run that it resumes. If the run resumes from
+--- a checkpoint that a configuration names, or restarts the data, the later steps of the resumed
+--- run are not its own, so it gets a new name. Writes nothing.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param resumed? moonring.Resumed

@@ -11,9 +11,10 @@ local terminal = require "moonring.base.terminal"
 local sample_answer = {}
 
 --- Returns a function that prints the model's greedy answer to sample_prompt after a word such as
---- "before". It does nothing if sample_prompt is absent. It works on rank 0, or on all ranks if
---- they share the weights. Its argument `now` replaces the model; `around` is an objective's
---- functions around layers, which are called without a batch.
+--- "before", or does nothing if sample_prompt is absent. Only rank 0 answers, or all ranks if
+--- weights are sharded over them. Arguments of the returned function: `when`, the word; `now`,
+--- another model to use; `around`, an objective's functions around layers, which are called without
+--- a batch.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model

@@ -5,7 +5,7 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.step_count
 local step_count = {}
 
--- The count of a step; or nil and the reason if there is nothing to train on.
+-- Computes the count of a step; nil and the reason if there is nothing to train on.
 local function of_numbers(o, count, targets, examples)
   if examples == 0 then return nil, "no example in it" end
   if targets == 0 and (not o.values or o.of_targets) then
@@ -15,8 +15,8 @@ local function of_numbers(o, count, targets, examples)
   return count
 end
 
--- The counts with local SGD. Returns the count of this group's share of the step, which is 0 if the
--- share has nothing to train on, and the sum over all groups.
+-- Computes the counts with local SGD: the count of this group's share of the step, 0 if the share
+-- has nothing to train on; and the sum over all groups.
 local function apart(engine, mine)
   local own = of_numbers(engine.objective, unpack(mine)) or 0
   local total = engine.mesh:sum_dp(tensor.tensor({ own }, "int64")):tolist()[1]

@@ -43,7 +43,8 @@ local function open_engine(run)
   run.engine.states = run.states
 end
 
--- Fingerprints the models' files on rank 0. If a model has changed, all ranks refuse to resume.
+-- Computes fingerprints of the models' files on rank 0. If a model has changed since the
+-- checkpoint, all ranks refuse to resume.
 local function check_origins(run)
   local changes
   if run.mesh:rank() == 0 then

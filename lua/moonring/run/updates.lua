@@ -46,7 +46,8 @@ Updates.__index = Updates
 
 local PARTS = { engine = "table", states = "any", optimizer = "any", shown = "table",
   say = "function", rounds = "table?", loss_scale = "table?" }
--- After so many skipped steps in a row, the weights themselves are probably non-finite.
+-- The number of skipped steps in a row after which the run ends, because the weights themselves are
+-- probably non-finite.
 local IN_A_ROW = 10
 
 --- The updates of a run.
@@ -158,8 +159,8 @@ end
 
 --- Updates the weights in a custom training loop, after its backward: sums the gradients over all
 --- ranks (with local SGD, over the sp group), clips them, runs the optimizer's step, exchanges the
---- new weights and clears the gradients. Collective over all ranks. Errors: those of clip; but a
---- gradient that overflows under a loss scale is no error.
+--- new weights and clears the gradients. Collective over all ranks. Errors: those of clip, except
+--- that the step is skipped if the gradient overflows under a loss scale.
 ---@param lr number
 ---@return number? norm before clipping; nil if the gradient overflowed and the step was skipped
 function Updates:apply(lr)

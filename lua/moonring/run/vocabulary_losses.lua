@@ -13,7 +13,8 @@ local function chunk_bytes(model)
   return tile > 0 and tile or 2 ^ 53
 end
 
--- The targets on the host. There, rows without a target are found without a wait for the device.
+-- Returns the targets on the host, where rows without a target can be found without waiting for the
+-- device.
 local function host_targets(batch)
   batch.cut_targets = batch.cut_targets or batch.targets
   return batch.cut_targets

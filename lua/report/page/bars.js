@@ -1,6 +1,7 @@
-// Bars, a row each: lengths of documents, times of ranks, memory at its peak.
+// Bar charts with one row per item: lengths of documents, times of ranks, peak memory.
 
-// rows: [{ label, parts: [{ value, color }], text }]; a full bar is `most`.
+// Draws rows, [{ label, parts: [{ value, color }], text }], as stacked bars; a full bar means
+// `most`.
 function bars(rows, most) {
   const whole =
       most || Math.max(...rows.map((row) => row.parts.reduce((sum, p) => sum + p.value, 0)));
@@ -45,7 +46,7 @@ function lengthBars(data) {
 
 const MOST_RANKS = 16;
 
-// Of ranks.jsonl: those with the most work of their own first.
+// Draws the times of ranks from ranks.jsonl; the ranks that worked longest come first.
 function rankBars(ranks) {
   const order = ranks.busy.map((_, rank) => rank).sort((a, b) => ranks.busy[b] - ranks.busy[a]);
   const worst = order[0];

@@ -1,5 +1,5 @@
-// Curves over steps, by uPlot. All charts zoom together: a stretch that is dragged in one is shown
-// by all of them; a double click shows everything again.
+// Curves over steps, drawn by uPlot. All charts zoom together: a range of steps that is selected in
+// one chart by dragging is shown by all; a double click shows all steps again.
 
 const charts = new Set();
 let zoom = null;  // { min, max } of the steps that are shown; null: all
@@ -18,14 +18,14 @@ function setZoom(range, but) {
   zooming = false;
 }
 
-// Of curves of their own steps one table, as uPlot takes it: a curve without a point at a step has
-// undefined there, one whose number is not finite null.
+// Joins curves that have different steps into one table for uPlot: undefined where a curve has no
+// point at a step, null for a value that is not finite.
 function joined(lines) {
   if (lines.length === 0) return [[]];
   return uPlot.join(lines.map((line) => [line.x, line.y]));
 }
 
-// The running mean of TensorBoard's slider: exponential, without the weight of its beginning.
+// The running mean of TensorBoard's smoothing slider: exponential, with bias correction.
 function smoothed(ys, weight) {
   let mean = 0;
   let mass = 0;
@@ -52,9 +52,9 @@ function axes(show, steps) {
   ];
 }
 
-// A figure that draws `lines`: { label, x, y, color, dash, faint, raw }. `how.show` writes a value,
-// `how.tick` one at the axis, at multiples of one of `how.steps`; `how.fill`: areas from zero, the
-// first line behind the others.
+// A figure that draws `lines`, { label, x, y, color, dash, faint, raw }. `how.show` formats a
+// value, `how.tick` a label of the axis at multiples of one of `how.steps`. With `how.fill` the
+// areas down to zero are filled, the first line behind the others.
 class Chart {
   constructor(title, how) {
     this.how = {show: shortNumber, tick: tickNumber, ...how};
@@ -76,8 +76,8 @@ class Chart {
     this.remake();
   }
 
-  // Draws these lines; where they are those of before with other numbers, in the plot that is
-  // there.
+  // Draws these lines. If only their numbers differ from the lines drawn before, updates the
+  // existing plot.
   update(lines) {
     const same = (a, b) =>
         a.label === b.label && a.color === b.color && a.dash === b.dash && a.faint === b.faint;
@@ -162,9 +162,9 @@ class Chart {
   }
 }
 
-const FEW = 40;  // points, up to which each has a dot
+const FEW = 40;  // most points of a curve whose points are drawn as dots
 
-// Charts in a grid by their titles; those that are gone from one update to the next are removed.
+// A grid of charts, by title. An update removes charts that are not wanted any more.
 class Board {
   constructor() {
     this.grid = element("div", {class: "charts"});

@@ -1,10 +1,11 @@
-// Which metrics of trainer_log.jsonl go into which chart, and whose lines these are.
+// Assigns the metrics of trainer_log.jsonl to charts, and to the lines in them.
 
 const SPEED = /^eval_(.*_)?(runtime|samples_per_second|steps_per_second)$/;
 const STACKED = /^(time|memory)\//;
 const DASHES = [undefined, [6, 4], [2, 3], [8, 3, 2, 3]];
 
-// By the first that fits; what fits none has a chart of its own, or one with its folder's others.
+// Charts of several metrics: the first pattern that matches a metric decides. A metric that matches
+// none gets its own chart, or one together with the metrics of its folder.
 const TOGETHER = [
   ["Loss", /^(eval_)?(.*_)?loss(_per_token)?$/],
   ["Learning rate", /^lr$/],
@@ -26,11 +27,11 @@ function chartOf(name) {
   return folder ? folder[1] : words(base);
 }
 
-// [title, names] of each chart, the well-known ones first.
+// Returns [title, names] of each chart, the charts of TOGETHER first.
 function chartsOf(runs) {
   const names = new Set();
   for (const run of runs) Object.keys(run.curves).forEach((name) => names.add(name));
-  // The log's accuracy of preferences is written twice, for LLaMA-Factory's readers.
+  // The log has the accuracy of preferences under two names, one of them LLaMA-Factory's.
   if (names.has("rewards/accuracies")) names.delete("accuracy");
   const byTitle = new Map(TOGETHER.map(([title]) => [title, []]));
   for (const name of [...names].sort()) {
@@ -45,13 +46,14 @@ function chartsOf(runs) {
   return [...byTitle].filter(([, list]) => list.length > 0);
 }
 
-// Training before evaluation, short names before long ones.
+// Sorts names: training before evaluation, then short names before long ones.
 function inOrder(names) {
   const rank = (name) => (name.startsWith("eval_") ? 1 : 0);
   return names.sort((a, b) => rank(a) - rank(b) || a.length - b.length || (a < b ? -1 : 1));
 }
 
-// One run: a colour a metric. Several: a colour a run, a dash a metric.
+// The lines of a chart. With one run each metric has a colour; with several, each run has a colour
+// and each metric a dash pattern.
 function linesOf(runs, names, weight) {
   const lines = [];
   runs.forEach((run, r) => {

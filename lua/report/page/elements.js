@@ -1,8 +1,8 @@
 "use strict";
 
-// Elements, made of names and text: what a run has written is never parsed as HTML.
+// Creates HTML elements from names and text, so that text from a run is never parsed as HTML.
 
-// element("p", { class: "faint" }, "text", another): strings become text, null is left out.
+// element("p", { class: "faint" }, "text", another): strings become text nodes, null is ignored.
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -20,7 +20,7 @@ function styled(made, style) {
   return made;
 }
 
-// A choice among [value, text] pairs.
+// A drop-down list of [value, text] pairs.
 function chooser(label, choices, chosen, take) {
   const select = element("select", {
     "aria-label": label,
@@ -34,7 +34,7 @@ function chooser(label, choices, chosen, take) {
   return element("label", {}, label, select);
 }
 
-// A table from rows of cells: strings, numbers (to the right) or elements. Long strings may wrap.
+// A table of rows of cells: strings, numbers (aligned right) or elements. Long strings may wrap.
 function table(head, rows) {
   const kind = (value) => typeof value === "number" || value === "-" ? "number" :
       typeof value === "string" && value.length > 24                 ? "wide" :
@@ -52,7 +52,8 @@ function table(head, rows) {
 
 const COLORS = 8;
 
-// The value of a variable of the page's style as it is now, light or dark.
+// The current value of a CSS variable of the page, which differs between the light and the dark
+// style.
 function styleValue(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

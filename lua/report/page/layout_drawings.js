@@ -1,8 +1,8 @@
-// The layout of a micro-batch, drawn: which rank has which tokens, which tiles of attention it
-// computes, what travels for them. Places are those of the context axis; where heads are split the
-// ranks of a position share its tiles by heads.
+// Drawings of a micro-batch's layout: which rank has which tokens, which tiles of attention it
+// computes, and what is communicated for them. A place is an index on the context axis; if heads
+// are split, the ranks of one place share its tiles by heads.
 
-// A canvas that is drawn again in the width that it has, and says what is under the pointer.
+// A canvas that is redrawn when its width changes, and that describes what is under the pointer.
 function drawing(height, draw, tell, said) {
   const canvas = element("canvas", {class: "drawing"});
   let last = 0;
@@ -38,7 +38,7 @@ function starts(lengths) {
   return lengths.map((length) => (sum += length) - length);
 }
 
-// Spans of each place: { place, document, begin, end }, documents from 0.
+// The spans of tokens of each place: { place, document, begin, end }, documents from 0.
 function spansOf(micro) {
   const list = [];
   micro.spans.forEach((numbers, place) => {
@@ -60,7 +60,7 @@ function ranksOf(micro, place) {
   return (ranks.length > 1 ? "ranks " : "rank ") + ranks.join(", ");
 }
 
-// Query-key pairs of a causal tile: queries [a, b), keys [c, d) of one document.
+// The number of query-key pairs of a causal tile: queries [a, b) and keys [c, d) of one document.
 function pairs(query, keys) {
   const n = query.end - query.begin;
   if (keys.begin === query.begin) return (n * (n + 1)) / 2;
@@ -101,7 +101,8 @@ function ownersDrawing(micro, spans, said) {
   return drawing(() => micro.contexts * ROW, draw, tell, said);
 }
 
-// Tiles of one document, or of all along the diagonal: to the right keys, downwards queries.
+// Draws the tiles of one document, or those of all documents along the diagonal. Keys go to the
+// right, queries down.
 function tilesDrawing(micro, spans, chosen, said) {
   const offsets = starts(micro.lengths);
   const all = chosen === "all";

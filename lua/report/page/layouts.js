@@ -1,9 +1,10 @@
-// What is reported of a layout beside its drawings, and the section that lets one choose which.
+// The section about layouts: tables next to the drawings, and lists to choose a layout.
 
-// Rows of keys of each place that some query of another one sees, of causal attention.
+// For causal attention: how many rows of keys of each place are attended to by queries of each
+// other place.
 function keysSeen(micro, spans) {
   const seen = Array.from({length: micro.contexts}, () => new Array(micro.contexts).fill(0));
-  const last = new Map();  // of a place in a document: the end of its queries
+  const last = new Map();  // by place and document: the end of its queries
   for (const span of spans) {
     const name = span.place + " " + span.document;
     last.set(name, Math.max(last.get(name) || 0, span.end));
@@ -129,7 +130,7 @@ function microDrawing(micro, state, again) {
   return parts.filter((part) => part !== null);
 }
 
-// The section, which remembers what is chosen in it.
+// Creates the section, which remembers the user's choices.
 function layoutBoard() {
   const body = element("div", {});
   const state = {run: 0, step: null, group: 0, micro: 0, document: "all"};

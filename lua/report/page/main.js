@@ -1,6 +1,7 @@
-// The page: its sections, drawn from the data that is in it, or updated while a run continues.
+// The page. Its sections are drawn from the data in the page, or updated from the server of a
+// running `moonring watch`.
 
-// A section whose elements are made again where what it shows has changed.
+// A section that is rebuilt whenever its data changes.
 function plain(of, make) {
   const body = element("div", {});
   return {
@@ -61,7 +62,7 @@ function show(data) {
     const told = section.board.of ? JSON.stringify(runs.map(section.board.of)) : null;
     if (told !== null && told === section.shown) continue;
     section.shown = told;
-    section.place.hidden = false;  // charts take the width that their place has
+    section.place.hidden = false;  // charts take the width of their visible container
     const filled = section.board.update(runs);
     section.place.hidden = !filled;
     section.link.hidden = !filled;
@@ -74,11 +75,11 @@ function say(text, bad) {
   state.classList.toggle("bad", Boolean(bad));
 }
 
-const PAUSE = 2;        // seconds between questions, at least
-const LONG_PAUSE = 15;  // after an answer that there is a file that cannot be read
-const SHARE = 20;       // and so many times what an answer takes to make
+const PAUSE = 2;        // least seconds between two requests
+const LONG_PAUSE = 15;  // seconds after the server could not read a file
+const SHARE = 20;       // the pause is at least this many times the server's time for an answer
 
-// Asks the server that this page came from for what is new, for as long as the page is there.
+// Asks the server for new data, again and again as long as the page is open.
 async function follow() {
   let tag = null;
   let pause = PAUSE;

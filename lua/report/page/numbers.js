@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 
 function shortNumber(value) {
   if (value === null || value === undefined) return "-";
@@ -29,7 +29,7 @@ function tickBytes(value) {
   return bytes(value, 3);
 }
 
-// Between ticks of an axis.
+// Possible distances between two ticks of an axis.
 const BYTE_STEPS = Array.from({length: 50}, (_, i) => 2 ** i);
 const WHOLE_STEPS = Array.from({length: 40}, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
 
@@ -43,7 +43,7 @@ function percent(share) {
   return Number((100 * share).toPrecision(3)) + " %";
 }
 
-// "peak_memory_bytes" -> "peak memory", "rewards/accuracies" as it is.
+// Formats a metric's name: "peak_memory_bytes" becomes "peak memory"; "rewards/accuracies" stays.
 function words(name) {
   return name.replace(/_bytes$/, "").replace(/_/g, " ");
 }

@@ -1,4 +1,4 @@
-// What the model has said, as text.
+// Texts that the model has generated.
 
 function pieces(pairs) {
   return element(
@@ -46,7 +46,7 @@ const KINDS = {
   },
 };
 
-const OPEN = 2;  // files whose samples are open at first
+const OPEN = 2;  // number of files whose samples are shown unfolded at first
 
 function sampleParts(runs) {
   const parts = [];

@@ -1,6 +1,7 @@
-// What a whole is made of, over steps: areas upon one another, a chart a run.
+// Stacked areas over steps, one chart per run, that show how a total is composed.
 
-// Names of curves below a folder ("time/forward"), those with the most at the bottom.
+// Names of the curves in a folder ("time/forward"); the one with the largest sum comes first, at
+// the bottom.
 function partsOf(run, folder) {
   const sum = (curve) => curve.y.reduce((all, y) => all + (y || 0), 0);
   return Object.keys(run.curves)
@@ -8,7 +9,8 @@ function partsOf(run, folder) {
       .sort((a, b) => sum(run.curves[b]) - sum(run.curves[a]));
 }
 
-// Lines whose heights are sums, the highest first, so that each area covers the ones behind it.
+// Lines whose heights are cumulative sums. The highest comes first, so that each area covers those
+// behind it.
 function stackLines(run, folder) {
   const names = partsOf(run, folder);
   if (names.length === 0) return [];

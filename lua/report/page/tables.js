@@ -1,5 +1,4 @@
-// What is reported in words and tables: where a run stands, its evaluations, its configuration, its
-// data.
+// Texts and tables: the state of a run, its evaluations, its configuration, its data.
 
 function last(curve) {
   return curve && curve.y.length ? curve.y[curve.y.length - 1] : undefined;
@@ -27,7 +26,7 @@ function least(curve) {
   return numbers.length ? Math.min(...numbers) : undefined;
 }
 
-// [name, text] pairs of what one looks for first.
+// [name, text] pairs of a run's most important facts.
 function facts(run) {
   const {standing, curves} = run;
   const number = (value) =>
@@ -68,7 +67,8 @@ function overview(runs) {
 
 const ROWS = 12;
 
-// Evaluations while a run trained, a row each, the newest first; and the results at its end.
+// Tables of the evaluations during training, one row each, the newest first; and of the final
+// results.
 function evaluations(runs) {
   const parts = [];
   for (const run of runs) {
@@ -115,7 +115,8 @@ function settingRows(runs, only) {
   return rows.filter((row) => only === "all" || (only === "differs" ? row.differs : row.changed));
 }
 
-// The configuration: at first what differs between runs, or of one run from the defaults.
+// The configuration. At first it shows the keys that differ between runs, or for a single run those
+// that differ from the defaults.
 function settingsBoard() {
   const body = element("div", {});
   const several = [["differs", "what differs between the runs"]];

@@ -1,20 +1,20 @@
-"""Tokenizers with added tokens, as LLaMA-Factory 0.9.5 makes them: its load_tokenizer, then
+"""Tokenizers with added tokens, as LLaMA-Factory 0.9.5 creates them by load_tokenizer and then
 get_template_and_fix_tokenizer.
 
     make.py
 
-Writes cases.json, a case a line:
+Writes cases.json, one case per line:
 
-    tokenizer      of ../tokenizer/tiny, by name; "gpt2_pair": gpt2's as vocab.json and merges.txt;
-    "bpe.model": that file as tokenizer.model
-    files          name -> what stands beside it, as JSON
-    keys           of a configuration: template, add_tokens, add_special_tokens,
-    split_special_tokens, resize_vocab
-    length         of the tokenizer then; eos, pad: ids; stop_ids: sorted
-    resize_vocab   whether it is on then
+    tokenizer      name of a tokenizer in ../tokenizer/tiny; "gpt2_pair": that of gpt2 as vocab.json
+                   and merges.txt; "bpe.model": that file as tokenizer.model
+    files          other files in the tokenizer's folder: name -> contents as JSON
+    keys           configuration keys: template, add_tokens, add_special_tokens,
+                   split_special_tokens, resize_vocab
+    length         number of tokens of the resulting tokenizer; eos, pad: its ids; stop_ids: sorted
+    resize_vocab   the resulting value of this key
     added          tokens that the tokenizer lacked: content -> id
-    ids            of each of TEXTS; decoded: of these ids, special tokens left out
-    prompt         ids before an answer, response: the answer's
+    ids            token ids of each of TEXTS; decoded: their texts without special tokens
+    prompt         ids of a prompt; response: ids of its answer
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""An event file by TensorBoard's own messages and writer: run.tfevents.
+"""Writes run.tfevents, an event file, with TensorBoard's own messages and writer.
 
-pip install tensorboard==2.21.0; python tests/golden/events/make.py
+    pip install tensorboard==2.21.0; python tests/golden/events/make.py
 """
 
 import pathlib
@@ -19,7 +19,8 @@ def scalars():
 
 
 def histogram():
-    """Buckets as numpy makes them. (Ours are closed on the right: no length is on a border.)"""
+    """Buckets as numpy computes them. (Moonring's are closed on the right; no length is on a
+    border.)"""
     lengths = np.array([3, 5, 8, 14, 21, 34, 55, 89, 200, 303], dtype=float)
     counts, edges = np.histogram(lengths, bins=30)
     return Value(

@@ -1,29 +1,28 @@
-"""Losses, logits and gradients of small random models of every family of decoders, by Transformers
-4.57.6, or 5.23.0 where a model's row says so: of all models, the one that runs this makes its own.
+"""Losses, logits and gradients of small random models of every family, computed by Transformers
+4.57.6, or by 5.23.0 for models whose row says so. A run of this script makes only the models of the
+Transformers version that it runs with.
 
     make.py [--only NAME ...] [--seed N] [--scale S] [--out DIR]
 
-A folder a model: config.json and model.safetensors as save_pretrained writes them (fp32) but for
-the numbers, which ../seeded_weights.py makes of `weights` in golden.json, and golden.json in the form
-of ../model (whose README section says what each field is). `input` and `output` have the form of
-`moonring probe`. Where a form is not fp32 or not Transformers' (four bits, InternLM), model.safetensors
-is kept as it is.
+Each model has a folder with config.json and model.safetensors, as save_pretrained writes them
+(fp32), and golden.json. The numbers in model.safetensors are not kept: ../seeded_weights.py
+generates them from `weights` in golden.json. golden.json has the fields that the README of ../model
+describes; `input` and `output` have the form of `moonring probe`. model.safetensors is kept as it
+is if its format is not fp32 or not Transformers' (four bits, InternLM).
 
-True fp64: within `lifted` the names torch.float32 and torch.float stand for float64, Tensor.float
-is Tensor.double and float64 is the default
-type, so that every cast to float32 of Transformers' own (norms, rotary tables and inverse
-frequencies, softmax, router) is one to
-float64. A dispatch mode raises where a float32 tensor is made all the same. `loss_fp32` is the
-stock model, nothing lifted.
+Everything is computed in fp64: within `lifted`, torch.float32 and torch.float are names of float64,
+Tensor.float is Tensor.double, and float64 is the default dtype, so that casts to float32 in
+Transformers' code (norms, rotary tables and inverse frequencies, softmax, router) are casts to
+float64. A dispatch mode raises an error if a float32 tensor is created nevertheless. `loss_fp32` is
+computed by the unchanged model.
 
-Seed 0 (the default) makes what is committed; another seed draws other sizes (hidden size, heads,
-layers, windows, experts) as well, and
---scale multiplies the sizes: both only with --out.
+Seed 0 (the default) makes the committed files. Another seed also draws other sizes (hidden size,
+heads, layers, windows, experts), and --scale multiplies the sizes; both need --out.
 
-Router choices are never near ties: a model of experts is drawn again until, for every token of
-every case and every layer, the k-th
-largest router logit is MARGIN above the next. Nor are gradients ill conditioned: where those of
-the stock model in fp32 are NOISE off, a model is drawn again too.
+Two kinds of models are drawn again. In a model with experts, no router choice may be nearly a tie:
+for every token of every case and every layer, the k-th largest router logit must be at least MARGIN
+above the next. And gradients must be well conditioned: those of the unchanged model in fp32 must be
+within NOISE of those in fp64.
 """
 
 import argparse
@@ -54,7 +53,7 @@ FLOAT32 = torch.float32
 torch.set_num_threads(1)
 
 
-# Sizes. `original` is the context that the scaled rotary embeddings start from.
+# Sizes. `original` is the context length before the rotary embedding was scaled.
 
 DEFAULTS = dict(
     vocab=48,
@@ -101,21 +100,21 @@ def alternating(s, every):
     ]
 
 
-# The models: a function from sizes to the configuration, and beside it
+# The models: each is a function from sizes to the configuration, with these options:
 #   family     the prefix of the classes in Transformers
-#   sizes      what differs from DEFAULTS
-#   square     True: the head size is hidden / heads (the configuration has no head size of its own)
-#   long       True: texts of 240 tokens, 200 past the context that a scaled rotary embedding starts
-# from
-#   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
-#   drop       keys to take out of config.json, as published files have none of them
-#   more       keys to put into it, as published files have them
+#   sizes      differences from DEFAULTS
+#   square     True: the head size is hidden / heads (the configuration has no head size)
+#   long       True: texts of 240 tokens, 200 beyond the context before rotary scaling
+#   gains      by part of a parameter's name: the factor by which its deviation exceeds
+#              1.25 / sqrt(inputs)
+#   drop       keys to remove from config.json, because published files lack them
+#   more       keys to add to config.json, because published files have them
 #   aux        False: no case with the routers' loss
-#   transformers  the version that makes it, where that is not 4.57.6
-#   composite  True: a model that also sees, whose text half alone is run
-#   mxfp4      True: experts in four bits, made at random; the model has what Transformers makes of
-# them
-#   convert    the rewriting of folder and gradients into a form that Transformers does not have
+#   transformers  the Transformers version that computes it, if not 4.57.6
+#   composite  True: a multimodal model, of which only the text model is run
+#   mxfp4      True: experts in four bits, made at random; the model has their values as
+#              Transformers dequantises them
+#   convert    converts folder and gradients to a form that Transformers does not have
 
 
 def common(s, **more):
@@ -166,7 +165,7 @@ def grouped_experts(s, **more):
 
 
 def linear(s, interval=None, **more):
-    """Twice as many value heads as key heads, and values wider than keys."""
+    """Gated delta rule with twice as many value heads as key heads, and values wider than keys."""
     sizes = dict(
         linear_num_key_heads=2,
         linear_num_value_heads=4,
@@ -178,8 +177,8 @@ def linear(s, interval=None, **more):
 
 
 def latent(s, **more):
-    """Latent attention: keys of more features than values. Norms of latents have an eps of their
-    own, which is not the file's."""
+    """Latent attention whose keys have more features than its values. The norms of latents have a
+    fixed eps, which differs from the one in the file."""
     return common(
         s,
         num_key_value_heads=s.heads,
@@ -191,7 +190,8 @@ def latent(s, **more):
 
 
 def kimi_layers(s, attending):
-    """The layers that attend, from 1; the others are linear attention, of three heads."""
+    """`layers`: numbers, from 1, of the layers with attention. The others have linear attention
+    with three heads."""
     return dict(
         linear_attn_config=dict(
             full_attn_layers=attending,
@@ -204,7 +204,7 @@ def kimi_layers(s, attending):
 
 
 def kimi_linear(s, **more):
-    """Under the keys of the published file."""
+    """Kimi Linear's keys, with the names of the published file."""
     keys = latent(
         s,
         model_max_length=2048,
@@ -219,7 +219,7 @@ def kimi_linear(s, **more):
     return keys | more
 
 
-# What Transformers 5 writes beside what is published.
+# Keys that Transformers 5 writes in addition to the published ones.
 KIMI_LINEAR_NEWER = [
     "layer_types",
     "mlp_layer_types",
@@ -232,7 +232,7 @@ KIMI_LINEAR_NEWER = [
 
 
 def state_space(s, **more):
-    """Granite 4's: six heads of 8 features; states of another size."""
+    """Granite 4's state space model: six heads of 8 features, and another state size."""
     return common(
         s,
         intermediate_size=s.expert,
@@ -246,7 +246,7 @@ def state_space(s, **more):
 
 
 def nemotron(s, layers, **more):
-    """Nemotron-H's: by their older names or the newer, layers that are one half of a block."""
+    """Nemotron-H's layers, each of which is one half of a block, by their older or newer names."""
     keys = common(
         s,
         layers_block_type=layers,
@@ -271,7 +271,8 @@ def gemma4(s, **more):
 
 
 def ministral3(s, **more):
-    """Of a context that is shorter than the texts, so that their queries grow."""
+    """Ministral 3 with a context that is shorter than the texts, so that their queries are
+    scaled."""
     keys = common(
         s,
         head_dim=s.head_dim,
@@ -517,7 +518,7 @@ MODELS = {
             final_logit_softcapping=4.0,
         ),
     ),
-    "deepseek_v3": dict(  # 4.57 gives experts of other groups a 0, which may be the greatest
+    "deepseek_v3": dict(  # 4.57 scores experts of other groups 0, which may be the greatest score
         transformers="5.23.0",
         family="DeepseekV3",
         sizes=dict(experts=8, top_k=3, layers=3),
@@ -535,7 +536,7 @@ MODELS = {
             ),
         ),
     ),
-    "deepseek_v3_yarn": dict(  # dense; scores times what mscale_all_dim says, cosines by mscale
+    "deepseek_v3_yarn": dict(  # dense; scores scaled by mscale_all_dim, cosines by mscale
         family="DeepseekV3",
         long=True,
         make=lambda s: latent(
@@ -553,7 +554,7 @@ MODELS = {
             ),
         ),
     ),
-    "deepseek_v3_whole": dict(  # dense; queries of one map, pairs of halves, biases
+    "deepseek_v3_whole": dict(  # dense; queries from one map, rotary pairs of two halves, biases
         family="DeepseekV3",
         make=lambda s: latent(
             s,
@@ -563,7 +564,7 @@ MODELS = {
             first_k_dense_replace=s.layers,
         ),
     ),
-    "gemma4": dict(  # values by the map of keys, two head sizes
+    "gemma4": dict(  # keys and values from one map, two head sizes
         transformers="5.23.0",
         drop=["per_layer_config"],
         more=dict(global_head_dim=12, num_global_key_value_heads=1),
@@ -580,7 +581,7 @@ MODELS = {
             final_logit_softcapping=3.0,
         ),
     ),
-    "gemma4_moe": dict(  # experts beside each dense MLP
+    "gemma4_moe": dict(  # experts in parallel to each dense MLP
         transformers="5.23.0",
         family="Gemma4",
         config="Gemma4Text",
@@ -597,7 +598,7 @@ MODELS = {
             layer_types=["sliding_attention", "sliding_attention", "full_attention"],
         ),
     ),
-    "gemma4_shared": dict(  # a second embedding, keys of earlier layers, wide MLPs
+    "gemma4_shared": dict(  # a second embedding, keys of earlier layers, wider MLPs
         transformers="5.23.0",
         family="Gemma4",
         config="Gemma4Text",
@@ -656,7 +657,7 @@ MODELS = {
         make=lambda s: common(
             s,
             pad_token_id=1,
-            rope_theta=5e5,  # another in this shape of config.json 5.23 gives to full layers alone
+            rope_theta=5e5,  # in this form 5.23 would use another theta only in full layers
             attention_bias=True,
             sliding_window=s.window,
             layer_types=alternating(s, 2),
@@ -854,7 +855,7 @@ MODELS = {
             ),
         ),
     ),
-    "glm4_moe_plain": dict(  # one group, weights as they are, no norms of heads
+    "glm4_moe_plain": dict(  # one group, weights not normalised, no norms of heads
         family="Glm4Moe",
         sizes=dict(experts=5, top_k=2),
         gains={"mlp.gate": 2.0},
@@ -912,7 +913,7 @@ MODELS = {
     ),
     "gpt_oss_yarn": dict(
         family="GptOss",
-        aux=False,  # 4.57.6 makes it of scores in place of logits
+        aux=False,  # 4.57.6 computes this loss from scores instead of logits
         long=True,
         sizes=dict(experts=4, expert=8, heads=2, kv=1, head_dim=16),
         gains={"mlp.router": 3.0},
@@ -1032,7 +1033,7 @@ MODELS = {
             pad_token_id=1,
         ),
     ),
-    "kimi_linear": dict(  # heads of both kinds differ in number and size; experts of groups
+    "kimi_linear": dict(  # heads of both kinds differ in number and size; groups of experts
         transformers="5.23.0",
         family="KimiLinear",
         long=True,
@@ -1051,7 +1052,7 @@ MODELS = {
             pad_token_id=7,
         ),
     ),
-    "kimi_linear_types": dict(  # as Transformers 5 writes it; queries by a latent, biases
+    "kimi_linear_types": dict(  # in the form of Transformers 5; queries from a latent, biases
         transformers="5.23.0",
         family="KimiLinear",
         long=True,
@@ -1070,7 +1071,7 @@ MODELS = {
             moe_renormalize=False,
         ),
     ),
-    "granite_hybrid": dict(  # experts beside a dense MLP, factors, attention that turns nothing
+    "granite_hybrid": dict(  # experts in parallel to an MLP, factors, no rotary
         family="GraniteMoeHybrid",
         square=True,
         long=True,
@@ -1090,7 +1091,7 @@ MODELS = {
             pad_token_id=7,
         ),
     ),
-    "granite_hybrid_groups": dict(  # dense; B and C of groups, whose norms 4.57 takes as one
+    "granite_hybrid_groups": dict(  # dense; groups of B and C, which 4.57 normalises as one
         transformers="5.23.0",
         family="GraniteMoeHybrid",
         square=True,
@@ -1109,7 +1110,7 @@ MODELS = {
         ),
         aux=False,
     ),
-    "nemotron_h": dict(  # as it was published first: a pattern, MLPs of their own, no experts
+    "nemotron_h": dict(  # the first published form: a pattern, MLP layers, no experts
         transformers="5.23.0",
         family="NemotronH",
         long=True,
@@ -1118,7 +1119,7 @@ MODELS = {
         drop=["layers_block_type"],
         more=dict(num_hidden_layers=5, hybrid_override_pattern="M-*-M"),
     ),
-    "nemotron_h_experts": dict(  # groups of experts behind a map, a step that reaches its bound
+    "nemotron_h_experts": dict(  # expert groups after a map, a step that reaches its bound
         transformers="5.23.0",
         family="NemotronH",
         long=True,
@@ -1159,7 +1160,7 @@ MODELS = {
 }
 
 
-# Models that also see, given text alone: what sees is drawn too, and has no gradients.
+# Multimodal models, which get only text. Their vision towers are drawn too, and have no gradients.
 
 
 def vision(model_type, **more):
@@ -1196,7 +1197,7 @@ MODELS |= {
                 rope_theta=1e5,
                 rope_local_base_freq=500.0,
                 rope_scaling=dict(rope_type="linear", factor=8.0),
-                final_logit_softcapping=3.0,  # that the composite's head passes over
+                final_logit_softcapping=3.0,  # which the head of a composite model ignores
             ),
             vision_config=vision("siglip_vision_model"),
             mm_tokens_per_image=4,
@@ -1417,7 +1418,7 @@ for row in MODELS.values():
     row.setdefault("sizes", {})
 
 
-# In double throughout.
+# Computing everything in fp64.
 
 
 class NoSingle(TorchDispatchMode):
@@ -1448,7 +1449,7 @@ def lifted():
 
 def draw(g, s, pad, length, prompt=0, every=0):
     ids = [g.randrange(s.vocab) for _ in range(length)]
-    if pad is not None:  # its lookups have no gradient
+    if pad is not None:  # lookups of the pad token have no gradient
         for place in range(3, length, 11):
             ids[place] = pad
     return ids, [-100 if i < prompt or (every and i % every == 0) else t for i, t in enumerate(ids)]
@@ -1484,7 +1485,7 @@ def cases(name, row, s, pad, seed):
 
 
 def positions_of(documents):
-    """The last index of each document, and of one or two more; at most seven."""
+    """The last index of each document, and one or two more indices; at most seven."""
     out, start = set(), 0
     for ids, _ in documents:
         out |= (
@@ -1504,8 +1505,8 @@ def decoder_of(model):
 
 
 def fresh_rotary(model):
-    """Restores the rotary embeddings as constructed: those of dynamic scaling remember the longest
-    text so far."""
+    """Restores the initial rotary embeddings, because those with dynamic scaling keep the longest
+    length so far."""
     if not hasattr(model, "pristine"):
         model.pristine = {
             key: copy.deepcopy(module)
@@ -1519,8 +1520,8 @@ def fresh_rotary(model):
 
 @contextlib.contextmanager
 def router_margin(model, seen):
-    """Appends to `seen` the least distance of the k-th router logit from the next, over tokens and
-    layers."""
+    """Appends to `seen` the smallest distance of the k-th largest router logit from the next, over
+    tokens and layers."""
     config = model.config.get_text_config()
     top_k = getattr(config, "num_experts_per_tok", None)
     top_k = top_k or getattr(config, "top_k_experts", None) or 0
@@ -1530,7 +1531,7 @@ def router_margin(model, seen):
         if k < scores.shape[-1]:
             seen.append((ordered[:, k - 1] - ordered[:, k]).min().item())
 
-    def grouped(module, rows):  # of what chooses: sigmoids corrected, groups before experts
+    def grouped(module, rows):  # of corrected sigmoids, groups before experts
         groups = model.config.n_group
         scores = torch.nn.functional.linear(rows, module.weight).sigmoid()
         scores = scores + module.e_score_correction_bias
@@ -1545,11 +1546,11 @@ def router_margin(model, seen):
         if hasattr(module, "e_score_correction_bias"):
             rows = inputs[0].detach().reshape(-1, module.weight.shape[1])
             return grouped(module, rows)
-        if getattr(module, "bias", None) is not None:  # gpt-oss: not its logits, but its scores
+        if getattr(module, "bias", None) is not None:  # gpt-oss: returns scores, not logits
             logits = torch.nn.functional.linear(
                 inputs[0].detach().reshape(-1, module.weight.shape[1]), module.weight, module.bias
             )
-        if isinstance(logits, tuple):  # Transformers 5: logits, shares, choices
+        if isinstance(logits, tuple):  # Transformers 5: logits, weights, choices
             logits = logits[0]
         ordered = logits.detach().sort(-1, descending=True).values
         seen.append((ordered[:, top_k - 1] - ordered[:, top_k]).min().item())
@@ -1575,9 +1576,9 @@ def gradients_of(model):
 
 
 def evaluate(model, documents, aux=None):
-    """Each document alone, sums added; gradients of the mean over the predictions. With `aux`, the
-    documents are the rows of one batch, padded on
-    the right, and aux times load_balancing_loss_func of that batch is added to the loss."""
+    """Evaluates each document by itself and adds up the losses; gradients are those of the mean
+    over the predictions. With `aux` the documents are the rows of one batch, padded on the right,
+    and aux times load_balancing_loss_func of that batch is added to the loss."""
     predictions = sum(sum(l != -100 for l in labels[1:]) for _, labels in documents)
     positions, start, total, aux_loss = positions_of(documents), 0, 0.0, None
     logits_out, lse_out, nll_out = {}, {}, []
@@ -1623,7 +1624,7 @@ def evaluate(model, documents, aux=None):
         assert (
             abs(loss - whole.loss.item())
             < (1e-12 if logits.dtype == torch.float64 else 1e-5) * loss
-        )  # Transformers' own
+        )  # Transformers' own function
     output = {
         "loss": loss,
         "logits": [logits_out[p] for p in positions],
@@ -1646,7 +1647,8 @@ def evaluate(model, documents, aux=None):
     return stream, output, rest, gradients_of(model)
 
 
-# InternLM2 and InternLM3: Llama's and Qwen2's mathematics under the names of the published files.
+# InternLM2 and InternLM3: the computation of Llama and Qwen2 under the names of the published
+# files.
 
 
 def to_internlm2(tensors, s):
@@ -1748,8 +1750,8 @@ def internlm3_config(c, s):
 
 
 def split_experts(tensors):
-    """A layer's experts, which Transformers 5 holds as one tensor, by the names that it saves them
-    under: gate above up, expert by expert."""
+    """Splits a layer's experts, which Transformers 5 has as one tensor, into the tensors that it
+    saves, expert by expert. In the one tensor gate is above up."""
     out = {}
     for key, t in tensors.items():
         stem, fused, maps = key.partition(".experts.")
@@ -1764,8 +1766,8 @@ def split_experts(tensors):
 
 
 def to_olmo_hybrid(tensors, s):
-    """The published files' names. A convolution is three there, of queries, keys and values;
-    5.23 reads those, and cuts its own into three as long as one another when it saves."""
+    """Converts to the published files, which have three convolutions, for queries, keys and values.
+    Transformers 5.23 reads these, but saves its own convolution cut into three of equal length."""
     out = {}
     for key, t in tensors.items():
         stem, linear, rest = key.partition(".linear_attn.")
@@ -1788,7 +1790,8 @@ def to_olmo_hybrid(tensors, s):
 
 
 def to_kimi_linear(tensors, s):
-    """The published files' names: 5.23 reads those, but saves a dense MLP as if it were experts."""
+    """Converts to the published files' names. Transformers 5.23 reads these, but saves a dense MLP
+    as if it were experts."""
     out = {}
     for key, t in split_experts(tensors).items():
         stem, _, rest = key.partition(".self_attn.conv1d.")
@@ -1809,7 +1812,7 @@ def to_kimi_linear(tensors, s):
 CONVERT = {
     "kimi_linear": (to_kimi_linear, None),
     "olmo_hybrid": (to_olmo_hybrid, None),
-    "stacked_experts": (lambda tensors, s: tensors, None),  # as published, and as 5.23 holds them
+    "stacked_experts": (lambda tensors, s: tensors, None),  # stacked as published and in 5.23
     "internlm2": (to_internlm2, internlm2_config),
     "internlm3": (lambda tensors, s: tensors, internlm3_config),
 }
@@ -1819,13 +1822,13 @@ CONVERT = {
 
 
 def around_zero(key, family):
-    """Biases, and norms that multiply by 1 + w."""
+    """Draws biases, and norms that multiply by 1 + w."""
     one_more = family in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
     return key.endswith("bias") or (one_more and "linear_attn." not in key)
 
 
 def parameters_and_scales(model):
-    """What a checkpoint holds: parameters, and numbers beside them that do not learn."""
+    """The tensors in a checkpoint: parameters, and buffers that are not trained."""
     yield from model.named_parameters()
     for key, buffer in model.named_buffers():
         if key.endswith(("layer_scalar", "e_score_correction_bias")):
@@ -1833,8 +1836,8 @@ def parameters_and_scales(model):
 
 
 def drawn(key, shape, row, family):
-    """Of which numbers a tensor is, by its name."""
-    if key.endswith("A_log"):  # heads that forget in a few tokens, and in hundreds
+    """The distribution from which a tensor is drawn, by its name."""
+    if key.endswith("A_log"):  # decays of heads that forget after a few tokens, and after hundreds
         mean, deviation = -3.0, 1.5
     elif len(shape) == 1:
         mean, deviation = 0.0 if around_zero(key, family) else 1.0, 0.2
@@ -1858,7 +1861,7 @@ def fill(model, row, family, seed):
 
 
 def four_bits(model, g):
-    """Experts' tensors from random blocks and scales, which come back by their names."""
+    """The experts' tensors in four bits, from random blocks and scales; returned by their names."""
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
     packed = {}
@@ -1910,7 +1913,7 @@ def write(path, golden):
 
 
 def worst(a, b):
-    """||a - b|| / ||b|| of the worst tensor, and its name."""
+    """||a - b|| / ||b|| of the tensor for which it is largest, and that tensor's name."""
     return max(
         ((a[key].double() - b[key]).norm().item() / (b[key].norm().item() or 1.0), key) for key in b
     )
@@ -1960,7 +1963,7 @@ def attempt(name, row, seed, scale, out, draw_number):
         )
     single = Model.from_pretrained(folder, dtype=FLOAT32, **eager).eval()
     weights = {key: p.detach().double() for key, p in parameters_and_scales(single)}
-    if rename and not own_config:  # nothing of the file is left out
+    if rename and not own_config:  # no tensor of the file may be ignored
         held = rename({k: p.detach() for k, p in parameters_and_scales(single)}, s)
         written = load_file(weights_path)
         assert held.keys() == written.keys()
@@ -1972,7 +1975,7 @@ def attempt(name, row, seed, scale, out, draw_number):
                 p.copy_(weights.pop(key))
         assert not weights
     pad = double.config.get_text_config().pad_token_id
-    # Nemotron-H's embedding knows no pad.
+    # Nemotron-H's embedding has no padding id.
     assert double.get_input_embeddings().padding_idx == (None if family == "NemotronH" else pad)
     assert pad == options.get("text_config", options).get("pad_token_id")
 
@@ -1984,7 +1987,7 @@ def attempt(name, row, seed, scale, out, draw_number):
         with (
             router_margin(double, [] if aux else margins),
             lifted(),
-        ):  # a padded row's tokens past its end are not in the other cases
+        ):  # a padded row has tokens past its end, which the other cases lack
             stream, output, rest, grads = evaluate(double, documents, aux)
         if margins and min(margins) <= MARGIN:
             print(f"{name}: router choices {min(margins):.1e} from a tie, drawn again")
@@ -1999,7 +2002,7 @@ def attempt(name, row, seed, scale, out, draw_number):
             print(f"{name}: gradients of fp32 {noise:.1e} off, drawn again")
             return False
         unused = sorted(key for key, grad in grads.items() if not grad.any())
-        # Whose files hold them as one tensor too.
+        # Families whose files have the experts as one tensor, too.
         if family not in ("GptOss", "Gemma4", "Qwen3VLMoe"):
             if row.get("convert") != "stacked_experts":
                 grads = split_experts(grads)

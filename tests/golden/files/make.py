@@ -2,7 +2,7 @@
 
     make.py
 
-Of .zst files, which datasets reads with one more package, the rows are those of the same text
+datasets needs another package to read .zst files, so their rows are those of the same text
 uncompressed.
 """
 

@@ -1,16 +1,16 @@
-"""fp16 as PyTorch has it: torch.autocast on a CPU, and torch.amp.GradScaler.
+"""fp16 as PyTorch computes it: by torch.autocast on a CPU, and torch.amp.GradScaler.
 
     make.py [scaler] [gradients] [curves]      default: all three
 
-scaler.json     GradScaler's scale and growth tracker over a scripted sequence of steps, some of
-                which overflow.
-gradients.json  of models of tests/golden/model: how far each gradient under autocast to fp16 is
-                from the one in fp64, relative by norms (by its sketch), and the scale of its loss:
+scaler.json     GradScaler's scale and growth tracker over a given sequence of steps, some of which
+                overflow.
+gradients.json  for models of tests/golden/model: how far each gradient under autocast to fp16 is
+                from the one in fp64 (relative, by the norms of their sketches), and the loss scale:
                 65536, halved until nothing overflows.
 curves.json     20 steps of the case `sft` of tests/golden/stages in fp32 and in fp16: losses,
-                gradient norms, rates and scales. In some steps a gradient is made infinite. The
-                loop is Transformers' Trainer's with accelerate (which itself refuses fp16 on a
-                CPU); its first step in fp32 is that of LLaMA-Factory's run.
+                gradient norms, learning rates and scales. In some steps a gradient is made
+                infinite. The loop is that of Transformers' Trainer with accelerate (which itself
+                refuses fp16 on a CPU); its first step in fp32 is that of LLaMA-Factory's run.
 """
 
 import json
@@ -31,7 +31,8 @@ STEPS, ROWS, POISONED = 20, 4, (2, 12)  # steps from 1
 
 
 def scaler():
-    """Runs of steps: how many, whether they overflow, and what the scaler is after the last."""
+    """Runs of consecutive steps: their number, whether they overflow, and the scaler's state after
+    the last one."""
     weight = torch.nn.Parameter(torch.zeros(2))
     optimizer = torch.optim.SGD([weight], lr=0.0)
     scaler = torch.amp.GradScaler("cpu")
@@ -49,7 +50,7 @@ def scaler():
         (20, True),
         (2000, False),
         (1, True),
-        # Growth up to the end of fp32, and beyond.
+        # The scale grows up to the largest fp32 number, and beyond.
         (250000, False),
         (1, True),
         (2000, False),
@@ -135,7 +136,7 @@ def gradients():
 
 
 def rows():
-    """The examples of the case `sft`, as LLaMA-Factory tokenises them."""
+    """The examples of the case `sft`, as LLaMA-Factory tokenizes them."""
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.hparams import get_train_args
     from llamafactory.model import load_tokenizer
@@ -153,8 +154,9 @@ def rows():
 
 
 def train(examples, keys, half):
-    """The loss of a step is summed over its rows and divided by their labels that are not -100
-    before the shift, as LLaMA-Factory has it. A step that is left out moves no schedule."""
+    """Trains. The loss of a step is summed over its rows and divided by the number of their labels
+    other than -100 before the shift, as in LLaMA-Factory. A skipped step does not advance the
+    schedule."""
     from transformers import AutoModelForCausalLM, get_scheduler
 
     model = AutoModelForCausalLM.from_pretrained(

@@ -1,10 +1,10 @@
-"""Which weights learn under finetuning_type: freeze, by LLaMA-Factory 0.9.5's own function, for the
-small models of ../model.
+"""Names of the trainable weights under finetuning_type: freeze, by LLaMA-Factory 0.9.5's own
+function, for the small models of ../model.
 
     make.py        (from the root of the repository)
 
-golden.json: a list of {"base", "layers", "modules", "extra", "learning": names, null where it
-refuses}.
+golden.json: a list of {"base", "layers", "modules", "extra", "learning": names, or null if the
+function raises an error}.
 """
 
 import json

@@ -1,13 +1,13 @@
-"""Moments of the weights that Transformers makes of a config.json alone (from_config), over SEEDS
-seeds, for the models of ../families.
+"""Moments of the weights that Transformers initializes from a config.json alone (from_config), over
+SEEDS seeds, for the models of ../families.
 
-    make.py        with 4.57.6 the models that it has, with 5.23.0 those that are newer; each leaves
-                   the other's rows of moments.json as they are
+    make.py        with 4.57.6: the models that it has; with 5.23.0: the newer ones. Each version
+                   leaves the other's rows of moments.json unchanged
 
-moments.json: by model, by weight (numbers of layers and experts written %), of all its values:
-n, mean, deviation, least, most, outside (the part of them beyond one deviation from the mean); and
-`zero_row`, the row of a table that is zero with every seed, which the moments leave out. The names
-are those that save_pretrained writes.
+moments.json: by model and by weight (numbers of layers and experts are replaced by %), over all
+values of these weights: n, mean, deviation, least, most, outside (the fraction of values beyond one
+deviation from the mean); and `zero_row`, the row of an embedding that is zero for every seed, which
+the moments exclude. Names are those that save_pretrained writes.
 """
 
 import json
@@ -35,8 +35,8 @@ def pattern(name):
 
 
 def config_of(name):
-    """As ../families has it, but for what Transformers' own InternLM3 lacks: biases of queries,
-    keys and values alone. All its maps have one here."""
+    """The config of ../families, except that Transformers' own InternLM3 cannot have biases of
+    queries, keys and values alone: then all of its linear maps have one."""
     with open(os.path.join(FAMILIES, name, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
     if config["model_type"] == "internlm3":
@@ -56,7 +56,7 @@ def draw(config, seed):
 
 
 def zero_row(tables):
-    """Of tables [V, D] from every seed."""
+    """The row that is zero in all tables [V, D], one table per seed."""
     if tables[0].dim() != 2 or len({table.shape for table in tables}) > 1:  # layers may differ
         return None
     rows = torch.stack([(table == 0).all(dim=1) for table in tables]).all(dim=0).nonzero().flatten()

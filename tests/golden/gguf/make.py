@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Writes files.json and blocks.json: what the `gguf` package makes of models and numbers, for
+"""Writes files.json and blocks.json: how the `gguf` package writes models and numbers, for
 //tests/model/checkpoint:save_gguf_test and //tests/model/gguf:gguf_writer_test.
 
     make.py        (needs: gguf 0.19, torch, safetensors)
 
-files.json: each golden family that GGUF can say, written by ../../peers/gguf_families.py (the
-package's own names, keys and writer; llama.cpp's conversions in words of our own), read by the
-package's reader: {model: {metadata: {key: value}, tensors: {name: {shape, fnv}}}}. `shape` is as
-Hugging Face has it, `fnv` 64-bit FNV-1a of the tensor's F32 bytes, as hexadecimal digits.
+files.json: each golden family that GGUF can represent, written by ../../peers/gguf_families.py
+(which uses the package's names, keys and writer, and reimplements llama.cpp's conversions), then
+read by the package's reader: {model: {metadata: {key: value}, tensors: {name: {shape, fnv}}}}.
+`shape` is in Hugging Face's order; `fnv` is the 64-bit FNV-1a hash of the tensor's F32 bytes, in
+hexadecimal.
 
-blocks.json: {type: [{numbers, bytes}]}, hexadecimal bytes of fp32 numbers and of what
-gguf.quants.quantize makes of them: rows at random, of zeros, of subnormal and of large numbers, of
-halves between two steps, with a greatest number of either sign. And `file`: a whole file by
-GGUFWriter, a value of each kind and a tensor of each type.
+blocks.json: {type: [{numbers, bytes}]}: hexadecimal bytes of fp32 numbers, and of the blocks that
+gguf.quants.quantize makes from them. Rows are random, zeros, subnormal numbers, large numbers,
+numbers half-way between two steps, and rows whose largest number has either sign. `file` is a whole
+file by GGUFWriter, with a value of each kind and a tensor of each type.
 """
 
 import json
@@ -51,7 +52,7 @@ def described(path):
         }
         for tensor in reader.tensors
     }
-    # A layer that predicts a second token is the script's own addition.
+    # The script adds the layer that predicts a second token.
     if metadata.pop(f"{metadata['general.architecture']}.nextn_predict_layers", 0):
         key = f"{metadata['general.architecture']}.block_count"
         metadata[key] -= 1
@@ -68,7 +69,8 @@ def families():
             continue
         config = json.load(open(os.path.join(folder, "config.json")))
         known = config["architectures"][0] in gguf_families.ARCHITECTURES
-        # Experts in four bits are bf16 once they were read; DeepSeek's without experts has no file.
+        # Experts in four bits are bf16 after they are read; DeepSeek's model without experts has no
+        # GGUF file.
         if not known or name in gguf_families.CANNOT + ("gpt_oss_mxfp4", "deepseek_v3_whole"):
             continue
         with tempfile.TemporaryDirectory() as scratch:
@@ -115,7 +117,7 @@ def blocks():
             ]
             for name, kind in TYPES.items()
         }
-    # More than F16 holds, and what its scale still does.
+    # Numbers that F16 cannot represent, and the largest that its scale can.
     large = rows()[:2] * np.float32(1e6)
     golden["Q8_0"] += [
         {

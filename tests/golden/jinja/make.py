@@ -1,11 +1,11 @@
-"""What Transformers' Jinja2 makes of templates of our own.
+"""Renders our own templates with Transformers' Jinja2.
 
     make.py
 
-Writes cases.json: {"values": what pieces see, "conversations": name -> what chats see, "pieces":
-[{template, text or error}], "chats": name -> {template,
-texts: conversation -> text or null for an error}}. Pieces are one construct each, and expressions
-made at random (fuzz.py). The clock says 26 Jul 2024, noon, UTC.
+Writes cases.json: {"values": the variables of pieces, "conversations": name -> the variables of
+chats, "pieces": [{template, text or error}], "chats": name -> {template, texts: conversation ->
+text, or null for an error}}. A piece tests one construct, or is a random expression (fuzz.py). The
+clock is set to 26 Jul 2024, noon, UTC.
 """
 
 import copy

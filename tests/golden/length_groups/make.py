@@ -1,8 +1,8 @@
-"""Orders of examples by Transformers 4.57.6's get_length_grouped_indices, each drawn by a generator
-seeded with seed + epoch (LengthGroupedSampler itself draws from whatever state torch's global
-generator is in).
+"""Orders of examples by Transformers 4.57.6's get_length_grouped_indices, each with a generator
+that is seeded with seed + epoch. (LengthGroupedSampler itself uses torch's global generator, in
+whatever state that is.)
 
-make.py     orders.json: lengths by a rule (length_of), so that many are equal
+    make.py     writes orders.json. Lengths follow a rule (length_of), so that many are equal
 """
 
 import json

@@ -3,8 +3,8 @@ value}.
 
     make.py [--oracle DIR]        writes examples.json
 
-tests/scripts/llamafactory_examples_test.cc runs them with a model, data and an output folder of its
-own.
+tests/scripts/llamafactory_examples_test.cc runs these configurations with its own model, data and
+output folder.
 """
 
 import argparse

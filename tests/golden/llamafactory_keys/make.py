@@ -1,12 +1,12 @@
-"""The keys that LLaMA-Factory's `train` takes, from its own dataclasses and those of Transformers
+"""The keys that LLaMA-Factory's `train` accepts, from its own dataclasses and those of Transformers
 that they extend: name -> {type, default, choices}. `type` is bool, int, float, string, list or map,
-or several of them as "map | string"; `default` is null where there is none, `choices` are there
-where a key has some.
+or several of them as "map | string"; `default` is null if there is none; `choices` exists only for
+keys with a fixed set of values.
 
     make.py        writes keys.json, with the Python of the oracle's venv
 
-tests/lua/every_key_test.lua looks each of them up in Moonring's table, and gives it values;
-docs/keys.lua counts them.
+tests/lua/every_key_test.lua looks up each key in Moonring's table and gives values to it;
+docs/keys.lua counts the keys.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ NAMES = {bool: "bool", int: "int", float: "float", str: "string", list: "list", 
 
 
 def plain(value):
-    """A default as JSON can say it."""
+    """Converts a default to a value that JSON can represent."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if isinstance(value, (list, tuple)):
@@ -30,7 +30,7 @@ def plain(value):
 
 
 def described(hint):
-    """The types of a hint, and its choices."""
+    """The types of a type hint, and its choices."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         names, choices = set(), []

@@ -1,12 +1,13 @@
-"""Rounds of local steps by PyTorch: Transformers' model and torch.optim.AdamW in fp64, two groups
-in one process, the outer rule written out. Transformers casts to fp32 in norms and the rotary
-table, whatever the weights are: the names of fp32 stand for fp64 here.
+"""Local SGD in PyTorch: Transformers' model and torch.optim.AdamW in fp64, two groups in one
+process, and our own code for the outer optimizer. Transformers casts to fp32 in norms and the
+rotary table, whatever the weights' dtype is; here the names of fp32 are replaced by fp64.
 
-  python make.py MOONRING     writes golden.json; MOONRING is the program, for `preprocess` alone
+  python make.py MOONRING     writes golden.json; MOONRING: the program, used only for `preprocess`
 
-Data: the small model and the conversations of ../stages, in their order. Which group has which
-example of a step is the rule of data/steps/packer.h: the dearest first, each to the group that has
-least. A loss is the sum over a group's shifted labels by the number of its unshifted ones.
+Data: the small model and the conversations of ../stages, in their order. The examples of a step are
+assigned to groups by the rule of data/steps/packer.h: the most expensive example first, each to the
+group with the least work so far. A group's loss is the sum over its shifted labels, divided by the
+number of its unshifted labels.
 """
 
 import copy
@@ -43,7 +44,7 @@ def examples(program: str) -> list[dict]:
 
 
 def steps(rows: list[dict]) -> list[list[list[dict]]]:
-    """[step][group] -> its examples."""
+    """Returns [step][group] -> its examples."""
     made, at = [], 0
     while len(made) < STEPS:
         taken = rows[at:at + BATCH * GROUPS]
@@ -67,7 +68,8 @@ def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
 
 
 def inner(model: torch.nn.Module, optimizer: torch.optim.Optimizer, rows: list[dict]):
-    """A group's own step: the sum of its loss, its count, its norm; None where it has nothing."""
+    """Makes one group's own step. Returns the sum of its loss, its count and its gradient norm;
+    None if the group has nothing to train on."""
     count = sum(label != -100 for row in rows for label in row["labels"])
     if count == 0:
         return None

@@ -1,21 +1,22 @@
-"""Adapters written by PEFT 0.18.1 over the small models of ../model, and what PEFT computes with
+"""Adapters that PEFT 0.18.1 writes for the small models of ../model, and what PEFT computes with
 them.
 
     make.py [NAME ...]   (from the root of the repository, in the environment of
-                         ../../peers/README.md); default: every one
+                         ../../peers/README.md); default: all
 
-A folder each: adapter_config.json and adapter_model.safetensors as PEFT saves them (after random
-changes, so that no B is 0). golden.json: {"cases": [{"adapter", "base",
-"input": {"input_ids", "labels", "lengths"},
-"loss", "nll", "loss_base", "gradients"}]}: in double throughout (../model/make.py says how), each document alone, `loss` the mean over the predictions,
-`nll` one number an index of the stream (null where there is no target), gradients (../sketch.py) those of `loss` under the file's names,
-`loss_base` with the adapter off. Where there is "steps", trained.safetensors has the weights after
-so many steps of gradient descent at the rate "lr", in double.
+Each adapter has a folder with adapter_config.json and adapter_model.safetensors as PEFT saves them,
+after random changes, so that no B is 0. golden.json: {"cases": [{"adapter", "base", "input":
+{"input_ids", "labels", "lengths"}, "loss", "nll", "loss_base", "gradients"}]}, all in fp64
+(../model/make.py explains how) and with each document by itself. `loss` is the mean over the
+predictions; `nll` has one number per index of the stream, null without a target; `gradients`
+(../sketch.py) are those of `loss`, under the names in the file; `loss_base` is the loss with the
+adapter off. If a case has "steps", trained.safetensors has the weights in fp64 after this number of
+steps of gradient descent with the learning rate "lr".
 
-PiSSA: PEFT rounds the residual base to fp32; here it is made again in double of the same A and B,
-W - s B A, after a look that PEFT's is that, rounded. pissa_init/ has A and B as they were, and
-pissa_converted/ what PEFT makes of both, in the order in which LLaMA-Factory's
-PissaConvertCallback goes. `loss_base` is the model's before PiSSA.
+PiSSA: PEFT rounds the residual base to fp32. Here it is computed again in fp64 from the same A and
+B, as W - s B A, after a check that PEFT's residual is this one, rounded. pissa_init/ has the
+initial A and B. pissa_converted/ has what PEFT makes from both, in the order of LLaMA-Factory's
+PissaConvertCallback. `loss_base` is the loss of the model before PiSSA.
 """
 
 import copy
@@ -41,9 +42,10 @@ spec = importlib.util.spec_from_file_location(
 model_make = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(model_make)
 
-# An adapter is drawn again where PEFT itself is further off than this from fp64: its gradients in
-# fp32, its loss in bf16, and in fp32 what three steps have made of the weights (PiSSA's adapter is
-# large). All are half of what adapter_folder_test.cc asks, or less.
+# Limits: an adapter is drawn again if PEFT's own results are further from fp64 than this. They are
+# for its gradients in fp32, its loss in bf16, and the weights after three steps in fp32 (for PiSSA,
+# whose adapter is large, separately). All are at most half of the tolerances of
+# adapter_folder_test.cc.
 GRADIENT_NOISE, BF16_NOISE, STEP_NOISE, PISSA_NOISE = 5e-6, 2e-3, 2e-6, 1.5e-5
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -164,7 +166,7 @@ def product(module):
 
 
 def residuals(model, base):
-    """W - s B A in double, by the map."""
+    """W - s B A in fp64, by linear map."""
     weights = dict(base.named_modules())
     found = {}
     for name, module in model.base_model.model.named_modules():
@@ -234,12 +236,12 @@ def gradients_of(model):
 
 
 def worst(single, double):
-    """||a - b|| / ||b|| of the worst tensor."""
+    """||a - b|| / ||b|| of the tensor for which it is largest."""
     return max(((single[n].double() - t).norm() / t.norm()).item() for n, t in double.items())
 
 
 def attempt(name, base, options, seed):
-    """Writes an adapter; returns its case, or None where it is too ill conditioned."""
+    """Writes an adapter and returns its case; None if the case is too ill conditioned."""
     torch.manual_seed(seed)
     folder, more = os.path.join(HERE, name), {}
     shutil.rmtree(folder, ignore_errors=True)
@@ -262,7 +264,7 @@ def attempt(name, base, options, seed):
                 parameter += torch.randn_like(parameter) * (0.2 if far else 0.05)
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "README.md"))
-    if pissa:  # last of what is done with PEFT's own: it changes the configuration's rank
+    if pissa:  # last, because it changes the rank in PEFT's configuration
         kept_config = os.path.join(folder, "pissa_init", "adapter_config.json")
         first = open(kept_config).read()
         model.save_pretrained(

@@ -1,12 +1,13 @@
-"""Adapters as other makers leave them, by PEFT 0.18.1 over small models of ../model and ../families,
-and what PEFT computes with them.
+"""Adapters in the forms that other programs write, made by PEFT 0.18.1 for small models of ../model
+and ../families, and what PEFT computes with them.
 
-    make.py   (from the root of the repository, in the environment of ../../peers/README.md, with
-               those unpacked: ../pack.py --unpack)
+    make.py   (from the root of the repository, in the environment of ../../peers/README.md, after
+               ../pack.py --unpack)
 
-A folder each, as PEFT saves it (after random changes, so that nothing is 0). golden.json: {"cases":
-[{"adapter", "base", "ids", "loss", "nll"}]}: in double throughout (../model/make.py says how), one
-document, `nll` of each prediction, `loss` their mean; by the adapted model, not by a merged one.
+Each adapter has a folder, as PEFT saves it, after random changes, so that nothing is 0.
+golden.json: {"cases": [{"adapter", "base", "ids", "loss", "nll"}]}, in fp64 (../model/make.py
+explains how), for one document: `nll` of each prediction, and `loss`, their mean. They are computed
+by the adapted model, not by a merged one.
 """
 
 import importlib.util
@@ -96,7 +97,7 @@ ADAPTERS = {
 
 
 def wrapped(name):
-    """As a state_dict of a compiled model on several devices has it."""
+    """Renames tensors as in the state_dict of a compiled model on several devices."""
     for part in ("lora_A", "lora_B"):
         name = name.replace(part + ".weight", part + ".default.weight")
     name = name.replace("lora_magnitude_vector", "lora_magnitude_vector.default.weight")
@@ -104,7 +105,7 @@ def wrapped(name):
 
 
 def adorn(name, folder):
-    """What PEFT does not write itself."""
+    """Adds what PEFT itself does not write."""
     config = os.path.join(folder, "adapter_config.json")
     weights = os.path.join(folder, "adapter_model.safetensors")
     if name == "wrapped_names":

@@ -1,14 +1,12 @@
 """golden.json: orders of datasets.interleave_datasets, and rows drawn with numpy's global
 generator.
 
-    make.py                                                 under and over, as datasets 4.0.0 orders
-    them, and the draws
-    PYTHONPATH=FOLDER make.py                               besides: once, which a later datasets in
-    FOLDER can do
-                                                            (pip install --no-deps --target FOLDER
-                                                            datasets==4.8.4)
+    make.py                         the strategies under and over, as datasets 4.0.0 orders rows,
+                                    and the draws
+    PYTHONPATH=FOLDER make.py       in addition the strategy once, which needs a later datasets in
+                                    FOLDER (pip install --no-deps --target FOLDER datasets==4.8.4)
 
-What the datasets at hand cannot do stays as it is.
+Entries that the installed datasets cannot compute stay unchanged.
 """
 
 import json

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes delta_rule.safetensors: what Transformers 5.23 gives for the gated delta rule.
+"""Writes delta_rule.safetensors: what Transformers 5.23 computes for the gated delta rule.
 
     $MOONRING_ORACLE/t5/python tests/golden/mixers/make.py
 
-qwen3_next is torch_chunk_gated_delta_rule (two value heads for a key head), kimi is
-chunk_kimi_delta_attention (a decay for each channel); both in fp32 and with q and k normalized by
-the function, from a first state. Of each: the inputs, out, the last state, and the gradients of all
-inputs from those of out and of the last state. One document of 100 tokens; the batch dim is taken
-away, and states are transposed to [H, d_v, d_k].
+qwen3_next is torch_chunk_gated_delta_rule (two value heads for each key head), kimi is
+chunk_kimi_delta_attention (one decay for each channel). Both run in fp32, normalize q and k, and
+start from a given state. Each has the inputs, out, the last state, and the gradients of all inputs
+for given gradients of out and of the last state. There is one document of 100 tokens; the batch dim
+is removed, and states are transposed to [H, d_v, d_k].
 """
 
 import os

@@ -1,13 +1,12 @@
-"""Losses, logits and gradients of small random Llama and Mistral models and of SmolLM2, by
+"""Losses, logits and gradients of small random Llama and Mistral models and of SmolLM2, computed by
 Transformers 4.57.6.
 
     make.py [--oracle DIR] [--only small|smollm2|NAME]
 
-The small models are written as Hugging Face folders, whose weights ../seeded_weights.py makes (but
-for those of several files or in bf16: their safetensors are kept); `input` and `output` have the form
-of `moonring probe`.
-Transformers casts to float32 in RMSNorm, in the rotary tables and in its loss; here these are
-replaced, so that a model in double is double throughout.
+The small models are written as Hugging Face folders, whose weights ../seeded_weights.py generates;
+only models in several files or in bf16 keep their safetensors. `input` and `output` have the form
+of `moonring probe`. Transformers casts to float32 in RMSNorm, in the rotary tables and in its loss;
+here these are replaced, so that a model in fp64 computes everything in fp64.
 """
 
 import argparse
@@ -179,7 +178,7 @@ def small_cases(name, vocab):
 
 
 def positions_of(documents):
-    """The first and last index of each document, one in its middle, and around index 512."""
+    """The first and last index of each document, one in its middle, and some around index 512."""
     out, start = set(), 0
     for ids, _ in documents:
         out |= {start, start + len(ids) // 2, start + len(ids) - 1}
@@ -188,7 +187,8 @@ def positions_of(documents):
 
 
 def evaluate(model, documents, gradients=True):
-    """Each document alone; sums added; gradients of the mean over the predictions."""
+    """Evaluates each document by itself and adds up the losses; gradients are those of the mean
+    over the predictions."""
     names = {id(p): n for n, p in reversed(list(model.named_parameters()))}
     predictions = sum(sum(l != -100 for l in labels[1:]) for _, labels in documents)
     positions, start, total = positions_of(documents), 0, torch.zeros((), dtype=torch.float64)
@@ -266,7 +266,7 @@ def write(path, golden):
 
 
 def drawn(key, shape):
-    """Of which numbers a tensor is, by its name."""
+    """The distribution from which a tensor is drawn, by its name."""
     if len(shape) == 1:
         mean, deviation = 1.0, 0.2
     else:
@@ -275,7 +275,7 @@ def drawn(key, shape):
 
 
 def write_model(folder, seed, options, extra):
-    """Returns what describes its weights, where they are to be made from the seed."""
+    """Returns the description of the model's weights if they are to be generated from the seed."""
     shutil.rmtree(folder, ignore_errors=True)
     make_config, Model = (
         (MistralConfig, MistralForCausalLM)
@@ -315,8 +315,8 @@ def write_model(folder, seed, options, extra):
 
 
 def well_conditioned(double, narrow, documents):
-    """Whether stock Transformers in bf16 and fp16 is within half of what transformer_test.cc asks
-    of these."""
+    """Whether unchanged Transformers in bf16 and fp16 is within half of the tolerances of
+    transformer_test.cc."""
     with true_double():
         _, want, _, exact = evaluate(double, documents)
     for dtype, (loss, gradient) in NOISE.items():

@@ -3,9 +3,9 @@ trainers on fixed random logits.
 
     $MOONRING_ORACLE/venv/bin/python tests/golden/objectives/make.py
 
-The trainers' methods run on objects made without their constructors, and on models that are no more
-than their logits; all in fp64, but for what the
-peers cast themselves (BCO's running mean, DFT, EAFT, the uniform part of label smoothing: fp32).
+The trainers' methods run on objects that were created without their constructors, and on models
+that only return given logits. Everything is in fp64 except what the trainers themselves cast to
+fp32 (BCO's running mean, DFT, EAFT, the uniform part of label smoothing).
 """
 
 import json
@@ -27,7 +27,7 @@ ACCELERATOR = SimpleNamespace(device="cpu", use_distributed=False, gather_for_me
 
 
 def documents(lengths, prompts, seed, spread=1.0):
-    """Ids, labels (-100 over the prompt) and logits of each document."""
+    """Ids, labels (-100 in the prompt) and logits of each document."""
     generator = torch.Generator().manual_seed(seed)
     made = []
     for length, prompt in zip(lengths, prompts):
@@ -46,7 +46,7 @@ def padded(rows, value):
 
 
 class Exact:
-    """Logits that stay fp64 where a trainer casts them."""
+    """Logits that stay in fp64 where a trainer casts them."""
 
     def __init__(self, logits):
         self.logits = logits
@@ -60,7 +60,7 @@ def leaves(docs):
 
 
 def model_of(*batches):
-    """A model whose calls give these logits in turn."""
+    """A model that returns these logits, one after another, when it is called."""
     turns = iter([padded(batch, 0.0) for batch in batches])
     return lambda **inputs: SimpleNamespace(logits=Exact(next(turns)))
 
@@ -111,7 +111,7 @@ def preference(loss, options, policy, reference):
     value.backward()
     metrics = {
         k: v for k, v in metrics.items() if not k.startswith("logits/")
-    }  # over prompt and padding there
+    }  # -100 in prompt and padding
     return {
         "loss": loss,
         "options": options,
@@ -222,8 +222,8 @@ def sft():
 
 
 def asft():
-    """In fp64: below asft_loss_func, which casts the policy's logits to fp32. Both means are over
-    the predictions."""
+    """Computes the loss in fp64 without asft_loss_func, which casts the policy's logits to fp32.
+    Both means are over the predictions."""
     generator = torch.Generator().manual_seed(8)
     length, vocab = 9, 24
     policy, reference = (
@@ -281,8 +281,8 @@ def main():
         "asft": asft(),
     }  # fmt: skip
     result["kto"][1]["swapped"] = (
-        # its mismatched documents under policy and reference change places: the KL is on the other
-        # side of 0
+        # the log-probs of mismatched documents under policy and reference are swapped, so the KL
+        # term changes its sign
         True
     )
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.json")

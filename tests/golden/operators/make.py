@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes operators.json and operators.safetensors: what PyTorch's Python gives for operators.
+"""Writes operators.json and operators.safetensors: results of operators in PyTorch's Python.
 
     python3 make.py        (torch 2.11.0 and safetensors)
 
-A case is an operator with its arguments, in the order of its schema, and what torch.ops.aten gives:
-every result, and the gradient of sum(sin(0, 1, 2, ..) * results) with respect to every
-floating-point input. //tests/lua:operators_test calls the same from Lua and compares.
+A case is an operator with its arguments, in the order of its schema, and the results of
+torch.ops.aten: every result, and the gradient of sum(sin(0, 1, 2, ..) * results) with respect to
+every floating-point input. //tests/lua:operators_test makes the same calls in Lua and compares.
 """
 
 import json
@@ -80,7 +80,7 @@ def case(name, *args, **kwargs):
               "kwargs": {k: encode(v, f"{key}.k.{k}") for k, v in kwargs.items()}}
     own = [a.clone() if isinstance(a, torch.Tensor) and not a.requires_grad else a for a in args]
     if name.endswith("_") and isinstance(own[0], torch.Tensor) and own[0].requires_grad:
-        own[0] = own[0] * 1.0  # a leaf that learns may not be written
+        own[0] = own[0] * 1.0  # a leaf that requires a gradient must not be written in place
     result = getattr(torch.ops.aten, name)(*own, **kwargs)
     found = flat(result)
     record["results"] = len(found)
@@ -98,7 +98,7 @@ def case(name, *args, **kwargs):
     if isinstance(total, torch.Tensor) and inputs:
         try:
             gradients = torch.autograd.grad(total, inputs, allow_unused=True)
-        except RuntimeError as error:  # PyTorch has no derivative of some
+        except RuntimeError as error:  # some operators have no derivative in PyTorch
             assert "not implemented" in str(error), (name, error)
             gradients = []
         for i, gradient in enumerate(gradients):

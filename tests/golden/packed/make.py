@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Makes packed.safetensors: weights as bitsandbytes 0.50.2 packs and unpacks them on a CPU.
+"""Writes packed.safetensors: weights as bitsandbytes 0.50.2 quantizes and dequantizes them on a
+CPU.
 
     $MOONRING_ORACLE/venv/bin/python tests/golden/packed/make.py
 
-CASE.weight and of nf4 and fp4, plain and double: CASE.nf4.codes, .scales; CASE.nf4_double.
-scale_codes, .scale_scales, .mean (the codes are the same); and .unpacked in fp32 (of double ones
-.unpacked_bf16 beside it).
-CASE.int8.codes, .scales, and .unpacked in fp32, by LLM.int8()'s own dequantisation for CPUs. The
-large cases have no unpacked and no int8; bf16 is not doubly quantised, since the mean of its scales
-is beyond fp32.
+A case has CASE.weight, and for nf4 and fp4: CASE.nf4.codes and .scales; for double quantization
+CASE.nf4_double.scale_codes, .scale_scales and .mean (the codes are those of nf4); and .unpacked in
+fp32 (for double quantization also .unpacked_bf16). It also has CASE.int8.codes, .scales and
+.unpacked in fp32, by LLM.int8()'s own dequantization for CPUs. The large cases lack unpacked and
+int8; bf16 is not doubly quantized, because the mean of its scales is beyond fp32.
 
   small..    shapes with short last blocks and odd rows, in bf16, fp16 and fp32
-  edge       blocks of zeros, of -0, of one number, of huge and of tiny ones, in fp32
-  ties       what lies halfway between steps, and the next numbers on both sides
-  bf16       every finite number of bf16, in the order of its bits: no .weight
-  unit       those within [-1, 1], 63 and a 1 a block: no .weight
+  edge       blocks of zeros, of -0, of one number, of huge and of tiny numbers, in fp32
+  ties       numbers half-way between two steps, and the next numbers on both sides
+  bf16       every finite bf16 number, in the order of its bits; no .weight
+  unit       the bf16 numbers within [-1, 1], 63 of them and a 1 in each block; no .weight
   scales     more than 256 blocks
-  many       4 million numbers, made from LibTorch's randint: a digest of each part
+  many       4 million numbers of LibTorch's randint: a digest of each part
 
-dynamic: the code of 8 bits that scales are packed in.
+dynamic: the 8-bit code in which scales are stored.
 """
 
 import os
@@ -54,7 +54,7 @@ def four_bits(case, weight, unpacked=True, doubles=(False, True)):
             state, codes, made = parts(weight, kind, double)
             for key, value in made.items():
                 value = value.reshape(-1)
-                if double and key == "codes":  # those of the plain code
+                if double and key == "codes":  # the codes are those of single quantization
                     assert torch.equal(value, tensors[f"{case}.{kind}.codes"])
                 else:
                     tensors[f"{name}.{key}"] = value.contiguous().clone()
@@ -70,7 +70,7 @@ def eight_bits(case, weight):
     codes, scales, _ = F.int8_vectorwise_quant(weight.to(torch.float16))
     tensors[f"{case}.int8.codes"] = codes.reshape(-1).clone()
     tensors[f"{case}.int8.scales"] = scales.clone()
-    # As the product has it: that with the unit matrix.
+    # Dequantizes as in bitsandbytes' matrix product: multiplies with the unit matrix.
     state = MatmulLtState()
     state.CB, state.SCB, state.has_fp16_weights = codes, scales, False
     product = MatMul8bitFp.apply(torch.eye(weight.shape[1]), codes, None, None, state)

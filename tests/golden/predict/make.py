@@ -1,16 +1,18 @@
-"""LLaMA-Factory 0.9.5's own do_predict, greedy, on the small model of ../stages: what it writes.
+"""The files that LLaMA-Factory 0.9.5's own do_predict writes, with greedy decoding, for the small
+model of ../stages.
 
     make.py --packages DIR [--scores] [NAME ...]     DIR: pip install --target DIR of
         jieba==0.42.1  rouge-chinese==1.0.3  nltk==3.9.2
 
---scores: of the lines that are there alone, no run.
+--scores: computes only the scores of the existing lines, without a run.
 
-A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. golden/NAME.json
-has generated_predictions.jsonl's lines as they are, and the numbers of predict_results.json and
-eval_results.json; `of_answers` the same scores, by the same packages as LLaMA-Factory's metric.py
-asks them, of labels without the line break that the template writes after an answer's end: a model
-that stops there can never give it, so that LLaMA-Factory's score of an exact answer is below 100.
-data/ is ../stages/data's talks, and sayings of two turns, some Chinese.
+A case is `run_exp` with the keys in cases.json: {"base": {...}, "cases": {NAME: {...}}}.
+golden/NAME.json has the lines of generated_predictions.jsonl, and the numbers of
+predict_results.json and eval_results.json. `of_answers` are the same scores, by the same packages
+as in LLaMA-Factory's metric.py, for labels without the line break that the template writes after
+the end of an answer. A model that stops there can never generate this line break, so
+LLaMA-Factory's score of an exact answer is below 100. data/ has the talks of ../stages/data, and
+sayings of two turns, some of them Chinese.
 """
 
 import argparse
@@ -64,7 +66,7 @@ def run_case(keys):
 
 
 def scores(lines):
-    """LLaMA-Factory's scores of labels that end where an answer ends."""
+    """LLaMA-Factory's scores for labels that end where the answer ends."""
     import re
 
     import jieba
@@ -98,7 +100,7 @@ def write(name, golden):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--packages", required=True)
-    parser.add_argument("--keys")  # of one case, in a process of its own
+    parser.add_argument("--keys")  # of one case, which runs in a separate process
     parser.add_argument("--scores", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()

@@ -1,11 +1,10 @@
-"""input_ids and labels as LLaMA-Factory 0.9.5 prepares them, through its own get_dataset.
+"""input_ids and labels as LLaMA-Factory 0.9.5 prepares them by its own get_dataset.
 
     make.py [--oracle DIR] [--only PART_OF_NAME]
 
 Writes cases.json, added.json (with tokens that the vocabulary lacks) and golden/*.jsonl for data/
-(our own rows), and digests.json for LLaMA-Factory's demo data (oracle data/, not in the
-repository).
-With --only the other entries stay as they are.
+(our own rows), and digests.json for LLaMA-Factory's demo data (data/ of the oracle, not in the
+repository). With --only the other entries stay unchanged.
 """
 
 import argparse
@@ -78,7 +77,8 @@ def cases():
         "three_formats",
         dict(dataset="chats,own,messages_openai", template="chatml", cutoff_len=64),
     )
-    # Pairs and judged answers. Batches of 5 and 4 rows mismatch other answers than one of 1000.
+    # Pairs and judged answers. Batches of 5 and 4 rows pair prompts with other mismatched answers
+    # than one batch of 1000.
     for stage in ("dpo", "rm"):
         yield f"pairs_{stage}", dict(stage=stage, dataset="pairs", template="chatml")
     for cutoff_len in (8, 24, 60):
@@ -168,7 +168,7 @@ def cases():
             seed=7,
         ),
     )
-    # Rows held out.
+    # Rows that are held out for evaluation.
     yield (
         "own_held_out_quarter",
         dict(dataset="own", template="chatml", cutoff_len=64, val_size=0.25),
@@ -197,7 +197,7 @@ def cases():
         "chats_evaluated_on_messages",
         dict(dataset="chats", eval_dataset="messages", template="chatml"),
     )
-    # Files of other kinds (make_files.py), rows drawn, data sets mixed.
+    # Other file types (make_files.py), sampled rows, and mixed data sets.
     yield "file_csv", dict(stage="kto", dataset="csv", template="chatml")
     yield "file_csv_plain", dict(dataset="csv_plain", template="chatml")
     yield "file_txt", dict(stage="pt", dataset="txt", template="default", cutoff_len=32)
@@ -270,8 +270,8 @@ def cases():
 
 
 def added_cases():
-    """Tokens that SmolLM2's vocabulary lacks: the template's, or those of keys; some are words of
-    the data."""
+    """Cases with tokens that SmolLM2's vocabulary lacks: the template's, or those of keys; some are
+    words in the data."""
     words = dict(add_tokens="the, and ,the", add_special_tokens="You are,<|im_end|>")
     for name, template in (
         ("llama3", "llama3"),
@@ -405,7 +405,8 @@ def digest_cases():
 
 
 def fields(row, stage, collate, neat):
-    """What `moonring preprocess` writes of a row. Pretraining's labels are made by the collator."""
+    """The fields that `moonring preprocess` writes for a row. In stage pt the collator makes the
+    labels."""
     if stage == "pt":
         return {
             "input_ids": row["input_ids"],
@@ -430,7 +431,7 @@ def fields(row, stage, collate, neat):
 
 
 def prepare(model, dataset_dir, keys, scratch):
-    """(rows to learn from, rows to evaluate on or None)"""
+    """Returns (rows for training, rows for evaluation or None)."""
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.data.template import TEMPLATES as REGISTRY
     from llamafactory.hparams import get_train_args
@@ -458,7 +459,7 @@ def prepare(model, dataset_dir, keys, scratch):
             model_args, data_args, training_args, _, _ = get_train_args(config)
             module = load_tokenizer(model_args)
             template = get_template_and_fix_tokenizer(module["tokenizer"], data_args)
-            # As the workflows call it: dpo asks for the data of rm.
+            # Called as LLaMA-Factory's workflows do: dpo requests the data of rm.
             datasets = get_dataset(
                 template,
                 model_args,
@@ -484,8 +485,8 @@ def lines(rows):
 
 
 def summary(rows, prefix=""):
-    """Of a digest: sha256 of the lines, the sums of tokens and of labels that are learnt (kto:
-    without kl_), the first row's ids."""
+    """Returns a digest: the sha256 of the lines, the numbers of tokens and of trained labels (kto:
+    without kl_), and the ids of the first row."""
     counted = lambda row, ending: [
         row[key] for key in row if key.endswith(ending) and not key.startswith("kl_")
     ]

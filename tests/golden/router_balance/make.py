@@ -1,14 +1,14 @@
-"""DPO and KTO of a mixture of experts with the router's load-balancing loss, by TRL 0.24's own
-trainers (output_router_logits, router_aux_loss_coef): loss, gradients and their norm of one step, in
-fp64.
+"""DPO and KTO of a mixture of experts with the routers' load-balancing loss, by TRL 0.24's own
+trainers (output_router_logits, router_aux_loss_coef): loss, gradients and gradient norm of one
+step, in fp64.
 
     make.py        writes dpo.json, kto.json (gradients as ../sketch.py keeps them), with the Python
                    of the oracle's venv
 
-LLaMA-Factory 0.9.5 sets both fields of the config and then leaves the loss out of dpo and kto; what
-is here is what its parents (trl.DPOTrainer, trl.KTOTrainer) compute of the batches that its data
-side makes: stages/'s model_moe, pairs and judged, two examples a micro-batch, two micro-batches a
-step, which the Trainer averages.
+LLaMA-Factory 0.9.5 sets both fields of the config but then omits the loss in dpo and kto. The
+values here are what its parent classes (trl.DPOTrainer, trl.KTOTrainer) compute from the batches
+that LLaMA-Factory makes: model_moe of ../stages, pairs and judged answers, two examples per
+micro-batch and two micro-batches per step, over which the Trainer averages.
 """
 
 import copy
@@ -25,7 +25,7 @@ COEFFICIENT, BETA, ROWS, MICROS = 0.3, 0.1, 2, 2
 
 
 def rows_of(stage, dataset):
-    """The first examples as LLaMA-Factory's preprocessing makes them."""
+    """The first examples, as LLaMA-Factory's preprocessing makes them."""
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.hparams import get_train_args
     from llamafactory.model import load_tokenizer
@@ -57,7 +57,7 @@ def mask(lists, left=False):
 
 
 def pair_batch(rows, pad):
-    """What TRL's collator makes: prompts padded on the left, completions on the right."""
+    """The batch that TRL's collator makes: prompts padded on the left, completions on the right."""
     cut = [sum(label == -100 for label in row["chosen_labels"]) for row in rows]
     prompts = [row["chosen_input_ids"][:n] for row, n in zip(rows, cut)]
     batch = {

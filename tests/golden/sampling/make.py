@@ -1,10 +1,10 @@
-"""What Transformers' logits processors leave of some logits, and with which probabilities.
+"""The tokens that Transformers' logits processors keep, and their probabilities.
 
     make.py     with Transformers 4.57
 
-sampling.json: logits, the ids before, the options, and the probability of every id after
-repetition_penalty, temperature, top_k, top_p and min_p in the order in which `generate` has them;
-log_probs: log_softmax(logits / temperature).
+sampling.json: logits, the earlier ids, the options, and the probability of every id after
+repetition_penalty, temperature, top_k, top_p and min_p, in the order in which `generate` applies
+them; log_probs: log_softmax(logits / temperature).
 """
 
 import json
@@ -18,7 +18,7 @@ VOCABULARY = 11
 
 
 def processed(logits, ids, options):
-    """As GenerationMixin._get_logits_processor orders them."""
+    """Applies the processors in the order of GenerationMixin._get_logits_processor."""
     steps = []
     if options["repetition_penalty"] != 1.0:
         steps.append(

@@ -1,25 +1,26 @@
-"""Losses, logits and gradients of the small models of tests/golden/model under shift_attn, as
-LLaMA-Factory 0.9.5 has it.
+"""Losses, logits and gradients of the small models of tests/golden/model under shift_attn, as in
+LLaMA-Factory 0.9.5.
 
     make.py [--oracle DIR]
 
-The attention is LLaMA-Factory's own file (model/model_utils/longlora.py), run over Transformers
-4.57.6's LlamaAttention: LLaMA-Factory 0.9.5 itself wants Transformers 4.55 or later, and that
-file's patch one before 4.48, so that no run of 0.9.5 has it. What it imports of LLaMA-Factory is
-stood in for, and so are the names that it takes from an older modeling_llama.
+The attention is LLaMA-Factory's own file (model/model_utils/longlora.py), applied to Transformers
+4.57.6's LlamaAttention. No run of LLaMA-Factory 0.9.5 can use it: 0.9.5 requires Transformers 4.55
+or later, and the patch in that file requires one before 4.48. The modules of LLaMA-Factory that the
+file imports, and the names that it takes from an older modeling_llama, are replaced here.
 
-One statement is mended. Where the heads are shifted back the file says
+One statement is corrected. To shift the heads back, the file has
 
     attn_output.reshape(bsz, q_len, self.num_heads, self.head_dim)
 
-and drops what that gives: the roll that follows goes round inside each group, and the tokens of a
-group's first half get, in half of the heads, what the tokens one group later have found. LongLoRA
-assigns it (llama_attn_replace.py), and so does this script. As written, a model sees what it is to
-predict: `looks_ahead` says by how much logits move when a later token is changed. Losses of both
-are kept: `loss_as_written` beside the loss.
+and ignores the result. So the roll that follows is within each group: in half of the heads, the
+tokens of a group's first half get the results of the tokens one group later. LongLoRA assigns the
+result (llama_attn_replace.py), and so does this script. With the original statement a model sees
+the tokens that it is to predict: `looks_ahead` is the change of logits if a later token is changed.
+The losses of both are kept; `loss_as_written` is that of the original.
 
-Eager attention and sdpa are compared in fp32 (eager's softmax is never in fp64): `eager_distance`.
-Rows are multiples of 8 tokens, as LLaMA-Factory's collator fills them up, so none has a pad.
+Eager attention and sdpa are compared in fp32, because eager's softmax is never in fp64:
+`eager_distance`. Rows are multiples of 8 tokens, to which LLaMA-Factory's collator pads them, so no
+row has padding.
 """
 
 import argparse
@@ -44,7 +45,7 @@ DROPPED = "attn_output.reshape(bsz, q_len, self.num_heads, self.head_dim)"
 
 
 def load_longlora(oracle, mended):
-    """LLaMA-Factory's file as a module."""
+    """Loads LLaMA-Factory's file as a module."""
     path = os.path.join(
         oracle, "llamafactory-0.9.5/src/llamafactory/model/model_utils/longlora.py"
     )
@@ -84,7 +85,7 @@ def load_longlora(oracle, mended):
 
 
 def shift(model, longlora):
-    """As configure_longlora and _apply_llama_patch do, for this model alone."""
+    """Does what configure_longlora and _apply_llama_patch do, for this model only."""
     model.config.group_size_ratio = 0.25
     forward = (
         longlora.llama_attention_forward
@@ -102,7 +103,7 @@ def shift(model, longlora):
             return forward(attention, **kwargs)[:2]
 
         attention.forward = call
-    return model.train()  # shifted in training alone; there is no dropout
+    return model.train()  # attention is shifted only in training; there is no dropout
 
 
 def open_model(name, dtype, implementation="sdpa"):
@@ -136,8 +137,9 @@ def logits(model, ids):
 
 
 def look_ahead(model, ids):
-    """How far logits move when the last token of the row's first half is changed: of those before
-    it, without the first eighth, which sees the row's end where groups wrap."""
+    """How far logits change if the last token of the row's first half is changed. Only logits
+    before that token are compared, without the first eighth, which sees the row's end because
+    groups wrap around."""
     n = len(ids)
     changed = list(ids)
     changed[n // 2 - 1] = changed[n // 2 - 1] % 40 + 3

@@ -1,13 +1,14 @@
-"""Words, BLEU and ROUGE by the packages that LLaMA-Factory 0.9.5 measures predict_with_generate by:
+"""Words, BLEU and ROUGE, by the packages with which LLaMA-Factory 0.9.5 computes the scores of
+predict_with_generate:
 
     jieba==0.42.1  rouge-chinese==1.0.3  nltk==3.9.2
 
     make.py --packages DIR     DIR: pip install --target DIR of these three
 
-words.json: texts and jieba.cut's words of them: hand-written ones, and ones put together at random
-of the dictionary's words, of rare characters, letters, digits and signs.
-pairs.json: of each pair LLaMA-Factory's ComputeSimilarity (rounded), sentence_bleu and Rouge's `f`
-(not rounded). Where ComputeSimilarity raises, its message.
+words.json: texts, and their words by jieba.cut. Some texts are hand-written; others are random
+sequences of words of the dictionary, rare characters, letters, digits and signs. pairs.json: for
+each pair of texts LLaMA-Factory's ComputeSimilarity (rounded), and sentence_bleu and Rouge's `f`
+(not rounded); the error's message if ComputeSimilarity raises one.
 """
 
 import argparse
@@ -93,7 +94,7 @@ PAIRS = [
 
 
 class Characters:
-    """A tokenizer whose ids are code points, as far as ComputeSimilarity asks one."""
+    """A tokenizer whose ids are code points, with the methods that ComputeSimilarity calls."""
 
     pad_token_id = 0
 

@@ -1,17 +1,15 @@
 """LLaMA-Factory 0.9.5's own runs of every stage on a small random model, in full precision: losses,
 gradient norms, metrics.
 
-    make.py [--oracle DIR] [NAME ...]     default: model/, adapter/, data/ where they are missing,
-    and every case of cases.json
+    make.py [--oracle DIR] [NAME ...]     default: model/, adapter/ and data/ if they are missing,
+                                          and every case of cases.json
 
-A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. Methods of the
-Trainer are wrapped to read values that its logs
-round; nothing that is computed changes, but for two things: LLaMA-Factory 0.9.5 with TRL 0.24
-trains `sigmoid` whatever `pref_loss` says, so
-hinge, ipo, nca_pair and robust are passed on to TRL's dpo_loss as its loss_type (and past
-LLaMA-Factory's check of pref_loss). And where the vocabulary
-grows, the noise of its new rows is drawn as Moonring draws it; so are the permutations of
-group_by_length.
+A case is `run_exp` with the keys in cases.json: {"base": {...}, "cases": {NAME: {...}}}. Methods of
+the Trainer are wrapped, to read values that its logs round. What is computed changes only in these
+points: LLaMA-Factory 0.9.5 with TRL 0.24 trains `sigmoid` whatever `pref_loss` is, so hinge, ipo,
+nca_pair and robust are passed to TRL's dpo_loss as its loss_type (and around LLaMA-Factory's check
+of pref_loss). If the vocabulary grows, the noise of its new rows is drawn as in Moonring; so are
+the permutations of group_by_length.
 """
 
 import argparse
@@ -29,8 +27,8 @@ OF_TRL = ("hinge", "ipo", "nca_pair", "robust")
 
 
 def make_model():
-    """A Llama of three layers with grouped queries and a tied head, its embeddings wide enough that
-    it is sure of nothing in particular."""
+    """A Llama of three layers with grouped queries and a tied head. Its weights
+    are initialized so widely that its predictions are not nearly certain."""
     import torch
     from safetensors.torch import save_file
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -82,8 +80,8 @@ def make_model():
 
 
 def small(**more):
-    """What the models of other families share: the vocabulary of `model`, two layers, and a context
-    of 64 tokens where a scaling is to stretch it."""
+    """The keys that the models of other families share: the vocabulary of `model`, two layers, and
+    a context of 64 tokens, which a rotary scaling extends."""
     vocabulary = json.load(open(os.path.join(HERE, "model", "config.json")))["vocab_size"]
     return (
         dict(
@@ -105,7 +103,7 @@ def small(**more):
 
 
 def make_families():
-    """A mixture of experts, a model with capped scores and logits and a window, and one whose
+    """A mixture of experts; a model with softcaps on logits and scores, and a window; and one whose
     context is shorter than the texts."""
     import torch
     from transformers import (
@@ -151,7 +149,7 @@ def make_families():
 
 
 def make_adapters():
-    """Adapters whose B is not zero, so that what they compute shows."""
+    """Adapters whose B is not zero, so that they have an effect."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
@@ -299,7 +297,7 @@ def make_data():
 
 
 def pass_losses_on():
-    """hinge, ipo, nca_pair and robust to TRL's dpo_loss."""
+    """Passes hinge, ipo, nca_pair and robust to TRL's dpo_loss."""
     from llamafactory.hparams import FinetuningArguments
     from llamafactory.train.dpo.trainer import CustomDPOTrainer
     from trl import DPOTrainer
@@ -323,8 +321,8 @@ def pass_losses_on():
 
 
 def save_nothing_of_reward_models():
-    """Saving one with a tied head fails here (safetensors refuses tensors that share memory); the
-    run itself is what is wanted."""
+    """Disables saving: saving a reward model with a tied head fails (safetensors refuses tensors
+    that share memory), and only the run itself is needed."""
     from llamafactory.train.rm import trainer, workflow
 
     trainer.PairwiseTrainer._save = lambda *args, **kwargs: None
@@ -332,8 +330,9 @@ def save_nothing_of_reward_models():
 
 
 def counted_noise():
-    """New rows of the vocabulary with the noise that Moonring draws (kernels/random/counter_random.h,
-    model/checkpoint/vocabulary_growth.h), of the embedding and seed 42."""
+    """Draws the noise of new rows of the vocabulary as Moonring does
+    (kernels/random/counter_random.h, model/checkpoint/vocabulary_growth.h), for the embedding and
+    seed 42."""
     import numpy as np
     import torch
     from llamafactory.model.model_utils import embedding
@@ -380,8 +379,8 @@ def counted_noise():
 
 
 def seeded_groups():
-    """group_by_length's permutations as Moonring draws them, each by a generator of its own: the
-    sampler draws them from torch's global one."""
+    """Draws the permutations of group_by_length as Moonring does, each with its own generator; the
+    sampler uses torch's global one."""
     import torch
     from transformers import trainer_pt_utils
 

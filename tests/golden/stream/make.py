@@ -1,13 +1,12 @@
-"""Orders of streams: of datasets' own iterable data sets (orders.json), and what LLaMA-Factory
-0.9.5 trains on with streaming: true (streams.json).
+"""Orders of streams: those of datasets' own iterable data sets (orders.json), and what
+LLaMA-Factory 0.9.5 trains on with streaming: true (streams.json).
 
     make.py [--oracle DIR]
 
 orders.json: for each case the rows [data set, row] of a pass, for each epoch and each process that
-loads data (dataloader_num_workers), before batches
-are made. streams.json: batches of a pass, each example by its line as `moonring preprocess` writes
-it (a place in "lines"), through LLaMA-Factory's
-get_dataset, torch's DataLoader and set_epoch; and what is held out. Rows are those of
+loads data (dataloader_num_workers), before batches are made. streams.json: the batches of a pass,
+by LLaMA-Factory's get_dataset, torch's DataLoader and set_epoch, and the held-out examples. Each
+example is the index of its line, as `moonring preprocess` writes it, in "lines". Rows are those of
 ../preprocess/data.
 """
 
@@ -100,7 +99,7 @@ STREAMS = [
         buffer_size=3,
         mix_strategy="interleave_under",
     ),
-    dict(dataset="few", template="chatml", buffer_size=100),  # num_samples says nothing to a stream
+    dict(dataset="few", template="chatml", buffer_size=100),  # num_samples has no effect
     dict(
         dataset="renamed", eval_dataset="messages,chats", template="chatml", buffer_size=3, seed=11
     ),

@@ -1,17 +1,19 @@
-"""What LLaMA-Factory 0.9.5 makes of conversations under each of its templates, by its own
+"""Examples that LLaMA-Factory 0.9.5 makes from conversations with each of its templates, by its own
 converters, templates and processors.
 
     make.py
 
-Writes tokenizer.json (tiny/smollm2's with every token that a template needs as one) and cases.json,
-a case a line:
+Writes tokenizer.json (that of tiny/smollm2, plus every token that a template needs as a single
+token) and cases.json, one case per line:
 
-    {"dataset": of data/, "template": ..., other keys of a configuration, "examples": n, "tokens": of all, "digest": moonring.data's Dataset:digest()}
+    {"dataset": of data/, "template": ..., other configuration keys, "examples": their number,
+     "tokens": their number in all examples, "digest": Dataset:digest() of moonring.data}
 
-or "error": true where LLaMA-Factory raises one (a format that takes one call a message, JSON that
-it cannot read). Rows come to the converters as they are in data/, a key that a row lacks as null,
-and arguments that are a JSON text as what it says (LLaMA-Factory writes the text, quoted, or
-stops). Templates for pictures and sound go without their plugins. Today is 26 Jul 2024.
+or "error": true if LLaMA-Factory raises an error (for example a format that allows one call per
+message, or JSON that it cannot read). The converters get the rows as they are in data/, with null
+for a key that a row lacks. Arguments that are a JSON text are parsed first; LLaMA-Factory would
+write the text in quotes, or fail. Templates for images and audio are used without their plugins.
+The date is 26 Jul 2024.
 """
 
 import copy

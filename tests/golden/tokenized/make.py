@@ -1,7 +1,7 @@
-"""Folders that LLaMA-Factory 0.9.5 writes for tokenized_path, of the rows of ../preprocess/data:
-one a kind of example.
+"""Folders that LLaMA-Factory 0.9.5 writes for tokenized_path from the rows of ../preprocess/data,
+one for each kind of example.
 
-make.py [--oracle DIR]
+    make.py [--oracle DIR]
 """
 
 import argparse
@@ -33,7 +33,7 @@ CASES = {
 
 
 def add_lengths():
-    """lengths: sft's rows, with a length each that is not their number of tokens."""
+    """Writes lengths/: the rows of sft, each with a length that is not its number of tokens."""
     from datasets import DatasetDict, load_from_disk
 
     rows = load_from_disk(os.path.join(HERE, "sft"))["train"]

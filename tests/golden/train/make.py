@@ -1,13 +1,13 @@
 """Losses, gradient norms and learning rates of LLaMA-Factory 0.9.5's own runs, in full precision.
 
-    make.py [--oracle DIR] [NAME ...]          default: every NAME.yaml beside this file, and
-    schedules.json
-    make.py [--oracle DIR] --noise NAME ...    noise.json: the same steps, cut into micro-batches of
-    one row each
+    make.py [--oracle DIR] [NAME ...]          default: every NAME.yaml next to this file, and
+                                               schedules.json
+    make.py [--oracle DIR] --noise NAME ...    noise.json: the same steps with micro-batches of one
+                                               row each
 
-Each run is LLaMA-Factory's `run_exp` with only the model, data and output folders replaced. Two
-methods of the Trainer are wrapped to read
-values that its logs round or leave out; nothing that is computed changes.
+Each run is LLaMA-Factory's `run_exp`; only the model, data and output folders are replaced. Two
+methods of the Trainer are wrapped, to read values that its logs round or omit; nothing that is
+computed changes.
 """
 
 import argparse

@@ -23,7 +23,7 @@ local function of_tokens(batch, name)
   return batch:cut(tensor.tensor(values, "fp64"))
 end
 
--- For each completion, whether the loss counts it; nil if it counts all.
+-- For each completion, whether it contributes to the loss; nil if all do.
 local function counted(c, batch)
   if not c.mask_truncated_completions then return nil end
   local list = {}

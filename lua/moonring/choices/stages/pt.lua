@@ -1,4 +1,4 @@
---- Pre-training on texts: every token is a target. In all else it is like stage sft.
+--- Pre-training on texts: every token is a target. Everything else is as in stage sft.
 local sft = require "moonring.choices.stages.sft"
 
 local pt = {}

@@ -16,7 +16,7 @@ local best = {}
 local Best = {}
 Best.__index = Best
 
---- The best evaluation of a new run: none yet.
+--- Creates the record of a new run's best evaluation, which is empty.
 ---@param metric? string name, with or without "eval_"; absent: the best is not tracked
 ---@param greater? boolean a greater value is better; default: true unless the metric ends in "loss"
 ---@return moonring.BestEvaluation

@@ -26,7 +26,8 @@ local checkpoints = {}
 --- files that this rank wrote.
 ---@field save fun(folder: string): string[]
 ---@field say fun(line: string) logs a line, on every rank
---- `turn` replaces `save` where nothing can be written: it switches the weights as `save` does.
+--- `turn` is called instead of `save` if no file can be written: it switches between trained and
+--- evaluated weights as `save` does, because switching rounds the weights.
 ---@field turn? fun()
 ---@field limit? integer how many are kept; default: all
 --- `metric`: which metric of an evaluation decides the best checkpoint, with or without "eval_";
@@ -48,7 +49,7 @@ local checkpoints = {}
 local Checkpoints = {}
 Checkpoints.__index = Checkpoints
 
---- The checkpoints of a new run: none yet.
+--- Creates the checkpoints of a new run, which has none yet.
 ---@param given moonring.CheckpointsOptions
 ---@return moonring.Checkpoints
 function checkpoints.new(given)
@@ -113,7 +114,8 @@ function Checkpoints:state()
   return state
 end
 
--- The error of the first rank that failed, the same on all ranks; nil if none failed.
+-- Combines the results of all ranks: returns the error of the first rank that failed, nil if none
+-- failed. The result is the same on all ranks.
 local function agreed(self, ok, why)
   for rank, text in ipairs(self.mesh:gather(ok and "" or "?" .. errors.words(why))) do
     if text ~= "" then
@@ -127,7 +129,8 @@ local function on_first(self, body)
   return agreed(self, pcall(self.mesh:rank() == 0 and body or function() end))
 end
 
--- Removes and logs a checkpoint that failed. On rank 0. `ends`: the run ends after this save.
+-- Removes the files of a save that failed, and logs the error. On rank 0. `ends`: the run ends
+-- after this save.
 local function give_up(self, step, draft, why, ends)
   if self.mesh:rank() ~= 0 then return end
   pcall(system.remove, draft)

@@ -8,8 +8,8 @@ local system = require "moonring.native.system"
 local each_node = {}
 
 -- Whether this rank's output_dir is a different folder from rank 0's: rank 0 creates a file, and
--- this rank looks whether it sees that file. If the run is killed here, the next run removes the
--- file (output_folder.lua).
+-- this rank looks whether it sees that file. If the run is killed before it removes the file, the
+-- next run does (output_folder.lua).
 local function is_apart(dir, mesh)
   local first = mesh:rank() == 0
   local name = ("run.mark.%d.tmp"):format(first and system.clock() * 1e9 or 0)

@@ -27,7 +27,7 @@ local resume = {}
 local Resumed = {}
 Resumed.__index = Resumed
 
--- Fields that a checkpoint does not contain, and that may be absent.
+-- Optional fields of Resumed that are not read from training_state.json.
 local OWN = { newest = true, by_itself = true }
 
 -- Finds the newest complete checkpoint in output_dir that belongs to the folder's current run, or
@@ -100,8 +100,8 @@ local function refuse(self, changes)
     self.by_itself and BY_ITSELF or "")
 end
 
--- Rank 0 chooses the checkpoint, for which it reads every byte of it, and sends its choice to all
--- ranks.
+-- Chooses the checkpoint on rank 0, which reads every byte of it to check it, and sends the choice
+-- to all ranks.
 local function found_by_first(c, mesh)
   local found
   if mesh:rank() == 0 then

@@ -28,8 +28,9 @@ local function same(name, a, b)
   return system.absolute(a) == system.absolute(b)
 end
 
--- For each key: `told`, whether it may change; and the default. A record of an older version may
--- lack a key, which then had its default. (Where null is a valid value, a missing key means null.)
+-- By key: `told`, whether the key may change with a note; `defaults`, its default. A checkpoint of
+-- an older version may lack a key, which then had its default. (If null is a valid value, a missing
+-- key means null.)
 local told, defaults = {}, {}
 for row in keys.rows() do
   told[row[1]] = row.resume == "told"

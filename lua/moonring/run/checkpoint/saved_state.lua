@@ -30,8 +30,8 @@ local function with_nan(value)
   return value
 end
 
--- Copies a state, and moves its tensors into the table `tensors`. The key of a tensor there is its
--- path in the state.
+-- Copies a state without its tensors, which are put into the table `tensors`, by their path in the
+-- state.
 local function without_tensors(value, place, tensors)
   if type(value) == "userdata" then
     tensors[place] = value
@@ -73,7 +73,7 @@ function saved_state.read(folder)
   local path = folder .. "/" .. STATE
   local state = system.json_decode(system.read(path), path)
   if type(state) ~= "table" then state = {} end
-  -- Older checkpoints have these states at the top level.
+  -- Older checkpoints store the components' states at the top level instead of in `parts`.
   state.parts = with_nan(state.parts or { journal = state.journal, updates = state.updates,
     checkpoints = state.checkpoints, objective = state.objective })
   state_shape.check(path, state)

@@ -11,7 +11,7 @@ local shown_weights = {}
 ---@field rounds? moonring.Rounds with local SGD (local_steps)
 
 ---@class moonring.ShownWeights: moonring.ShownWeightsOptions
----@field rests? boolean
+---@field rests? boolean whether `rest` was called: the weights are not switched any more
 local ShownWeights = {}
 ShownWeights.__index = ShownWeights
 

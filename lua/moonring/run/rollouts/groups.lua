@@ -14,7 +14,7 @@ local groups_of = {}
 ---@field generate number
 ---@field judge number
 
---- All completions of the groups in one list.
+--- Concatenates the completions of all groups into one list.
 ---@param groups moonring.Completion[][]
 ---@return moonring.Completion[]
 function groups_of.flat(groups)

@@ -110,8 +110,8 @@ local function document(rollout, completion)
   return { ids = ids, labels = labels }
 end
 
--- Makes one step from a share of the rollout's completions. Also returns the completions from which
--- its examples were made.
+-- Makes the step that trains on share number `share` of the rollout's completions. Also returns the
+-- completions from which its examples were made.
 local function make_step(self, rollout, share, turn)
   local list = share_of(self, rollout, share)
   local examples, records = self.stage.rollouts.examples(list, function(each)
@@ -184,7 +184,7 @@ function Rollouts:next()
   end
   local step, records = make_step(self, self.rollout, self.turn % self.of.shares, self.turn)
   self.turn, self.records = self.turn + 1, records
-  -- The last rollout of the data may have fewer prompts than steps.
+  -- A share may be empty, because the last rollout of the data may have fewer prompts than steps.
   return #records > 0 and step or self:next()
 end
 
@@ -236,7 +236,7 @@ function Rollouts:evaluate(dataset)
   local steps = dataset:steps { mesh = run.mesh, batch = batch, shuffle = false,
     micro_batch_tokens = 2 ^ 40, total_steps = math.ceil(n / batch) }
   for step in function() return steps:next() end do
-    -- Numbers that differ from those of all training prompts.
+    -- The prompts get other numbers than all training prompts, so other random numbers.
     local prompts = prompts_of(step, function(i) return 2 ^ 40 + step:examples()[i] end)
     local groups = groups_of.judged(self, prompts, { generate = 0, judge = 0 })
     for _, each in ipairs(groups_of.flat(groups)) do all[#all + 1] = each end

@@ -48,7 +48,7 @@ local function score(run, prompts, mine)
   local scores = {}
   for f, each in ipairs(given) do
     scores[f] = { name = each.name, values = {} }
-    -- Null fills the gaps, since a JSON list has none.
+    -- A missing value becomes null, because a JSON list cannot have gaps.
     for i = 1, #mine do scores[f].values[i] = each.values[i] or system.null end
   end
   return scores

@@ -34,10 +34,10 @@ local function place(batch, values, offsets, flat)
   end
 end
 
--- The names of all values, in the order in which all ranks process them.
+-- The names of the values, in the order in which all ranks process them.
 local NAMES = { "old", "entropy", "reference" }
 
--- Computes the values of this rank's tokens of a micro-batch, by name.
+-- Computes the values that `wish` asks for, of this rank's tokens of a micro-batch; by name.
 local function numbers_of(run, batch, wish)
   local engine, numbers = run.engine, {}
   local options = { temperature = rollout_settings.temperature(run.config) }
@@ -77,7 +77,7 @@ function scoring.score(run, step, list, wish)
     tensor.scope(autograd.no_grad, add, run, micro, wish, offsets, sums)
   end
   for _, name in ipairs(NAMES) do
-    -- Each token was computed on one dp rank; the others have 0.
+    -- Each token was computed on one dp rank; the other dp ranks have 0 for it.
     local all = sums[name] and run.mesh:sum_dp(tensor.tensor(sums[name], "fp64")):tolist()
     for i, each in ipairs(all and list or {}) do
       each[name] = {}

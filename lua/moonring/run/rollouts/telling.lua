@@ -47,7 +47,7 @@ function telling.unrewarded(run, rollout, unrewarded)
     #rollout.list, first.example))
 end
 
--- A completion as a table for a JSON line.
+-- Converts a completion to a table for a JSON line.
 local function line_of(run, generation, prompts, each)
   local prompt = prompts[each.prompt]
   return { rollout = generation, step = run.step + 1, example = prompt.example,

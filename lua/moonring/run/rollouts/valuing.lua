@@ -18,7 +18,7 @@ local function custom_functions(c)
   return own
 end
 
--- All reward functions with their values for all completions.
+-- Lists all reward functions, with their values for all completions.
 local function functions_of(run, list)
   local functions = {}
   for f, name in ipairs(run.rewards:names()) do
