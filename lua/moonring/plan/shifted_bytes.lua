@@ -1,15 +1,10 @@
---- Memory and traffic of one layer's shifted attention (shift_attn). It runs over two halves of the
+--- Memory of one layer's shifted attention (shift_attn). It runs over two halves of the
 -- heads, one after the other, each in groups of a quarter of a document
 -- (attention/strategy/shifted_attention.h). The results have the fields of attention_bytes.lua.
-local attention = require "moonring.native.attention"
 local attention_bytes = require "moonring.plan.attention_bytes"
 
 ---@class moonring.shifted_bytes
 local shifted_bytes = {}
-
--- Traffic is proportional to length, so that of a long document is computed from a shorter one and
--- scaled. COUNTED: tokens of the shorter one, at least; COUNTED_OF_RANK: tokens per rank, at least.
-local COUNTED, COUNTED_OF_RANK = 16384, 2048
 
 -- The numbers of kv heads that serve the query heads [from, to), if each kv head must serve equally
 -- many of them.
@@ -80,26 +75,6 @@ function shifted_bytes.memory(f)
   all.attention = math.max(all.waiting, gradients + 2 * out + most)
   all.communication = all.exchanged + sent
   return all
-end
-
---- Bytes that a rank sends in one layer, averaged over the ranks, computed from the tiles of one
---- document. For a long document the bytes of a shorter one are scaled.
----@param f moonring.AttentionFacts
----@param division table options of attention.layout: the strategy, with its degrees
----@param dtype "fp32" | "bf16" | "fp16" | "fp64"
----@return { forward: number, backward: number }
-function shifted_bytes.traffic(f, division, dtype)
-  if f.sp == 1 then return { forward = 0, backward = 0 } end
-  local tokens = math.floor(math.min(f.tokens, math.max(COUNTED, COUNTED_OF_RANK * f.sp)))
-  local asked = { shifted = true, ranks = f.sp, lengths = { tokens }, heads = f.heads,
-    kv_heads = f.kv_heads, head_dim = f.head_dim, value_dim = f.value_dim, dtype = dtype }
-  for name, value in pairs(division) do asked[name] = value end
-  local share, sent = f.tokens / tokens / f.sp, { forward = 0, backward = 0 }
-  for _, rank in ipairs(attention.cost(asked)) do
-    sent.forward = sent.forward + rank.forward.bytes * share
-    sent.backward = sent.backward + rank.backward.bytes * share
-  end
-  return sent
 end
 
 return shifted_bytes

@@ -1,4 +1,5 @@
 --- The output of `moonring plan`, as lines.
+local coefficients = require "moonring.plan.coefficients"
 local communication = require "moonring.plan.communication"
 local expert_share = require "moonring.plan.expert_share"
 local machine = require "moonring.base.machine"
@@ -130,8 +131,8 @@ end
 -- A line about a quantized base: its bytes on each rank, and the buffer for dequantized weights.
 local function packed_line(f)
   if not f.packed then return nil end
-  local shards, element = f.zero_stage == 3 and f.zero_ranks or 1, ({ fp32 = 4, fp64 = 8 })
-    [f.precision] or 2
+  local shards, element = f.zero_stage == 3 and f.zero_ranks or 1,
+    coefficients.bytes[f.precision].e
   return ("  of weights     %10s  hold %s numbers packed (%s); a block's are unpacked at a time: a "
     .. "buffer of %s"):format(machine.show(f.packed.bytes / shards), grouped(f.packed.numbers),
     f.packed_code, machine.show(element * f.packed.layer_numbers))
@@ -162,7 +163,7 @@ local SMALL = 2 ^ 26 -- smaller checkpoints are not mentioned
 -- run works too: the training waits while the checkpoint is written.
 local function checkpoint_line(f, found)
   local m, l = f.model, f.learns
-  local element = ({ pure_bf16 = 2, fp64 = 8 })[f.precision] or 4
+  local element = coefficients.bytes[f.precision].w
   local learns = l.embedding + l.head + l.blocks + f.adapter
   local file = f.adapter > 0 and f.adapter or m.embedding + m.head + m.blocks
   local bytes = element * (file + learns) + (found.parts.optimizer or 0)
