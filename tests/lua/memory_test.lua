@@ -305,7 +305,7 @@ function sections.gpu()
   f.device = "cpu"
   near("a CPU's process", memory.predict(f).parts.other,
     coefficients.base.cpu + 900 * f.model.vocab) -- and its tokenizer
-  local text = table.concat(plan_text.parts(all, "  "), "\n")
+  local text = table.concat(plan_text.parts(all), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
     check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
@@ -346,11 +346,11 @@ function sections.gpus()
   check(gpu.describe(t4):find("bf16: no, flash attention: no", 1, true), gpu.describe(t4))
   check(gpu.describe { total = 2 ^ 30 } == "a GPU with 1.0 GiB", gpu.describe { total = 2 ^ 30 })
   local lines = gpu.lines { { words = "A", free = 3 * 2 ^ 30 }, { words = "A", free = 2 ^ 30 } }
-  check(#lines == 1 and lines[1] == "GPU of each of 2 ranks: A; 1.0 GiB free at the least",
+  check(#lines == 1 and lines[1] == "GPU of each of 2 ranks: A; at least 1.0 GiB free",
     lines[1])
   lines = gpu.lines { { words = "A", free = 2 ^ 30 }, { words = "B", free = 2 ^ 30 },
     { words = "A", free = 2 ^ 31 } }
-  check(#lines == 2 and lines[1] == "GPU of rank 0, 2: A; 1.0 GiB free at the least"
+  check(#lines == 2 and lines[1] == "GPU of rank 0, 2: A; at least 1.0 GiB free"
     and lines[2] == "GPU of rank 1: B; 1.0 GiB free", lines[1], lines[2])
   check(gpu.lines({ { words = "A", free = 2 ^ 30 } })[1] == "GPU: A; 1.0 GiB free", "one rank")
   check(gpu.refusal({ bf16 = true }, h100) == nil and gpu.refusal({}, t4) == nil
@@ -562,7 +562,7 @@ function sections.automatic()
   check(c.whole_layers == 20 and c.selective_layers == 0, "a short sequence keeps everything, got ",
     c.whole_layers, " and ", c.selective_layers)
   check(said == "recompute: auto: of 20 layers 20 keep everything, 0 attention's result; the "
-    .. "others are made again", said)
+    .. "others are recomputed", said)
   check(require("moonring.plan.recompute").settle({ recompute = "block" }, facts {}, 80e9) == nil,
     "block is left alone")
 end
@@ -849,7 +849,7 @@ function sections.judgements()
     and memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
   check((memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1,
     true), "a host with half the room will do")
-  check(verdict == "refuse" and words:find("predicted to take", 1, true)
+  check(verdict == "refuse" and words:find("predicted to need", 1, true)
     and words:find("optimizer ", 1, true) and words:find("zero_stage: 1", 1, true)
     and not words:find "\n", words)
 end
@@ -864,8 +864,8 @@ function sections.published()
   for _, of in ipairs(published.tables) do
     for _, row in ipairs(of.rows) do
       local r = plan_tables.row(of, row)
-      check(r.foretold >= 0.95 * r.theirs and r.foretold <= 2 * r.theirs, of.title, ": ", row.model,
-        ", sp ", row.sp, ": foretold ", r.foretold, ", published ", r.theirs)
+      check(r.predicted >= 0.95 * r.theirs and r.predicted <= 2 * r.theirs, of.title, ": ",
+        row.model, ", sp ", row.sp, ": predicted ", r.predicted, ", published ", r.theirs)
       check(r.offloading > r.ours, of.title, ": ", row.model, ": offload makes it no longer")
     end
   end
