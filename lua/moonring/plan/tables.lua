@@ -32,7 +32,7 @@ local function facts(row, sp, strategy, changes)
     adapter = 0, depth = m.layers, tokens = STEP, documents = 1, ranks = row.ranks,
     zero_ranks = row.ranks, zero_stage = 3, micro_batches = 1, precision = "bf16",
     device = "cuda", moments = 2, recompute = "block", offload_optimizer = "cpu",
-    reference = false, machine = math.min(8, row.ranks) }
+    reference = false, logits = "chunked", machine = math.min(8, row.ranks) }
   for name, value in pairs(changes) do f[name] = value end
   return memory_facts.spread(f, sp, strategy)
 end
@@ -96,7 +96,7 @@ end
 -- The facts with everything that can be offloaded on the host, and with all ranks in one sequence.
 local function away(row, strategy, changes)
   local f = facts(row, row.ranks, strategy, { zero_stage = row.ranks > 1 and 3 or 0,
-    activation_offload = "cpu", offload_weights = "cpu", logits = "chunked" })
+    activation_offload = "cpu", offload_weights = "cpu" })
   for name, value in pairs(changes) do f[name] = value end
   return f
 end
