@@ -4,8 +4,8 @@
 --
 -- Symbols. An sp group has S tokens, one rank t = S / sp. The model has H query heads and Hk key
 -- heads of size d, and values of size v. The ranks form a grid of Pr `contexts` x Pu `head_ranks`.
--- The ranks of one context process S / Pr tokens, and each of them H / Pu query heads and
--- max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e: bytes per element of q, k,
+-- The ranks of one context process S / Pr tokens, and each of them its share of the heads
+-- (attention/kernels/head_split.h). e: bytes per element of q, k,
 -- v; a: bytes per element of sums. With a sliding window of w tokens (nil: none), consecutive
 -- queries attend to the w - 1 keys before them. A context has one run of consecutive queries, or
 -- two with zigzag; each run except the first needs such keys.
@@ -93,8 +93,8 @@ function attention_bytes.memory(f)
   local exchanged, gradient_of_out = 0, 0
   if s.exchanges then
     exchanged, gradient_of_out = s.rows * packed * e, s.rows * s.queries * v * e
-    -- Several ranks compute gradients of the same key head, so these are sent as sums.
-    local shared = f.head_ranks > f.kv_heads
+    -- Gradients of key heads that several ranks compute are sent as sums.
+    local shared = s.shares_keys
     local others = t * packed * (f.head_ranks - 1) * (shared and a or e)
     -- The results of a single call are copied into a send buffer.
     local buffer = at_once and s.rows * packed * (shared and a or e) or sums
