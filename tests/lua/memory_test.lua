@@ -64,7 +64,9 @@ local sections = {}
 -- The peak of the fullest rank, as attention.cost counts it.
 local function peak_of(asked)
   local peak = 0
-  for _, rank in ipairs(moonring.attention.cost(asked)) do peak = math.max(peak, rank.peak_bytes) end
+  for _, rank in ipairs(moonring.attention.cost(asked)) do
+    peak = math.max(peak, rank.peak_bytes)
+  end
   return peak
 end
 
