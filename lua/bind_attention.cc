@@ -13,6 +13,7 @@
 #include "attention/attention.h"
 #include "attention/kernels/cpu_block_attention.h"
 #include "attention/kernels/device_tile_runner.h"
+#include "attention/kernels/head_split.h"
 #include "attention/kernels/kernel_choice.h"
 #include "attention/kernels/kernel_timing.h"
 #include "attention/kernels/mask.h"
@@ -196,6 +197,49 @@ Pushed PushCost(lua_State* L, const comm::Layout& layout, const attention::Atten
   }
   lua_pushnumber(L, attention::Balance(cost));
   lua_setfield(L, -2, "balance");
+  return {1};
+}
+
+// Pushes the heads of one call of attention, and those of the rank that computes the most.
+void PushSplit(lua_State* L, int64_t heads, int64_t kv_heads, int ranks) {
+  std::vector<attention::RankHeads> split;
+  if (heads > 0) split = attention::SplitHeads(heads, kv_heads, ranks);
+  std::pair<int64_t, int64_t> most;
+  for (const attention::RankHeads& rank : split)
+    most = std::max(most, std::pair(rank.queries.heads(), rank.kv.heads()));
+  lua_createtable(L, 0, 5);
+  for (const auto& [field, value] : {std::pair("heads", heads),
+                                     {"kv_heads", kv_heads},
+                                     {"rank_heads", most.first},
+                                     {"rank_kv_heads", most.second}}) {
+    lua_pushnumber(L, static_cast<double>(value));
+    lua_setfield(L, -2, field);
+  }
+  lua_pushboolean(L, heads > 0 && attention::SharesKvHeads(split));
+  lua_setfield(L, -2, "shares_kv_heads");
+}
+
+// Pushes the calls of attention in a layer: one, or with shifted attention one for each half of the
+// heads that is not empty.
+Pushed SplitHeadsOf(lua_State* L, Options options) {
+  const auto heads = options.Require<int64_t>("heads"),
+             kv_heads = options.Require<int64_t>("kv_heads");
+  const int ranks = options.Get<int>("ranks", 1);
+  const bool shifted = options.Get<bool>("shifted", false);
+  options.Finish();
+  TORCH_CHECK_VALUE(
+      ranks >= 1 && heads >= 0 && (heads == 0 || (kv_heads > 0 && heads % kv_heads == 0)), "ranks ",
+      ranks, ", heads ", heads, ", kv_heads ", kv_heads,
+      ": wanted at least 1 rank, and heads in a multiple of kv_heads");
+  lua_newtable(L);
+  int calls = 0;
+  const auto add = [&](int64_t queries, int64_t keys) {
+    PushSplit(L, queries, keys, ranks);
+    lua_rawseti(L, -2, ++calls);
+  };
+  if (!shifted) return add(heads, kv_heads), Pushed{1};
+  for (const attention::ShiftedHeads& half : attention::SplitHalves(heads, kv_heads))
+    if (half.queries.heads() > 0) add(half.queries.heads(), static_cast<int64_t>(half.kv.size()));
   return {1};
 }
 
@@ -398,7 +442,8 @@ void OpenAttention(lua_State* L) {
               {"layout", Bind<&LayOut>},
               {"mask", Bind<&MakeMask>},
               {"names", Bind<&attention::StrategyNames>},
-              {"resolve", Bind<&Resolve>}});
+              {"resolve", Bind<&Resolve>},
+              {"split_heads", Bind<&SplitHeadsOf>}});
 }
 
 }  // namespace moonring::lua

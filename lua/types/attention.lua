@@ -85,6 +85,26 @@ function attention.names() end
 ---@return moonring.ResolvedStrategy
 function attention.resolve(options) end
 
+---@class moonring.SplitHeadsOptions
+---@field heads integer query heads of a layer
+---@field kv_heads integer a divisor of `heads`
+---@field ranks? integer ranks over which the heads are split; default 1
+---@field shifted? boolean whether attention is shifted (attention/strategy/shifted_attention.h)
+
+--- The heads of one call of attention.
+---@class moonring.SplitHeads
+---@field heads integer
+---@field kv_heads integer
+---@field rank_heads integer query heads of the rank that computes the most
+---@field rank_kv_heads integer
+---@field shares_kv_heads boolean whether several ranks use the same kv head
+
+--- The calls of attention in a layer: one, or one for each half of the heads if attention is
+--- shifted. Errors: INVALID_ARGUMENT if `heads` is not a multiple of `kv_heads`.
+---@param options moonring.SplitHeadsOptions
+---@return moonring.SplitHeads[]
+function attention.split_heads(options) end
+
 ---@class moonring.LayoutOptions: moonring.StrategyOptions
 ---@field ranks integer
 ---@field lengths integer[] number of tokens of each document

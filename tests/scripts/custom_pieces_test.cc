@@ -410,8 +410,9 @@ TEST_F(CustomPiecesTest, APlanTakesOrGuessesWhatTheyKeep) {
                 "memory=8GiB", "device=cpu"});
   };
   const CommandResult guessed = plan("adamw.lua"), said = plan("whole.lua");
-  EXPECT_THAT(guessed.out, HasSubstr("optimizer: adamw.lua does not say what it keeps (moments): 2 "
-                                     "numbers a weight are assumed"));
+  EXPECT_THAT(guessed.out,
+              HasSubstr("optimizer: adamw.lua does not state what it keeps (moments): 2 "
+                        "numbers per weight are assumed"));
   ASSERT_THAT(said, Succeeds());
   EXPECT_EQ(said.out.find("are assumed"), std::string::npos) << said.out;
 }

@@ -181,11 +181,11 @@ TEST_F(LinearAttentionTest, ThePlanNamesTheMode) {
     return result.out;
   };
   EXPECT_THAT(plan({"sequence_parallel_size=2", "linear_attention_mode=relay"}),
-              HasSubstr("\nlinear attention by relay (linear_attention_mode: relay): "));
+              HasSubstr("\nlinear attention with relay (linear_attention_mode: relay): "));
   EXPECT_THAT(plan({"sequence_parallel_size=2"}), HasSubstr("(linear_attention_mode: auto): "));
   EXPECT_THAT(plan({"linear_attention_mode=relay"}),
               AllOf(HasSubstr("\nlinear_attention_mode: relay does nothing: "),
-                    Not(HasSubstr("linear attention by"))));
+                    Not(HasSubstr("linear attention with"))));
 }
 
 }  // namespace

@@ -91,12 +91,10 @@ TEST_F(PlanTest, SaysWhatSharedPrefixesLeave) {
   };
   EXPECT_THAT(
       result.out,
-      HasSubstr("\nshare_prefixes: of an example of 2 x 131,072 tokens a prompt of 65,536 leaves "
-                "196,609 tokens and " +
+      HasSubstr("\nshare_prefixes: of an example of 2 x 131,072 tokens, 196,609 tokens and " +
                 percent(65536) +
-                " of the operations, a prompt of 98,304 "
-                "leaves 163,841 tokens and " +
-                percent(98304) + " of the operations;"));
+                " of the operations remain with a prompt of 65,536, 163,841 tokens and " +
+                percent(98304) + " of the operations remain with a prompt of 98,304;"));
   EXPECT_EQ(percent(1), "100%");
 }
 
@@ -109,14 +107,13 @@ TEST_F(PlanTest, OfAConfigAlone) {
   const double parameters = 2 * head + 28 * block + 3584;
   EXPECT_THAT(result.out,
               StartsWith("qwen: 7,615,616,512 parameters, all of them trainable; bf16, recompute: "
-                         "block\n8 ranks (cuda) of 80.0 GiB, sp 8 by ulysses"));
+                         "block\n8 ranks (cuda) with 80.0 GiB each, sp 8 with ulysses"));
   EXPECT_EQ(parameters, 7615616512.0);
-  EXPECT_THAT(
-      result.out,
-      HasSubstr(
-          "an example of 131,072 tokens: 131,072 go through one forward, 16,384 on each rank"));
-  EXPECT_THAT(result.out, ContainsRegex("as configured [0-9.]+ GiB a rank, the most in the first "
-                                        "block's backward: it does not fit"));
+  EXPECT_THAT(result.out,
+              HasSubstr("examples of 131,072 tokens, 131,072 in a forward, 16,384 on each rank"));
+  EXPECT_THAT(result.out,
+              ContainsRegex("as configured [0-9.]+ GiB per rank, with the peak in the first "
+                            "block's backward: it does not fit"));
   EXPECT_EQ(Part(result.out, "weights"), Shown(4 * parameters));
   EXPECT_EQ(Part(result.out, "optimizer"), Shown(8 * parameters));
   EXPECT_EQ(Part(result.out, "gradients"),
@@ -131,14 +128,14 @@ TEST_F(PlanTest, OfAConfigAlone) {
   EXPECT_EQ(file.out.substr(file.out.find('\n')), result.out.substr(result.out.find('\n')));
   const CommandResult tiny = Run({"plan", "qwen.yaml", "memory=2GiB", "ranks=8"});
   ASSERT_THAT(tiny, Succeeds());
-  EXPECT_THAT(tiny.out, AllOf(HasSubstr("nothing above fits in 2.0 GiB a rank"),
-                              Not(HasSubstr("to write:"))));
+  EXPECT_THAT(tiny.out,
+              AllOf(HasSubstr("none of these fits in 2.0 GiB per rank"), Not(HasSubstr("set:\n"))));
   // With a long sequence the peak is at the end of the forward, when the inputs of all recomputed
   // blocks are kept.
   const CommandResult longer =
       Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "tokens=1000000"});
   ASSERT_THAT(longer, Succeeds());
-  EXPECT_THAT(longer.out, HasSubstr("the most in the last block's backward"));
+  EXPECT_THAT(longer.out, HasSubstr("with the peak in the last block's backward"));
   EXPECT_EQ(Part(longer.out, "checkpoints"), Shown(1000000.0 / 8 * 3584 * 4 * 28));
 }
 
@@ -160,7 +157,7 @@ TEST_F(PlanTest, TheTable) {
   // No memory is given, so the plan uses the memory of this machine.
   const CommandResult here = Run({"plan", "qwen.yaml", "tokens=1024", "device=cpu"});
   ASSERT_THAT(here, Succeeds());
-  EXPECT_THAT(here.out, HasSubstr("8 ranks (cpu) of "));
+  EXPECT_THAT(here.out, HasSubstr("8 ranks (cpu) with "));
 }
 
 // With the keys that the plan proposes, a run fits. On few layers a second rank saves more than any
@@ -180,13 +177,13 @@ TEST_F(PlanTest, WhatItProposesFits) {
   std::smatch size;
   const std::string two = plan({"memory=1TiB", "sequence_parallel_size=2"});
   ASSERT_TRUE(std::regex_search(
-      two, size, std::regex("as configured ([0-9.]+) ([MG])iB a rank, [^\n]*it fits")));
+      two, size, std::regex("as configured ([0-9.]+) ([MG])iB per rank, [^\n]*it fits")));
   const std::string memory =
       "memory=" + std::to_string(std::stod(size[1]) * 1.05) + size[2].str() + "iB";
   const std::string proposed = plan({memory});
   EXPECT_THAT(proposed,
               AllOf(HasSubstr("it does not fit"), HasSubstr("the smallest sp that fits: 2, "),
-                    HasSubstr("to write:\n  sequence_parallel_size: 2\n")));
+                    HasSubstr("set:\n  sequence_parallel_size: 2\n")));
   EXPECT_THAT(plan({memory, "sequence_parallel_size=2"}),
               AllOf(HasSubstr("it fits"), HasSubstr("nothing to change")));
 }
@@ -238,8 +235,8 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
     return Run(before);
   };
   const auto refusal = AllOf(
-      HasSubstr("memory: this run is predicted to take "), ContainsRegex("other [0-9.]+ MiB"),
-      HasSubstr("and there are 47.7 MiB"), HasSubstr("(memory_check: warn continues anyway)"));
+      HasSubstr("memory: this run is predicted to need "), ContainsRegex("other [0-9.]+ MiB"),
+      HasSubstr(" 47.7 MiB are available"), HasSubstr("(memory_check: warn continues anyway)"));
   EXPECT_THAT(train({}, {"memory_limit=50MB"}), FailsWith(2, refusal));
   EXPECT_FALSE(std::filesystem::exists(Path("out/model.safetensors")));
   EXPECT_FALSE(std::filesystem::exists(Path("out/trainer_log.jsonl")));
@@ -251,7 +248,7 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
               FailsWith(2, HasSubstr("memory_check: expected refuse | warn | off")));
   const CommandResult warned = train({}, {"memory_limit=50MB", "memory_check=warn", "max_steps=1"});
   ASSERT_THAT(warned, Succeeds());
-  EXPECT_THAT(warned.out + warned.err, HasSubstr("memory: this run is predicted to take "));
+  EXPECT_THAT(warned.out + warned.err, HasSubstr("memory: this run is predicted to need "));
   const CommandResult off = train(
       {}, {"memory_limit=50MB", "memory_check=off", "max_steps=1", "overwrite_output_dir=true"});
   ASSERT_THAT(off, Succeeds());
@@ -301,7 +298,7 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   EXPECT_EQ(ReadText(Path("halved/model.safetensors")), ReadText(Path("given/model.safetensors")));
   EXPECT_THAT(Run({"train", "config.yaml", "memory_limit=50MB", "auto_find_batch_size=true",
                    "output_dir=none"}),
-              FailsWith(2, HasSubstr("memory: this run is predicted to take ")));
+              FailsWith(2, HasSubstr("memory: this run is predicted to need ")));
 }
 
 }  // namespace

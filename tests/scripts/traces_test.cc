@@ -252,7 +252,7 @@ TEST_F(TracesTest, ExplainRefusesOtherFiles) {
   Write("half.json", "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"X\",\"na");
   for (const std::string name : {"other.json", "half.json", "config.yaml"}) {
     EXPECT_THAT(Run({"explain", name}),
-                FailsWith(2, HasSubstr(name + " is no trace of Moonring's")));
+                FailsWith(2, HasSubstr(name + " is not a trace of Moonring")));
   }
   EXPECT_THAT(Run({"explain", "none.json"}), FailsWith(2, HasSubstr("none.json")));
   EXPECT_THAT(Run({"explain"}), FailsWith(2, HasSubstr("usage: moonring explain TRACE.json")));

@@ -163,8 +163,8 @@ function Rounds:finish()
   return self.outer:finish() or begun
 end
 
---- Loads the weights of the synchronization point, or restores this group's. Returns whether weights
---- changed, so that States:publish must be called.
+--- Loads the weights of the synchronization point, or restores this group's. Returns whether
+--- weights changed, so that States:publish must be called.
 ---@param common boolean
 ---@return boolean
 function Rounds:show(common)

@@ -65,7 +65,7 @@ local function by_rank(lines, time, ranks)
   local names = {}
   for rank = 1, math.min(ranks, MOST_COLUMNS) do names[rank] = "rank " .. rank - 1 end
   lines[#lines + 1] = ""
-  lines[#lines + 1] = "Seconds a step of each rank"
+  lines[#lines + 1] = "Seconds per step of each rank"
     .. (ranks > MOST_COLUMNS and (" (the first %d)"):format(MOST_COLUMNS) or "") .. ":"
   rows_of(lines, "", names, function(rank, part)
     return mean(#time.steps, function(i) return seconds_at(time, rank, time.steps[i], part) end)
@@ -91,17 +91,17 @@ local function in_words(lines, means, tiles)
   local computing = means.forward + means.backward + means.recompute
   lines[#lines + 1] = ""
   lines[#lines + 1] = ("A step takes %.4f s: %s in forward and backward%s; %s waiting for late "
-    .. "ranks; %s of communication that nothing is computed beside."):format(means.wall,
+    .. "ranks; %s of communication that does not overlap with computing."):format(means.wall,
     share(means, computing), means.recompute > 0
-    and (", %s of it computing again what was not kept"):format(share(means, means.recompute))
+    and (", %s of it recomputing activations"):format(share(means, means.recompute))
     or "", share(means, means.waiting), share(means, means.communication))
   if tiles.count > 0 then
-    lines[#lines + 1] = ("Attention's kernels ran %d times a step and rank, %.4f s on all threads.")
-      :format(math.floor(tiles.count + 0.5), tiles.seconds)
+    lines[#lines + 1] = ("Attention's kernels ran %d times per step and rank, %.4f s on all "
+      .. "threads."):format(math.floor(tiles.count + 0.5), tiles.seconds)
   end
 end
 
-local LATE = "Rank %d is late: rank %d waits %.4f s a step for it, which is then in %s."
+local LATE = "Rank %d is late: rank %d waits %.4f s per step for it, while it is in %s."
 
 local function lateness(lines, time, means)
   local late = {}
@@ -124,7 +124,7 @@ local function lateness(lines, time, means)
       table.concat(doing, ", "))
   end
   if #late == 0 and #time.walls > 1 then
-    lines[#lines + 1] = "No rank keeps another one waiting for a percent of the step."
+    lines[#lines + 1] = "No rank waits for another one for 1 % of the step or more."
   end
 end
 
@@ -143,7 +143,7 @@ local function text_of(path, events)
   lines[1] = HEAD:format(path, of.first, of.last, ranks, ranks == 1 and "" or "s", of.dp, of.sp)
     .. (events.uncertainty > 0 and CLOCKS:format(events.uncertainty * 1e6) or "")
   if events.left_out > 0 then
-    lines[#lines + 1] = ("%d spans had no room: some of what follows is too little")
+    lines[#lines + 1] = ("%d spans were not recorded, so some of these times are too small")
       :format(events.left_out)
   end
   if #time.steps == 0 then errors.fail "no step of rank 0" end
@@ -158,7 +158,7 @@ local function text_of(path, events)
   for i = 1, math.min(PROPOSALS, #proposals) do
     local each = proposals[i]
     if each.seconds > 0 then
-      lines[#lines + 1] = ("  %d. %s a step: %s"):format(i, share(means, each.seconds), each.what)
+      lines[#lines + 1] = ("  %d. %s per step: %s"):format(i, share(means, each.seconds), each.what)
       lines[#lines + 1] = "     try " .. each.try
     end
   end

@@ -1,12 +1,11 @@
---- Closed formulas for the memory and the traffic of one layer's attention, for one long document
--- on any number of ranks. The function attention.cost computes the same numbers tile by tile, also
--- for several documents, but at a million tokens there are too many tiles. A test checks that both
--- agree.
+--- Closed formulas for the memory of one layer's attention, for one long document on any number of
+-- ranks, split into components. The function attention.cost counts the peak of a CPU's kernels from
+-- the plan; a test checks that both agree.
 --
 -- Symbols. An sp group has S tokens, one rank t = S / sp. The model has H query heads and Hk key
 -- heads of size d, and values of size v. The ranks form a grid of Pr `contexts` x Pu `head_ranks`.
--- The ranks of one context process S / Pr tokens, and each of them H / Pu query heads and
--- max(1, Hk / Pu) key heads (attention/strategy/hybrid_attention.h). e: bytes per element of q, k,
+-- The ranks of one context process S / Pr tokens, and each of them its share of the heads
+-- (attention/kernels/head_split.h). e: bytes per element of q, k,
 -- v; a: bytes per element of sums. With a sliding window of w tokens (nil: none), consecutive
 -- queries attend to the w - 1 keys before them. A context has one run of consecutive queries, or
 -- two with zigzag; each run except the first needs such keys.
@@ -39,9 +38,6 @@ local RING_OF_WINDOWS = { keys = 3, copies = 1.75, sums = 3 }
 -- that exist at the same time: those in use and those being received, with their send copies; and
 -- gradients that are summed, sent back and received.
 local GATHER_KEYS, GATHER_SUMS = 3.5, 3
--- The average fraction of its keys that a rank sends: only keys that the receiver attends to are
--- sent (attention/strategy/ring_plan.h, gather_plan.h).
-local SEEN = { contiguous = 1 / 2, zigzag = 3 / 4 }
 
 -- Bytes of keys and values received from other contexts, and of their gradients.
 local function travelling(f, s)
@@ -97,8 +93,8 @@ function attention_bytes.memory(f)
   local exchanged, gradient_of_out = 0, 0
   if s.exchanges then
     exchanged, gradient_of_out = s.rows * packed * e, s.rows * s.queries * v * e
-    -- Several ranks compute gradients of the same key head, so these are sent as sums.
-    local shared = f.head_ranks > f.kv_heads
+    -- Gradients of key heads that several ranks compute are sent as sums.
+    local shared = s.shares_keys
     local others = t * packed * (f.head_ranks - 1) * (shared and a or e)
     -- The results of a single call are copied into a send buffer.
     local buffer = at_once and s.rows * packed * (shared and a or e) or sums
@@ -120,30 +116,6 @@ function attention_bytes.memory(f)
     held.communication = exchanged + done - sums - gradients
   end
   return held
-end
-
---- Bytes that a rank sends in one layer, averaged over the ranks.
----@param f moonring.AttentionFacts
----@return { forward: number, backward: number }
-function attention_bytes.traffic(f)
-  local s, e, a = attention_shape.of(f), f.element_bytes, f.sum_bytes
-  local t, packed = f.tokens / f.sp, s.queries * s.d + s.keys * (s.d + s.v)
-  local forward, backward = 0, 0
-  if s.exchanges then
-    local there, back = t * packed * (f.head_ranks - 1), s.rows - t
-    -- If `shared`, several ranks compute gradients of the same key head, which are sent as sums.
-    local shared = f.head_ranks > f.kv_heads
-    forward = (there + back * s.queries * s.v) * e
-    backward = t * s.queries * (f.head_ranks - 1) * s.v * e + back * packed * (shared and a or e)
-  end
-  if f.contexts > 1 then
-    local others = f.contexts - 1
-    local seen = math.min(SEEN[f.contiguous and "contiguous" or "zigzag"] * s.rows * others,
-      s.runs * s.reach * others / f.contexts)
-    local sent = seen * s.keys * (s.d + s.v)
-    forward, backward = forward + sent * e, backward + sent * (e + a)
-  end
-  return { forward = forward, backward = backward }
 end
 
 return attention_bytes

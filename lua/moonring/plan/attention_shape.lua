@@ -1,5 +1,6 @@
 --- Sizes of the attention that one rank computes, for the formulas. The ranks form a grid, contexts
 -- x heads; attention_bytes.lua defines the symbols.
+local attention = require "moonring.native.attention"
 
 ---@class moonring.attention_shape
 ---@field slices integer the maximum number of slices into which all-gather divides key heads
@@ -11,6 +12,7 @@ attention_shape.slices = 4 -- attention/strategy/context_attention.h
 ---@field rows number tokens of a context, which are processed on one rank of the grid
 ---@field queries integer query heads that a rank computes
 ---@field keys integer key heads that a rank computes
+---@field shares_keys boolean whether several ranks compute gradients of the same key head
 ---@field d integer size of a query or key head
 ---@field v integer size of a value head, and of the output
 ---@field exchanges boolean whether heads are exchanged
@@ -36,18 +38,20 @@ attention_shape.slices = 4 -- attention/strategy/context_attention.h
 ---@field softcap? number the bound of scores; absent or 0: none
 ---@field kernels? "none" omits the kernels' workspace
 
---- Computes the sizes. If heads are not divisible by head_ranks, those of the rank with most heads.
+--- Computes the sizes, for the rank with the most heads.
 ---@param f moonring.AttentionFacts
 ---@return moonring.AttentionShape
 function attention_shape.of(f)
-  local places, heads = f.contexts, f.head_ranks
+  local split = attention.split_heads { heads = f.heads, kv_heads = f.kv_heads,
+    ranks = f.head_ranks }[1]
   return {
-    rows = f.tokens / places,
-    queries = math.ceil(f.heads / heads),
-    keys = math.max(1, math.ceil(f.kv_heads / heads)),
+    rows = f.tokens / f.contexts,
+    queries = split.rank_heads,
+    keys = split.rank_kv_heads,
+    shares_keys = split.shares_kv_heads,
     d = f.head_dim,
     v = f.value_dim or f.head_dim,
-    exchanges = heads > 1,
+    exchanges = f.head_ranks > 1,
     reach = f.window and f.window - 1 or math.huge,
     runs = f.contiguous and 1 or 2,
   }

@@ -60,20 +60,20 @@ end
 function memory_check.judge(f, bytes, facts_with)
   local found = memory.predict(f)
   if found.total <= bytes * (1 - memory.error) then return nil end
-  local words = ("this run is predicted to take %s a rank (%s) and there are %s"):format(
+  local words = ("this run is predicted to need %s per rank (%s), %s are available"):format(
     machine.show(found.total), told(found), machine.show(bytes))
   if found.total <= bytes * (1 + memory.error) then
     return "warn", "memory: " .. words .. ": it may not fit"
   end
   local proposals = memory_check.proposals(f, bytes, facts_with)
   local advice = #proposals > 0 and "what is predicted to fit: " .. table.concat(proposals, "; or ")
-    or "nothing that moonring plan knows makes it fit"
+    or "moonring plan knows no settings that fit"
   return "refuse", ("memory: %s; %s (memory_check: warn continues anyway)"):format(words,
     advice)
 end
 
-local HOST = "memory: what is offloaded is predicted to take %s of the host's memory and there are "
-  .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn continues anyway)"
+local HOST = "memory: what is offloaded is predicted to need %s of the host's memory, %s are "
+  .. "available; use fewer tokens or offload less (memory_check: warn continues anyway)"
 
 --- Checks that the tensors that GPUs offload fit into the host's memory. Returns the error, or nil.
 ---@param f moonring.MemoryFacts
@@ -118,7 +118,7 @@ function memory_check.settle_casts(c, device, facts_with, bytes)
   if kept <= bytes * (1 - memory.error) then
     c.cast_weights = "step"
   elseif kept > memory.predict(facts_with {}).total then
-    return "cast_weights: lease: for " .. held .. " copies of all matrices there is no room"
+    return "cast_weights: lease: there is no room for " .. held .. " copies of all matrices"
   end
 end
 

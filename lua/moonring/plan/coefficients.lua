@@ -3,6 +3,15 @@
 -- D numbers for each of a rank's t tokens.
 
 return {
+  -- Bytes per element by precision: e of matrix products, w of stored trainable weights, a of the
+  -- residual stream, g of gradients; and the dtype of the products.
+  bytes = {
+    fp32 = { e = 4, w = 4, a = 4, g = 4, dtype = "fp32" },
+    bf16 = { e = 2, w = 4, a = 4, g = 4, dtype = "bf16" },
+    fp16 = { e = 2, w = 4, a = 4, g = 4, dtype = "fp16" },
+    pure_bf16 = { e = 2, w = 2, a = 4, g = 4, dtype = "bf16" },
+    fp64 = { e = 8, w = 8, a = 8, g = 8, dtype = "fp64" },
+  },
   -- The number of [t, D] tensors of a bytes in a block's backward: one, since the gradient of the
   -- block's input overwrites that of its output.
   stream = 1,

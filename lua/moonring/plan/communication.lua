@@ -1,19 +1,94 @@
 --- Predicts the bytes that a training step sends, and the seconds that this takes. The bytes are
--- those of attention and other mixers (attention_bytes.lua, mixing_bytes.lua), and of ring
--- collectives over the ranks that share weights and optimizer states. The seconds are bytes divided
--- by bandwidth. They include no latency and assume no overlap with computing, so they are an upper
--- bound for comparing plans, not a forecast.
-local attention_bytes = require "moonring.plan.attention_bytes"
+-- those that attention and the other mixers count for each rank (moonring.attention.cost,
+-- moonring.mixing.cost), and those of ring collectives over the ranks that share weights and
+-- optimizer states. The seconds are bytes divided by bandwidth. They include no latency and assume
+-- no overlap with computing, so they are an upper bound for comparing plans, not a forecast.
+local attention = require "moonring.native.attention"
+local coefficients = require "moonring.plan.coefficients"
 local expert_share = require "moonring.plan.expert_share"
-local mixing_bytes = require "moonring.plan.mixing_bytes"
-local shifted_bytes = require "moonring.plan.shifted_bytes"
+local mixing = require "moonring.native.mixing"
 
 ---@class moonring.communication
 local communication = {}
 
-local BYTES = { fp32 = { e = 4, g = 4, dtype = "fp32" }, bf16 = { e = 2, g = 4, dtype = "bf16" },
-  fp16 = { e = 2, g = 4, dtype = "fp16" },
-  pure_bf16 = { e = 2, g = 4, dtype = "bf16" }, fp64 = { e = 8, g = 8, dtype = "fp64" } }
+local NONE = { forward = 0, backward = 0 }
+
+-- Averages a list of costs over the ranks.
+local function average(cost)
+  local sum = { forward = 0, backward = 0 }
+  for _, rank in ipairs(cost) do
+    sum.forward = sum.forward + rank.forward.bytes / #cost
+    sum.backward = sum.backward + rank.backward.bytes / #cost
+  end
+  return sum
+end
+
+-- Options of moonring.attention for documents of these lengths, divided as the facts say.
+local function divided(f, lengths, options)
+  options.lengths, options.ranks = lengths, f.sp
+  for name, value in pairs(f.division) do options[name] = value end
+  return options
+end
+
+-- Bytes that a rank sends for one layer's attention, as for one document of all tokens.
+local function of_attention(f, window)
+  local m = f.model
+  return average(attention.cost(divided(f, { math.floor(f.tokens) }, { heads = m.heads,
+    kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, window = window,
+    shifted = f.shifted, dtype = coefficients.bytes[f.precision].dtype })))
+end
+
+-- The layout of a micro-batch on the ranks, with documents of almost equal lengths.
+local function layout_of(f)
+  local count, lengths = math.min(f.sequences or 1, f.tokens), {}
+  for i = 1, count do
+    lengths[i] = math.floor(i * f.tokens / count) - math.floor((i - 1) * f.tokens / count)
+  end
+  return attention.layout(divided(f, lengths, {}))
+end
+
+--- Bytes that a rank sends for one layer, on average, by the kind of layer; 0 on one rank.
+---@class moonring.LayerTraffic
+---@field plain { forward: number, backward: number } attention without a window
+---@field windowed { forward: number, backward: number }
+---@field delta { forward: number, backward: number } the gated delta rule
+---@field convolution { forward: number, backward: number }
+---@field mode? "heads" | "spans" | "relay" of the delta rule, if there is one
+
+-- Counts the traffic of a layer of each kind.
+local function count_layers(f)
+  local m, dtype = f.model, coefficients.bytes[f.precision].dtype
+  local found = { plain = NONE, windowed = NONE, delta = NONE, convolution = NONE }
+  if f.sp == 1 then return found end
+  local delta, convolution, windowed = m.delta, m.convolution, m.windowed or 0
+  if (m.attending or m.layers) > windowed then found.plain = of_attention(f) end
+  if windowed > 0 then found.windowed = of_attention(f, m.window) end
+  local layout = (delta or convolution) and layout_of(f)
+  if delta then
+    local cost = mixing.cost { layout = layout, mode = f.mixing, dtype = dtype,
+      key_heads = delta.key_heads, value_heads = delta.value_heads, key_dim = delta.key_dim,
+      value_dim = delta.value_dim, taps = delta.taps, device = f.device }
+    found.delta, found.mode = average(cost), cost.mode
+  end
+  if convolution then
+    found.convolution = average(mixing.convolution_cost { layout = layout,
+      channels = convolution.channels, taps = convolution.taps, dtype = dtype })
+  end
+  return found
+end
+
+-- The counts so far, by the division of the facts and the tokens: the rows of a table that differ
+-- only in how they save memory send the same.
+local counted = setmetatable({}, { __mode = "k" })
+
+---@param f moonring.MemoryFacts
+---@return moonring.LayerTraffic
+local function traffic_of(f)
+  local of = counted[f.division] or {}
+  counted[f.division] = of
+  of[f.tokens] = of[f.tokens] or count_layers(f)
+  return of[f.tokens]
+end
 
 -- The number of trainable parameters.
 local function learning(f)
@@ -59,16 +134,6 @@ local function states(f, s)
     + 2 * (peers - 1) / peers * s.g * own
 end
 
--- Bytes for mixers other than attention. Selective recompute keeps none of their results.
-local function mixers(f, s)
-  local delta, convolution, mode = mixing_bytes.traffic(f, s.dtype)
-  local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
-  local forwards = 2 - whole / f.depth + (f.reference and 1 or 0)
-  local function sum(of, layers) return layers * (forwards * of.forward + of.backward) end
-  return sum(delta, (f.model.delta or {}).layers or 0) + sum(convolution, (f.model.convolution
-    or {}).layers or 0), mode
-end
-
 --- Bytes that a rank sends in a step, on average. `attention` and `mixing` cover all layers; `mode`
 --- is that of the gated delta rule. `states` covers gradients, sharded states and the
 --- synchronization of local_steps; `outer` is the latter alone. `experts` covers rows sent to
@@ -77,22 +142,21 @@ end
 ---@return { attention: number, mixing: number, mode: string?, states: number, outer: number,
 ---   experts: number }
 function communication.step(f)
-  local m, s = f.model, BYTES[f.precision]
-  local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
-  local function layers(count, window)
-    local asked = { tokens = f.tokens, sp = f.sp, heads = m.heads,
-      kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,
-      head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e,
-        sum_bytes = s.g }
-    local one = f.shifted and shifted_bytes.traffic(asked, f.division, s.dtype)
-      or attention_bytes.traffic(asked)
-    return count * (forwards * one.forward + one.backward)
+  local m, s, traffic = f.model, coefficients.bytes[f.precision], traffic_of(f)
+  local references = f.reference and 1 or 0
+  local function sum(of, layers, forwards)
+    return f.micro_batches * layers * (forwards * of.forward + of.backward)
   end
   local windowed = m.windowed or 0
-  local plain = (m.attending or m.layers) - windowed
-  local mixing, mode = mixers(f, s)
-  return { attention = f.micro_batches * (layers(plain) + layers(windowed, m.window)),
-    mixing = f.micro_batches * mixing, mode = mode, states = states(f, s), outer = outer(f, s),
+  local forwards = (f.recompute == "block" and 2 or 1) + references
+  -- Selective recompute keeps no results of mixers other than attention.
+  local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
+  local mixer_forwards = 2 - whole / f.depth + references
+  return { attention = sum(traffic.plain, (m.attending or m.layers) - windowed, forwards)
+      + sum(traffic.windowed, windowed, forwards),
+    mixing = sum(traffic.delta, (m.delta or {}).layers or 0, mixer_forwards)
+      + sum(traffic.convolution, (m.convolution or {}).layers or 0, mixer_forwards),
+    mode = traffic.mode, states = states(f, s), outer = outer(f, s),
     experts = expert_share.traffic(f, s.e) }
 end
 

@@ -20,9 +20,9 @@ local REFUSAL = "%s: %s has compute capability %d.%d, and %s 8.0 or more "
   .. "%s on the CPU"
 
 -- For each key: its dtype, and the features of that dtype that need a newer GPU.
-local NARROW = { { "bf16", "bf16", "bf16 and flash attention want" },
-  { "pure_bf16", "bf16", "bf16 and flash attention want" },
-  { "fp16", "fp16", "flash attention wants" } }
+local NARROW = { { "bf16", "bf16", "bf16 and flash attention need" },
+  { "pure_bf16", "bf16", "bf16 and flash attention need" },
+  { "fp16", "fp16", "flash attention needs" } }
 
 -- Converts a CUDA version: 13000 -> "13.0".
 local function version(number)
@@ -75,8 +75,8 @@ function gpu.lines(ranks)
     kind.ranks[#kind.ranks + 1], kind.free = i - 1, math.min(kind.free, each.free)
   end
   for i, kind in ipairs(kinds) do
-    lines[i] = ("%s: %s; %s free%s"):format(owners(kind, #ranks), kind.words,
-      machine.show(kind.free), #kind.ranks > 1 and " at the least" or "")
+    lines[i] = ("%s: %s; %s%s free"):format(owners(kind, #ranks), kind.words,
+      #kind.ranks > 1 and "at least " or "", machine.show(kind.free))
   end
   return lines
 end

@@ -16,7 +16,7 @@ local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offl
 
 -- Describes changes in a few words, for a table column.
 local function shortened(changes)
-  local words = { changes.micro_batch_tokens and "examples alone" or nil }
+  local words = { changes.micro_batch_tokens and "single examples" or nil }
   if changes.recompute then words[#words + 1] = "recompute block" end
   if changes.zero_stage then words[#words + 1] = "zero " .. changes.zero_stage end
   if changes.activation_offload then

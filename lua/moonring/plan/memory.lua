@@ -70,14 +70,6 @@ local memory = {}
 -- tests/scripts/pretend_plan_test.cc.
 memory.error = 0.1
 
-local SIZES = {
-  fp32 = { e = 4, w = 4, a = 4, g = 4 },
-  bf16 = { e = 2, w = 4, a = 4, g = 4 },
-  fp16 = { e = 2, w = 4, a = 4, g = 4 },
-  pure_bf16 = { e = 2, w = 2, a = 4, g = 4 },
-  fp64 = { e = 8, w = 8, a = 8, g = 8 },
-}
-
 local PARTS = { "weights", "reference", "gradients", "optimizer", "checkpoints", "attention",
   "kernel", "block", "logits", "communication", "other" }
 
@@ -89,7 +81,7 @@ memory.parts = PARTS
 ---@return moonring.MemoryPrediction
 function memory.predict(f)
   local m, c, t = f.model, coefficients, f.tokens / f.sp
-  local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
+  local s = setmetatable({ a = f.stream_bytes }, { __index = c.bytes[f.precision] })
   local attention_of = f.shifted and shifted_bytes.memory or attention_bytes.memory
   local attention = attention_of { tokens = f.tokens, sp = f.sp, heads = m.heads,
     kv_heads = m.kv_heads, head_dim = m.head_dim, value_dim = m.value_dim, contexts = f.contexts,

@@ -1,7 +1,6 @@
---- Predicts memory and traffic of one layer that has no softmax attention: the gated delta rule
--- with the convolution before it (model/blocks/delta_mixer.h), or a short convolution alone
--- (convolution_mixer.h). The traffic is computed by the code of the mixers
--- (mixers/over_ranks/mixing_cost.h), and equals what a run measures.
+--- Predicts the memory of one layer that has no softmax attention: the gated delta rule with the
+-- convolution before it (model/blocks/delta_mixer.h), or a short convolution alone
+-- (convolution_mixer.h).
 --
 -- A rank has t tokens. C is the number of channels of q, k and v together, V the numbers of all
 -- values; e: bytes per element of the mixed tensors, w: of states, decays and norms (fp32, or
@@ -16,9 +15,7 @@
 -- Its backward runs through the norm, the rule and the convolution, one after the other. Each frees
 -- the tensors that it kept when its backward is finished. The rule's workspace does not grow with
 -- the length.
-local attention = require "moonring.native.attention"
 local coefficients = require "moonring.plan.coefficients"
-local mixing = require "moonring.native.mixing"
 
 ---@class moonring.mixing_bytes
 local mixing_bytes = {}
@@ -38,48 +35,6 @@ local mixing_bytes = {}
 ---@field layers integer
 ---@field channels integer
 ---@field taps integer
-
--- Averages a list of costs over the ranks.
-local function average(cost)
-  local sum = { forward = 0, backward = 0 }
-  for _, rank in ipairs(cost) do
-    sum.forward = sum.forward + rank.forward.bytes / #cost
-    sum.backward = sum.backward + rank.backward.bytes / #cost
-  end
-  return sum
-end
-
--- The layout of a micro-batch on the ranks, with documents of almost equal lengths.
-local function layout_of(f)
-  local count, lengths = math.min(f.sequences or 1, f.tokens), {}
-  for i = 1, count do
-    lengths[i] = math.floor(i * f.tokens / count) - math.floor((i - 1) * f.tokens / count)
-  end
-  local options = { lengths = lengths, ranks = f.sp }
-  for name, value in pairs(f.division) do options[name] = value end
-  return attention.layout(options)
-end
-
---- Bytes that a rank sends in one layer of each kind, averaged over the ranks; 0 on one rank. Also
---- returns the mode of the delta rule: with "auto" the mode that is chosen.
--- Makes a result with the fields of attention_bytes.memory. `waiting`: bytes of the graph. `steps`:
--- the steps of the backward; each has a workspace `work`, and `gone`, the bytes freed before it.
----@param f moonring.MemoryFacts
----@param dtype "fp32" | "bf16" | "fp16" | "fp64" of the mixed tensors
----@return { forward: number, backward: number } delta
----@return { forward: number, backward: number } convolution
----@return ("heads" | "spans" | "relay")? mode nil if there is no delta rule
-function mixing_bytes.traffic(f, dtype)
-  local delta, convolution, none = f.model.delta, f.model.convolution, { forward = 0, backward = 0 }
-  if f.sp == 1 or not (delta or convolution) then return none, none, nil end
-  local layout = layout_of(f)
-  local cost = delta and mixing.cost { layout = layout, mode = f.mixing, dtype = dtype,
-    key_heads = delta.key_heads, value_heads = delta.value_heads, key_dim = delta.key_dim,
-    value_dim = delta.value_dim, taps = delta.taps, device = f.device }
-  return cost and average(cost) or none, convolution and average(mixing.convolution_cost {
-    layout = layout, channels = convolution.channels, taps = convolution.taps,
-    dtype = dtype }) or none, cost and cost.mode or nil
-end
 
 -- The fields of attention_bytes.memory. `waiting`: the graph; `steps`: the steps of the backward,
 -- each with its workspace `work`, and the bytes of the graph that are freed before it.

@@ -85,6 +85,27 @@ function model_flops.total(flops, tokens, squares)
   return linear + attention, linear + attention / 2
 end
 
+--- What sharing prefixes saves (share_prefixes). n documents of L tokens have the same prompt of P
+--- tokens. They share p = P - 1 of them, and each has b = L - p of its own:
+---
+---   tokens             n L       ->  p + n b
+---   pairs of tokens    n L^2/2   ->  p^2/2 + n (p b + b^2/2)
+---
+---@param flops moonring.ModelFlops
+---@param documents integer per example
+---@param length integer tokens of each document
+---@param prompt integer tokens of the common prompt
+---@return integer tokens of an example
+---@return number part fraction of the operations that remains
+function model_flops.shared(flops, documents, length, prompt)
+  local p = math.max(prompt - 1, 0)
+  local tokens = p + documents * (length - p)
+  local _, shared = model_flops.total(flops, tokens,
+    p * p + documents * (length * length - p * p))
+  local _, apart = model_flops.total(flops, documents * length, documents * length * length)
+  return tokens, shared / apart
+end
+
 --- The peak bf16 rate of a device by its name, in operations per second; nil if unknown. This rate
 --- is used for runs in any dtype.
 ---@param name? string

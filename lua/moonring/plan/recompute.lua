@@ -45,7 +45,7 @@ function recompute.settle(c, f, bytes)
   if c.recompute ~= "auto" or c.disable_gradient_checkpointing then return nil end
   c.whole_layers, c.selective_layers = recompute.layers(f, bytes * (1 - memory.error))
   return ("recompute: auto: of %d layers %d keep everything, %d attention's result; the others "
-    .. "are made again"):format(f.depth, c.whole_layers, c.selective_layers)
+    .. "are recomputed"):format(f.depth, c.whole_layers, c.selective_layers)
 end
 
 return recompute

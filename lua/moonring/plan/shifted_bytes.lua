@@ -1,34 +1,11 @@
---- Memory and traffic of one layer's shifted attention (shift_attn). It runs over two halves of the
--- heads, one after the other, each in groups of a quarter of a document
+--- Memory of one layer's shifted attention (shift_attn). It runs over two halves of the heads, one
+-- after the other, each in groups of a quarter of a document
 -- (attention/strategy/shifted_attention.h). The results have the fields of attention_bytes.lua.
 local attention = require "moonring.native.attention"
 local attention_bytes = require "moonring.plan.attention_bytes"
 
 ---@class moonring.shifted_bytes
 local shifted_bytes = {}
-
--- Traffic is proportional to length, so that of a long document is computed from a shorter one and
--- scaled. COUNTED: tokens of the shorter one, at least; COUNTED_OF_RANK: tokens per rank, at least.
-local COUNTED, COUNTED_OF_RANK = 16384, 2048
-
--- The numbers of kv heads that serve the query heads [from, to), if each kv head must serve equally
--- many of them.
-local function kv_heads(heads, of_all, from, to)
-  local group, share, kv = heads / of_all, 0, 0
-  local counts = {}
-  while from < to do
-    local stop = math.min(to, (math.floor(from / group) + 1) * group)
-    counts[#counts + 1] = stop - from
-    from = stop
-  end
-  for _, count in ipairs(counts) do
-    local a, b = share, count
-    while b > 0 do a, b = b, a % b end
-    share = a
-  end
-  for _, count in ipairs(counts) do kv = kv + count / share end
-  return kv
-end
 
 -- The most keys before a run of queries that belong to the run's group. The maximum is over all
 -- ranks' runs, which have equal lengths; groups begin at `from`. A group that wraps around the end
@@ -39,15 +16,15 @@ local function reach(f, group, from)
   return most
 end
 
--- The facts of each half that has heads.
+-- The facts of each half that has heads. The second half's groups are shifted; it is the only one
+-- if there is a single head.
 local function halves(f)
-  local middle, group, list = math.floor(f.heads / 2), f.tokens / 4, {}
-  for half, heads in ipairs { { 0, middle }, { middle, f.heads } } do
-    if heads[2] > heads[1] then
-      list[#list + 1] = setmetatable({ heads = heads[2] - heads[1],
-        kv_heads = kv_heads(f.heads, f.kv_heads, heads[1], heads[2]),
-        window = math.floor(reach(f, group, (half - 1) * group / 2)) + 1 }, { __index = f })
-    end
+  local group, list = f.tokens / 4, {}
+  local calls = attention.split_heads { heads = f.heads, kv_heads = f.kv_heads, shifted = true }
+  for i, half in ipairs(calls) do
+    local from = i == #calls and group / 2 or 0
+    list[i] = setmetatable({ heads = half.heads, kv_heads = half.kv_heads,
+      window = math.floor(reach(f, group, from)) + 1 }, { __index = f })
   end
   return list
 end
@@ -80,26 +57,6 @@ function shifted_bytes.memory(f)
   all.attention = math.max(all.waiting, gradients + 2 * out + most)
   all.communication = all.exchanged + sent
   return all
-end
-
---- Bytes that a rank sends in one layer, averaged over the ranks, computed from the tiles of one
---- document. For a long document the bytes of a shorter one are scaled.
----@param f moonring.AttentionFacts
----@param division table options of attention.layout: the strategy, with its degrees
----@param dtype "fp32" | "bf16" | "fp16" | "fp64"
----@return { forward: number, backward: number }
-function shifted_bytes.traffic(f, division, dtype)
-  if f.sp == 1 then return { forward = 0, backward = 0 } end
-  local tokens = math.floor(math.min(f.tokens, math.max(COUNTED, COUNTED_OF_RANK * f.sp)))
-  local asked = { shifted = true, ranks = f.sp, lengths = { tokens }, heads = f.heads,
-    kv_heads = f.kv_heads, head_dim = f.head_dim, value_dim = f.value_dim, dtype = dtype }
-  for name, value in pairs(division) do asked[name] = value end
-  local share, sent = f.tokens / tokens / f.sp, { forward = 0, backward = 0 }
-  for _, rank in ipairs(attention.cost(asked)) do
-    sent.forward = sent.forward + rank.forward.bytes * share
-    sent.backward = sent.backward + rank.backward.bytes * share
-  end
-  return sent
 end
 
 return shifted_bytes

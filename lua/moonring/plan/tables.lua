@@ -24,22 +24,29 @@ local plan_tables = {}
 
 local STEP = 1024
 
--- Facts of full fine-tuning on GPUs under ZeRO-3, with the optimizer's states on the host.
-local function facts(of, row, strategy)
+-- Facts of full fine-tuning on GPUs, sharded over all ranks if there are several, with the
+-- optimizer's states on the host; some of them changed.
+local function facts(row, sp, strategy, changes)
   local m = published.models[row.model]
   local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
-    adapter = 0, depth = m.layers, tokens = row.longest * row.documents,
-    documents = row.documents, ranks = row.ranks, zero_ranks = row.ranks, zero_stage = 3,
-      micro_batches = 1, precision = "bf16", device = "cuda", moments = 2,
-    recompute = "block", offload_optimizer = "cpu", reference = of.reference or false,
-      machine = math.min(8, row.ranks) }
-  return memory_facts.spread(f, row.sp, strategy or of.strategy)
+    adapter = 0, depth = m.layers, tokens = STEP, documents = 1, ranks = row.ranks,
+    zero_ranks = row.ranks, zero_stage = 3, micro_batches = 1, precision = "bf16",
+    device = "cuda", moments = 2, recompute = "block", offload_optimizer = "cpu",
+    reference = false, logits = "chunked", machine = math.min(8, row.ranks) }
+  for name, value in pairs(changes) do f[name] = value end
+  return memory_facts.spread(f, sp, strategy)
+end
+
+-- The facts of a row's examples.
+local function of_row(of, row, strategy)
+  return facts(row, row.sp, strategy, { tokens = row.longest * row.documents,
+    documents = row.documents, reference = of.reference or false })
 end
 
 -- The facts of the other trainer: its tiling and offloading, a bf16 residual stream, gradients on
 -- the host. If weights are on the host, a reference model's weights are, too.
 local function theirs(of, row)
-  local f = facts(of, row)
+  local f = of_row(of, row, of.strategy)
   f.stream_copies = 3 -- gradients of a block's input and output, and a norm's output
   f.offloaded_layers = 3 -- one in use, one being copied out, one read ahead
   f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp,
@@ -61,7 +68,7 @@ function plan_tables.row(of, row)
   end
   local r = { theirs = row.longest, predicted = longest(theirs(of, row)), ours = 0, offloading = 0 }
   for _, strategy in ipairs(plan.all_strategies) do
-    local f = facts(of, row, strategy)
+    local f = of_row(of, row, strategy)
     r.ours = math.max(r.ours, longest(f))
     f.activation_offload = "cpu"
     local most = longest(f)
@@ -88,16 +95,10 @@ end
 
 -- The facts with everything that can be offloaded on the host, and with all ranks in one sequence.
 local function away(row, strategy, changes)
-  local m = published.models[row.model]
-  local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
-    adapter = 0, depth = m.layers, tokens = STEP, documents = 1, ranks = row.ranks,
-    zero_ranks = row.ranks, zero_stage = row.ranks > 1 and 3 or 0, micro_batches = 1,
-    precision = "bf16", device = "cuda", moments = 2, recompute = "block", reference = false,
-    offload_optimizer = "cpu", activation_offload = "cpu", offload_weights = "cpu",
-    logits = "chunked",
-    machine = math.min(8, row.ranks) }
+  local f = facts(row, row.ranks, strategy, { zero_stage = row.ranks > 1 and 3 or 0,
+    activation_offload = "cpu", offload_weights = "cpu" })
   for name, value in pairs(changes) do f[name] = value end
-  return memory_facts.spread(f, row.ranks, strategy)
+  return f
 end
 
 --- The longest sequence of a row, with the strategy that allows the longest one; the GPU bytes per
@@ -131,9 +132,9 @@ local function away_lines(lines)
   local of = published.away
   lines[#lines + 1] = ("\n%s\n  source: %s"):format(of.title, of.source)
   lines[#lines + 1] = "  bf16: true, offload_optimizer, offload_weights and "
-    .. "activation_offload: cpu, zero_stage: 3 over ranks. tokens / KB of a GPU that a token of a "
-    .. "rank takes.\n  bf16 stream: residual_dtype: bf16"
-  local head = ("  %-13s %5s %9s %8s %-5s"):format("model", "GPUs", "a GPU", "theirs", "by")
+    .. "activation_offload: cpu, zero_stage: 3 on several ranks. Cells: tokens / KB of GPU memory "
+    .. "per token of a rank.\n  bf16 stream: residual_dtype: bf16"
+  local head = ("  %-13s %5s %9s %8s %-5s"):format("model", "GPUs", "memory", "theirs", "by")
   for _, column in ipairs(AWAY) do head = head .. ("%20s"):format(column.words) end
   lines[#lines + 1] = head .. ("%10s"):format "host"
   for _, row in ipairs(of.rows) do

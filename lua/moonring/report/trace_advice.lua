@@ -21,23 +21,23 @@ end
 -- rank that waits most for it is in the same sp group.
 local function about_late(part, same_sp, keys)
   if part == "data" then
-    return keys.streaming and "tokenized_path: data prepared once, or dataloader_num_workers"
-      or "that machine's disk and cores: they prepare its steps too slowly"
+    return keys.streaming and "tokenized_path: data prepared once; or dataloader_num_workers"
+      or "a faster disk or more cores of that machine: its steps are prepared too slowly"
   elseif part == "saving" then
     return "save_steps: save less often"
   elseif part == "evaluation" then
     return "eval_steps: evaluate less often"
   elseif part == "other" then
-    return "that machine, and what a script does on that rank between the step's parts"
+    return "to find what else that machine does, and the script between the parts of a step"
   elseif same_sp then
     if keys.sequence_parallel_mode == "auto" then
-      return "that machine, and what else runs on it: the ranks' work is weighed already"
+      return "to find what else runs on that machine: the ranks' work is balanced already"
     end
-    return "sequence_parallel_mode: auto, which weighs the ranks' work; where it is late in every "
-      .. "trace, that machine is slow"
+    return "sequence_parallel_mode: auto, which balances the ranks' work; if the rank is late in "
+      .. "every trace, its machine is slow"
   end
-  return "group_by_length: true, so that groups have like work; where it is late in every trace, "
-    .. "that machine is slow"
+  return "group_by_length: true, so that groups have equal work; if the rank is late in every "
+    .. "trace, its machine is slow"
 end
 
 --- The rank that waited longest for a late rank, and the seconds. Ranks count from 1.
@@ -66,15 +66,15 @@ end
 local function about_exposed(area, keys)
   if area == "attention" then
     return keys.sequence_parallel_mode == "auto"
-      and "sequence_parallel_size: fewer ranks a sequence, where memory allows"
+      and "sequence_parallel_size: fewer ranks per sequence, if memory allows"
       or "sequence_parallel_mode: auto"
   elseif area == "gradients" then
-    return "gradient_accumulation_steps: more, or local_steps: groups that meet less often"
+    return "gradient_accumulation_steps: more; or local_steps: groups synchronize less often"
   elseif area == "weights" then
-    return (keys.zero_stage or 0) >= 3 and "zero_stage: 2, where memory allows, or zero_group: node"
+    return (keys.zero_stage or 0) >= 3 and "zero_stage: 2, if memory allows; or zero_group: node"
       or "micro_batch_tokens: more, so that there are fewer forwards"
   elseif area == "optimizer" then
-    return "zero_group: node, or zero_stage: 0, where memory allows"
+    return "zero_group: node; or zero_stage: 0, if memory allows"
   end
   return "logging_steps: more"
 end
@@ -90,20 +90,20 @@ local function about_part(part, keys)
   if part == "recompute" then
     return keys.recompute == "selective" and "recompute: none" or "recompute: selective, or auto"
   elseif part == "data" then
-    return keys.streaming and "dataloader_num_workers: more parts to read in"
-      or "micro_batch_tokens: more; the disk, if the data is large"
+    return keys.streaming and "dataloader_num_workers: more readers at a time"
+      or "micro_batch_tokens: more; or a faster disk, if the data is large"
   elseif part == "optimizer" then
-    if keys.offload_optimizer then return "offload_optimizer: leave it out, where memory allows" end
-    return (keys.zero_stage or 0) == 0 and "zero_stage: 1: each rank updates its share alone"
+    if keys.offload_optimizer then return "offload_optimizer: none, if memory allows" end
+    return (keys.zero_stage or 0) == 0 and "zero_stage: 1: each rank updates only its shard"
       or "gradient_accumulation_steps: more, so that there are fewer updates"
   elseif part == "saving" then
     return "save_steps: save less often"
   elseif part == "evaluation" then
     return "eval_steps: evaluate less often"
   elseif part == "rollouts" then
-    return "max_completion_length: shorter completions; num_iterations: more steps of each rollout"
+    return "max_completion_length: shorter completions; num_iterations: more steps per rollout"
   end
-  return "logging_steps: more; the rest is what the script does between the parts"
+  return "logging_steps: more; the rest is the script's work between the parts"
 end
 
 --- Proposals, the one that concerns most seconds first.
@@ -120,7 +120,7 @@ function trace_advice.of(events, time, means)
   late_ranks(add, events, time, steps)
   for _, area in ipairs { "attention", "weights", "gradients", "optimizer", "the rest" } do
     add(mean_exposed(time, area, #events.ranks, steps),
-      ("communication that nothing is computed beside (%s)"):format(area),
+      ("communication that does not overlap with computing (%s)"):format(area),
       about_exposed(area, keys))
   end
   if events.details.has_bf16 and not (keys.bf16 or keys.fp16 or keys.pure_bf16) then

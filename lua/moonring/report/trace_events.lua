@@ -23,7 +23,7 @@ local trace_events = {}
 ---@field travelled moonring.TraceSpan[][] by rank, from 1: transfers
 ---@field tiles { count: integer, seconds: number }[] by rank: attention kernels on all threads
 
-local NONE = "%s is no trace of Moonring's (of the key trace), or not whole"
+local NONE = "%s is not a trace of Moonring (the key trace), or not complete"
 
 -- Bounds far above the values of any run: no run wrote a file that exceeds them.
 local MOST_RANKS, MOST_COUNT, MOST_SECONDS = 65536, 2 ^ 53, 1e9

@@ -56,8 +56,8 @@ local function details(self, path)
     has_bf16 = self.device ~= "cpu" or machine.cpu_has_bf16() }
 end
 
-local DONE = "trace   %s: opens in Perfetto; `moonring explain %s` says where the time went%s"
-local LEFT_OUT = "; there was no room for %d spans, of tiles first"
+local DONE = "trace   %s: opens in Perfetto; `moonring explain %s` shows where the time went%s"
+local LEFT_OUT = "; %d spans did not fit and were left out, those of tiles first"
 
 -- Writes the trace. If rank 0 cannot write the file, this is logged and the run continues.
 local function write(self, recorder)
@@ -68,7 +68,7 @@ local function write(self, recorder)
   if ok then
     self.say(DONE:format(path, path, left_out > 0 and LEFT_OUT:format(left_out) or ""))
   else
-    self.say("the trace is lost: " .. errors.words(left_out) .. "; training continues")
+    self.say("the trace was not written: " .. errors.words(left_out) .. "; training continues")
   end
 end
 
