@@ -71,8 +71,8 @@ local function peak_of(asked)
   return peak
 end
 
--- The bytes in memory are close to those of the plan: the prediction excludes the tile that is being
--- computed, and estimates the keys of the rank with the most.
+-- The bytes in memory are close to those of the plan: the prediction excludes the tile that is
+-- being computed, and estimates the keys of the rank with the most.
 local function attention_of(head_dim, value_dim)
   local heads, kv_heads, tokens = 32, 8, 32768
   for _, dtype in ipairs { "fp32", "bf16" } do
