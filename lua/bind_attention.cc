@@ -230,7 +230,7 @@ Pushed SplitHeadsOf(lua_State* L, Options options) {
   TORCH_CHECK_VALUE(
       ranks >= 1 && heads >= 0 && (heads == 0 || (kv_heads > 0 && heads % kv_heads == 0)), "ranks ",
       ranks, ", heads ", heads, ", kv_heads ", kv_heads,
-      ": wanted at least 1 rank, and heads in a multiple of kv_heads");
+      ": expected at least 1 rank, and heads in a multiple of kv_heads");
   lua_newtable(L);
   int calls = 0;
   const auto add = [&](int64_t queries, int64_t keys) {
