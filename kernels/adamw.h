@@ -6,10 +6,13 @@
 //   m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
 //   w <- w (1 - lr decay) - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
+// w: weight; g: gradient; m, v: first and second moment; b1, b2: the betas; decay: weight decay; t:
+// step, from 1.
+//
 // The computation is in fp32, with one rounding into each of w, m and v. w is fp32 or bf16, g is
-// fp32, m and v are fp32 or bf16; or all are fp64. t counts from 1: one fp32 number per tensor, on
-// the tensors' device. Each list has one dtype; tensors are contiguous and do not overlap. Any
-// length is allowed, including zero.
+// fp32, m and v are fp32 or bf16; or all are fp64. t is one fp32 number per tensor, on the tensors'
+// device. Each list has one dtype; tensors are contiguous and do not overlap. Any length is
+// allowed, including zero.
 //
 // Stochastic rounding of v to bf16: in one step v changes by at most 1 - b2 of its value downwards,
 // which is less than half a unit in the last place of bf16, so with rounding to nearest it would

@@ -7,6 +7,9 @@
 //   m <- m + (1 - b1) (g - m)        v <- b2 v + (1 - b2) g^2
 //   w <- w (1 - lr decay) - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
+// w: weight; g: gradient; m, v: first and second moment; b1, b2: the betas; decay: weight decay; t:
+// step, from 1.
+//
 // The computation is in fp32 (fp64 for fp64), with one rounding into the dtype of each of w, m and
 // v. Bytes per fp32 element: 16 read, 12 written; with a bf16 weight 14 and 10. Tensors are
 // contiguous and do not overlap. With no elements nothing is launched.

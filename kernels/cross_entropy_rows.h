@@ -11,9 +11,10 @@
 // The backward is d(-log p)/ds for log p = (1 - e) picked + e mean - lse, where e is the label
 // smoothing.
 //
-// s_RV has contiguous rows, in fp32, bf16, fp16 or fp64. targets are int64 [R], each in 0 .. V - 1.
-// Results are [R], in fp32 (fp64 if s is). Ties of greedy go to the lowest id. A NaN or +inf makes
-// its row's lse NaN. R may be zero. Sums have a fixed order.
+// s_RV, R rows of V logits (V: size of the vocabulary), has contiguous rows, in fp32, bf16, fp16 or
+// fp64. targets are int64 [R], each in 0 .. V - 1. Results are [R], in fp32 (fp64 if s is). Ties of
+// greedy go to the lowest id. A NaN or +inf makes its row's lse NaN. R may be zero. Sums have a
+// fixed order.
 //
 // Memory traffic: the forward reads s once, the backward reads and writes it. It is fast if rows
 // begin at multiples of 16 bytes, and also end there or are followed by a gap. If the stride leaves

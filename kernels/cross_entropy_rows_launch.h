@@ -12,11 +12,12 @@
 // smoothing. One block per row: the forward makes one pass (a running maximum, and the sum relative
 // to it), the backward another, in place.
 //
-// Shapes: s [R, V] with contiguous rows; targets int64 [R], each in 0 .. V - 1; the others [R], in
-// fp32 (fp64 if s is). Ties of greedy go to the lowest id. A NaN or +inf makes its row's lse NaN.
-// Cost: the forward reads R V numbers, the backward reads and writes them. A row is read one number
-// at a time if it does not begin at a multiple of 16 bytes, or if the gap after it (up to the next
-// multiple) must not be written. With no rows nothing is launched.
+// Shapes: s [R, V], R rows of V logits (V: size of the vocabulary), with contiguous rows; targets
+// int64 [R], each in 0 .. V - 1; the others [R], in fp32 (fp64 if s is). Ties of greedy go to the
+// lowest id. A NaN or +inf makes its row's lse NaN. Cost: the forward reads R V numbers, the
+// backward reads and writes them. A row is read one number at a time if it does not begin at a
+// multiple of 16 bytes, or if the gap after it (up to the next multiple) must not be written. With
+// no rows nothing is launched.
 
 #include <cstdint>
 

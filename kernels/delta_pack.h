@@ -13,6 +13,9 @@
 //   unpack    d = scale (sum over a key head's value heads);  if rows were normalized, with x from
 //             the stream:  r = 1 / sqrt(sum x^2 + eps),  d <- r (d - r x (d . r x))
 //
+// x is a row of q or k, d its gradient. T tokens, Hk key heads of d_k channels, H value heads of
+// d_v channels, N chunks.
+//
 // Stream: q, k [T, Hk, d_k], v [T, H, d_v], all in fp32, bf16 or fp16 alike, of any strides as long
 // as each head is contiguous; g, beta [T, H] in fp32. Chunks: [N, H, C, ...] in fp32, with C 64 and
 // d_k at most 256; a key head's rows are repeated H / Hk times. token_of_slot int64 [N C]: the

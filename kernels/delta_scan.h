@@ -13,12 +13,12 @@
 //   forward    A = W, B = K*, written = Y, which becomes U
 //   backward   A = K*, B = W, added = the contribution of the chunk's outputs to dM
 //
-// A, B [N, H, C, K]; written [N, H, C, V]; added, states [N, H, V, K]; decay [N, H, 1, K or 1],
-// with any strides over chunks and heads; M [D, H, V, K] for D documents: first states in, last
-// states out. Documents are sorted from the longest to the shortest and advance in rounds, one
-// chunk each per round: document d's chunk in round r is round_begin[r] + d, if that is below
-// round_begin[r + 1] (int64 [rounds + 1]). All tensors are fp32, and contiguous except for the
-// decay; C is 64, K at most 256.
+// N chunks of C tokens, H heads, K = d_k and V = d_v channels: A, B [N, H, C, K]; written [N, H, C,
+// V]; added, states [N, H, V, K]; decay [N, H, 1, K or 1], with any strides over chunks and heads;
+// M [D, H, V, K] for D documents: first states in, last states out. Documents are sorted from the
+// longest to the shortest and advance in rounds, one chunk each per round: document d's chunk in
+// round r is round_begin[r] + d, if that is below round_begin[r + 1] (int64 [rounds + 1]). All
+// tensors are fp32, and contiguous except for the decay; C is 64, K at most 256.
 //
 // A block of threads has 16 rows of a head's M in registers, and also in shared memory, from which
 // the whole block reads them. Cost: 4 N H C V K flop; A and B are read V / 16 times, mostly from

@@ -22,6 +22,9 @@
 //                      + sum_{i < m} to_end d_end_k k + exp(G_C) sum dM M
 //              d_start_q = dO M;  d_start_k = dr M;  d_end_k = U dM
 //
+// dX, d_x: the gradient of X, x. from_start, to_end, start_q, start_k, end_k, G: delta_pack.h.
+// unscaled = V - K' M^T. N chunks, H heads, V and K channels of values and keys.
+//
 // All tensors are fp32 and contiguous: matrices [N, H, C, C], rows [N, H, C, d], columns [N, H, C,
 // 1], states [N, H, V, K]; C is 64. One block of threads per chunk of a head. Memory traffic: each
 // tensor named above once. Sums have a fixed order.

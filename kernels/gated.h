@@ -7,10 +7,10 @@
 //   p = act(gate) up                              3 T I elements read and written
 //   dup = dp act(gate),  dgate = dp up act'(gate)  5 T I elements read and written
 //
-// dp, dup and dgate are the gradients of p, up and gate. act: silu, gelu (with erf) or gelu_tanh,
-// as in model/blocks/layers.h. gate_TI and up_TI have the same dtype: fp32, fp64, bf16 or fp16.
-// Arithmetic is in fp32 (fp64 for fp64), with one rounding at the end. T and I may be zero; rows
-// may have any stride.
+// T rows of I features. dp, dup and dgate are the gradients of p, up and gate. act: silu, gelu
+// (with erf) or gelu_tanh, as in model/blocks/layers.h. gate_TI and up_TI have the same dtype:
+// fp32, fp64, bf16 or fp16. Arithmetic is in fp32 (fp64 for fp64), with one rounding at the end. T
+// and I may be zero; rows may have any stride.
 
 #include <ATen/core/Tensor.h>
 

@@ -14,10 +14,11 @@
 //   a row     m = max_p m_p;  l = sum_p l_p e^(m_p - m);  out = sum_p A_p e^(m_p - m) / l;
 //             lse = m + log l    over the tasks p with this row; without any: out 0, lse -inf
 //
-// q [T, H, D], keys [N, Hk, D, 64] and values [N, Hk, 64, Dv] are in fp32, bf16 or fp16, with D and
-// Dv at most 256. out [T, H, Dv] and lse [T, H] are in fp32; rows without a result are not changed.
-// Sums are in fp32 and in a fixed order: a row's result depends on the row itself, the keys that it
-// attends to and how they are cut, but not on the other rows.
+// T rows, H query heads, Hk kv heads, N blocks of 64 tokens, D and Dv: head dims of keys and
+// values. q [T, H, D], keys [N, Hk, D, 64] and values [N, Hk, 64, Dv] are in fp32, bf16 or fp16,
+// with D and Dv at most 256. out [T, H, Dv] and lse [T, H] are in fp32; rows without a result are
+// not changed. Sums are in fp32 and in a fixed order: a row's result depends on the row itself, the
+// keys that it attends to and how they are cut, but not on the other rows.
 //
 // A block of threads processes up to 8 queries of one task that share a kv head, and reads this
 // head's keys and values once for all of them. Cost: the bytes of a task's keys and values once,

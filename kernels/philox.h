@@ -8,7 +8,8 @@
 //   u                                            4 T W bytes written
 //   out_tj = u_tj >= rate ? x_tj / (1 - rate) : 0   2 T W elements read and written; u not stored
 //
-// x_TW is in fp32, fp64, bf16 or fp16; `rate` is rounded to fp32. T and W may be zero.
+// T tokens, W = width numbers each. x_TW is in fp32, fp64, bf16 or fp16; `rate` is rounded to fp32.
+// T and W may be zero.
 
 #include <cstdint>
 

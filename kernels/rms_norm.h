@@ -8,8 +8,9 @@
 //   r = 1/sqrt(mean_D(s^2) + eps),  y = w s r
 //   ds = r (dy w - s r mean_D(dy w s r)) + dsum,  dw = sum_T dy s r,  dadded = scale ds
 //
-// d.. are gradients: dy that of y, ds (also x's gradient), dw and dadded those of s, w and added;
-// dsum is the gradient that s gets from its other uses.
+// T rows of D numbers, w [D] the norm's weight. d.. are gradients: dy that of y, ds (also x's
+// gradient), dw and dadded those of s, w and added; dsum is the gradient that s gets from its other
+// uses.
 //
 // x_TD and y are both in one of fp32, bf16, fp16 and fp64, or one is in fp32 and the other in bf16
 // or fp16. Arithmetic, w and r are in fp32, or fp64 for fp64. `added` has the dtype of x or of y. T

@@ -13,17 +13,17 @@
 //   backward   p <- exp(z - lse);  ds <- p (y - delta) (1 - (z / softcap)^2);  y = dout . v
 //              (dq = scale ds k, dk = scale ds^T q)
 //
-// over the keys that a row attends to; p and ds are 0 elsewhere. `seen` (int64 [B, 4]) has for each
-// tile four numbers (m, n, low, high): query i attends to key j if i < m, j < n, i + low <= j <= i
-// + high. A row that attends to nothing has p 0, sum 1 and lse -inf. A NaN among its scores makes
-// its sum and lse NaN.
+// with delta = dout . out of the row, over the keys that a row attends to; p and ds are 0
+// elsewhere. `seen` (int64 [B, 4]) has for each tile four numbers (m, n, low, high): query i
+// attends to key j if i < m, j < n, i + low <= j <= i + high. A row that attends to nothing has p
+// 0, sum 1 and lse -inf. A NaN among its scores makes its sum and lse NaN.
 //
-// Shapes: x, y [B, H, M, N] in fp32, for B tiles and H heads, with a constant stride between rows;
-// p, ds the same in bf16 or fp16, in separate memory or in that of x and y (NarrowOver), which is
-// then overwritten; sum, lse, delta [B, H, M] in fp32. Sizes may be zero. Bytes per score: forward
-// 4 read (8 if N is more than 8,192) and 2 written, backward 8 read and 4 written. It is fast if
-// rows begin at multiples of 32 bytes and there is room to extend each row to a multiple of 32
-// bytes, as for ScoreMemory. Sums have a fixed order.
+// Shapes: x, y [B, H, M, N] in fp32, for B tiles of M queries and N keys and H heads, with a
+// constant stride between rows; p, ds the same in bf16 or fp16, in separate memory or in that of x
+// and y (NarrowOver), which is then overwritten; sum, lse, delta [B, H, M] in fp32. Sizes may be
+// zero. Bytes per score: forward 4 read (8 if N is more than 8,192) and 2 written, backward 8 read
+// and 4 written. It is fast if rows begin at multiples of 32 bytes and there is room to extend each
+// row to a multiple of 32 bytes, as for ScoreMemory. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 

@@ -14,11 +14,11 @@
 // dz_{t+s} after the document's last token is omitted. documents int64 [D + 1, 2]: for each
 // document its first token and its first halo row; then T and R.
 //
-// x, y, dy [T, C] and halo [R, C] have the same dtype: fp32, bf16, fp16 or fp64. weight [C, W],
-// bias [C], arithmetic and sums are in fp32 (fp64 for fp64). W is 2, 3 or 4. Rows of x may have any
-// stride. Memory traffic: the forward reads x and writes y; the backward reads x and dy, and writes
-// dx and up to 256 x (W + 1) x C partial sums. Neighbouring rows come from the cache. Sums have a
-// fixed order.
+// T tokens of C channels, W taps, D documents, R halo rows. x, y, dy [T, C] and halo [R, C] have
+// the same dtype: fp32, bf16, fp16 or fp64. weight [C, W], bias [C], arithmetic and sums are in
+// fp32 (fp64 for fp64). W is 2, 3 or 4. Rows of x may have any stride. Memory traffic: the forward
+// reads x and writes y; the backward reads x and dy, and writes dx and up to 256 x (W + 1) x C
+// partial sums. Neighbouring rows come from the cache. Sums have a fixed order.
 
 #include <ATen/core/Tensor.h>
 

@@ -13,6 +13,8 @@
 //            l <- l e^(m - m') + e^(lse - m')
 //   finish   A <- A / l;  m <- m + log l        (an l of 0 divides as 1)
 //
+// M rows are merged into a state of T rows; H heads of D channels.
+//
 // out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of out is merged into row rows[r] of
 // the state (int64 [M], no row twice), or into row r if `rows` is undefined and T is M. Rows and
 // heads may be strided. All tensors are fp32 or all fp64; with fp32, out may be bf16 or fp16. Bytes

@@ -13,6 +13,8 @@
 //            l <- l e^(m - m') + e^(lse - m')
 //   finish   A <- A / l;  m <- m + log l        (an l of 0 divides as 1)
 //
+// M rows are merged into a state of T rows; H heads of D channels.
+//
 // Shapes: out [M, H, D], lse [M, H]; m, l [T, H]; A [T, H, D]. Row r of out is merged into row
 // rows[r] of the state, or into row r if `rows` is null; no row twice. Rows and heads may be
 // strided, D may not. Bytes per element of A in fp32: 8 read and 4 written (with a 16-bit out 6 and

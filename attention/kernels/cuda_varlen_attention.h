@@ -2,8 +2,8 @@
 #define MOONRING_ATTENTION_KERNELS_CUDA_VARLEN_ATTENTION_H_
 
 // VarlenAttention (varlen_attention.h) by LibTorch's fused kernels for GPUs, with O(M D) memory
-// beyond the results for M rows. Inputs that these kernels do not support are computed with
-// materialized scores, in pieces of bounded size. The kernel depends on the dtype:
+// beyond the results for M rows of head dim D. Inputs that these kernels do not support are
+// computed with materialized scores, in pieces of bounded size. The kernel depends on the dtype:
 //
 //   bf16, fp16   flash attention (FA2), head dims up to 256; long tiles by cuDNN where KernelChoice
 //                selects it (kernel_choice.h, cudnn_attention.h). Both support grouped-query

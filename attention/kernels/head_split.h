@@ -1,7 +1,8 @@
 #ifndef MOONRING_ATTENTION_KERNELS_HEAD_SPLIT_H_
 #define MOONRING_ATTENTION_KERNELS_HEAD_SPLIT_H_
 
-// How heads are split over P ranks, and which query heads read which kv head.
+// How H query heads and Hk kv heads are split over P ranks, and which query heads read which kv
+// head.
 //
 //   rank p computes the query heads [p H / P, (p + 1) H / P), both bounds rounded down, for any H
 //       and P; some ranks may have no head;

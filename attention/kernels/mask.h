@@ -15,9 +15,9 @@
 //   window    replaces the model's sliding window; 0: no window
 //
 // Formally: number the tokens that a document shares with its ancestors (the first ancestor's
-// first), and then its own tokens, 0, 1, 2, ... This number is a token's place. The token at place
-// x attends to the token at place y if y <= x and, under a window W, x - W < y; or if the latter
-// token is in the prefix of its document.
+// first), and then its own tokens, 0, 1, 2, ... This number is a token's index (`place` in the
+// code). The token at index x attends to the token at index y if y <= x and, under a window W, x -
+// W < y; or if the latter token is in the prefix of its document.
 //
 // Lengths, targets and positions do not depend on the mask. A target inside a prefix is visible to
 // the token that predicts it: data should not have targets there. The positions (for the rotary

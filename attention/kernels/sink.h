@@ -13,8 +13,8 @@
 //
 //   ds_h = - sum_t e^(s_h - lse'_th) delta_th,   delta_th = dout_th . out'_th
 //
-// Shapes: sink s [H]; out, dout [M, H, D]; lse [M, H]. Each rank computes ds for its own rows and
-// heads.
+// Shapes, for M rows and H heads of D channels: sink s [H]; out, dout [M, H, D]; lse [M, H]. Each
+// rank computes ds for its own rows and heads.
 
 #include <ATen/core/Tensor.h>
 

@@ -9,10 +9,10 @@
 // block_attention.h. Tiles follow one another without a gap from row 0 to the last row, and none is
 // empty on either side, so every row of the results is written.
 //
-// Shapes: q, dq [M, H, D]; k, dk [N, K, D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H],
-// natural logarithm. Strides are arbitrary. q, k, v have one dtype; out, dq, dk, dv are returned in
-// the dtype that the kernel writes, either the inputs' or AccumulateType; lse is in AccumulateType.
-// Cost: that of the tiles.
+// Shapes, for M query rows, N key rows, H query heads and K kv heads: q, dq [M, H, D]; k, dk [N, K,
+// D]; v, dv [N, K, Dv]; out, dout [M, H, Dv]; lse [M, H], natural logarithm. Strides are arbitrary.
+// q, k, v have one dtype; out, dq, dk, dv are returned in the dtype that the kernel writes, either
+// the inputs' or AccumulateType; lse is in AccumulateType. Cost: that of the tiles.
 
 #include <cstdint>
 #include <memory>

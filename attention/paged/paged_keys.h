@@ -11,9 +11,9 @@
 //                            across a SIMD vector
 //   values  [N, Hk, B, Dv]
 //
-// Both are in the dtype of k and v; B = kKeyBlock. Memory: N B Hk (D + Dv) numbers, and twice that
-// while this layer's cache is being enlarged. Rows of a block that were never written are undefined
-// and must not be attended to.
+// N blocks, Hk kv heads, head dims D of keys and Dv of values. Both are in the dtype of k and v; B
+// = kKeyBlock. Memory: N B Hk (D + Dv) numbers, and twice that while this layer's cache is being
+// enlarged. Rows of a block that were never written are undefined and must not be attended to.
 
 #include <cstdint>
 

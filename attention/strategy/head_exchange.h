@@ -14,8 +14,9 @@
 // its gradient is the sum of their gradients.
 //
 // Cost for T tokens of a context rank and Pu ranks among which heads split evenly: 2 exchanges of
-// Pu - 1 steps each in the forward; (Pu-1)/Pu^2 T (D + Dv) e (H + Hk') bytes sent per rank, where
-// Hk' = max(Hk, Pu). The backward is the same, with the gradients of shared kv heads in
+// Pu - 1 steps each in the forward; (Pu-1)/Pu^2 T (D + Dv) e (H + Hk') bytes sent per rank, where H
+// and Hk are the query and kv heads, Hk' = max(Hk, Pu), D and Dv the head dims of keys and values,
+// and e the bytes of an element. The backward is the same, with the gradients of shared kv heads in
 // AccumulateType. Balance of work: perfect where Pu divides H, else ceil(H / Pu) Pu / H. The
 // forward is bit-equal to dense attention. Memory per rank: q, k and v of its heads for all tokens
 // of the context rank, kept for the backward, and as much again during the exchange.

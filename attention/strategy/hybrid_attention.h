@@ -18,12 +18,13 @@
 //   Pr         Pu      ring      usp (USP, arXiv:2405.07719; LoongTrain's 2D attention,
 //                                arXiv:2406.18485)
 //
-// Cost: the sum of both axes' costs, where a context rank has S / Pr tokens, and a head rank has H
-// / Pu query heads and Hk' / Pu kv heads, Hk' = max(Hk, Pu). In the forward usp sends (Pu-1)/Pu^2
-// (S/Pr) (D + Dv) e (H + Hk') bytes to its Pu - 1 peers of the head axis and 3/4 of S (D + Dv) e
-// (Hk'/Pu) (Pr-1)/Pr along the context axis. Memory for the backward: q, k, v of the local heads
-// for the context rank's tokens, and their out and lse in AccumulateType (shared with the result
-// where no heads are exchanged and the result has that dtype).
+// Cost for S tokens, H query heads and Hk kv heads (head dims D of keys, Dv of values; e: bytes of
+// an element): the sum of both axes' costs, where a context rank has S / Pr tokens, and a head rank
+// has H / Pu query heads and Hk' / Pu kv heads, Hk' = max(Hk, Pu). In the forward usp sends
+// (Pu-1)/Pu^2 (S/Pr) (D + Dv) e (H + Hk') bytes to its Pu - 1 peers of the head axis and 3/4 of S
+// (D + Dv) e (Hk'/Pu) (Pr-1)/Pr along the context axis. Memory for the backward: q, k, v of the
+// local heads for the context rank's tokens, and their out and lse in AccumulateType (shared with
+// the result where no heads are exchanged and the result has that dtype).
 
 #include <functional>
 #include <memory>

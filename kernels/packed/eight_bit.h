@@ -15,7 +15,7 @@
 // The matmul with x' is computed in the same dtype as with an unquantized weight. Inputs are not
 // quantized, so outliers among them need no special treatment.
 //
-//   parts   q: int8 [n], a: fp32 [rows]
+//   parts   q: int8 [n], a: fp32 [rows]      n: the weight's number of elements
 
 #include <string>
 

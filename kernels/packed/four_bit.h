@@ -20,7 +20,7 @@
 //         is 0
 //   a_b' = dynamic[d] A + m                           each rounded to fp32, and used for a_b
 //
-//   parts   codes: uint8 [ceil(n / 2)], the first of two in the high bits
+//   parts   of a weight of n numbers: codes: uint8 [ceil(n / 2)], the first of two in the high bits
 //           plain: a: fp32 [B]           B = ceil(n / 64)
 //           double: d: uint8 [B], A: fp32 [ceil(B / 256)], m: fp32 [1]
 //   size    4.5 bits per number; 4.127 with double quantization

@@ -3,7 +3,7 @@
 
 // Accumulates a weight's gradient from matmuls, in a wider dtype than their inputs':
 //
-//   dW = sum over tiles of rows, micro-batches, ... of dy^T x
+//   dW = sum over tiles of rows, micro-batches, ... of dy^T x,  for y = x W^T
 //
 // Autograd casts a gradient to its input's dtype, so it cannot return an fp32 sum for a bf16
 // weight. Instead the code that provides the weight and the code that multiplies by it share a

@@ -8,10 +8,10 @@
 //   GroupedGradient   W_g = sum a_n^T b_n    a [N, K], b [N, M] -> [G, K, M]
 //   GroupedSum        s_g = sum a_n          a [N, K] -> [G, K]
 //
-// end_G: int32, the end of each group's rows. Groups are consecutive and the last ends at N, which
-// may be 0. A group without rows gets zeros. All tensors have one dtype: bf16, fp16 or fp32. Sums
-// are in fp32 and rounded once to that dtype, even if they are later added to a wider one. Not
-// differentiable.
+// N rows, G groups, K inputs and M outputs. end_G: int32, the end of each group's rows. Groups are
+// consecutive and the last ends at N, which may be 0. A group without rows gets zeros. All tensors
+// have one dtype: bf16, fp16 or fp32. Sums are in fp32 and rounded once to that dtype, even if they
+// are later added to a wider one. Not differentiable.
 //
 // If TakesGroups returns true, each call is one kernel and does not synchronize with the host.
 // Otherwise LibTorch copies the ends to the host in each call and multiplies group by group: slower

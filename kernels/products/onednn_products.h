@@ -14,7 +14,7 @@
 // vocabulary) and b is not transposed, K is cut into even sections too, whose products are added up
 // in order; otherwise kRowBlock rows of a head would use only one thread. If a is transposed (a
 // weight's gradient), the pieces have equal sizes of at most kRowBlock rows, which depend only on
-// W's shape.
+// the weight's shape.
 //
 // Exact fp32: LibTorch's settings for TF32 and bf16 in oneDNN are off unless somebody sets them.
 // Cost: 2 M N K operations, with M rounded up to kRowBlock; a copy of a piece's operand if its rows

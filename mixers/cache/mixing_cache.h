@@ -7,10 +7,11 @@
 // on how the document is divided into calls, up to rounding.
 //
 // Stored for each layer (DeltaCall::layer, ConvolutionCall::layer): the last W - 1 input rows of
-// the convolution and the state of the delta rule, (W - 1) C + H d_v d_k numbers for any length. A
-// state cannot be truncated to an earlier token, but Restore() returns to a state that Save()
-// returned. No autograd graph is recorded. A call with one token computes one step of the
-// recurrence (delta_recurrence.h), other calls use chunks (delta_rule.h).
+// the convolution (W taps, C channels) and the state of the delta rule (H value heads, d_v x d_k
+// each), (W - 1) C + H d_v d_k numbers for any length. A state cannot be truncated to an earlier
+// token, but Restore() returns to a state that Save() returned. No autograd graph is recorded. A
+// call with one token computes one step of the recurrence (delta_recurrence.h), other calls use
+// chunks (delta_rule.h).
 //
 // Throws (TORCH_CHECK) where a layer's calls are inconsistent with earlier ones.
 

@@ -3,14 +3,14 @@
 
 // The short convolution (short_convolution.h) over ranks. Each rank computes the rows that it has.
 // For each of its spans (contiguous runs of a document's tokens) it receives the preceding W - 1
-// rows of the same document, called the halo, from the rank or ranks that have them. In the
-// backward the gradients of these rows are sent back.
+// rows (W: the number of taps) of the same document, called the halo, from the rank or ranks that
+// have them. In the backward the gradients of these rows are sent back.
 //
 // If a document continues a parent (generations.h), its halo has the parent's last rows.
 //
 // Works for any layout: a document is cut only at multiples of at least 64 tokens, so halos of a
 // few rows are always fewer bytes than an exchange of all rows by channels. Cost: one exchange each
-// way, at most (W - 1) C numbers for each span.
+// way, at most (W - 1) C numbers for each span (C: channels).
 
 #include <memory>
 #include <utility>

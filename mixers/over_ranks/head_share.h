@@ -4,12 +4,12 @@
 // Which heads of a gated delta rule a rank computes when they are spread over P ranks, and which
 // channels of q, k and v it needs for them.
 //
-//   rank p computes value heads [p H / P, (p + 1) H / P), both bounds rounded down, for any H and P
-//       (some ranks may have no head), and needs the key heads that these value heads read.
+//   of H value heads rank p computes [p H / P, (p + 1) H / P), both bounds rounded down, for any H
+//       and P (some ranks may have no head), and needs the key heads that these value heads read.
 //
 // Where P divides the key heads, each rank has key heads with all their value heads. Where a
 // boundary between ranks falls inside the group of value heads of one key head, both ranks get this
-// key head. For P > Hk each key head goes to about P / Hk ranks.
+// key head. For P above the number Hk of key heads each key head goes to about P / Hk ranks.
 
 #include <memory>
 

@@ -12,9 +12,10 @@
 // delta rule, sends halos instead (halo_convolution.h).
 //
 // Cost for P ranks and T tokens: 2 exchanges each way of P - 1 steps; sent per rank about (P - 1) /
-// P^2 T (C e + H (4 + 4) + H d_v e) bytes (e: bytes of an element) forward and as many backward,
-// somewhat more where key heads are shared. Arithmetic: that of one rank, divided by P. Outputs are
-// bit-equal to those of one rank (on a CPU); gradients are equal up to rounding.
+// P^2 T (C e + H (4 + 4) + H d_v e) bytes (C channels of the convolution, H value heads of d_v
+// channels, e bytes of an element) forward and as many backward, somewhat more where key heads are
+// shared. Arithmetic: that of one rank, divided by P. Outputs are bit-equal to those of one rank
+// (on a CPU); gradients are equal up to rounding.
 
 #include <memory>
 #include <vector>

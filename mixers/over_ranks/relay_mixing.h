@@ -21,9 +21,9 @@
 //
 // Cost: 1 / P of the arithmetic of one rank; the time is (groups + spans - 1) / groups times as
 // long, since the pipeline must fill (groups: number of head groups, spans: number of a document's
-// spans). Each span except a document's last one sends H d_k d_v numbers, each way, for any number
-// of tokens: the fewest bytes of all strategies, in the most steps. Saved for the backward: as in
-// delta_rule.h.
+// spans). Each span except a document's last one sends its state, H d_k d_v numbers
+// (delta_inputs.h), each way, for any number of tokens: the fewest bytes of all strategies, in the
+// most steps. Saved for the backward: as in delta_rule.h.
 
 #include <memory>
 #include <vector>

@@ -11,8 +11,8 @@
 // With G groups and n spans of the longest document there are G + n - 1 rounds. In the backward
 // indices count from a document's last span, and gradients of states are sent.
 //
-// Each span except a document's last one sends d_k d_v numbers for each value head, each way. There
-// is one exchange per round.
+// Each span except a document's last one sends the state of each value head, d_v x d_k numbers,
+// each way. There is one exchange per round.
 
 #include <cstdint>
 #include <vector>

@@ -9,6 +9,9 @@
 //   S   = S' + beta_t (v_t - S' k_t) k_t^T     then the update, = S' (I - beta k k^T) + beta v k^T
 //   o_t = scale S q_t                          output after the update
 //
+// T tokens; Hk heads of q and k with d_k channels; H heads of v with d_v channels. beta_t is the
+// step size of the update, g_t the logarithm of the decay.
+//
 // q and k may have fewer heads than v: H is a multiple of Hk, and consecutive value heads share a
 // key head, as in Qwen3-Next. g is [T, H] (Qwen3-Next, Qwen3.5) or [T, H, d_k] (per channel: Kimi
 // Linear), g <= 0; -infinity erases the state.

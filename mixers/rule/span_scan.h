@@ -14,8 +14,9 @@
 // sent. For n <= 4 these are as many bytes as if each span sent its map to all later ones, and
 // fewer for larger n.
 //
-// Numbers: H d_k (d_k + d_v) in a map, H d_k d_v in a state, in fp32 (fp64 for fp64). All documents
-// share the same exchanges; ranks without a span of a cut document make none.
+// Numbers, with the letters of delta_inputs.h: H d_k (d_k + d_v) in a map, H d_k d_v in a state, in
+// fp32 (fp64 for fp64). All documents share the same exchanges; ranks without a span of a cut
+// document make none.
 
 #include <memory>
 #include <vector>
