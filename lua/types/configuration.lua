@@ -36,6 +36,9 @@
 --- instead of add_special_tokens: a YAML file with a line "TOKEN": "description" for each token;
 --- descriptions are not used
 ---@field new_special_tokens_config? string
+--- initialization of embedding rows for the tokens in new_special_tokens_config: as with
+--- resize_vocab; default noise_init
+---@field init_special_tokens "noise_init"
 --- scaling of the rotary embedding if cutoff_len exceeds the model's context: by ceil(cutoff_len /
 --- context)
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3"
@@ -523,6 +526,9 @@
 --- Enables FSDP without fsdp; settings without an equivalent are refused by name, those without
 --- effect are listed once
 ---@field fsdp_config? table | string
+--- accelerate's settings, a JSON file or a map: settings that would change results are refused by
+--- name; those without effect are listed once
+---@field accelerator_config? table | string
 --- train one section of the model at a time (arXiv 2404.02827): its blocks in turn, each by the
 --- optimizer of `optim`, or a fraction of each weight (docs/optimizers.md); default false
 ---@field use_badam boolean
@@ -699,6 +705,8 @@
 ---@field max_restarts integer
 --- no GPU; the same as --device cpu; default false
 ---@field use_cpu boolean
+--- an older name of use_cpu; default false
+---@field no_cuda boolean
 --- log num_input_tokens_seen, also in log_history, and total_tokens and throughput in
 --- trainer_log.jsonl: the tokens processed in training so far. There is no padding, so all (or
 --- true) equals non_padding; no (or false): only in trainer_state.json; default no
@@ -739,11 +747,3 @@
 ---@field eval_num_beams? integer
 --- another name of eval_num_beams
 ---@field generation_num_beams? integer
---- accelerate's settings, a JSON file or a map: settings that would change results are refused by
---- name; those without effect are listed once
----@field accelerator_config? table | string
---- an older name of use_cpu; default false
----@field no_cuda boolean
---- initialization of embedding rows for the tokens in new_special_tokens_config: as with
---- resize_vocab; default noise_init
----@field init_special_tokens "noise_init"

@@ -55,8 +55,6 @@ return {
       .. "one. Without streaming one thread always prepares steps ahead",
       least = 0, resume = "free",
       of = "streaming" },
-    { "dataloader_pin_memory", "bool", true, "pinned host memory",
-      ignored = "a step's tokens are copied without pinned memory" },
     { "dataloader_drop_last", "bool", false, "drop the last examples of an epoch if they do not "
       .. "fill a batch of per_device_train_batch_size x dp; streaming uses every row, as in "
       .. "LLaMA-Factory" },
@@ -84,9 +82,5 @@ return {
     { "length_column_name", "string", "length", "group_by_length: the column with lengths in "
       .. "tokenized_path's rows; without such a column the tokens of examples are counted",
       of = "group_by_length" },
-    { "data_shared_file_system", "bool", false, "one node prepares for all",
-      ignored = "each machine prepares its data in memory" },
-    { "remove_unused_columns", "bool", false, "drop columns",
-      ignored = "columns that dataset_info.json does not name are not read" },
   } },
 }

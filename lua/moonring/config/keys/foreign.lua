@@ -1,71 +1,337 @@
---- Keys of LLaMA-Factory's methods that Moonring does not support. Fields of a row: keys/init.lua.
---   only     values other than the default are refused for this reason, with an alternative if any
---   ignored  any value is accepted without effect
-local system = require "moonring.native.system"
-local null = system.null
+--- Keys of LLaMA-Factory and of the Hugging Face Trainer whose other values than the default have
+-- no effect (`ignored`) or are refused (`only`), each with the reason. Fields of a row:
+-- keys/init.lua. A section lists rows, and groups of rows with fields in common: `ignored` or
+-- `only`, `meaning` (the fourth field of a row), and `part_of`.
+local null = require("moonring.native.system").null
 
 local sections = {}
 
-local function section(title, rows)
+local function section(title, list)
+  local rows = {}
+  for _, each in ipairs(list) do
+    local group = type(each[1]) == "table" and each or { each }
+    for _, row in ipairs(group) do
+      row[4] = row[4] or group.meaning
+      for _, field in ipairs { "ignored", "only", "part_of" } do
+        row[field] = row[field] or group[field]
+      end
+      rows[#rows + 1] = row
+    end
+  end
   sections[#sections + 1] = { title = title, rows = rows }
 end
 
---- Completes rows of keys that have an effect only together with the key `owner`, which is refused.
-local function parts_of(owner, rows)
-  for _, row in ipairs(rows) do
-    row[4], row.ignored = row[4] or "of " .. owner, "it acts with " .. owner .. " alone"
-  end
-  return rows
-end
-
-local function join(...)
-  local all = {}
-  for _, rows in ipairs { ... } do
-    for _, row in ipairs(rows) do all[#all + 1] = row end
-  end
-  return all
-end
-
-section("Quantisation", join({
+section("Quantisation", {
   { "fp8", "bool", false, "matmuls in fp8", only = "use bf16" },
-}, parts_of("fp8", {
-  { "fp8_backend", "string", "auto" },
-  { "fp8_enable_fsdp_float8_all_gather", "bool", false },
-}), {
+  { ignored = "it acts with fp8 alone",
+    meaning = "of fp8",
+    { "fp8_backend", "string", "auto" },
+    { "fp8_enable_fsdp_float8_all_gather", "bool", false },
+  },
   { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights",
     only = "no stage has a separate reward model" },
   { "export_quantization_bit", "int", null, "bits of exported weights",
     only = "export writes the checkpoint's own dtype; quantise it after" },
-}, parts_of("export_quantization_bit", {
-  { "export_quantization_dataset", "string", null },
-  { "export_quantization_nsamples", "int", 128 },
-  { "export_quantization_maxlen", "int", 1024 },
-})))
+  { ignored = "it acts with export_quantization_bit alone",
+    meaning = "of export_quantization_bit",
+    { "export_quantization_dataset", "string", null },
+    { "export_quantization_nsamples", "int", 128 },
+    { "export_quantization_maxlen", "int", 1024 },
+  },
+})
 
-section("Other methods", join(parts_of("stage ppo", {
-  { "reward_model", "string", null },
-  { "reward_model_adapters", "list", null },
-  { "reward_model_type", "string", "lora" },
-  { "ppo_buffer_size", "int", 1 },
-  { "ppo_epochs", "int", 4 },
-  { "ppo_score_norm", "bool", false },
-  { "ppo_target", "float", 6.0 },
-  { "ppo_whiten_rewards", "bool", false },
-}), {
+section("Other methods", {
+  { ignored = "it acts with stage ppo alone",
+    meaning = "of stage ppo",
+    { "reward_model", "string", null },
+    { "reward_model_adapters", "list", null },
+    { "reward_model_type", "string", "lora" },
+    { "ppo_buffer_size", "int", 1 },
+    { "ppo_epochs", "int", 4 },
+    { "ppo_score_norm", "bool", false },
+    { "ppo_target", "float", 6.0 },
+    { "ppo_whiten_rewards", "bool", false },
+  },
   { "mixture_of_depths", "string", null, "mixture of depths", only = "no supported model has it" },
-  { "use_mca", "bool", false, "Megatron", only = "sequence_parallel_size spreads a sequence over "
-    .. "ranks" },
-  { "use_hyper_parallel", "bool", false, "HyperParallel",
-    only = "sequence_parallel_size spreads a sequence over ranks" },
+  { only = "sequence_parallel_size spreads a sequence over ranks",
+    { "use_mca", "bool", false, "Megatron" },
+    { "use_hyper_parallel", "bool", false, "HyperParallel" },
+  },
   { "use_kt", "bool", false, "KTransformers", only = "experts are computed by Moonring itself" },
   { "use_v1_kernels", "bool", false, "kernels of LLaMA-Factory's next version",
     ignored = "all kernels are exact; the fastest available one is used" },
-}, parts_of("use_hyper_parallel", { { "hyper_parallel_args", "any", null } }), parts_of("use_kt", {
-  { "kt_weight_path", "string", null },
-  { "kt_expert_checkpoint_path", "string", null },
-  { "kt_use_lora_experts", "bool", null },
-  { "kt_lora_expert_num", "int", null },
-  { "kt_lora_expert_intermediate_size", "int", null },
-})))
+  { "hyper_parallel_args", "any", null, "of use_hyper_parallel",
+    ignored = "it acts with use_hyper_parallel alone" },
+  { ignored = "it acts with use_kt alone",
+    meaning = "of use_kt",
+    { "kt_weight_path", "string", null },
+    { "kt_expert_checkpoint_path", "string", null },
+    { "kt_use_lora_experts", "bool", null },
+    { "kt_lora_expert_num", "int", null },
+    { "kt_lora_expert_intermediate_size", "int", null },
+  },
+})
+
+section("Images, video and sound", {
+  { ignored = "models read only text",
+    { "media_dir", "string", null, "the folder of images" },
+    { "video_max_pixels", "int", 65536, "of a frame" },
+    { "video_min_pixels", "int", 256, "of a frame" },
+    { "video_fps", "float", 2.0, "frames a second" },
+    { "video_maxlen", "int", 128, "frames of a video" },
+    { "use_audio_in_video", "bool", false, "a video's sound" },
+    { "audio_sampling_rate", "int", 16000, "of sound" },
+  },
+  { ignored = "models read only text",
+    meaning = "of an image",
+    { "image_max_pixels", "int", 589824 },
+    { "image_min_pixels", "int", 1024 },
+    { "image_do_pan_and_scan", "bool", false },
+    { "crop_to_patches", "bool", false },
+  },
+  { only = "the vision part is frozen, the text model is trained",
+    meaning = "frozen weights",
+    { "freeze_vision_tower", "bool", true },
+    { "freeze_multi_modal_projector", "bool", true },
+  },
+  { "freeze_language_model", "bool", false, "frozen weights",
+    only = "finetuning_type freeze selects the trainable layers" },
+})
+
+section("Hubs and loggers", {
+  { ignored = "nothing is downloaded from that hub",
+    meaning = "for a hub",
+    { "ms_hub_token", "string", null, secret = true },
+    { "om_hub_token", "string", null, secret = true },
+  },
+  { "push_to_hub", "bool", false, "upload the model",
+    ignored = "nothing is sent to a hub: `hf upload ORG/NAME output_dir` does it after the "
+      .. "run" },
+  { ignored = "it acts with push_to_hub alone",
+    part_of = "push_to_hub",
+    { "hub_model_id", "string", null, "target repository" },
+    { "hub_strategy", "string", "every_save", "when to upload" },
+    { "hub_token", "string", null, "for a hub", secret = true },
+    { "hub_private_repo", "bool", null, "whether the repository is private" },
+    { "hub_always_push", "bool", false, "when to upload" },
+    { "hub_revision", "string", null, "target branch" },
+    { "push_to_hub_model_id", "string", null, "target repository" },
+    { "push_to_hub_organization", "string", null, "target organization" },
+    { "push_to_hub_token", "string", null, "for a hub", secret = true },
+  },
+  { "export_hub_model_id", "string", null, "upload the exported model",
+    ignored = "nothing is sent to a hub: `hf upload ORG/NAME export_dir` does it afterwards" },
+  { "use_swanlab", "bool", false, "SwanLab's logger",
+    ignored = "nothing is sent to SwanLab: trainer_log.jsonl has every line, and report_to "
+      .. "selects other targets (docs/watching.md)" },
+  { ignored = "there is no such logger",
+    part_of = "use_swanlab", meaning = "of use_swanlab",
+    { "swanlab_project", "string", "llamafactory" },
+    { "swanlab_workspace", "string", null },
+    { "swanlab_run_name", "string", null },
+    { "swanlab_mode", "string", "cloud" },
+    { "swanlab_api_key", "string", null, secret = true },
+    { "swanlab_logdir", "string", null },
+    { "swanlab_lark_webhook_url", "string", null, secret = true },
+    { "swanlab_lark_secret", "string", null, secret = true },
+  },
+  { ignored = "trainer_log.jsonl has it all",
+    meaning = "of a logger",
+    { "project", "string", "huggingface" },
+    { "trackio_space_id", "string", "trackio" },
+  },
+})
+
+section("Inference elsewhere", {
+  { "infer_backend", "string", "huggingface", "inference engine", ignored = "there is only one" },
+  { "offload_folder", "string", "offload", "folder for offloaded weights",
+    ignored = "weights are memory-mapped" },
+  { "use_kv_cache", "bool", true, "cache keys and values in generation",
+    ignored = "they are always cached" },
+  { ignored = "there is one engine",
+    meaning = "of vLLM",
+    { "vllm_maxlen", "int", 4096 },
+    { "vllm_gpu_util", "float", 0.7 },
+    { "vllm_enforce_eager", "bool", false },
+    { "vllm_max_lora_rank", "int", 32 },
+    { "vllm_config", "any", null },
+  },
+  { ignored = "there is one engine",
+    meaning = "of SGLang",
+    { "sglang_maxlen", "int", 4096 },
+    { "sglang_mem_fraction", "float", 0.7 },
+    { "sglang_tp_size", "int", -1 },
+    { "sglang_config", "any", null },
+    { "sglang_lora_backend", "string", "triton" },
+  },
+})
+
+section("Other keys of the Hugging Face Trainer", {
+  { ignored = "the cores are compiled",
+    { "torch_compile", "bool", false, "compiled models" },
+    { "jit_mode_eval", "bool", false, "compiled evaluations" },
+  },
+  { ignored = "the cores are compiled",
+    meaning = "of torch_compile",
+    { "torch_compile_backend", "string", null },
+    { "torch_compile_mode", "string", null },
+    { "torchdynamo", "string", null },
+  },
+  { ignored = "fused kernels are always on",
+    meaning = "fused kernels",
+    { "use_liger_kernel", "bool", false },
+    { "liger_kernel_config", "any", null },
+  },
+  { "gradient_checkpointing_kwargs", "any", null, "the kind of recompute",
+    ignored = "set recompute instead" },
+  { "optim_target_modules", "any", null, "of GaLore and the like",
+    only = "use_galore and use_apollo have galore_target and apollo_target" },
+  { "parallelism_config", "any", null, "of accelerate",
+    only = "sequence_parallel_size spreads a sequence over ranks" },
+  { ignored = "predictions are not kept",
+    { "eval_accumulation_steps", "int", null, "of predictions" },
+    { "prediction_loss_only", "bool", false, "of evaluation" },
+  },
+  { "batch_eval_metrics", "bool", false, "of evaluation",
+    ignored = "metrics are always accumulated batch by batch" },
+  { only = "evaluation uses the precision of training",
+    { "bf16_full_eval", "bool", false, "evaluate in bf16" },
+    { "fp16_full_eval", "bool", false, "evaluate in fp16" },
+  },
+  { "dataloader_prefetch_factor", "int", null, "batches prepared ahead",
+    ignored = "steps are prepared ahead" },
+  { "dataloader_persistent_workers", "bool", false, "of data loading",
+    ignored = "one thread prepares steps ahead" },
+  { "log_level", "string", "passive", "of messages", ignored = "there is one level" },
+  { ignored = "only rank 0 logs",
+    { "log_level_replica", "string", "warning", "of messages of other ranks" },
+    { "log_on_each_node", "bool", true, "of messages" },
+  },
+  { "logging_nan_inf_filter", "bool", true, "omit NaN from the log",
+    ignored = "a loss that is not finite ends the run" },
+  { "skip_memory_metrics", "bool", true, "of memory", ignored = "see memory_report" },
+  { "torch_empty_cache_steps", "int", null, "of memory",
+    ignored = "free memory is reused, and released between the phases of a run" },
+  { "label_names", "list", null, "of the model", ignored = "the stage determines the labels" },
+  { ignored = "moonring -n, torchrun and Slurm start the ranks",
+    { "local_rank", "int", -1, "of this process" },
+    { "tpu_num_cores", "int", null, "of TPUs" },
+    { "mp_parameters", "string", "", "of SageMaker" },
+  },
+  { "ddp_backend", "string", null, "communication library of ranks",
+    ignored = "Gloo on CPU, NCCL on GPUs" },
+  { ignored = "gradients are summed once a step",
+    meaning = "of DDP",
+    { "ddp_find_unused_parameters", "bool", null },
+    { "ddp_bucket_cap_mb", "int", null },
+    { "ddp_broadcast_buffers", "bool", null },
+  },
+  { ignored = "moonring -n, torchrun and Slurm start the ranks",
+    meaning = "of Ray",
+    { "ray_num_workers", "int", 1 },
+    { "ray_init_kwargs", "any", null },
+    { "ray_scope", "string", "last" },
+    { "master_addr", "string", null },
+    { "master_port", "string", null },
+  },
+  { ignored = "there is only one",
+    meaning = "of fp16",
+    { "half_precision_backend", "string", "auto" },
+    { "fp16_backend", "string", "auto" },
+  },
+  { "fp16_opt_level", "string", "O1", "of fp16 by Apex", ignored = "there is no Apex" },
+  { "restore_callback_states_from_checkpoint", "bool", false, "of a resumed run",
+    ignored = "every component of a run resumes with its state" },
+  { "use_mps_device", "bool", false, "Apple's GPUs",
+    only = "only CPUs and CUDA GPUs are supported" },
+  { "tpu_metrics_debug", "bool", false, "of TPUs", ignored = "TPUs are not supported" },
+  { "debug", "list", null, "problems to look for",
+    ignored = "a loss that is not finite is traced to its layer anyway" },
+  { "past_index", "int", -1, "of models that keep states between batches",
+    only = "no supported model does" },
+  { "use_legacy_prediction_loop", "bool", false, "of evaluation", ignored = "there is one loop" },
+  { ignored = "evaluations compute Moonring's built-in metrics",
+    meaning = "of metrics in Python",
+    { "include_inputs_for_metrics", "bool", false },
+    { "include_for_metrics", "list", null },
+    { "eval_do_concat_batches", "bool", true },
+    { "eval_use_gather_object", "bool", false },
+  },
+  { "sortish_sampler", "bool", false, "an order by length",
+    only = "group_by_length orders by length" },
+  { "generation_config", "any", null, "how answers are generated",
+    only = "use the keys under Generation" },
+  { "enable_torch_profiler", "bool", false, "profile the run",
+    ignored = "trace: 3-5 records these steps, and moonring explain summarizes their time" },
+  { ignored = "it acts only with enable_torch_profiler",
+    meaning = "of enable_torch_profiler",
+    { "profiler_output_dir", "string", null },
+    { "profiler_wait_steps", "int", 1 },
+    { "profiler_warmup_steps", "int", 1 },
+    { "profiler_active_steps", "int", 1 },
+    { "profiler_repeat", "int", 1 },
+    { "profiler_record_shapes", "bool", true },
+    { "profiler_profile_memory", "bool", true },
+    { "profiler_with_stack", "bool", true },
+    { "profile_modules", "string", null },
+  },
+})
+
+section("Answers and tokens", {
+  { "adapter_folder", "string", null, "a folder inside the adapter's",
+    only = "set adapter_name_or_path to the adapter's own folder" },
+  { "generation_max_length", "int", null, "tokens of prompt and answer in evaluations",
+    ignored = "max_new_tokens bounds the answer" },
+  { "length_penalty", "float", 1.0, "of beams", ignored = "it acts with num_beams alone" },
+  { "max_length", "int", 1024, "tokens of question and answer",
+    ignored = "max_new_tokens bounds the answer, as in LLaMA-Factory if both are set" },
+})
+
+section("Other keys of LLaMA-Factory", {
+  { "trust_remote_code", "bool", false, "code from a model folder",
+    ignored = "code of model folders is never run" },
+  { "use_fast_tokenizer", "bool", true, "the tokenizer's kind",
+    ignored = "there is one tokenizer" },
+  { "flash_attn", "string", "auto", "the attention kernel",
+    ignored = "all kernels are exact; the fastest available one is used" },
+  { "enable_liger_kernel", "bool", false, "fused kernels",
+    ignored = "fused kernels are always on" },
+  { "use_unsloth", "bool", false, "Unsloth's kernels", ignored = "Moonring uses its own kernels" },
+  { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "set recompute instead" },
+  { "gradient_checkpointing", "bool", false, "recompute of blocks",
+    ignored = "it is on unless disable_gradient_checkpointing is true" },
+  { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is only one" },
+  { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms are always in fp32" },
+  { "upcast_lmhead_output", "bool", false, "logits in fp32",
+    ignored = "logits are always in fp32" },
+  { "low_cpu_mem_usage", "bool", true, "load without a second copy",
+    ignored = "weights are memory-mapped" },
+  { "dataloader_pin_memory", "bool", true, "pinned host memory",
+    ignored = "a step's tokens are copied without pinned memory" },
+  { "data_shared_file_system", "bool", false, "one node prepares for all",
+    ignored = "each machine prepares its data in memory" },
+  { "remove_unused_columns", "bool", false, "drop columns",
+    ignored = "columns that dataset_info.json does not name are not read" },
+  { "tf32", "bool", null, "TF32 matmuls on a GPU", ignored = "fp32 matmuls are always exact fp32" },
+  { "loraplus_lr_embedding", "float", 1e-06, "LoRA+: learning rate of adapted embeddings",
+    ignored = "embeddings get no adapter" },
+  { "module_dropout", "float", 0.0, "dropout of blocks in training",
+    ignored = "PEFT's linear layers store it but do not apply it" },
+  { ignored = "sharding is always by the model's blocks",
+    meaning = "of fsdp",
+    { "fsdp_min_num_params", "int", 0 },
+    { "fsdp_transformer_layer_cls_to_wrap", "string", null },
+  },
+  { "badam_verbose", "int", 0, "BAdam's output",
+    ignored = "each change of the block is one line in the log" },
+  { ignored = "the optimizer always runs at the end of a step, on gradients clipped by "
+    .. "max_grad_norm (0: none, as in LLaMA-Factory here); zero_stage: 2 or 3 shards "
+    .. "gradients",
+    meaning = "optimizer steps inside of backward",
+    { "galore_layerwise", "bool", false },
+    { "apollo_layerwise", "bool", false },
+  },
+  { "export_device", "string", "cpu", "where it is merged", ignored = "merging runs on the CPU" },
+})
 
 return sections

@@ -32,8 +32,6 @@ return {
     { "fp16", "bool", false, "fp32 weights and states, fp16 matmuls. The loss is scaled before "
       .. "backward, initially by 65536: a step whose gradient overflows is skipped and halves the "
       .. "scale, and 2000 steps without overflow double it (docs/models.md)" },
-    { "tf32", "bool", null, "TF32 matmuls on a GPU",
-      ignored = "fp32 matmuls are always exact fp32" },
     { "count", "string", "labels", "the loss's divisor: labels before the shift, as in "
       .. "LLaMA-Factory, or predictions", choices = { "labels", "targets" } },
     { "disable_shuffling", "bool", false, "keep the order of the examples" },
@@ -111,8 +109,6 @@ return {
     { "loraplus_lr_ratio", "float", null, "LoRA+: ratio of the learning rates of B and A",
       above = 0,
       finetuning = "lora" },
-    { "loraplus_lr_embedding", "float", 1e-6, "LoRA+: learning rate of adapted embeddings",
-      ignored = "embeddings get no adapter" },
     { "create_new_adapter", "bool", false, "merge all of adapter_name_or_path and start a new "
       .. "adapter",
       finetuning = adapter_kinds.all },
@@ -137,8 +133,6 @@ return {
     { "oft_target", "list", "all", "names of linear modules; all: as lora_target, which "
       .. "LLaMA-Factory uses for OFT too",
       of = { "finetuning_type", "oft" } },
-    { "module_dropout", "float", 0.0, "dropout of blocks in training",
-      ignored = "PEFT's linear layers store it but do not apply it" },
   } },
   { title = "Quantised base", rows = {
     { "quantization_bit", "int", null, "store the linear modules of the blocks frozen in 4 or 8 "

@@ -11,8 +11,6 @@ return {
     { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format, or names on a hub: "
       .. "all but the last are merged into the model; the last one is trained further",
       finetuning = adapter_kinds.all, machine = true },
-    { "trust_remote_code", "bool", false, "code from a model folder",
-      ignored = "code of model folders is never run" },
     { "model_revision", "string", "main", "revision of models and adapters on a hub: a branch, a "
       .. "tag or a commit" },
     { "hf_hub_token", "string", null, "the access token for the hub; absent: HF_TOKEN, or the one "
@@ -21,8 +19,6 @@ return {
       secret = true },
     { "cache_dir", "string", null, "the folder for downloads from a hub; absent: HF_HUB_CACHE, or "
       .. "~/.cache/huggingface/hub", machine = true, resume = "free" },
-    { "use_fast_tokenizer", "bool", true, "the tokenizer's kind",
-      ignored = "there is one tokenizer" },
     { "resize_vocab", "bool", false, "if the tokenizer has more tokens than the embedding has "
       .. "rows, enlarge the embedding (and an untied head) to a multiple of 64: new rows are the "
       .. "mean of the old ones plus noise of 1 / sqrt(hidden size). lora: embedding and head are "
@@ -37,25 +33,18 @@ return {
     { "new_special_tokens_config", "string", null, "instead of add_special_tokens: a YAML file "
       .. "with a line \"TOKEN\": \"description\" for each token; descriptions are not used",
       machine = true },
+    { "init_special_tokens", "string", "noise_init", "initialization of embedding rows for the "
+      .. "tokens in new_special_tokens_config: as with resize_vocab", choices = { "noise_init" },
+      others = { "desc_init", "desc_init_w_noise" } },
     { "rope_scaling", "string", null, "scaling of the rotary embedding if cutoff_len exceeds the "
       .. "model's context: by ceil(cutoff_len / context)",
       choices = { "linear", "dynamic", "yarn", "llama3" } },
-    { "flash_attn", "string", "auto", "the attention kernel",
-      ignored = "all kernels are exact; the fastest available one is used" },
     { "shift_attn", "bool", false, "stages pt, sft and rm: shifted sparse attention (LongLoRA's "
       .. "S2-Attn) in training: each head attends within groups of a quarter of a document; for "
       .. "half of the heads the groups are shifted by half a group (docs/sequence-parallelism.md). "
       .. "Evaluation uses attention over whole documents", stages = { "pt", "sft", "rm" } },
-    { "enable_liger_kernel", "bool", false, "fused kernels",
-      ignored = "fused kernels are always on" },
-    { "use_unsloth", "bool", false, "Unsloth's kernels",
-      ignored = "Moonring uses its own kernels" },
-    { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "set recompute instead" },
     { "disable_gradient_checkpointing", "bool", false,
       "keep every activation: the same as recompute: none", resume = "free" },
-    { "gradient_checkpointing", "bool", false, "recompute of blocks",
-      ignored = "it is on unless disable_gradient_checkpointing is true" },
-    { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is only one" },
     { "recompute", "string", "block", "what backward recomputes: each block from its input; "
       .. "selective: all of a block but its attention; none: nothing; auto: as little as memory "
       .. "allows (memory_limit)", choices = { "block", "selective", "none", "auto" },
@@ -80,9 +69,6 @@ return {
       .. "(requires AVX-512), or as onednn:forward+input_gradient those matmuls that use oneDNN; "
       .. "auto: measured at the start, or for a resumed run the checkpoint's choice",
       resume = "free" },
-    { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms are always in fp32" },
-    { "upcast_lmhead_output", "bool", false, "logits in fp32",
-      ignored = "logits are always in fp32" },
     { "train_from_scratch", "bool", false, "initialize weights randomly by config.json and seed, "
       .. "as Transformers does; no file of weights is read, and none is needed. Requires "
       .. "finetuning_type: full or freeze" },
@@ -91,8 +77,6 @@ return {
       .. "sum over groups, as in LLaMA-Factory; dpo and kto: their mean, as in TRL's trainers "
       .. "(LLaMA-Factory's accept the key and ignore it)",
       least = 0, stages = { "pt", "sft", "dpo", "kto" } },
-    { "low_cpu_mem_usage", "bool", true, "load without a second copy",
-      ignored = "weights are memory-mapped" },
     { "print_param_status", "bool", false, "list all weights before training: name, dtype, shape, "
       .. "device, and whether it is trainable", resume = "free" },
   } },

@@ -1,7 +1,6 @@
 --- Keys of the optimizer, the schedule, and the storage of states. Fields of a row: keys/init.lua.
 local optimizers = require "moonring.choices.optimizers"
 local null = require("moonring.native.system").null
-local wraps = "sharding is always by the model's blocks"
 
 return {
   { title = "Optimization", rows = {
@@ -108,7 +107,8 @@ return {
     { "fsdp_config", "any", null, "FSDP's settings, a file (JSON, or accelerate's YAML) or a map; "
       .. "names may begin with fsdp_. Enables FSDP without fsdp; settings without an equivalent "
       .. "are refused by name, those without effect are listed once", machine = true },
-    { "fsdp_min_num_params", "int", 0, "of fsdp", ignored = wraps },
-    { "fsdp_transformer_layer_cls_to_wrap", "string", null, "of fsdp", ignored = wraps },
+    { "accelerator_config", "any", null, "accelerate's settings, a JSON file or a map: settings "
+      .. "that would change results are refused by name; those without effect are listed once",
+      machine = true, resume = "refused" },
   } },
 }

@@ -1,8 +1,6 @@
 --- Keys of optimizers that have a key of their own instead of a value of `optim`
 -- (choices/optimizer_rows.lua). Fields of a row: keys/init.lua.
 local null = require("moonring.native.system").null
-local by_layers = "the optimizer always runs at the end of a step, on gradients clipped by "
-  .. "max_grad_norm (0: none, as in LLaMA-Factory here); zero_stage: 2 or 3 shards gradients"
 
 return {
   { title = "BAdam", rows = {
@@ -23,8 +21,6 @@ return {
     { "badam_mask_mode", "string", "adjacent", "ratio: selection of the numbers: adjacent or "
       .. "scattered",
       choices = { "adjacent", "scatter" }, of = "use_badam" },
-    { "badam_verbose", "int", 0, "BAdam's output",
-      ignored = "each change of the block is one line in the log" },
   } },
   { title = "Matrix optimizers", rows = {
     { "use_galore", "bool", false, "GaLore (arXiv 2403.03507): AdamW for each linear module in the "
@@ -39,8 +35,6 @@ return {
       .. "head", of = "use_galore" },
     { "galore_proj_type", "string", "std", "the side that is projected; std: the smaller one",
       choices = { "std", "reverse_std", "right", "left", "full" }, of = "use_galore" },
-    { "galore_layerwise", "bool", false, "optimizer steps inside of backward",
-      ignored = by_layers },
     { "use_apollo", "bool", false, "APOLLO (arXiv 2412.05270): gradients of linear modules, scaled "
       .. "as AdamW scales them in a low-rank space" },
     { "apollo_rank", "int", 16, "rank of that space; 1 with apollo_scale_type: tensor is "
@@ -56,8 +50,6 @@ return {
       choices = { "std", "right", "left" }, of = "use_apollo" },
     { "apollo_scale_type", "string", "channel", "granularity of the scale: each row or column, or "
       .. "the whole matrix", choices = { "channel", "tensor" }, of = "use_apollo" },
-    { "apollo_layerwise", "bool", false, "optimizer steps inside of backward",
-      ignored = by_layers },
     { "apollo_scale_front", "bool", false, "apply apollo_scale before the limit on the norm's "
       .. "growth (LLaMA-Factory 0.9.5 accepts the key but does not use it)", of = "use_apollo" },
     { "use_adam_mini", "bool", false, "Adam-mini (arXiv 2406.16793): AdamW with one second moment "

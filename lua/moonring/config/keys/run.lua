@@ -116,6 +116,7 @@ return {
       .. "the newest checkpoint after one has failed; torchrun has its own --max-restarts, which "
       .. "is honoured", least = 0, most = 1000, machine = true },
     { "use_cpu", "bool", false, "no GPU; the same as --device cpu", machine = true },
+    { "no_cuda", "bool", false, "an older name of use_cpu", machine = true },
     { "include_num_input_tokens_seen", "string", "no", "log num_input_tokens_seen, also in "
       .. "log_history, and total_tokens and throughput in trainer_log.jsonl: the tokens processed "
       .. "in training so far. There is no padding, so all (or true) equals non_padding; no (or "
@@ -138,7 +139,6 @@ return {
     { "infer_dtype", "string", "auto", "dtype of the weights in export and chat; auto: unchanged. "
       .. "Training uses bf16 and related keys instead",
       choices = { "auto", "float32", "bfloat16", "float16" } },
-    { "export_device", "string", "cpu", "where it is merged", ignored = "merging runs on the CPU" },
     { "export_legacy_format", "bool", false, "pytorch_model.bin",
       only = "only safetensors is supported" },
   } },
