@@ -1,6 +1,6 @@
 --- Predicts memory and traffic of one layer that has no softmax attention: the gated delta rule
--- with the convolution before it (model/blocks/delta_mixer.h), or a short convolution alone
--- (convolution_mixer.h). The traffic is computed by the code of the mixers
+-- with the convolution before it (model/mixers/gated_delta.cc), or a short convolution alone
+-- (gated_convolution.cc). The traffic is computed by the code of the mixers
 -- (mixers/over_ranks/mixing_cost.h), and equals what a run measures.
 --
 -- A rank has t tokens. C is the number of channels of q, k and v together, V the numbers of all
@@ -22,22 +22,6 @@ local mixing = require "moonring.native.mixing"
 
 ---@class moonring.mixing_bytes
 local mixing_bytes = {}
-
---- The sizes of a model's gated delta rules.
----@class moonring.DeltaShape
----@field layers integer
----@field key_heads integer
----@field value_heads integer
----@field key_dim integer
----@field value_dim integer
----@field taps integer
---- `reordered`: whether the mixed tensors also exist as copies in the order that the rule needs.
----@field reordered? boolean
-
----@class moonring.ConvolutionShape
----@field layers integer
----@field channels integer
----@field taps integer
 
 -- Averages a list of costs over the ranks.
 local function average(cost)
