@@ -21,7 +21,6 @@
 #include "model/blocks/block_rule.h"
 #include "model/config/config.h"
 #include "model/config/family.h"
-#include "model/kv_cache.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/finite_differences.h"
 #include "tests/testing/masked_attention.h"
@@ -110,6 +109,25 @@ ModelConfig ConfigOf(const MixerCase& each) {
   return config;
 }
 
+// Attention of one document in pieces: it keeps the keys and values of earlier calls.
+class GrowingAttention : public attention::PlannedAttention {
+ public:
+  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
+                     const attention::ScoreRule& rule, attention::KeptAttention* kept) override {
+    k_SKD_ = k_SKD_.defined() ? at::cat({k_SKD_, k_TKD}) : k_TKD;
+    v_SKD_ = v_SKD_.defined() ? at::cat({v_SKD_, v_TKD}) : v_TKD;
+    const int64_t before = tokens() - q_THD.size(0);
+    const at::Tensor earlier = at::zeros({before, q_THD.size(1), q_THD.size(2)}, q_THD.options());
+    return MaskedAttention({tokens()})
+        .Forward(at::cat({earlier, q_THD}), k_SKD_, v_SKD_, rule, kept)
+        .narrow(0, before, q_THD.size(0));
+  }
+  int64_t tokens() const { return k_SKD_.defined() ? k_SKD_.size(0) : 0; }
+
+ private:
+  at::Tensor k_SKD_, v_SKD_;
+};
+
 class MixerTest : public ::testing::TestWithParam<MixerCase> {
  protected:
   MixerTest() : mixer_(*GetParam().mixer), config_(ConfigOf(GetParam())) {
@@ -174,7 +192,7 @@ TEST_P(MixerTest, PackedDocumentsAreIndependent) {
 // As in decoding. The mixer keeps what it declares, of the size that follows from its work.
 TEST_P(MixerTest, PiecesAreTheWhole) {
   const at::NoGradGuard no_grad;
-  KvCache keys(1);
+  GrowingAttention keys;
   mixers::MixingCache states;
   std::vector<at::Tensor> outs;
   for (int64_t begin = 0; const int64_t length : {9, 1, 1, 6, 3}) {
