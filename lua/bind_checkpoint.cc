@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -20,6 +21,7 @@
 #include "model/config/stored_dtype.h"
 #include "model/config/weights.h"
 #include "model/expert_parts.h"
+#include "model/mixers/mixers.h"
 
 namespace moonring::lua {
 namespace {
@@ -34,6 +36,44 @@ template <typename T>
 void SetField(lua_State* L, const char* name, const T& value) {
   Value<T>::Push(L, value);
   lua_setfield(L, -2, name);
+}
+
+// Sets the fields that count the layers of each mixer and those of its sizes; and `mixers`, a list
+// of { text, layers, work } of the mixers that the model has.
+void SetMixerFields(lua_State* L, const model::ModelConfig& config) {
+  std::map<std::string, int64_t> layers;
+  for (const model::Mixer* mixer : model::Mixers()) {
+    layers[mixer->layers_fact] += config.layers_of(mixer);
+    if (mixer->sizes == nullptr) continue;
+    for (const model::MixerSize& size : mixer->sizes(config)) {
+      if (*size.fact == '\0') continue;
+      std::visit([&](auto value) { SetField(L, size.fact, value); }, size.value);
+    }
+  }
+  for (const auto& [fact, count] : layers) SetField(L, fact.c_str(), count);
+  lua_newtable(L);
+  int index = 0;
+  for (const model::Mixer* mixer : model::Mixers()) {
+    if (config.layers_of(mixer) == 0) continue;
+    lua_newtable(L);
+    SetField(L, "text", mixer->describe(config));
+    SetField(L, "layers", config.layers_of(mixer));
+    if (mixer->work != nullptr) {
+      const model::MixerWork work = mixer->work(config);
+      lua_newtable(L);
+      SetField(L, "layers", config.layers_of(mixer));
+      SetField(L, "key_heads", work.key_heads);
+      SetField(L, "value_heads", work.value_heads);
+      SetField(L, "key_dim", work.key_dim);
+      SetField(L, "value_dim", work.value_dim);
+      SetField(L, "channels", work.channels);
+      SetField(L, "taps", work.taps);
+      SetField(L, "reordered", work.reordered);
+      lua_setfield(L, -2, "work");
+    }
+    lua_rawseti(L, -2, ++index);
+  }
+  lua_setfield(L, -2, "mixers");
 }
 
 // Pushes a table of the model's sizes and architecture switches, by name.
@@ -54,9 +94,6 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "kv_heads", config.kv_heads);
   SetField(L, "head_dim", config.head_dim);
   SetField(L, "attention_value_dim", config.value_dim(config.layer_rules[0]));
-  SetField(L, "query_rank", config.latent.query_rank);
-  SetField(L, "key_value_rank", config.latent.key_value_rank);
-  SetField(L, "rotary_dim", config.latent.rotary_dim);
   SetField(L, "vocab_size", config.vocab_size);
   SetField(L, "max_position_embeddings", config.max_position_embeddings);
   SetField(L, "experts", config.experts.count);
@@ -67,23 +104,10 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "experts_stacked", config.experts.storage != model::ExpertStorage::kEach);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
   SetField(L, "shared_expert_size", config.experts.shared);
-  SetField(L, "attention_layers", config.layers_of(model::MixerKind::kSoftmax));
-  SetField(L, "delta_layers", config.layers_of(model::MixerKind::kDelta));
-  SetField(L, "convolution_layers", config.layers_of(model::MixerKind::kConvolution));
-  SetField(L, "key_heads", config.delta.key_heads);
-  SetField(L, "value_heads", config.delta.value_heads);
-  SetField(L, "key_dim", config.delta.key_dim);
-  SetField(L, "value_dim", config.delta.value_dim);
-  SetField(L, "state_space_layers", config.layers_of(model::MixerKind::kStateSpace));
-  SetField(L, "state_heads", config.state_space.heads);
-  SetField(L, "state_head_dim", config.state_space.head_dim);
-  SetField(L, "state_groups", config.state_space.groups);
-  SetField(L, "states", config.state_space.states);
-  SetField(L, "state_taps", config.state_space.taps);
-  SetField(L, "decay_by_channel", config.delta.by_channel);
+  SetMixerFields(L, config);
   SetField(L, "dense_beside_experts", config.experts.beside_dense);
   SetField(L, "mlp_layers", config.mlp_layers());
-  SetField(L, "unmixed_layers", config.layers_of(model::MixerKind::kNone));
+  SetField(L, "unmixed_layers", config.layers_of(nullptr));
   const auto& names = config.family->names.in_block;
   SetField(L, "gated_mlp",
            !names[model::kUp].empty() || !names[model::kGateUp].empty() ||
@@ -93,8 +117,6 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
            std::count_if(config.layer_rules.begin(), config.layer_rules.end(),
                          [](const model::LayerRule& layer) { return layer.rotary >= 0; }));
   SetField(L, "rotary_depends_on_length", config.rotary_depends_on_length());
-  SetField(L, "delta_taps", config.delta.taps);
-  SetField(L, "convolution_taps", config.convolution.taps);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);

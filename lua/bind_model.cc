@@ -237,9 +237,7 @@ model::ForwardOptions PlannedOptions(const LoadedModel& model, const AttentionPl
         "shared prefixes (share_prefixes): this model's rotary embedding depends on how long a "
         "document is, so that no two documents begin alike"));
   }
-  if (plan.masks_have_parents &&
-      config.layers_of(model::MixerKind::kSoftmax) + config.layers_of(model::MixerKind::kNone) <
-          config.layers) {
+  if (plan.masks_have_parents && config.layers_keeping(model::MixerCache::kState) > 0) {
     base::ThrowIfError(absl::UnimplementedError(
         "mask: parents: this model's layers that are not softmax attention know of a sequence's "
         "parents (moonring.comm.sequence), and of no mask's"));
@@ -574,7 +572,7 @@ void OpenModel(lua_State* L) {
           {"whole_attention_layers", Bind<[](LoadedModel& model) {
              const std::vector<model::LayerRule>& rules = model.transformer->config().layer_rules;
              return std::count_if(rules.begin(), rules.end(), [](const model::LayerRule& rule) {
-               return rule.mixer == model::MixerKind::kSoftmax && rule.window == 0;
+               return rule.attends() && rule.window == 0;
              });
            }>},
           {"save", Bind<&Save>},

@@ -24,11 +24,6 @@ absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids
   return absl::OkStatus();
 }
 
-bool HasOtherMixers(const Transformer& model) {
-  const ModelConfig& config = model.config();
-  return config.layers_of(MixerKind::kSoftmax) + config.layers_of(MixerKind::kNone) < config.layers;
-}
-
 at::Tensor NextLogits(const Transformer& model, const at::Tensor& hidden_BD) {
   const ModelConfig& config = model.config();
   const at::ScalarType dtype = model.options().matmul_dtype;

@@ -17,10 +17,6 @@ namespace moonring::model {
 // the model's maximum number of positions.
 absl::Status CheckPrompt(const Transformer& model, absl::Span<const int64_t> ids);
 
-// Whether some layers have a mixer other than softmax attention (linear attention, a state space
-// model, a convolution), and thus a recurrent state.
-bool HasOtherMixers(const Transformer& model);
-
 // Applies the head to hidden_BD, rows of the residual stream after the final norm. Returns logits
 // [B, V] in fp32 (fp64 for fp64), with the config's scale and softcap. Fetches the head's weight
 // even if B is 0, because fetching a sharded weight is a collective of all ranks.

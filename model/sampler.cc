@@ -42,9 +42,10 @@ at::Tensor Ids(absl::Span<const int64_t> ids) {
 Sampler::Sampler(Transformer& model, StreamHook after)
     : model_(model),
       after_(std::move(after)),
-      attending_(model.config().layers_of(MixerKind::kSoftmax)),
+      attending_(model.config().layers_keeping(MixerCache::kKeys)),
       cache_(std::make_shared<KvCache>(attending_)) {
-  if (HasOtherMixers(model)) mixing_ = std::make_shared<mixers::MixingCache>();
+  if (model.config().layers_keeping(MixerCache::kState) > 0)
+    mixing_ = std::make_shared<mixers::MixingCache>();
 }
 
 void Sampler::Forget() {

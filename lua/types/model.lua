@@ -236,6 +236,24 @@ function Checkpoint:config_json() end
 ---@return string?
 function Checkpoint:companion(name) end
 
+--- A layer's computation in place of softmax attention: a recurrence with a convolution before it,
+--- or a convolution alone (then value_heads is 0).
+---@class moonring.MixerWork
+---@field layers integer
+---@field key_heads integer heads of keys and queries
+---@field value_heads integer heads of values, a multiple of key_heads
+---@field key_dim integer
+---@field value_dim integer
+---@field channels integer channels of the convolution
+---@field taps integer width of the convolution; 0: there is none
+---@field reordered boolean whether the mixed tensors also exist in another order
+
+--- A kind of mixer that some layers of a model have.
+---@class moonring.MixerFacts
+---@field text string the mixer with its sizes, for people
+---@field layers integer number of layers with it
+---@field work? moonring.MixerWork nil for softmax attention
+
 ---@class moonring.CheckpointFacts
 ---@field architecture string such as "LlamaForCausalLM"
 ---@field family string name of the architecture's family for display: "Llama 2 and 3, ..."
@@ -289,6 +307,8 @@ function Checkpoint:companion(name) end
 ---@field state_taps integer state space model: width of the convolution before it
 ---@field decay_by_channel boolean whether linear attention has one decay for each key channel
 ---   instead of one for each head
+---@field mixers moonring.MixerFacts[] the kinds of mixers that the model has: softmax attention and
+---   those in its place
 ---@field turning_layers integer number of layers with a rotary embedding
 ---@field delta_taps integer width of the convolution before the delta rule
 ---@field convolution_taps integer width of a short convolution; 0: none

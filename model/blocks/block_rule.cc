@@ -8,6 +8,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
                       std::optional<at::ScalarType> stream_dtype) {
   const LayerRule& of_layer = config.layer_rules[layer];
   BlockRule rule;
+  static_cast<MixerRules&>(rule) = config;
   rule.mixer = of_layer.mixer;
   rule.mlp = of_layer.mlp;
   rule.heads = config.heads;
@@ -30,10 +31,6 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
                                    [&](const LayerRule& later) { return later.keys_of == layer; });
   rule.qkv_rows = config.family->qkv_rows;
   rule.activation = config.activation;
-  rule.delta = config.delta;
-  rule.convolution = config.convolution;
-  rule.latent = config.latent;
-  rule.state_space = config.state_space;
   if (of_layer.experts) rule.experts = config.experts;
   return rule;
 }

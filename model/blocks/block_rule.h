@@ -15,9 +15,9 @@
 
 namespace moonring::model {
 
-struct BlockRule {
-  MixerKind mixer = MixerKind::kSoftmax;
-  bool mlp = true;  // false: the layer has neither a dense MLP nor experts
+struct BlockRule : MixerRules {
+  const Mixer* mixer = nullptr;  // null: the layer has only an MLP
+  bool mlp = true;               // false: the layer has neither a dense MLP nor experts
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
@@ -33,10 +33,6 @@ struct BlockRule {
   QkvRows qkv_rows = QkvRows::kStacked;
   Activation activation = Activation::kSilu;
   ExpertRule experts;
-  DeltaRule delta;
-  ConvolutionRule convolution;
-  LatentRule latent;
-  StateSpaceRule state_space;
 };
 
 BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype,

@@ -8,48 +8,20 @@
 #include <ATen/ops/add.h>
 
 #include "model/blocks/block_norms.h"
-#include "model/blocks/convolution_mixer.h"
-#include "model/blocks/delta_mixer.h"
-#include "model/blocks/latent_mixer.h"
 #include "model/blocks/row_tiles.h"
-#include "model/blocks/state_space_mixer.h"
+#include "model/config/mixer.h"
 
 namespace moonring::model {
 namespace {
 
-// Index of the output map (Wo) of a mixer. For MixerKind::kNone any index is returned at which the
-// layer has no weight.
-BlockWeight OutputOf(MixerKind mixer) {
-  switch (mixer) {
-    case MixerKind::kDelta:
-      return kDeltaOutput;
-    case MixerKind::kConvolution:
-      return kConvolutionOutput;
-    case MixerKind::kStateSpace:
-      return kStateOutput;
-    case MixerKind::kSoftmax:
-    case MixerKind::kNone:
-      break;
-  }
-  return kOutput;
-}
-
-AttentionMix Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
-                 const BlockRows& rows, attention::PlannedAttention& attention,
-                 attention::KeptAttention* kept) {
-  if (rule.mixer == MixerKind::kNone) return {};
-  if (maps.Has(kKeyValueDown))
-    return {MixByLatent(rule, maps, hidden_TD, rows.rotary, attention, kept), {}};
-  if (rule.mixer == MixerKind::kSoftmax)
-    return MixByAttention(rule, maps, hidden_TD, rows.rotary, rows.keys, attention, kept);
-  TORCH_CHECK(rows.mixing != nullptr, "transformer block: layer ", rule.scores.layer,
+MixerOutput Mix(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
+                const BlockRows& rows, attention::PlannedAttention& attention,
+                attention::KeptAttention* kept) {
+  if (rule.mixer == nullptr) return {};
+  TORCH_CHECK(rule.mixer->cache != MixerCache::kState || rows.mixing != nullptr,
+              "transformer block: layer ", rule.scores.layer,
               " is not softmax attention, and the forward was given no mixing for it");
-  const auto by = [&](auto mix) -> AttentionMix {
-    return {mix(rule, maps, hidden_TD, *rows.mixing), {}};
-  };
-  if (rule.mixer == MixerKind::kDelta) return by(MixByDeltaRule);
-  if (rule.mixer == MixerKind::kStateSpace) return by(MixByStateSpace);
-  return by(MixByConvolution);
+  return rule.mixer->run(rule, maps, hidden_TD, rows, attention, kept);
 }
 
 // The steps of a block after the mixer.
@@ -90,8 +62,8 @@ class Block {
   // Returns the residual stream after adding the mixer's output, and the MLP's input if there is an
   // MLP.
   SumAndNorm Joined(const at::Tensor& x_TD, const at::Tensor& heads_TC) const {
-    if (rule_.mixer == MixerKind::kNone) return {x_TD, MapInput(rule_, maps_, x_TD, kMlpInputNorm)};
-    at::Tensor y_TD = Residual(Project(maps_.Map(OutputOf(rule_.mixer)), heads_TC), kAttentionNorm);
+    if (rule_.mixer == nullptr) return {x_TD, MapInput(rule_, maps_, x_TD, kMlpInputNorm)};
+    at::Tensor y_TD = Residual(Project(maps_.Map(rule_.mixer->output), heads_TC), kAttentionNorm);
     if (!rule_.mlp) return {AddRows(x_TD, std::move(y_TD), rule_.residual_scale), {}};
     if (maps_.Has(kMlpInputNorm))
       return AddAndNorm(x_TD, std::move(y_TD), rule_.residual_scale,
@@ -163,7 +135,7 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
   const bool dense = maps.Has(kDown);
   const int64_t inner = (mixture ? experts.chosen * experts.intermediate : 0) +
                         (dense ? width(kDown) : 0) + (shared ? width(kSharedDown) : 0);
-  const int64_t given = rule.mixer == MixerKind::kNone ? 0 : width(OutputOf(rule.mixer));
+  const int64_t given = rule.mixer == nullptr ? 0 : width(rule.mixer->output);
   const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
   RowTiles tiles{
       .tile_bytes = run.tile_bytes, .values = run.values, .gradient_is_free = run.gradient_is_free};
@@ -187,7 +159,7 @@ RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor&
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
                              const at::Tensor& hidden_TD, const BlockRows& rows,
                              attention::PlannedAttention& attention, const BlockRun& run) {
-  AttentionMix mix = Mix(rule, maps, hidden_TD, rows, attention, run.kept);
+  MixerOutput mix = Mix(rule, maps, hidden_TD, rows, attention, run.kept);
   KeyValue keys = rule.hands_on_keys ? std::move(mix.keys) : KeyValue();
   const bool travels =
       rule.experts.count > 0 && rows.expert_ranks != nullptr && !rows.expert_ranks->alone();
@@ -208,7 +180,7 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
     const BlockMaps of_tile = after.Of(weights).OfRows(begin, count);
     RouterGroups groups_of_tile = groups;
     if (groups.group_T.defined()) groups_of_tile.group_T = groups.group_T.narrow(0, begin, count);
-    const size_t besides = rule.mixer == MixerKind::kNone ? 1 : 2;
+    const size_t besides = rule.mixer == nullptr ? 1 : 2;
     BlockResult result =
         Block(rule, of_tile)
             .AfterMixer(inputs[0], besides > 1 ? inputs[1] : at::Tensor(),

@@ -16,12 +16,11 @@
 //
 //   x'' = s (x' + norm_e(Wmap (act(Wsmall x') * p)))
 //
-// The mixer is the step in which tokens interact: softmax attention (attention_mixer.h;
-// latent_mixer.h if keys and values come from a latent), a gated delta rule (delta_mixer.h), a
-// state space model (state_space_mixer.h) or a short convolution (convolution_mixer.h). Those
-// headers have the equations; each mixer has its own Wo. The weights that are present decide which
-// norms exist and whether Wgate and Wup are one map: Llama has norm_a and norm_c, OLMo 2 norm_b and
-// norm_d, Gemma and GLM-4-0414 all four.
+// The mixer is the step in which tokens interact (config/mixer.h): softmax attention, a gated delta
+// rule, a state space model or a short convolution. The files of model/mixers have the equations;
+// each mixer has its own Wo. The weights that are present decide which norms exist and whether
+// Wgate and Wup are one map: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and
+// GLM-4-0414 all four.
 //
 // x, h, x' [T, D] are the residual stream, in fp32 (fp64 if matmuls are in fp64), or in bf16 if
 // BlockRule::stream_dtype says so: then each sum is rounded to bf16, and so is the gradient of the
@@ -41,10 +40,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
-#include "comm/bin_exchange.h"
-#include "mixers/over_ranks/planned_mixing.h"
-#include "model/blocks/attention_mixer.h"
 #include "model/blocks/block_maps.h"
+#include "model/blocks/block_rows.h"
 #include "model/blocks/block_rule.h"
 #include "model/blocks/block_run.h"
 #include "model/blocks/experts.h"
@@ -53,16 +50,6 @@
 #include "model/blocks/rotary.h"
 
 namespace moonring::model {
-
-// Properties of a forward's rows, in addition to their hidden states.
-struct BlockRows {
-  const Rotary* rotary = nullptr;           // null: no rotary embedding in this layer
-  mixers::PlannedMixing* mixing = nullptr;  // required for a mixer other than attention
-  RouterGroups router_groups;
-  at::Tensor layer_input_TP;       // undefined: this layer has none
-  const KeyValue* keys = nullptr;  // of an earlier block; null: this layer computes its own
-  const comm::BinExchange* expert_ranks = nullptr;  // null: all experts are local
-};
 
 struct BlockResult {
   at::Tensor hidden_TD;

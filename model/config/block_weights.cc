@@ -7,84 +7,86 @@ namespace {
 
 constexpr PlaceFacts Map(BlockPart part) { return {WeightKind::kMap, part}; }
 constexpr PlaceFacts Norm(BlockPart part) { return {WeightKind::kNorm, part}; }
-constexpr PlaceFacts Filter(BlockPart part) { return {WeightKind::kFilter, part}; }
 constexpr PlaceFacts Numbers(BlockPart part) { return {WeightKind::kNumbers, part}; }
-constexpr PlaceFacts BiasOf(BlockWeight map, BlockPart part) {
+constexpr PlaceFacts BiasOf(BlockWeight map, BlockPart part = BlockPart::kOfMixer) {
   return {WeightKind::kBias, part, false, map};
 }
 constexpr PlaceFacts kStacked = {WeightKind::kStack, BlockPart::kMixture};
-constexpr PlaceFacts FeedsMixer(PlaceFacts facts) {
-  facts.feeds_mixer = true;
-  return facts;
-}
+
+// Weights of a mixer that it uses itself, and its output map, which follows it.
+constexpr PlaceFacts OfMixer(WeightKind kind) { return {kind, BlockPart::kOfMixer, true}; }
+constexpr PlaceFacts kMixerMap = OfMixer(WeightKind::kMap), kMixerNorm = OfMixer(WeightKind::kNorm),
+                     kMixerFilter = OfMixer(WeightKind::kFilter),
+                     kMixerNumbers = OfMixer(WeightKind::kNumbers),
+                     kMixerOutput = Map(BlockPart::kOfMixer);
 
 // The properties of each weight, in the order of the enumeration BlockWeight.
 constexpr PlaceFacts kFacts[] = {
-    FeedsMixer(Norm(BlockPart::kMixer)),          // kInputNorm
-    FeedsMixer(Map(BlockPart::kWholeQuery)),      // kQuery
-    FeedsMixer(Map(BlockPart::kOwnKeys)),         // kKey
-    FeedsMixer(Map(BlockPart::kOwnValues)),       // kValue
-    FeedsMixer(Map(BlockPart::kSoftmax)),         // kQueryKeyValue
-    FeedsMixer(Norm(BlockPart::kSoftmax)),        // kQueryNorm
-    FeedsMixer(Norm(BlockPart::kOwnKeys)),        // kKeyNorm
-    Map(BlockPart::kSoftmax),                     // kOutput
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQueryKeyValueGate
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQueryKeyValue
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaQuery
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaKey
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaValue
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaGate
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaBetaDecay
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaBeta
-    FeedsMixer(Map(BlockPart::kDelta)),           // kDeltaDecay
-    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaFilter
-    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaQueryFilter
-    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaKeyFilter
-    FeedsMixer(Filter(BlockPart::kDelta)),        // kDeltaValueFilter
-    FeedsMixer(Numbers(BlockPart::kDelta)),       // kDeltaDecayLog
-    FeedsMixer(Numbers(BlockPart::kDelta)),       // kDeltaDecayShift
-    FeedsMixer(Norm(BlockPart::kDelta)),          // kDeltaNorm
-    Map(BlockPart::kDelta),                       // kDeltaOutput
-    FeedsMixer(Map(BlockPart::kConvolution)),     // kConvolutionInput
-    FeedsMixer(Filter(BlockPart::kConvolution)),  // kConvolutionFilter
-    Map(BlockPart::kConvolution),                 // kConvolutionOutput
-    FeedsMixer(Map(BlockPart::kLatentQuery)),     // kQueryDown
-    FeedsMixer(Norm(BlockPart::kLatentQuery)),    // kQueryDownNorm
-    FeedsMixer(Map(BlockPart::kLatentQuery)),     // kQueryUp
-    FeedsMixer(Map(BlockPart::kLatent)),          // kKeyValueDown
-    FeedsMixer(Norm(BlockPart::kLatent)),         // kKeyValueDownNorm
-    FeedsMixer(Map(BlockPart::kLatent)),          // kKeyValueUp
-    Norm(BlockPart::kMixer),                      // kAttentionNorm
-    Norm(BlockPart::kMlp),                        // kMlpInputNorm
-    Map(BlockPart::kDense),                       // kGate
-    Map(BlockPart::kDense),                       // kUp
-    Map(BlockPart::kDense),                       // kGateUp
-    Map(BlockPart::kDense),                       // kDown
-    Map(BlockPart::kMixture),                     // kRouter
-    Map(BlockPart::kSharedExpert),                // kSharedGate
-    Map(BlockPart::kSharedExpert),                // kSharedUp
-    Map(BlockPart::kSharedExpert),                // kSharedDown
-    Map(BlockPart::kSharedExpert),                // kSharedSwitch
-    Norm(BlockPart::kMixture),                    // kDenseNorm
-    Norm(BlockPart::kMixture),                    // kExpertsNorm
-    Norm(BlockPart::kMixture),                    // kExpertsInputNorm
-    Numbers(BlockPart::kMixture),                 // kRouterScale
-    Numbers(BlockPart::kMixture),                 // kExpertScale
-    Norm(BlockPart::kMlp),                        // kMlpNorm
-    Map(BlockPart::kLayerInput),                  // kLayerInputGate
-    Map(BlockPart::kLayerInput),                  // kLayerInputMap
-    Norm(BlockPart::kLayerInput),                 // kLayerInputNorm
-    {WeightKind::kBuffer, BlockPart::kEvery},     // kLayerScale
-    BiasOf(kQuery, BlockPart::kWholeQuery),
-    BiasOf(kKey, BlockPart::kOwnKeys),
-    BiasOf(kValue, BlockPart::kOwnValues),
-    BiasOf(kQueryKeyValue, BlockPart::kSoftmax),
-    BiasOf(kOutput, BlockPart::kSoftmax),
-    BiasOf(kConvolutionInput, BlockPart::kConvolution),
-    BiasOf(kConvolutionFilter, BlockPart::kConvolution),
-    BiasOf(kConvolutionOutput, BlockPart::kConvolution),
-    BiasOf(kQueryDown, BlockPart::kLatentQuery),
-    BiasOf(kKeyValueDown, BlockPart::kLatent),
+    {WeightKind::kNorm, BlockPart::kMixer, true},  // kInputNorm
+    kMixerMap,                                     // kQuery
+    kMixerMap,                                     // kKey
+    kMixerMap,                                     // kValue
+    kMixerMap,                                     // kQueryKeyValue
+    kMixerNorm,                                    // kQueryNorm
+    kMixerNorm,                                    // kKeyNorm
+    kMixerOutput,                                  // kOutput
+    kMixerMap,                                     // kDeltaQueryKeyValueGate
+    kMixerMap,                                     // kDeltaQueryKeyValue
+    kMixerMap,                                     // kDeltaQuery
+    kMixerMap,                                     // kDeltaKey
+    kMixerMap,                                     // kDeltaValue
+    kMixerMap,                                     // kDeltaGate
+    kMixerMap,                                     // kDeltaBetaDecay
+    kMixerMap,                                     // kDeltaBeta
+    kMixerMap,                                     // kDeltaDecay
+    kMixerFilter,                                  // kDeltaFilter
+    kMixerFilter,                                  // kDeltaQueryFilter
+    kMixerFilter,                                  // kDeltaKeyFilter
+    kMixerFilter,                                  // kDeltaValueFilter
+    kMixerNumbers,                                 // kDeltaDecayLog
+    kMixerNumbers,                                 // kDeltaDecayShift
+    kMixerNorm,                                    // kDeltaNorm
+    kMixerOutput,                                  // kDeltaOutput
+    kMixerMap,                                     // kConvolutionInput
+    kMixerFilter,                                  // kConvolutionFilter
+    kMixerOutput,                                  // kConvolutionOutput
+    kMixerMap,                                     // kQueryDown
+    kMixerNorm,                                    // kQueryDownNorm
+    kMixerMap,                                     // kQueryUp
+    kMixerMap,                                     // kKeyValueDown
+    kMixerNorm,                                    // kKeyValueDownNorm
+    kMixerMap,                                     // kKeyValueUp
+    Norm(BlockPart::kMixer),                       // kAttentionNorm
+    Norm(BlockPart::kMlp),                         // kMlpInputNorm
+    Map(BlockPart::kDense),                        // kGate
+    Map(BlockPart::kDense),                        // kUp
+    Map(BlockPart::kDense),                        // kGateUp
+    Map(BlockPart::kDense),                        // kDown
+    Map(BlockPart::kMixture),                      // kRouter
+    Map(BlockPart::kSharedExpert),                 // kSharedGate
+    Map(BlockPart::kSharedExpert),                 // kSharedUp
+    Map(BlockPart::kSharedExpert),                 // kSharedDown
+    Map(BlockPart::kSharedExpert),                 // kSharedSwitch
+    Norm(BlockPart::kMixture),                     // kDenseNorm
+    Norm(BlockPart::kMixture),                     // kExpertsNorm
+    Norm(BlockPart::kMixture),                     // kExpertsInputNorm
+    Numbers(BlockPart::kMixture),                  // kRouterScale
+    Numbers(BlockPart::kMixture),                  // kExpertScale
+    Norm(BlockPart::kMlp),                         // kMlpNorm
+    Map(BlockPart::kLayerInput),                   // kLayerInputGate
+    Map(BlockPart::kLayerInput),                   // kLayerInputMap
+    Norm(BlockPart::kLayerInput),                  // kLayerInputNorm
+    {WeightKind::kBuffer, BlockPart::kEvery},      // kLayerScale
+    BiasOf(kQuery),
+    BiasOf(kKey),
+    BiasOf(kValue),
+    BiasOf(kQueryKeyValue),
+    BiasOf(kOutput),
+    BiasOf(kConvolutionInput),
+    BiasOf(kConvolutionFilter),
+    BiasOf(kConvolutionOutput),
+    BiasOf(kQueryDown),
+    BiasOf(kKeyValueDown),
     BiasOf(kGate, BlockPart::kDense),
     BiasOf(kUp, BlockPart::kDense),
     BiasOf(kDown, BlockPart::kDense),
@@ -93,22 +95,22 @@ constexpr PlaceFacts kFacts[] = {
     kStacked,  // kExpertsGateUpBias
     kStacked,  // kExpertsDownBias
     BiasOf(kRouter, BlockPart::kMixture),
-    {WeightKind::kBuffer, BlockPart::kMixture},               // kRouterCorrection
-    FeedsMixer({WeightKind::kNumbers, BlockPart::kSoftmax}),  // kSinks
-    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaDecayDown
-    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaDecayUp
-    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaGateDown
-    FeedsMixer(Map(BlockPart::kDelta)),                       // kDeltaGateUp
-    FeedsMixer(Map(BlockPart::kStateSpace)),                  // kStateInput
-    FeedsMixer(Filter(BlockPart::kStateSpace)),               // kStateFilter
-    FeedsMixer(Numbers(BlockPart::kStateSpace)),              // kStateDecayLog
-    FeedsMixer(Numbers(BlockPart::kStateSpace)),              // kStateStepShift
-    FeedsMixer(Numbers(BlockPart::kStateSpace)),              // kStateSkip
-    FeedsMixer(Norm(BlockPart::kStateSpace)),                 // kStateNorm
-    Map(BlockPart::kStateSpace),                              // kStateOutput
-    BiasOf(kStateInput, BlockPart::kStateSpace),
-    BiasOf(kStateFilter, BlockPart::kStateSpace),
-    BiasOf(kStateOutput, BlockPart::kStateSpace),
+    {WeightKind::kBuffer, BlockPart::kMixture},  // kRouterCorrection
+    kMixerNumbers,                               // kSinks
+    kMixerMap,                                   // kDeltaDecayDown
+    kMixerMap,                                   // kDeltaDecayUp
+    kMixerMap,                                   // kDeltaGateDown
+    kMixerMap,                                   // kDeltaGateUp
+    kMixerMap,                                   // kStateInput
+    kMixerFilter,                                // kStateFilter
+    kMixerNumbers,                               // kStateDecayLog
+    kMixerNumbers,                               // kStateStepShift
+    kMixerNumbers,                               // kStateSkip
+    kMixerNorm,                                  // kStateNorm
+    kMixerOutput,                                // kStateOutput
+    BiasOf(kStateInput),
+    BiasOf(kStateFilter),
+    BiasOf(kStateOutput),
     Map(BlockPart::kMixture),  // kExpertsInput
     Map(BlockPart::kMixture),  // kExpertsOutput
 };

@@ -128,21 +128,13 @@ enum class WeightKind {
 // weight.
 enum class BlockPart {
   kEvery,         // every layer
-  kMixer,         // a mixer of any kind
+  kMixer,         // a mixer, whatever its kind
   kMlp,           // an MLP, dense or of experts
-  kSoftmax,       // softmax attention
-  kDelta,         // gated delta rule
-  kConvolution,   // short convolution as the mixer
-  kStateSpace,    // state space model as the mixer
+  kOfMixer,       // the layer's mixer, which says whether it has the weight (Mixer::shape)
   kDense,         // dense MLP
   kMixture,       // mixture of experts
   kSharedExpert,  // shared expert of a mixture
   kLayerInput,    // input from the second embedding
-  kOwnKeys,       // attention that computes its own keys and values
-  kOwnValues,     // attention with a separate map for values
-  kWholeQuery,    // attention with queries from one map
-  kLatent,        // attention with keys and values from a latent
-  kLatentQuery,   // latent attention whose queries come from a latent too
 };
 
 struct PlaceFacts {

@@ -11,12 +11,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/config/activation.h"
+#include "model/config/mixer.h"
+#include "model/config/mixer_rules.h"
 #include "model/config/rotary_rule.h"
 
 namespace moonring::model {
@@ -26,18 +27,9 @@ struct Family;
 // RMS normalisation of queries and keys before rotary embedding.
 enum class HeadNorm { kNone, kEachHead, kAllHeads };
 
-// How the tokens of a document interact in a layer.
-enum class MixerKind {
-  kSoftmax,      // attention
-  kDelta,        // a gated delta rule (DeltaRule)
-  kConvolution,  // a short convolution alone (ConvolutionRule)
-  kStateSpace,   // a selective state space, Mamba-2's (StateSpaceRule)
-  kNone,         // tokens do not interact: the layer has only an MLP
-};
-
 // Properties that differ from layer to layer.
 struct LayerRule {
-  MixerKind mixer = MixerKind::kSoftmax;
+  const Mixer* mixer = nullptr;        // null: tokens do not interact, the layer has only an MLP
   int64_t kv_heads = 0, head_dim = 0;  // equal to the config's in most layers
   int64_t intermediate_size = 0;       // of the dense MLP
   bool keys_are_values = false;        // one map computes keys and values, before their norms
@@ -47,6 +39,9 @@ struct LayerRule {
   int rotary = 0;        // index into ModelConfig::rotaries; -1: no rotary embedding
   bool mlp = true;       // false: the layer has only a mixer
   bool experts = false;  // the MLP is a mixture of experts
+
+  bool keeps(MixerCache cache) const { return mixer != nullptr && mixer->cache == cache; }
+  bool attends() const { return keeps(MixerCache::kKeys); }
 };
 
 // A second embedding, of which each layer receives a slice (Gemma 3n, Gemma 4).
@@ -99,58 +94,7 @@ struct ExpertRule {
   bool beside_dense = false;  // layers with experts also have a dense MLP; both outputs are added
 };
 
-// The activation of the gate that multiplies a norm's result (blocks/gated_norm.h).
-enum class NormGate { kSilu, kSigmoid };
-
-// Properties of layers with a gated delta rule, a form of linear attention (blocks/delta_mixer.h).
-struct DeltaRule {
-  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;  // the dims are per head
-  int64_t taps = 0;         // of the convolution before the rule
-  double beta_scale = 1.0;  // beta is in (0, beta_scale)
-  double norm_eps = 0.0;    // of the norm after the rule
-  bool by_channel = false;  // one decay per key channel instead of one per head
-  int64_t rank = 0;         // decay and gate are low-rank products of this rank; 0: single maps
-  NormGate gate = NormGate::kSilu;
-
-  int64_t keys() const { return key_heads * key_dim; }
-  int64_t values() const { return value_heads * value_dim; }
-  int64_t decays() const { return value_heads * (by_channel ? key_dim : 1); }
-};
-
-// Properties of short convolution layers (blocks/convolution_mixer.h).
-struct ConvolutionRule {
-  int64_t taps = 0;
-  bool bias = false;  // whether the two maps and the convolution have biases
-};
-
-// Properties of selective state space layers (blocks/state_space_mixer.h).
-struct StateSpaceRule {
-  int64_t heads = 0, head_dim = 0;  // of the input u
-  // B and C have `groups` groups of `states` features; each group is used by heads / groups heads.
-  int64_t groups = 0, states = 0;
-  int64_t taps = 0;          // of the convolution before the recurrence
-  bool filter_bias = false;  // whether that convolution has a bias
-  bool map_bias = false;     // whether the input and output maps have biases
-  double least_step = 0.0, most_step = std::numeric_limits<double>::infinity();
-  double norm_eps = 0.0;  // of the norm after the recurrence, which acts per group
-
-  int64_t width() const { return heads * head_dim; }
-  int64_t channels() const { return width() + 2 * groups * states; }
-};
-
-// Properties of softmax attention with keys and values from a latent (blocks/latent_mixer.h).
-struct LatentRule {
-  int64_t key_value_rank = 0;  // dim of the latent of keys and values; 0: no latent
-  int64_t query_rank = 0;      // dim of the queries' latent; 0: no latent
-  int64_t plain_dim = 0;       // features of a query and a key without rotary embedding
-  int64_t rotary_dim = 0;      // features with rotary embedding; all heads share the key's
-  int64_t value_dim = 0;       // features of a value
-  double norm_eps = 1e-6;      // of the latents' norms
-
-  int64_t key_dim() const { return plain_dim + rotary_dim; }
-};
-
-struct ModelConfig {
+struct ModelConfig : MixerRules {
   const Family* family = nullptr;
   std::string architecture;  // "LlamaForCausalLM"
   std::string model_type;    // "llama"
@@ -178,10 +122,6 @@ struct ModelConfig {
   std::vector<RotaryRule> rotaries;
   std::vector<LayerRule> layer_rules;
   ExpertRule experts;
-  DeltaRule delta;              // if a layer uses it
-  ConvolutionRule convolution;  // if a layer uses it
-  StateSpaceRule state_space;   // if a layer uses it
-  LatentRule latent;            // of all layers of softmax attention
   LayerInputRule layer_inputs;
 
   std::optional<int64_t> bos_token_id, pad_token_id;
@@ -203,9 +143,16 @@ struct ModelConfig {
     return latent.key_value_rank > 0 ? latent.value_dim : layer.head_dim;
   }
 
-  int64_t layers_of(MixerKind mixer) const {
+  // Number of layers with this mixer; null: without any.
+  int64_t layers_of(const Mixer* mixer) const {
     return std::count_if(layer_rules.begin(), layer_rules.end(),
                          [mixer](const LayerRule& rule) { return rule.mixer == mixer; });
+  }
+
+  // Number of layers whose mixer keeps this in decoding.
+  int64_t layers_keeping(MixerCache cache) const {
+    return std::count_if(layer_rules.begin(), layer_rules.end(),
+                         [cache](const LayerRule& rule) { return rule.keeps(cache); });
   }
 
   // Number of layers with an MLP, dense or of experts.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -108,26 +110,12 @@ void CompareExperts(const ExpertRule& a, const ExpertRule& b, Comparison& compar
                  b.beside_dense);
 }
 
-void CompareDelta(const DeltaRule& a, const DeltaRule& b, Comparison& compare) {
-  compare.Number("linear_num_key_heads", a.key_heads, b.key_heads);
-  compare.Number("linear_num_value_heads", a.value_heads, b.value_heads);
-  compare.Number("linear_key_head_dim", a.key_dim, b.key_dim);
-  compare.Number("linear_value_head_dim", a.value_dim, b.value_dim);
-  compare.Number("linear_conv_kernel_dim", a.taps, b.taps);
-  compare.Number("the delta rule's beta", a.beta_scale, b.beta_scale);
-  compare.Number("the eps of the delta rule's norm", a.norm_eps, b.norm_eps);
-  compare.Kind("the decay", a.by_channel, b.by_channel);
-  compare.Number("the rank of decay and gate", a.rank, b.rank);
-  compare.Kind("the gate of the delta rule's norm", a.gate, b.gate);
-}
-
-void CompareLatent(const LatentRule& a, const LatentRule& b, Comparison& compare) {
-  compare.Number("kv_lora_rank", a.key_value_rank, b.key_value_rank);
-  compare.Number("q_lora_rank", a.query_rank, b.query_rank);
-  compare.Number("qk_nope_head_dim", a.plain_dim, b.plain_dim);
-  compare.Number("qk_rope_head_dim", a.rotary_dim, b.rotary_dim);
-  compare.Number("v_head_dim", a.value_dim, b.value_dim);
-  if (a.key_value_rank > 0) compare.Number("the eps of latents' norms", a.norm_eps, b.norm_eps);
+void CompareSizes(const std::vector<MixerSize>& is, const std::vector<MixerSize>& other,
+                  Comparison& compare) {
+  const auto number = [](const MixerSize& size) {
+    return std::visit([](auto value) { return static_cast<double>(value); }, size.value);
+  };
+  for (size_t i = 0; i < is.size(); ++i) compare.Number(is[i].key, number(is[i]), number(other[i]));
 }
 
 void CompareModel(const ModelConfig& a, const ModelConfig& b, Comparison& compare) {
@@ -163,11 +151,10 @@ std::string ConfigDifference(const ModelConfig& is, const ModelConfig& other) {
   if (!compare.first().empty()) return compare.first();
   for (int64_t layer = 0; layer < is.layers; ++layer) CompareLayer(is, other, layer, compare);
   CompareExperts(is.experts, other.experts, compare);
-  CompareLatent(is.latent, other.latent, compare);
-  if (is.layers_of(MixerKind::kDelta) > 0) CompareDelta(is.delta, other.delta, compare);
-  if (is.layers_of(MixerKind::kConvolution) > 0) {
-    compare.Number("conv_L_cache", is.convolution.taps, other.convolution.taps);
-    compare.Choice("conv_bias", is.convolution.bias, other.convolution.bias);
+  std::set<const Mixer*> compared = {nullptr};
+  for (const LayerRule& layer : is.layer_rules) {
+    if (!compared.insert(layer.mixer).second || layer.mixer->sizes == nullptr) continue;
+    CompareSizes(layer.mixer->sizes(is), layer.mixer->sizes(other), compare);
   }
   return compare.first();
 }

@@ -116,12 +116,12 @@ absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
   return absl::OkStatus();
 }
 
-absl::Status ReadMixers(const JsonFields& fields, absl::string_view other, MixerKind mixer,
+absl::Status ReadMixers(const JsonFields& fields, const Mixer& mixer,
                         const std::function<bool(int64_t layer)>& attends, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const auto listed, Attends(fields, other, config));
+  ASSIGN_OR_RETURN(const auto listed, Attends(fields, mixer.layer_type, config));
   for (int64_t i = 0; i < config.layers; ++i) {
     if (listed.has_value() ? (*listed)[i] : attends(i)) continue;
-    config.layer_rules[i].mixer = mixer;
+    config.layer_rules[i].mixer = &mixer;
     config.layer_rules[i].rotary = -1;
   }
   return absl::OkStatus();

@@ -51,10 +51,10 @@ absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
                             bool (*slides)(const JsonFields& fields, int64_t layer),
                             ModelConfig& config);
 
-// Reads layer_types, a list of "full_attention" and `other`. Layers of type `other` get the mixer
-// `mixer` and no rotary embedding. If the list is missing, `attends(layer)` decides which layers
-// have full attention.
-absl::Status ReadMixers(const JsonFields& fields, absl::string_view other, MixerKind mixer,
+// Reads layer_types, a list of "full_attention" and the `layer_type` of `mixer`. Layers of that
+// type get the mixer and no rotary embedding. If the list is missing, `attends(layer)` decides
+// which layers have full attention.
+absl::Status ReadMixers(const JsonFields& fields, const Mixer& mixer,
                         const std::function<bool(int64_t layer)>& attends, ModelConfig& config);
 
 // Default sizes for keys that config.json lacks.

@@ -6,6 +6,7 @@
 // families/README.md says how to add one.
 
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,8 @@ struct WeightNames {
   // and the norm of that map's result.
   std::string layer_table, layer_map, layer_map_norm;
   std::array<std::string, kBlockWeights> in_block;
-  // Names that are different in layers with a gated delta rule; "": such a layer lacks the weight.
-  std::vector<std::pair<BlockWeight, std::string>> in_delta_layer;
+  // Names that are different in layers with this mixer; "": such a layer lacks the weight.
+  std::map<const Mixer*, std::vector<std::pair<BlockWeight, std::string>>> in_layers_of;
   std::string expert;  // "mlp.experts.%d.": prefix of the three names below
   // Names of the matrices of one expert. A family that also names kExpertsGateUp has both forms;
   // the files show which one a model uses.

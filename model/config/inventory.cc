@@ -8,7 +8,7 @@
 namespace moonring::model {
 namespace {
 
-const char* PartAt(int place) {
+const char* PartAt(const LayerRule& layer, int place) {
   if (place >= kBlockWeights) return "experts";
   if (IsNorm(place)) return "norms";
   if (FactsOf(place).kind == WeightKind::kStack) return "experts";
@@ -42,16 +42,7 @@ const char* PartAt(int place) {
     default:
       break;
   }
-  switch (FactsOf(IsBias(place) ? MapOfBias(place) : place).part) {
-    case BlockPart::kDelta:
-      return "linear attention";
-    case BlockPart::kConvolution:
-      return "convolution";
-    case BlockPart::kStateSpace:
-      return "state space";
-    default:
-      return "attention";
-  }
+  return layer.mixer->name;
 }
 
 }  // namespace
@@ -64,8 +55,10 @@ std::vector<Part> PartsOf(const ModelConfig& config) {
   part_of[LayerMapNormName(config)] = part_of[FinalNormName(config)] = "norms";
   part_of[HeadName(config)] = "head";
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    for (int place = 0; place < WeightPlaces(config, layer); ++place)
-      part_of[WeightName(config, layer, place)] = PartAt(place);
+    for (int place = 0; place < WeightPlaces(config, layer); ++place) {
+      const std::string name = WeightName(config, layer, place);
+      if (!name.empty()) part_of[name] = PartAt(config.layer_rules[layer], place);
+    }
   }
   std::vector<Part> parts;
   for (const WeightShape& weight : WantedWeights(config)) {

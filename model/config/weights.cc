@@ -12,14 +12,12 @@ std::string Numbered(const std::string& pattern, int64_t number) {
   return absl::StrReplaceAll(pattern, {{"%d", absl::StrCat(number)}});
 }
 
-bool HasBias(const ModelConfig& config, int map) {
-  if (map == kOutput) return config.output_bias;
-  if (map == kRouter) return config.experts.bias;
-  if (FactsOf(map).part == BlockPart::kConvolution) return config.convolution.bias;
-  if (map == kStateFilter) return config.state_space.filter_bias;
-  if (FactsOf(map).part == BlockPart::kStateSpace) return config.state_space.map_bias;
-  if (map == kQuery && config.latent.key_value_rank > 0) return false;
-  return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
+bool HasBias(const ModelConfig& config, int64_t layer, int map) {
+  if (FactsOf(map).part == BlockPart::kOfMixer) {
+    const Mixer& mixer = *config.layer_rules[layer].mixer;
+    return mixer.biased != nullptr && mixer.biased(config, map);
+  }
+  return map == kRouter ? config.experts.bias : config.mlp_bias;
 }
 
 // Whether a layer has the block component that the weight belongs to.
@@ -29,27 +27,11 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
     case BlockPart::kEvery:
       return true;
     case BlockPart::kMixer:
-      return rule.mixer != MixerKind::kNone;
+      return rule.mixer != nullptr;
+    case BlockPart::kOfMixer:
+      return rule.mixer != nullptr && !rule.mixer->shape(config, rule, place).empty();
     case BlockPart::kMlp:
       return rule.mlp;
-    case BlockPart::kSoftmax:
-      return rule.mixer == MixerKind::kSoftmax;
-    case BlockPart::kDelta:
-      return rule.mixer == MixerKind::kDelta;
-    case BlockPart::kConvolution:
-      return rule.mixer == MixerKind::kConvolution;
-    case BlockPart::kStateSpace:
-      return rule.mixer == MixerKind::kStateSpace;
-    case BlockPart::kOwnKeys:
-      return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0;
-    case BlockPart::kOwnValues:
-      return rule.mixer == MixerKind::kSoftmax && rule.keys_of < 0 && !rule.keys_are_values;
-    case BlockPart::kWholeQuery:
-      return rule.mixer == MixerKind::kSoftmax && config.latent.query_rank == 0;
-    case BlockPart::kLatent:
-      return rule.mixer == MixerKind::kSoftmax && config.latent.key_value_rank > 0;
-    case BlockPart::kLatentQuery:
-      return rule.mixer == MixerKind::kSoftmax && config.latent.query_rank > 0;
     case BlockPart::kLayerInput:
       return config.layer_inputs.width > 0;
     case BlockPart::kDense:
@@ -65,9 +47,6 @@ bool InLayer(const ModelConfig& config, int64_t layer, int place) {
 // Whether the weight exists in the layers that have its component (BlockPart).
 bool HasPlace(const ModelConfig& config, int place) {
   switch (place) {
-    case kQueryNorm:
-    case kKeyNorm:
-      return config.head_norm != HeadNorm::kNone;
     case kExpertsGateUp:
     case kExpertsDown:
       return config.experts.storage != ExpertStorage::kEach;
@@ -103,92 +82,10 @@ std::vector<int64_t> StackShape(const ModelConfig& config, int place) {
 
 std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) {
   const LayerRule& rule = config.layer_rules[layer];
-  const int64_t d = config.hidden_size, q = config.heads * rule.head_dim,
-                kv = rule.kv_heads * rule.head_dim, shared = config.experts.shared;
-  const bool each_head = config.head_norm == HeadNorm::kEachHead;
-  const DeltaRule& delta = config.delta;
-  const int64_t keys = delta.keys(), values = delta.values();
-  const LatentRule& latent = config.latent;
-  const StateSpaceRule& space = config.state_space;
+  const int64_t d = config.hidden_size, shared = config.experts.shared;
+  if (IsBias(place)) return {Shape(config, layer, MapOfBias(place)).front()};
+  if (FactsOf(place).part == BlockPart::kOfMixer) return rule.mixer->shape(config, rule, place);
   switch (place) {
-    case kQuery:
-      return {config.gated_heads ? 2 * q : q, d};
-    case kKey:
-    case kValue:
-      return {kv, d};
-    case kQueryKeyValue:
-      return {q + 2 * kv, d};
-    case kOutput:
-      return {d, config.heads * config.value_dim(rule)};
-    case kQueryDown:
-      return {latent.query_rank, d};
-    case kQueryDownNorm:
-      return {latent.query_rank};
-    case kQueryUp:
-      return {q, latent.query_rank};
-    case kKeyValueDown:
-      return {latent.key_value_rank + latent.rotary_dim, d};
-    case kKeyValueDownNorm:
-      return {latent.key_value_rank};
-    case kKeyValueUp:
-      return {config.heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank};
-    case kDeltaQueryKeyValueGate:
-      return {2 * keys + 2 * values, d};
-    case kDeltaQueryKeyValue:
-      return {2 * keys + values, d};
-    case kDeltaQuery:
-    case kDeltaKey:
-      return {keys, d};
-    case kDeltaValue:
-    case kDeltaGate:
-      return {values, d};
-    case kDeltaBetaDecay:
-      return {2 * delta.value_heads, d};
-    case kDeltaBeta:
-      return {delta.value_heads, d};
-    case kDeltaDecay:
-      return {delta.decays(), d};
-    case kDeltaFilter:
-      return {2 * keys + values, 1, delta.taps};
-    case kDeltaQueryFilter:
-    case kDeltaKeyFilter:
-      return {keys, 1, delta.taps};
-    case kDeltaValueFilter:
-      return {values, 1, delta.taps};
-    case kDeltaDecayDown:
-    case kDeltaGateDown:
-      return {delta.rank, d};
-    case kDeltaDecayUp:
-      return {delta.decays(), delta.rank};
-    case kDeltaGateUp:
-      return {values, delta.rank};
-    case kDeltaDecayLog:  // the shape that the files have
-      return delta.by_channel ? std::vector<int64_t>{1, 1, delta.value_heads, 1}
-                              : std::vector<int64_t>{delta.value_heads};
-    case kDeltaDecayShift:
-      return {delta.decays()};
-    case kDeltaNorm:
-      return {delta.value_dim};
-    case kDeltaOutput:
-      return {d, values};
-    case kStateInput:
-      return {space.width() + space.channels() + space.heads, d};
-    case kStateFilter:
-      return {space.channels(), 1, space.taps};
-    case kStateDecayLog:
-    case kStateStepShift:
-    case kStateSkip:
-      return {space.heads};
-    case kStateNorm:
-      return {space.width()};
-    case kStateOutput:
-      return {d, space.width()};
-    case kConvolutionInput:
-      return {3 * d, d};
-    case kConvolutionFilter:
-      return {d, 1, config.convolution.taps};
-    case kConvolutionOutput:
-      return {d, d};
     case kGate:
     case kUp:
       return {rule.intermediate_size, d};
@@ -204,8 +101,6 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {config.experts.width, d};
     case kExpertsOutput:
       return {d, config.experts.width};
-    case kSinks:
-      return {config.heads};
     case kSharedGate:
     case kSharedUp:
       return {shared, d};
@@ -213,10 +108,6 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
       return {d, shared};
     case kSharedSwitch:
       return {1, d};
-    case kQueryNorm:
-      return {each_head ? rule.head_dim : q};
-    case kKeyNorm:
-      return {each_head ? rule.head_dim : kv};
     case kRouterScale:
       return {d};
     case kExpertScale:
@@ -230,7 +121,6 @@ std::vector<int64_t> Shape(const ModelConfig& config, int64_t layer, int place) 
     default:
       break;
   }
-  if (IsBias(place)) return {Shape(config, layer, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
   if (FactsOf(place).kind == WeightKind::kStack) return StackShape(config, place);
   const int64_t seen = config.experts.width > 0 ? config.experts.width : d;
@@ -257,9 +147,12 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   return places;
 }
 
-const std::string& ModuleAt(const WeightNames& names, MixerKind mixer, int place) {
-  for (const auto& [other, name] : names.in_delta_layer) {
-    if (mixer == MixerKind::kDelta && other == place) return name;
+const std::string& ModuleAt(const WeightNames& names, const Mixer* mixer, int place) {
+  const auto others = names.in_layers_of.find(mixer);
+  if (others != names.in_layers_of.end()) {
+    for (const auto& [other, name] : others->second) {
+      if (other == place) return name;
+    }
   }
   return names.in_block[place];
 }
@@ -298,7 +191,7 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
     const int named = IsBias(place) ? MapOfBias(place) : place;
     module = ModuleAt(names, config.layer_rules[layer].mixer, named);
     if (module.empty() || !InLayer(config, layer, named) || !HasPlace(config, named)) return "";
-    if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
+    if (IsBias(place) && !HasBias(config, layer, named)) return "";
   }
   return absl::StrCat(Numbered(names.layer, layer), module, Suffix(FactsOf(place).kind));
 }

@@ -5,8 +5,8 @@
 #include "absl/algorithm/container.h"
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
-#include "model/config/latent_config.h"
 #include "model/families/families.h"
+#include "model/families/latent_config.h"
 
 namespace moonring::model {
 

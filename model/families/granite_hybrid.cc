@@ -9,6 +9,7 @@
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -79,8 +80,7 @@ absl::Status ReadLayersOfGraniteHybrid(const JsonFields& fields, ModelConfig& co
     }
   }
   RETURN_IF_ERROR(ReadMixers(
-      JsonFields(renamed, fields.where()), "linear_attention", MixerKind::kStateSpace,
-      [](int64_t) { return false; }, config));
+      JsonFields(renamed, fields.where()), kStateSpace, [](int64_t) { return false; }, config));
   ASSIGN_OR_RETURN(const std::string positions, fields.String("position_embedding_type", ""));
   for (LayerRule& layer : config.layer_rules) {
     if (positions != "rope") layer.rotary = -1;

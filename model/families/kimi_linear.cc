@@ -7,8 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
-#include "model/config/latent_config.h"
 #include "model/families/families.h"
+#include "model/families/latent_config.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -17,7 +18,7 @@ namespace {
 
 // Reads a list of layer numbers, counted from 1, and sets the mixer of these layers. `named` marks
 // layers that occurred in a list: a layer may occur only once in all lists.
-absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind mixer,
+absl::Status ReadNumbered(const JsonFields& fields, const char* key, const Mixer& mixer,
                           std::vector<bool>& named, ModelConfig& config) {
   const auto layers = static_cast<int64_t>(named.size());
   const absl::Status wrong =
@@ -32,7 +33,7 @@ absl::Status ReadNumbered(const JsonFields& fields, const char* key, MixerKind m
     const int64_t place = layer.get<int64_t>() - 1;
     if (named[place]) return wrong;
     named[place] = true;
-    config.layer_rules[place].mixer = mixer;
+    config.layer_rules[place].mixer = &mixer;
   }
   return absl::OkStatus();
 }
@@ -46,12 +47,11 @@ absl::Status ReadLayersOfKimiLinear(const JsonFields& fields, const JsonFields& 
       linear.Find("kda_layers") != nullptr && linear.Find("full_attn_layers") != nullptr;
   if (fields.Find("layer_types") != nullptr || !lists) {
     return ReadMixers(
-        fields, "linear_attention", MixerKind::kDelta,
-        [](int64_t layer) { return layer > 0 && layer % 4 == 0; }, config);
+        fields, kGatedDelta, [](int64_t layer) { return layer > 0 && layer % 4 == 0; }, config);
   }
   std::vector<bool> named(config.layers, false);
-  RETURN_IF_ERROR(ReadNumbered(linear, "full_attn_layers", MixerKind::kSoftmax, named, config));
-  RETURN_IF_ERROR(ReadNumbered(linear, "kda_layers", MixerKind::kDelta, named, config));
+  RETURN_IF_ERROR(ReadNumbered(linear, "full_attn_layers", kLatentAttention, named, config));
+  RETURN_IF_ERROR(ReadNumbered(linear, "kda_layers", kGatedDelta, named, config));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (named[layer]) continue;
     return absl::InvalidArgumentError(

@@ -7,6 +7,7 @@
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -30,7 +31,7 @@ absl::Status ReadLayersOfLfm2(const JsonFields& fields, ModelConfig& config) {
     }
   }
   return ReadMixers(
-      fields, "conv", MixerKind::kConvolution,
+      fields, kGatedConvolution,
       [&](int64_t layer) { return list == nullptr || attending.contains(layer); }, config);
 }
 

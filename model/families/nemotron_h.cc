@@ -13,6 +13,7 @@
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -22,15 +23,15 @@ namespace {
 struct LayerKind {
   const char *name, *older;  // name in Transformers 5's lists, and in older ones
   const char* letter;        // letter in hybrid_override_pattern
-  MixerKind mixer;
+  const Mixer* mixer;        // null: none
   bool mlp, experts;
 };
 
 constexpr LayerKind kKinds[] = {
-    {"linear_attention", "mamba", "M", MixerKind::kStateSpace, false, false},
-    {"full_attention", "attention", "*", MixerKind::kSoftmax, false, false},
-    {"mlp", "mlp", "-", MixerKind::kNone, true, false},
-    {"moe", "moe", "E", MixerKind::kNone, true, true},
+    {"linear_attention", "mamba", "M", &kStateSpace, false, false},
+    {"full_attention", "attention", "*", &kSoftmaxAttention, false, false},
+    {"mlp", "mlp", "-", nullptr, true, false},
+    {"moe", "moe", "E", nullptr, true, true},
 };
 
 // Reads the layers from a list or string with one item per layer (Family::layer_keys).

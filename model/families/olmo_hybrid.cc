@@ -7,6 +7,7 @@
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -33,7 +34,7 @@ absl::Status ReadOlmoHybrid(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool negative, fields.Bool("linear_allow_neg_eigval", true));
   config.delta.beta_scale = negative ? 2.0 : 1.0;
   RETURN_IF_ERROR(ReadMixers(
-      fields, "linear_attention", MixerKind::kDelta,
+      fields, kGatedDelta,
       [last = config.layers - 1](int64_t layer) {
         return layer % 4 == 3 || (layer == last && last < 3);
       },
@@ -44,10 +45,10 @@ absl::Status ReadOlmoHybrid(const JsonFields& fields, ModelConfig& config) {
 }
 
 WeightNames NamesOfOlmoHybrid(WeightNames names) {
-  names.in_delta_layer = {{kInputNorm, "attention_layer_norm"},
-                          {kAttentionNorm, ""},
-                          {kMlpInputNorm, "feedforward_layer_norm"},
-                          {kMlpNorm, ""}};
+  names.in_layers_of[&kGatedDelta] = {{kInputNorm, "attention_layer_norm"},
+                                      {kAttentionNorm, ""},
+                                      {kMlpInputNorm, "feedforward_layer_norm"},
+                                      {kMlpNorm, ""}};
   names.in_block[kDeltaQuery] = "linear_attn.q_proj";
   names.in_block[kDeltaKey] = "linear_attn.k_proj";
   names.in_block[kDeltaValue] = "linear_attn.v_proj";

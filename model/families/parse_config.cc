@@ -13,6 +13,7 @@
 #include "model/config/rotary_config.h"
 #include "model/families/families.h"
 #include "model/files/json_text.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -180,7 +181,8 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
       ReadSize(fields, "head_dim", derived ? config.hidden_size / config.heads : family.head_dim));
   if (config.heads * config.head_dim > kLargestSize)
     return fields.Wrong("num_attention_heads", "heads x head_dim below 2^31");
-  config.layer_rules.assign(config.layers, {.kv_heads = config.kv_heads,
+  config.layer_rules.assign(config.layers, {.mixer = &kSoftmaxAttention,
+                                            .kv_heads = config.kv_heads,
                                             .head_dim = config.head_dim,
                                             .intermediate_size = config.intermediate_size});
   config.score_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));

@@ -4,6 +4,7 @@
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/families/families.h"
+#include "model/mixers/mixers.h"
 
 namespace moonring::model {
 
@@ -15,8 +16,7 @@ absl::Status ReadQwen3Hybrid(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(ReadDeltaRule(fields, {}, config));
   ASSIGN_OR_RETURN(const int64_t every, ReadAttentionInterval(fields));
   return ReadMixers(
-      fields, "linear_attention", MixerKind::kDelta,
-      [every](int64_t layer) { return (layer + 1) % every == 0; }, config);
+      fields, kGatedDelta, [every](int64_t layer) { return (layer + 1) % every == 0; }, config);
 }
 
 namespace {

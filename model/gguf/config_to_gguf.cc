@@ -77,8 +77,7 @@ void WriteHeads(const ModelConfig& config, Keys& keys) {
   if (keys.Is({"lfm2"})) {
     std::vector<int32_t> by_layer;
     for (const LayerRule& layer : config.layer_rules) {
-      const bool attends = layer.mixer == MixerKind::kSoftmax;
-      by_layer.push_back(attends ? static_cast<int32_t>(layer.kv_heads) : 0);
+      by_layer.push_back(layer.attends() ? static_cast<int32_t>(layer.kv_heads) : 0);
     }
     keys.Ints(gguf_key::kAttentionHeadCountKv, by_layer);
   } else {
@@ -146,7 +145,7 @@ void WriteDelta(const ModelConfig& config, Keys& keys) {
   keys.Int(gguf_key::kSsmTimeStepRank, rule.value_heads);
   keys.Int(gguf_key::kSsmInnerSize, rule.values());
   const auto& layers = config.layer_rules;
-  const auto attends = [](const LayerRule& layer) { return layer.mixer == MixerKind::kSoftmax; };
+  const auto attends = [](const LayerRule& layer) { return layer.attends(); };
   const auto first = std::find_if(layers.begin(), layers.end(), attends);
   keys.Int(gguf_key::kFullAttentionInterval, first - layers.begin() + 1);
   WriteSections(config, keys);

@@ -7,6 +7,7 @@
 #include "model/config/block_weights.h"
 #include "model/config/family.h"
 #include "model/config/weights.h"
+#include "model/mixers/mixers.h"
 
 namespace moonring::model {
 namespace {
@@ -18,36 +19,8 @@ absl::string_view GgufName(int place) {
   switch (place) {
     case kInputNorm:
       return "attn_norm";
-    case kQuery:
-      return "attn_q";
-    case kKey:
-      return "attn_k";
-    case kValue:
-      return "attn_v";
-    case kQueryKeyValue:
-      return "attn_qkv";
-    case kQueryNorm:
-      return "attn_q_norm";
-    case kKeyNorm:
-      return "attn_k_norm";
-    case kOutput:
-      return "attn_output";
     case kAttentionNorm:
       return "post_attention_norm";
-    case kQueryDown:
-      return "attn_q_a";
-    case kQueryDownNorm:
-      return "attn_q_a_norm";
-    case kQueryUp:
-      return "attn_q_b";
-    case kKeyValueDown:
-      return "attn_kv_a_mqa";
-    case kKeyValueDownNorm:
-      return "attn_kv_a_norm";
-    case kKeyValueUp:
-      return "attn_kv_b";
-    case kSinks:
-      return "attn_sinks";
     case kMlpInputNorm:
       return "ffn_norm";
     case kGate:
@@ -71,35 +44,15 @@ absl::string_view GgufName(int place) {
       return "ffn_gate_inp_shexp";
     case kMlpNorm:
       return "post_ffw_norm";
-    case kConvolutionInput:
-      return "shortconv.in_proj";
-    case kConvolutionFilter:
-      return "shortconv.conv";
-    case kConvolutionOutput:
-      return "shortconv.out_proj";
-    case kDeltaQueryKeyValue:
-      return "attn_qkv";
-    case kDeltaGate:
-      return "attn_gate";
-    case kDeltaBetaDecay:
-      return "ssm_ba";
-    case kDeltaBeta:
-      return "ssm_beta";
-    case kDeltaDecay:
-      return "ssm_alpha";
-    case kDeltaFilter:
-      return "ssm_conv1d";
-    case kDeltaDecayLog:
-      return "ssm_a";
-    case kDeltaDecayShift:
-      return "ssm_dt";
-    case kDeltaNorm:
-      return "ssm_norm";
-    case kDeltaOutput:
-      return "ssm_out";
     default:
-      return "";
+      break;
   }
+  for (const Mixer* mixer : Mixers()) {
+    for (const MixerGgufName& each : mixer->gguf) {
+      if (each.weight == place) return each.name;
+    }
+  }
+  return "";
 }
 
 constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
@@ -155,6 +108,7 @@ GgufSource SourceOf(const ModelConfig& config, int64_t layer, int place, const H
                     .tiled = TiledIn(config, place),
                     .negated_exponential = place == kDeltaDecayLog};
   const bool turned = IsTransposed(config.experts.storage);
+  if (FactsOf(place).kind == WeightKind::kFilter) source.parts = GgufParts::kTaps;
   switch (place) {
     case kExpertsGateUp:
       return {.tensors = {experts(kExpertGate, ".weight"), experts(kExpertUp, ".weight")},
@@ -178,10 +132,6 @@ GgufSource SourceOf(const ModelConfig& config, int64_t layer, int place, const H
               .parts = GgufParts::kKeyValueUp};
     case kSharedSwitch:
       source.parts = GgufParts::kRow;
-      break;
-    case kConvolutionFilter:
-    case kDeltaFilter:
-      source.parts = GgufParts::kTaps;
       break;
     case kDeltaQueryKeyValueGate:
       // Older files store the whole weight as one tensor.
@@ -224,8 +174,14 @@ std::vector<std::pair<std::string, GgufSource>> GgufSources(const ModelConfig& c
 bool IsWideInGguf(const std::string& tensor, size_t dims) {
   if (dims <= 1 || !absl::EndsWith(tensor, ".weight")) return true;
   const absl::string_view stem = absl::StripSuffix(tensor, ".weight");
-  for (const int place : {kRouter, kSharedSwitch, kDeltaFilter, kConvolutionFilter}) {
-    if (absl::EndsWith(stem, absl::StrCat(".", GgufName(place)))) return true;
+  const auto is = [&](absl::string_view name) {
+    return absl::EndsWith(stem, absl::StrCat(".", name));
+  };
+  if (is(GgufName(kRouter)) || is(GgufName(kSharedSwitch))) return true;
+  for (const Mixer* mixer : Mixers()) {
+    for (const MixerGgufName& each : mixer->gguf) {
+      if (FactsOf(each.weight).kind == WeightKind::kFilter && is(each.name)) return true;
+    }
   }
   return absl::EndsWith(stem, "_norm");
 }

@@ -54,7 +54,8 @@ class Scheduler {
                                                                                 : nullptr),
         cache_(std::make_shared<PagedCache>(spread_ == nullptr ? nullptr : spread_->ranks)),
         made_(prompts.size(), std::vector<Answer>(std::max<int64_t>(0, options.answers))) {
-    if (HasOtherMixers(model)) mixing_ = std::make_shared<mixers::BatchMixing>();
+    if (model.config().layers_keeping(MixerCache::kState) > 0)
+      mixing_ = std::make_shared<mixers::BatchMixing>();
     if (options.sampling.max_new_tokens == 0) next_prompt_ = given_.size();
   }
 

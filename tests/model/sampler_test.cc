@@ -65,7 +65,7 @@ std::unique_ptr<Transformer> MixedModel(const nlohmann::json& family, at::Scalar
                             {"max_position_embeddings", 2048}};
   changes.update(family);
   const ModelConfig config = ParsedConfig(SmallJson(changes));
-  EXPECT_LT(config.layers_of(MixerKind::kSoftmax), 3);
+  EXPECT_LT(config.layers_keeping(MixerCache::kKeys), 3);
   at::manual_seed(9);
   base::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {

@@ -92,19 +92,9 @@ function inspect.text(checkpoint, tokens)
       and (", which they see in %d features"):format(facts.expert_width) or "")
   end
   if facts.attention_layers < facts.layers then
-    local kinds = { ("%d softmax attention"):format(facts.attention_layers) }
-    if facts.delta_layers > 0 then
-      local form = "%d linear attention (%d value heads of %d, %d key heads of %d%s)"
-      kinds[#kinds + 1] = form:format(facts.delta_layers, facts.value_heads, facts.value_dim,
-        facts.key_heads, facts.key_dim, facts.decay_by_channel and ", a decay by channel" or "")
-    end
-    if facts.state_space_layers > 0 then
-      kinds[#kinds + 1] = ("%d a state space (%d heads of %d, states %d x %d)"):format(
-        facts.state_space_layers, facts.state_heads, facts.state_head_dim, facts.state_groups,
-        facts.states)
-    end
-    if facts.convolution_layers > 0 then
-      kinds[#kinds + 1] = ("%d a short convolution"):format(facts.convolution_layers)
+    local kinds = {}
+    for _, mixer in ipairs(facts.mixers) do
+      kinds[#kinds + 1] = ("%d %s"):format(mixer.layers, mixer.text)
     end
     if facts.unmixed_layers > 0 then
       local dense = facts.mlp_layers - facts.expert_layers

@@ -1,6 +1,6 @@
 --- Predicts the memory of one layer that has no softmax attention: the gated delta rule with the
--- convolution before it (model/blocks/delta_mixer.h), or a short convolution alone
--- (convolution_mixer.h).
+-- convolution before it (model/mixers/gated_delta.cc), or a short convolution alone
+-- (gated_convolution.cc).
 --
 -- A rank has t tokens. C is the number of channels of q, k and v together, V the numbers of all
 -- values; e: bytes per element of the mixed tensors, w: of states, decays and norms (fp32, or
@@ -19,22 +19,6 @@ local coefficients = require "moonring.plan.coefficients"
 
 ---@class moonring.mixing_bytes
 local mixing_bytes = {}
-
---- The sizes of a model's gated delta rules.
----@class moonring.DeltaShape
----@field layers integer
----@field key_heads integer
----@field value_heads integer
----@field key_dim integer
----@field value_dim integer
----@field taps integer
---- `reordered`: whether the mixed tensors also exist as copies in the order that the rule needs.
----@field reordered? boolean
-
----@class moonring.ConvolutionShape
----@field layers integer
----@field channels integer
----@field taps integer
 
 -- The fields of attention_bytes.memory. `waiting`: the graph; `steps`: the steps of the backward,
 -- each with its workspace `work`, and the bytes of the graph that are freed before it.

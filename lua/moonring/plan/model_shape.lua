@@ -10,8 +10,8 @@ local model_shape = {}
 ---@field attending? integer layers with softmax attention; default: all
 ---@field mlps? integer layers with an MLP or experts; default: all
 ---@field gated? boolean whether MLPs have a gate; default true
----@field delta? moonring.DeltaShape layers of the gated delta rule, if any
----@field convolution? moonring.ConvolutionShape layers of only a short convolution, if any
+---@field delta? moonring.MixerWork layers with a recurrence (gated delta rule, state space)
+---@field convolution? moonring.MixerWork layers of only a short convolution, if any
 ---@field hidden integer
 ---@field width integer features of the MLP that a token uses
 ---@field heads integer
@@ -66,24 +66,12 @@ function model_shape.fill(m)
   return m
 end
 
--- The shapes of a model's mixers other than attention: gated delta rules, state spaces,
--- convolutions.
+-- The sizes of a model's recurrences (gated delta rules, state spaces) and of its convolutions.
 local function mixers(facts)
   local delta, convolution
-  if facts.delta_layers > 0 then
-    delta = { layers = facts.delta_layers, key_heads = facts.key_heads,
-      value_heads = facts.value_heads, key_dim = facts.key_dim, value_dim = facts.value_dim,
-      taps = facts.delta_taps }
-  end
-  -- A state space is computed by the same recurrence as the delta rule.
-  if facts.state_space_layers > 0 then
-    delta = { layers = facts.state_space_layers, key_heads = facts.state_groups,
-      value_heads = facts.state_heads, key_dim = facts.states, value_dim = facts.state_head_dim,
-      taps = facts.state_taps, reordered = true }
-  end
-  if facts.convolution_layers > 0 then
-    convolution = { layers = facts.convolution_layers, channels = facts.hidden_size,
-      taps = facts.convolution_taps }
+  for _, mixer in ipairs(facts.mixers) do
+    if mixer.work and mixer.work.value_heads > 0 then delta = mixer.work
+    elseif mixer.work then convolution = mixer.work end
   end
   return delta, convolution
 end

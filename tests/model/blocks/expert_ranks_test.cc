@@ -14,6 +14,7 @@
 #include "model/blocks/block_runner.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/transformer_block.h"
+#include "model/mixers/mixers.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"
 #include "tests/testing/run_ranks.h"
@@ -302,7 +303,8 @@ TEST(ExpertRanksTest, ABlockUnderItsRunner) {
       base::Parameters parameters;
     };
     const auto run = [&](const comm::BinExchange* ranks, Recompute recompute) {
-      BlockRule rule{.heads = kHeads,
+      BlockRule rule{.mixer = &kSoftmaxAttention,
+                     .heads = kHeads,
                      .kv_heads = kHeads,
                      .head_dim = kDim,
                      .rms_norm_eps = 1e-5,

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "model/mixers/mixers.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"
 
@@ -90,7 +91,7 @@ BlockCase RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
 }
 
 at::Tensor Block(const BlockCase& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype,
-                 MixerKind mixer = MixerKind::kSoftmax, bool mlp = true,
+                 const Mixer* mixer = &kSoftmaxAttention, bool mlp = true,
                  const BlockRun& run = BlockRun()) {
   MaskedAttention attention(lengths);
   BlockRule rule{.mixer = mixer,
@@ -227,7 +228,7 @@ TEST_P(TransformerBlockTest, AHalfIsItsEquations) {
     for (const int64_t tile_bytes : {0, 1}) {
       SCOPED_TRACE(::testing::Message() << "mlp " << mlp << ", tile_bytes " << tile_bytes);
       const at::Tensor output =
-          Block(half, kLengths, at::kDouble, mlp ? MixerKind::kNone : MixerKind::kSoftmax, mlp,
+          Block(half, kLengths, at::kDouble, mlp ? nullptr : &kSoftmaxAttention, mlp,
                 {.tile_bytes = tile_bytes, .tile_rows = 4});
       EXPECT_TRUE(RelativeError(output, wanted, 1e-14));
       const auto gradients = Gradients(output, half);

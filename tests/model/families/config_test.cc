@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/families/families.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
@@ -506,7 +507,7 @@ TEST(ConfigTest, ReadsWhichLayersAttend) {
     EXPECT_OK(config);
     std::vector<bool> attend;
     for (const LayerRule& layer : config->layer_rules) {
-      attend.push_back(layer.mixer == MixerKind::kSoftmax);
+      attend.push_back(layer.attends());
       EXPECT_EQ(layer.rotary, attend.back() ? 0 : -1);
     }
     return attend;
@@ -546,7 +547,7 @@ TEST(ConfigTest, ReadsWhichLayersAttend) {
     ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "c"));
     for (const LayerRule& layer : parsed.layer_rules) EXPECT_EQ(layer.rotary, -1) << still;
   }
-  EXPECT_EQ(next(json::object())->layers_of(MixerKind::kDelta), 3);
+  EXPECT_EQ(next(json::object())->layers_of(&kGatedDelta), 3);
   EXPECT_EQ(next(json::object())->delta.values(), 32 * 128);
   EXPECT_EQ(next(json::object())->delta.keys(), 16 * 128);
   EXPECT_TRUE(next(json::object())->experts.normalised);
@@ -569,7 +570,7 @@ TEST(ConfigTest, ReadsLayersThatAreHalfABlock) {
                                   {"n_groups", 3},
                                   {"pad_token_id", 0}});
   ASSERT_EQ(config.layers, 6) << "the list says how many";
-  std::vector<MixerKind> mixers;
+  std::vector<const Mixer*> mixers;
   std::vector<bool> mlps, experts;
   for (const LayerRule& layer : config.layer_rules) {
     mixers.push_back(layer.mixer);
@@ -577,8 +578,8 @@ TEST(ConfigTest, ReadsLayersThatAreHalfABlock) {
     experts.push_back(layer.experts);
     EXPECT_EQ(layer.rotary, -1);
   }
-  EXPECT_THAT(mixers, ElementsAre(MixerKind::kStateSpace, MixerKind::kNone, MixerKind::kSoftmax,
-                                  MixerKind::kNone, MixerKind::kStateSpace, MixerKind::kSoftmax));
+  EXPECT_THAT(mixers, ElementsAre(&kStateSpace, nullptr, &kSoftmaxAttention, nullptr, &kStateSpace,
+                                  &kSoftmaxAttention));
   EXPECT_THAT(mlps, ElementsAre(false, true, false, true, false, false));
   EXPECT_THAT(experts, ElementsAre(false, true, false, false, false, false));
   EXPECT_EQ(config.mlp_layers(), 2);
@@ -680,8 +681,7 @@ TEST(ConfigTest, ReadsKimiLinear) {
   };
   const auto attend = [](const absl::StatusOr<ModelConfig>& config) {
     std::vector<bool> attends;
-    for (const LayerRule& layer : config.value().layer_rules)
-      attends.push_back(layer.mixer == MixerKind::kSoftmax);
+    for (const LayerRule& layer : config.value().layer_rules) attends.push_back(layer.attends());
     return attends;
   };
   const ModelConfig plain = *of(json::object());
@@ -775,11 +775,11 @@ TEST(ConfigTest, ReadsGraniteHybrid) {
     return ParseConfig(config.dump(), "m/config.json");
   };
   const auto mixers = [](const ModelConfig& config) {
-    std::vector<MixerKind> kinds;
+    std::vector<const Mixer*> kinds;
     for (const LayerRule& layer : config.layer_rules) kinds.push_back(layer.mixer);
     return kinds;
   };
-  const MixerKind space = MixerKind::kStateSpace, attends = MixerKind::kSoftmax;
+  const Mixer *const space = &kStateSpace, *const attends = &kSoftmaxAttention;
   const ModelConfig plain = *of(json::object());
   EXPECT_EQ(plain.layers_of(space), plain.layers);
   EXPECT_EQ(plain.state_space.head_dim, 64);

@@ -113,8 +113,8 @@ json Numbers(const ModelConfig& config) {
       {"convolution", {config.convolution.taps, config.convolution.bias}}};
   for (const RotaryRule& rule : config.rotaries) numbers["rotaries"].push_back(Numbers(rule));
   for (const LayerRule& rule : config.layer_rules)
-    numbers["layers"].push_back(
-        {static_cast<int>(rule.mixer), rule.window, rule.rotary, rule.mlp, rule.experts});
+    numbers["layers"].push_back({rule.mixer == nullptr ? "" : rule.mixer->layers_fact, rule.window,
+                                 rule.rotary, rule.mlp, rule.experts});
   return numbers;
 }
 

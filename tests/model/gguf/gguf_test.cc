@@ -16,6 +16,7 @@
 #include "model/gguf/gguf_config.h"
 #include "model/gguf/gguf_model.h"
 #include "model/gguf/gguf_tokenizer.h"
+#include "model/mixers/mixers.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/gguf/gguf_writer.h"
 #include "tests/testing/scratch_folder.h"
@@ -334,8 +335,8 @@ TEST(GgufModelTest, ReadsLfm2) {
   ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(Lfm2Gguf({0, 1})));
   const ModelConfig& config = model->config();
   EXPECT_EQ(config.model_type, "lfm2");
-  EXPECT_EQ(config.layer_rules[0].mixer, MixerKind::kConvolution);
-  EXPECT_EQ(config.layer_rules[1].mixer, MixerKind::kSoftmax);
+  EXPECT_EQ(config.layer_rules[0].mixer, &kGatedConvolution);
+  EXPECT_EQ(config.layer_rules[1].mixer, &kSoftmaxAttention);
   EXPECT_EQ(config.kv_heads, 1);
   EXPECT_EQ(config.intermediate_size, 12) << "as it comes out, not two thirds of it";
   EXPECT_EQ(config.convolution.taps, 3);
@@ -744,8 +745,8 @@ TEST(GgufModelTest, ReadsQwen35) {
     ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(writer));
     const ModelConfig& config = model->config();
     EXPECT_EQ(config.model_type, experts ? "qwen3_5_moe_text" : "qwen3_5_text");
-    EXPECT_EQ(config.layer_rules[0].mixer, MixerKind::kDelta);
-    EXPECT_EQ(config.layer_rules[1].mixer, MixerKind::kSoftmax);
+    EXPECT_EQ(config.layer_rules[0].mixer, &kGatedDelta);
+    EXPECT_EQ(config.layer_rules[1].mixer, &kSoftmaxAttention);
     EXPECT_EQ(config.delta.value_heads, 6);
     EXPECT_EQ(config.delta.value_dim, 3);
     EXPECT_EQ(config.delta.key_dim, 2);

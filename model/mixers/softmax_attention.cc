@@ -1,4 +1,20 @@
-#include "model/blocks/attention_mixer.h"
+// Softmax attention as a block's mixer (the step of a block in which tokens interact). With x the
+// residual stream and norm_a the block's input norm:
+//
+//   heads = attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), norm_v(Wv n)),   n = norm_a(x)
+//
+// If the heads are gated (Qwen3-Next, Qwen3.5), attention's result is multiplied by sigmoid(Wg n).
+// Wq and Wg are then one matrix, with the rows of each head's query followed by the rows of its
+// gate.
+//
+// In some families queries are also scaled by a function of their position (rotary.h).
+//
+// norm_v, if present, divides by the root mean square and has no weight. Keys and values may come
+// from one matrix (Wv = Wk), or may be those of an earlier block.
+//
+// The weights that are present decide which norms exist, whether Wq, Wk, Wv are fused in one
+// matrix, and whether the softmax has sinks (attention/kernels/sink.h). The argument `attention`
+// communicates with the other ranks if a sequence is split over ranks.
 
 #include <utility>
 #include <vector>
@@ -7,9 +23,16 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sigmoid.h>
 
+#include "attention/attention.h"
+#include "model/blocks/block_maps.h"
 #include "model/blocks/block_norms.h"
+#include "model/blocks/block_rows.h"
+#include "model/blocks/block_rule.h"
 #include "model/blocks/input_maps.h"
 #include "model/blocks/layers.h"
+#include "model/blocks/rotary.h"
+#include "model/config/config.h"
+#include "model/mixers/mixers.h"
 
 namespace moonring::model {
 namespace {
@@ -75,25 +98,23 @@ at::Tensor TurnedQueries(const at::Tensor& q_THD, const Rotary* rotary) {
   return rotary == nullptr ? q_THD : Grown(ApplyRotary(q_THD, *rotary), *rotary);
 }
 
-}  // namespace
-
-AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
-                            const at::Tensor& hidden_TD, const Rotary* rotary, const KeyValue* keys,
-                            attention::PlannedAttention& attention,
-                            attention::KeptAttention* kept) {
+MixerOutput RunSoftmax(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD,
+                       const BlockRows& rows, attention::PlannedAttention& attention,
+                       attention::KeptAttention* kept) {
+  const Rotary* const rotary = rows.rotary;
   const auto mix = [&](const at::Tensor& q_THD, KeyValue seen, const at::Tensor& gate_THD) {
     attention::ScoreRule scores = rule.scores;
     if (maps.Has(kSinks)) scores.sink_H = maps.Norm(kSinks);
     at::Tensor out_THD = attention.Forward(q_THD, seen.k_TKD, seen.v_TKD, scores, kept);
     if (gate_THD.defined()) out_THD = out_THD * at::sigmoid(gate_THD);
-    return AttentionMix{out_THD.reshape({hidden_TD.size(0), rule.heads * rule.head_dim}),
-                        std::move(seen)};
+    return MixerOutput{out_THD.reshape({hidden_TD.size(0), rule.heads * rule.head_dim}),
+                       std::move(seen)};
   };
-  if (keys != nullptr) {
+  if (rows.keys != nullptr) {
     at::Tensor q_THD = ProjectInput(rule, maps, hidden_TD, {kQuery})[0].view(
         {hidden_TD.size(0), rule.heads, rule.head_dim});
     if (maps.Has(kQueryNorm)) q_THD = HeadNormed(rule, maps, q_THD, kQueryNorm);
-    return mix(TurnedQueries(q_THD, rotary), *keys, {});
+    return mix(TurnedQueries(q_THD, rotary), *rows.keys, {});
   }
   auto [q_THD, k_TKD, v_TKD, gate_THD] = QueryKeyValue(rule, maps, hidden_TD);
   if (maps.Has(kQueryNorm)) {
@@ -113,5 +134,61 @@ AttentionMix MixByAttention(const BlockRule& rule, const BlockMaps& maps,
   }
   return mix(q_THD, {std::move(k_TKD), std::move(v_TKD)}, gate_THD);
 }
+
+std::vector<int64_t> ShapeOfSoftmax(const ModelConfig& config, const LayerRule& layer, int place) {
+  const int64_t d = config.hidden_size, q = config.heads * layer.head_dim,
+                kv = layer.kv_heads * layer.head_dim;
+  const bool own_keys = layer.keys_of < 0, normed = config.head_norm != HeadNorm::kNone,
+             each_head = config.head_norm == HeadNorm::kEachHead;
+  const auto where = [](bool there, std::vector<int64_t> shape) {
+    return there ? shape : std::vector<int64_t>();
+  };
+  switch (place) {
+    case kQuery:
+      return {config.gated_heads ? 2 * q : q, d};
+    case kKey:
+      return where(own_keys, {kv, d});
+    case kValue:
+      return where(own_keys && !layer.keys_are_values, {kv, d});
+    case kQueryKeyValue:
+      return {q + 2 * kv, d};
+    case kQueryNorm:
+      return where(normed, {each_head ? layer.head_dim : q});
+    case kKeyNorm:
+      return where(normed && own_keys, {each_head ? layer.head_dim : kv});
+    case kOutput:
+      return {d, q};
+    case kSinks:
+      return {config.heads};
+    default:
+      return {};
+  }
+}
+
+bool SoftmaxIsBiased(const ModelConfig& config, int place) {
+  return place == kOutput ? config.output_bias : config.qkv_bias;
+}
+
+constexpr MixerGgufName kGgufOfSoftmax[] = {
+    {kQuery, "attn_q"},          {kKey, "attn_k"},
+    {kValue, "attn_v"},          {kQueryKeyValue, "attn_qkv"},
+    {kQueryNorm, "attn_q_norm"}, {kKeyNorm, "attn_k_norm"},
+    {kOutput, "attn_output"},    {kSinks, "attn_sinks"},
+};
+
+}  // namespace
+
+constinit const Mixer kSoftmaxAttention = {
+    .name = "attention",
+    .layers_fact = "attention_layers",
+    .layer_type = "full_attention",
+    .cache = MixerCache::kKeys,
+    .output = kOutput,
+    .shape = ShapeOfSoftmax,
+    .biased = SoftmaxIsBiased,
+    .run = RunSoftmax,
+    .describe = [](const ModelConfig&) -> std::string { return "softmax attention"; },
+    .gguf = kGgufOfSoftmax,
+};
 
 }  // namespace moonring::model

@@ -1,4 +1,4 @@
-#include "model/config/latent_config.h"
+#include "model/families/latent_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,13 @@
 #include "base/status/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/rotary_config.h"
+#include "model/mixers/mixers.h"
 
 namespace moonring::model {
 namespace {
 
-absl::Status ReadSizes(const JsonFields& fields, const LatentSizes& sizes, ModelConfig& config) {
+absl::Status ReadLatentSizes(const JsonFields& fields, const LatentSizes& sizes,
+                             ModelConfig& config) {
   LatentRule& rule = config.latent;
   ASSIGN_OR_RETURN(rule.key_value_rank, ReadSize(fields, "kv_lora_rank", sizes.key_value_rank));
   const bool whole =
@@ -36,7 +38,7 @@ absl::Status ReadSizes(const JsonFields& fields, const LatentSizes& sizes, Model
 
 absl::Status ReadLatent(const JsonFields& fields, const LatentSizes& sizes, bool turns,
                         ModelConfig& config) {
-  RETURN_IF_ERROR(ReadSizes(fields, sizes, config));
+  RETURN_IF_ERROR(ReadLatentSizes(fields, sizes, config));
   RETURN_IF_ERROR(ReadAttentionBias(fields, config));
   const LatentRule& rule = config.latent;
   double magnitude = 1.0;
@@ -51,6 +53,7 @@ absl::Status ReadLatent(const JsonFields& fields, const LatentSizes& sizes, bool
   config.head_dim = rule.key_dim();
   config.score_scale = magnitude / std::sqrt(static_cast<double>(config.head_dim));
   for (LayerRule& layer : config.layer_rules) {
+    layer.mixer = &kLatentAttention;
     layer.head_dim = config.head_dim;
     if (!turns) layer.rotary = -1;
   }

@@ -1,8 +1,6 @@
 // Multi-head latent attention compared with its equations in plain operators, in values and every
 // gradient: with one and with two matrices for the queries, with and without rotary features.
 
-#include "model/blocks/latent_mixer.h"
-
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -11,7 +9,11 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "model/blocks/block_maps.h"
+#include "model/blocks/block_rows.h"
+#include "model/blocks/block_rule.h"
 #include "model/config/block_weights.h"
+#include "model/mixers/mixers.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/masked_attention.h"
 
@@ -113,7 +115,7 @@ at::Tensor LatentByItsEquations(const BlockRule& rule, const std::vector<at::Ten
   return at::cat(documents);
 }
 
-TEST(LatentMixerTest, IsItsEquations) {
+TEST(LatentAttentionTest, IsItsEquations) {
   at::manual_seed(4);
   std::vector<at::Tensor> positions;
   for (const int64_t length : kLatentLengths) positions.push_back(at::arange(length, at::kLong));
@@ -131,8 +133,10 @@ TEST(LatentMixerTest, IsItsEquations) {
       const at::Tensor hidden =
           at::randn({positions_T.size(0), kLatentHidden}, at::kDouble).requires_grad_();
       MaskedAttention attention(kLatentLengths);
-      const at::Tensor got = MixByLatent(rule, BlockMaps(weights), hidden,
-                                         turns ? &rotary : nullptr, attention, nullptr),
+      const at::Tensor got = kLatentAttention
+                                 .run(rule, BlockMaps(weights), hidden,
+                                      {.rotary = turns ? &rotary : nullptr}, attention, nullptr)
+                                 .heads_TC,
                        want = LatentByItsEquations(rule, weights, hidden,
                                                    turns ? angles_T1F : at::Tensor());
       EXPECT_TRUE(RelativeError(got, want, 1e-13));
@@ -147,15 +151,6 @@ TEST(LatentMixerTest, IsItsEquations) {
         EXPECT_TRUE(RelativeError(of_got[i], of_want[i], 1e-12)) << "leaf " << i;
     }
   }
-}
-
-TEST(LatentMixerTest, TakesNoRows) {
-  const BlockRule rule = RuleOf(5);
-  MaskedAttention attention({});
-  const at::Tensor got =
-      MixByLatent(rule, BlockMaps(WeightsOf(rule)), at::zeros({0, kLatentHidden}, at::kDouble),
-                  nullptr, attention, nullptr);
-  EXPECT_EQ(got.sizes(), (std::vector<int64_t>{0, kLatentHeads * 7}));
 }
 
 }  // namespace
