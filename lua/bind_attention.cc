@@ -162,9 +162,8 @@ Pushed Resolve(lua_State* L, Options options) {
   set("contexts", strategy.division.contexts);
   set("head_ranks", strategy.division.heads);
   set("ownership", std::string(comm::OwnershipName(strategy.division.ownership)));
-  const bool gathers = strategy.keys == attention::KeyTransport::kGather;
-  set("keys", std::string(gathers ? "gather" : "ring"));
-  set("window", strategy.ring_window);
+  set("keys", std::string(strategy.transport->name()));
+  set("window", strategy.transport->ranks_per_window(strategy.division.contexts));
   return {1};
 }
 

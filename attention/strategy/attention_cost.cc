@@ -361,6 +361,9 @@ class RankCounter {
     const ContextTraffic traffic = CountContext(plan, counter, split_[head], shape_);
     rank.context_forward = traffic.forward;
     rank.context_backward = traffic.backward;
+    if (traffic.forward.exchanges == 0) return;
+    rank.merges = plan.steps.size() > 1;
+    rank.waits_for_keys = !plan.steps.front().own;
   }
 
   void CountHeads(int context, int head, RankCost& rank) const {
@@ -435,7 +438,7 @@ AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layo
   AttentionCost cost(layout.ranks());
   for (int context = 0; context < division.contexts; ++context) {
     const ContextPlan plan =
-        PlanContext(strategy, layout, context, {.window = shape.window, .mask = mask});
+        strategy.transport->Plan(layout, context, {.window = shape.window, .mask = mask});
     const double area = plan.area();
     for (int head = 0; head < division.heads; ++head) {
       RankCost& rank = cost[division.Rank(context, head)];
@@ -463,7 +466,7 @@ AttentionCost EstimateCost(const Strategy& strategy, const comm::Layout& layout,
     counter.EstimateHeads(context, cost);
   }
   for (const int context : CountedPlaces(layout, areas)) {
-    const ContextPlan plan = PlanContextTraffic(strategy, layout, context, shape.window);
+    const ContextPlan plan = strategy.transport->PlanTraffic(layout, context, shape.window);
     for (int head = 0; head < division.heads; ++head) {
       counter.CountKeys(plan, context, head, cost[division.Rank(context, head)]);
     }

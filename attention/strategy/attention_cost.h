@@ -44,6 +44,8 @@ struct RankCost {
   Traffic exchange_forward, exchange_backward;  // exchanges of heads, for which attention waits
   Traffic context_forward, context_backward;    // transfers of keys, which overlap with the
                                                 // computation of tiles
+  bool merges = false;                          // the partial results of several steps are merged
+  bool waits_for_keys = false;  // no tiles are computed during the transfer of the first keys
   // The peak of memory beyond the inputs (q, k, v, dout), the outputs (out, or the gradients of q,
   // k and v, counted as allocated from the start) and what is saved between forward and backward.
   // It assumes one tile at a time and a runner that computes in the dtype of sums, as the CPU's

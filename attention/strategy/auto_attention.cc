@@ -39,21 +39,18 @@ int64_t MostBytes(const AttentionCost& cost) {
 
 }  // namespace
 
-double EstimateSeconds(const AttentionCost& cost, const Strategy& strategy,
-                       const AttentionShape& shape, const MachineModel& machine) {
+double EstimateSeconds(const AttentionCost& cost, const AttentionShape& shape,
+                       const MachineModel& machine) {
   const auto key = static_cast<double>(shape.dims().key),
              value = static_cast<double>(shape.dims().value);
   double slowest = 0;
   for (const RankCost& rank : cost) {
-    const bool merges = strategy.keys == KeyTransport::kRing && rank.context_forward.exchanges > 0;
     const double seconds_of_area =
-        rank.tile_area / (machine.flops * (merges ? kMergingSpeed : 1.0));
+        rank.tile_area / (machine.flops * (rank.merges ? kMergingSpeed : 1.0));
     double seconds = 0;
-    // In all-gather the first slice's transfer does not overlap with any work.
+    // The share of the transfers that does not overlap with the computation of tiles.
     const double waited =
-        strategy.keys == KeyTransport::kGather && rank.context_forward.exchanges > 0
-            ? 1.0 / static_cast<double>(rank.context_forward.exchanges)
-            : 0.0;
+        rank.waits_for_keys ? 1.0 / static_cast<double>(rank.context_forward.exchanges) : 0.0;
     const auto pass = [&](const Traffic& exchange, const Traffic& context, double compute_seconds) {
       const double travelling = SecondsOf(context, machine);
       seconds +=
@@ -80,7 +77,7 @@ const AutoAttention::Choice& AutoAttention::Choose(absl::Span<const int64_t> len
         comm::Layout::Create(choice.lengths, candidate->strategy().division, CausalTileArea);
     const AttentionCost cost =
         EstimateCost(candidate->strategy(), **layout, shape_, ranks_per_machine_);
-    seconds.push_back(EstimateSeconds(cost, candidate->strategy(), shape_, machine_));
+    seconds.push_back(EstimateSeconds(cost, shape_, machine_));
     transfer_seconds.push_back(TransferSeconds(cost, machine_));
     figures.push_back(absl::StrFormat("%s %.3g ms, balance %.2f, %.1f MB sent",
                                       DescribeStrategy(candidate->strategy()), seconds.back() * 1e3,

@@ -15,7 +15,7 @@
 // where D is the head dim and area the number of query-key pairs times query heads (8 D + 6 Dv
 // replaces 14 D where values have the head dim Dv). Exchanged bytes are those of the exchange of
 // heads, for which attention waits. Travelling bytes are those of keys, which are sent while tiles
-// are computed (except the first slice in all-gather). Bytes to other machines have a lower
+// are computed (except the first slice's keys in all-gather). Bytes to other machines have a lower
 // bandwidth. Strategies that merge partial results have smaller tiles, which run at 0.87 of the
 // speed (ring-flash-attention's figure). A micro-batch takes as long as its slowest rank. Among the
 // candidates within 5% of the least time, the one with the shortest transfer time is chosen, since
@@ -59,8 +59,8 @@ struct MachineModel {
 inline constexpr MachineModel kGpuMachine{3e14, 2e11, 2.5e10, 2e-5};
 
 // Predicted time of the slowest rank, in seconds.
-double EstimateSeconds(const AttentionCost& cost, const Strategy& strategy,
-                       const AttentionShape& shape, const MachineModel& machine);
+double EstimateSeconds(const AttentionCost& cost, const AttentionShape& shape,
+                       const MachineModel& machine);
 
 class AutoAttention final : public Attention {
  public:

@@ -40,7 +40,7 @@ KeyValue NewKeyValue(int64_t rows, int64_t heads, const KeyValue& like, at::Scal
 
 // The rows of the ranges as one contiguous tensor for a transfer; a view if they already are
 // contiguous.
-at::Tensor Gather(const at::Tensor& rows_SKD, const std::vector<RowRange>& ranges) {
+at::Tensor PackRows(const at::Tensor& rows_SKD, const std::vector<RowRange>& ranges) {
   if (ranges.size() == 1) return rows_SKD.narrow(0, ranges[0].begin, ranges[0].rows()).contiguous();
   std::vector<at::Tensor> pieces;
   for (const RowRange& range : ranges)
@@ -50,8 +50,8 @@ at::Tensor Gather(const at::Tensor& rows_SKD, const std::vector<RowRange>& range
 
 // Distributes the rows of `gathered_SKD` to the ranges of `rows_SKD`, one range after another.
 template <typename Put>
-void Scatter(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges,
-             const at::Tensor& rows_SKD, const Put& put) {
+void UnpackRows(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges,
+                const at::Tensor& rows_SKD, const Put& put) {
   int64_t row = 0;
   for (const RowRange& range : ranges) {
     put(rows_SKD.narrow(0, range.begin, range.rows()), gathered_SKD.narrow(0, row, range.rows()));
@@ -96,7 +96,7 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
 }
 
 // An all-gather of rows in progress, or a reduce-scatter of their gradients.
-struct Gathered {
+struct Collective {
   KeyValue all;  // the gathered rows, or this rank's sums of gradients
   std::vector<Communicator::Transfer> transfers;
 };
@@ -121,8 +121,8 @@ struct Turn {
                          // arrived yet
   KeyValue keys;         // allocated from the start of the transfer to the last use
   KeyValue gradients;    // only in the backward, for keys that are not local
-  std::optional<Incoming> incoming;  // transfer of the keys
-  std::optional<Gathered> gathered;  // transfer of the keys, if by an all-gather
+  std::optional<Incoming> incoming;      // transfer of the keys
+  std::optional<Collective> collective;  // transfer of the keys, if by an all-gather
 };
 
 // One forward or backward call.
@@ -161,7 +161,7 @@ class ContextRun {
   }
 
   void Forward(const SoftmaxState& state) {
-    Go([&](Turn& turn, const QueryKeyValue& inputs) {
+    ForEachTurn([&](Turn& turn, const QueryKeyValue& inputs) {
       const HeadRange& queries = turn.slice->queries;
       runner_.Forward(turn.slice->heads, turn.step->tiles, inputs,
                       state.Slice({0, rows_.q_THD.size(0)}, queries.begin, queries.heads()));
@@ -171,7 +171,7 @@ class ContextRun {
   // For a plan of one step that is one kernel call.
   PartialAttention ForwardAtOnce() {
     std::vector<at::Tensor> out, lse;
-    Go([&](Turn& turn, const QueryKeyValue& inputs) {
+    ForEachTurn([&](Turn& turn, const QueryKeyValue& inputs) {
       PartialAttention part = runner_.ForwardAtOnce(turn.slice->heads, turn.step->tiles, inputs);
       out.push_back(std::move(part.out_MHD));
       lse.push_back(std::move(part.lse_MH));
@@ -181,12 +181,13 @@ class ContextRun {
 
   void Backward(const QueryResults& results, const QueryKeyValue& sums) {
     sums_ = {sums.k_SKD, sums.v_SKD};
-    GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
+    ForEachTurnBackward([&](Turn& turn, const QueryKeyValue& inputs) {
       if (!turn.step->own)
-        turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), Own(), sum_type_,
-                                     /*zero=*/true);
-      const KeyValue gradients = turn.step->own ? OwnSums(turn) : turn.gradients;
-      runner_.Backward(turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
+        turn.gradients =
+            NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), LocalKeys(), sum_type_,
+                        /*zero=*/true);
+      const KeyValue gradients = turn.step->own ? LocalGradients(turn) : turn.gradients;
+      runner_.Backward(turn.slice->heads, turn.step->tiles, inputs, ResultsOf(*turn.slice, results),
                        {QueriesOf(*turn.slice, sums.q_THD), gradients.k_SKD, gradients.v_SKD});
     });
   }
@@ -194,14 +195,14 @@ class ContextRun {
   QueryKeyValue BackwardAtOnce(const QueryResults& results, const QueryKeyValue& freed) {
     const bool travels = !turns_.front().step->own;
     if (travels)
-      sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), Own(), sum_type_,
+      sums_ = NewKeyValue(rows_.k_SKD.size(0), rows_.k_SKD.size(1), LocalKeys(), sum_type_,
                           /*zero=*/true);
     std::vector<at::Tensor> dq, dk, dv;
-    GoBack([&](Turn& turn, const QueryKeyValue& inputs) {
+    ForEachTurnBackward([&](Turn& turn, const QueryKeyValue& inputs) {
       // With a single turn, the turn's inputs are all rows, and its gradients are the gradients of
       // all rows.
       QueryKeyValue part = runner_.BackwardAtOnce(
-          turn.slice->heads, turn.step->tiles, inputs, Of(*turn.slice, results),
+          turn.slice->heads, turn.step->tiles, inputs, ResultsOf(*turn.slice, results),
           travels || turns_.size() > 1 ? QueryKeyValue() : freed);
       dq.push_back(std::move(part.q_THD));
       if (travels) {
@@ -222,129 +223,89 @@ class ContextRun {
   struct Return {
     Turn* turn = nullptr;
     Incoming incoming;
-    std::optional<Gathered> gathered = {};
+    std::optional<Collective> collective = {};
   };
 
-  static at::Tensor QueriesOf(const HeadSlice& slice, const at::Tensor& rows) {
-    return rows.narrow(1, slice.queries.begin, slice.queries.heads());
-  }
-  static QueryResults Of(const HeadSlice& slice, const QueryResults& results) {
-    return {QueriesOf(slice, results.dout_THD), QueriesOf(slice, results.out_THD),
-            QueriesOf(slice, results.lse_TH)};
-  }
+  // ---- The loops of the forward and of the backward.
 
-  // The backward. `work` computes the gradients of a turn. Gradients of received keys are sent back
-  // while the next turn is computed.
-  template <typename Work>
-  void GoBack(const Work& work) {
-    std::deque<Return> homes;  // returns in transfer, in the order in which they were started
-    Go([&](Turn& turn, const QueryKeyValue& inputs) {
-      work(turn, inputs);
-      for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
-      if (!turn.step->own && turn.open_returns == 0) homes.push_back(SendHome(turn));
-    });
-    while (!homes.empty()) TakeHome(homes);
-  }
-
-  template <typename Work>
-  void Go(const Work& work) {
+  template <typename Compute>
+  void ForEachTurn(const Compute& compute) {
     if (turns_.empty()) return;
-    StartAll(-1);
+    StartDueTransfers(-1);
     for (size_t t = 0; t < turns_.size(); ++t) {
       Turn& turn = turns_[t];
-      Arrive(turn);
-      StartAll(static_cast<int>(t));
-      work(turn, Inputs(turn));
+      WaitForKeys(turn);
+      StartDueTransfers(static_cast<int>(t));
+      compute(turn, InputsOf(turn));
       for (Turn& before : turns_) {
         if (before.last_use <= static_cast<int>(t) && &before <= &turn) before.keys = {};
       }
     }
   }
 
+  // As ForEachTurn, where `compute` computes the gradients of a turn. Gradients of received keys
+  // are sent back while the next turn is computed.
+  template <typename Compute>
+  void ForEachTurnBackward(const Compute& compute) {
+    std::deque<Return> returns;  // in transfer, in the order in which they were started
+    ForEachTurn([&](Turn& turn, const QueryKeyValue& inputs) {
+      compute(turn, inputs);
+      for (size_t left = returns.size(); left > 0; --left) AddReturnedGradients(returns);
+      if (!turn.step->own && turn.open_returns == 0) returns.push_back(ReturnGradients(turn));
+    });
+    while (!returns.empty()) AddReturnedGradients(returns);
+  }
+
+  // ---- Transfers of keys.
+
   // Starts the transfers that should run while turn `now` is computed. now = -1: starts the
   // transfer of the first turn's keys.
-  void StartAll(int now) {
+  void StartDueTransfers(int now) {
     for (size_t t = 0; t < turns_.size(); ++t) {
       Turn& turn = turns_[t];
       const bool due = now < 0 ? t == 0 : t > 0 && turn.start == now;
-      if (due && !turn.step->own) Start(turn);
+      if (due && !turn.step->own) StartTransfer(turn);
     }
   }
 
-  // The local keys and values of all heads.
-  KeyValue Own() const { return {rows_.k_SKD, rows_.v_SKD}; }
-
-  KeyValue KeysOf(const Turn& turn) const {
-    if (!turn.step->own) return turn.keys;
-    const QueryKeyValue own = turn.slice->Of(rows_);
-    return {own.k_SKD, own.v_SKD};
-  }
-
-  // The keys whose rows a turn sends: those of its source turn, or the local keys if the turn is
-  // its own source.
-  KeyValue SourceOf(const Turn& turn) const {
-    const Turn& source = turns_[turn.source];
-    if (&source != &turn) return KeysOf(source);
-    const QueryKeyValue own = turn.slice->Of(rows_);
-    return {own.k_SKD, own.v_SKD};
-  }
-
-  void Start(Turn& turn) {
+  void StartTransfer(Turn& turn) {
     const base::MemoryScope memory(base::MemoryPart::kCommunication);
-    if (!turn.step->of_all.empty()) return StartTogether(turn);
+    if (!turn.step->of_all.empty()) return StartAllGather(turn);
     const int64_t rows = turn.step->tiles.key_rows, heads = turn.slice->kv.heads();
-    turn.keys = NewKeyValue(rows, heads, Own(), rows_.k_SKD.scalar_type(), /*zero=*/false);
-    turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
+    turn.keys = NewKeyValue(rows, heads, LocalKeys(), rows_.k_SKD.scalar_type(), /*zero=*/false);
+    turn.incoming = Exchange(KeysToSend(turn), turn.step->send, turn.keys, turn.step->receive);
   }
 
-  // The number of rows of each context rank. Used only with native collectives, where all context
-  // ranks have equally many.
-  std::vector<int64_t> RowsOfPlaces() const {
-    return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
-  }
-  // The indices of this step's keys among the gathered rows.
-  const Rows& OfAll(const Turn& turn) const {
-    if (!of_all_.has_value()) of_all_.emplace(turn.step->of_all, rows_.k_SKD.device());
-    return *of_all_;
-  }
-
-  void StartTogether(Turn& turn) {
-    const std::vector<int64_t> rows = RowsOfPlaces();
+  void StartAllGather(Turn& turn) {
+    const std::vector<int64_t> rows = RowsOfRanks();
     const int64_t each = rows.front(), places = static_cast<int64_t>(rows.size());
-    Gathered gathered{NewKeyValue(places * each, turn.slice->kv.heads(), Own(),
+    Collective gather{NewKeyValue(places * each, turn.slice->kv.heads(), LocalKeys(),
                                   rows_.k_SKD.scalar_type(), /*zero=*/false),
                       {}};
-    const KeyValue own = SourceOf(turn);
-    gathered.all.k_SKD.narrow(0, group_.rank() * each, each).copy_(own.k_SKD);
-    gathered.all.v_SKD.narrow(0, group_.rank() * each, each).copy_(own.v_SKD);
-    gathered.transfers.push_back(base::ValueOrThrow(
-        group_.StartAllGather({{gathered.all.k_SKD, rows}, {gathered.all.v_SKD, rows}})));
-    turn.gathered = std::move(gathered);
+    const KeyValue own = KeysToSend(turn);
+    gather.all.k_SKD.narrow(0, group_.rank() * each, each).copy_(own.k_SKD);
+    gather.all.v_SKD.narrow(0, group_.rank() * each, each).copy_(own.v_SKD);
+    gather.transfers.push_back(base::ValueOrThrow(
+        group_.StartAllGather({{gather.all.k_SKD, rows}, {gather.all.v_SKD, rows}})));
+    turn.collective = std::move(gather);
   }
 
-  // Starts a reduce-scatter of the gradients of all gathered rows: each owner gets the sums for its
-  // rows.
-  Return SendHomeTogether(Turn& turn) {
-    const std::vector<int64_t> rows = RowsOfPlaces();
-    const KeyValue all = NewKeyValue(static_cast<int64_t>(rows.size()) * rows.front(),
-                                     turn.slice->kv.heads(), Own(), sum_type_, /*zero=*/true);
-    OfAll(turn).Put(turn.gradients.k_SKD, all.k_SKD);
-    OfAll(turn).Put(turn.gradients.v_SKD, all.v_SKD);
-    turn.gradients = {};
-    Gathered sums;
-    const auto add_up = [&](const at::Tensor& gradients) {
-      Communicator::Reduction reduction =
-          base::ValueOrThrow(group_.StartReduceScatterSum(gradients, rows));
-      sums.transfers.push_back(std::move(reduction.transfer));
-      return reduction.sum;
-    };
-    sums.all.k_SKD = add_up(all.k_SKD);
-    sums.all.v_SKD = add_up(all.v_SKD);
-    return {&turn, {}, std::move(sums)};
-  }
-
-  static void Wait(Gathered& gathered) {
-    for (Communicator::Transfer& transfer : gathered.transfers) base::ThrowIfError(transfer.Wait());
+  void WaitForKeys(Turn& turn) {
+    if (turn.collective.has_value()) {
+      Wait(*turn.collective);
+      turn.keys = {KeyRows(turn).Of(turn.collective->all.k_SKD),
+                   KeyRows(turn).Of(turn.collective->all.v_SKD)};
+      turn.collective.reset();
+      return;
+    }
+    if (!turn.incoming) return;
+    base::ThrowIfError(turn.incoming->transfer->Wait());
+    const auto copy = [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); };
+    for (const Incoming::Piece& piece : turn.incoming->pieces) {
+      UnpackRows(piece.received.k_SKD, piece.move->rows, turn.keys.k_SKD, copy);
+      UnpackRows(piece.received.v_SKD, piece.move->rows, turn.keys.v_SKD, copy);
+    }
+    turn.incoming.reset();
   }
 
   // Starts sending rows of `from` and receiving rows of `into`.
@@ -353,8 +314,8 @@ class ContextRun {
     Incoming incoming;
     std::vector<Communicator::Message> sent, received;
     for (const KeyMove& move : send) {
-      sent.push_back({Gather(from.k_SKD, move.rows), ranks_[move.place]});
-      sent.push_back({Gather(from.v_SKD, move.rows), ranks_[move.place]});
+      sent.push_back({PackRows(from.k_SKD, move.rows), ranks_[move.place]});
+      sent.push_back({PackRows(from.v_SKD, move.rows), ranks_[move.place]});
     }
     for (const KeyMove& move : receive) {
       const bool in_place = move.rows.size() == 1;
@@ -372,25 +333,122 @@ class ContextRun {
     return incoming;
   }
 
-  void Arrive(Turn& turn) {
-    if (turn.gathered.has_value()) {
-      Wait(*turn.gathered);
-      turn.keys = {OfAll(turn).Of(turn.gathered->all.k_SKD),
-                   OfAll(turn).Of(turn.gathered->all.v_SKD)};
-      turn.gathered.reset();
-      return;
+  // ---- Transfers of gradients.
+
+  // Starts to send the gradients of a turn's keys to the senders of the keys.
+  Return ReturnGradients(Turn& turn) {
+    const base::MemoryScope memory(base::MemoryPart::kCommunication);
+    if (!turn.step->of_all.empty()) return ReturnByReduceScatter(turn);
+    // Received gradients get a separate buffer, since they are then added to sums.
+    Return started{&turn, {}};
+    std::vector<Communicator::Message> sent, received;
+    for (const KeyMove& move : turn.step->receive) {
+      sent.push_back({PackRows(turn.gradients.k_SKD, move.rows), ranks_[move.place]});
+      sent.push_back({PackRows(turn.gradients.v_SKD, move.rows), ranks_[move.place]});
     }
-    if (!turn.incoming) return;
-    base::ThrowIfError(turn.incoming->transfer->Wait());
-    const auto copy = [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); };
-    for (const Incoming::Piece& piece : turn.incoming->pieces) {
-      Scatter(piece.received.k_SKD, piece.move->rows, turn.keys.k_SKD, copy);
-      Scatter(piece.received.v_SKD, piece.move->rows, turn.keys.v_SKD, copy);
+    for (const KeyMove& move : turn.step->send) {
+      const KeyValue piece =
+          NewKeyValue(move.count(), turn.slice->kv.heads(), LocalKeys(), sum_type_, /*zero=*/false);
+      received.push_back({piece.k_SKD, ranks_[move.place]});
+      received.push_back({piece.v_SKD, ranks_[move.place]});
+      started.incoming.pieces.push_back({piece, &move});
     }
-    turn.incoming.reset();
+    started.incoming.transfer =
+        base::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
+    turn.gradients = {};
+    return started;
   }
 
-  QueryKeyValue Inputs(const Turn& turn) {
+  // As ReturnGradients, by a reduce-scatter of the gradients of all gathered rows: each owner gets
+  // the sums for its rows.
+  Return ReturnByReduceScatter(Turn& turn) {
+    const std::vector<int64_t> rows = RowsOfRanks();
+    const KeyValue all = NewKeyValue(static_cast<int64_t>(rows.size()) * rows.front(),
+                                     turn.slice->kv.heads(), LocalKeys(), sum_type_, /*zero=*/true);
+    KeyRows(turn).Put(turn.gradients.k_SKD, all.k_SKD);
+    KeyRows(turn).Put(turn.gradients.v_SKD, all.v_SKD);
+    turn.gradients = {};
+    Collective sums;
+    const auto add_up = [&](const at::Tensor& gradients) {
+      Communicator::Reduction reduction =
+          base::ValueOrThrow(group_.StartReduceScatterSum(gradients, rows));
+      sums.transfers.push_back(std::move(reduction.transfer));
+      return reduction.sum;
+    };
+    sums.all.k_SKD = add_up(all.k_SKD);
+    sums.all.v_SKD = add_up(all.v_SKD);
+    return {&turn, {}, std::move(sums)};
+  }
+
+  // Waits for the oldest return and adds the gradients that arrived. If the gradients of a source
+  // turn are then complete, starts to return them.
+  void AddReturnedGradients(std::deque<Return>& returns) {
+    Return done = std::move(returns.front());
+    returns.pop_front();
+    if (done.collective.has_value()) {
+      Wait(*done.collective);
+      const KeyValue own = LocalGradients(*done.turn);
+      own.k_SKD.add_(done.collective->all.k_SKD);
+      own.v_SKD.add_(done.collective->all.v_SKD);
+      return;
+    }
+    base::ThrowIfError(done.incoming.transfer->Wait());
+    Turn& source = turns_[done.turn->source];
+    const bool to_own = &source == done.turn || source.step->own;
+    const KeyValue into = to_own ? LocalGradients(*done.turn) : source.gradients;
+    const auto add = [](const at::Tensor& to, const at::Tensor& from) { to.add_(from); };
+    for (const Incoming::Piece& piece : done.incoming.pieces) {
+      UnpackRows(piece.received.k_SKD, piece.move->rows, into.k_SKD, add);
+      UnpackRows(piece.received.v_SKD, piece.move->rows, into.v_SKD, add);
+    }
+    if (&source != done.turn && --source.open_returns == 0 && !source.step->own)
+      returns.push_back(ReturnGradients(source));
+  }
+
+  static void Wait(Collective& collective) {
+    for (Communicator::Transfer& transfer : collective.transfers)
+      base::ThrowIfError(transfer.Wait());
+  }
+
+  // ---- The tensors of a turn.
+
+  // The local keys and values of all heads.
+  KeyValue LocalKeys() const { return {rows_.k_SKD, rows_.v_SKD}; }
+  // Those of a turn's heads.
+  KeyValue LocalKeys(const Turn& turn) const {
+    const QueryKeyValue own = turn.slice->Of(rows_);
+    return {own.k_SKD, own.v_SKD};
+  }
+
+  KeyValue KeysOf(const Turn& turn) const { return turn.step->own ? LocalKeys(turn) : turn.keys; }
+
+  // The keys whose rows a turn sends: those of its source turn, or the local keys if the turn is
+  // its own source.
+  KeyValue KeysToSend(const Turn& turn) const {
+    const Turn& source = turns_[turn.source];
+    return &source == &turn ? LocalKeys(turn) : KeysOf(source);
+  }
+
+  // The sums of the gradients of the local keys, of a turn's heads.
+  KeyValue LocalGradients(const Turn& turn) const {
+    const HeadRange& kv = turn.slice->kv;
+    return {sums_.k_SKD.narrow(1, kv.begin, kv.heads()),
+            sums_.v_SKD.narrow(1, kv.begin, kv.heads())};
+  }
+
+  // The rows of a turn's keys among the rows that an all-gather returns.
+  const Rows& KeyRows(const Turn& turn) const {
+    if (!of_all_.has_value()) of_all_.emplace(turn.step->of_all, rows_.k_SKD.device());
+    return *of_all_;
+  }
+
+  // The number of rows of each context rank. Used only with native collectives, where all context
+  // ranks have equally many.
+  std::vector<int64_t> RowsOfRanks() const {
+    return std::vector<int64_t>(ranks_.size(), rows_.k_SKD.size(0));
+  }
+
+  QueryKeyValue InputsOf(const Turn& turn) {
     if (turn.slice != computed_) {
       computed_ = turn.slice;
       query_ = turn.slice->Of(rows_).q_THD.to(compute_type_);
@@ -399,59 +457,12 @@ class ContextRun {
     return {query_, keys.k_SKD.to(compute_type_), keys.v_SKD.to(compute_type_)};
   }
 
-  KeyValue OwnSums(const Turn& turn) const {
-    const HeadRange& kv = turn.slice->kv;
-    return {sums_.k_SKD.narrow(1, kv.begin, kv.heads()),
-            sums_.v_SKD.narrow(1, kv.begin, kv.heads())};
+  static at::Tensor QueriesOf(const HeadSlice& slice, const at::Tensor& rows) {
+    return rows.narrow(1, slice.queries.begin, slice.queries.heads());
   }
-
-  Return SendHome(Turn& turn) {
-    const base::MemoryScope memory(base::MemoryPart::kCommunication);
-    if (!turn.step->of_all.empty()) return SendHomeTogether(turn);
-    // Gradients are sent from the receivers of keys to their senders. Received gradients get a
-    // separate buffer, since they are then added to sums.
-    Return home{&turn, {}};
-    std::vector<Communicator::Message> sent, received;
-    for (const KeyMove& move : turn.step->receive) {
-      sent.push_back({Gather(turn.gradients.k_SKD, move.rows), ranks_[move.place]});
-      sent.push_back({Gather(turn.gradients.v_SKD, move.rows), ranks_[move.place]});
-    }
-    for (const KeyMove& move : turn.step->send) {
-      const KeyValue piece =
-          NewKeyValue(move.count(), turn.slice->kv.heads(), Own(), sum_type_, /*zero=*/false);
-      received.push_back({piece.k_SKD, ranks_[move.place]});
-      received.push_back({piece.v_SKD, ranks_[move.place]});
-      home.incoming.pieces.push_back({piece, &move});
-    }
-    home.incoming.transfer =
-        base::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
-    turn.gradients = {};
-    return home;
-  }
-
-  // Waits for the oldest return and adds the gradients that arrived. If the gradients of a source
-  // turn are then complete, starts to send them.
-  void TakeHome(std::deque<Return>& homes) {
-    Return done = std::move(homes.front());
-    homes.pop_front();
-    if (done.gathered.has_value()) {
-      Wait(*done.gathered);
-      const KeyValue own = OwnSums(*done.turn);
-      own.k_SKD.add_(done.gathered->all.k_SKD);
-      own.v_SKD.add_(done.gathered->all.v_SKD);
-      return;
-    }
-    base::ThrowIfError(done.incoming.transfer->Wait());
-    Turn& source = turns_[done.turn->source];
-    const bool to_own = &source == done.turn || source.step->own;
-    const KeyValue into = to_own ? OwnSums(*done.turn) : source.gradients;
-    const auto add = [](const at::Tensor& to, const at::Tensor& from) { to.add_(from); };
-    for (const Incoming::Piece& piece : done.incoming.pieces) {
-      Scatter(piece.received.k_SKD, piece.move->rows, into.k_SKD, add);
-      Scatter(piece.received.v_SKD, piece.move->rows, into.v_SKD, add);
-    }
-    if (&source != done.turn && --source.open_returns == 0 && !source.step->own)
-      homes.push_back(SendHome(source));
+  static QueryResults ResultsOf(const HeadSlice& slice, const QueryResults& results) {
+    return {QueriesOf(slice, results.dout_THD), QueriesOf(slice, results.out_THD),
+            QueriesOf(slice, results.lse_TH)};
   }
 
   const std::vector<int>& ranks_;

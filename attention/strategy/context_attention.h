@@ -4,30 +4,38 @@
 // Runs a context plan (context_plan.h): ring attention and all-gather attention. While the tiles of
 // one step are computed, the keys and values of the next step are being transferred.
 //
-// A context rank is a rank's index along the context axis. On context rank r of P, in a ring, step
+// A context rank is a rank's index along the context axis. On context rank r of P, in a ring, turn
 // s uses the keys that rank r - s (modulo P) owns (ring_plan.h):
 //
-//   forward(q, k, v):                      # the local rows; k_0, v_0 are the local k, v
-//     for s = 0 .. P - 1:
-//       wait for k_s, v_s                  # nothing to wait for at s = 0
-//       start: send k, v to rank r + s + 1, receive k_(s+1), v_(s+1) from r - s - 1  # s < P - 1
-//       merge attention(q, k_s, v_s) into the running softmax; free k_s, v_s
+//   Forward(q, k, v):              # the local rows
+//     ForEachTurn, compute(s):
+//       merge attention(q, k_s, v_s) into the running softmax
 //     out, lse = the running softmax, normalized
-//   backward(dout, out, lse, q, k, v):     # keys are sent once more, their gradients are sent back
-//     for s = 0 .. P - 1, and after the loop wait for and add the last gradients:
-//       wait for k_s, v_s; start the transfer of k_(s+1), v_(s+1) as in the forward
+//
+//   Backward(dout, out, lse, q, k, v):
+//     ForEachTurn, compute(s):       # keys are sent once more, their gradients are sent back
 //       compute dk_s, dv_s from the tiles with the global out and lse, and add to dq
-//       wait for the gradients that were started in step s - 1 and add them to the local dk, dv
-//       start: send dk_s, dv_s to rank r - s, receive from rank r + s   # s = 0: added locally
+//       AddReturnedGradients(s - 1)  # waits, and adds to the local dk, dv
+//       ReturnGradients(s)           # sends dk_s, dv_s to rank r - s, receives from rank r + s;
+//                                    # s = 0: nothing, dk_0, dv_0 are the local dk, dv
+//     AddReturnedGradients(P - 1)
+//
+//   ForEachTurn:
+//     for s = 0 .. P - 1:
+//       WaitForKeys(s)               # s = 0: nothing, k_0, v_0 are the local k, v
+//       StartDueTransfers, which calls
+//         StartTransfer(s + 1)       # sends k, v to rank r + s + 1, receives from rank r - s - 1
+//       compute(s)
+//       free k_s, v_s
 //
 // Only the rows that the receiver's queries attend to are sent. In a double ring a rank forwards
 // some of the keys that it receives, and their gradients return along the same path.
 //
-// A turn is one step of the plan for one slice of heads. A slice is all heads, or a few heads where
-// the plan is sliced (ContextPlan::sliced). The turns of a call are the steps of the first slice,
-// then those of the next slice, and so on. The transfer of a turn's keys starts `lead` turns
-// earlier (receives are posted first). The keys are freed when the turn is done and all transfers
-// that forward them have started.
+// A turn is one step of the plan for one slice of heads (in the ring above there is one slice). A
+// slice is all heads, or a few heads where the plan is sliced (ContextPlan::sliced). The turns of a
+// call are the steps of the first slice, then those of the next slice, and so on. The transfer of a
+// turn's keys starts `lead` turns earlier (receives are posted first). The keys are freed when the
+// turn is done and all transfers that forward them have started.
 //
 // Where the plan has one step and this step is one kernel call, there are no partial results to
 // merge: the kernel's result is returned in the kernel's dtype. Gradients of received keys are

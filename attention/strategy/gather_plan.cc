@@ -121,15 +121,18 @@ ContextPlan GatherPlanOf(const comm::Layout& layout, int place, const TileOption
 
 }  // namespace
 
-ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
+ContextPlan GatherTransport::Plan(const comm::Layout& layout, int place,
+                                  const TileOptions& options) const {
   return GatherPlanOf(layout, place, options, /*has_collectives=*/false);
 }
 
-ContextPlan PlanGatherTogether(const comm::Layout& layout, int place, const TileOptions& options) {
+ContextPlan GatherTransport::PlanWithCollectives(const comm::Layout& layout, int place,
+                                                 const TileOptions& options) const {
   return GatherPlanOf(layout, place, options, /*has_collectives=*/true);
 }
 
-ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window) {
+ContextPlan GatherTransport::PlanTraffic(const comm::Layout& layout, int place,
+                                         int64_t window) const {
   ContextPlan plan;
   const TileOptions options{.window = window};
   plan.steps.push_back(Exchange(layout, place, SeenOfOwners(layout, place, options), options));

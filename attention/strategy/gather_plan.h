@@ -28,19 +28,24 @@
 // backward also their gradients in AccumulateType; with native collectives also the result of the
 // all-gather for one slice.
 
+#include <cstdint>
+
 #include "attention/kernels/tile_plan.h"
 #include "attention/strategy/context_plan.h"
+#include "attention/strategy/key_transport.h"
 #include "comm/layout.h"
 
 namespace moonring::attention {
 
-ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options);
-// As PlanGather, for a group that has native collectives (NCCL).
-ContextPlan PlanGatherTogether(const comm::Layout& layout, int place, const TileOptions& options);
-
-// As PlanGather, but the plan has only the transfers to and from context rank `place` and no tiles:
-// for counting the cost of transfers.
-ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window);
+class GatherTransport final : public KeyTransport {
+ public:
+  absl::string_view name() const override { return "gather"; }
+  ContextPlan Plan(const comm::Layout& layout, int place,
+                   const TileOptions& options) const override;
+  ContextPlan PlanWithCollectives(const comm::Layout& layout, int place,
+                                  const TileOptions& options) const override;
+  ContextPlan PlanTraffic(const comm::Layout& layout, int place, int64_t window) const override;
+};
 
 }  // namespace moonring::attention
 

@@ -17,9 +17,7 @@
 #include "attention/kernels/sink.h"
 #include "attention/strategy/attention_function.h"
 #include "attention/strategy/context_attention.h"
-#include "attention/strategy/gather_plan.h"
 #include "attention/strategy/head_exchange.h"
-#include "attention/strategy/ring_plan.h"
 #include "base/memory/unshared.h"
 
 namespace moonring::attention {
@@ -212,9 +210,13 @@ class PlannedHybrid final : public PlannedAttention {
     const Mask* const mask = MaskOf(masks_, rule.layer);
     auto& found = operators_[std::tuple(window, mask, device.type(), grid)];
     if (found == nullptr) {
-      ContextPlan plan =
-          PlanContext(strategy_, *layout_, layout_->division().ContextOf(group_->rank()),
-                      {window, grid, mask}, group_->HasCollectives(device));
+      const comm::Division& division = layout_->division();
+      const KeyTransport& transport = *strategy_.transport;
+      const int context = division.ContextOf(group_->rank());
+      const TileOptions options{window, grid, mask};
+      ContextPlan plan = division.heads == 1 && group_->HasCollectives(device)
+                             ? transport.PlanWithCollectives(*layout_, context, options)
+                             : transport.Plan(*layout_, context, options);
       found = c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, runner);
     }
     return found;
@@ -232,24 +234,6 @@ class PlannedHybrid final : public PlannedAttention {
 };
 
 }  // namespace
-
-ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
-                        const TileOptions& options, bool has_collectives) {
-  if (strategy.keys == KeyTransport::kGather) {
-    // Native collectives are used only if the group's ranks are the context ranks, in the same
-    // order.
-    const bool together = has_collectives && strategy.division.heads == 1;
-    return together ? PlanGatherTogether(layout, context, options)
-                    : PlanGather(layout, context, options);
-  }
-  return PlanRing(layout, context, strategy.ring_window, options);
-}
-
-ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
-                               int64_t window) {
-  if (strategy.keys == KeyTransport::kGather) return PlanGatherTraffic(layout, context, window);
-  return PlanRingTraffic(layout, context, strategy.ring_window, window);
-}
 
 absl::StatusOr<std::unique_ptr<PlannedAttention>> HybridAttention::Plan(
     std::shared_ptr<const comm::Layout> layout, LayerMasks masks) const {
@@ -277,8 +261,8 @@ std::string DescribeStrategy(const Strategy& strategy) {
         &text, " of ", division.contexts, " contexts x ", division.heads, " heads, ",
         division.placement == comm::Placement::kHeadFirst ? "head first" : "context first");
   }
-  if (strategy.keys == KeyTransport::kRing && strategy.ring_window < division.contexts)
-    absl::StrAppend(&text, " in windows of ", strategy.ring_window);
+  const int window = strategy.transport->ranks_per_window(division.contexts);
+  if (window < division.contexts) absl::StrAppend(&text, " in windows of ", window);
   return text;
 }
 

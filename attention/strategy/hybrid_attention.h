@@ -35,32 +35,17 @@
 #include "attention/kernels/block_attention.h"
 #include "attention/kernels/mask.h"
 #include "attention/kernels/tile_runner.h"
-#include "attention/strategy/context_plan.h"
+#include "attention/strategy/key_transport.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
 
 namespace moonring::attention {
 
-enum class KeyTransport { kRing, kGather };
-
 struct Strategy {
   std::string name;
   comm::Division division;
-  KeyTransport keys = KeyTransport::kRing;
-  int ring_window = 1;  // ranks per window of a double ring, a divisor of the number of contexts;
-                        // equal to that number: a single ring
+  std::shared_ptr<const KeyTransport> transport;  // of keys along the context axis; not null
 };
-
-// The plan (context_plan.h) of the rank with index `context` on the context axis, for layers with
-// the window and mask in `options`. `has_collectives`: whether the group has native collectives on
-// the device.
-ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
-                        const TileOptions& options, bool has_collectives = false);
-
-// As PlanContext, but the plan has only the transfers to and from the context rank and no tiles:
-// for counting the cost of transfers. O(contexts).
-ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
-                               int64_t window);
 
 // Returns the runner of a device's kernels.
 using TileRunners = std::function<std::shared_ptr<const TileRunner>(const at::Device& device)>;

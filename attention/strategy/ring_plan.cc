@@ -22,6 +22,7 @@ class RingPlanner {
 
   ContextPlan PlanTraffic() {
     ContextPlan plan;
+    plan.steps.push_back({.own = true});
     const auto add = [&](int to, const std::vector<KeySegment>& sent, int from,
                          const std::vector<KeySegment>& received) {
       if (sent.empty() && received.empty()) return;
@@ -162,14 +163,16 @@ class RingPlanner {
 
 }  // namespace
 
-ContextPlan PlanRing(const comm::Layout& layout, int place, int window,
-                     const TileOptions& options) {
-  return RingPlanner(layout, place, window, options).Plan();
+ContextPlan RingTransport::Plan(const comm::Layout& layout, int place,
+                                const TileOptions& options) const {
+  return RingPlanner(layout, place, ranks_per_window(layout.division().contexts), options).Plan();
 }
 
-ContextPlan PlanRingTraffic(const comm::Layout& layout, int place, int window,
-                            int64_t token_window) {
-  return RingPlanner(layout, place, window, {.window = token_window}).PlanTraffic();
+ContextPlan RingTransport::PlanTraffic(const comm::Layout& layout, int place,
+                                       int64_t window) const {
+  return RingPlanner(layout, place, ranks_per_window(layout.division().contexts),
+                     {.window = window})
+      .PlanTraffic();
 }
 
 }  // namespace moonring::attention

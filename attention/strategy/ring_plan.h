@@ -37,21 +37,31 @@
 // 2 - 1/P times the mean; zigzag: see comm/layout.h. Memory: two buffers of keys and values (three
 // with windows); in the backward also two of gradients in AccumulateType.
 
+#include <cstdint>
+
 #include "attention/kernels/tile_plan.h"
 #include "attention/strategy/context_plan.h"
+#include "attention/strategy/key_transport.h"
 #include "comm/layout.h"
 
 namespace moonring::attention {
 
-// The plan of context rank `place`. A step in which no rank sends anything is skipped on all ranks.
-// `window`: w, a divisor of P.
-ContextPlan PlanRing(const comm::Layout& layout, int place, int window, const TileOptions& options);
+class RingTransport final : public KeyTransport {
+ public:
+  // `window`: w, a divisor of P; 0: P, a single ring.
+  explicit RingTransport(int window = 0) : window_(window) {}
 
-// As PlanRing, but the plan has only the transfers to and from context rank `place`, no tiles, and
-// only the steps with such transfers: for counting the cost of transfers. O(P), while PlanRing
-// examines the transfers between all ranks. `token_window`: the sliding window.
-ContextPlan PlanRingTraffic(const comm::Layout& layout, int place, int window,
-                            int64_t token_window);
+  absl::string_view name() const override { return "ring"; }
+  // A step in which no rank sends anything is skipped on all ranks.
+  ContextPlan Plan(const comm::Layout& layout, int place,
+                   const TileOptions& options) const override;
+  // O(P), whereas Plan examines the transfers between all ranks.
+  ContextPlan PlanTraffic(const comm::Layout& layout, int place, int64_t window) const override;
+  int ranks_per_window(int contexts) const override { return window_ > 0 ? window_ : contexts; }
+
+ private:
+  int window_;
+};
 
 }  // namespace moonring::attention
 

@@ -9,11 +9,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "attention/strategy/gather_plan.h"
+#include "attention/strategy/ring_plan.h"
 
 namespace moonring::attention {
 namespace {
 
-using comm::Division;
 using comm::Ownership;
 
 // The largest divisor of `ranks` up to its square root.
@@ -23,6 +24,12 @@ int DivisorNearRoot(int ranks) {
     if (ranks % d == 0) divisor = d;
   }
   return divisor;
+}
+
+// All ranks are on the context axis.
+template <typename Transport, Ownership kOwnership>
+absl::StatusOr<Strategy> OverContexts(const StrategyOptions&, int ranks) {
+  return Strategy{.division = {ranks, kOwnership}, .transport = std::make_shared<Transport>()};
 }
 
 absl::StatusOr<Strategy> ResolveUsp(const StrategyOptions& options, int ranks) {
@@ -44,8 +51,8 @@ absl::StatusOr<Strategy> ResolveUsp(const StrategyOptions& options, int ranks) {
   if (heads == 0) heads = ranks / contexts;
   if (contexts == 0) contexts = ranks / heads;
   if (heads * contexts != ranks) return wrong();
-  return Strategy{"usp", Division{contexts, Ownership::kZigzag, heads, options.placement},
-                  KeyTransport::kRing, contexts};
+  return Strategy{.division = {contexts, Ownership::kZigzag, heads, options.placement},
+                  .transport = std::make_shared<RingTransport>()};
 }
 
 absl::StatusOr<Strategy> ResolveDoubleRing(const StrategyOptions& options, int ranks) {
@@ -60,29 +67,23 @@ absl::StatusOr<Strategy> ResolveDoubleRing(const StrategyOptions& options, int r
                  ? machine
                  : ranks / DivisorNearRoot(ranks);
   }
-  return Strategy{"double-ring", Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, window};
-}
-
-absl::StatusOr<Strategy> ResolveDense(const StrategyOptions&, int ranks) {
-  if (ranks == 1) return Strategy{"dense", Division{1}};
-  return absl::InvalidArgumentError(
-      absl::StrCat("dense attention works on one rank, the group has ", ranks));
+  return Strategy{.division = {ranks, Ownership::kZigzag},
+                  .transport = std::make_shared<RingTransport>(window)};
 }
 
 absl::StatusOr<Strategy> ResolveUlysses(const StrategyOptions&, int ranks) {
-  return Strategy{"ulysses", Division{1, Ownership::kContiguous, ranks}};
+  return Strategy{.division = {1, Ownership::kContiguous, ranks},
+                  .transport = std::make_shared<RingTransport>()};
 }
 
-absl::StatusOr<Strategy> ResolveRing(const StrategyOptions&, int ranks) {
-  return Strategy{"ring", Division{ranks, Ownership::kContiguous}, KeyTransport::kRing, ranks};
+Strategy Dense() {
+  return {.name = "dense", .division = {1}, .transport = std::make_shared<RingTransport>()};
 }
 
-absl::StatusOr<Strategy> ResolveZigzagRing(const StrategyOptions&, int ranks) {
-  return Strategy{"zigzag-ring", Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, ranks};
-}
-
-absl::StatusOr<Strategy> ResolveAllGather(const StrategyOptions&, int ranks) {
-  return Strategy{"all-gather", Division{ranks, Ownership::kZigzag}, KeyTransport::kGather, ranks};
+absl::StatusOr<Strategy> ResolveDense(const StrategyOptions&, int ranks) {
+  if (ranks == 1) return Dense();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dense attention works on one rank, the group has ", ranks));
 }
 
 absl::StatusOr<Strategy> ResolveAuto(const StrategyOptions&, int) {
@@ -91,19 +92,28 @@ absl::StatusOr<Strategy> ResolveAuto(const StrategyOptions&, int) {
 
 struct Row {
   absl::string_view name;
-  absl::StatusOr<Strategy> (*resolve)(const StrategyOptions& options, int ranks);
+  absl::StatusOr<Strategy> (*resolve)(const StrategyOptions& options, int ranks);  // without name
+  absl::string_view alias_of = name;
 };
 
-// Strategies in the order in which help lists them. Several names may select the same strategy.
+// Strategies in the order in which help lists them.
 constexpr Row kRows[] = {
-    {"zigzag-ring", &ResolveZigzagRing},
-    {"ring", &ResolveRing},
+    // Keys are sent step by step; work is balanced (ring_plan.h).
+    {"zigzag-ring", &OverContexts<RingTransport, Ownership::kZigzag>},
+    // Keys are sent step by step; contiguous runs of tokens, so later ranks work more.
+    {"ring", &OverContexts<RingTransport, Ownership::kContiguous>},
+    // Heads are split over the ranks (head_exchange.h).
     {"ulysses", &ResolveUlysses},
-    {"all-gather", &ResolveAllGather},
-    {"llama3", &ResolveAllGather},
+    // All keys are gathered before the computation (gather_plan.h).
+    {"all-gather", &OverContexts<GatherTransport, Ownership::kZigzag>},
+    {"llama3", &OverContexts<GatherTransport, Ownership::kZigzag>, "all-gather"},
+    // ulysses and zigzag-ring combined (hybrid_attention.h).
     {"usp", &ResolveUsp},
+    // zigzag-ring in windows of ranks (ring_plan.h).
     {"double-ring", &ResolveDoubleRing},
+    // One of the strategies for each micro-batch (CandidatesOfAuto, auto_attention.h).
     {"auto", &ResolveAuto},
+    // One rank.
     {"dense", &ResolveDense},
 };
 
@@ -113,28 +123,13 @@ absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& op
     return absl::InvalidArgumentError(
         "attention: \"auto\" chooses by the model's heads, which were not given");
   }
-  const int ranks = options.group->size(), machine = options.strategy.ranks_per_machine;
-  std::vector<StrategyOptions> wanted;
-  const auto add = [&](const std::string& name) -> StrategyOptions& {
-    wanted.push_back(
-        {.name = name, .placement = options.strategy.placement, .ranks_per_machine = machine});
-    return wanted.back();
-  };
-  add("ulysses");
-  add("zigzag-ring");
-  add("all-gather");
-  for (int heads = 2; heads < ranks; ++heads) {
-    if (ranks % heads == 0) add("usp").ulysses_degree = heads;
-  }
-  if (machine > 1 && machine < ranks && ranks % machine == 0) add("double-ring");
   std::vector<std::unique_ptr<HybridAttention>> candidates;
-  for (const StrategyOptions& candidate : wanted) {
-    auto strategy = ResolveStrategy(candidate, ranks);
-    if (!strategy.ok()) return strategy.status();
+  for (Strategy& strategy : CandidatesOfAuto(options.strategy, options.group->size())) {
     candidates.push_back(
-        std::make_unique<HybridAttention>(*std::move(strategy), options.group, options.runners));
+        std::make_unique<HybridAttention>(std::move(strategy), options.group, options.runners));
   }
-  return std::make_unique<AutoAttention>(shape, options.machine, machine, std::move(candidates));
+  return std::make_unique<AutoAttention>(shape, options.machine, options.strategy.ranks_per_machine,
+                                         std::move(candidates));
 }
 
 }  // namespace
@@ -155,8 +150,29 @@ absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ran
   }
   // Degrees are also checked on one rank, so that errors are found before a run is scaled up.
   absl::StatusOr<Strategy> strategy = row->resolve(options, ranks);
-  if (strategy.ok() && ranks == 1) strategy = Strategy{"dense", Division{1}};
+  if (strategy.ok()) strategy->name = std::string(row->alias_of);
+  if (strategy.ok() && ranks == 1) strategy = Dense();
   return strategy;
+}
+
+std::vector<Strategy> CandidatesOfAuto(const StrategyOptions& options, int ranks) {
+  std::vector<Strategy> candidates;
+  const auto add = [&](const std::string& name, int ulysses_degree = 0) {
+    candidates.push_back(*ResolveStrategy({.name = name,
+                                           .ulysses_degree = ulysses_degree,
+                                           .placement = options.placement,
+                                           .ranks_per_machine = options.ranks_per_machine},
+                                          ranks));
+  };
+  add("ulysses");
+  add("zigzag-ring");
+  add("all-gather");
+  for (int heads = 2; heads < ranks; ++heads) {
+    if (ranks % heads == 0) add("usp", heads);
+  }
+  const int machine = options.ranks_per_machine;
+  if (machine > 1 && machine < ranks && ranks % machine == 0) add("double-ring");
+  return candidates;
 }
 
 absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options) {

@@ -1,21 +1,9 @@
 #ifndef MOONRING_ATTENTION_STRATEGY_STRATEGIES_H_
 #define MOONRING_ATTENTION_STRATEGY_STRATEGIES_H_
 
-// Strategies by name. To add one, add a row to the table in strategies.cc and a line here.
-//
-//   dense         one rank
-//   ulysses       heads are split over the ranks           head_exchange.h
-//   ring          keys are sent step by step; contiguous   ring_plan.h
-//                 runs of tokens, later ranks work more
-//   zigzag-ring   keys are sent step by step; balanced     ring_plan.h
-//   double-ring   zigzag-ring in windows of ranks          ring_plan.h
-//   all-gather    all keys are gathered before the         gather_plan.h
-//                 computation; alias "llama3"
-//   usp           ulysses and zigzag-ring combined         hybrid_attention.h
-//   auto          one of these for each micro-batch        auto_attention.h
-//
-// All except "ring" divide the stream over the context axis in zigzag (comm/layout.h). With one
-// rank, every name selects the dense strategy.
+// Strategies by name. The table in strategies.cc lists them; all other code reads it. All except
+// "ring" divide the stream over the context axis in zigzag (comm/layout.h). With one rank, every
+// name selects the dense strategy.
 
 #include <memory>
 #include <string>
@@ -56,6 +44,10 @@ std::vector<std::string> StrategyNames();
 // ranks, for degrees and windows that do not divide the ranks, and for "auto", which is not a
 // single strategy.
 absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks);
+
+// The strategies from which "auto" chooses, with the options' placement and ranks per machine.
+// Among equal ones it chooses the first. `ranks`: at least 2.
+std::vector<Strategy> CandidatesOfAuto(const StrategyOptions& options, int ranks);
 
 struct AttentionOptions {
   StrategyOptions strategy;

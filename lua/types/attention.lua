@@ -6,7 +6,7 @@
 local attention = {}
 
 --- The name of an attention strategy: "zigzag-ring", "ring", "ulysses", "all-gather", "usp", ...
---- (list: attention/strategy/strategies.cc, descriptions: attention/strategy/strategies.h).
+--- (attention/strategy/strategies.cc lists and describes all).
 ---@alias moonring.Strategy string
 
 --- Parameters of an attention strategy. A degree or window that is 0 or absent is chosen
@@ -63,8 +63,8 @@ function attention.create(options) end
 ---@field contexts? integer number of ranks along which keys and values are passed
 ---@field head_ranks? integer number of ranks over which heads are split
 ---@field ownership? "contiguous" | "zigzag" how a document is divided over the context ranks
----@field keys? "ring" | "gather" how keys and values are communicated: passed around, or gathered
----   by every rank
+---@field keys? string how keys and values are communicated: passed around ("ring"), or gathered by
+---   every rank ("gather")
 ---@field window? integer number of context ranks in an inner ring; equal to `contexts` if there is
 ---   a single ring
 

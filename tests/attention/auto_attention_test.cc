@@ -40,20 +40,8 @@ using Lengths = std::vector<int64_t>;
 
 constexpr AttentionShape kShape{.heads = 32, .kv_heads = 8, .head_dim = 128};
 
-// The strategies that auto chooses from (strategies.cc), for this many ranks.
 std::vector<Strategy> Candidates(int ranks, int ranks_per_machine) {
-  std::vector<StrategyOptions> wanted;
-  for (const char* name : {"ulysses", "zigzag-ring", "all-gather"})
-    wanted.push_back({.name = name});
-  for (int heads = 2; heads < ranks; ++heads) {
-    if (ranks % heads == 0) wanted.push_back({.name = "usp", .ulysses_degree = heads});
-  }
-  wanted.push_back({.name = "double-ring", .ranks_per_machine = ranks_per_machine});
-  std::vector<Strategy> strategies;
-  for (const StrategyOptions& options : wanted) {
-    strategies.push_back(ResolveStrategy(options, ranks).value());
-  }
-  return strategies;
+  return CandidatesOfAuto({.ranks_per_machine = ranks_per_machine}, ranks);
 }
 
 // Packed streams with one long document, with short ones, and with both.
@@ -112,8 +100,8 @@ TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
           SCOPED_TRACE(::testing::Message() << DescribeStrategy(strategy) << " over " << ranks
                                             << ", " << lengths.size() << " documents");
           const Costs costs = CostsOf(strategy, lengths, 8, 0);
-          const double exact = EstimateSeconds(costs.exact, strategy, kShape, machine);
-          const double estimate = EstimateSeconds(costs.estimate, strategy, kShape, machine);
+          const double exact = EstimateSeconds(costs.exact, kShape, machine);
+          const double estimate = EstimateSeconds(costs.estimate, kShape, machine);
           EXPECT_LE(estimate, exact * (1 + 1e-12));
           // 0.95: the tolerance for equal costs. The estimate of a double ring does not include
           // keys that a rank only forwards.

@@ -24,6 +24,7 @@
 #include "base/autograd/custom_function.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
+#include "tests/attention/candidates.h"
 #include "tests/attention/cuda_stand_ins.h"
 #include "tests/attention/problem.h"
 #include "tests/testing/all_close.h"
@@ -114,9 +115,6 @@ class WrittenBands final : public VarlenAttention {
   LoopedVarlenAttention looped_{std::make_shared<ReferenceBlockAttention>()};
 };
 
-const std::vector<std::string> kBandStrategies = {"ulysses",     "ring",       "zigzag-ring",
-                                                  "double-ring", "all-gather", "usp"};
-
 class BandsTest : public ::testing::Test {
  protected:
   void SetUp() override { at::manual_seed(6); }
@@ -148,7 +146,7 @@ PairSet PairsOf(const TilePlan& plan) {
 }
 
 TEST_F(BandsTest, AreTheSamePairsAsTilesOfSpans) {
-  for (const std::string& name : kBandStrategies) {
+  for (const std::string& name : NamesOnRanks()) {
     for (const int ranks : {1, 3, 4}) {
       const Strategy strategy = *ResolveStrategy({.name = name}, ranks);
       const auto layout =
@@ -156,7 +154,7 @@ TEST_F(BandsTest, AreTheSamePairsAsTilesOfSpans) {
       for (const int64_t window : {0, 1, 20, 64, 500}) {
         for (int context = 0; context < strategy.division.contexts; ++context) {
           const auto plan = [&](TileGrid grid) {
-            return PlanContext(strategy, *layout, context, {.window = window, .grid = grid});
+            return strategy.transport->Plan(*layout, context, {.window = window, .grid = grid});
           };
           const ContextPlan bands = plan(TileGrid::kBands), spans = plan(TileGrid::kSpans);
           ASSERT_EQ(bands.steps.size(), spans.steps.size());
@@ -189,7 +187,7 @@ TEST_F(BandsTest, EveryStrategyEqualsTheDefinition) {
     return std::make_shared<VarlenTileRunner>(std::make_shared<WrittenBands>());
   };
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const std::string& name : kBandStrategies) {
+    for (const std::string& name : NamesOnRanks()) {
       const std::vector<Solution> got = SolveAll({.name = name}, ranks, problems, runners);
       for (size_t i = 0; i < problems.size(); ++i) {
         const Solution want = Written(problems[i]);

@@ -8,23 +8,19 @@ namespace {
 
 using comm::Placement;
 
-struct Candidate {
+struct Variant {
   StrategyOptions options;
-  bool bit_exact = false;
-  std::vector<int> ranks = {2, 3, 4, 8};
+  std::vector<int> ranks;
 };
 
-const std::vector<Candidate> kStrategies = {
-    {{.name = "ulysses"}, /*bit_exact=*/true},
-    {{.name = "ring"}},
-    {{.name = "zigzag-ring"}},
-    {{.name = "all-gather"}, /*bit_exact=*/true},
-    {{.name = "double-ring"}},
-    {{.name = "double-ring", .double_ring_window = 2}, false, {4, 8}},
-    {{.name = "usp"}},
-    {{.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, false, {4, 8}},
-    {{.name = "usp", .ring_degree = 2}, false, {2, 8}},
-    {{.name = "auto", .shape = {.heads = 4, .kv_heads = 2, .head_dim = 16}}},
+const std::vector<int> kSizes = {2, 3, 4, 8};
+
+// In addition to all names with the default options.
+const std::vector<Variant> kVariants = {
+    {{.name = "double-ring", .double_ring_window = 2}, {4, 8}},
+    {{.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, {4, 8}},
+    {{.name = "usp", .ring_degree = 2}, {2, 8}},
+    {{.name = "auto", .shape = {.heads = 4, .kv_heads = 2, .head_dim = 16}}, kSizes},
 };
 
 }  // namespace
@@ -43,11 +39,23 @@ std::string NameOf(const Case& value) {
 
 void PrintTo(const Case& value, std::ostream* out) { *out << NameOf(value); }
 
+std::vector<std::string> NamesOnRanks() {
+  std::vector<std::string> names;
+  for (const std::string& name : StrategyNames()) {
+    const auto strategy = ResolveStrategy({.name = name}, 4);
+    if (strategy.ok() && strategy->name == name) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<Case> AllCases() {
   std::vector<Case> cases = {{{.name = "dense"}}};
-  for (const Candidate& candidate : kStrategies) {
-    for (const int ranks : candidate.ranks)
-      cases.push_back({candidate.options, ranks, candidate.bit_exact});
+  for (const std::string& name : NamesOnRanks()) {
+    const bool bit_exact = name == "ulysses" || name == "all-gather";
+    for (const int ranks : kSizes) cases.push_back({{.name = name}, ranks, bit_exact});
+  }
+  for (const Variant& variant : kVariants) {
+    for (const int ranks : variant.ranks) cases.push_back({variant.options, ranks});
   }
   return cases;
 }

@@ -1,8 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_CANDIDATES_H_
 #define MOONRING_TESTS_ATTENTION_CANDIDATES_H_
 
-// The attention strategies that the conformance tests check, each on every number of ranks that the
-// strategy supports. To test a new strategy, add one line to kStrategies.
+// The attention strategies that the conformance tests check: all names of the table
+// (StrategyNames), each on every number of ranks, and further options of some.
 
 #include <iosfwd>
 #include <string>
@@ -21,6 +21,9 @@ struct Case {
 
 std::string NameOf(const Case& value);  // a name for gtest
 void PrintTo(const Case& value, std::ostream* out);
+
+// The strategies on several ranks, each by one name; without "auto".
+std::vector<std::string> NamesOnRanks();
 
 // All test cases: dense on one rank, and each other strategy with each of its numbers of ranks.
 std::vector<Case> AllCases();

@@ -51,16 +51,10 @@ Strategy Resolved(const StrategyOptions& options, int ranks, const std::string& 
   if (options.name != "auto" || ranks == 1)
     return *ResolveStrategy(
         {.name = options.name == "auto" ? "dense" : options.name, .shape = options.shape}, ranks);
-  std::vector<StrategyOptions> candidates = {
-      {.name = "ulysses"}, {.name = "zigzag-ring"}, {.name = "all-gather"}};
-  for (int heads = 2; heads < ranks; ++heads)
-    candidates.push_back({.name = "usp", .ulysses_degree = heads});
-  for (const StrategyOptions& candidate : candidates) {
-    const auto strategy = ResolveStrategy(candidate, ranks);
-    if (strategy.ok() &&
-        absl::StartsWith(described,
-                         absl::StrCat("auto chose ", DescribeStrategy(*strategy), " for ")))
-      return *strategy;
+  for (const Strategy& strategy : CandidatesOfAuto(options, ranks)) {
+    if (absl::StartsWith(described,
+                         absl::StrCat("auto chose ", DescribeStrategy(strategy), " for ")))
+      return strategy;
   }
   TORCH_CHECK(false, "the benchmark does not know the strategy of: ", described);
 }

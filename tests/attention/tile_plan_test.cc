@@ -1,10 +1,11 @@
 #include "attention/kernels/tile_plan.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,9 @@
 #include "attention/kernels/mask.h"
 #include "attention/strategy/context_plan.h"
 #include "attention/strategy/gather_plan.h"
+#include "attention/strategy/key_transport.h"
 #include "attention/strategy/ring_plan.h"
+#include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "gtest/gtest.h"
 #include "tests/testing/masked_attention.h"
@@ -99,7 +102,7 @@ std::vector<int64_t> RowsOfSpans(const Layout& layout, const std::vector<comm::S
 TilePlan PlanWhole(const std::vector<int64_t>& lengths, int64_t window = 0,
                    TileGrid grid = TileGrid::kBlocks) {
   const auto layout = *Layout::Create(lengths, {1});
-  return PlanRing(*layout, 0, 1, {window, grid}).steps.at(0).tiles;
+  return RingTransport(1).Plan(*layout, 0, {window, grid}).steps.at(0).tiles;
 }
 
 TEST(TilePlanTest, WholeDocumentsMeetEachPairOnce) {
@@ -174,25 +177,18 @@ void ExpectKeysOfOneFamily(const TilePlan& plan) {
   }
 }
 
-struct Movement {
-  const char* name;
-  std::function<ContextPlan(const Layout&, int place, const TileOptions&)> plan;
-};
-const std::vector<Movement> kMovements = {
-    {"ring",
-     [](const Layout& layout, int place, const TileOptions& options) {
-       return PlanRing(layout, place, layout.division().contexts, options);
-     }},
-    {"windows of one",
-     [](const Layout& layout, int place, const TileOptions& options) {
-       return PlanRing(layout, place, 1, options);
-     }},
-    {"windows of two",
-     [](const Layout& layout, int place, const TileOptions& options) {
-       return PlanRing(layout, place, layout.division().contexts % 2 == 0 ? 2 : 1, options);
-     }},
-    {"gather", PlanGather},
-};
+// The transports of all strategies, each kind once, and rings in windows of one and two ranks.
+std::vector<std::shared_ptr<const KeyTransport>> Transports(int places) {
+  std::vector<std::shared_ptr<const KeyTransport>> transports = {
+      std::make_shared<RingTransport>(1), std::make_shared<RingTransport>(places % 2 == 0 ? 2 : 1)};
+  std::set<absl::string_view> seen;
+  for (const std::string& name : StrategyNames()) {
+    const auto strategy = ResolveStrategy({.name = name}, 4);
+    if (strategy.ok() && seen.insert(strategy->transport->name()).second)
+      transports.push_back(strategy->transport);
+  }
+  return transports;
+}
 
 // Returns which rows of the stream each step's keys contain, found by following the transfers of
 // all ranks from the rows' owners.
@@ -234,23 +230,24 @@ std::vector<std::vector<std::vector<int64_t>>> Travel(const Layout& layout,
   return keys;
 }
 
-TEST(TilePlanTest, EveryMovementMeetsEachPairOnce) {
+TEST(TilePlanTest, EveryTransportMeetsEachPairOnce) {
   for (const std::vector<int64_t>& lengths : kPacks) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
       for (const Ownership ownership :
            {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
         ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                              Layout::Create(lengths, {ranks, ownership}, CausalTileArea));
-        for (const Movement& movement : kMovements) {
+        for (const auto& transport : Transports(ranks)) {
           for (const TileOptions& options : std::vector<TileOptions>{
                    {0}, {100}, {63}, {0, TileGrid::kSpans}, {100, TileGrid::kSpans}}) {
             SCOPED_TRACE(::testing::Message()
                          << lengths.size() << " documents, the first of " << lengths[0] << ", "
                          << ranks << " ranks, " << comm::OwnershipName(ownership) << ", "
-                         << movement.name << ", window " << options.window);
+                         << transport->name() << " in windows of "
+                         << transport->ranks_per_window(ranks) << ", window " << options.window);
             std::vector<ContextPlan> plans;
             for (int place = 0; place < ranks; ++place)
-              plans.push_back(movement.plan(*layout, place, options));
+              plans.push_back(transport->Plan(*layout, place, options));
             const auto keys = Travel(*layout, plans);
             Pairs pairs(layout->tokens());
             for (int place = 0; place < ranks; ++place) {
@@ -287,7 +284,7 @@ std::vector<DocumentMask> RandomMask(const std::vector<int64_t>& lengths, std::m
   return documents;
 }
 
-TEST(TilePlanTest, EveryMovementMeetsWhatAMaskShowsOnce) {
+TEST(TilePlanTest, EveryTransportMeetsWhatAMaskShowsOnce) {
   std::mt19937 random(5);
   for (const std::vector<int64_t>& lengths :
        std::vector<std::vector<int64_t>>{{1}, {65, 0, 1}, {1, 2, 63, 64, 65, 200}, {600, 3, 130}}) {
@@ -302,19 +299,21 @@ TEST(TilePlanTest, EveryMovementMeetsWhatAMaskShowsOnce) {
         };
         ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                              Layout::Create(lengths, {ranks, ownership}, cost));
-        for (const Movement& movement : kMovements) {
+        for (const auto& transport : Transports(ranks)) {
           for (const auto& [window, grid] :
                std::vector<std::pair<int64_t, TileGrid>>{{0, TileGrid::kBlocks},
                                                          {60, TileGrid::kBlocks},
                                                          {1, TileGrid::kSpans},
                                                          {0, TileGrid::kSpans},
                                                          {150, TileGrid::kSpans}}) {
-            SCOPED_TRACE(::testing::Message() << lengths.size() << " documents, " << ranks
-                                              << " ranks, " << comm::OwnershipName(ownership)
-                                              << ", " << movement.name << ", window " << window);
+            SCOPED_TRACE(::testing::Message()
+                         << lengths.size() << " documents, " << ranks << " ranks, "
+                         << comm::OwnershipName(ownership) << ", " << transport->name()
+                         << " in windows of " << transport->ranks_per_window(ranks) << ", window "
+                         << window);
             std::vector<ContextPlan> plans;
             for (int place = 0; place < ranks; ++place)
-              plans.push_back(movement.plan(*layout, place, {window, grid, mask.get()}));
+              plans.push_back(transport->Plan(*layout, place, {window, grid, mask.get()}));
             const auto keys = Travel(*layout, plans);
             Pairs pairs(layout->tokens());
             for (int place = 0; place < ranks; ++place) {
@@ -338,8 +337,8 @@ TEST(TilePlanTest, NothingTravelsWithoutACommonDocument) {
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                        Layout::Create({100, 100, 100}, {3, Ownership::kWholeDocuments}));
   for (int place = 0; place < 3; ++place) {
-    EXPECT_EQ(PlanRing(*layout, place, 3, {}).steps.size(), 1u);
-    const ContextPlan gather = PlanGather(*layout, place, {});
+    EXPECT_EQ(RingTransport().Plan(*layout, place, {}).steps.size(), 1u);
+    const ContextPlan gather = GatherTransport().Plan(*layout, place, {});
     for (const KeyMove& move : gather.steps[0].send) EXPECT_EQ(move.place, place);
   }
 }
@@ -350,7 +349,7 @@ TEST(TilePlanTest, NothingTravelsBeyondAWindow) {
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                        Layout::Create({2048}, {4, Ownership::kContiguous}));
   for (int place = 0; place < 4; ++place) {
-    const ContextPlan plan = PlanRing(*layout, place, 4, {.window = 65});
+    const ContextPlan plan = RingTransport().Plan(*layout, place, {.window = 65});
     ASSERT_EQ(plan.steps.size(), 2u);
     EXPECT_EQ(plan.steps[1].tiles.key_rows, place == 0 ? 0 : 64);
   }
@@ -363,7 +362,7 @@ TEST(TilePlanTest, OfADoubleRingOneCopyCrossesWindows) {
   const auto crossing = [&](int window) {
     int64_t rows = 0;
     for (int place = 0; place < 8; ++place) {
-      const ContextPlan plan = PlanRing(*layout, place, window, {});
+      const ContextPlan plan = RingTransport(window).Plan(*layout, place, {});
       for (const ContextStep& step : plan.steps) {
         for (const KeyMove& move : step.send)
           rows += move.place / 4 != place / 4 ? move.count() : 0;
@@ -381,7 +380,8 @@ TEST(TilePlanTest, ZigzagIsBalanced) {
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
                        Layout::Create({8192}, {4, Ownership::kZigzag}, CausalTileArea));
   for (int place = 0; place < 4; ++place)
-    EXPECT_NEAR(PlanRing(*layout, place, 4, {}).area() / CausalTileArea(0, 0, 8192), 0.25, 1e-12);
+    EXPECT_NEAR(RingTransport().Plan(*layout, place, {}).area() / CausalTileArea(0, 0, 8192), 0.25,
+                1e-12);
 }
 
 TEST(TilePlanTest, CausalTileAreaIsTheSumOverRows) {

@@ -22,10 +22,12 @@
 #include "attention/kernels/tile_plan.h"
 #include "attention/kernels/varlen_tile_runner.h"
 #include "attention/strategy/hybrid_attention.h"
+#include "attention/strategy/ring_plan.h"
 #include "attention/strategy/strategies.h"
 #include "comm/layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/attention/candidates.h"
 #include "tests/attention/cuda_stand_ins.h"
 #include "tests/attention/problem.h"
 #include "tests/testing/all_close.h"
@@ -269,9 +271,6 @@ std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
   return std::make_shared<VarlenTileRunner>(std::make_shared<LoopedVarlenAttention>(block));
 }
 
-const std::vector<std::string> kVarlenStrategies = {"ulysses",     "ring",       "zigzag-ring",
-                                                    "double-ring", "all-gather", "usp"};
-
 // Problems with numbers of heads that 2 and 3 do not divide, empty documents, ranks without tokens,
 // softcaps, and windows smaller than, equal to and larger than documents.
 std::vector<Problem> ManyProblems(at::ScalarType type) {
@@ -295,7 +294,7 @@ void ExpectAll(const TileRunners& runners, at::ScalarType type, double bound) {
   std::vector<Solution> want;
   for (const Problem& problem : problems) want.push_back(Written(problem));
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const std::string& name : kVarlenStrategies) {
+    for (const std::string& name : NamesOnRanks()) {
       const std::vector<Solution> got = SolveAll({.name = name}, ranks, problems, runners);
       for (size_t i = 0; i < problems.size(); ++i) {
         for (int m = 0; m < 4; ++m) {
@@ -339,7 +338,7 @@ TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
   const std::vector<Solution> alone = SolveAll({.name = "dense"}, 1, problems, CudaRunner);
   for (size_t i = 0; i < problems.size(); ++i) {
     const Solution want = Written(problems[i]);
-    for (const std::string& name : kVarlenStrategies) {
+    for (const std::string& name : NamesOnRanks()) {
       const Solution got = SolveAll({.name = name}, 4, {problems[i]}, CudaRunner)[0];
       for (int m = 0; m < 4; ++m) {
         const double of_one = RelativeErrorOf(alone[i].*kMembers[m], want.*kMembers[m]);
@@ -402,13 +401,13 @@ QueryKeyValue RandomRows(const TilePlan& plan, int64_t heads, int64_t kv_heads) 
 }
 
 TEST_F(VarlenTest, AtMostOneCallForEachKindOfTile) {
-  for (const std::string& name : kVarlenStrategies) {
+  for (const std::string& name : NamesOnRanks()) {
     const Strategy strategy = *ResolveStrategy({.name = name}, 4);
     const auto layout =
         *comm::Layout::Create({5, 1, 120, 0, 33, 700, 7}, strategy.division, CausalTileArea);
     for (int context = 0; context < strategy.division.contexts; ++context) {
       for (const ContextStep& step :
-           PlanContext(strategy, *layout, context, {.grid = TileGrid::kSpans}).steps) {
+           strategy.transport->Plan(*layout, context, {.grid = TileGrid::kSpans}).steps) {
         std::array<size_t, 3> kinds = {0, 0, 0};
         for (const QueryBlock& block : step.tiles.blocks) {
           for (const TileRows& tile : block.tiles) kinds[static_cast<int>(tile.kind)] = 1;
@@ -490,9 +489,7 @@ TEST_F(VarlenTest, TilesOfAMaskAddUp) {
   for (const int64_t window : {0, 1, 30, 110}) {
     for (int place = 0; place < 3; ++place) {
       for (const ContextStep& step :
-           PlanContext(*ResolveStrategy({.name = "zigzag-ring"}, 3), *layout, place,
-                       {window, TileGrid::kSpans, mask.get()})
-               .steps) {
+           RingTransport().Plan(*layout, place, {window, TileGrid::kSpans, mask.get()}).steps) {
         if (step.tiles.blocks.empty()) continue;
         SCOPED_TRACE(::testing::Message() << "window " << window << ", place " << place);
         ExpectAsTileByTile(std::make_shared<Recorder>(), step.tiles);
