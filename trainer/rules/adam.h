@@ -13,8 +13,10 @@
 // correction (only the effective eps differs).
 
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/status.h"
+#include "base/text/fields.h"
 #include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
@@ -23,6 +25,12 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"beta1", &AdamOptions::beta1},
+      base::Field{"beta2", &AdamOptions::beta2},
+      base::Field{"epsilon", &AdamOptions::epsilon},
+  };
 };
 
 absl::Status CheckAdam(const char* rule, const AdamOptions& options);

@@ -6,6 +6,8 @@
 //
 //   absl::StatusOr<NativeRule> XRule(const XOptions&, const base::Parameters&);
 //
+// The list XOptions::kFields (base/text/fields.h) has the options that a run may set.
+//
 // The shapes of a rule's state must depend only on the weight's shape, so that `plan` can compute
 // them on the "meta" device (NewStateBytes). Random numbers are counter-based (kernels/random),
 // keyed by the weight's name and the step: the same on every rank and after resuming. Each header
@@ -26,6 +28,9 @@ struct NativeRule {
 // The weight decay of each parameter: `decay`, or 0 for parameters that are not decayed
 // (trainer/optimizer/weight_decay.h).
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
+
+// What the option `weight_decay` means (base/text/fields.h).
+inline constexpr char kDecayMeaning[] = "not applied to biases and norms";
 
 // These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".
 absl::Status CheckPart(const char* rule, const char* name, double value);      // in [0, 1)
