@@ -81,7 +81,7 @@ constexpr RuleRow Row(const char* name, const char* text) {
   return {name, text, Bind<&MakeRule<rule_of>>, &PushFields<decltype(OptionsOf(rule_of))>};
 }
 
-// The table of rules. lua/types/trainer_rules.lua is made from it.
+// The table of rules. lua/types/trainer_options.lua is made from it.
 constexpr RuleRow kRules[] = {
     Row<&trainer::AdafactorRule>(
         "adafactor",

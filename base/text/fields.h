@@ -10,7 +10,7 @@
 //
 //     static constexpr std::tuple kFields = {
 //         base::Field{"beta1", &LionOptions::beta1},
-//         base::Field{"beta2", &LionOptions::beta2, "decay rate of the running mean"},
+//         base::Field{"beta2", &LionOptions::beta2, base::Range::kFraction, "decay rate of .."},
 //     };
 //   };
 //
@@ -33,15 +33,27 @@
 
 namespace moonring::base {
 
-template <typename Owner, typename T>
-struct Field {
-  const char* name;
-  T Owner::*member;
-  const char* meaning = "";  // without the default, which is appended where it is shown
-  bool required = false;
-};
+// The values that a number may have.
+enum class Range { kAny, kFraction /* 0 or more and less than 1 */, kPositive, kNotNegative };
 
 inline constexpr bool kRequired = true;
+
+template <typename Owner, typename T>
+struct Field {
+  // `meaning` does not state the default, which is appended where it is shown.
+  constexpr Field(const char* name, T Owner::*member, Range range, const char* meaning = "",
+                  bool required = false)
+      : name(name), member(member), range(range), meaning(meaning), required(required) {}
+  constexpr Field(const char* name, T Owner::*member, const char* meaning = "",
+                  bool required = false)
+      : Field(name, member, Range::kAny, meaning, required) {}
+
+  const char* name;
+  T Owner::*member;
+  Range range;
+  const char* meaning;
+  bool required;
+};
 
 template <typename Enum>
 struct Word {

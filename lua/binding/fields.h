@@ -65,12 +65,14 @@ std::string AnnotatedType() {
     return "number";
   } else if constexpr (std::is_same_v<T, std::string>) {
     return "string";
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    return "table<string, " + AnnotatedType<typename T::mapped_type>() + ">";
   } else {
     return AnnotatedType<typename T::value_type>() + "[]";
   }
 }
 
-// Pushes a field's default; nil if it has none, or if it is a list.
+// Pushes a field's default; nil if it has none, is a list or a map.
 template <typename T>
 void PushDefault(lua_State* L, const T& value) {
   if constexpr (std::is_enum_v<T>) {

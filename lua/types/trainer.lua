@@ -6,21 +6,9 @@
 local trainer = {}
 
 ---@class moonring.AdamWOptions
----@field beta1? number default 0.9
----@field beta2? number default 0.999
----@field epsilon? number default 1e-8
----@field weight_decay? number decoupled weight decay (arXiv:1711.05101), not applied to biases and
----   norms; default 0
 --- the run's ZeRO settings, which also say whether the optimizer's state is offloaded to disk;
 --- default: the state is stored next to the weights
 ---@field zero? moonring.Zero
---- LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B and of one-dimensional
---- parameters; default 1
----@field loraplus_lr_ratio? number
----@field state? "fp32" | "bf16" | "8bit" format in which m and v are stored between steps; default
----   "fp32"
----@field full_embeddings? boolean whether m and v of embeddings are stored in fp32, whatever
----   `state` is
 
 --- AdamW as in torch.optim.AdamW. The state is fp32 (fp64 for fp64 weights), 8 bytes for each
 --- parameter, and is allocated at a parameter's first step.
@@ -30,8 +18,6 @@ local trainer = {}
 function trainer.adamw(list, options) end
 
 ---@class moonring.SgdOptions
----@field weight_decay? number decoupled weight decay; default 0
----@field loraplus_lr_ratio? number as in AdamWOptions; default 1
 
 --- Plain gradient descent: w <- w (1 - lr decay) - lr g. It has no momentum and no state.
 ---@param list moonring.Parameters
@@ -46,11 +32,11 @@ function trainer.sgd(list, options) end
 ---   sharded
 ---@field loraplus_lr_ratio? number as in AdamWOptions; default 1
 
---- An option of an optimizer.
----@class moonring.RuleOption
+--- An option as its C++ struct lists it.
+---@class moonring.ListedOption
 ---@field name string
 ---@field type string in an annotation: "number", "string[]", '"top" | "multinomial"'
----@field default? number | boolean | string absent: none, or an empty list
+---@field default? number | boolean | string absent: none, or an empty list or map
 ---@field required boolean
 ---@field text string what it means; may be ""
 
@@ -58,12 +44,16 @@ function trainer.sgd(list, options) end
 ---@class moonring.NativeRule
 ---@field name string
 ---@field text string what it computes, and the size of its state
----@field options moonring.RuleOption[] without those of NativeRuleOptions
+---@field options moonring.ListedOption[] without those of NativeRuleOptions
 
 --- The optimizers that are rules of trainer/rules; those functions are documented in
---- lua/types/trainer_rules.lua, which is made from this table.
+--- lua/types/trainer_options.lua, which is made from this table.
 ---@return moonring.NativeRule[]
 function trainer.optimizer_rules() end
+
+--- The options of further functions, by the names of their classes.
+---@return { name: string, options: moonring.ListedOption[] }[]
+function trainer.option_lists() end
 
 --- Returns parameters that have shapes but no data, to compute how large an optimizer's state would
 --- be.
@@ -202,31 +192,6 @@ function trainer.zclip() end
 
 ---@class moonring.ZeroOptions
 ---@field mesh moonring.Mesh
---- what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights;
---- default 0
----@field stage? integer
---- the group of ranks over which states are sharded; each group has its own copy of the states;
---- default "world"
----@field group? "world" | "sp" | "node"
----@field ranks_per_machine? integer number of ranks on one machine (consecutive rank numbers),
----   which form the group "node"; default: all ranks
----@field streams? boolean whether the matrices of a model on a GPU are stored on the host and
----   copied to the GPU for each use; only with stage 0 or 3
----@field cast_once? boolean whether the option `held` of Zero:states, which casts weights once per
----   step and keeps fp32 master weights, has an effect even if nothing is sharded or offloaded;
----   default false
---- where the optimizer's state is stored and its step is computed; "none": where the weights are;
---- default "none"
----@field offload? "none" | "cpu" | "disk"
----@field folder? string for offload = "disk": the folder in which the file of the state is created,
----   without a name
---- number of ranks (with consecutive numbers) that divide the experts of each layer among them;
---- default 1. A rank that loads a model with this option reads only its own experts
----@field expert_ranks? integer
---- whether each sp group has its own states, which receive no gradients from other groups (for
---- local steps); stages 1 to 3 then shard over the sp group; default false
----@field apart? boolean
----@field bucket_bytes? integer bytes of gradients in one reduce-scatter; default 32 MiB
 
 --- Creates the ZeRO settings of a run (arXiv 1910.02054): how its states are sharded over ranks.
 --- Memory and traffic: trainer/sharding/zero_cost.h. `model.load` accepts the result too, and then
@@ -280,27 +245,7 @@ function trainer.lock_folder(folder) end
 function trainer.check_folder_lock(folder) end
 
 ---@class moonring.LogOptions
----@field dir string the folder of the log, which must exist
----@field total_steps integer
----@field num_train_epochs? number for trainer_state.json; default 0
----@field logging_steps? integer for trainer_state.json; default 1
 ---@field eval_steps? integer for trainer_state.json; default logging_steps
----@field save_steps? integer for trainer_state.json; default 500
----@field train_batch_size? integer for trainer_state.json; default 1
---- number of floating-point operations of a forward and backward for one token; the value
---- total_flos is this number times the tokens
----@field flops_per_token? number
---- whether log lines contain total_tokens and throughput, and log_history contains
---- num_input_tokens_seen; default false
----@field tells_tokens? boolean
---- additional values for train_results.json, by name: each is the tokens per second divided by this
---- number
----@field token_rates? table<string, number>
---- number of steps that an earlier run made, if the run is resumed; log lines up to this step are
---- kept; default 0
----@field first_step? integer
----@field first_tokens? integer number of tokens in these steps; default 0
----@field first_epoch? number epochs that were finished after these steps; default 0
 
 --- Creates the log of a run, in files with the names of LLaMA-Factory and Transformers:
 --- trainer_log.jsonl during the run; trainer_state.json, train_results.json and all_results.json at

@@ -44,9 +44,11 @@ struct AdafactorOptions {
 
   static constexpr std::tuple kFields = {
       base::Field{"form", &AdafactorOptions::form, "whose implementation is followed"},
-      base::Field{"decay_rate", &AdafactorOptions::decay_rate},
-      base::Field{"clip", &AdafactorOptions::clip, "bound of the update's root mean square"},
-      base::Field{"weight_decay", &AdafactorOptions::weight_decay, kDecayMeaning},
+      base::Field{"decay_rate", &AdafactorOptions::decay_rate, base::Range::kNotNegative},
+      base::Field{"clip", &AdafactorOptions::clip, base::Range::kPositive,
+                  "bound of the update's root mean square"},
+      base::Field{"weight_decay", &AdafactorOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

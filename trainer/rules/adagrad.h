@@ -24,10 +24,12 @@ struct AdagradOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"lr_decay", &AdagradOptions::lr_decay},
-      base::Field{"initial", &AdagradOptions::initial, "initial value of the sum of squares"},
-      base::Field{"epsilon", &AdagradOptions::epsilon},
-      base::Field{"weight_decay", &AdagradOptions::weight_decay, kDecayMeaning},
+      base::Field{"lr_decay", &AdagradOptions::lr_decay, base::Range::kNotNegative},
+      base::Field{"initial", &AdagradOptions::initial, base::Range::kNotNegative,
+                  "initial value of the sum of squares"},
+      base::Field{"epsilon", &AdagradOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"weight_decay", &AdagradOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

@@ -27,13 +27,11 @@ struct AdamOptions {
   double epsilon = 1e-8;
 
   static constexpr std::tuple kFields = {
-      base::Field{"beta1", &AdamOptions::beta1},
-      base::Field{"beta2", &AdamOptions::beta2},
-      base::Field{"epsilon", &AdamOptions::epsilon},
+      base::Field{"beta1", &AdamOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &AdamOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &AdamOptions::epsilon, base::Range::kNotNegative},
   };
 };
-
-absl::Status CheckAdam(const char* rule, const AdamOptions& options);
 
 // exp_avg (m) and exp_avg_sq (v): zeros of the shape and dtype of `like`, 8 bytes per element.
 UpdateRule::State AdamState(const at::Tensor& like);

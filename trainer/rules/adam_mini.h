@@ -42,12 +42,13 @@ struct AdamMiniOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"hidden_size", &AdamMiniOptions::hidden_size, "the model's hidden size",
-                  base::kRequired},
-      base::Field{"heads", &AdamMiniOptions::heads, "the model's number of query heads",
-                  base::kRequired},
+      base::Field{"hidden_size", &AdamMiniOptions::hidden_size, base::Range::kPositive,
+                  "the model's hidden size", base::kRequired},
+      base::Field{"heads", &AdamMiniOptions::heads, base::Range::kPositive,
+                  "the model's number of query heads", base::kRequired},
       base::Field{"adam", &AdamMiniOptions::adam},
-      base::Field{"weight_decay", &AdamMiniOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &AdamMiniOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

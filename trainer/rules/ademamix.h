@@ -33,15 +33,19 @@ struct AdemamixOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"beta1", &AdemamixOptions::beta1},
-      base::Field{"beta2", &AdemamixOptions::beta2},
-      base::Field{"beta3", &AdemamixOptions::beta3, "decay rate of the slow running mean"},
-      base::Field{"alpha", &AdemamixOptions::alpha,
+      base::Field{"beta1", &AdemamixOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &AdemamixOptions::beta2, base::Range::kFraction},
+      base::Field{"beta3", &AdemamixOptions::beta3, base::Range::kFraction,
+                  "decay rate of the slow running mean"},
+      base::Field{"alpha", &AdemamixOptions::alpha, base::Range::kNotNegative,
                   "weight of the slow running mean in the update"},
-      base::Field{"t_alpha", &AdemamixOptions::t_alpha, "steps over which alpha is warmed up"},
-      base::Field{"t_beta3", &AdemamixOptions::t_beta3, "steps over which beta3 is warmed up"},
-      base::Field{"epsilon", &AdemamixOptions::epsilon},
-      base::Field{"weight_decay", &AdemamixOptions::weight_decay, kDecayMeaning},
+      base::Field{"t_alpha", &AdemamixOptions::t_alpha, base::Range::kNotNegative,
+                  "steps over which alpha is warmed up"},
+      base::Field{"t_beta3", &AdemamixOptions::t_beta3, base::Range::kNotNegative,
+                  "steps over which beta3 is warmed up"},
+      base::Field{"epsilon", &AdemamixOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"weight_decay", &AdemamixOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

@@ -66,9 +66,10 @@ struct ApolloOptions {
   std::function<at::Tensor(const std::string& name, int64_t number, at::IntArrayRef shape)> draw;
 
   static constexpr std::tuple kFields = {
-      base::Field{"rank", &ApolloOptions::rank},
-      base::Field{"gap", &ApolloOptions::gap, "steps between updates of the projection"},
-      base::Field{"scale", &ApolloOptions::scale},
+      base::Field{"rank", &ApolloOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &ApolloOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
+      base::Field{"scale", &ApolloOptions::scale, base::Range::kNotNegative},
       base::Field{"source", &ApolloOptions::source,
                   "whether the projection is random or comes from an SVD of the gradient"},
       base::Field{"projection", &ApolloOptions::type,
@@ -80,7 +81,8 @@ struct ApolloOptions {
                   "limited"},
       base::Field{"targets", &ApolloOptions::targets, kTargetsMeaning},
       base::Field{"adam", &ApolloOptions::adam},
-      base::Field{"weight_decay", &ApolloOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &ApolloOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
       base::Field{"seed", &ApolloOptions::seed, "seed of random projections"},
   };
 };

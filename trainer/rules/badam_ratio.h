@@ -46,9 +46,9 @@ struct BadamRatioOptions {
       base::Field{"ratio", &BadamRatioOptions::ratio,
                   "fraction of the elements of each weight that are trained at the same time"},
       base::Field{"mask", &BadamRatioOptions::mask, "how these elements are selected"},
-      base::Field{"beta1", &BadamRatioOptions::beta1},
-      base::Field{"beta2", &BadamRatioOptions::beta2},
-      base::Field{"epsilon", &BadamRatioOptions::epsilon},
+      base::Field{"beta1", &BadamRatioOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &BadamRatioOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &BadamRatioOptions::epsilon, base::Range::kNotNegative},
       base::Field{"seed", &BadamRatioOptions::seed,
                   "seed of the random order in which \"scatter\" selects"},
   };

@@ -36,11 +36,13 @@ struct CondaOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"gap", &CondaOptions::gap, "steps between updates of the basis"},
+      base::Field{"gap", &CondaOptions::gap, base::Range::kPositive,
+                  "steps between updates of the basis"},
       base::Field{"scale", &CondaOptions::scale},
       base::Field{"targets", &CondaOptions::targets, kTargetsMeaning},
       base::Field{"adam", &CondaOptions::adam},
-      base::Field{"weight_decay", &CondaOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &CondaOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

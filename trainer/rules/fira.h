@@ -40,14 +40,16 @@ struct FiraOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"rank", &FiraOptions::rank},
-      base::Field{"gap", &FiraOptions::gap, "steps between updates of the projection"},
+      base::Field{"rank", &FiraOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &FiraOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
       base::Field{"alpha", &FiraOptions::alpha},
       base::Field{"projection", &FiraOptions::type,
                   "side of the gradient matrix that is projected; not full"},
       base::Field{"targets", &FiraOptions::targets, kTargetsMeaning},
       base::Field{"adam", &FiraOptions::adam},
-      base::Field{"weight_decay", &FiraOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &FiraOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

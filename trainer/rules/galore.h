@@ -40,14 +40,16 @@ struct GaloreOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"rank", &GaloreOptions::rank},
-      base::Field{"gap", &GaloreOptions::gap, "steps between updates of the projection"},
+      base::Field{"rank", &GaloreOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &GaloreOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
       base::Field{"scale", &GaloreOptions::scale},
       base::Field{"projection", &GaloreOptions::type,
                   "side of the gradient matrix that is projected"},
       base::Field{"targets", &GaloreOptions::targets, kTargetsMeaning},
       base::Field{"adam", &GaloreOptions::adam},
-      base::Field{"weight_decay", &GaloreOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &GaloreOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

@@ -56,13 +56,16 @@ struct GrassOptions {
   int64_t seed = 0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"rank", &GrassOptions::rank, "rows selected by the projection"},
-      base::Field{"gap", &GrassOptions::gap, "steps between updates of the projection"},
+      base::Field{"rank", &GrassOptions::rank, base::Range::kPositive,
+                  "rows selected by the projection"},
+      base::Field{"gap", &GrassOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
       base::Field{"alpha", &GrassOptions::alpha},
       base::Field{"sampling", &GrassOptions::sampling, "how rows are selected by their norms"},
       base::Field{"targets", &GrassOptions::targets, kTargetsMeaning},
       base::Field{"adam", &GrassOptions::adam},
-      base::Field{"weight_decay", &GrassOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &GrassOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
       base::Field{"seed", &GrassOptions::seed, "seed of the sampling"},
   };
 };

@@ -21,9 +21,10 @@ struct LionOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"beta1", &LionOptions::beta1},
-      base::Field{"beta2", &LionOptions::beta2},
-      base::Field{"weight_decay", &LionOptions::weight_decay, kDecayMeaning},
+      base::Field{"beta1", &LionOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &LionOptions::beta2, base::Range::kFraction},
+      base::Field{"weight_decay", &LionOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

@@ -64,14 +64,16 @@ struct MuonOptions {
   static constexpr std::tuple kFields = {
       base::Field{"form", &MuonOptions::form, "the implementation that is followed"},
       base::Field{"scale", &MuonOptions::scale, "how the update is scaled"},
-      base::Field{"momentum", &MuonOptions::momentum},
+      base::Field{"momentum", &MuonOptions::momentum, base::Range::kFraction},
       base::Field{"nesterov", &MuonOptions::nesterov},
-      base::Field{"iterations", &MuonOptions::iterations, "Newton-Schulz iterations"},
+      base::Field{"iterations", &MuonOptions::iterations, base::Range::kPositive,
+                  "Newton-Schulz iterations"},
       base::Field{"bf16", &MuonOptions::bf16,
                   "whether the Newton-Schulz iterations are computed in bf16; false: in the "
                   "gradient's dtype"},
       base::Field{"adam", &MuonOptions::adam},
-      base::Field{"weight_decay", &MuonOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &MuonOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

@@ -13,9 +13,12 @@
 // keyed by the weight's name and the step: the same on every rank and after resuming. Each header
 // also states which parameters one rank processes unsharded; all others are processed in shards.
 
+#include <type_traits>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/autograd/parameter.h"
+#include "base/text/fields.h"
 #include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
@@ -32,10 +35,21 @@ std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay
 // What the option `weight_decay` means (base/text/fields.h).
 inline constexpr char kDecayMeaning[] = "not applied to biases and norms";
 
-// These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, wanted ..".
-absl::Status CheckPart(const char* rule, const char* name, double value);      // in [0, 1)
-absl::Status CheckPositive(const char* rule, const char* name, double value);  // more than 0
-absl::Status CheckNotNegative(const char* rule, const char* name, double value);
+// INVALID_ARGUMENT for a value out of its range: "trainer.RULE: NAME is VALUE, wanted ..".
+absl::Status CheckRange(const char* rule, const char* name, base::Range range, double value);
+
+// CheckRange of each number in the list of `options`.
+template <typename RuleOptions>
+absl::Status CheckFields(const char* rule, const RuleOptions& options) {
+  absl::Status status;
+  base::ForEachField(options, [&](const auto& field, const auto& value) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      if (status.ok())
+        status = CheckRange(rule, field.name, field.range, static_cast<double>(value));
+    }
+  });
+  return status;
+}
 
 }  // namespace moonring::trainer
 

@@ -42,16 +42,18 @@ struct OnlineSubspaceOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"rank", &OnlineSubspaceOptions::rank},
-      base::Field{"gap", &OnlineSubspaceOptions::gap, "inverse of the projection's learning rate"},
+      base::Field{"rank", &OnlineSubspaceOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &OnlineSubspaceOptions::gap, base::Range::kPositive,
+                  "inverse of the projection's learning rate"},
       base::Field{"scale", &OnlineSubspaceOptions::scale},
-      base::Field{"learning_rate", &OnlineSubspaceOptions::learning_rate,
+      base::Field{"learning_rate", &OnlineSubspaceOptions::learning_rate, base::Range::kPositive,
                   "the run's peak learning rate; the projection is updated with "
                   "the learning rate (rate of the step / learning_rate) / gap",
                   base::kRequired},
       base::Field{"targets", &OnlineSubspaceOptions::targets, kTargetsMeaning},
       base::Field{"adam", &OnlineSubspaceOptions::adam},
-      base::Field{"weight_decay", &OnlineSubspaceOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &OnlineSubspaceOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

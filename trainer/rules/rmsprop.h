@@ -27,13 +27,15 @@ struct RmspropOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"alpha", &RmspropOptions::alpha, "decay rate of the running mean of squares"},
-      base::Field{"epsilon", &RmspropOptions::epsilon},
-      base::Field{"momentum", &RmspropOptions::momentum},
+      base::Field{"alpha", &RmspropOptions::alpha, base::Range::kFraction,
+                  "decay rate of the running mean of squares"},
+      base::Field{"epsilon", &RmspropOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"momentum", &RmspropOptions::momentum, base::Range::kNotNegative},
       base::Field{"centered", &RmspropOptions::centered,
                   "whether the square of a running mean of the gradient is subtracted from the "
                   "mean of squares"},
-      base::Field{"weight_decay", &RmspropOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &RmspropOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

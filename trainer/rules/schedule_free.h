@@ -51,17 +51,19 @@ struct ScheduleFreeOptions {
 
   static constexpr std::tuple kFields = {
       base::Field{"kind", &ScheduleFreeOptions::kind},
-      base::Field{"beta1", &ScheduleFreeOptions::beta1, "greater than 0; for \"sgd\" its momentum"},
-      base::Field{"beta2", &ScheduleFreeOptions::beta2},
-      base::Field{"epsilon", &ScheduleFreeOptions::epsilon},
-      base::Field{"warmup_steps", &ScheduleFreeOptions::warmup_steps,
+      base::Field{"beta1", &ScheduleFreeOptions::beta1, base::Range::kFraction,
+                  "greater than 0; for \"sgd\" its momentum"},
+      base::Field{"beta2", &ScheduleFreeOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &ScheduleFreeOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"warmup_steps", &ScheduleFreeOptions::warmup_steps, base::Range::kNotNegative,
                   "steps of warm-up; not for \"radam\""},
       base::Field{"r", &ScheduleFreeOptions::r,
                   "the weight of a step in the average contains the step number to this power"},
       base::Field{"weight_lr_power", &ScheduleFreeOptions::weight_lr_power,
                   "the weight of a step in the average contains the largest learning rate so far "
                   "to this power"},
-      base::Field{"weight_decay", &ScheduleFreeOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &ScheduleFreeOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

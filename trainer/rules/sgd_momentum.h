@@ -25,10 +25,11 @@ struct SgdMomentumOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"momentum", &SgdMomentumOptions::momentum},
+      base::Field{"momentum", &SgdMomentumOptions::momentum, base::Range::kPositive},
       base::Field{"dampening", &SgdMomentumOptions::dampening},
       base::Field{"nesterov", &SgdMomentumOptions::nesterov, "not together with dampening"},
-      base::Field{"weight_decay", &SgdMomentumOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &SgdMomentumOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

@@ -57,13 +57,15 @@ struct SwanOptions {
   double weight_decay = 0.0;
 
   static constexpr std::tuple kFields = {
-      base::Field{"alpha", &SwanOptions::alpha, "factor of the learning rate"},
-      base::Field{"ns_steps", &SwanOptions::iterations,
+      base::Field{"alpha", &SwanOptions::alpha, base::Range::kNotNegative,
+                  "factor of the learning rate"},
+      base::Field{"ns_steps", &SwanOptions::iterations, base::Range::kPositive,
                   "number of iterations that whiten the gradient"},
       base::Field{"ns_beta", &SwanOptions::beta,
                   "step size of these iterations, at most 0.866; they converge for 0.5"},
       base::Field{"adam", &SwanOptions::adam},
-      base::Field{"weight_decay", &SwanOptions::weight_decay, kDecayMeaning},
+      base::Field{"weight_decay", &SwanOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
   };
 };
 

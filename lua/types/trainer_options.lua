@@ -1,8 +1,93 @@
 ---@meta moonring.native.trainer
 
---- The optimizers of trainer/rules. Made by docs/rule_types.lua from their table.
+--- The optimizers of trainer/rules, and further options. Made by docs/option_types.lua.
 ---@class (partial) moonring.trainer
 local trainer = {}
+
+---@class (partial) moonring.AdamWOptions
+--- default 0.9
+---@field beta1? number
+--- default 0.999
+---@field beta2? number
+--- default 1e-8
+---@field epsilon? number
+--- LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B and of one-dimensional
+--- parameters; default 1
+---@field loraplus_lr_ratio? number
+--- decoupled weight decay (arXiv:1711.05101), not applied to biases and norms; default 0
+---@field weight_decay? number
+--- whether m and v of embeddings are stored in fp32, whatever `state` is, as the Trainer does with
+--- bitsandbytes; default false
+---@field full_embeddings? boolean
+--- format in which m and v are stored between steps; default "fp32"
+---@field state? "fp32" | "bf16" | "8bit"
+
+---@class (partial) moonring.LogOptions
+--- the folder of the log, which must exist
+---@field dir string
+---@field total_steps integer
+--- for trainer_state.json; default 0
+---@field num_train_epochs? number
+--- for trainer_state.json; default 1
+---@field logging_steps? integer
+--- for trainer_state.json; default 500
+---@field save_steps? integer
+--- for trainer_state.json; default 1
+---@field train_batch_size? integer
+--- number of floating-point operations of a forward and backward for one token; the value
+--- total_flos is this number times the tokens; default 0
+---@field flops_per_token? number
+--- whether log lines contain total_tokens and throughput, and log_history contains
+--- num_input_tokens_seen; default false
+---@field tells_tokens? boolean
+--- additional values for train_results.json, by name: each is the tokens per second divided by this
+--- number
+---@field token_rates? table<string, number>
+--- number of steps that an earlier run made, if the run is resumed; log lines up to this step are
+--- kept; default 0
+---@field first_step? integer
+--- number of tokens in these steps; default 0
+---@field first_tokens? integer
+--- epochs that were finished after these steps; default 0
+---@field first_epoch? number
+
+---@class (partial) moonring.SgdOptions
+--- LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B and of one-dimensional
+--- parameters; default 1
+---@field loraplus_lr_ratio? number
+--- decoupled weight decay, not applied to biases and norms; default 0
+---@field weight_decay? number
+
+---@class (partial) moonring.ZeroOptions
+--- what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights;
+--- default 0
+---@field stage? integer
+--- the group of ranks over which states are sharded; each group has its own copy of the states;
+--- default "world"
+---@field group? "world" | "sp" | "node"
+--- where the optimizer's state is stored and its step is computed; "none": where the weights are;
+--- default "none"
+---@field offload? "none" | "cpu" | "disk"
+--- number of ranks on one machine (consecutive rank numbers), which form the group "node"; 0: all
+--- ranks; default 0
+---@field ranks_per_machine? integer
+--- for offload = "disk": the folder in which the file of the state is created, without a name
+---@field folder? string
+--- whether the matrices of a model on a GPU are stored on the host and copied to the GPU for each
+--- use; trainable ones only if the optimizer is offloaded, which then updates them there; only with
+--- stage 0 or 3; default false
+---@field streams? boolean
+--- whether the option `held` of Zero:states, which casts weights once per step and keeps fp32
+--- master weights, has an effect even if nothing is sharded or offloaded; default false
+---@field cast_once? boolean
+--- number of ranks (with consecutive numbers) that divide the experts of each layer among them; a
+--- rank that loads a model with this option reads only its own experts; default 1
+---@field expert_ranks? integer
+--- whether each sp group has its own states, which receive no gradients from other groups (for
+--- local steps); stages 1 to 3 then shard over the sp group; default false
+---@field apart? boolean
+--- bytes of gradients in one reduce-scatter; default 33554432
+---@field bucket_bytes? integer
 
 ---@class moonring.AdafactorOptions: moonring.NativeRuleOptions
 --- whose implementation is followed; default "transformers"

@@ -1,15 +1,15 @@
---- Generates the annotations of the optimizers of trainer/rules, lua/types/trainer_rules.lua, from
--- their table.
+--- Generates lua/types/trainer_options.lua, the annotations of the optimizers of trainer/rules and
+-- of further options, from the lists beside their C++ structs (base/text/fields.h).
 local key_types = require "moonring.config.key_types"
 local trainer = require "moonring.native.trainer"
 
----@class moonring.rule_types
-local rule_types = {}
+---@class moonring.option_types
+local option_types = {}
 
 local HEAD = [[
 ---@meta moonring.native.trainer
 
---- The optimizers of trainer/rules. Made by docs/rule_types.lua from their table.
+--- The optimizers of trainer/rules, and further options. Made by docs/option_types.lua.
 ---@class (partial) moonring.trainer
 local trainer = {}
 ]]
@@ -22,10 +22,12 @@ end
 
 local function field(option)
   local words = { option.text ~= "" and option.text or nil }
-  if option.default ~= nil then words[#words + 1] = "default " .. written(option.default) end
-  local name = option.name .. (option.required and "" or "?")
-  return key_types.comment(table.concat(words, "; "))
-    .. ("\n---@field %s %s"):format(name, option.type)
+  if option.default ~= nil and option.default ~= "" then
+    words[#words + 1] = "default " .. written(option.default)
+  end
+  local text = #words > 0 and key_types.comment(table.concat(words, "; ")) .. "\n" or ""
+  return ("%s---@field %s%s %s"):format(text, option.name, option.required and "" or "?",
+    option.type)
 end
 
 -- "adam_mini" -> "AdamMiniOptions"
@@ -48,13 +50,18 @@ local function text_of(rule)
   return table.concat(lines, "\n")
 end
 
---- The text of lua/types/trainer_rules.lua.
+--- The text of lua/types/trainer_options.lua.
 ---@return string
-function rule_types.text()
+function option_types.text()
   local parts = { HEAD }
+  for _, list in ipairs(trainer.option_lists()) do
+    local lines = { ("---@class (partial) moonring.%s"):format(list.name) }
+    for _, option in ipairs(list.options) do lines[#lines + 1] = field(option) end
+    parts[#parts + 1] = table.concat(lines, "\n") .. "\n"
+  end
   for _, rule in ipairs(trainer.optimizer_rules()) do parts[#parts + 1] = text_of(rule) end
   parts[#parts + 1] = "return trainer\n"
   return table.concat(parts, "\n")
 end
 
-return rule_types
+return option_types
