@@ -25,6 +25,7 @@
 #include "comm/mesh.h"
 #include "lua/binding/class.h"
 #include "lua/binding/dtype_names.h"
+#include "lua/binding/fields.h"
 #include "lua/binding/handles.h"
 #include "lua/binding/options.h"
 #include "lua/binding/tensor.h"
@@ -58,11 +59,7 @@ namespace {
 
 std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options options) {
   trainer::AdamWOptions adamw;
-  adamw.beta1 = options.Get<double>("beta1", adamw.beta1);
-  adamw.beta2 = options.Get<double>("beta2", adamw.beta2);
-  adamw.epsilon = options.Get<double>("epsilon", adamw.epsilon);
-  adamw.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", adamw.loraplus_ratio);
-  adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
+  ReadFields(options, adamw);
   if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero"))
     adamw.memory = (*zero)->memory();
   adamw.full_embeddings = options.Get<bool>("full_embeddings", false);
@@ -78,8 +75,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
 
 std::shared_ptr<trainer::Optimizer> MakeSgd(ParameterList& list, Options options) {
   trainer::SgdOptions sgd;
-  sgd.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", sgd.loraplus_ratio);
-  sgd.weight_decay = options.Get<double>("weight_decay", sgd.weight_decay);
+  ReadFields(options, sgd);
   options.Finish();
   return base::ValueOrThrow(trainer::Sgd::Create(sgd, list.parameters));
 }
@@ -147,16 +143,7 @@ double ClipStates(trainer::States& states, Options options) {
 std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   const auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
   trainer::ZeroOptions wanted;
-  wanted.stage = options.Get<int>("stage", 0);
-  const std::string group = options.Get<std::string>("group", "world"),
-                    offload = options.Get<std::string>("offload", "none");
-  wanted.ranks_per_machine = options.Get<int>("ranks_per_machine", 0);
-  wanted.folder = options.Get<std::string>("folder", "");
-  wanted.streams = options.Get<bool>("streams", false);
-  wanted.cast_once = options.Get<bool>("cast_once", false);
-  wanted.expert_ranks = options.Get<int>("expert_ranks", 1);
-  wanted.apart = options.Get<bool>("apart", false);
-  wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
+  ReadFields(options, wanted);
   options.Finish();
   TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",
                     "group: expected world, sp or node, got '", group, "'");
@@ -164,12 +151,6 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
                     "offload: expected none, cpu or disk, got '", offload, "'");
   TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: expected more than 0, got ",
                     wanted.bucket_bytes);
-  wanted.group = group == "sp"     ? trainer::ZeroGroup::kSp
-                 : group == "node" ? trainer::ZeroGroup::kNode
-                                   : trainer::ZeroGroup::kWorld;
-  wanted.offload = offload == "cpu"    ? trainer::Offload::kHost
-                   : offload == "disk" ? trainer::Offload::kDisk
-                                       : trainer::Offload::kNone;
   return base::ValueOrThrow(trainer::Zero::Create(std::move(wanted), *mesh));
 }
 
@@ -215,19 +196,8 @@ std::tuple<std::shared_ptr<trainer::FolderLock>, std::optional<std::string>> Loc
 
 std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   trainer::MetricsLogOptions log;
-  log.output_dir = options.Require<std::string>("dir");
-  log.total_steps = options.Require<int64_t>("total_steps");
-  log.num_train_epochs = options.Get<double>("num_train_epochs", 0.0);
-  log.logging_steps = options.Get<int64_t>("logging_steps", 1);
+  ReadFields(options, log);
   log.eval_steps = options.Get<int64_t>("eval_steps", log.logging_steps);
-  log.save_steps = options.Get<int64_t>("save_steps", log.save_steps);
-  log.train_batch_size = options.Get<int64_t>("train_batch_size", 1);
-  log.flops_per_token = options.Get<double>("flops_per_token", 0.0);
-  log.tells_tokens = options.Get<bool>("tells_tokens", false);
-  log.token_rates = options.Get<std::map<std::string, double>>("token_rates", {});
-  log.first_step = options.Get<int64_t>("first_step", 0);
-  log.first_tokens = options.Get<int64_t>("first_tokens", 0);
-  log.first_epoch = options.Get<double>("first_epoch", 0.0);
   log.keep = log.first_step > 0;
   options.Finish();
   return base::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
@@ -396,6 +366,28 @@ Pushed PushGpu(lua_State* L) {
   return {1};
 }
 
+// Pushes the lists of options that lua/types/trainer_options.lua is made from, each a table
+// { name, options }; `name` is its class in annotations.
+Pushed PushOptionLists(lua_State* L) {
+  const std::pair<const char*, void (*)(lua_State*)> lists[] = {
+      {"AdamWOptions", &PushFields<trainer::AdamWOptions>},
+      {"LogOptions", &PushFields<trainer::MetricsLogOptions>},
+      {"SgdOptions", &PushFields<trainer::SgdOptions>},
+      {"ZeroOptions", &PushFields<trainer::ZeroOptions>},
+  };
+  lua_newtable(L);
+  int count = 0;
+  for (const auto& [name, push_fields] : lists) {
+    lua_newtable(L);
+    Value<std::string>::Push(L, name);
+    lua_setfield(L, -2, "name");
+    push_fields(L);
+    lua_setfield(L, -2, "options");
+    lua_rawseti(L, -2, ++count);
+  }
+  return {1};
+}
+
 }  // namespace
 
 void OpenTrainer(lua_State* L) {
@@ -536,6 +528,7 @@ void OpenTrainer(lua_State* L) {
            Bind<[](std::string folder) { return trainer::RemoveCheckpoint(folder); }>},
           {"check_checkpoint",
            Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
+          {"option_lists", Bind<&PushOptionLists>},
           {"adamw", Bind<&MakeAdamW>},
           {"sgd", Bind<&MakeSgd>},
           {"own_optimizer", BindRaw<&MakeCustomOptimizer, 3>},

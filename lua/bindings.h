@@ -41,9 +41,6 @@ void AddPolicyGradient(lua_State* L);
 // This function adds to the table that OpenData builds on top of the stack.
 void AddSteps(lua_State* L);
 
-// This function adds to the table that OpenData builds on top of the stack.
-void AddSteps(lua_State* L);
-
 // These functions add to the table that OpenTrainer builds on top of the stack.
 void AddOptimizerRules(lua_State* L);
 void AddOuterSteps(lua_State* L);

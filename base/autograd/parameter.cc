@@ -154,6 +154,15 @@ void Parameter::TakeGradient(at::Tensor gradient) {
 }
 
 void Parameter::AddGradientRows(const at::Tensor& index_R, const at::Tensor& rows_RD) {
+  TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
+  const at::IntArrayRef wanted = sink_ == nullptr ? weight().sizes() : shape();
+  TORCH_CHECK(rows_RD.dim() >= 1 && rows_RD.dim() == static_cast<int64_t>(wanted.size()) &&
+                  rows_RD.sizes().slice(1) == wanted.slice(1),
+              name_, ": gradient rows of shape ", rows_RD.sizes(), ", weight of shape ", wanted);
+  TORCH_CHECK(index_R.scalar_type() == at::kLong && index_R.dim() == 1 &&
+                  index_R.size(0) == rows_RD.size(0),
+              name_, ": indices of shape ", index_R.sizes(), " and dtype ", index_R.scalar_type(),
+              " for gradient rows of shape ", rows_RD.sizes());
   at::NoGradGuard no_grad;
   if (sink_ == nullptr) {
     GradientOrZeros().index_add_(0, index_R, rows_RD.to(gradient_dtype()));

@@ -58,6 +58,7 @@ class Options {
     if (!value.has_value()) Missing(key);
     return *std::move(value);
   }
+  [[noreturn]] void Missing(const char* key);  // the error of Require
   // Leaves the option's value on the stack, for values that exist only in Lua, such as functions.
   // Returns its stack index; 0 if the option is absent.
   int Push(const char* key) { return PushField(key) ? lua_gettop(L_) : 0; }
@@ -90,7 +91,6 @@ class Options {
   void CheckType(const char* key, int wanted);
   void CheckInteger(const char* key, double least, double most);
   void CheckHandle(const char* key, bool open, const std::string& wanted);
-  [[noreturn]] void Missing(const char* key);
 
   lua_State* L_;
   int index_;

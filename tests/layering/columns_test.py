@@ -8,25 +8,10 @@ import os
 import re
 import sys
 
+import hand_written
+
 WIDEST = 100
-FOLDERS = (
-    "attention",
-    "base",
-    "comm",
-    "data",
-    "docs",
-    "kernels",
-    "lua",
-    "mixers",
-    "model",
-    "objectives",
-    "scripts",
-    "tests",
-    "third_party",
-    "trainer",
-)
-ENDINGS = (".bzl", ".c", ".cc", ".h", ".lua", ".md", ".py", ".sh")
-NAMES = ("BUILD", "accept")  # and *.BUILD
+ENDINGS = (".bzl", ".c", ".cc", ".h", ".lua", ".md", ".py", ".sh", "BUILD", "accept")
 ROOT = (".bazelrc", ".ci/run", ".luacheckrc", "BUILD", "README.md", "WORKSPACE", "bazelw")
 
 # Files that may have longer lines, and why.
@@ -41,18 +26,6 @@ MARKDOWN = {
     "table": re.compile(r"^\s*\|"),  # a row is one line
     "link": re.compile(r"\]\([^)]*\)|https?://"),  # cannot be broken
 }
-
-
-def sources(root: str):
-    yield from ROOT
-    for folder in FOLDERS:
-        for parent, folders, names in os.walk(os.path.join(root, folder)):
-            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-            for name in names:
-                path = os.path.relpath(os.path.join(parent, name), root)
-                is_source = name.endswith((*ENDINGS, ".BUILD")) or name in NAMES
-                if is_source and not path.startswith(tuple(EXCEPTIONS)):
-                    yield path
 
 
 def too_long(path: str, lines) -> list[tuple[int, int]]:
@@ -73,7 +46,7 @@ def too_long(path: str, lines) -> list[tuple[int, int]]:
 def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
     complaints, files = 0, 0
-    for path in sorted(sources(root)):
+    for path in sorted([*ROOT, *hand_written.paths(root, ENDINGS, tuple(EXCEPTIONS))]):
         files += 1
         with open(os.path.join(root, path), encoding="utf-8") as file:
             for number, length in too_long(path, file):

@@ -9,22 +9,8 @@ import os
 import re
 import sys
 
-TOPS = (
-    "attention",
-    "base",
-    "comm",
-    "data",
-    "docs",
-    "kernels",
-    "lua",
-    "mixers",
-    "model",
-    "objectives",
-    "scripts",
-    "tests",
-    "third_party",
-    "trainer",
-)
+import hand_written
+
 ENDINGS = (".bzl", ".cc", ".cu", ".h", ".lua", ".md", ".py", ".sh", "BUILD")
 GOLDEN = ("tests/golden/", "docs/lua/")
 COMMENT = {".lua": r"--.*", ".py": r"#.*", ".sh": r"#.*", ".bzl": r"#.*", "BUILD": r"#.*"}
@@ -49,27 +35,20 @@ def is_there(root: str, folder: str, path: str) -> bool:
 
 def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
-    firsts = set(TOPS) | rooms(root)
+    firsts = set(hand_written.FOLDERS) | rooms(root)
     complaints, read = [], 0
-    for top in TOPS + ("README.md",):
-        walk = os.walk(os.path.join(root, top)) if top in TOPS else [(root, [], [top])]
-        for parent, folders, names in walk:
-            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-            for name in names:
-                path = os.path.relpath(os.path.join(parent, name), root)
-                if not name.endswith(ENDINGS) or path.startswith(GOLDEN):
-                    continue
-                ending = "BUILD" if name == "BUILD" else os.path.splitext(name)[1]
-                pattern = ".*" if ending == ".md" else COMMENT.get(ending, r"//.*")
-                with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
-                    for number, line in enumerate(file, 1):
-                        for comment in re.findall(pattern, line):
-                            for named in PATH.findall(comment):
-                                if named.split("/")[0] not in firsts:
-                                    continue
-                                read += 1
-                                if not is_there(root, os.path.dirname(path), named):
-                                    complaints.append(f"{path}:{number}: no file {named}")
+    for path in ["README.md", *hand_written.paths(root, ENDINGS, GOLDEN)]:
+        ending = "BUILD" if path.endswith("/BUILD") else os.path.splitext(path)[1]
+        pattern = ".*" if ending == ".md" else COMMENT.get(ending, r"//.*")
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                for comment in re.findall(pattern, line):
+                    for named in PATH.findall(comment):
+                        if named.split("/")[0] not in firsts:
+                            continue
+                        read += 1
+                        if not is_there(root, os.path.dirname(path), named):
+                            complaints.append(f"{path}:{number}: no file {named}")
     if read < 300:
         complaints.append(f"only {read} paths were read: this test does not work")
     if is_there(root, "lua", "run/no_such_file.lua"):

@@ -10,22 +10,8 @@ import os
 import re
 import sys
 
-FOLDERS = (
-    "attention",
-    "base",
-    "comm",
-    "data",
-    "docs",
-    "kernels",
-    "lua",
-    "mixers",
-    "model",
-    "objectives",
-    "scripts",
-    "tests",
-    "third_party",
-    "trainer",
-)
+import hand_written
+
 ENDINGS = (".bzl", ".c", ".cc", ".h", ".in", ".lua", ".md", ".py", ".sh", ".yaml", "BUILD")
 OTHERS = ("tests/golden/", "lua/moonring/templates/", "lua/moonring/data/named_templates/")
 # Files that must contain such a word, because it is another project's name.
@@ -56,24 +42,13 @@ def refused(root: str) -> list[str]:
     return words
 
 
-def sources(root: str):
-    yield "README.md"
-    for folder in FOLDERS:
-        for parent, folders, names in os.walk(os.path.join(root, folder)):
-            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
-            for name in names:
-                path = os.path.relpath(os.path.join(parent, name), root)
-                if name.endswith(ENDINGS) and not path.startswith(OTHERS):
-                    yield path
-
-
 def main() -> int:
     root = os.path.dirname(os.path.realpath(sys.argv[1]))
     words = refused(root)
     choices = "|".join(f"[{word[0].upper()}{word[0]}]{re.escape(word[1:])}" for word in words)
     pattern = re.compile(rf"(?<![\w-])(?:{choices})s?(?![\w-])")
     complaints, read = [], 0
-    for path in sorted(sources(root)):
+    for path in sorted(["README.md", *hand_written.paths(root, ENDINGS, OTHERS)]):
         allowed = ALLOWED.get(path, ())
         if allowed is None:
             continue

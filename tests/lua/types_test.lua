@@ -483,6 +483,9 @@ function sections.records()
   check(moonring.system.read(types_folder .. "/operators.lua")
     == require("moonring.commands.operator_types").text(),
     "lua/types/operators.lua is not what docs/operator_types.lua makes of LibTorch's schemas")
+  check(moonring.system.read(types_folder .. "/trainer_options.lua")
+    == require("moonring.commands.option_types").text(),
+    "lua/types/trainer_options.lua is not what docs/option_types.lua makes of the rules' table")
   local defaults = moonring.config.load(nil, {})
   fields("run.counts", "moonring.Counts", batching.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')

@@ -24,10 +24,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/autograd/parameter.h"
+#include "base/text/fields.h"
+#include "trainer/optimizer/lora_plus.h"
 #include "trainer/optimizer/moment.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/sharding/state_memory.h"
@@ -42,9 +45,21 @@ struct AdamWOptions {
   double loraplus_ratio = 1.0;
   std::shared_ptr<StateMemory> memory;       // null: allocated next to the weights
   MomentDtype moments = MomentDtype::kFull;  // storage of m and v; not for fp64 weights
-  // keep moments of embeddings in full precision (embedding_names.h), as the Trainer does with
-  // bitsandbytes
-  bool full_embeddings = false;
+  bool full_embeddings = false;              // embedding_names.h
+
+  static constexpr std::tuple kFields = {
+      base::Field{"beta1", &AdamWOptions::beta1},
+      base::Field{"beta2", &AdamWOptions::beta2},
+      base::Field{"epsilon", &AdamWOptions::epsilon},
+      base::Field{"loraplus_lr_ratio", &AdamWOptions::loraplus_ratio, kLoraPlusMeaning},
+      base::Field{"weight_decay", &AdamWOptions::weight_decay,
+                  "decoupled weight decay (arXiv:1711.05101), not applied to biases and norms"},
+      base::Field{"full_embeddings", &AdamWOptions::full_embeddings,
+                  "whether m and v of embeddings are stored in fp32, whatever `state` is, as the "
+                  "Trainer does with bitsandbytes"},
+      base::Field{"state", &AdamWOptions::moments,
+                  "format in which m and v are stored between steps"},
+  };
 };
 
 class AdamW : public Optimizer {

@@ -12,6 +12,11 @@ namespace moonring::trainer {
 // Returns the factor for a parameter's learning rate: `ratio` or 1.
 double LoraPlusRate(const base::Parameter& parameter, double ratio);
 
+// What the option `loraplus_lr_ratio` means (base/text/fields.h).
+inline constexpr char kLoraPlusMeaning[] =
+    "LoRA+ (arXiv 2402.12354): factor of the learning rate of lora_B and of one-dimensional "
+    "parameters";
+
 }  // namespace moonring::trainer
 
 #endif  // MOONRING_TRAINER_OPTIMIZER_LORA_PLUS_H_

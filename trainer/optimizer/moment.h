@@ -30,13 +30,20 @@
 // Implemented with LibTorch operators, the same on CPU and GPU. Memory: about 60 bytes per element
 // of the piece being updated (kBf16: Philox in 64-bit integers).
 
+#include <array>
 #include <cstdint>
 
 #include <ATen/core/Tensor.h>
 
+#include "base/text/fields.h"
+
 namespace moonring::trainer {
 
 enum class MomentDtype { kFull, kBf16, k8Bit };
+constexpr auto WordsOf(MomentDtype) {
+  return std::to_array<base::Word<MomentDtype>>(
+      {{"fp32", MomentDtype::kFull}, {"bf16", MomentDtype::kBf16}, {"8bit", MomentDtype::k8Bit}});
+}
 
 struct Moment {
   static constexpr int64_t kBlock = 256;

@@ -6,16 +6,25 @@
 // gradient; a wrong constant factor of the gradient is visible then, while AdamW would hide it.
 
 #include <memory>
+#include <tuple>
 
 #include "absl/status/statusor.h"
 #include "base/autograd/parameter.h"
+#include "base/text/fields.h"
+#include "trainer/optimizer/lora_plus.h"
 #include "trainer/optimizer/optimizer.h"
 
 namespace moonring::trainer {
 
 struct SgdOptions {
   double weight_decay = 0.0;
-  double loraplus_ratio = 1.0;  // trainer/optimizer/lora_plus.h
+  double loraplus_ratio = 1.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"loraplus_lr_ratio", &SgdOptions::loraplus_ratio, kLoraPlusMeaning},
+      base::Field{"weight_decay", &SgdOptions::weight_decay,
+                  "decoupled weight decay, not applied to biases and norms"},
+  };
 };
 
 class Sgd : public Optimizer {

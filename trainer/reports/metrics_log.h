@@ -25,12 +25,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/text/fields.h"
 #include "base/text/ordered_json.h"
 #include "nlohmann/json.hpp"
 #include "trainer/checkpoint/durable_file.h"
@@ -38,21 +40,46 @@
 namespace moonring::trainer {
 
 struct MetricsLogOptions {
-  std::string output_dir;  // must exist
+  std::string output_dir;
   int64_t total_steps = 0;
-  // steps made before this process started (in a resumed run); times are measured from this step
+  // Times are measured from the end of these steps.
   int64_t first_step = 0;
-  int64_t first_tokens = 0;  // tokens of these steps
-  double first_epoch = 0.0;  // epochs completed in them
-  bool keep = false;         // keep the existing lines up to first_step
+  int64_t first_tokens = 0;
+  double first_epoch = 0.0;
+  bool keep = false;  // keep the existing lines up to first_step
   double num_train_epochs = 0.0;
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
-  double flops_per_token = 0.0;  // forward and backward pass; total_flos is this times the tokens
-  bool tells_tokens = false;     // Transformers' include_num_input_tokens_seen
-  // Additional fields of train_results.json, by name: each field is the rate of tokens per second,
-  // divided by the value given here.
+  double flops_per_token = 0.0;
+  bool tells_tokens = false;  // Transformers' include_num_input_tokens_seen
   std::map<std::string, double> token_rates;
   std::function<absl::Time()> clock = absl::Now;
+
+  static constexpr char kOfState[] = "for trainer_state.json";
+  static constexpr std::tuple kFields = {
+      base::Field{"dir", &MetricsLogOptions::output_dir, "the folder of the log, which must exist",
+                  base::kRequired},
+      base::Field{"total_steps", &MetricsLogOptions::total_steps, "", base::kRequired},
+      base::Field{"num_train_epochs", &MetricsLogOptions::num_train_epochs, kOfState},
+      base::Field{"logging_steps", &MetricsLogOptions::logging_steps, kOfState},
+      base::Field{"save_steps", &MetricsLogOptions::save_steps, kOfState},
+      base::Field{"train_batch_size", &MetricsLogOptions::train_batch_size, kOfState},
+      base::Field{"flops_per_token", &MetricsLogOptions::flops_per_token,
+                  "number of floating-point operations of a forward and backward for one token; "
+                  "the value total_flos is this number times the tokens"},
+      base::Field{"tells_tokens", &MetricsLogOptions::tells_tokens,
+                  "whether log lines contain total_tokens and throughput, and log_history contains "
+                  "num_input_tokens_seen"},
+      base::Field{"token_rates", &MetricsLogOptions::token_rates,
+                  "additional values for train_results.json, by name: each is the tokens per "
+                  "second divided by this number"},
+      base::Field{"first_step", &MetricsLogOptions::first_step,
+                  "number of steps that an earlier run made, if the run is resumed; log lines up "
+                  "to this step are kept"},
+      base::Field{"first_tokens", &MetricsLogOptions::first_tokens,
+                  "number of tokens in these steps"},
+      base::Field{"first_epoch", &MetricsLogOptions::first_epoch,
+                  "epochs that were finished after these steps"},
+  };
 };
 
 // The numbers of one logging step. Optional numbers without a value are not written.

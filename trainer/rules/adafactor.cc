@@ -76,9 +76,7 @@ void StepAsTorch(const AdafactorOptions& options, const at::Tensor& weight,
 
 absl::StatusOr<NativeRule> AdafactorRule(const AdafactorOptions& options,
                                          const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckNotNegative("adafactor", "decay_rate", options.decay_rate));
-  RETURN_IF_ERROR(CheckPositive("adafactor", "clip", options.clip));
-  RETURN_IF_ERROR(CheckNotNegative("adafactor", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("adafactor", options));
   NativeRule native;
   native.whole.assign(parameters.size(), true);
   native.rule.state = [](size_t, const at::Tensor& weight) -> UpdateRule::State {

@@ -21,18 +21,35 @@
 // Parameters that one rank processes unsharded: all. State: r and c of a matrix, which are small; v
 // of a vector, 4 bytes per element.
 
+#include <array>
+#include <tuple>
+
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
 
 enum class AdafactorForm { kTransformers, kTorch };
+constexpr auto WordsOf(AdafactorForm) {
+  return std::to_array<base::Word<AdafactorForm>>(
+      {{"transformers", AdafactorForm::kTransformers}, {"torch", AdafactorForm::kTorch}});
+}
 
 struct AdafactorOptions {
   AdafactorForm form = AdafactorForm::kTransformers;
   double decay_rate = 0.8;
   double clip = 1.0;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"form", &AdafactorOptions::form, "whose implementation is followed"},
+      base::Field{"decay_rate", &AdafactorOptions::decay_rate, base::Range::kNotNegative},
+      base::Field{"clip", &AdafactorOptions::clip, base::Range::kPositive,
+                  "bound of the update's root mean square"},
+      base::Field{"weight_decay", &AdafactorOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> AdafactorRule(const AdafactorOptions& options,

@@ -8,10 +8,7 @@ namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> AdagradRule(const AdagradOptions& options,
                                        const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckNotNegative("adagrad", "lr_decay", options.lr_decay));
-  RETURN_IF_ERROR(CheckNotNegative("adagrad", "initial", options.initial));
-  RETURN_IF_ERROR(CheckNotNegative("adagrad", "epsilon", options.epsilon));
-  RETURN_IF_ERROR(CheckNotNegative("adagrad", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("adagrad", options));
   NativeRule native;
   native.rule.state = [initial = options.initial](size_t,
                                                   const at::Tensor& weight) -> UpdateRule::State {

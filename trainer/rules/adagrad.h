@@ -9,7 +9,10 @@
 //
 // State: s, in the gradient's dtype, 4 bytes per element; its initial value is `initial`.
 
+#include <tuple>
+
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -19,6 +22,15 @@ struct AdagradOptions {
   double initial = 0.0;  // torch's initial_accumulator_value
   double epsilon = 1e-10;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"lr_decay", &AdagradOptions::lr_decay, base::Range::kNotNegative},
+      base::Field{"initial", &AdagradOptions::initial, base::Range::kNotNegative,
+                  "initial value of the sum of squares"},
+      base::Field{"epsilon", &AdagradOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"weight_decay", &AdagradOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> AdagradRule(const AdagradOptions& options,

@@ -9,12 +9,6 @@
 
 namespace moonring::trainer {
 
-absl::Status CheckAdam(const char* rule, const AdamOptions& options) {
-  RETURN_IF_ERROR(CheckPart(rule, "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPart(rule, "beta2", options.beta2));
-  return CheckNotNegative(rule, "epsilon", options.epsilon);
-}
-
 UpdateRule::State AdamState(const at::Tensor& like) {
   return {{"exp_avg", at::zeros_like(like)}, {"exp_avg_sq", at::zeros_like(like)}};
 }

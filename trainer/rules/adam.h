@@ -13,8 +13,10 @@
 // correction (only the effective eps differs).
 
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/status.h"
+#include "base/text/fields.h"
 #include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
@@ -23,9 +25,13 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-};
 
-absl::Status CheckAdam(const char* rule, const AdamOptions& options);
+  static constexpr std::tuple kFields = {
+      base::Field{"beta1", &AdamOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &AdamOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &AdamOptions::epsilon, base::Range::kNotNegative},
+  };
+};
 
 // exp_avg (m) and exp_avg_sq (v): zeros of the shape and dtype of `like`, 8 bytes per element.
 UpdateRule::State AdamState(const at::Tensor& like);

@@ -49,11 +49,8 @@ at::Tensor InBlocks(const at::Tensor& tensor, Blocks blocks, int64_t head) {
 
 absl::StatusOr<NativeRule> AdamMiniRule(const AdamMiniOptions& options,
                                         const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckAdam("adam_mini", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("adam_mini", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("adam_mini", options));
   const int64_t hidden = options.hidden_size;
-  RETURN_IF_ERROR(CheckPositive("adam_mini", "hidden_size", static_cast<double>(hidden)));
-  RETURN_IF_ERROR(CheckPositive("adam_mini", "heads", static_cast<double>(options.heads)));
   const int64_t head = hidden * hidden / options.heads;
   NativeRule native;
   std::vector<Blocks> blocks;

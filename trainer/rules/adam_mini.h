@@ -27,8 +27,10 @@
 // one v per block.
 
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
 #include "trainer/rules/native_rule.h"
 
@@ -38,6 +40,16 @@ struct AdamMiniOptions {
   int64_t hidden_size = 0, heads = 0;  // of the model
   AdamOptions adam;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"hidden_size", &AdamMiniOptions::hidden_size, base::Range::kPositive,
+                  "the model's hidden size", base::kRequired},
+      base::Field{"heads", &AdamMiniOptions::heads, base::Range::kPositive,
+                  "the model's number of query heads", base::kRequired},
+      base::Field{"adam", &AdamMiniOptions::adam},
+      base::Field{"weight_decay", &AdamMiniOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 // INVALID_ARGUMENT if a query or key weight is not a multiple of the block size.

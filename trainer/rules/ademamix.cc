@@ -26,15 +26,9 @@ double Beta3At(const AdemamixOptions& options, double t) {
 
 absl::StatusOr<NativeRule> AdemamixRule(const AdemamixOptions& options,
                                         const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("ademamix", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPart("ademamix", "beta2", options.beta2));
-  RETURN_IF_ERROR(CheckPart("ademamix", "beta3", options.beta3));
-  RETURN_IF_ERROR(CheckNotNegative("ademamix", "alpha", options.alpha));
-  RETURN_IF_ERROR(CheckNotNegative("ademamix", "t_alpha", static_cast<double>(options.t_alpha)));
-  RETURN_IF_ERROR(CheckNotNegative("ademamix", "t_beta3", static_cast<double>(options.t_beta3)));
-  if (options.t_beta3 > 0) RETURN_IF_ERROR(CheckPositive("ademamix", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckNotNegative("ademamix", "epsilon", options.epsilon));
-  RETURN_IF_ERROR(CheckNotNegative("ademamix", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("ademamix", options));
+  if (options.t_beta3 > 0)
+    RETURN_IF_ERROR(CheckRange("ademamix", "beta1", base::Range::kPositive, options.beta1));
   NativeRule native;
   native.rule.state = [](size_t, const at::Tensor& weight) -> UpdateRule::State {
     return {{"exp_avg", at::zeros_like(weight)},

@@ -15,8 +15,10 @@
 // State: m, n and v, in the gradient's dtype, 12 bytes per element.
 
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -29,6 +31,22 @@ struct AdemamixOptions {
   int64_t t_alpha = 0, t_beta3 = 0;  // steps; 0: no warm-up of alpha or b3
   double epsilon = 1e-8;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"beta1", &AdemamixOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &AdemamixOptions::beta2, base::Range::kFraction},
+      base::Field{"beta3", &AdemamixOptions::beta3, base::Range::kFraction,
+                  "decay rate of the slow running mean"},
+      base::Field{"alpha", &AdemamixOptions::alpha, base::Range::kNotNegative,
+                  "weight of the slow running mean in the update"},
+      base::Field{"t_alpha", &AdemamixOptions::t_alpha, base::Range::kNotNegative,
+                  "steps over which alpha is warmed up"},
+      base::Field{"t_beta3", &AdemamixOptions::t_beta3, base::Range::kNotNegative,
+                  "steps over which beta3 is warmed up"},
+      base::Field{"epsilon", &AdemamixOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"weight_decay", &AdemamixOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> AdemamixRule(const AdemamixOptions& options,

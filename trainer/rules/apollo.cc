@@ -60,11 +60,7 @@ at::Tensor Factor(const ApolloOptions& options, const Projection& projection,
 
 absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,
                                       const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPositive("apollo", "rank", static_cast<double>(options.rank)));
-  RETURN_IF_ERROR(CheckPositive("apollo", "gap", static_cast<double>(options.gap)));
-  RETURN_IF_ERROR(CheckNotNegative("apollo", "scale", options.scale));
-  RETURN_IF_ERROR(CheckAdam("apollo", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("apollo", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("apollo", options));
   if (options.type == ProjectionType::kReverseStd || options.type == ProjectionType::kFull)
     return absl::InvalidArgumentError("trainer.apollo: type: expected std, left or right");
   std::vector<std::string> names;

@@ -24,19 +24,31 @@
 // Parameters that one rank processes unsharded: these matrices. State of a matrix: L or R, m and v
 // of low(G), and a norm. It is as large as GaLore's; with rank 1 it is very small.
 
+#include <array>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/matrices.h"
 #include "trainer/rules/native_rule.h"
 #include "trainer/rules/projection.h"
 
 namespace moonring::trainer {
 
 enum class ApolloSource { kRandom, kSvd };
+constexpr auto WordsOf(ApolloSource) {
+  return std::to_array<base::Word<ApolloSource>>(
+      {{"random", ApolloSource::kRandom}, {"svd", ApolloSource::kSvd}});
+}
 enum class ApolloScale { kChannel, kTensor };
+constexpr auto WordsOf(ApolloScale) {
+  return std::to_array<base::Word<ApolloScale>>(
+      {{"channel", ApolloScale::kChannel}, {"tensor", ApolloScale::kTensor}});
+}
 
 struct ApolloOptions {
   int64_t rank = 16;
@@ -46,12 +58,33 @@ struct ApolloOptions {
   ProjectionType type = ProjectionType::kStd;  // not kReverseStd, not kFull
   ApolloScale scale_by = ApolloScale::kChannel;
   bool scale_front = false;
-  std::vector<std::string> targets;  // empty: every linear map but the head
+  std::vector<std::string> targets;
   AdamOptions adam;
   double weight_decay = 0.0;
   int64_t seed = 0;
   // For tests: replaces the random L or R. `number` counts from 0.
   std::function<at::Tensor(const std::string& name, int64_t number, at::IntArrayRef shape)> draw;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"rank", &ApolloOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &ApolloOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
+      base::Field{"scale", &ApolloOptions::scale, base::Range::kNotNegative},
+      base::Field{"source", &ApolloOptions::source,
+                  "whether the projection is random or comes from an SVD of the gradient"},
+      base::Field{"projection", &ApolloOptions::type,
+                  "side of the gradient matrix that is projected; not reverse_std and not full"},
+      base::Field{"scale_by", &ApolloOptions::scale_by,
+                  "whether the learning rate is scaled for each channel or for the whole tensor"},
+      base::Field{"scale_front", &ApolloOptions::scale_front,
+                  "whether the update is multiplied by `scale` before the growth of its norm is "
+                  "limited"},
+      base::Field{"targets", &ApolloOptions::targets, kTargetsMeaning},
+      base::Field{"adam", &ApolloOptions::adam},
+      base::Field{"weight_decay", &ApolloOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+      base::Field{"seed", &ApolloOptions::seed, "seed of random projections"},
+  };
 };
 
 absl::StatusOr<NativeRule> ApolloRule(const ApolloOptions& options,

@@ -31,14 +31,13 @@ at::Tensor BadamPlacesOf(const BadamRatioOptions& options, size_t index, const a
 
 absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,
                                           const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("badam_ratio", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPart("badam_ratio", "beta2", options.beta2));
-  RETURN_IF_ERROR(CheckNotNegative("badam_ratio", "epsilon", options.epsilon));
+  RETURN_IF_ERROR(CheckFields("badam_ratio", options));
   if (!(options.ratio > 1e-6 && options.ratio <= 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.badam_ratio: ratio is ", options.ratio,
                                                    ", expected more than 1e-6, 1 at most"));
   }
-  RETURN_IF_ERROR(CheckPositive("badam_ratio", "turn", static_cast<double>(options.turn)));
+  RETURN_IF_ERROR(
+      CheckRange("badam_ratio", "turn", base::Range::kPositive, static_cast<double>(options.turn)));
   NativeRule native;
   native.whole.assign(parameters.size(), true);
   std::vector<bool> learns;

@@ -17,14 +17,21 @@
 // State: m and v of the trained fraction, 8 ratio bytes per element. kScatter recomputes its order
 // in each step: 8 bytes per element of the current weight.
 
+#include <array>
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
 
 enum class BadamMask { kAdjacent, kScatter };
+constexpr auto WordsOf(BadamMask) {
+  return std::to_array<base::Word<BadamMask>>(
+      {{"adjacent", BadamMask::kAdjacent}, {"scatter", BadamMask::kScatter}});
+}
 
 struct BadamRatioOptions {
   double ratio = 0.05;
@@ -34,6 +41,17 @@ struct BadamRatioOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   int64_t seed = 0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"ratio", &BadamRatioOptions::ratio,
+                  "fraction of the elements of each weight that are trained at the same time"},
+      base::Field{"mask", &BadamRatioOptions::mask, "how these elements are selected"},
+      base::Field{"beta1", &BadamRatioOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &BadamRatioOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &BadamRatioOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"seed", &BadamRatioOptions::seed,
+                  "seed of the random order in which \"scatter\" selects"},
+  };
 };
 
 absl::StatusOr<NativeRule> BadamRatioRule(const BadamRatioOptions& options,

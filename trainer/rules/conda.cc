@@ -21,9 +21,7 @@ Projection BasisOf(const at::Tensor& weight) {
 
 absl::StatusOr<NativeRule> CondaRule(const CondaOptions& options,
                                      const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPositive("conda", "gap", static_cast<double>(options.gap)));
-  RETURN_IF_ERROR(CheckAdam("conda", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("conda", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("conda", options));
   MatrixRule rule;
   rule.state = [](size_t, const at::Tensor& weight) {
     UpdateRule::State state = AdamState(weight);

@@ -17,10 +17,13 @@
 // 8 m n + 4 min(m, n)^2 bytes.
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/matrices.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -28,9 +31,19 @@ namespace moonring::trainer {
 struct CondaOptions {
   int64_t gap = 2000;
   double scale = 1.0;
-  std::vector<std::string> targets;  // empty: every linear map but the head
+  std::vector<std::string> targets;
   AdamOptions adam;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"gap", &CondaOptions::gap, base::Range::kPositive,
+                  "steps between updates of the basis"},
+      base::Field{"scale", &CondaOptions::scale},
+      base::Field{"targets", &CondaOptions::targets, kTargetsMeaning},
+      base::Field{"adam", &CondaOptions::adam},
+      base::Field{"weight_decay", &CondaOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> CondaRule(const CondaOptions& options,

@@ -13,10 +13,7 @@ namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> FiraRule(const FiraOptions& options,
                                     const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPositive("fira", "rank", static_cast<double>(options.rank)));
-  RETURN_IF_ERROR(CheckPositive("fira", "gap", static_cast<double>(options.gap)));
-  RETURN_IF_ERROR(CheckAdam("fira", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("fira", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("fira", options));
   if (options.type == ProjectionType::kFull)
     return absl::InvalidArgumentError("trainer.fira: type: expected one side");
   MatrixRule rule;

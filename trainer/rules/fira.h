@@ -18,10 +18,13 @@
 // (galore.h), and a norm.
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/matrices.h"
 #include "trainer/rules/native_rule.h"
 #include "trainer/rules/projection.h"
 
@@ -32,9 +35,22 @@ struct FiraOptions {
   int64_t gap = 200;
   double alpha = 1.0;
   ProjectionType type = ProjectionType::kStd;  // not kFull
-  std::vector<std::string> targets;            // empty: every linear map but the head
+  std::vector<std::string> targets;
   AdamOptions adam;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"rank", &FiraOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &FiraOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
+      base::Field{"alpha", &FiraOptions::alpha},
+      base::Field{"projection", &FiraOptions::type,
+                  "side of the gradient matrix that is projected; not full"},
+      base::Field{"targets", &FiraOptions::targets, kTargetsMeaning},
+      base::Field{"adam", &FiraOptions::adam},
+      base::Field{"weight_decay", &FiraOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> FiraRule(const FiraOptions& options, const base::Parameters& parameters);

@@ -12,10 +12,7 @@ namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> GaloreRule(const GaloreOptions& options,
                                       const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPositive("galore", "rank", static_cast<double>(options.rank)));
-  RETURN_IF_ERROR(CheckPositive("galore", "gap", static_cast<double>(options.gap)));
-  RETURN_IF_ERROR(CheckAdam("galore", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("galore", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("galore", options));
   MatrixRule rule;
   rule.state = [options](size_t, const at::Tensor& weight) {
     const Projection projection(options.type, options.rank, weight.sizes());

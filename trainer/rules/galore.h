@@ -18,10 +18,13 @@
 // every `gap` steps.
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/matrices.h"
 #include "trainer/rules/native_rule.h"
 #include "trainer/rules/projection.h"
 
@@ -32,9 +35,22 @@ struct GaloreOptions {
   int64_t gap = 200;
   double scale = 2.0;
   ProjectionType type = ProjectionType::kStd;
-  std::vector<std::string> targets;  // empty: every linear map but the head
+  std::vector<std::string> targets;
   AdamOptions adam;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"rank", &GaloreOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &GaloreOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
+      base::Field{"scale", &GaloreOptions::scale},
+      base::Field{"projection", &GaloreOptions::type,
+                  "side of the gradient matrix that is projected"},
+      base::Field{"targets", &GaloreOptions::targets, kTargetsMeaning},
+      base::Field{"adam", &GaloreOptions::adam},
+      base::Field{"weight_decay", &GaloreOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> GaloreRule(const GaloreOptions& options,

@@ -59,10 +59,7 @@ at::Tensor Along(const at::Tensor& factors, int64_t dim) { return factors.unsque
 
 absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,
                                      const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPositive("grass", "rank", static_cast<double>(options.rank)));
-  RETURN_IF_ERROR(CheckPositive("grass", "gap", static_cast<double>(options.gap)));
-  RETURN_IF_ERROR(CheckAdam("grass", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("grass", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("grass", options));
   const bool draws = options.sampling == GrassSampling::kMultinomial;
   std::vector<std::string> names;
   for (const auto& parameter : parameters) names.push_back(parameter->name());

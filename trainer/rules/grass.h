@@ -25,27 +25,49 @@
 // max(m, n) bytes, and r row numbers (8 bytes each), with kMultinomial also r factors. Cost: the
 // norms of all rows every `gap` steps; other steps take O(r max(m, n)), without matrix products.
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/matrices.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
 
 enum class GrassSampling { kTop, kMultinomial };
+constexpr auto WordsOf(GrassSampling) {
+  return std::to_array<base::Word<GrassSampling>>(
+      {{"top", GrassSampling::kTop}, {"multinomial", GrassSampling::kMultinomial}});
+}
 
 struct GrassOptions {
   int64_t rank = 16;  // at most the smaller side
   int64_t gap = 200;
   double alpha = 1.0;
   GrassSampling sampling = GrassSampling::kTop;
-  std::vector<std::string> targets;  // empty: every linear map but the head
+  std::vector<std::string> targets;
   AdamOptions adam;
   double weight_decay = 0.0;
   int64_t seed = 0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"rank", &GrassOptions::rank, base::Range::kPositive,
+                  "rows selected by the projection"},
+      base::Field{"gap", &GrassOptions::gap, base::Range::kPositive,
+                  "steps between updates of the projection"},
+      base::Field{"alpha", &GrassOptions::alpha},
+      base::Field{"sampling", &GrassOptions::sampling, "how rows are selected by their norms"},
+      base::Field{"targets", &GrassOptions::targets, kTargetsMeaning},
+      base::Field{"adam", &GrassOptions::adam},
+      base::Field{"weight_decay", &GrassOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+      base::Field{"seed", &GrassOptions::seed, "seed of the sampling"},
+  };
 };
 
 absl::StatusOr<NativeRule> GrassRule(const GrassOptions& options,

@@ -8,9 +8,7 @@ namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> LionRule(const LionOptions& options,
                                     const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("lion", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPart("lion", "beta2", options.beta2));
-  RETURN_IF_ERROR(CheckNotNegative("lion", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("lion", options));
   NativeRule native;
   native.rule.state = [](size_t, const at::Tensor& weight) -> UpdateRule::State {
     return {{"exp_avg", at::zeros_like(weight)}};

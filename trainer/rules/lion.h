@@ -7,7 +7,10 @@
 //
 // State: m, in the gradient's dtype, 4 bytes per element.
 
+#include <tuple>
+
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -16,6 +19,13 @@ struct LionOptions {
   double beta1 = 0.9;
   double beta2 = 0.99;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"beta1", &LionOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &LionOptions::beta2, base::Range::kFraction},
+      base::Field{"weight_decay", &LionOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> LionRule(const LionOptions& options, const base::Parameters& parameters);

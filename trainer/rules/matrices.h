@@ -26,6 +26,10 @@ std::vector<bool> MatricesAndStacks(const base::Parameters& parameters);
 std::vector<bool> LinearMaps(const base::Parameters& parameters,
                              const std::vector<std::string>& targets);
 
+// What the option `targets` means (base/text/fields.h).
+inline constexpr char kTargetsMeaning[] =
+    "substrings of the names of the linear layers that are projected; default: all except the head";
+
 }  // namespace moonring::trainer
 
 #endif  // MOONRING_TRAINER_RULES_MATRICES_H_

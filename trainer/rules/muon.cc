@@ -63,10 +63,7 @@ void StepMuonMatrix(const MuonOptions& options, const at::Tensor& weight,
 
 absl::StatusOr<NativeRule> MuonRule(const MuonOptions& options,
                                     const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("muon", "momentum", options.momentum));
-  RETURN_IF_ERROR(CheckPositive("muon", "iterations", options.iterations));
-  RETURN_IF_ERROR(CheckAdam("muon", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("muon", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("muon", options));
   MatrixRule rule;
   rule.state = [](size_t, const at::Tensor& weight) -> UpdateRule::State {
     return {{"momentum_buffer", at::zeros_like(weight)}};

@@ -30,15 +30,25 @@
 // smaller side.
 
 #include <array>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
 
 enum class MuonForm { kTorch, kLlamaFactory };
+constexpr auto WordsOf(MuonForm) {
+  return std::to_array<base::Word<MuonForm>>(
+      {{"torch", MuonForm::kTorch}, {"llamafactory", MuonForm::kLlamaFactory}});
+}
 enum class MuonScale { kOriginal, kMatchRmsAdamW };
+constexpr auto WordsOf(MuonScale) {
+  return std::to_array<base::Word<MuonScale>>(
+      {{"original", MuonScale::kOriginal}, {"match_rms_adamw", MuonScale::kMatchRmsAdamW}});
+}
 
 struct MuonOptions {
   MuonForm form = MuonForm::kTorch;
@@ -50,6 +60,21 @@ struct MuonOptions {
   bool bf16 = true;
   AdamOptions adam;  // for weights that are not matrices
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"form", &MuonOptions::form, "the implementation that is followed"},
+      base::Field{"scale", &MuonOptions::scale, "how the update is scaled"},
+      base::Field{"momentum", &MuonOptions::momentum, base::Range::kFraction},
+      base::Field{"nesterov", &MuonOptions::nesterov},
+      base::Field{"iterations", &MuonOptions::iterations, base::Range::kPositive,
+                  "Newton-Schulz iterations"},
+      base::Field{"bf16", &MuonOptions::bf16,
+                  "whether the Newton-Schulz iterations are computed in bf16; false: in the "
+                  "gradient's dtype"},
+      base::Field{"adam", &MuonOptions::adam},
+      base::Field{"weight_decay", &MuonOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> MuonRule(const MuonOptions& options, const base::Parameters& parameters);

@@ -23,16 +23,24 @@ std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay
   return decays;
 }
 
-absl::Status CheckPart(const char* rule, const char* name, double value) {
-  return Check(value >= 0.0 && value < 1.0, rule, name, value, "0 or more and less than 1");
-}
-
-absl::Status CheckPositive(const char* rule, const char* name, double value) {
-  return Check(value > 0.0, rule, name, value, "more than 0");
-}
-
-absl::Status CheckNotNegative(const char* rule, const char* name, double value) {
-  return Check(value >= 0.0, rule, name, value, "0 or more");
+absl::Status CheckRange(const char* rule, const char* name, base::Range range, double value) {
+  const char* wanted = nullptr;
+  switch (range) {
+    case base::Range::kAny:
+      break;
+    case base::Range::kFraction:
+      if (!(value >= 0.0 && value < 1.0)) wanted = "0 or more and less than 1";
+      break;
+    case base::Range::kPositive:
+      if (!(value > 0.0)) wanted = "more than 0";
+      break;
+    case base::Range::kNotNegative:
+      if (!(value >= 0.0)) wanted = "0 or more";
+      break;
+  }
+  if (wanted == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("trainer.", rule, ": ", name, " is ", value, ", expected ", wanted));
 }
 
 }  // namespace moonring::trainer

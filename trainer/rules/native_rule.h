@@ -6,14 +6,19 @@
 //
 //   absl::StatusOr<NativeRule> XRule(const XOptions&, const base::Parameters&);
 //
+// The list XOptions::kFields (base/text/fields.h) has the options that a run may set.
+//
 // The shapes of a rule's state must depend only on the weight's shape, so that `plan` can compute
 // them on the "meta" device (NewStateBytes). Random numbers are counter-based (kernels/random),
 // keyed by the weight's name and the step: the same on every rank and after resuming. Each header
 // also states which parameters one rank processes unsharded; all others are processed in shards.
 
+#include <type_traits>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/autograd/parameter.h"
+#include "base/text/fields.h"
 #include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
@@ -27,10 +32,24 @@ struct NativeRule {
 // (trainer/optimizer/weight_decay.h).
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay);
 
-// These checks return INVALID_ARGUMENT: "trainer.RULE: NAME is VALUE, expected ..".
-absl::Status CheckPart(const char* rule, const char* name, double value);      // in [0, 1)
-absl::Status CheckPositive(const char* rule, const char* name, double value);  // more than 0
-absl::Status CheckNotNegative(const char* rule, const char* name, double value);
+// What the option `weight_decay` means (base/text/fields.h).
+inline constexpr char kDecayMeaning[] = "not applied to biases and norms";
+
+// INVALID_ARGUMENT for a value out of its range: "trainer.RULE: NAME is VALUE, wanted ..".
+absl::Status CheckRange(const char* rule, const char* name, base::Range range, double value);
+
+// CheckRange of each number in the list of `options`.
+template <typename RuleOptions>
+absl::Status CheckFields(const char* rule, const RuleOptions& options) {
+  absl::Status status;
+  base::ForEachField(options, [&](const auto& field, const auto& value) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      if (status.ok())
+        status = CheckRange(rule, field.name, field.range, static_cast<double>(value));
+    }
+  });
+  return status;
+}
 
 }  // namespace moonring::trainer
 

@@ -41,11 +41,7 @@ void StepSide(const at::Tensor& side, const at::Tensor& gradient, UpdateRule::St
 absl::StatusOr<NativeRule> OnlineSubspaceRule(const OnlineSubspaceOptions& options,
                                               const base::Parameters& parameters) {
   constexpr char kRule[] = "online_subspace";
-  RETURN_IF_ERROR(CheckPositive(kRule, "rank", static_cast<double>(options.rank)));
-  RETURN_IF_ERROR(CheckPositive(kRule, "gap", options.gap));
-  RETURN_IF_ERROR(CheckPositive(kRule, "learning_rate", options.learning_rate));
-  RETURN_IF_ERROR(CheckAdam(kRule, options.adam));
-  RETURN_IF_ERROR(CheckNotNegative(kRule, "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields(kRule, options));
   MatrixRule rule;
   rule.state = [options](size_t, const at::Tensor& weight) {
     const Projection projection(ProjectionType::kStd, options.rank, weight.sizes());

@@ -21,10 +21,13 @@
 // more than GaLore's.
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/matrices.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -33,10 +36,25 @@ struct OnlineSubspaceOptions {
   int64_t rank = 128;
   double gap = 50.0;  // the authors' update_proj_gap
   double scale = 1.0;
-  double learning_rate = 1.0;        // the run's learning rate; lr / this is the schedule's factor
-  std::vector<std::string> targets;  // empty: every linear map but the head
+  double learning_rate = 1.0;  // the run's learning rate; lr / this is the schedule's factor
+  std::vector<std::string> targets;
   AdamOptions adam;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"rank", &OnlineSubspaceOptions::rank, base::Range::kPositive},
+      base::Field{"gap", &OnlineSubspaceOptions::gap, base::Range::kPositive,
+                  "inverse of the projection's learning rate"},
+      base::Field{"scale", &OnlineSubspaceOptions::scale},
+      base::Field{"learning_rate", &OnlineSubspaceOptions::learning_rate, base::Range::kPositive,
+                  "the run's peak learning rate; the projection is updated with "
+                  "the learning rate (rate of the step / learning_rate) / gap",
+                  base::kRequired},
+      base::Field{"targets", &OnlineSubspaceOptions::targets, kTargetsMeaning},
+      base::Field{"adam", &OnlineSubspaceOptions::adam},
+      base::Field{"weight_decay", &OnlineSubspaceOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> OnlineSubspaceRule(const OnlineSubspaceOptions& options,

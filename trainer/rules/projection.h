@@ -12,14 +12,23 @@
 //
 // L and R are the states "left" and "right" of the weight.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "base/text/fields.h"
 #include "trainer/optimizer/rule_optimizer.h"
 
 namespace moonring::trainer {
 
 enum class ProjectionType { kStd, kReverseStd, kLeft, kRight, kFull };
+constexpr auto WordsOf(ProjectionType) {
+  return std::to_array<base::Word<ProjectionType>>({{"std", ProjectionType::kStd},
+                                                    {"reverse_std", ProjectionType::kReverseStd},
+                                                    {"left", ProjectionType::kLeft},
+                                                    {"right", ProjectionType::kRight},
+                                                    {"full", ProjectionType::kFull}});
+}
 
 struct Projection {
   // `rank` is r; for an SVD it is limited to the smaller side (`clamped`).

@@ -8,10 +8,7 @@ namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> RmspropRule(const RmspropOptions& options,
                                        const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("rmsprop", "alpha", options.alpha));
-  RETURN_IF_ERROR(CheckNotNegative("rmsprop", "epsilon", options.epsilon));
-  RETURN_IF_ERROR(CheckNotNegative("rmsprop", "momentum", options.momentum));
-  RETURN_IF_ERROR(CheckNotNegative("rmsprop", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("rmsprop", options));
   NativeRule native;
   native.rule.state = [options](size_t, const at::Tensor& weight) {
     UpdateRule::State state = {{"square_avg", at::zeros_like(weight)}};

@@ -11,7 +11,10 @@
 //
 // State: v, and a or m if used, in the gradient's dtype, 4 bytes per element each.
 
+#include <tuple>
+
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -22,6 +25,18 @@ struct RmspropOptions {
   double momentum = 0.0;
   bool centered = false;
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"alpha", &RmspropOptions::alpha, base::Range::kFraction,
+                  "decay rate of the running mean of squares"},
+      base::Field{"epsilon", &RmspropOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"momentum", &RmspropOptions::momentum, base::Range::kNotNegative},
+      base::Field{"centered", &RmspropOptions::centered,
+                  "whether the square of a running mean of the gradient is subtracted from the "
+                  "mean of squares"},
+      base::Field{"weight_decay", &RmspropOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> RmspropRule(const RmspropOptions& options,

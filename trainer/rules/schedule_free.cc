@@ -51,13 +51,8 @@ UpdateRule::State NewState(const ScheduleFreeOptions& options, const at::Tensor&
 
 absl::StatusOr<NativeRule> ScheduleFreeRule(const ScheduleFreeOptions& options,
                                             const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("schedule_free", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPositive("schedule_free", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPart("schedule_free", "beta2", options.beta2));
-  RETURN_IF_ERROR(CheckNotNegative("schedule_free", "epsilon", options.epsilon));
-  RETURN_IF_ERROR(
-      CheckNotNegative("schedule_free", "warmup_steps", static_cast<double>(options.warmup_steps)));
-  RETURN_IF_ERROR(CheckNotNegative("schedule_free", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("schedule_free", options));
+  RETURN_IF_ERROR(CheckRange("schedule_free", "beta1", base::Range::kPositive, options.beta1));
   NativeRule native;
   native.rule.state = [options](size_t, const at::Tensor& weight) {
     return NewState(options, weight);

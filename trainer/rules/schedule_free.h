@@ -22,14 +22,22 @@
 // State: z, and v except for kSgd, in the gradient's dtype, 4 bytes per element each; three scalars
 // per weight on the host.
 
+#include <array>
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
 
 enum class ScheduleFreeKind { kAdamW, kSgd, kRAdam };
+constexpr auto WordsOf(ScheduleFreeKind) {
+  return std::to_array<base::Word<ScheduleFreeKind>>({{"adamw", ScheduleFreeKind::kAdamW},
+                                                      {"sgd", ScheduleFreeKind::kSgd},
+                                                      {"radam", ScheduleFreeKind::kRAdam}});
+}
 
 struct ScheduleFreeOptions {
   ScheduleFreeKind kind = ScheduleFreeKind::kAdamW;
@@ -40,6 +48,23 @@ struct ScheduleFreeOptions {
   double r = 0.0;
   double weight_lr_power = 2.0;  // p
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"kind", &ScheduleFreeOptions::kind},
+      base::Field{"beta1", &ScheduleFreeOptions::beta1, base::Range::kFraction,
+                  "greater than 0; for \"sgd\" its momentum"},
+      base::Field{"beta2", &ScheduleFreeOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &ScheduleFreeOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"warmup_steps", &ScheduleFreeOptions::warmup_steps, base::Range::kNotNegative,
+                  "steps of warm-up; not for \"radam\""},
+      base::Field{"r", &ScheduleFreeOptions::r,
+                  "the weight of a step in the average contains the step number to this power"},
+      base::Field{"weight_lr_power", &ScheduleFreeOptions::weight_lr_power,
+                  "the weight of a step in the average contains the largest learning rate so far "
+                  "to this power"},
+      base::Field{"weight_decay", &ScheduleFreeOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> ScheduleFreeRule(const ScheduleFreeOptions& options,

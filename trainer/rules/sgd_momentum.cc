@@ -8,8 +8,7 @@ namespace moonring::trainer {
 
 absl::StatusOr<NativeRule> SgdMomentumRule(const SgdMomentumOptions& options,
                                            const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPositive("sgd", "momentum", options.momentum));
-  RETURN_IF_ERROR(CheckNotNegative("sgd", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("sgd", options));
   if (options.nesterov && options.dampening != 0.0) {
     return absl::InvalidArgumentError("trainer.sgd: nesterov goes with a dampening of 0");
   }

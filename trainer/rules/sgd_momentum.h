@@ -10,7 +10,10 @@
 // State: m, in the gradient's dtype, 4 bytes per element. For SGD without momentum, see
 // trainer/optimizer/sgd.h.
 
+#include <tuple>
+
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -20,6 +23,14 @@ struct SgdMomentumOptions {
   double dampening = 0.0;
   bool nesterov = false;  // not allowed with dampening
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"momentum", &SgdMomentumOptions::momentum, base::Range::kPositive},
+      base::Field{"dampening", &SgdMomentumOptions::dampening},
+      base::Field{"nesterov", &SgdMomentumOptions::nesterov, "not together with dampening"},
+      base::Field{"weight_decay", &SgdMomentumOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> SgdMomentumRule(const SgdMomentumOptions& options,

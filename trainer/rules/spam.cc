@@ -78,14 +78,7 @@ void StepNumbers(const SpamOptions& options, const at::Tensor& weight, const at:
 
 absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options,
                                     const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckPart("spam", "beta1", options.beta1));
-  RETURN_IF_ERROR(CheckPart("spam", "beta2", options.beta2));
-  RETURN_IF_ERROR(CheckNotNegative("spam", "epsilon", options.epsilon));
-  RETURN_IF_ERROR(CheckNotNegative("spam", "threshold", options.threshold));
-  RETURN_IF_ERROR(CheckPositive("spam", "reset", static_cast<double>(options.reset)));
-  RETURN_IF_ERROR(CheckNotNegative("spam", "warmup", static_cast<double>(options.warmup)));
-  RETURN_IF_ERROR(CheckNotNegative("spam", "quiet", static_cast<double>(options.quiet)));
-  RETURN_IF_ERROR(CheckNotNegative("spam", "weight_decay", options.weight_decay));
+  RETURN_IF_ERROR(CheckFields("spam", options));
   if (!(options.density > 0.0 && options.density <= 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.spam: density is ", options.density,
                                                    ", expected more than 0, 1 at most"));

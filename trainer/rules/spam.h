@@ -25,8 +25,10 @@
 // Parameters that one rank processes unsharded: matrices with a density below 1; otherwise none.
 
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/native_rule.h"
 
 namespace moonring::trainer {
@@ -42,6 +44,27 @@ struct SpamOptions {
   double density = 1.0;
   int64_t seed = 0;  // for the masks
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"beta1", &SpamOptions::beta1, base::Range::kFraction},
+      base::Field{"beta2", &SpamOptions::beta2, base::Range::kFraction},
+      base::Field{"epsilon", &SpamOptions::epsilon, base::Range::kNotNegative},
+      base::Field{"threshold", &SpamOptions::threshold, base::Range::kNotNegative,
+                  "an element of a gradient is clipped if its square exceeds the running mean of "
+                  "squares by more than this factor; 0: no clipping"},
+      base::Field{"reset", &SpamOptions::reset, base::Range::kPositive,
+                  "steps after which the running means are reset to zero"},
+      base::Field{"warmup", &SpamOptions::warmup, base::Range::kNotNegative,
+                  "steps after a reset in which the learning rate is warmed up"},
+      base::Field{"quiet", &SpamOptions::quiet, base::Range::kNotNegative,
+                  "steps after a reset in which nothing is clipped"},
+      base::Field{"density", &SpamOptions::density,
+                  "fraction of each matrix that is trained until the next reset, which selects "
+                  "another fraction"},
+      base::Field{"seed", &SpamOptions::seed, "seed of the selection"},
+      base::Field{"weight_decay", &SpamOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> SpamRule(const SpamOptions& options, const base::Parameters& parameters);

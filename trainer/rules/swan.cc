@@ -45,14 +45,11 @@ void StepSwanMatrix(const SwanOptions& options, const at::Tensor& weight,
 
 absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options,
                                     const base::Parameters& parameters) {
-  RETURN_IF_ERROR(CheckNotNegative("swan", "alpha", options.alpha));
-  RETURN_IF_ERROR(CheckPositive("swan", "ns_steps", static_cast<double>(options.iterations)));
+  RETURN_IF_ERROR(CheckFields("swan", options));
   if (!(options.beta > 0.0 && options.beta <= std::sqrt(3.0) / 2.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.swan: ns_beta is ", options.beta,
                                                    ", expected more than 0, 0.866 at most"));
   }
-  RETURN_IF_ERROR(CheckAdam("swan", options.adam));
-  RETURN_IF_ERROR(CheckNotNegative("swan", "weight_decay", options.weight_decay));
   MatrixRule rule;
   rule.state = [](size_t, const at::Tensor&) { return UpdateRule::State(); };
   rule.update = [options](size_t, const at::Tensor& weight, const at::Tensor& gradient,

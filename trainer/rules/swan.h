@@ -40,8 +40,10 @@
 // smaller and larger side.
 
 #include <cstdint>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "base/text/fields.h"
 #include "trainer/rules/adam.h"
 #include "trainer/rules/native_rule.h"
 
@@ -53,6 +55,18 @@ struct SwanOptions {
   double beta = 0.5;
   AdamOptions adam;  // for weights that are not matrices
   double weight_decay = 0.0;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"alpha", &SwanOptions::alpha, base::Range::kNotNegative,
+                  "factor of the learning rate"},
+      base::Field{"ns_steps", &SwanOptions::iterations, base::Range::kPositive,
+                  "number of iterations that whiten the gradient"},
+      base::Field{"ns_beta", &SwanOptions::beta,
+                  "step size of these iterations, at most 0.866; they converge for 0.5"},
+      base::Field{"adam", &SwanOptions::adam},
+      base::Field{"weight_decay", &SwanOptions::weight_decay, base::Range::kNotNegative,
+                  kDecayMeaning},
+  };
 };
 
 absl::StatusOr<NativeRule> SwanRule(const SwanOptions& options, const base::Parameters& parameters);

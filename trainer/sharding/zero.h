@@ -24,13 +24,16 @@
 // lockstep() is true if ranks with different micro-batches share weights or gradients. These ranks
 // must run equally many forward and backward passes; ranks with fewer micro-batches run empty ones.
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/autograd/parameter.h"
 #include "base/memory/side_stream.h"
+#include "base/text/fields.h"
 #include "comm/communicator.h"
 #include "comm/mesh.h"
 #include "trainer/sharding/state_memory.h"
@@ -38,22 +41,62 @@
 namespace moonring::trainer {
 
 enum class ZeroGroup { kWorld, kSp, kNode };
+constexpr auto WordsOf(ZeroGroup) {
+  return std::to_array<base::Word<ZeroGroup>>(
+      {{"world", ZeroGroup::kWorld}, {"sp", ZeroGroup::kSp}, {"node", ZeroGroup::kNode}});
+}
 enum class Offload { kNone, kHost, kDisk };
+constexpr auto WordsOf(Offload) {
+  return std::to_array<base::Word<Offload>>(
+      {{"none", Offload::kNone}, {"cpu", Offload::kHost}, {"disk", Offload::kDisk}});
+}
 
 struct ZeroOptions {
   int stage = 0;
   ZeroGroup group = ZeroGroup::kWorld;
-  // kNode: number of consecutive ranks on a machine; 0: all ranks are on one
-  int ranks_per_machine = 0;
+  int ranks_per_machine = 0;  // 0: all ranks are on one machine
   Offload offload = Offload::kNone;
-  std::string folder;  // kDisk: folder of the file
-  // matrices are stored in host memory and copied to the GPU for each use (lease); this includes
-  // trainable matrices only if the optimizer is offloaded, which then updates them in host memory
+  std::string folder;
   bool streams = false;
-  bool cast_once = false;  // use the `held` dtype of States even if nothing is sharded or offloaded
-  int expert_ranks = 1;    // number of consecutive ranks that share each layer's experts
-  bool apart = false;      // sp groups have independent states; stages 1 to 3 then require kSp
+  bool cast_once = false;
+  int expert_ranks = 1;
+  bool apart = false;
   int64_t bucket_bytes = int64_t{32} << 20;
+
+  static constexpr std::tuple kFields = {
+      base::Field{"stage", &ZeroOptions::stage,
+                  "what is sharded over ranks; 0: nothing; 1: optimizer state; 2: also gradients; "
+                  "3: also weights"},
+      base::Field{"group", &ZeroOptions::group,
+                  "the group of ranks over which states are sharded; each group has its own copy "
+                  "of the states"},
+      base::Field{"offload", &ZeroOptions::offload,
+                  "where the optimizer's state is stored and its step is computed; \"none\": where "
+                  "the weights are"},
+      base::Field{"ranks_per_machine", &ZeroOptions::ranks_per_machine,
+                  "number of ranks on one machine (consecutive rank numbers), which form the group "
+                  "\"node\"; 0: all ranks"},
+      base::Field{"folder", &ZeroOptions::folder,
+                  "for offload = \"disk\": the folder in which the file of the state is created, "
+                  "without a name"},
+      base::Field{"streams", &ZeroOptions::streams,
+                  "whether the matrices of a model on a GPU are stored on the host and copied to "
+                  "the GPU for each use; trainable ones only if the optimizer is offloaded, which "
+                  "then updates them there; only with stage 0 or 3"},
+      base::Field{"cast_once", &ZeroOptions::cast_once,
+                  "whether the option `held` of Zero:states, which casts weights once per step and "
+                  "keeps fp32 master weights, has an effect even if nothing is sharded or "
+                  "offloaded"},
+      base::Field{"expert_ranks", &ZeroOptions::expert_ranks,
+                  "number of ranks (with consecutive numbers) that divide the experts of each "
+                  "layer among them; a rank that loads a model with this option reads only its "
+                  "own experts"},
+      base::Field{"apart", &ZeroOptions::apart,
+                  "whether each sp group has its own states, which receive no gradients from other "
+                  "groups (for local steps); stages 1 to 3 then shard over the sp group"},
+      base::Field{"bucket_bytes", &ZeroOptions::bucket_bytes,
+                  "bytes of gradients in one reduce-scatter"},
+  };
 };
 
 class Zero {

@@ -5,13 +5,16 @@
 --   make(parameters, c, zero)   creates it; `zero` decides where its state is stored
 -- An optimizer that trainer/rules implements has these fields instead of `moments` and `make`:
 --   rule          its name in moonring.native.trainer
---   settings(c, args, facts)   its options; `facts` describe the checkpoint
---   args          options allowed in optim_args: name -> type ("number", "integer", "boolean",
---                 "string"); absent: none
+--   args          options allowed in optim_args: their names, or name there -> option
+--   settings(c, given, facts)   options that neither optim_args nor a key of the option's meaning
+--                 sets (rule_settings.lua). `given`: what optim_args sets, by option, which
+--                 precedes; `facts` describe the checkpoint
+-- A rule without a row here has one of its name, with `args` for all options that no key sets.
 -- Optional fields:
 --   words(c)  description for the model card; by default the name
 --   check(c)  refuses incompatible keys
 local matrix_optimizer_rows = require "moonring.choices.matrix_optimizer_rows"
+local rule_settings = require "moonring.choices.rule_settings"
 local trainer = require "moonring.native.trainer"
 
 --- A row of the table of optimizers, as described above.
@@ -23,9 +26,9 @@ local trainer = require "moonring.native.trainer"
 ---@field make? fun(parameters: moonring.Parameters, c: moonring.Configuration,
 ---   zero?: moonring.Zero): moonring.Optimizer
 ---@field rule? string
----@field settings? fun(c: moonring.Configuration, args: table<string, any>,
+---@field settings? fun(c: moonring.Configuration, given: table<string, any>,
 ---   facts: moonring.CheckpointFacts): table<string, any>
----@field args? table<string, string>
+---@field args? table<string | integer, string>
 ---@field targets? string the key that lists names of linear modules
 ---@field words? fun(c: moonring.Configuration): string
 ---@field check? fun(c: moonring.Configuration)
@@ -80,48 +83,32 @@ local function sgd(parameters, c)
     loraplus_lr_ratio = c.loraplus_lr_ratio })
 end
 
-local function lion_settings(c)
-  return { beta1 = c.adam_beta1, beta2 = c.adam_beta2, weight_decay = c.weight_decay }
-end
-
 local function lion_words(c)
   return ("%s with betas=(%s,%s)"):format(c.optim, c.adam_beta1, c.adam_beta2)
 end
 
-local function lion(name)
-  return { name = name, rule = "lion", settings = lion_settings, words = lion_words }
-end
-
-local AVERAGES = { beta1 = "number", beta2 = "number", beta3 = "number", alpha = "number",
-  eps = "number", t_alpha = "integer", t_beta3 = "integer" }
+local function lion(name) return { name = name, rule = "lion", words = lion_words } end
 
 local function ademamix(name)
-  return { name = name, rule = "ademamix", args = AVERAGES, settings = function(c, args)
-    return { beta1 = args.beta1 or c.adam_beta1, beta2 = args.beta2 or c.adam_beta2,
-      beta3 = args.beta3, alpha = args.alpha, t_alpha = args.t_alpha, t_beta3 = args.t_beta3,
-      epsilon = args.eps or c.adam_epsilon, weight_decay = c.weight_decay }
-  end }
+  return { name = name, rule = "ademamix",
+    args = { "beta1", "beta2", "beta3", "alpha", "t_alpha", "t_beta3", eps = "epsilon" },
+    settings = function(c)
+      return { beta1 = c.adam_beta1, beta2 = c.adam_beta2, epsilon = c.adam_epsilon }
+    end }
 end
 
 local function rmsprop(name)
   return { name = name, rule = "rmsprop",
-    args = { alpha = "number", eps = "number", momentum = "number", centered = "boolean" },
-    settings = function(c, args)
-      return { alpha = args.alpha, epsilon = args.eps, momentum = args.momentum,
-        centered = args.centered, weight_decay = c.weight_decay }
-    end }
+    args = { "alpha", "momentum", "centered", eps = "epsilon" } }
 end
 
 -- The schedule-free optimizers get warmup_steps, except RAdam, as in Transformers.
 local function schedule_free(kind)
   return { name = "schedule_free_" .. kind, rule = "schedule_free",
-    args = { weight_lr_power = "number", r = "number",
-      momentum = kind == "sgd" and "number" or nil },
-    settings = function(c, args)
-      return { kind = kind, beta1 = kind == "sgd" and args.momentum or c.adam_beta1,
-        beta2 = c.adam_beta2, epsilon = c.adam_epsilon, r = args.r,
-        warmup_steps = kind ~= "radam" and c.warmup_steps or nil,
-        weight_lr_power = args.weight_lr_power, weight_decay = c.weight_decay }
+    args = { "weight_lr_power", "r", momentum = kind == "sgd" and "beta1" or nil },
+    settings = function(c)
+      return { kind = kind, beta1 = c.adam_beta1,
+        warmup_steps = kind ~= "radam" and c.warmup_steps or nil }
     end }
 end
 
@@ -133,18 +120,8 @@ optimizer_rows.rows = {
   adamw "paged_adamw_8bit",
   adamw "paged_adamw_32bit",
   { name = "sgd", moments = 0, make = sgd },
-  { name = "sgd_momentum", rule = "sgd_momentum",
-    args = { momentum = "number", dampening = "number", nesterov = "boolean" },
-    settings = function(c, args)
-      return { momentum = args.momentum, dampening = args.dampening, nesterov = args.nesterov,
-        weight_decay = c.weight_decay }
-    end },
   { name = "adagrad", rule = "adagrad",
-    args = { lr_decay = "number", initial_accumulator_value = "number", eps = "number" },
-    settings = function(c, args)
-      return { lr_decay = args.lr_decay, initial = args.initial_accumulator_value,
-        epsilon = args.eps, weight_decay = c.weight_decay }
-    end },
+    args = { "lr_decay", initial_accumulator_value = "initial", eps = "epsilon" } },
   rmsprop "rmsprop",
   rmsprop "rmsprop_bnb",
   rmsprop "rmsprop_bnb_32bit",
@@ -156,26 +133,22 @@ optimizer_rows.rows = {
   schedule_free "radam",
   schedule_free "sgd",
   { name = "spam", rule = "spam",
-    args = { threshold = "number", reset = "integer", warmup = "integer", quiet = "integer",
-      eps = "number", density = "number" },
-    settings = function(c, args)
-      return { beta1 = c.adam_beta1, beta2 = c.adam_beta2, epsilon = args.eps,
-        threshold = args.threshold, reset = args.reset, warmup = args.warmup, quiet = args.quiet,
-        density = args.density, seed = c.seed, weight_decay = c.weight_decay }
-    end },
-  -- BAdam's ratio mode. Its layer mode is in block_turns.lua.
+    args = { "threshold", "reset", "warmup", "quiet", "density", eps = "epsilon" } },
+  -- badam_mode: ratio. For layer mode see block_turns.lua.
   { key = "use_badam", when = function(c) return c.badam_mode == "ratio" end, rule = "badam_ratio",
     settings = function(c)
-      return { ratio = c.badam_update_ratio, mask = c.badam_mask_mode, beta1 = c.adam_beta1,
-        beta2 = c.adam_beta2, epsilon = c.adam_epsilon, seed = c.seed }
+      return { ratio = c.badam_update_ratio, mask = c.badam_mask_mode }
     end,
     words = function(c)
       return ("BAdam of %g of each weight"):format(c.badam_update_ratio)
     end },
 }
 
-for _, row in ipairs(matrix_optimizer_rows.rows) do
-  optimizer_rows.rows[#optimizer_rows.rows + 1] = row
+local function append(rows)
+  for _, row in ipairs(rows) do optimizer_rows.rows[#optimizer_rows.rows + 1] = row end
 end
+
+append(matrix_optimizer_rows.rows)
+append(rule_settings.further_rows(optimizer_rows.rows))
 
 return optimizer_rows

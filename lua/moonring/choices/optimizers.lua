@@ -11,6 +11,7 @@ local optimizer_rows = require "moonring.choices.optimizer_rows"
 local custom_optimizer = require "moonring.choices.custom_optimizer"
 local custom_pieces = require "moonring.choices.custom_pieces"
 local rounds = require "moonring.choices.rounds"
+local rule_settings = require "moonring.choices.rule_settings"
 local trainer = require "moonring.native.trainer"
 
 ---@class moonring.optimizers
@@ -67,7 +68,8 @@ local function row_of(c)
 end
 
 local function args_of(row, c)
-  return optim_args.read(c.optim_args, row.args or {}, row.name or row.key)
+  return optim_args.read(c.optim_args, row.rule and rule_settings.types(row) or {},
+    row.name or row.key)
 end
 
 -- Refuses names in a list of target modules that match no weight, for optimizers with such a list.
@@ -87,7 +89,7 @@ end
 
 local function make(row, parameters, c, facts, zero, model)
   if not row.rule then return row.make(parameters, c, zero, model) end
-  local settings = row.settings(c, args_of(row, c), facts)
+  local settings = rule_settings.of(row, c, args_of(row, c), facts)
   settings.zero, settings.loraplus_lr_ratio = zero, c.loraplus_lr_ratio
   return trainer[row.rule](parameters, settings)
 end

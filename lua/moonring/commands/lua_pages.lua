@@ -22,7 +22,7 @@ local PAGES = {
   { "model", { "types/model", "model", "hub", "types/hub" } },
   { "data", { "types/data", "types/source", "data" } },
   { "objectives", { "types/objectives" } },
-  { "trainer", { "types/trainer" } },
+  { "trainer", { "types/trainer", "types/trainer_options" } },
   { "run", { "run", "checkpoint", "rollouts", "choices", "stages" } },
   { "rewards", { "rewards", "types/rewards" } },
   { "config", { "config", "keys", "types/configuration" } },

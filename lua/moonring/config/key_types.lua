@@ -23,8 +23,10 @@ local HEAD = [[
 ---@field places table<string, string> where the file sets a key: "train.yaml:3: "
 ]]
 
--- Wraps a text into comment lines.
-local function comment(text)
+--- Wraps a text into lines of comment.
+---@param text string
+---@return string
+function key_types.comment(text)
   local lines, line = {}, ""
   for word in text:gmatch "%S+" do
     if line ~= "" and #line + 1 + #word > WIDTH then
@@ -49,7 +51,7 @@ local function field(row)
   local name, kind = row[1] .. (optional and "?" or ""), type_of(row)
   local line = ("---@field %s %s"):format(name, kind)
   if #line > 100 then line = ("---@field %s %s"):format(name, TYPES[row[2]]) end
-  return comment(words) .. "\n" .. line
+  return key_types.comment(words) .. "\n" .. line
 end
 
 --- The contents of the whole file.

@@ -1178,6 +1178,26 @@ def vision(model_type, **more):
     )
 
 
+def qwen_vision(s, **more):
+    """What sees in Qwen's, and the tokens that stand for it."""
+    return dict(
+        vision_config=dict(
+            depth=1,
+            hidden_size=16,
+            intermediate_size=16,
+            num_heads=2,
+            patch_size=4,
+            out_hidden_size=s.hidden,
+            num_position_embeddings=16,
+        )
+        | more,
+        image_token_id=40,
+        video_token_id=41,
+        vision_start_token_id=42,
+        vision_end_token_id=43,
+    )
+
+
 MODELS |= {
     "gemma3_vision": dict(
         family="Gemma3",
@@ -1234,20 +1254,7 @@ MODELS |= {
                 attention_bias=True,
                 tie_word_embeddings=True,
             ),
-            vision_config=dict(
-                depth=1,
-                hidden_size=16,
-                intermediate_size=16,
-                num_heads=2,
-                patch_size=4,
-                out_hidden_size=s.hidden,
-                num_position_embeddings=16,
-                deepstack_visual_indexes=[0],
-            ),
-            image_token_id=40,
-            video_token_id=41,
-            vision_start_token_id=42,
-            vision_end_token_id=43,
+            **qwen_vision(s, deepstack_visual_indexes=[0]),
             tie_word_embeddings=True,
         ),
     ),
@@ -1273,19 +1280,7 @@ MODELS |= {
                 ),
                 pad_token_id=7,
             ),
-            vision_config=dict(
-                depth=1,
-                hidden_size=16,
-                intermediate_size=16,
-                num_heads=2,
-                patch_size=4,
-                out_hidden_size=s.hidden,
-                num_position_embeddings=16,
-            ),
-            image_token_id=40,
-            video_token_id=41,
-            vision_start_token_id=42,
-            vision_end_token_id=43,
+            **qwen_vision(s),
         ),
     ),
     "qwen3_vl_moe": dict(
@@ -1309,20 +1304,7 @@ MODELS |= {
                 mlp_only_layers=[0],
                 tie_word_embeddings=True,
             ),
-            vision_config=dict(
-                depth=1,
-                hidden_size=16,
-                intermediate_size=16,
-                num_heads=2,
-                patch_size=4,
-                out_hidden_size=s.hidden,
-                num_position_embeddings=16,
-                deepstack_visual_indexes=[0],
-            ),
-            image_token_id=40,
-            video_token_id=41,
-            vision_start_token_id=42,
-            vision_end_token_id=43,
+            **qwen_vision(s, deepstack_visual_indexes=[0]),
             tie_word_embeddings=True,
         ),
     ),
@@ -1369,19 +1351,7 @@ MODELS |= {
                     ),
                 )
             ),
-            vision_config=dict(
-                depth=1,
-                hidden_size=16,
-                intermediate_size=16,
-                num_heads=2,
-                patch_size=4,
-                out_hidden_size=s.hidden,
-                num_position_embeddings=16,
-            ),
-            image_token_id=40,
-            video_token_id=41,
-            vision_start_token_id=42,
-            vision_end_token_id=43,
+            **qwen_vision(s),
         ),
     ),
     "gemma4_vision": dict(

@@ -2,6 +2,9 @@
 weights, and for each step their gradients and a rate.
 """
 
+import json
+import pathlib
+
 import torch
 
 STEPS = 20
@@ -69,3 +72,16 @@ def after_steps(make, dtype, average=False):
     if average:
         optimizer.eval()
     return {name: p.detach().flatten().tolist() for name, p in parameters.items()}
+
+
+def of_both(weights_after, *args, **options):
+    """weights_after(*args, dtype, **options) of both dtypes, by their names."""
+    return {
+        str(dtype).removeprefix("torch."): weights_after(*args, dtype, **options)
+        for dtype in (torch.float32, torch.float64)
+    }
+
+
+def write(name, golden):
+    path = pathlib.Path(__file__).parent / name
+    path.write_text(json.dumps(golden, indent=0) + "\n")

@@ -6,9 +6,6 @@ torch 2.11.0, lion-pytorch 0.2.5, bitsandbytes 0.50.2 (its reference of AdEMAMix
 1.4.1 and badam 1.4, on a CPU.
 """
 
-import json
-import pathlib
-
 import badam
 import bitsandbytes.optim.ademamix
 import inputs
@@ -48,7 +45,7 @@ AVERAGED = {
 }
 
 
-def badam_ratio(dtype, mask_mode):
+def badam_ratio(mask_mode, dtype):
     """Weights after all steps of BAdam's ratio mode, which takes its gradients in hooks; a turn has
     7 steps, and the seed of the order is the weight's number.
     """
@@ -75,23 +72,16 @@ def badam_ratio(dtype, mask_mode):
     return {name: p.detach().flatten().tolist() for name, p in parameters.items()}
 
 
-def of_both(make, average=False):
-    return {
-        str(dtype).removeprefix("torch."): inputs.after_steps(make, dtype, average)
-        for dtype in (torch.float32, torch.float64)
-    }
-
-
 def main():
-    golden = {name: of_both(make) for name, make in (CASES | AVERAGED).items()}
-    golden |= {name + "_average": of_both(make, True) for name, make in AVERAGED.items()}
+    golden = {
+        name: inputs.of_both(inputs.after_steps, make, average=False)
+        for name, make in (CASES | AVERAGED).items()
+    }
+    for name, make in AVERAGED.items():
+        golden[name + "_average"] = inputs.of_both(inputs.after_steps, make, average=True)
     for mask_mode in ("adjacent", "scatter"):
-        golden["badam_" + mask_mode] = {
-            str(dtype).removeprefix("torch."): badam_ratio(dtype, mask_mode)
-            for dtype in (torch.float32, torch.float64)
-        }
-    path = pathlib.Path(__file__).parent / "elements.json"
-    path.write_text(json.dumps(golden, indent=0) + "\n")
+        golden["badam_" + mask_mode] = inputs.of_both(badam_ratio, mask_mode)
+    inputs.write("elements.json", golden)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,6 @@ and Transformers 4.57.6 (its Adafactor), on a CPU with one thread. A stack of ma
 them as matrices, where they know no stacks.
 """
 
-import json
-import pathlib
-
 import adam_mini
 import apollo_torch.apollo
 import galore_torch
@@ -188,14 +185,10 @@ def main():
     torch.set_num_threads(1)
     apollo_torch.apollo.GradientProjector = Projector
     golden = {
-        name: {
-            str(dtype).removeprefix("torch."): after_steps(make, dtype, name in WITH_STACKS)
-            for dtype in (torch.float32, torch.float64)
-        }
+        name: inputs.of_both(after_steps, make, stacks=name in WITH_STACKS)
         for name, make in (CASES | WITH_STACKS).items()
     }
-    path = pathlib.Path(__file__).parent / "matrices.json"
-    path.write_text(json.dumps(golden, indent=0) + "\n")
+    inputs.write("matrices.json", golden)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,6 @@ by transcriptions of their papers' algorithms.
 In fp64; singular vectors in fp32, as their authors have them, by torch: their signs are LAPACK's.
 """
 
-import json
-import pathlib
-
 import counters
 import inputs
 import make_papers
@@ -279,15 +276,10 @@ def after_steps(algorithm, dtype):
 
 def main():
     torch.set_num_threads(1)
-    golden = {
-        name: {
-            str(dtype).removeprefix("torch."): after_steps(algorithm, dtype)
-            for dtype in (torch.float32, torch.float64)
-        }
-        for name, algorithm in CASES.items()
-    }
-    path = pathlib.Path(__file__).parent / "matrix_papers.json"
-    path.write_text(json.dumps(golden, indent=0) + "\n")
+    inputs.write(
+        "matrix_papers.json",
+        {name: inputs.of_both(after_steps, algorithm) for name, algorithm in CASES.items()},
+    )
 
 
 if __name__ == "__main__":

@@ -4,12 +4,8 @@ of their papers' algorithms, in fp64.
     $MOONRING_ORACLE/venv/bin/python tests/trainer/rules/golden/make_papers.py
 """
 
-import json
-import pathlib
-
 import inputs
 import numpy as np
-import torch
 
 
 def spam(weight, gradients, rates, decay, mask_of=None):
@@ -57,15 +53,10 @@ def after_steps(algorithm, dtype):
 
 
 def main():
-    golden = {
-        name: {
-            str(dtype).removeprefix("torch."): after_steps(algorithm, dtype)
-            for dtype in (torch.float32, torch.float64)
-        }
-        for name, algorithm in CASES.items()
-    }
-    path = pathlib.Path(__file__).parent / "papers.json"
-    path.write_text(json.dumps(golden, indent=0) + "\n")
+    inputs.write(
+        "papers.json",
+        {name: inputs.of_both(after_steps, algorithm) for name, algorithm in CASES.items()},
+    )
 
 
 if __name__ == "__main__":
