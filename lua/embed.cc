@@ -31,12 +31,13 @@
 #include "base/status/torch_status.h"
 #include "base/text/nearest_name.h"
 #include "base/threads/spin_control.h"
-#include "lua/assets.h"
 #include "lua/binding/error_value.h"
 #include "lua/binding/guard.h"
-#include "lua/limits.h"
-#include "lua/version.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/limits.h"
+#include "lua/vm/version.h"
+#include "lua/vm/vm.h"
 
 struct moonring_runtime {
   std::shared_ptr<moonring::lua::CancelFlag> cancel =
@@ -163,6 +164,7 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> CreateRuntime(const moonring_o
     };
   }
   Host host{.assets = std::move(assets),
+            .libraries = AllLibraries(),
             .device = device,
             .sandbox = options.unconfined == 0,
             .embedded = true,

@@ -7,7 +7,7 @@
 //   --sandbox                  The script has no io, os.execute, ffi, environment or bytecode
 //                              (lua/moonring/sandbox/init.lua). No file outside of the roots is
 //                              read or written, by scripts or commands, by whatever path; the
-//                              kernel enforces that too (lua/confined_process.h).
+//                              kernel enforces that too (lua/host/confined_process.h).
 //   --sandbox-root DIR         a root; may be given several times; default: the current folder
 //   --sandbox-instructions N   limit on Lua instructions
 //   --sandbox-memory SIZE      limit on memory used after the script begins: 2GiB, 500MB
@@ -53,16 +53,17 @@
 #include "base/trace/last_operators.h"
 #include "comm/store/rendezvous.h"
 #include "kernels/choice.h"
-#include "lua/assets.h"
 #include "lua/binding/guard.h"
-#include "lua/confined_process.h"
-#include "lua/launcher.h"
-#include "lua/open_prompt.h"
-#include "lua/preemption.h"
-#include "lua/process_start.h"
-#include "lua/standard_input.h"
-#include "lua/unconfined_exec.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/host/confined_process.h"
+#include "lua/host/launcher.h"
+#include "lua/host/open_prompt.h"
+#include "lua/host/preemption.h"
+#include "lua/host/process_start.h"
+#include "lua/host/standard_input.h"
+#include "lua/host/unconfined_exec.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 #include "trainer/optimizer/device_settings.h"
 
 namespace moonring::lua {
@@ -283,6 +284,7 @@ int Run(int argc, char** argv) {
   trainer::GrowSegments();
   trainer::MultiplyAsWritten();
   Host host{.assets = *assets,
+            .libraries = AllLibraries(),
             .command = command,
             .device = line->device,
             .ranks = line->ranks,

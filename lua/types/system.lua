@@ -168,7 +168,8 @@ function system.requested_device() end
 
 --- Turns this process into the launcher of `ranks` processes with the same command line. Does not
 --- return: the launcher ends with the exit code of the ranks. Scripts call `moonring.launch`
---- instead. Errors: INVALID_ARGUMENT for more ranks than this machine can start (lua/launcher.h).
+--- instead. Errors: INVALID_ARGUMENT for more ranks than this machine can start
+--- (lua/host/launcher.h).
 ---@param ranks integer
 function system.launch(ranks) end
 
@@ -178,8 +179,8 @@ function system.offer_restarts(restarts) end
 
 --- After this call, SIGTERM, SIGINT and SIGHUP are recorded for preemption() and do not end the
 --- process; signals that are ignored stay ignored. (SIGUSR1 is recorded from the start of the
---- process.) A second signal of the same kind ends the process at once; lua/signal_count.h says
---- which signals count as a second one. Does nothing in an embedded runtime, because signals belong
+--- process.) A second signal of the same kind ends the process at once; lua/host/signal_count.h
+--- says which signals count as a second one. Does nothing in an embedded runtime, because signals belong
 --- to the application.
 ---@param at_end? boolean true: no further step follows, so the message on stderr about a signal
 ---   says that the run ends by itself; a later call may set this
@@ -204,7 +205,7 @@ function system.end_as_preempted(wish) end
 function system.check_stack() end
 
 --- Used by the sandbox: reports that a script caught an error. Each such error counts towards the
---- script's instruction limit (lua/limits.h).
+--- script's instruction limit (lua/vm/limits.h).
 function system.count_caught() end
 
 --- Passes a table to the application that embeds the runtime (lua/embed.h); does nothing in a

@@ -4,8 +4,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 TEST(Advantages, AreTrls) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error =
       vm.Run(assets->root() + "/tests/lua/advantages_test.lua", "@advantages_test.lua",
              {assets->root() + "/tests/golden/objectives/policy_gradient.json"});

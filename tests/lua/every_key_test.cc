@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 #include "tests/testing/scratch_folder.h"
 
 namespace moonring::lua {
@@ -17,7 +18,7 @@ TEST(EveryKey, ActsOrIsRefusedOrSaysThatItHasNoEffect) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
   const std::string root = assets->root();
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error = vm.Run(root + "/tests/lua/every_key_test.lua", "@every_key_test.lua",
                                    {root + "/tests/golden/llamafactory_keys/keys.json"});
   EXPECT_EQ(error.message, "");
@@ -33,7 +34,7 @@ std::string ErrorOf(const std::string& script, std::vector<std::string> words) {
   std::ofstream(folder / "dataset_info.json") << R"({"rows": {"file_name": "rows.json"}})";
   for (std::string& word : words) word = root + "/" + word;
   words.push_back(folder.path());
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   return vm.Run(root + "/tests/lua/" + script, "@" + script, words).message;
 }
 

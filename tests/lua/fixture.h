@@ -15,10 +15,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
 #include "lua/binding/guard.h"
 #include "lua/binding/stack.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 
@@ -51,7 +52,7 @@ class VmTest : public ::testing::Test {
   static Host NewHost() {
     auto assets = Assets::Find("test");
     if (!assets.ok()) throw std::runtime_error(std::string(assets.status().message()));
-    return Host{.assets = *std::move(assets)};
+    return Host{.assets = *std::move(assets), .libraries = AllLibraries()};
   }
 
   Host host_ = NewHost();

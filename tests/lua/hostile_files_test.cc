@@ -3,8 +3,9 @@
 #include <filesystem>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -17,7 +18,7 @@ TEST(HostileFiles, AreReadOrRefusedByName) {
   const fs::path root = assets->root();
   const fs::path folder = fs::path(::testing::TempDir()) / "hostile_files";
   fs::create_directories(folder);
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error = vm.Run((root / "tests/lua/hostile_files_test.lua").string(),
                                    "@hostile_files_test.lua", {folder.string()});
   EXPECT_EQ(error.message, "");

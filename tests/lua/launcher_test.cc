@@ -1,7 +1,7 @@
 // Ranks as processes: LaunchRanks runs in a separate process, whose output and exit code are
 // checked; a scenario is the code that a rank runs there.
 
-#include "lua/launcher.h"
+#include "lua/host/launcher.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +29,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lua/preemption.h"
+#include "lua/host/preemption.h"
 
 namespace moonring::lua {
 namespace {

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -19,7 +20,7 @@ TEST_P(MessageFields, AreWrittenAsModelsDo) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error =
       vm.Run((root / "tests/lua/message_fields_test.lua").string(), "@message_fields_test.lua",
              {GetParam(), (root / "tests/golden/templates").string(), ::testing::TempDir()});

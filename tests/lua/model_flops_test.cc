@@ -3,8 +3,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 #include "tests/testing/scratch_folder.h"
 
 namespace moonring::lua {
@@ -14,7 +15,7 @@ TEST(ModelFlops, AreThePublishedFormulas) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
   const testing::ScratchFolder folder;
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error = vm.Run(assets->root() + "/tests/lua/model_flops_test.lua",
                                    "@model_flops_test.lua", {folder.path()});
   EXPECT_EQ(error.message, "");

@@ -11,8 +11,9 @@
 
 #include <ATen/ATen.h>
 
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace {
 
@@ -63,7 +64,8 @@ int main(int, char** argv) {
     const double cpp = Microseconds([&] {
       for (int i = 0; i < kCalls; ++i) row.cpp(x, y);
     });
-    moonring::lua::Vm vm(moonring::lua::Host{.assets = *assets});
+    moonring::lua::Vm vm(
+        moonring::lua::Host{.assets = *assets, .libraries = moonring::lua::AllLibraries()});
     const std::string setup =
         "local m = require 'moonring' local x, y, add = m.ones(2, 2), m.ones(2, 2), m.ops.add "
         "function run() for i = 1, " +

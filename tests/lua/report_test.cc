@@ -3,8 +3,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -14,7 +15,7 @@ class Report : public ::testing::TestWithParam<const char*> {};
 TEST_P(Report, IsMadeOfWhatFilesHold) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error = vm.Run(assets->root() + "/tests/lua/report_test.lua",
                                    "@report_test.lua", {GetParam(), ::testing::TempDir()});
   EXPECT_EQ(error.message, "");

@@ -13,8 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 #include "tests/lua/fixture.h"
 #include "tests/testing/scratch_folder.h"
 
@@ -31,7 +32,7 @@ TEST_P(Rewards, AreAsTheyAreToBe) {
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();
   const testing::ScratchFolder scratch;
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error =
       vm.Run((root / "tests/lua/rewards_test.lua").string(), "@rewards_test.lua",
              {GetParam(), scratch.path(), (root / "tests/golden/model/gqa_tied").string()});

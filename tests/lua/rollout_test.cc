@@ -3,8 +3,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 TEST(Rollout, FromAScript) {
   const auto assets = Assets::Find("test");
   ASSERT_TRUE(assets.ok()) << assets.status();
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error =
       vm.Run(assets->root() + "/tests/lua/rollout_test.lua", "@rollout_test.lua",
              {assets->root() + "/tests/golden/stages/model"});

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "lua/operators/sandbox_operators.h"
 #include "lua/operators/schemas.h"
-#include "lua/vm.h"
+#include "lua/vm/vm.h"
 #include "tests/lua/fixture.h"
 
 namespace moonring::lua {

@@ -17,7 +17,7 @@
 #include "base/memory/memory_account.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lua/vm.h"
+#include "lua/vm/vm.h"
 #include "tests/lua/fixture.h"
 
 namespace moonring::lua {

@@ -1,7 +1,7 @@
 // Counting of signals, with signals in the kernel's form that the test constructs: no signal is
 // sent, and the clock is a number.
 
-#include "lua/signal_count.h"
+#include "lua/host/signal_count.h"
 
 #include <unistd.h>
 

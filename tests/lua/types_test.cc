@@ -6,8 +6,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "lua/assets.h"
-#include "lua/vm.h"
+#include "lua/bindings/libraries.h"
+#include "lua/vm/assets.h"
+#include "lua/vm/vm.h"
 
 namespace moonring::lua {
 namespace {
@@ -36,7 +37,7 @@ TEST_P(Types, AreWhatThereIs) {
   const fs::path root = assets->root();
   const fs::path scratch = fs::path(::testing::TempDir()) / GetParam();
   fs::create_directories(scratch);
-  Vm vm(Host{.assets = *assets});
+  Vm vm(Host{.assets = *assets, .libraries = AllLibraries()});
   const ScriptError error =
       vm.Run((root / "tests/lua/types_test.lua").string(), "@types_test.lua",
              {GetParam(), (root / "lua/types").string(), ModelFolder(root, scratch),

@@ -1,7 +1,7 @@
 // The host from a script's view: errors and their texts, exit codes, modules, options, handles, the
 // sandbox.
 
-#include "lua/vm.h"
+#include "lua/vm/vm.h"
 
 #include <fstream>
 #include <new>

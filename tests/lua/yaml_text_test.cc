@@ -1,4 +1,4 @@
-#include "lua/yaml_text.h"
+#include "lua/bindings/yaml_text.h"
 
 #include <cmath>
 #include <limits>

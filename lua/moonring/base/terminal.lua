@@ -1,6 +1,6 @@
 --- Output for people on stdout and stderr. Such lines may quote a file, a hub or a model, so
 -- control characters are escaped ("\x1b"): external text must not change the window's title, write
--- to the clipboard or hide a line. lua/launcher.cc escapes the host's errors and the lines of
+-- to the clipboard or hide a line. lua/host/launcher.cc escapes the host's errors and the lines of
 -- ranks, and trainer/reports/progress.cc a run's progress. The output of a user's script is escaped
 -- only under --sandbox.
 local system = require "moonring.native.system"

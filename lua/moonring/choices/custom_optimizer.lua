@@ -120,7 +120,7 @@ end
 
 local EVENTS = { state = state_of, step = step_of }
 
--- Makes the callback for lua/custom_rule.h: it calls a function of the rule for parameter i.
+-- Makes the callback for lua/bindings/custom_rule.h: it calls the rule for parameter i.
 local function caller(rule, facts)
   local function named(p, event, ok, result)
     p.weight = nil

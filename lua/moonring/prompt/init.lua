@@ -3,7 +3,7 @@
 -- completion), help.lua and documentation.lua (help on the API), annotations.lua and
 -- annotated_file.lua (parse annotations).
 --
--- With several ranks, rank 0 reads lines and all ranks run them: lua/prompt_ranks.h.
+-- With several ranks, rank 0 reads lines and all ranks run them: lua/host/prompt_ranks.h.
 local chat = require "moonring.run.chat"
 local chunk = require "moonring.prompt.chunk"
 local offers = require "moonring.prompt.offers"

@@ -1,5 +1,5 @@
 --- Rewards from a Lua file. Its functions run in a Lua state of their own, with limits on time and
--- memory (lua/isolated_state.h). If a call fails, both that state and the run can continue.
+-- memory (lua/vm/isolated_state.h). If a call fails, both that state and the run can continue.
 local errors = require "moonring.base.errors"
 local native = require "moonring.native.rewards"
 local row_words = require "moonring.rewards.row_words"

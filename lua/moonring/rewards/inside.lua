@@ -1,5 +1,5 @@
---- Code that runs in the isolated Lua state of a file of rewards (lua/isolated_state.h). It loads
--- the file and calls its functions. Only plain values pass between this state and the run: names,
+--- Code in the isolated Lua state of a file of rewards (lua/vm/isolated_state.h). It loads the file
+-- and calls its functions. Only plain values pass between this state and the run: names,
 -- numbers, and descriptions of problems.
 --
 -- The file's globals: Lua's pure libraries; json (encode, decode, null); `require` for Lua files in

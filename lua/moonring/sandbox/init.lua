@@ -56,9 +56,9 @@ local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile"
 
 local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
 local raw_require = require
-local own_loader = package.loaders[2] -- finds Moonring's own modules (lua/vm.cc)
+local own_loader = package.loaders[2] -- finds Moonring's own modules (lua/vm/vm.cc)
 
--- Counts a caught error. Every function that catches errors calls this (lua/limits.h).
+-- Counts a caught error. Every function that catches errors calls this (lua/vm/limits.h).
 local function counted(ok, ...)
   if not ok then system.count_caught() end
   return ok, ...

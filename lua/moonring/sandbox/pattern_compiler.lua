@@ -1,5 +1,5 @@
 --- Compiles a pattern of Lua 5.1 (manual, 5.4.1), with LuaJIT's frontier %f, to a program for
--- lua/counted_search.h, which documents the encoding. Malformed patterns are always errors.
+-- lua/vm/counted_search.h, which documents the encoding. Malformed patterns are always errors.
 local byte, char, sub, find, match = string.byte, string.char, string.sub, string.find, string.match
 
 local KEPT = 200 -- cached patterns

@@ -1,4 +1,4 @@
---- Searches a text for a compiled pattern and counts each step (lua/counted_search.h). Used by
+--- Searches a text for a compiled pattern and counts each step (lua/vm/counted_search.h). Used by
 -- counted_patterns.lua.
 local system = require "moonring.native.system"
 

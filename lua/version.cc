@@ -1,7 +1,0 @@
-#include "lua/version.h"
-
-namespace moonring::lua {
-
-const char kVersion[] = MOONRING_VERSION;
-
-}  // namespace moonring::lua
