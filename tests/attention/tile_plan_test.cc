@@ -142,7 +142,7 @@ TEST(TilePlanTest, ABlockOfAPrefixSeesAllOfIt) {
   ASSERT_OK_AND_ASSIGN(const auto mask, Mask::Create({130}, {{100}}));
   const auto layout = *Layout::Create({130}, {1});
   const TilePlan plan =
-      PlanRing(*layout, 0, 1, {0, TileGrid::kBlocks, mask.get()}).steps.at(0).tiles;
+      RingTransport(1).Plan(*layout, 0, {0, TileGrid::kBlocks, mask.get()}).steps.at(0).tiles;
   ASSERT_EQ(plan.blocks.size(), 4u);  // the blocks end at 64, 100, 128 and 130
   EXPECT_EQ(plan.blocks[0].tiles, (std::vector<TileRows>{{{0, 64}, {0, 100}, TileKind::kFull}}));
   EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{64, 100}, {0, 100}, TileKind::kFull}}));
