@@ -180,8 +180,8 @@ function system.offer_restarts(restarts) end
 --- After this call, SIGTERM, SIGINT and SIGHUP are recorded for preemption() and do not end the
 --- process; signals that are ignored stay ignored. (SIGUSR1 is recorded from the start of the
 --- process.) A second signal of the same kind ends the process at once; lua/host/signal_count.h
---- says which signals count as a second one. Does nothing in an embedded runtime, because signals belong
---- to the application.
+--- says which signals count as a second one. Does nothing in an embedded runtime, because signals
+--- belong to the application.
 ---@param at_end? boolean true: no further step follows, so the message on stderr about a signal
 ---   says that the run ends by itself; a later call may set this
 function system.catch_preemption(at_end) end
