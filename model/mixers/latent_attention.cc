@@ -1,6 +1,7 @@
 // Softmax attention as a block's mixer, with keys and values computed from a low-dimensional latent
 // (multi-head latent attention: DeepSeek-V2, arXiv:2405.04434, section 2.1; DeepSeek-V3, Kimi-K2,
-// Moonlight). With n = norm_a(x), for each of H heads
+// Moonlight). With n = norm_a(x), for each of H heads with Dp + Dr features of queries and keys
+// (the last Dr are rotated) and Dv of values, and a latent c of R features:
 //
 //   q             = Wuq norm_q(Wdq n), or Wq n                [T, H, Dp + Dr]
 //   [c | r]       = Wdkv n                                    [T, R + Dr]

@@ -37,7 +37,8 @@
 namespace moonring::model {
 namespace {
 
-// Reorders [u | B | C], the order of the files, to [C | B | u], the order of the delta rule.
+// Reorders the mixer's inputs from [u | B | C], the order of the files, to [C | B | u], the order
+// of the delta rule's [q | k | v].
 at::Tensor AsOfTheRule(const StateSpaceRule& space, const at::Tensor& x, int64_t dim) {
   if (!x.defined()) return x;
   const int64_t shared = space.groups * space.states;
