@@ -88,7 +88,8 @@ class Parameter {
   // no gradient to add.
   void TakeGradient(at::Tensor gradient);
 
-  // Adds rows_RD to the rows of the gradient that index_R (int64) names.
+  // Adds rows_RD to the rows of the gradient that index_R (int64) names. Throws if the shapes or
+  // the dtype of index_R do not fit the weight, or if the parameter is frozen.
   void AddGradientRows(const at::Tensor& index_R, const at::Tensor& rows_RD);
 
   // The stored gradient. Undefined if nothing was added since the last ClearGradient, or after

@@ -145,10 +145,6 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   trainer::ZeroOptions wanted;
   ReadFields(options, wanted);
   options.Finish();
-  TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",
-                    "group: expected world, sp or node, got '", group, "'");
-  TORCH_CHECK_VALUE(offload == "none" || offload == "cpu" || offload == "disk",
-                    "offload: expected none, cpu or disk, got '", offload, "'");
   TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: expected more than 0, got ",
                     wanted.bucket_bytes);
   return base::ValueOrThrow(trainer::Zero::Create(std::move(wanted), *mesh));

@@ -6,9 +6,8 @@
 local trainer = {}
 
 ---@class moonring.AdamWOptions
---- the run's ZeRO settings, which also say whether the optimizer's state is offloaded to disk;
---- default: the state is stored next to the weights
----@field zero? moonring.Zero
+---@field zero? moonring.Zero the run's ZeRO settings, which also say whether the optimizer's state
+---   is offloaded to disk; default: the state is stored next to the weights
 
 --- AdamW as in torch.optim.AdamW. The state is fp32 (fp64 for fp64 weights), 8 bytes for each
 --- parameter, and is allocated at a parameter's first step.

@@ -128,7 +128,7 @@ TEST_F(OptimizersTest, OptimArgs) {
   refuses({"optim=lion_32bit", "optimizer_state=bf16"},
           "optimizer_state: bf16 is for AdamW, not for optim: lion_32bit");
   refuses({"optim=grass", "optim_args=sampling=both"},
-          "sampling: expected multinomial, top, got 'both'");
+          "sampling: expected top or multinomial, got 'both'");
   refuses({"optim=grass", "optim_args=rank=0"}, "trainer.grass: rank is 0, expected more than 0");
   refuses({"optim=swan", "optim_args=ns_beta=1"},
           "trainer.swan: ns_beta is 1, expected more than 0");

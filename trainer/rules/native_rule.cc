@@ -5,16 +5,6 @@
 #include "trainer/optimizer/weight_decay.h"
 
 namespace moonring::trainer {
-namespace {
-
-absl::Status Check(bool good, const char* rule, const char* name, double value,
-                   const char* wanted) {
-  if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("trainer.", rule, ": ", name, " is ", value, ", expected ", wanted));
-}
-
-}  // namespace
 
 std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay) {
   std::vector<double> decays;

@@ -35,7 +35,7 @@ std::vector<double> DecayOfEach(const base::Parameters& parameters, double decay
 // What the option `weight_decay` means (base/text/fields.h).
 inline constexpr char kDecayMeaning[] = "not applied to biases and norms";
 
-// INVALID_ARGUMENT for a value out of its range: "trainer.RULE: NAME is VALUE, wanted ..".
+// INVALID_ARGUMENT for a value out of its range: "trainer.RULE: NAME is VALUE, expected ..".
 absl::Status CheckRange(const char* rule, const char* name, base::Range range, double value);
 
 // CheckRange of each number in the list of `options`.

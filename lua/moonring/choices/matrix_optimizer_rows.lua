@@ -7,7 +7,7 @@ local errors = require "moonring.base.errors"
 ---@field rows moonring.OptimizerRow[]
 local matrix_optimizer_rows = {}
 
--- A list of target modules, as LLaMA-Factory writes it, as a list of names; nil for "all".
+-- Converts a list of target modules in LLaMA-Factory's notation to a list of names; nil for "all".
 local function targets(list)
   if type(list) == "string" then list = { list } end
   return not (#list == 1 and list[1] == "all") and list or nil

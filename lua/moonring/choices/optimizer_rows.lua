@@ -134,7 +134,7 @@ optimizer_rows.rows = {
   schedule_free "sgd",
   { name = "spam", rule = "spam",
     args = { "threshold", "reset", "warmup", "quiet", "density", eps = "epsilon" } },
-  -- badam_mode: ratio. For layer mode see block_turns.lua.
+  -- BAdam's ratio mode. Its layer mode is in block_turns.lua.
   { key = "use_badam", when = function(c) return c.badam_mode == "ratio" end, rule = "badam_ratio",
     settings = function(c)
       return { ratio = c.badam_update_ratio, mask = c.badam_mask_mode }

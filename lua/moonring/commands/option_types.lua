@@ -20,14 +20,23 @@ local function written(default)
   return (tostring(default):gsub("e%-0", "e-"))
 end
 
+-- The line of a field, wrapped.
 local function field(option)
   local words = { option.text ~= "" and option.text or nil }
   if option.default ~= nil and option.default ~= "" then
     words[#words + 1] = "default " .. written(option.default)
   end
-  local text = #words > 0 and key_types.comment(table.concat(words, "; ")) .. "\n" or ""
-  return ("%s---@field %s%s %s"):format(text, option.name, option.required and "" or "?",
+  local lines = {}
+  local line = ("---@field %s%s %s"):format(option.name, option.required and "" or "?",
     option.type)
+  for word in table.concat(words, "; "):gmatch "%S+" do
+    if #line + 1 + #word > 100 then
+      lines[#lines + 1], line = line, "---  "
+    end
+    line = line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
 end
 
 -- "adam_mini" -> "AdamMiniOptions"
