@@ -54,8 +54,8 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions
       .value();
 }
 
-// A model of softmax attention and another mixer, with random weights such that heads remember
-// about ten tokens.
+// Returns a model with softmax attention and another mixer. Its weights are random, such that heads
+// remember about ten tokens.
 std::unique_ptr<Transformer> MixedModel(const nlohmann::json& family, at::ScalarType dtype) {
   nlohmann::json changes = {{"vocab_size", 61},
                             {"hidden_size", 32},
@@ -89,7 +89,7 @@ nlohmann::json LinearAttention() {
           {"layer_types", {"linear_attention", "full_attention", "linear_attention"}}};
 }
 
-// A family with a decay per channel, and latent attention.
+// A family with one decay per channel, and with multi-head latent attention.
 nlohmann::json ChannelDecay() {
   return {{"architectures", {"KimiLinearForCausalLM"}},
           {"model_type", "kimi_linear"},
@@ -123,7 +123,7 @@ nlohmann::json Convolutions(const std::vector<int64_t>& attending) {
           {"full_attn_idxs", attending}};
 }
 
-// A family whose layers are half a block each (a mixer or a feed-forward).
+// A family in which each layer is half a block: a mixer or a feed-forward.
 nlohmann::json Halves(const std::string& pattern) {
   return {{"architectures", {"NemotronHForCausalLM"}},
           {"model_type", "nemotron_h"},
@@ -140,7 +140,8 @@ std::vector<int64_t> RandomIds(int64_t count) {
   return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + count};
 }
 
-// Logits of the last token by a forward of all tokens, with another attention implementation.
+// Returns the logits of the last token, computed by a forward of all tokens with another
+// implementation of attention.
 at::Tensor Recomputed(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
@@ -156,16 +157,16 @@ at::Tensor Recomputed(Transformer& model, const std::vector<int64_t>& ids) {
 }
 
 TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
-  // fp64 and fp32: sums in another order. bf16: keys and values are rounded equally, the softmax is
-  // not.
+  // Bounds. fp64 and fp32: sums in another order. bf16: keys and values are rounded equally, but
+  // the softmax is not.
   for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 1e-5},
                                      std::pair{at::kBFloat16, 3e-2}}) {
     SCOPED_TRACE(dtype);
     const auto model = RandomModel(dtype);
     Sampler sampler(*model);
     std::vector<int64_t> ids = RandomIds(5);
-    // A prompt, single tokens until the cache grows, several tokens after cached keys, another
-    // continuation, a prefix, and the same text again.
+    // In turn: a prompt, single tokens until the cache grows, several tokens after cached keys,
+    // another continuation, a prefix, and the same text again.
     for (const int64_t length : {5, 6, 7, 8, 40, 41, 300, 301}) {
       const std::vector<int64_t> more = RandomIds(length - static_cast<int64_t>(ids.size()));
       ids.insert(ids.end(), more.begin(), more.end());
@@ -202,10 +203,11 @@ TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
       ids.insert(ids.end(), more.begin(), more.end());
       same();
     };
-    // A prompt, single tokens, the next turn of a conversation, and a prompt in pieces.
+    // In turn: a prompt, single tokens, the next turn of a conversation, and a prompt in pieces.
     for (const int64_t length : {5, 6, 7, 8, 40, 41, 42, 1200, 1201}) grow(length);
-    // The last prompt again, another end of it, the one before (its state is kept), one that
-    // differs within that (computed from the beginning), one token, and its continuation.
+    // In turn: the last prompt again; another end of it; the prompt before (its state is kept); a
+    // text that differs inside that prompt (computed from the beginning); one token; and its
+    // continuation.
     ids.resize(1200);
     same();
     ids.back() = (ids.back() + 1) % 61;
@@ -222,7 +224,7 @@ TEST(SamplerTest, MixersStateGivesWhatAForwardGives) {
   }
 }
 
-// A text that returns to a prompt's last token runs only that token.
+// If a text returns to the end of the prompt, only the prompt's last token is computed again.
 TEST(SamplerTest, APromptAgainRunsItsLastToken) {
   const auto model = MixedModel(LinearAttention(), at::kFloat);
   std::vector<int64_t> rows;
@@ -285,7 +287,7 @@ TEST(SamplerTest, WhatEndsIt) {
   const std::vector<int64_t> prompt = RandomIds(7);
   ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> all,
                        sampler.Generate(prompt, {.max_new_tokens = 100, .temperature = 5.0}));
-  EXPECT_EQ(all.size(), 14);  // 13 fill the positions, and one is predicted from the last
+  EXPECT_EQ(all.size(), 14);  // 13 fill all positions; one more is predicted from the last
   int calls = 0;
   ASSERT_OK_AND_ASSIGN(
       const std::vector<int64_t> stopped,
@@ -341,7 +343,7 @@ TEST(SamplerTest, BadInput) {
               StatusIs(invalid, HasSubstr("repetition_penalty is 0")));
 }
 
-// The share of each id in 20000 draws from these logits.
+// Returns the share of each id among 20000 tokens sampled from these logits.
 std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOptions options,
                                  const std::vector<int64_t>& ids = {}) {
   constexpr int kDraws = 20000;
@@ -351,8 +353,8 @@ std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOpti
   return shares;
 }
 
-// The standard deviation of a share p in 20000 draws is sqrt(p (1 - p) / 20000) <= 0.0036; the
-// bound is four of those.
+// The bound for a share p among 20000 samples: four standard deviations, sqrt(p (1 - p) / 20000) <=
+// 0.0036 each.
 constexpr double kStray = 0.0145;
 const std::vector<double> kLogits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
 
@@ -378,7 +380,8 @@ TEST(ChooseTokenTest, TopKAndTopP) {
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.75}),
                {{1, 4 / 9.0}, {2, 2 / 9.0}, {3, 3 / 9.0}});
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.01}), {{1, 1.0}});
-  // top_k applies first: of 0.4 and 0.3, the first alone has a share of 4/7.
+  // top_k is applied first: of the two tokens left, 0.4 and 0.3, the first has a share of 4/7 >
+  // top_p.
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_k = 2, .top_p = 0.5}), {{1, 1.0}});
 }
 
@@ -388,7 +391,7 @@ TEST(ChooseTokenTest, RepetitionPenalty) {
     return ChooseToken(row, ids, {.repetition_penalty = 1.5}, 0);
   };
   EXPECT_EQ(choose({}), 1);
-  EXPECT_EQ(choose({1, 1}), 0);  // 0.8, once
+  EXPECT_EQ(choose({1, 1}), 0);  // 0.8, applied once
   EXPECT_EQ(choose({0, 1}), 1);
   const at::Tensor negative = at::tensor({-1.0, -1.2}, at::kDouble);
   EXPECT_EQ(ChooseToken(negative, {{0}}, {.repetition_penalty = 1.5}, 0), 1);

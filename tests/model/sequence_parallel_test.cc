@@ -1,6 +1,5 @@
 // A whole model on ranks that share each sequence, compared with references without collectives:
-// finite differences, fp64, one rank, and single documents. The tolerances are those of rule 5 of
-// the design.
+// finite differences, fp64, one rank, and single documents.
 
 #include <algorithm>
 #include <cmath>
@@ -56,7 +55,7 @@ class SequenceParallelTest : public ::testing::Test {
   static void TearDownTestSuite() { Connections().clear(); }
 };
 
-// A strategy's name for a test's name: without hyphens.
+// Replaces the hyphens of a strategy's name, which are not allowed in a test's name.
 std::string AsName(std::string strategy) {
   std::replace(strategy.begin(), strategy.end(), '-', '_');
   return strategy;
@@ -64,7 +63,7 @@ std::string AsName(std::string strategy) {
 
 constexpr auto NameOfStrategy = [](const auto& info) { return AsName(info.param); };
 
-// A model, its weights and documents; each run uses some of them.
+// A model's config, weights and documents.
 struct Setting {
   ModelConfig config;
   base::Parameters weights = RandomWeights(config);
@@ -83,8 +82,8 @@ Setting MakeSetting(int64_t layers, std::vector<int64_t> lengths) {
   return setting;
 }
 
-// Along a random direction of each weight: the error of central differences is h^2 L'''/6 + 1e-16
-// L/h, about 1e-9.
+// Gradients equal central differences along a random direction of each weight. The error of the
+// differences is h^2 L'''/6 + 1e-16 L/h, about 1e-9.
 class GradientsTest : public SequenceParallelTest,
                       public ::testing::WithParamInterface<const char*> {};
 
@@ -109,8 +108,8 @@ TEST_P(GradientsTest, EqualFiniteDifferencesOnTwoRanks) {
 INSTANTIATE_TEST_SUITE_P(Strategies, GradientsTest,
                          ::testing::Values("ulysses", "zigzag-ring", "all-gather"), NameOfStrategy);
 
-// The model is deep enough to reveal an error in each layer, and the documents are shared by all of
-// eight ranks.
+// The fp32 error relative to fp64 stays within bounds in a model that is deep enough to reveal an
+// error in each layer, with documents that eight ranks share.
 TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
   const Setting setting = MakeSetting(24, {530, 65, 1});
   const Answer exact = setting.OnOne(kFp64), alone = setting.OnOne(kFp32);
@@ -146,7 +145,7 @@ TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
               worst_fp64, worst_fp32, worst_ratio);
 }
 
-// In 16 bits: the error relative to fp32 is at most twice (last hidden states) and three times
+// Compares a 16-bit model with fp32: the error is at most twice (last hidden states) or three times
 // (gradients) that of one rank.
 void CompareNarrow(const TransformerOptions& options, const std::vector<std::string>& strategies) {
   const Setting setting = MakeSetting(4, {520, 64, 1, 200});
@@ -187,13 +186,13 @@ TEST_F(SequenceParallelTest, ABf16StreamIsAsExactAsOnOneRank) {
   CompareNarrow(options, {"ulysses", "zigzag-ring"});
 }
 
-// The results of a document do not depend on its neighbors in the pack, nor on how the pack is
-// split over ranks.
+// The results of a document do not depend on the other documents of the stream, nor on how the
+// stream is split over ranks.
 class PackTest : public SequenceParallelTest,
                  public ::testing::WithParamInterface<std::tuple<int, const char*>> {
  protected:
-  // The sum of the results of the single documents, whose hidden states are compared with the
-  // pack's.
+  // Returns the sum of the single documents' results. Compares their hidden states with those of
+  // the packed stream.
   Answer OneByOne(const Setting& setting, const Answer& pack) {
     const auto [ranks, strategy] = GetParam();
     Answer sum;

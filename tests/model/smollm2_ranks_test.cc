@@ -1,7 +1,7 @@
-// SmolLM2-135M on ranks that share each sequence: the error of a real model's fp32 gradients
-// relative to fp64 is at most twice that of one rank (rule 5 of the design). The order of sums
-// alone changes gradients by up to 2e-5, so a fixed bound would not work. The same applies to the
-// loss: fp32 on one rank is 1.2e-3 below fp64's 397.8249, and Transformers' fp32 is 1.4e-3 below.
+// SmolLM2-135M on ranks that share each sequence: the error of fp32 gradients relative to fp64 is
+// at most twice that of one rank. A fixed bound would not work, because the order of sums alone
+// changes gradients by up to 2e-5. The same applies to the loss: fp32 on one rank is 1.2e-3 below
+// fp64's 397.8249, and Transformers' fp32 is 1.4e-3 below.
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,7 @@ Answer AnswerOf(int ranks, const std::string& strategy, at::ScalarType dtype,
 TEST(SmolLm2RanksTest, GradientsAreNoFurtherFromFp64ThanTwiceWhatOneRanksAre) {
   std::ifstream file("tests/golden/model/smollm2.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
-  // All golden cases as one pack, repeated: enough blocks for four ranks.
+  // All golden cases in one packed stream, repeated so that there are enough blocks for four ranks.
   Documents documents;
   std::vector<int64_t> ids;
   for (int turn = 0; turn < 2; ++turn) {

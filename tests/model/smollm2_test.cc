@@ -63,9 +63,9 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
         at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, comm::kIgnore);
     loss.backward();
     model_->head()->AddGradient(head.grad());
-    // Compared with fp64. Transformers' fp32 differs from it by up to 3e-6 (losses) and 2e-4
-    // (gradients), and as much from ours: the rotary frequencies are powers in fp32, whose last bit
-    // depends on the processor.
+    // Bounds relative to fp64. Transformers' fp32 differs from fp64 by up to 3e-6 (losses) and 2e-4
+    // (gradients), and as much from Moonring's fp32: the rotary frequencies are powers in fp32,
+    // whose last bit depends on the processor.
     const double wanted = golden["output"]["loss"].get<double>();
     EXPECT_NEAR(loss.item<double>(), wanted, 1e-5 * wanted);
     const at::Tensor places = logits.index_select(0, AsLongs(golden["input"]["positions"]));

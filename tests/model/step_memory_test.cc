@@ -1,5 +1,6 @@
 // The memory of a forward and backward in addition to the weights, as documented in transformer.h:
-// counted over all threads, in units of one hidden-state stream, T D numbers of 4 bytes.
+// counted over all threads, in units of the hidden states of the whole stream (T D numbers of 4
+// bytes).
 
 #include <memory>
 #include <string>
@@ -36,7 +37,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 using ::moonring::testing::ScratchFolder;
 
-// SmolLM2's shape at an eighth of its width: 9 query heads, 3 kv heads.
+// The config of SmolLM2 with an eighth of its width: 9 query heads, 3 kv heads.
 nlohmann::json Shape(const nlohmann::json& changes = nlohmann::json::object()) {
   nlohmann::json json = moonring::testing::SmallJson({{"hidden_size", kWidth},
                                                       {"intermediate_size", 192},
@@ -48,7 +49,7 @@ nlohmann::json Shape(const nlohmann::json& changes = nlohmann::json::object()) {
 }
 
 struct Step {
-  double forward = 0, backward = 0;  // peaks, in streams
+  double forward = 0, backward = 0;  // peaks in units of the hidden states
   std::vector<at::Tensor> gradients;
 };
 
@@ -91,9 +92,9 @@ Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool route
   return step;
 }
 
-// The minimum for a backward of attention is 5 1/3 streams: q, k, v and their gradients (1 2/3
-// each), its result and the gradient of that; plus the block's own gradient. Threads that share a
-// document's keys add separate dk and dv (2/3).
+// The minimum for attention's backward is 5 1/3 units: q, k, v and their gradients (1 2/3 each),
+// attention's result and its gradient; plus the gradient of the block's output. Threads that share
+// a document's keys add separate dk and dv (2/3).
 TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto disk, DiskStore::Create(folder.path()));
@@ -107,7 +108,7 @@ TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
 
   const Step away = RunStep(Shape(), {.tile_bytes = 1, .activation_store = disk});
   EXPECT_LE(away.forward, 6.0);
-  EXPECT_LE(away.backward, 8.0);  // of any number of layers
+  EXPECT_LE(away.backward, 8.0);  // for any number of layers
   const Step selective = RunStep(
       Shape(), {.recompute = Recompute::kSelective, .tile_bytes = 1, .activation_store = disk});
   EXPECT_LE(selective.forward, 6.5);
@@ -122,17 +123,17 @@ TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
       9.5);
 }
 
-// Some layers keep more than others: each costs what it keeps, and no bit changes, except by the
-// order of a tile's sums.
+// If some layers keep more activations than others, each costs the memory of what it keeps. No bit
+// of the results changes, except by the order of a tile's sums.
 TEST(StepMemoryTest, SomeLayersKeepMore) {
   const Step block = RunStep(Shape(), {.tile_bytes = 1}),
              selective = RunStep(Shape(), {.selective_layers = 4, .tile_bytes = 1}),
              mixed = RunStep(Shape(), {.whole_layers = 1, .selective_layers = 3, .tile_bytes = 1});
   const double attention =
-      1.0 + 9.0 / kWidth;  // its result and the logarithms, of the stream's width here
+      1.0 + 9.0 / kWidth;  // attention's result and lse, in units of the hidden states' width
   EXPECT_NEAR(selective.backward, block.backward + 4 * attention, 1.0);
   const double graph = 3.0 + 2 * 192.0 / kWidth + 15.0 / 9 +
-                       attention;  // the stream twice and normed; gate and up; q, k and v
+                       attention;  // hidden states twice and normalized; gate, up; q, k, v
   EXPECT_NEAR(mixed.backward, block.backward + graph - 1 + 3 * attention, 1.2);
   for (size_t i = 0; i < block.gradients.size(); ++i) {
     EXPECT_TRUE(BitEqual(selective.gradients[i], block.gradients[i])) << i;
@@ -140,8 +141,8 @@ TEST(StepMemoryTest, SomeLayersKeepMore) {
   }
 }
 
-// In fp64, for families whose blocks differ after attention: fused matrices, norms before and
-// after, biases, experts with router statistics.
+// Tiles of rows do not change gradients in fp64, for families whose blocks differ after attention:
+// fused matrices, norms before and after, biases, experts with router statistics.
 TEST(StepMemoryTest, TilesChangeNoGradient) {
   struct Case {
     nlohmann::json changes;

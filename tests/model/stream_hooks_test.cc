@@ -1,5 +1,6 @@
-// Functions around blocks' outputs (hooks): their changes, the gradients through them in every
-// recompute mode and with activation offload, errors, and decoding with a hook.
+// Hooks, functions of a script that are called between blocks: their changes of the hidden states,
+// the gradients through them in every recompute mode and with activation offload, errors, and
+// decoding with a hook.
 
 #include "model/stream_hooks.h"
 
@@ -33,7 +34,8 @@ class StreamHooksTest : public HookedModelTest {};
 class StreamHooksInEveryMode : public HookedModelTest,
                                public ::testing::WithParamInterface<Mode> {};
 
-// The hook runs once per module in a forward, and never in the backward's recomputation.
+// A hook that returns its input changes no bit. It runs once per module in a forward, and not in
+// the backward's recomputation.
 TEST_P(StreamHooksInEveryMode, AnIdentityChangesNoBit) {
   const auto model = Make(GetParam().Options());
   const at::Tensor loss = LossOfStates(*model);
@@ -65,8 +67,8 @@ TEST_P(StreamHooksInEveryMode, AnIdentityChangesNoBit) {
   }
 }
 
-// A vector that is added after a block acts as that block's last bias; added after the embedding,
-// it acts as an addition to each of its rows.
+// A vector that a hook adds after a block acts like the bias of the block's last linear map; added
+// after the embedding, like an addition to each row of the embedding.
 TEST_P(StreamHooksInEveryMode, AnAddedVectorIsABias) {
   const auto model = Make(GetParam().Options(), /*bias=*/true),
              biased = Make(GetParam().Options(), /*bias=*/true);
@@ -100,7 +102,8 @@ TEST_P(StreamHooksInEveryMode, AnAddedVectorIsABias) {
   }
 }
 
-// The only trainable weight is in the hook; below a detached point nothing is trained.
+// If the only trainable weight is in the hook, it is trained. Nothing below a point where the
+// hidden states are detached is trained.
 TEST_F(StreamHooksTest, AFrozenModelBelowATrainableLayer) {
   TransformerOptions options = In(Recompute::kBlock);
   options.frozen = true;
@@ -113,7 +116,7 @@ TEST_F(StreamHooksTest, AFrozenModelBelowATrainableLayer) {
     });
   };
   loss().backward();
-  EXPECT_EQ(attention_->calls, kLayers + 2);  // blocks below it keep nothing and run no backward
+  EXPECT_EQ(attention_->calls, kLayers + 2);  // blocks below the hook have no backward
   EXPECT_TRUE(RelativeError(scale.grad(),
                             FiniteDifferences([&] { return loss().item<double>(); }, scale),
                             kDifferenceBound));
@@ -175,11 +178,11 @@ TEST_F(StreamHooksTest, NoRows) {
            .states = {0, 2}});
   EXPECT_EQ(made.states_TD[1].sizes(), at::IntArrayRef({0, 16}));
   made.states_TD[1].sum().backward();
-  EXPECT_EQ(attention_->calls, kLayers + 2);  // in backward too: it may hold collectives
+  EXPECT_EQ(attention_->calls, kLayers + 2);  // also in the backward: it may contain collectives
 }
 
 // Decoding with a hook: a prompt in several pieces, then token by token, equals a forward of all
-// rows; greedy decoding equals that of a model with the bias.
+// rows; greedy decoding equals that of a model with the corresponding bias.
 TEST_F(StreamHooksTest, ActsOnEachTokenThatIsDecoded) {
   const auto model = Make(In(Recompute::kBlock), /*bias=*/true),
              biased = Make(In(Recompute::kBlock), /*bias=*/true);
@@ -196,7 +199,7 @@ TEST_F(StreamHooksTest, ActsOnEachTokenThatIsDecoded) {
   for (int i = 0; i < 600; ++i) prompt.push_back(i * i % 13);
   const SamplingOptions options{.max_new_tokens = 12};
   ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> said, steered.Generate(prompt, options));
-  EXPECT_EQ(calls, (2 + 11) * (kLayers + 2));  // the prompt's two pieces, then a row each
+  EXPECT_EQ(calls, (2 + 11) * (kLayers + 2));  // the prompt's two pieces, then one row per call
   ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> as_biased, wanted.Generate(prompt, options));
   ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> unsteered, plain.Generate(prompt, options));
   EXPECT_EQ(said, as_biased);

@@ -1,5 +1,5 @@
-// Hidden states between blocks, and forwards that end early: their values, and the gradients
-// through them, in every recompute mode and with activation offload.
+// Hidden states between blocks, and forwards that end after some block: their values, and the
+// gradients through them in every recompute mode and with activation offload.
 
 #include <map>
 #include <memory>
@@ -33,7 +33,7 @@ class StreamStatesTest : public HookedModelTest {};
 class StreamStatesInEveryMode : public HookedModelTest,
                                 public ::testing::WithParamInterface<Mode> {};
 
-// The reference is a model of the first k blocks with the same weights.
+// The hidden states after k blocks equal those of a model that only has the first k blocks.
 TEST_F(StreamStatesTest, StatesAreWhatAShorterModelGives) {
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
     const auto model = Make(In(Recompute::kBlock, dtype));
@@ -59,8 +59,8 @@ TEST_F(StreamStatesTest, StatesAreWhatAShorterModelGives) {
   }
 }
 
-// The loss is some hundreds, with an error of 1e-13, divided by a step of 1e-5; gradients are at
-// least 0.1.
+// Gradients equal finite differences. The loss is some hundreds, with an error of 1e-13, divided by
+// a step of 1e-5; gradients are at least 0.1.
 TEST_F(StreamStatesTest, GradientsAreFiniteDifferences) {
   const auto model = Make(In(Recompute::kNone));
   LossOfStates(*model).backward();
@@ -68,7 +68,7 @@ TEST_F(StreamStatesTest, GradientsAreFiniteDifferences) {
   EXPECT_EQ(gradients.size(), model->parameters().size() - 1);  // all but the head
   for (const auto& [name, gradient] : gradients) {
     at::Tensor weight = Named(*model, name)->weight();
-    if (weight.numel() > 300) continue;  // an MLP's take a while
+    if (weight.numel() > 300) continue;  // an MLP's would take a while
     const auto loss = [&] { return LossOfStates(*model).item<double>(); };
     EXPECT_TRUE(RelativeError(gradient, FiniteDifferences(loss, weight), 1e-7)) << name;
   }
@@ -81,13 +81,14 @@ TEST_P(StreamStatesInEveryMode, GradientsAreTheSame) {
   ExpectBitEqual(Gradients(*model), Gradients(*plain));
 }
 
-// A loss that uses nothing above layer 2, with a whole forward and with one that ends there.
+// A loss of the hidden states after layer 2 gives the same gradients with a whole forward and with
+// one that ends there.
 TEST_P(StreamStatesInEveryMode, ALossBelowTheTop) {
   const auto model = Make(GetParam().Options());
   const auto loss = [&](const at::Tensor& state) { return (state * Weights(33)).square().sum(); };
   loss(Run(*model, {.states = {2}}).states_TD[0]).backward();
-  // No block above layer 2 runs backward; this attention keeps nothing, so it is recomputed in the
-  // blocks below.
+  // No block above layer 2 has a backward. The attention of this test keeps nothing, so it is
+  // recomputed in the blocks below.
   const int64_t again = GetParam().recompute == Recompute::kNone ? 0 : 2 - GetParam().whole_layers;
   EXPECT_EQ(attention_->calls, kLayers + again);
   const auto whole = Gradients(*model);
@@ -95,7 +96,7 @@ TEST_P(StreamStatesInEveryMode, ALossBelowTheTop) {
     EXPECT_EQ(name.find("model.layers.2"), std::string::npos) << name;
     EXPECT_EQ(name.find("model.layers.3"), std::string::npos) << name;
   }
-  EXPECT_EQ(whole.size(), 1 + 2 * 9u);  // the embedding, and nine weights a block
+  EXPECT_EQ(whole.size(), 1 + 2 * 9u);  // the embedding, and nine weights per block
   const Hidden early = Run(*model, {.states = {2, 0}, .upto = 2});
   EXPECT_TRUE(BitEqual(early.states_TD[0], early.hidden_TD));
   loss(early.hidden_TD).backward();
@@ -103,7 +104,7 @@ TEST_P(StreamStatesInEveryMode, ALossBelowTheTop) {
   ExpectBitEqual(Gradients(*model), whole);
 }
 
-// An adapter over a frozen model, with dropout.
+// Gradients of an adapter on a frozen model, with dropout.
 TEST_F(StreamStatesTest, GradientsOfAnAdapter) {
   std::map<std::string, at::Tensor> wanted;
   const Stream stream = RandomStream({7, 1, 5}, 13);
@@ -140,8 +141,8 @@ TEST_F(StreamStatesTest, GradientsOfAnAdapter) {
   }
 }
 
-// A block may overwrite a gradient that nobody else reads, but not one of the caller's, nor one
-// whose rows are the same memory, like the expanded gradient of a sum.
+// A block may write over a gradient that nothing else reads, but not over the caller's gradient,
+// nor over one whose rows share memory, like the expanded gradient of a sum.
 TEST_F(StreamStatesTest, TheCallersGradientStaysAsItIs) {
   stream_ = RandomStream({300}, 13);
   TransformerOptions options = In(Recompute::kBlock);
@@ -166,7 +167,8 @@ TEST_F(StreamStatesTest, TheCallersGradientStaysAsItIs) {
   }
 }
 
-// Writing to a tensor that a block has used is an error, wherever its input is stored.
+// Writing to a tensor that a block has read is an error in the backward, wherever the block's input
+// is stored.
 TEST_F(StreamStatesTest, AStateIsNotToBeWrittenTo) {
   for (const bool stores : {false, true}) {
     TransformerOptions options = In(Recompute::kBlock);
@@ -182,7 +184,7 @@ TEST_F(StreamStatesTest, AStateIsNotToBeWrittenTo) {
                     &std::exception::what,
                     HasSubstr(stores ? "written to in place" : "modified by an inplace"))));
   }
-  // In a hook, before the block uses it, writing is allowed.
+  // A hook may write to it, before the next block reads it.
   const auto model = Make(In(Recompute::kBlock));
   const at::Tensor twice =
       LossOfStates(*model, [](int64_t layer, absl::string_view, const at::Tensor& hidden) {

@@ -1,6 +1,6 @@
 // Sampled tokens compared with those that Transformers' logits processors keep
-// (tests/golden/sampling) and with ChooseToken, which tests/model/sampler_test.cc compares with its
-// own numbers.
+// (tests/golden/sampling), and with ChooseToken, which tests/model/sampler_test.cc compares with
+// expected shares.
 
 #include "model/token_choice.h"
 
@@ -41,8 +41,8 @@ SamplingOptions OptionsOf(const nlohmann::json& golden) {
           .seed = 3};
 }
 
-// The share of each first id among `draws` answers to one prompt, and the log-probs returned with
-// them.
+// The share of each id as the first token of `draws` answers to one prompt, and the returned
+// log-probs.
 struct Drawn {
   std::vector<double> shares, log_probs;
 };
@@ -59,8 +59,8 @@ Drawn Draw(const at::Tensor& logits_V, const std::vector<int64_t>& ids,
   return drawn;
 }
 
-// The standard deviation of a share p in n draws is sqrt(p (1 - p) / n); the bound is four and a
-// half of those. A token that Transformers removes is never drawn.
+// The shares of tokens equal the probabilities after Transformers' processors, within four and a
+// half standard deviations sqrt(p (1 - p) / n). A token that Transformers removes is never sampled.
 TEST(TokenChoiceTest, KeepsWhatTransformersKeeps) {
   constexpr int64_t kDraws = 8000;
   for (const nlohmann::json& golden : Cases()) {
@@ -84,7 +84,7 @@ TEST(TokenChoiceTest, KeepsWhatTransformersKeeps) {
   }
 }
 
-// ChooseToken has the same probabilities, measured by its draws with many seeds.
+// ChooseToken has the same probabilities, measured by sampling with many seeds.
 TEST(TokenChoiceTest, OneTextKeepsTheSame) {
   constexpr int kDraws = 4000;
   for (const nlohmann::json& golden : Cases()) {
@@ -102,7 +102,7 @@ TEST(TokenChoiceTest, OneTextKeepsTheSame) {
   }
 }
 
-// A large vocabulary: more and more tokens are sorted until enough probability is kept.
+// A large vocabulary: more and more tokens are sorted until they have enough probability for top_p.
 TEST(TokenChoiceTest, SelectsAtLeastTheTopK) {
   at::manual_seed(2);
   const at::Tensor logits = at::randn({30000}, at::kDouble);
@@ -116,13 +116,14 @@ TEST(TokenChoiceTest, SelectsAtLeastTheTopK) {
       const int64_t kept = std::min(most, sums.lt(wanted).sum().item<int64_t>() + 1);
       const at::Tensor ids = std::get<0>(order.narrow(0, 0, kept).sort());
       const at::Tensor steps = p.index_select(0, ids).cumsum(0);
-      // The expected draws: the first id at which the cumulative probability of the kept tokens
-      // exceeds the random number.
+      // Expected: the first id at which the cumulative probability of the kept tokens exceeds the
+      // random number.
       const SamplingOptions options{.temperature = 1.0, .top_k = top_k, .top_p = top_p, .seed = 8};
       const SamplingOptions all{.temperature = 1.0, .seed = 8};
       for (uint64_t answer = 0; answer < 12; ++answer) {
         const int64_t id = ChooseTokens({{logits, {}, {}, 1, answer}}, options)[0].id;
-        // The random number, up to a token's probability, from a draw over the whole vocabulary.
+        // The random number is known up to a token's probability, from the token chosen from the
+        // whole vocabulary.
         const int64_t whole = ChooseTokens({{logits, {}, {}, 1, answer}}, all)[0].id;
         const double above = p.narrow(0, 0, whole + 1).sum().item<double>(),
                      below = above - p[whole].item<double>();
@@ -160,7 +161,7 @@ TEST(TokenChoiceTest, EachDrawHasItsOwnRandomNumbers) {
   EXPECT_GT(std::unique(ids.begin(), ids.end()) - ids.begin(), 10);
   ChoiceOf other = choices[0];
   const auto differs = [&](const ChoiceOf& of, const SamplingOptions& how) {
-    // One draw may give the same id by chance; forty do not.
+    // One pair of answers may have the same id by chance, but not forty.
     int same = 0;
     for (uint64_t answer = 0; answer < 40; ++answer) {
       ChoiceOf a = choices[0], b = of;
@@ -183,7 +184,7 @@ TEST(TokenChoiceTest, EachDrawHasItsOwnRandomNumbers) {
 TEST(TokenChoiceTest, Greedy) {
   const at::Tensor logits = at::tensor({0.5f, 2.0f, 2.0f, -1.0f});
   const auto chosen = ChooseTokens({{logits, {}, {}, 0, 0}, {logits.neg(), {}, {}, 0, 0}}, {});
-  EXPECT_EQ(chosen[0].id, 1);  // ties go to the first
+  EXPECT_EQ(chosen[0].id, 1);  // ties go to the first id
   EXPECT_EQ(chosen[1].id, 3);
   EXPECT_NEAR(chosen[0].log_prob, logits.to(at::kDouble).log_softmax(0)[1].item<double>(), 1e-6);
   const std::vector<int64_t> prompt = {1}, more = {2};

@@ -49,10 +49,10 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute 
       .value();
 }
 
-// What is trained.
+// Which weights are trained.
 enum Finetuning : int64_t { kFull, kLora, kLoraDropout, kDora };
 
-// An adapter of rank 8 on all linear maps of a frozen base.
+// Returns a frozen base with an adapter of rank 8 on all linear maps.
 std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t finetuning) {
   AdapterOptions options;
   options.dropout = finetuning == kLoraDropout ? 0.1 : 0.0;
@@ -102,7 +102,7 @@ void Step(benchmark::State& state) {
   state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens),
                                                   benchmark::Counter::kIsIterationInvariantRate);
   state.counters["peak MB"] =
-      static_cast<double>(live.peak()) / 1e6;  // above the weights, on the calling thread
+      static_cast<double>(live.peak()) / 1e6;  // in addition to the weights, on the calling thread
 }
 
 BENCHMARK(Step)

@@ -69,8 +69,8 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;
 };
 
-// The forward, the mean loss over targets by plain operators in fp32 or fp64, and the backward; the
-// head's gradient is stored in its Parameter.
+// Runs the forward, the mean loss over targets by plain operators in fp32 or fp64, and the
+// backward. The head's gradient is stored in its Parameter.
 Outcome RunModel(Transformer& model, const LabelledStream& stream, double loss_scale = 1.0) {
   for (const auto& parameter : model.parameters()) parameter->ClearGradient();
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
@@ -119,7 +119,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   nlohmann::json Cases() const { return ReadJson(kGolden + GetParam() + "/golden.json")["cases"]; }
 };
 
-// Transformers in fp64 compared with ours in fp64: the same sums in another order.
+// In fp64 the results equal Transformers' up to the order of sums.
 TEST_P(GoldenTest, Fp64) {
   const auto model = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
   for (const nlohmann::json& golden : Cases()) {
@@ -156,7 +156,7 @@ TEST_P(GoldenTest, Fp32) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     const LabelledStream stream = StreamOf(golden["input"]);
     const Outcome outcome = RunModel(*model, stream), wanted = RunModel(*exact, stream);
-    // Transformers in fp32: both have an error of a few roundings.
+    // Bounds relative to Transformers in fp32: both have an error of a few roundings.
     EXPECT_NEAR(outcome.loss, golden["loss_fp32"].get<double>(), 1e-6 * outcome.loss);
     for (const auto& [name, gradient] : outcome.gradients)
       EXPECT_TRUE(RelativeError(gradient, wanted.gradients.at(name), 1e-5)) << name;
@@ -184,9 +184,9 @@ TEST_P(GoldenTest, RecomputeChangesNoBit) {
   }
 }
 
-// bf16 keeps 8 bits: 2^-9 per rounding, with about twenty roundings for each number, and these
-// random models are not smooth. On the same rows, the worst gradients of Transformers under
-// autocast have errors of 4.3% to 9.4%, and its losses of 5e-5 to 1.1e-3.
+// Bounds for bf16: it has 8 bits, so a rounding is 2^-9, with about twenty roundings for each
+// number, and these random models are not smooth. On the same rows, Transformers under autocast has
+// errors of 4.3% to 9.4% in its worst gradients, and of 5e-5 to 1.1e-3 in losses.
 TEST_P(GoldenTest, Bf16) {
   const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
   const LabelledStream stream = StreamOf(Cases()[2]["input"]);
@@ -208,8 +208,8 @@ TEST_P(GoldenTest, Bf16) {
   }
 }
 
-// fp16 keeps 11 bits, so errors are an eighth of bf16's, if the loss is scaled: otherwise numbers
-// below 6e-8 underflow in the backward. Attention, norms and the loss are fp32.
+// Bounds for fp16: it has 11 bits, so errors are an eighth of bf16's, if the loss is scaled:
+// otherwise numbers below 6e-8 underflow in the backward. Attention, norms and the loss are fp32.
 TEST_P(GoldenTest, Fp16) {
   constexpr double kScale = 1024.0;
   const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
@@ -283,8 +283,8 @@ TEST(TransformerTest, BiasesAreUsedAndTrained) {
   const Outcome outcome = RunModel(*model, stream);
   for (const auto& parameter : model->parameters()) {
     if (parameter->name().find(".bias") == std::string::npos) continue;
-    // One element by central differences: the change of a loss near 1 has an error of 1e-16 / 1e-5,
-    // for gradients of at least 1e-4.
+    // Compares one element of each gradient with central differences. The change of a loss near 1
+    // has an error of 1e-16 / 1e-5, for gradients of at least 1e-4.
     at::Tensor place = parameter->weight()[1];
     const double gradient = parameter->gradient()[1].item<double>();
     const at::Tensor kept = place.clone();
@@ -312,7 +312,7 @@ TEST(TransformerTest, NoRows) {
     hidden.sum().backward();
     EXPECT_EQ(
         attention->calls,
-        2 * config.layers);  // in the recomputation too: a collective inside must not be missed
+        2 * config.layers);  // also in the recomputation, because attention may contain collectives
     for (const auto& parameter : model->parameters())
       EXPECT_TRUE(BitEqual(parameter->gradient(), at::zeros_like(parameter->weight())))
           << parameter->name();
@@ -361,7 +361,7 @@ TEST(TransformerTest, RecomputeKeepsOneStreamALayer) {
   EXPECT_GE(kept(Recompute::kNone), config.layers * 10 * stream_bytes);
 }
 
-// The CPU's attention kernel, with a counter of its calls.
+// The CPU's attention kernel, which counts its calls.
 class CountedBlock : public attention::BlockAttention {
  public:
   absl::string_view name() const override { return "counted"; }
@@ -379,9 +379,9 @@ class CountedBlock : public attention::BlockAttention {
   attention::CpuBlockAttention cpu_;
 };
 
-// On several ranks, the backward of attention does as much work and sends as many bytes for keys as
-// without any recompute, with the same bits. Two forwards are alive at a time, as for a policy's
-// chosen and rejected answers.
+// Selective recomputation on several ranks: attention's backward does as much work, and sends as
+// many bytes for keys, as without recomputation, and results are bit-identical. Two forwards are
+// active at a time, as for the chosen and rejected answers of DPO.
 TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
   const ModelConfig config = ConfigOfSize(/*bias=*/false, /*layers=*/3);
   const base::Parameters weights = SeededWeights(config, at::kFloat);
@@ -441,7 +441,7 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
     EXPECT_EQ(selective.backwards, keeping.backwards);
     if (strategy != "ulysses") {
       EXPECT_EQ(selective.bytes, keeping.bytes);
-    } else {  // q, k and v are exchanged again, the result is not
+    } else {  // q, k and v are exchanged again, the output is not
       EXPECT_LT(selective.bytes, block.bytes);
     }
     ASSERT_EQ(selective.gradients.size(), block.gradients.size());

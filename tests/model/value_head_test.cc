@@ -48,8 +48,8 @@ TEST(ValueHeadTest, NewSavedAndRead) {
                HasSubstr("v_head.summary.weight: shape [1, 16], this model requires [1, 8]")));
 }
 
-// The error names the file with the config: that of the model's folder, of a .gguf file, or, for an
-// adapter, of the base model's folder.
+// The error names the file that contains the config: in the model's folder, in a .gguf file, or,
+// for an adapter, in the folder of the base model.
 TEST(ValueHeadTest, NamesWhereTheRateIs) {
   const ScratchFolder scratch;
   ModelConfig config = SmallConfig();

@@ -62,8 +62,8 @@ TEST(DocumentsTest, TargetsOfEach) {
 }
 
 TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
-  // The documents have 1 and 3 predictions, 2 and 2, 0 and 1. A token's weight applies to the
-  // prediction that it makes.
+  // The pairs' documents have 1 and 3, 2 and 2, and 0 and 1 predictions. A token's weight applies
+  // to the prediction that it makes.
   const comm::Sequence sequence = SequenceOf({{kNone, kNone, 1},
                                               {kNone, 1, 2, 3},
                                               {0, 1, 2},
@@ -76,8 +76,7 @@ TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   EXPECT_TRUE(Desensitized(sequence, 1.0).eq(1).all().item<bool>());
   EXPECT_THROW(Desensitized(SequenceOf({{1}}), 0.5), c10::Error);
   EXPECT_THROW(Desensitized(sequence, 1.5), c10::Error);
-  // A prompt that the first pair shares, before or between its answers, does not belong to any
-  // pair.
+  // A shared prefix before or between the answers of the first pair is not a member of a pair.
   for (const int64_t place : {0, 1}) {
     std::vector<std::vector<int64_t>> documents = {{kNone, 1}, {kNone, 1, 2, 3}, {0, 1}, {2, 1}};
     documents.insert(documents.begin() + place, {kNone, kNone, kNone});
@@ -92,8 +91,8 @@ TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   }
 }
 
-// The data before they are split over ranks: documents that are long enough for several ranks, and
-// some that are not.
+// The data before they are split over ranks: documents that are split over several ranks, and short
+// ones.
 struct Batch {
   comm::Sequence sequence;
   at::Tensor hidden_TD, head_VD, reference, value_D, identity_T;
@@ -108,7 +107,7 @@ Batch MakeBatch(const std::vector<int64_t>& lengths) {
   for (const int64_t length : lengths) {
     std::vector<int64_t> document(length);
     for (int64_t t = 0; t < length; ++t)
-      document[t] = 3 * t < length ? kNone : (7 * t + length) % kVocab;  // a third is prompt
+      document[t] = 3 * t < length ? kNone : (7 * t + length) % kVocab;  // 1/3 is prompt
     labels.push_back(document);
   }
   Batch batch{SequenceOf(labels), {}, normal({kVocab, kHidden}), {}, normal({1, kHidden}), {}};
@@ -120,7 +119,7 @@ Batch MakeBatch(const std::vector<int64_t>& lengths) {
   return batch;
 }
 
-// One objective for the batch on one rank; returns the loss that it reports.
+// Computes one objective for the batch on one rank, and returns the loss that it reports.
 using Objective = std::function<at::Tensor(
     const Batch&, const comm::Layout&, const std::shared_ptr<comm::Communicator>&,
     const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head,
@@ -138,7 +137,7 @@ std::vector<int64_t> Places(int64_t n) {
 }
 
 std::map<std::string, std::pair<bool, Objective>>
-Objectives() {  // name -> whether its sums are sharded, and the objective
+Objectives() {  // by name: whether its sums are sharded, and the objective
   std::map<std::string, std::pair<bool, Objective>> all;
   for (const PreferenceLoss& loss : PreferenceLosses()) {
     all[loss.name] = {
@@ -156,7 +155,7 @@ Objectives() {  // name -> whether its sums are sharded, and the objective
           const int64_t pairs = targets.size(0) / 2;
           const auto reversed = [&](const at::Tensor& t) {
             return t.view({-1, 2}).flip({0}).reshape({-1});
-          };  // places run backwards
+          };  // `places` in reverse order
           if (preference->needs_survey())
             preference->Survey(reversed(policy.detach()), reversed(batch.reference),
                                reversed(targets), 2);
@@ -194,7 +193,7 @@ Objectives() {  // name -> whether its sums are sharded, and the objective
           const ScoreDropout drop{dropout, 7, 3, layout.Cut(batch.identity_T, group->rank())};
           const at::Tensor scores = DocumentScores(hidden, value, bias, layout, group, drop);
           return RewardLoss(scores).loss +
-                 0.1 * scores.square().sum();  // the bias cancels in the loss alone
+                 0.1 * scores.square().sum();  // in the loss alone, the bias would cancel
         }};
   }
   all["sft"] = {true, [](const Batch& batch, const comm::Layout& layout, const auto& group,
@@ -212,7 +211,7 @@ struct DocumentsResult {
   at::Tensor hidden_gradient, head_gradient, value_gradient, bias_gradient;
 };
 
-// The results of every objective, by name.
+// Returns the results of every objective, by name.
 std::map<std::string, DocumentsResult> RunAll(const Batch& batch, int ranks,
                                               const Division& division) {
   const auto layout = *comm::Layout::Create(batch.sequence.lengths, division);
@@ -251,8 +250,8 @@ std::map<std::string, DocumentsResult> RunAll(const Batch& batch, int ranks,
   return results;
 }
 
-// Documents split over ranks, whole ones, an empty one, ranks without rows: the values and
-// gradients are those of one rank.
+// Values and gradients equal those of one rank for every layout: documents split over ranks, whole
+// documents, an empty one, and ranks without rows.
 TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
   const std::vector<std::vector<int64_t>> shapes = {
       {300, 130, 3, 70, 1, 90}, {260, 5}, {4, 3}, {0, 66, 129, 2}, {}};
@@ -287,7 +286,7 @@ TEST(DocumentsTest, SumsInFp64AndRefusals) {
   at::Tensor values = at::full({(1 << 16) + 2}, -0.1f).requires_grad_();
   const at::Tensor sums = DocumentSums(values, *layout, alone);
   EXPECT_NEAR(sums[0].item<double>(), static_cast<double>(-0.1f) * (1 << 16),
-              1e-9);  // in fp32 it would be off by far more
+              1e-9);  // in fp32 the error would be far larger
   EXPECT_EQ(sums[1].item<double>(), 0.0);
   sums.select(0, 2).backward();
   EXPECT_EQ(values.grad().sum().item<float>(), 2.0f);
@@ -299,7 +298,7 @@ TEST(DocumentsTest, SumsInFp64AndRefusals) {
   EXPECT_EQ(DocumentSums(at::empty({0}), **comm::Layout::Create({}, {}), alone).numel(), 0);
 }
 
-// A column of vectors is summed like its numbers alone, and so is its gradient.
+// The sum of a column of vectors equals the sums of its components, and so does its gradient.
 TEST(DocumentsTest, VectorsAreSummedByColumns) {
   const auto layout = *comm::Layout::Create({3, 0, 2}, {});
   const auto alone = comm::Communicator::Alone();
@@ -329,8 +328,8 @@ TEST(RewardTest, ScoreOfTheLastToken) {
   EXPECT_EQ(bias->gradient().item<double>(), 11.0);
   EXPECT_TRUE(at::equal(hidden.grad(), Numbers({0, 0, 0, 0, 2, -1, 0, 0, 20, -10}).view({5, 2})));
 
-  // A frozen head still gives the gradient of the hidden states; frozen hidden states still give
-  // the head's.
+  // A frozen head still gives the hidden states' gradient; hidden states that need no gradient
+  // still give the head's.
   const auto frozen = ParameterOf(weight->weight().clone(), false),
              frozen_bias = ParameterOf(bias->weight().clone(), false);
   hidden.mutable_grad().zero_();
@@ -342,7 +341,7 @@ TEST(RewardTest, ScoreOfTheLastToken) {
   EXPECT_TRUE(at::equal(weight->gradient(), Numbers({12.0, 14.0}).unsqueeze(0)));
 }
 
-// Dropout keeps the mean; its mask is the same for a token at any position, and changes with the
+// Dropout keeps the mean. Its mask is the same for a token at any position, and changes with the
 // step.
 TEST(RewardTest, DropoutOfTokens) {
   constexpr int64_t kWidth = 4000;
@@ -357,7 +356,7 @@ TEST(RewardTest, DropoutOfTokens) {
   };
   const at::Tensor some = scores(0.25, 5, {8, 9});
   EXPECT_NEAR(some[0].item<double>() / kWidth, 1.0,
-              0.05);  // its deviation is sqrt(0.25 / 0.75 / 4000) = 0.009
+              0.05);  // standard deviation: sqrt(0.25 / 0.75 / 4000) = 0.009
   EXPECT_NE(some[0].item<double>(), some[1].item<double>());
   EXPECT_TRUE(RelativeError(scores(0.25, 5, {9, 8}), some.flip({0}), 1e-12));
   EXPECT_FALSE(at::equal(scores(0.25, 6, {8, 9}), some));

@@ -26,7 +26,7 @@ double Alone(const std::vector<double>& entropies, double share) {
   return EntropyThreshold(Entropies(entropies), share, *comm::Communicator::Alone());
 }
 
-// The thresholds and masks of TRL (tests/golden/objectives/make_policy_gradient.py).
+// Thresholds and masks equal TRL's (tests/golden/objectives/make_policy_gradient.py).
 TEST(HighEntropyTest, IsTrls) {
   const json golden = json::parse(std::ifstream("tests/golden/objectives/policy_gradient.json"));
   int64_t seen = 0;
@@ -54,8 +54,8 @@ TEST(HighEntropyTest, IsTrls) {
 
 TEST(HighEntropyTest, TheShareOfTokens) {
   const std::vector<double> entropies = {3, 1, 4, 2, 0};
-  EXPECT_EQ(Alone(entropies, 1.0), 0);  // all
-  EXPECT_EQ(Alone(entropies, 0.0), 4);  // the highest alone
+  EXPECT_EQ(Alone(entropies, 1.0), 0);  // selects all tokens
+  EXPECT_EQ(Alone(entropies, 0.0), 4);  // selects only the highest
   EXPECT_EQ(Alone(entropies, 0.5), 2);
   EXPECT_NEAR(Alone(entropies, 0.4), 2.4, 1e-15);
   EXPECT_EQ(Alone({7}, 0.3), 7);
@@ -65,7 +65,8 @@ TEST(HighEntropyTest, TheShareOfTokens) {
                c10::Error);
 }
 
-// For any distribution of the tokens, also with a rank without any.
+// The threshold does not depend on how tokens are distributed over ranks, one of which may have
+// none.
 TEST(HighEntropyTest, OverRanks) {
   const at::Tensor all = at::rand({37}, at::kDouble);
   const double wanted = EntropyThreshold(all, 0.2, *comm::Communicator::Alone());

@@ -1,5 +1,5 @@
-// Token log-probs in three implementations: on the CPU, on the pretend device by the kernels for
-// cross-entropy rows, and there by LibTorch's operators (MOONRING_KERNELS=composed).
+// Token log-probs in three implementations: on the CPU, and on the pretend device (a simulated GPU)
+// by the kernels for cross-entropy rows and by LibTorch's operators (MOONRING_KERNELS=composed).
 
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ struct KernelCase {
   double temperature = 1.0;
   bool bias = false;
   int64_t chunk_bytes = int64_t{1} << 30;  // one chunk
-  double bound = 2e-6;                     // of gradients: sums of products in other orders
+  double bound = 2e-6;                     // of gradients: sums in another order
 };
 
 struct MadeLogProb {
@@ -72,7 +72,7 @@ MadeLogProb Run(const KernelCase& c, c10::Device device) {
 void Check(const KernelCase& c) {
   SCOPED_TRACE(c.name);
   const MadeLogProb wanted = Run(c, at::kCPU);
-  // Outputs depend on one product, which is rounded equally in bf16 in all of them.
+  // Outputs depend on one product, which all implementations round equally in bf16.
   const double bound = c.dtype == at::kDouble ? 1e-12 : 2e-6;
   for (const char* word : {"fused", "composed"}) {
     SCOPED_TRACE(word);
@@ -114,8 +114,8 @@ TEST(LogProbKernelsTest, TheSameThreeWays) {
          .bias = true,
          .chunk_bytes = 9 * row,
          .bound = 1e-12});
-  // In this case the rows' gradients are rounded to bf16 for both products, otherwise for one of
-  // them.
+  // In this case the rows' gradients are rounded to bf16 for both products; in the other cases for
+  // one of them.
   Check({.name = "bf16", .matmul = at::kBFloat16, .bound = 4e-3});
   Check({.name = "bf16, in chunks, softcap",
          .matmul = at::kBFloat16,

@@ -1,11 +1,10 @@
-// TokenLogProb compared with a plain linear + log-softmax + gather by LibTorch's autograd, forward
-// and backward: CPU time and memory. Then the additional cost of label smoothing and of the
-// statistics.
+// TokenLogProb compared with linear + log-softmax + gather by LibTorch's autograd, forward and
+// backward: CPU time and memory. Also the additional cost of label smoothing and of the statistics.
 //
 //   bazel run //tests/objectives:log_prob_benchmark -- [rows] [vocab] [hidden] [fp32|bf16]
 //       [threads]
 //
-// Each case runs in a process of its own (a fork), because the peak is counted for a process.
+// Each case runs in a separate process (a fork), because the peak memory is that of a process.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -32,7 +31,7 @@ struct Shape {
   bool bf16;
 };
 
-// What TokenLogProb computes in addition to the log-probs.
+// The results that TokenLogProb computes in addition to the log-probs.
 struct Extra {
   const char* name;
   double label_smoothing;
@@ -49,7 +48,8 @@ double PeakMebibytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-// CPU time of the process on all its threads: unlike wall time it does not include other processes.
+// Returns the CPU time of the process on all its threads, which, unlike wall time, excludes other
+// processes.
 double CpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

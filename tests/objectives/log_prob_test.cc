@@ -66,7 +66,7 @@ LogProbResult Ours(const LogProbCase& c, const Inputs& in, LogProbOptions option
           c.bias ? options.head.bias_V->gradient() : at::Tensor()};
 }
 
-// The same by LibTorch's autograd over the whole [tokens, vocab] matrix.
+// Computes the same with LibTorch's autograd over the whole [tokens, vocab] matrix.
 LogProbResult Plain(const LogProbCase& c, const Inputs& in) {
   at::Tensor hidden = in.hidden.clone().requires_grad_(),
              weight = in.weight.clone().requires_grad_(), bias = in.bias.clone().requires_grad_();
@@ -98,7 +98,7 @@ void ExpectClose(const LogProbResult& ours, const LogProbResult& wanted, double 
   }
 }
 
-// In fp64 only the order of sums differs: 1e-12 is some thousand roundings.
+// In fp64 only the order of sums differs: bound 1e-12, some thousand roundings.
 TEST(LogProbTest, EqualsPlainAutogradInFp64) {
   for (const int64_t chunk_rows : {1, 2, 5, 8, 22, 1000}) {
     for (const double softcap : {0.0, 3.0}) {
@@ -132,8 +132,8 @@ TEST(LogProbTest, EveryRowHasATarget) {
   ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
 }
 
-// fp32: a vocabulary of some thousands, rows over several blocks and chunks; 2e-6 as for attention
-// outputs.
+// In fp32, with a vocabulary of some thousands and rows over several blocks and chunks, the bound
+// is 2e-6, as for attention outputs.
 TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   for (const double softcap : {0.0, 20.0}) {
     const LogProbCase c{.tokens = 300,
@@ -155,8 +155,8 @@ TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   }
 }
 
-// The matmul in 16 bits, everything else in fp32: the error is at most one and a half times that of
-// autocast's linear and cross entropy.
+// With the matmul in 16 bits and everything else in fp32, the error is at most one and a half times
+// that of autocast's linear and cross entropy.
 void ExpectNoWorseThanAutocast(at::ScalarType narrow, double loss_scale) {
   SCOPED_TRACE(narrow);
   const LogProbCase c{.tokens = 300,
@@ -193,14 +193,14 @@ void ExpectNoWorseThanAutocast(at::ScalarType narrow, double loss_scale) {
 
 TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) { ExpectNoWorseThanAutocast(at::kBFloat16, 1.0); }
 
-// With probabilities below the range of fp16, and with a loss scale so large that hidden states
-// times the scale would be infinite.
+// fp16, with probabilities below its range, and with a loss scale so large that hidden states times
+// the scale would be infinite.
 TEST(LogProbTest, Fp16MatmulNoWorseThanAutocast) {
   for (const double scale : {1.0 / 1024.0, 1.0, 4096.0})
     ExpectNoWorseThanAutocast(at::kHalf, scale);
 }
 
-// A sharded stream: each rank's rows alone give the whole stream's log-probs bit for bit (rows are
+// On a sharded stream, each rank's rows give the whole stream's log-probs bit for bit (rows are
 // independent; there are at least 64, so that the matmul uses the same code path), and the weight
 // gradients add up.
 TEST(LogProbTest, RowsOfRanksGiveTheWhole) {
@@ -247,7 +247,8 @@ TEST(LogProbTest, GradientsAddUpInTheSink) {
   EXPECT_LE(Distance(head->gradient(), Plain(c, in).weight_gradient * 3), 1e-12);
 }
 
-// The first backward frees what the forward kept; the second one recomputes the logits.
+// Two backwards of one graph: the first one frees what the forward saved, the second one recomputes
+// the logits.
 TEST(LogProbTest, TwoBackwardsOfOneGraph) {
   const LogProbCase c;
   const Inputs in = MakeInputs(c);
@@ -271,7 +272,7 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   EXPECT_FALSE(frozen->gradient().defined());
   EXPECT_LE(Distance(hidden.grad(), wanted.hidden_gradient), 1e-12);
 
-  // Hidden states that need no gradient (everything below is frozen): the head is still trained.
+  // If hidden states need no gradient (everything below is frozen), the head is still trained.
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
   (TokenLogProb(in.hidden, head, in.targets) * in.upstream).sum().backward();
   EXPECT_LE(Distance(head->gradient(), wanted.weight_gradient), 1e-12);
@@ -280,8 +281,8 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   EXPECT_FALSE(TokenLogProb(hidden, head, in.targets).requires_grad());
 }
 
-// Logits of thousands: exp would overflow if the maximum were not subtracted, and the probabilities
-// of all other tokens are zero.
+// Logits of thousands: without subtracting the maximum, exp would overflow. The probabilities of
+// all other tokens are zero.
 TEST(LogProbTest, LargeLogits) {
   LogProbCase c{.dtype = at::kFloat};
   Inputs in = MakeInputs(c);
@@ -316,7 +317,8 @@ TEST(LogProbTest, FiniteDifferencesOfTheHead) {
   }
 }
 
-// Compared with statistics of whole logits; with fewer ids than top_entropy uses, and with more.
+// Statistics equal those computed from whole logits, with fewer and with more ids than top_entropy
+// uses.
 TEST(LogProbTest, StatisticsOfRows) {
   for (const int64_t vocab : {7, 29}) {
     for (const int64_t chunk_rows : {1, 5, 1000}) {

@@ -42,8 +42,8 @@ at::Tensor Rows(const json& rows) {
   return at::stack(tensors);
 }
 
-// The first n documents of a set in the golden file, packed. The head is the identity, so the
-// hidden states are the logits.
+// The first n documents of a set in the golden file, as a packed stream. The head is the identity,
+// so the hidden states are the logits.
 struct Packed {
   comm::Sequence sequence;
   at::Tensor policy_TV, reference_TV;
@@ -108,7 +108,7 @@ TEST(PeersTest, Preference) {
     if (preference->needs_survey()) preference->Survey(policy, reference, targets, 3);
     const auto sums = preference->Loss({policy, reference, targets, {}, {0, 1, 2}});
     (sums.loss / 3).backward();
-    // fp64 on both sides, except TRL's running mean and accuracies.
+    // Both compute in fp64, except for TRL's running mean and accuracies.
     const double bound = o.contains("bco_weight") ? 1e-6 : 1e-12;
     EXPECT_NEAR(sums.loss.item<double>() / 3, golden["value"].get<double>(), bound);
     EXPECT_TRUE(RelativeError(packed.policy_TV.grad(), Gradient(golden), bound));
@@ -147,7 +147,7 @@ TEST(PeersTest, Kto) {
   }
 }
 
-// LLaMA-Factory casts the scores to fp32.
+// Reward model: LLaMA-Factory casts the scores to fp32.
 TEST(PeersTest, Reward) {
   const json& golden = Peers()["reward"];
   std::vector<int64_t> lengths;
@@ -170,7 +170,7 @@ TEST(PeersTest, Reward) {
   EXPECT_TRUE(RelativeError(hidden.grad().squeeze(1), at::tensor(gradient, at::kDouble), 1e-6));
 }
 
-// In fp32 there.
+// SFT: LLaMA-Factory computes in fp32.
 TEST(PeersTest, Sft) {
   const json& golden = Peers()["sft"];
   const auto labels = at::tensor(golden["labels"].get<std::vector<int64_t>>(), at::kLong);
@@ -197,8 +197,8 @@ TEST(PeersTest, Sft) {
   }
 }
 
-// In fp64 on both sides: the sum of DFT and asft_alpha x the forward KL, over the number of
-// predictions.
+// ASFT, in fp64 on both sides: the sum of DFT's loss and asft_alpha times the forward KL, divided
+// by the number of predictions.
 TEST(PeersTest, Asft) {
   const json& golden = Peers()["asft"];
   const auto labels = at::tensor(golden["labels"].get<std::vector<int64_t>>(), at::kLong);

@@ -1,4 +1,5 @@
-// GRPO's loss on the pretend device: it gives the CPU's numbers, and never waits for the device.
+// GRPO's loss on the pretend device (a simulated GPU): it equals the CPU's, and never waits for the
+// device.
 
 #include <memory>
 #include <string>

@@ -39,8 +39,8 @@ using nlohmann::json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// An answer, with the values of each of its document's tokens. The first `prompt` tokens, except
-// the last of them, predict nothing.
+// A document with a prompt and an answer, and the values of its tokens. The first `prompt` tokens
+// except the last one have no target.
 struct Answer {
   at::Tensor log_prob, old, reference, entropy, high_entropy, targets;
   double advantage = 0.0;
@@ -69,7 +69,7 @@ struct Uses {
 struct Result {
   double loss = 0.0;
   int64_t count = 0;
-  at::Tensor gradient_T;  // of the loss, in the log-probs of the stream
+  at::Tensor gradient_T;  // gradient of the loss with respect to the stream's log-probs
   Metrics metrics;
 };
 
@@ -83,7 +83,7 @@ PolicyGradientOptions WithLoss(std::string loss_type, double beta = 0.0,
   return options;
 }
 
-// One rank's share of a micro-batch: its loss, and the log-probs that receive its gradient.
+// Returns one rank's loss of a micro-batch, and the log-probs that receive its gradient.
 std::pair<Sums, at::Tensor> LossOf(const PolicyGradient& policy_gradient, const Answers& all,
                                    Uses uses, const comm::Layout& layout,
                                    const std::shared_ptr<comm::Communicator>& group) {
@@ -95,7 +95,7 @@ std::pair<Sums, at::Tensor> LossOf(const PolicyGradient& policy_gradient, const 
   if (uses.old) batch.old_T = mine(&Answer::old);
   if (policy_gradient.needs_reference()) batch.reference_T = mine(&Answer::reference);
   if (uses.high_entropy) batch.high_entropy_T = mine(&Answer::high_entropy);
-  if (uses.sampled) batch.sampled_T = mine(&Answer::reference);  // some other numbers
+  if (uses.sampled) batch.sampled_T = mine(&Answer::reference);  // any other numbers
   batch.entropy_T = mine(&Answer::entropy);
   batch.targets_T = mine(&Answer::targets).to(at::kLong);
   std::vector<double> advantages;
@@ -142,7 +142,7 @@ struct Way {
   Uses uses;
 };
 
-// Runs each configuration over micro-batches of `packed` documents, on ranks that are threads.
+// Runs each configuration in micro-batches of `packed` documents, on ranks that are threads.
 std::vector<Result> RunWays(const std::vector<Way>& ways, const Answers& all,
                             const Division& division, int64_t packed) {
   const auto documents = static_cast<int64_t>(all.size());
@@ -199,8 +199,8 @@ const json& Golden() {
   return golden;
 }
 
-// Converts values of an answer's tokens to values of its document's tokens; the other tokens, which
-// are not used, get `otherwise`.
+// Converts values of an answer's tokens to values of all tokens of the document. The other tokens,
+// which are not used, get `otherwise`.
 at::Tensor Spread(const json& values, int64_t prompt, double otherwise) {
   const auto numbers = values.get<std::vector<double>>();
   at::Tensor all =
@@ -255,7 +255,8 @@ void ExpectMetrics(const Metrics& ours, const json& golden) {
   }
 }
 
-// Every loss_type, level, beta, clip and mask; in micro-batches of any size, on one rank and more.
+// Every loss_type, level, beta, clip and mask equals TRL's, in micro-batches of any size, on one
+// rank and on several.
 TEST(PolicyGradientTest, IsTrls) {
   int64_t clipped = 0, cases = 0;
   for (const char* kind : {"losses", "rloo"}) {
@@ -280,10 +281,10 @@ TEST(PolicyGradientTest, IsTrls) {
     }
   }
   EXPECT_GE(cases, 3 * 100);
-  EXPECT_GE(clipped, cases / 2);  // or the goldens would say little
+  EXPECT_GE(clipped, cases / 2);  // otherwise the golden files would prove little
 }
 
-// From logits, with the temperature.
+// The computation from logits with a temperature equals TRL's.
 TEST(PolicyGradientTest, ChainsAreTrls) {
   for (const json& wanted : Golden()["chain"]) {
     const json& o = wanted["options"];
@@ -329,8 +330,8 @@ TEST(PolicyGradientTest, ChainsAreTrls) {
   }
 }
 
-// Answers of different lengths with random values; one is masked, and one document is only a
-// prompt.
+// Returns answers of different lengths with random values. One is masked, and one document is only
+// a prompt.
 Answers RandomAnswers(const std::vector<int64_t>& lengths) {
   auto generator = at::detail::createCPUGenerator(5);
   Answers all;
@@ -353,7 +354,7 @@ Answers RandomAnswers(const std::vector<int64_t>& lengths) {
   return all;
 }
 
-// Every loss at every level.
+// Every loss with every level of importance sampling.
 std::vector<Way> Ways() {
   std::vector<Way> ways;
   for (const PolicyLoss& loss : PolicyLosses()) {
@@ -382,7 +383,8 @@ void ExpectTheSame(const Result& many, const Result& one) {
   }
 }
 
-// Answers split over ranks, whole ones, a prompt alone, an empty document, ranks without tokens.
+// Results do not depend on ranks, layouts and micro-batches: answers split over ranks, whole
+// answers, a document that is only a prompt, an empty document, and ranks without tokens.
 TEST(PolicyGradientTest, RanksLayoutsAndMicroBatchesDoNotMatter) {
   const std::vector<std::vector<int64_t>> shapes = {
       {300, 130, 3, 70, 1, 90, 17}, {4, 3}, {0, 66, 129, 2}, {}};
@@ -445,8 +447,8 @@ Answer Of(std::vector<double> log_ratios, double advantage) {
   return one;
 }
 
-// Computed by hand: the clipped tokens, and the answers with the smallest and the greatest share of
-// them.
+// Metrics of clipping equal values computed by hand: the share of clipped tokens, and the answers
+// with the smallest and the greatest share.
 TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   const double up = std::log(1.5), down = std::log(0.5);
   Answer masked = Of({down, down}, -1.0);
@@ -456,8 +458,8 @@ TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   const Answers all = {Of({up, 0.0, 0.0, down}, 1.0), Of({down, down, up, 0.0}, -1.0),
                        Of({down, down}, -1.0), masked, prompt};
   const Result ours = ResultOf(WithLoss("grpo"), all, {.old = true});
-  // -min(s A, clip(s) A) per token: for A = 1 -1.2, -1, -1, -0.5; for A = -1 0.8, 0.8, 1.5, 1 and
-  // 0.8, 0.8.
+  // Expected values of -min(s A, clip(s) A) per token: for A = 1: -1.2, -1, -1, -0.5; for A = -1:
+  // 0.8, 0.8, 1.5, 1 and 0.8, 0.8.
   EXPECT_NEAR(ours.loss, -3.7 / 4 + 4.1 / 4 + 0.8, 1e-14);
   EXPECT_EQ(ours.count, 4);
   const auto expect = [&](const char* name, double sum, double count) {
@@ -477,13 +479,14 @@ TEST(PolicyGradientTest, ClippedTokensAreCountedByAnswer) {
   EXPECT_EQ(ResultOf(WithLoss("dr_grpo"), all).count, 4 * 8);
   EXPECT_EQ(ResultOf(WithLoss("rloo"), all).count, 4);
 
-  // One ratio per answer: exp of the mean of log s. For the second answer it is 0.375^(1/4) < 0.8.
+  // With one ratio per answer, the exp of the mean of log s: for the second answer 0.375^(1/4) <
+  // 0.8.
   const Result sequence = ResultOf(WithLoss("grpo", 0.0, "sequence"), all, {.old = true});
   EXPECT_NEAR(sequence.loss, -std::pow(0.75, 0.25) + 0.8 + 0.8, 1e-14);
   EXPECT_EQ(sequence.metrics.at("clip_ratio/low_mean").sum, 2);
   EXPECT_EQ(sequence.metrics.at("clip_ratio/low_mean").count, 4);
   EXPECT_EQ(sequence.metrics.at("clip_ratio/low_min").sum, 0);
-  // With the sum of log s instead of the mean; a masked answer has ratio 1.
+  // With the sum of log s instead of the mean. A masked answer has the ratio 1.
   EXPECT_NEAR(ResultOf(WithLoss("rloo"), all, {.old = true}).loss, -0.75 + 0.8 + 0.8 + 1, 1e-14);
 }
 
@@ -491,7 +494,7 @@ TEST(PolicyGradientTest, TheSamplersLogProbs) {
   Answer masked = Of({3.0}, 1.0), prompt = Of({2.0}, 1.0);
   masked.counted = false;
   prompt.targets.fill_(kIgnore);
-  // The policy's log-probs are all -1, and so are the sampler's: both differ from the old ones.
+  // The policy's and the sampler's log-probs are all -1, so both differ from the old ones.
   const Answers all = {Of({0.5, -0.25}, 1.0), Of({0.0}, -1.0), masked, prompt};
   const std::string name = "sampling/logp_difference/";
   for (const int64_t packed : {4, 1}) {
@@ -506,8 +509,8 @@ TEST(PolicyGradientTest, TheSamplersLogProbs) {
   EXPECT_FALSE(ResultOf(WithLoss("dapo"), all).metrics.contains(name + "mean"));
 }
 
-// With a negative advantage the loss grows without bound for large ratios, unless delta limits
-// them.
+// With a negative advantage, the loss grows without bound for large ratios, unless delta limits the
+// ratio.
 TEST(PolicyGradientTest, DeltaBoundsTheRatio) {
   const Answers all = {Of({std::log(50.0)}, -1.0)};
   EXPECT_NEAR(ResultOf(WithLoss("dapo"), all, {.old = true}).loss, 50, 1e-12);
@@ -518,7 +521,7 @@ TEST(PolicyGradientTest, DeltaBoundsTheRatio) {
   EXPECT_EQ(ours.gradient_T.abs().sum().item<double>(), 0);
 }
 
-// A step whose policy is the sampling policy: ratios are 1, and the gradient is the policy
+// If the policy is the one that sampled the answers, ratios are 1 and the gradient is the policy
 // gradient.
 TEST(PolicyGradientTest, WithoutOldLogProbs) {
   const Answers all = {Of({0.3, 0.9}, 2.0), Of({-4.0}, -3.0)};

@@ -20,15 +20,15 @@ namespace {
 using moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Arithmetic on a few doubles: 1e-13 is some hundred roundings.
+// Bound for some hundred roundings in fp64.
 constexpr double kBound = 1e-13;
 
 struct Step {
-  std::vector<double> policy, reference, targets;  // chosen, rejected, chosen, ...
+  std::vector<double> policy, reference, targets;  // order: chosen, rejected, chosen, ...
   int64_t pairs() const { return static_cast<int64_t>(policy.size()) / 2; }
 };
 
-// Log-probs above and below the reference's, also in each group.
+// Returns log-probs that are above and below the reference's in each group.
 Step MakeStep(int64_t pairs, double shift = 0.0) {
   Step step;
   for (int64_t i = 0; i < 2 * pairs; ++i) {
@@ -53,8 +53,8 @@ bool TakesMeans(const std::string& loss) {
   return loss == "ipo" || loss == "orpo" || loss == "simpo";
 }
 
-// The definitions for a whole step, one group after another. `mean` is BCO's running mean before
-// the step, and `seen` the number of groups in it.
+// Computes a whole step's loss from the definitions, group after group. `mean`: BCO's running mean
+// before the step; `seen`: the number of groups in it.
 double ClosedForm(const PreferenceOptions& o, const Step& step, int64_t group, double mean = 0.0,
                   int64_t seen = 0) {
   const int64_t n = step.pairs();
@@ -106,11 +106,11 @@ double ClosedForm(const PreferenceOptions& o, const Step& step, int64_t group, d
 
 struct PreferenceOutcome {
   double loss = 0;
-  at::Tensor gradient;  // of the policy's log-probs
+  at::Tensor gradient;  // with respect to the policy's log-probs
   Metrics metrics;
 };
 
-// The step in micro-batches of the given pairs; each pair occurs once.
+// Runs a step in micro-batches of the given pairs; each pair occurs once.
 PreferenceOutcome RunStep(Preference& preference, const Step& step, int64_t group,
                           const std::vector<std::vector<int64_t>>& micro_batches) {
   at::Tensor policy = PreferenceNumbers(step.policy).requires_grad_();
@@ -181,12 +181,12 @@ TEST(PreferenceTest, EqualsTheClosedForm) {
   }
 }
 
-// Differences of the closed form itself, including the dependence through the divergences of
-// kto_pair. BCO's running mean is kept constant, because it has no gradient.
+// The gradient equals finite differences of the closed form, including the dependence through the
+// divergences of kto_pair. BCO's running mean is constant, because no gradient flows through it.
 TEST(PreferenceTest, GradientEqualsFiniteDifferences) {
   constexpr double kStep = 1e-5;  // error about 1e-10
   for (const PreferenceOptions& options : Cases()) {
-    if (options.bco_weight > 0) continue;  // BCO's own gradient is held against the peers
+    if (options.bco_weight > 0) continue;  // peers_test compares BCO's gradient
     SCOPED_TRACE(Describe(options));
     for (const double shift : {0.0, 1.0}) {
       const Step step = MakeStep(5, shift);
@@ -203,7 +203,8 @@ TEST(PreferenceTest, GradientEqualsFiniteDifferences) {
   }
 }
 
-// The results of a step do not depend on its split or on the order of its pairs.
+// The results of a step depend neither on how it is split into micro-batches nor on the order of
+// its pairs.
 TEST(PreferenceTest, TheSplitDoesNotMatter) {
   const Step step = MakeStep(7);
   for (const PreferenceOptions& options : Cases()) {
@@ -224,8 +225,8 @@ TEST(PreferenceTest, TheSplitDoesNotMatter) {
   }
 }
 
-// The gradient through the divergences, compared with LibTorch's autograd over each whole group, as
-// TRL 0.8.6 defines the loss.
+// The gradient of kto_pair through its divergences equals LibTorch's autograd over each whole
+// group, with the loss as TRL 0.8.6 defines it.
 TEST(PreferenceTest, KtoPairThroughItsDivergences) {
   for (const double shift : {0.0, 0.7, -0.7, 99.0}) {
     Step step = MakeStep(8, shift);
@@ -254,7 +255,8 @@ TEST(PreferenceTest, KtoPairThroughItsDivergences) {
   }
 }
 
-// The mean is over all groups so far, including short ones; a saved state contains it.
+// BCO's running mean is over all groups so far, including short ones, and is part of the saved
+// state.
 TEST(PreferenceTest, BcoMeanRunsOverSteps) {
   const PreferenceOptions options{.loss = "sigmoid", .beta = 0.3, .bco_weight = 1.0};
   const auto first = Make(options);
@@ -312,7 +314,7 @@ TEST(PreferenceTest, MetricsAreSumsAndCounts) {
   }
   EXPECT_EQ(dpo.metrics.size(), 8);
 
-  // ftx does not apply to the odds ratio's term; in LLaMA-Factory it does.
+  // ftx does not apply to the odds-ratio term, unlike in LLaMA-Factory.
   const PreferenceOutcome orpo =
       RunStep(*Make({.loss = "orpo", .beta = 0.5, .ftx = 2.0}), step, 1, Whole(step));
   const PreferenceOutcome plain =
@@ -322,7 +324,7 @@ TEST(PreferenceTest, MetricsAreSumsAndCounts) {
               plain.loss, 1e-12);
 }
 
-// The loss of DPO's first step.
+// In DPO's first step the policy equals the reference, and the loss is ln 2.
 TEST(PreferenceTest, LnTwoWhereThePolicyIsTheReference) {
   Step step = MakeStep(4);
   step.policy = step.reference;
@@ -353,7 +355,8 @@ TEST(PreferenceTest, NothingAndNoTargets) {
   }
 }
 
-// An answer with probability 1 has infinite odds, and TRL's gradient is not finite.
+// An answer with probability 1 has infinite odds. Loss and gradient are finite; TRL's gradient is
+// not.
 TEST(PreferenceTest, OrpoOfCertainty) {
   for (const double sure : {0.0, -1e-14, -1e-9}) {
     const Step step{{sure, -3.0, -2.0, sure}, {0, 0, 0, 0}, {2, 2, 2, 2}};

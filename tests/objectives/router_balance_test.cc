@@ -14,8 +14,8 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// Transformers' load_balancing_loss_func (4.57, modeling_mixtral.py) without a mask, in its own
-// steps, times the coefficient; gate_logits has one tensor per layer.
+// Transformers' load_balancing_loss_func (4.57, modeling_mixtral.py) without a mask, step by step,
+// times the coefficient. gate_logits has one tensor per layer.
 at::Tensor LoadBalancingLoss(const std::vector<at::Tensor>& gate_logits, int64_t experts,
                              int64_t top_k, double coefficient) {
   const at::Tensor routing_weights = at::cat(gate_logits).softmax(-1);
@@ -27,7 +27,7 @@ at::Tensor LoadBalancingLoss(const std::vector<at::Tensor>& gate_logits, int64_t
 }
 
 struct Tally {
-  at::Tensor probability, chosen;  // [1, E] of one group
+  at::Tensor probability, chosen;  // [1, E], for one group
 };
 
 Tally TallyOf(const at::Tensor& logits, int64_t top_k) {
@@ -37,8 +37,8 @@ Tally TallyOf(const at::Tensor& logits, int64_t top_k) {
                               .sum(0, true)};
 }
 
-// Layers with different numbers of tokens, in several micro-batches: their statistics are summed
-// first.
+// The loss over layers with different numbers of tokens and over several micro-batches equals
+// Transformers': statistics are summed first.
 TEST(RouterBalanceTest, IsTransformersLoss) {
   at::manual_seed(3);
   for (const auto& [experts, top_k] : {std::pair<int64_t, int64_t>{4, 2}, {8, 1}, {6, 5}, {5, 3}}) {
@@ -55,7 +55,7 @@ TEST(RouterBalanceTest, IsTransformersLoss) {
       }
     }
     const at::Tensor loss = (RouterWeights(chosen, top_k, 0.02) * probability).sum();
-    EXPECT_TRUE(RelativeError(loss, wanted, 1e-14));  // sums of some hundred terms in another order
+    EXPECT_TRUE(RelativeError(loss, wanted, 1e-14));  // some hundred terms in another order
     const auto ours = torch::autograd::grad({loss}, layers),
                theirs = torch::autograd::grad({wanted}, layers);
     for (size_t i = 0; i < layers.size(); ++i)
@@ -66,7 +66,7 @@ TEST(RouterBalanceTest, IsTransformersLoss) {
 TEST(RouterBalanceTest, EachGroupIsALossOfItsOwn) {
   at::manual_seed(4);
   const at::Tensor counts = at::randint(1, 9, {3, 4}, at::kLong) * 2;
-  counts[1].zero_();  // no tokens
+  counts[1].zero_();  // a group without tokens
   const at::Tensor weights = RouterWeights(counts, 2, 0.5);
   EXPECT_EQ(weights.scalar_type(), at::kDouble);
   for (const int64_t g : {0, 2}) {
@@ -77,7 +77,7 @@ TEST(RouterBalanceTest, EachGroupIsALossOfItsOwn) {
   }
   EXPECT_TRUE(BitEqual(weights[1], at::zeros({4}, at::kDouble)));
   EXPECT_TRUE(BitEqual(RouterWeights(counts.to(at::kFloat), 2, 0.5), weights));
-  // For evenly spread choices, E sum_e (K / E) (1 / E) is K, the minimum.
+  // For evenly distributed choices, E sum_e (K / E) (1 / E) = K, the minimum.
   const double even =
       (RouterWeights(at::full({1, 8}, 30, at::kLong), 2, 1.0) * (120.0 / 8)).sum().item<double>();
   EXPECT_DOUBLE_EQ(even, 2.0);

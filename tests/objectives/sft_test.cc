@@ -16,8 +16,8 @@ constexpr int64_t kNoTarget = comm::kIgnore;
 
 at::Tensor Ids(const std::vector<int64_t>& ids) { return at::tensor(ids, at::kLong); }
 
-// Two documents. The second one begins with a label (as with train_on_prompt), which counts as a
-// label but is not a prediction.
+// Count with two documents. The second one begins with a label (as with train_on_prompt), which
+// counts as a label but not as a prediction.
 TEST(SftTest, CountsLabelsOrTargets) {
   const at::Tensor labels = Ids({kNoTarget, 4, 5, 6, 7, kNoTarget, 8});
   const std::vector<int64_t> lengths = {4, 3};
@@ -61,14 +61,15 @@ TEST(SftTest, ARankWithoutTokens) {
   sums.loss.backward();
 }
 
-// Many equal terms: an fp32 sum would differ by more than its last bit, an fp64 sum is exact.
+// Sums are in fp64: a sum of many equal terms is exact, while an fp32 sum would be visibly
+// different.
 TEST(SftTest, SumsInFp64) {
   const at::Tensor log_prob = at::full({1 << 20}, -0.1f);
   EXPECT_EQ(Sft({}).Loss(log_prob, at::zeros({1 << 20}, at::kLong)).loss.item<double>(),
             static_cast<double>(0.1f) * (1 << 20));
 }
 
-// The weights are not part of the graph: a token's gradient is its weight alone.
+// A token's weight is not part of the graph: the token's gradient is just its weight.
 TEST(SftTest, WeightsOfTokens) {
   const std::vector<double> values = {-0.5, 0.0, -2.0, -0.25}, entropies = {1.5, 0.0, 0.0, 3.0};
   const at::Tensor targets = Ids({3, kNoTarget, 9, 1}),

@@ -1,12 +1,11 @@
-"""An adapter that Moonring trained and wrote, in PEFT, and one that PEFT trained and wrote, in
-Moonring: log-probs of a text, token by token.
+"""Compares adapters between Moonring and PEFT: each program trains an adapter and saves it, and the
+other one computes the log-probs of a text with it.
 
     adapter_vs_peft.py --moonring PATH [--model DIR] [--tokens 200]
 
-For LoRA, rsLoRA, DoRA, OFT and modules trained whole, each way: three steps of AdamW on the text,
-the folder saved, the other program's log-probs beside the writer's own, and those with the adapter
-off. Prints the largest differences; exit code 1 where one is above 1e-5 relative to the largest
-log-prob.
+For LoRA, rsLoRA, DoRA, OFT and modules trained in full, in both directions: three AdamW steps on
+the text, then the token log-probs of both programs with the saved adapter and without it. Prints
+the greatest differences; exits with 1 if one is above 1e-5 relative to the greatest log-prob.
 """
 
 import argparse
@@ -62,7 +61,7 @@ KINDS = {
 
 
 def asked_of_moonring(options):
-    """model.adapt's options for PEFT's."""
+    """Converts options of PEFT to those of model.adapt."""
     asked = {
         "target": options["target_modules"],
         "additional_target": options.get("modules_to_save", []),

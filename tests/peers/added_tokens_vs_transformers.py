@@ -1,13 +1,12 @@
-"""Tokenizers and models with added tokens that Moonring wrote, in Transformers and PEFT.
+"""Compares tokenizers and models to which Moonring has added tokens with Transformers and PEFT.
 
     added_tokens_vs_transformers.py --moonring PATH
 
-Tokenizers: every case of golden/added_tokens, its files as Moonring changes them, in AutoTokenizer:
-ids of texts, special tokens, eos, pad, length.
-Models: golden/stages/model trained for two steps with new tokens, full and LoRA (embedding and head
-whole); the loss and logits of a text that holds them, by
-Moonring's probe and by Transformers or PEFT over a base that is resized there. Exit code 1 where
-anything differs (numbers: by 1e-5 of the largest).
+Tokenizers: for every case of golden/added_tokens, AutoTokenizer reads the files that Moonring has
+written: ids of texts, special tokens, eos, pad, length. Models: golden/stages/model is trained for
+two steps with new tokens, in full and with LoRA (embedding and head in full); loss and logits of a
+text with these tokens are computed by Moonring's probe and by Transformers, or by PEFT over a
+resized base. Exits with 1 if anything differs (numbers: by 1e-5 of the greatest).
 """
 
 import argparse
@@ -63,7 +62,7 @@ def tokenizers(moonring):
     for case in golden["cases"]:
         texts = (
             golden["texts"] if case["tokenizer"] == "bpe.model" else every
-        )  # its map of characters is not Transformers'
+        )  # its character map differs from Transformers'
         with tempfile.TemporaryDirectory() as folder:
             make.write_folder(folder, case)
             with open(folder + "/script.lua", "w") as file:
@@ -110,8 +109,8 @@ def tokenizers(moonring):
 
 
 def answers(model, ids):
-    """The mean loss, and at each place the logits of ids 0..7 and the logarithm of the sum over
-    all."""
+    """Returns the mean loss, and at each position the logits of ids 0..7 and the logsumexp of all
+    logits."""
     import torch
 
     with torch.no_grad():

@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
-"""Step times on an idle machine and beside k processes that keep k cores busy, of one binary or of
-several in turn.
+"""Measures step times on an idle machine, and while k processes keep k cores busy, of one or
+several binaries.
 
-    busy_machine.py --moonring NAME=PATH [--moonring NAME=PATH ...] [--rounds 3] [--only
-    tiny,smollm2]
+    busy_machine.py --moonring NAME=PATH [--moonring NAME=PATH ...] [--rounds 3]
+        [--only tiny,smollm2]
 
-T_fair = T_idle x max(1, (c + k) / cores) is what a machine that shares its cores evenly gives c
-computing threads beside k
-busy ones. c is counted in a run alone: the threads of all ranks that use more than a tenth of the
-busiest one's user time
-in its second half, when it computes. Prints a Markdown table: the mean step in seconds, the least
-over the rounds, c, and
-the ratio to T_fair. Binaries take turns within a round, so that what else the machine does falls on
-all of them.
+T_fair = T_idle x max(1, (c + k) / cores) is the step time of c computing threads next to k busy
+processes on a machine that shares its cores evenly. c is counted in a run on the idle machine: the
+threads of all ranks that use more than a tenth of the busiest thread's user time in the second half
+of the run. Prints a Markdown table: the mean step in seconds (the least over the rounds), c, and
+the ratio to T_fair. Binaries run alternately in each round, so that other work affects all of them.
 """
 
 import argparse
@@ -55,8 +52,8 @@ def mean_step(binary: str, case: str, sp: int) -> float:
 
 
 def stat(path: str) -> list[str]:
-    """The fields of a /proc stat file after the name, which may contain any character; none if the
-    process is gone."""
+    """Returns the fields of a /proc stat file after the name, which may contain any character;
+    empty if the process has ended."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -65,7 +62,7 @@ def stat(path: str) -> list[str]:
 
 
 def family(root: int) -> set[int]:
-    """A process and all that it has started."""
+    """Returns a process and all its descendants."""
     parents = {
         int(name): int((stat(f"/proc/{name}/stat") or ["", "0"])[1])
         for name in os.listdir("/proc")
@@ -79,14 +76,14 @@ def family(root: int) -> set[int]:
 
 
 def computing_threads(binary: str, case: str, sp: int) -> int:
-    used, samples = {}, []  # (process, thread) -> ticks of user time so far
+    used, samples = {}, []  # (process, thread) -> user time so far, in ticks
     command = command_of(binary, case, sp)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None:
         for pid in family(process.pid):
             try:
                 threads = os.listdir(f"/proc/{pid}/task")
-            except OSError:  # it ended meanwhile
+            except OSError:  # it has ended
                 continue
             for thread in threads:
                 fields = stat(f"/proc/{pid}/task/{thread}/stat")

@@ -1,10 +1,10 @@
-"""Runs `moonring preprocess` for every golden configuration and compares what it writes with
+"""Runs `moonring preprocess` for every golden configuration and compares the output with
 LLaMA-Factory's, byte by byte.
 
     check_preprocess.py --moonring PATH [--oracle DIR] [--only PART_OF_NAME] [--digests]
 
---digests also runs LLaMA-Factory's demo data (oracle data/), which is not in the repository, and
-compares digests.
+With --digests, LLaMA-Factory's demo data (data/ of the oracle), which is not in the repository, is
+processed too, and digests are compared.
 """
 
 import argparse
@@ -75,8 +75,8 @@ def main():
 
 
 def compare(case, part, path):
-    """What differs in the rows to learn from (part "") or to evaluate on ("eval_"); "" where
-    nothing does."""
+    """Returns the differences of the rows for training (part "") or evaluation ("eval_"); "" if
+    there are none."""
     if not os.path.exists(path):
         return f"{part}rows are missing" if part + "examples" in case else ""
     if part + "examples" not in case:

@@ -1,17 +1,16 @@
-"""`moonring probe` against every golden case of a folder of models (tests/golden/families or
-another that its make.py wrote).
+"""Compares `moonring probe` with every golden case of a folder of models (tests/golden/families, or
+another folder that its make.py wrote).
 
     compare_families.py --moonring BINARY [FOLDER] [--only NAME,...] [-n RANKS] [--mode MODE]
-    [--tolerances 1e-5 1e-4 1e-4] [key=value ...]
+        [--tolerances 1e-5 1e-4 1e-4] [key=value ...]
 
-A line a case: the loss' relative difference, the worst of logits and logsumexp (|a - b| / max(1,
-|b|)), the worst tensor's gradient difference
-||a - b|| / ||b|| (by its sketch) and its name (where the case has no gradients: of its norms,
-marked ~).
-A tensor whose gradient is below 1e-7 of all is held to that share. With -n the sequence is shared
-by RANKS ranks; key=value is handed on (fp64=true, say). A case with moe_aux_loss_coef is
-run with it. Exit 1 where a difference is beyond the tolerances, a tensor is missing or too many, or
-a run fails.
+Prints for each case: the relative difference of the loss; the worst one of logits and logsumexp (|a
+- b| / max(1, |b|)); and the worst tensor's gradient difference ||a - b|| / ||b|| (by its sketch)
+with its name (without gradients in the golden file: the difference of norms, marked ~). A tensor
+whose gradient is below 1e-7 of the total is compared with that. With -n, RANKS ranks share the
+sequence; key=value is passed to probe (for example fp64=true). A case with moe_aux_loss_coef is run
+with it. Exits with 1 if a difference exceeds its tolerance, a tensor is missing or unexpected, or a
+run fails.
 """
 
 import argparse
@@ -29,7 +28,7 @@ import sketch  # noqa: E402
 
 
 def gradient_difference(got, case):
-    """(difference, tensor) of the worst one, and the names that are on one side only."""
+    """Returns (difference, tensor) of the worst tensor, and the names that only one side has."""
     norms, floor = case["output"]["grad_norm"], 1e-7 * case["output"]["grad_norm_total"]
     if "gradients" in case:
         want = case["gradients"]

@@ -2,10 +2,10 @@
 
     compare_gradients.py A B [--base W0] [--tolerance 1e-5] [--worst 10]
 
-A and B are .safetensors files or folders of them (sharded or not). With --base the same tensors of
-W0 are first taken from both: after one step of
-`optim: sgd` at learning rate 1 without clipping, the weights minus W0 are minus the gradients. Exit
-1 where a tensor is beyond --tolerance or only in one.
+A and B are .safetensors files or folders of them (sharded or not). With --base, the tensors of W0
+are first subtracted from both: after one step of `optim: sgd` with learning rate 1 and without
+clipping, the weights minus W0 are the negative gradients. Exits with 1 if a tensor differs by more
+than --tolerance or is only in one set.
 """
 
 import argparse

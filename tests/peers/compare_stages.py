@@ -1,13 +1,13 @@
-"""The same YAML by LLaMA-Factory and by Moonring on a real model and LLaMA-Factory's demo data,
-stage by stage.
+"""Runs the same YAML with LLaMA-Factory and Moonring on a real model and LLaMA-Factory's demo data,
+for every stage.
 
     compare_stages.py --moonring PATH [--oracle DIR] [--steps 8] [--cutoff 512] [--out FILE.json]
-    [CASE ...]
+        [CASE ...]
 
-LLaMA-Factory runs as in ../golden/stages/make.py (its logs unrounded, pref_loss passed on to TRL).
-Printed for each case: the greatest difference over the steps
-of the loss, of the gradient norm (relative) and of each reward. With --out LLaMA-Factory's numbers
-are kept and, where they are there, not made again.
+LLaMA-Factory runs as in ../golden/stages/make.py (with unrounded logs, and pref_loss passed to
+TRL). Prints for each case the greatest difference over all steps in the loss, in the gradient norm
+(relative) and in each reward. With --out, LLaMA-Factory's results are stored in the file, and
+reused if they exist.
 """
 
 import argparse
@@ -76,8 +76,8 @@ def configuration(args, name):
 
 
 def prepare(args, folder):
-    """The model beside a value head of its own and a summary_dropout_prob of 0, and an adapter
-    whose B is not zero."""
+    """Prepares the model with a value head and summary_dropout_prob 0, and an adapter with B not
+    zero."""
     import torch
     from peft import LoraConfig, get_peft_model
     from safetensors.torch import save_file

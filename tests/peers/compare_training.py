@@ -2,12 +2,11 @@
 step.
 
     compare_training.py OUTPUT_DIR/trainer_log.jsonl tests/golden/train/NAME.json [--loss 5e-4]
-    [--grad-norm 1e-3]
+        [--grad-norm 1e-3]
 
 --loss is absolute, --grad-norm relative; learning rates and epochs must agree to 1e-9 relative.
-Exit 1 where one does not. The second file may also be
-another trainer_log.jsonl, to compare two runs of Moonring (then --relative makes --loss relative
-too).
+Exits with 1 if one does not. The second file may also be another trainer_log.jsonl, to compare two
+runs of Moonring (--relative then makes --loss relative too).
 """
 
 import argparse

@@ -1,13 +1,14 @@
-"""Models that also see, trained by Moonring on text: the folders that it writes, opened by
+"""Trains vision-language models with Moonring on text, and opens the saved folders with
 Transformers and PEFT.
 
-    composite_in_transformers.py --moonring BINARY [FOLDER ...]    FOLDER: of a model without
-    tokenizer, default those of tests/golden/families that this Transformers has
+    composite_in_transformers.py --moonring BINARY [FOLDER ...]    FOLDER: a model without a
+        tokenizer; default: those of tests/golden/families that this Transformers supports
 
-Each model, what sees in bf16, is given a small tokenizer and trained for a step: all weights, with
-rows added to the vocabulary; then an adapter over that; then the two merged. Of each: no tensor is
-missing or unexpected, what sees has its bytes, and logits are those of `moonring probe` (of its
-first 8 ids, LOGITS relative). Run it with Transformers 4.57 (PEFT beside it) and with 5.23.
+Each model, with its vision weights in bf16, gets a small tokenizer and is trained for one step: all
+weights, with rows added to the vocabulary; then an adapter on the result; then both are merged. For
+each: no tensor is missing or unexpected, the vision weights' bytes are unchanged, and the logits
+equal those of `moonring probe` (of the first 8 ids, LOGITS relative). Run it with Transformers 4.57
+(and PEFT) and with 5.23.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def main():
     names = ["gemma3_vision", "mistral3", "qwen3_vl"]
     if transformers.__version__.startswith("5"):
         names += ["gemma4_vision", "ministral3_vision", "qwen3_5_vision"]
-    else:  # whose router is a linear module, on which an adapter goes
+    else:  # its router is a linear module, which gets an adapter
         names += ["qwen3_vl_moe"]
     names = [os.path.join(GOLDEN, "families", name) for name in names]
     parser.add_argument("folder", nargs="*", default=names)

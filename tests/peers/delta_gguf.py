@@ -1,13 +1,13 @@
-"""GGUF files of models with a gated delta rule, by the `gguf` package's writer and names, beside
-the Hugging Face folders that they are of: `moonring probe` has the same loss and gradients of both.
+"""Compares GGUF files of models with a gated delta rule, written with the `gguf` package, with the
+Hugging Face folders of the same models: `moonring probe` gives the same loss and gradients.
 
     delta_gguf.py --moonring BINARY [--keep DIR]
 
-The models are small ones of tests/golden/families, with layers in the order that a GGUF can say
-(the last of every so many attends) and experts in each layer where there are any. What llama.cpp's
-converter does to the tensors (conversion/qwen.py) is done here in words of our own: it is the
-second source of model/gguf/gguf_model.cc. A line a model; exit 1 where one is further off than
-rounding.
+The models are small ones of tests/golden/families, whose layers are in an order that GGUF can
+express (softmax attention in the last one of every few layers), with experts in each layer if there
+are any. The tensors are transformed as by llama.cpp's converter (conversion/qwen.py), but by
+independent code: it is a second source for model/gguf/gguf_model.cc. Prints a line for each model;
+exits with 1 if a difference exceeds rounding.
 """
 
 import argparse
@@ -28,22 +28,22 @@ ARCHITECTURES = {
     "qwen3_5": ("qwen35", gguf.MODEL_ARCH.QWEN35),
     "qwen3_5_moe": ("qwen35moe", gguf.MODEL_ARCH.QWEN35MOE),
 }
-# fp32 has (w + 1) - 1 and log(exp(w)).
+# Bounds: fp32 stores (w + 1) - 1 and log(exp(w)).
 LOSS, NORMS = 1e-7, 1e-4
 
 
 def variant(name):
-    """config.json and tensors."""
+    """Returns config.json and the tensors."""
     folder = os.path.join(FAMILIES, name)
     config = json.load(open(os.path.join(folder, "config.json")))
     tensors = load_file(os.path.join(folder, "model.safetensors"))
-    if name == "qwen3_next":  # its dense layer becomes one of experts
+    if name == "qwen3_next":  # replaces its dense layer by one with experts
         tensors = {k: t for k, t in tensors.items() if not k.startswith("model.layers.0.mlp.")}
         first = "model.layers.1.mlp."
         for key in [key for key in tensors if key.startswith(first)]:
             tensors[key.replace(first, "model.layers.0.mlp.")] = tensors[key].flip(0).contiguous()
         config["mlp_only_layers"] = []
-    if name == "qwen3_5":  # its first two layers change places
+    if name == "qwen3_5":  # swaps its first two layers
         swapped = {"0": "1", "1": "0"}
 
         def place(key):
@@ -96,7 +96,8 @@ def metadata(writer, c):
 
 
 def tiled(x, c, first, width, dim=0):
-    """Value heads from `first` on, the r-th of every key head before the next of any."""
+    """Reorders value heads from `first` on: the first value head of every key head, then the second
+    ones, and so on."""
     groups = c["linear_num_key_heads"]
     each = c["linear_num_value_heads"] // groups
     order = [
@@ -109,7 +110,8 @@ def tiled(x, c, first, width, dim=0):
 
 
 def converted(key, x, c, tiles):
-    """The tensors that one becomes, by the names that the package's table knows."""
+    """Returns the tensors of the file that a weight becomes, by the names in the package's
+    table."""
     groups, dk, dv = (
         c[f"linear_{name}"] for name in ("num_key_heads", "key_head_dim", "value_head_dim")
     )
@@ -122,7 +124,7 @@ def converted(key, x, c, tiles):
             x = tiled(x, c, 0, dv)
         elif module.startswith("out_proj."):
             x = tiled(x, c, 0, dv, dim=1)
-        elif not module.startswith("norm."):  # beta, decay, A, its shift
+        elif not module.startswith("norm."):  # beta, decay, A and its bias
             x = tiled(x, c, 0, 1)
     if module == "A_log":
         return {key: -x.exp()}

@@ -34,7 +34,7 @@ else
 end
 local gradient = moonring.randn(rows, H, d)
 
--- The peak or current size of this process in bytes; the peak is since it was last reset.
+-- Returns the peak or current memory of this process in bytes. The peak is since its last reset.
 local function resident(field)
   for line in io.lines "/proc/self/status" do
     local kib = line:match("^" .. field .. ":%s*(%d+)")

@@ -1,18 +1,16 @@
-"""Step time and peak memory of DPO by `moonring train` beside TRL's DPOTrainer: full fine-tuning,
-one pair a step, with a live and with a cached reference.
+"""Compares step time and peak memory of DPO by `moonring train` with TRL's DPOTrainer: full
+fine-tuning, one pair per step, with a live and with a cached reference.
 
     dpo_vs_trl.py --moonring PATH --model DIR [--tokens 1024,4096] [--steps 2] [--threads N]
-    [--dtype fp32] [--reference live,cached] [--limit-gib 24]
+        [--dtype fp32] [--reference live,cached] [--limit-gib 24]
 
---tokens are a pair's, half of them each document's, a half of that the prompt's. TRL: gradient
-checkpointing, sdpa, AdamW (fused), the very ids that
-`moonring preprocess` writes, and for the cached reference precompute_ref_log_probs. Both run as
-processes of their own with the same threads; the first
-step of each is left out (TRL's and Moonring's caching pass comes before it). Memory as in
-step_vs_transformers.py. First losses are ln 2; the last ones are
-printed, for where they differ the two did not do the same work. At the end, memory a token between
-the two greatest lengths. A program that fails within --limit-gib of data is
-left out at greater lengths.
+--tokens: of a pair; each document has half of them, and half of these are the prompt. TRL runs with
+gradient checkpointing, sdpa, AdamW (fused), the ids that `moonring preprocess` writes, and for the
+cached reference precompute_ref_log_probs. Both run as separate processes with the same number of
+threads; the first step of each is excluded (the caching pass of both is before it). Memory is
+measured as in step_vs_transformers.py. First losses are ln 2; the last losses are printed: if they
+differ, the two did not do the same work. At the end, prints the memory per token between the two
+greatest lengths. A program that fails within --limit-gib of data is not run with greater lengths.
 """
 
 import argparse

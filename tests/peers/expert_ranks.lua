@@ -1,6 +1,6 @@
---- One row of the table of expert_ranks.py: steps of a mixture of experts with
--- expert_parallel_size. Rank 0 prints: seconds of a step (the best), bytes of weights, gradients
--- and the optimizer's state on this rank, and bytes sent for rows in a step.
+--- A row of expert_ranks.py's table: runs steps of a mixture of experts with expert_parallel_size.
+--- Rank 0 prints the seconds of the best step, the bytes of weights, gradients and optimizer state
+--- on this rank, and the bytes sent for rows in a step.
 local moonring = require "moonring"
 local compute = require "moonring.choices.compute"
 local optimizers = require "moonring.choices.optimizers"

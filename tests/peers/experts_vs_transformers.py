@@ -1,13 +1,13 @@
-"""The mixture of experts beside Transformers' own layer, on the same shapes, forward and backward,
-fp32.
+"""Compares the mixture of experts with Transformers' layer, for the same shapes, forward and
+backward, fp32.
 
-    experts_vs_transformers.py BINARY [--threads 2] [--rounds 3] [--seconds 3]      BINARY:
-    bazel-bin/tests/model/experts_benchmark
+    experts_vs_transformers.py BINARY [--threads 2] [--rounds 3] [--seconds 3]
+        BINARY: bazel-bin/tests/model/experts_benchmark
 
-The two run in turn, `rounds` times; a line has the best of each: tokens a second, ours / theirs,
-and how much of the roofline ours
-reaches: the experts' products alone (6 T K D I flops forward, 12 backward) at the rate of one large
-matrix product in the same run.
+The two run alternately, `rounds` times, and a line has the best of each: tokens per second, the
+ratio Moonring / Transformers, and the fraction of the roofline that Moonring reaches. The roofline
+is the experts' products alone (6 T K D I flops forward, 12 backward, for T tokens with K experts
+each, hidden size D and inner size I) at the rate of one large matrix product in the same run.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def theirs(hidden, inner, experts, chosen, tokens, seconds, mixtral):
         forward, both = min(forward, middle - begin), min(both, now - begin)
         layer.zero_grad(set_to_none=True)
         x.grad = None
-        if now > end and rounds >= 5:  # the first pay for fresh memory
+        if now > end and rounds >= 5:  # the first rounds allocate memory
             return forward, both
 
 

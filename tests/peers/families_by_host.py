@@ -1,24 +1,25 @@
-"""Each newer family of models as a user has it: trained, resumed, saved and opened elsewhere, all
-by the built host.
+"""Tests each newer model family end to end with the built host: trained, resumed, saved, and opened
+by other programs.
 
     families_by_host.py --moonring BINARY [--only NAME,...] [--keep DIR]
 
-A NAME is a folder of tests/golden/families. Given a small tokenizer it is trained (four steps: sft
-of all weights with rows added to the vocabulary; from that dpo, and sft by LoRA on all linear
-modules), each at sequence_parallel_size 1 and 2, and once more from its middle checkpoint. Then:
+A NAME is a folder of tests/golden/families. With a small tokenizer it is trained for four steps
+(sft of all weights with rows added to the vocabulary; from the result dpo, and sft by LoRA on all
+linear modules), each with sequence_parallel_size 1 and 2, and resumed from the checkpoint in the
+middle. Then:
 
-    sp      losses of sp 2 beside those of sp 1, step by step
-    resume  the weights of the run that resumed: the same bytes
-    probe   of what was trained, at sp 1, 2 and 4, one document and several packed, beside
-            Transformers: loss, logits, gradient norm by tensor
-    open    what was saved (full, dpo, LoRA merged by `export`, the adapter by PEFT), opened by
-            Transformers: none missing, none unexpected, and the logits that `probe` says
-    dtypes  a folder in bf16 trained and saved: every tensor of the dtype it had
-    chat    eight tokens, greedy, beside generate(); inspect and plan run
+    sp      losses with sp 2 compared with sp 1, step by step
+    resume  the weights of the resumed run have the same bytes
+    probe   of the trained model with sp 1, 2 and 4, for one document and for several packed ones,
+            compared with Transformers: loss, logits, gradient norm of each tensor
+    open    saved folders (full, dpo, LoRA merged by `export`, the adapter by PEFT) opened by
+            Transformers: no tensor missing or unexpected, and the logits of `probe`
+    dtypes  a folder in bf16 is trained and saved: every tensor keeps its dtype
+    chat    eight greedy tokens compared with generate(); inspect and plan run
 
-Run it with Transformers 5.23, and with 4.57.6 for the families that it has (PEFT beside both); a
-line a check, exit 1 where one fails. What PEFT cannot do with 5.23 is said by the table of
-families. --keep leaves the folders in DIR.
+Run it with Transformers 5.23, and with 4.57.6 for the families that it has (with PEFT in both
+cases). Prints a line for each check; exits with 1 if one fails. FAMILIES lists what PEFT cannot
+open with 5.23. --keep leaves the folders in DIR.
 """
 
 import argparse
@@ -49,16 +50,16 @@ if NEWER:
 
 TOKENIZER = os.path.join(GOLDEN, "tokenizer", "tiny", "qwen3.tokenizer.json")
 DATA = os.path.join(GOLDEN, "stages", "data")
-LOSS, LOGITS, NORMS = 5e-5, 5e-4, 1e-3  # relative; two implementations in fp32
-# Of losses over ranks, after steps of AdamW, which makes as much of a small gradient as of a large
-# one; a preference's is of differences.
+LOSS, LOGITS, NORMS = 5e-5, 5e-4, 1e-3  # relative, for two implementations in fp32
+# Bounds for losses over ranks after AdamW steps, which amplify small gradients. The loss of dpo is
+# computed from differences.
 SAME = {"sft": 1e-5, "dpo": 1e-4}
-IDS = 600  # fewer than the tokenizer has
+IDS = 600  # less than the tokenizer's size
 PACKED, ONE = [70, 1, 33, 12, 4], [120]
 PROMPTS = "Seven stones follow the north wind, and a paper boat sings to the harbour. Why?", "Go"
 TOKENS = 8
 
-# Why an adapter that is on all linear modules of 4.57 does not open in 5.23.
+# Why an adapter on all linear modules of 4.57 cannot be opened in 5.23.
 STACKED = "Transformers 5 holds the experts as one tensor, the adapter is on each"
 
 ROUTER = "the router is no linear module in Transformers 5; with 4.57 it can"
@@ -108,7 +109,8 @@ def is_older(name):
 
 
 def publish(golden, folder, dtype=None):
-    """The folder with a tokenizer; what is floating of `dtype` where one is given."""
+    """Writes the folder with a tokenizer; floating-point tensors are cast to `dtype` if it is
+    given."""
     os.makedirs(folder)
     tensors = load_file(os.path.join(golden, "model.safetensors"))
     config = json.load(open(os.path.join(golden, "config.json")))
@@ -142,7 +144,8 @@ def opened(folder):
 
 
 def newer(name):
-    """Files may have the older one for a composite's text half, and have Nemotron-H's."""
+    """Removes the older prefix of names, which the text model of a composite model may have, and
+    Nemotron-H has."""
     if name.startswith("backbone."):
         return "model." + name.removeprefix("backbone.")
     for old, new in (("model", "model.language_model"), ("lm_head", "lm_head")):
@@ -163,8 +166,8 @@ def stream(lengths):
 
 
 def evaluated(model, text):
-    """Each document alone: the loss of a prediction, logits of ids 0 to 7, gradients by the names
-    of the files."""
+    """Runs each document separately. Returns the loss per prediction, logits of ids 0 to 7, and
+    gradients by the names in the files."""
     start, total, count, logits = 0, 0.0, 0, []
     model.zero_grad(set_to_none=True)
     for length in text["lengths"]:
@@ -179,7 +182,7 @@ def evaluated(model, text):
         start += length
     (total / count).backward()
     gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-    if model.config.model_type == "olmo_hybrid":  # 5.23 saves it under names of its own
+    if model.config.model_type == "olmo_hybrid":  # 5.23 saves it under other names
         gradients = to_olmo_hybrid(gradients, None)
     elif NEWER:
         gradients = revert_weight_conversion(model, gradients)
@@ -210,7 +213,8 @@ class Family:
         return os.path.join(self.scratch, *names)
 
     def check(self, what, function, *arguments):
-        """A line of what `function` says; a Wrong of its is a fault and no end."""
+        """Prints a line with the result of `function`. A Wrong that it raises counts as a failure
+        and does not end the program."""
         try:
             said = function(*arguments)
         except Exception as error:
@@ -229,7 +233,7 @@ class Family:
             raise Wrong(f"exit {done.returncode} of {words[0]}: {' / '.join(said[-2:])}")
         return done.stdout.decode()
 
-    # One kind of training, by all that is asked of it.
+    # Runs one kind of training and all its checks.
 
     def train(self, base, out, *words):
         self.run(

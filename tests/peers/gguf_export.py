@@ -1,17 +1,17 @@
-"""What `moonring export` writes as a .gguf file, read by others.
+"""Reads .gguf files that `moonring export` has written with other programs.
 
     gguf_export.py --moonring BINARY [--model DIR] [--keep DIR]
 
-Golden families: each folder that GGUF can say, exported in F32: `probe` (fp32) has the same loss,
-logits and gradient norms of the file as of the folder to 5e-7 (sums in another order; factors that
-GGUF holds in fp32; where one is added to a norm or an exponential taken, to 2e-6), and
-Transformers, where it reads such files, the same logits.
+Golden families: each folder that GGUF can express is exported in F32. `probe` (fp32) gives the same
+loss, logits and gradient norms for the file and for the folder within 5e-7 (sums in another order,
+and factors that GGUF stores in fp32; 2e-6 if the file stores a norm plus one or an exponential),
+and Transformers, if it can read the file, the same logits.
 
-The model (SmolLM2 of $MOONRING_ORACLE by default): exported in F32 and Q8_0; the gguf package's
-reader opens both, and its quantize makes the blocks of the second of the numbers of the first, byte
-by byte; Transformers opens both by gguf_file=, with the folder's ids of the strings of
-tests/golden/tokenizer and, in F32, its logits; peak memory of each export. Run it with either
-Transformers (4.57 and 5.23 alike).
+The model (default: SmolLM2 of $MOONRING_ORACLE) is exported in F32 and Q8_0. The gguf package reads
+both, and its quantize gives the second file's blocks for the first file's numbers, byte by byte.
+Transformers opens both with gguf_file=, and gives the folder's ids for the strings in
+tests/golden/tokenizer and, for F32, its logits. Also prints the peak memory of each export. Run it
+with Transformers 4.57 or 5.23.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import transformers
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden")
 ORACLE = os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle"))
-# What the readers of Transformers 4.57 and 5.23 leave out of such files.
+# What Transformers 4.57 and 5.23 do not read from the files of a family.
 UNREAD = {
     "lfm2": "biases and the norms' epsilon",
     "llama_bias": "biases",
@@ -56,7 +56,7 @@ def probe(moonring, model, stream, scratch):
 
 
 def far(a, b):
-    """The greatest relative distance of two probes' numbers."""
+    """Returns the greatest relative distance between the numbers of two probes."""
     if isinstance(a, dict):
         assert a.keys() == b.keys()
         return max((far(a[key], b[key]) for key in a), default=0.0)
@@ -67,7 +67,7 @@ def far(a, b):
 
 
 def logits(model, ids):
-    # What 5.23 has read from a GGUF file it calls quantised, and refuses float().
+    # 5.23 treats a model that was read from a GGUF file as quantized and rejects float().
     if not getattr(model, "is_quantized", False):
         model = model.float()
     with torch.no_grad():
@@ -75,7 +75,7 @@ def logits(model, ids):
 
 
 def by_transformers(folder, file, ids):
-    """The relative distance of logits; None where Transformers has no such reader."""
+    """Returns the relative distance of logits; None if Transformers cannot read the file."""
     wanted = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     try:
         found = transformers.AutoModelForCausalLM.from_pretrained(
@@ -115,7 +115,8 @@ def tensors(file):
 
 
 def blocks_differ(plain, rounded):
-    """Tensors of the second file that are not what the package makes of the first one's."""
+    """Returns the tensors of the second file that differ from the package's quantization of the
+    first file's."""
     wrong = []
     for name, tensor in rounded.items():
         numbers = gguf.quants.dequantize(plain[name].data, plain[name].tensor_type)

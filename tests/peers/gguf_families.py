@@ -1,17 +1,16 @@
-"""The families' golden models as GGUF files (F32), through `moonring probe`: the same losses and
-gradients as from the folders.
+"""Compares the golden families as GGUF files (F32) with their folders: `moonring probe` gives the
+same losses and gradients.
 
     gguf_families.py --moonring BINARY [--only NAME ...] [--keep DIR]
 
-Keys and tensor names are the gguf package's own (its writer and its map of names by architecture);
-what llama.cpp's converter does to the weights
-besides is done here: rows of q and k interleaved (llama, granite, smollm3, internlm2), 1 added to
-norms (gemma), LFM2's taps without their middle dim and its number of features as it comes out,
-experts of a layer in one tensor, InternLM2's
-wqkv in three, llama3's and longrope's factors as tensors; gpt-oss's gates and ups apart, its
-experts in four bits in llama.cpp's order of them; GLM-4.5 with a layer that predicts a second
-token; DeepSeek-V3's kv_b_proj whole as in older files and split as in newer ones, what turns in
-pairs (a model that has it in halves is put so).
+Keys and tensor names are those of the gguf package (its writer and its table of names by
+architecture). Other transformations of llama.cpp's converter are made in this file: rows of q and k
+interleaved (llama, granite, smollm3, internlm2), 1 added to norms (gemma), LFM2's taps without
+their middle dim and with the resulting number of features, a layer's experts in one tensor,
+InternLM2's wqkv split in three, llama3's and longrope's factors as tensors; gpt-oss's gate and up
+separate, its experts in MXFP4 in llama.cpp's order; GLM-4.5 with a layer that predicts a second
+token; DeepSeek-V3's kv_b_proj whole as in older files and split as in newer ones, with rotated
+features in adjacent pairs.
 """
 
 import argparse
@@ -51,9 +50,10 @@ ARCHITECTURES = {
     "DeepseekV3ForCausalLM": "deepseek2",
 }
 INTERLEAVED = ("llama", "granite", "smollm3", "internlm2")
-# What a GGUF file does not say: windows by layer (gpt-oss's first layer has one), layers that turn
-# nothing, dynamic scaling, mscale (DeepSeek's is mscale_all_dim), query_pre_attn_scalar, another
-# activation than Gemma's own, constants of llama3 that were never published.
+# Features that GGUF cannot express: windows by layer (gpt-oss's first layer has one), layers
+# without rotary embedding, dynamic scaling, mscale (unlike DeepSeek's mscale_all_dim),
+# query_pre_attn_scalar, another activation than Gemma's, and constants of llama3 that were never
+# published.
 CANNOT = (
     "gemma2",
     "smollm3",
@@ -85,7 +85,7 @@ def interleave(weight, heads):
     )
 
 
-# Rows of heads' turning ends, in halves there, as pairs.
+# Reorders the rotated features at the end of each head from halves to adjacent pairs.
 def pair_ends(weight, heads, turning):
     by_head = weight.reshape(heads, weight.shape[0] // heads, -1).copy()
     ends = by_head[:, -turning:]
@@ -93,8 +93,9 @@ def pair_ends(weight, heads, turning):
     return by_head.reshape(weight.shape)
 
 
-# Blocks [E, R, G, 16] and scales [E, R, G] of two numbers a byte, the lower four bits first, as
-# llama.cpp has them: the scale, then numbers 0 to 15 in the lower four bits, 16 to 31 in the upper.
+# Converts blocks [E, R, G, 16] and scales [E, R, G] with two numbers per byte, the lower four bits
+# first, to llama.cpp's format: the scale, then numbers 0 to 15 in the lower four bits and 16 to 31
+# in the upper.
 def mxfp4(blocks, scales):
     numbers = np.stack((blocks & 15, blocks >> 4), -1).reshape(*blocks.shape[:-1], 32)
     packed = numbers[..., :16] | numbers[..., 16:] << 4
@@ -131,7 +132,7 @@ def add_latent(out, config):
     out.add_rope_dimension_count(turning)
 
 
-# The sizes of heads, and kv_b_proj, as newer files have them and as older ones do.
+# Adds the sizes of heads and kv_b_proj in the form of newer or of older files.
 def add_latent_heads(out, config, newer):
     rank, turning = config["kv_lora_rank"], config["qk_rope_head_dim"]
     key, value = config["qk_nope_head_dim"] + turning, config["v_head_dim"]

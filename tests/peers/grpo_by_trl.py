@@ -1,12 +1,12 @@
-"""What TRL's GRPOTrainer makes of the tasks of scripts/examples/rewards: the baseline of
-docs/rollouts.md's table.
+"""Runs TRL's GRPOTrainer on the tasks of scripts/examples/rewards, as the baseline of the table in
+docs/rollouts.md.
 
     grpo_by_trl.py --model DIR --task format|sums [--steps 40] [--seed 42] [--threads 2] [--bf16]
 
-The same model (a Hugging Face folder of SmolLM2-135M-Instruct), prompts, LoRA, batch, learning rate
-and rewards as the task's YAML, in TRL 0.24 on a CPU, in fp32 or under bf16 autocast; 16 prompts are
-held out, and judged before the first step and after each 20. Prints a JSON line an evaluation, and
-the mean reward of each ten steps with the seconds that they took.
+Model (a Hugging Face folder of SmolLM2-135M-Instruct), prompts, LoRA, batch, learning rate and
+rewards are those of the task's YAML, in TRL 0.24 on a CPU, in fp32 or under bf16 autocast. 16
+prompts are held out and evaluated before the first step and after every 20 steps. Prints a JSON
+line for each evaluation, and the mean reward of every ten steps with their seconds.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def texts(completions):
 
 
 def quoted(completions, completion_ids, **columns):
-    """format.lua."""
+    """The reward of format.lua."""
     worth = []
     for text, ids in zip(texts(completions), completion_ids):
         bare = text.strip(" \t\n\r\f\v")
@@ -35,13 +35,13 @@ def quoted(completions, completion_ids, **columns):
 
 
 def right(completions, answer, **columns):
-    """sums.lua's first."""
+    """The first reward of sums.lua."""
     found = [re.findall(r"[0-9]+", text) for text in texts(completions)]
     return [float(bool(of) and of[-1] == wanted) for of, wanted in zip(found, answer)]
 
 
 def bare(completions, **columns):
-    """sums.lua's second."""
+    """The second reward of sums.lua."""
     return [0.2 * bool(re.match(r"^\s*[0-9]+\.?\s*$", text)) for text in texts(completions)]
 
 
@@ -75,7 +75,7 @@ def main():
         row["prompt"] = [{"role": "user", "content": row.pop("instruction")}]
     parts = Dataset.from_list(rows).train_test_split(test_size=16, seed=args.seed)
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    tokenizer.model_input_names = ["input_ids", "attention_mask"]  # as generate() takes them
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]  # as generate() accepts them
     STOP = tokenizer.eos_token_id
 
     class Tell(TrainerCallback):

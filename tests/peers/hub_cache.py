@@ -1,5 +1,5 @@
-"""Moonring and Python's huggingface_hub in one cache: each finds what the other has downloaded, and
-continues what the other has left unfinished, by a small hub on loopback.
+"""Tests that Moonring and Python's huggingface_hub can share a cache: each finds the other's
+downloads and continues its unfinished ones, from a small hub on loopback.
 
     ~/.cache/moonring-oracle/venv/bin/python tests/peers/hub_cache.py [bazel-bin/moonring]
 """
@@ -56,7 +56,7 @@ def main() -> None:
         HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(cache), HF_HUB_DISABLE_XET="1", HF_TOKEN=""
     )
     tiny = {p.name: p.read_bytes() for p in MODEL.iterdir()}
-    # huggingface_hub writes 10 MB at a time.
+    # Large enough to be cut off: huggingface_hub writes 10 MB at a time.
     large = {**samples.SHARDED, PART: samples.filled(30_000_000, 7)}
     for name, files in (("sharded", samples.SHARDED), ("tiny", tiny), ("cut", large)):
         hub.add("model", f"org/{name}", files)
@@ -84,7 +84,7 @@ def main() -> None:
     assert hub.requests == []
     print("Moonring opens what huggingface_hub downloaded:", place)
 
-    # Each continues what the other has left.
+    # Each program continues the other's unfinished download.
     etag = hashlib.sha256(large[PART]).hexdigest()
     for first, second in ((host_cut, python_whole), (python_cut, host_whole)):
         shutil.rmtree(cache / "models--org--cut", ignore_errors=True)
@@ -105,7 +105,7 @@ def main() -> None:
         assert blob.read_bytes() == large[PART]
         print(f"{second.__name__}: resumed at byte {there}")
 
-    # Both at once: the file comes once.
+    # Both programs at the same time: the file is downloaded once.
     shutil.rmtree(cache / "models--org--cut")
     hub.requests.clear()
     hub.faults = [hub_server.Fault(PART, bytes_a_second=8_000_000)]

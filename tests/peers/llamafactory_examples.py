@@ -1,12 +1,12 @@
-"""Every configuration of LLaMA-Factory 0.9.5's examples/, as it is, by one or several Moonrings:
-which run, and what the others say.
+"""Runs every configuration in LLaMA-Factory 0.9.5's examples/, unchanged, with one or several
+binaries, and lists which run and the messages of the others.
 
     llamafactory_examples.py --moonring [NAME=]PATH [...] [--oracle DIR] [--only PATTERN]
 
-The models that the files name are tiny stand-ins of the same architecture, in folders of these
-names, so that nothing is fetched; data sets that a hub has are LLaMA-Factory's demo rows under
-their names. The files are given unchanged; on the command line stand max_steps=2 and max_samples=8
-(of answers: 2 rows, 8 tokens), nothing else. Prints a table for docs/llamafactory.md, and counts.
+The models in the files are replaced by tiny models of the same architecture, in folders with these
+names, so that nothing is downloaded; data sets on a hub are replaced by LLaMA-Factory's demo rows.
+Only max_steps=2 and max_samples=8 (for generation: 2 rows, 8 tokens) are added on the command line.
+Prints a table for docs/llamafactory.md, and counts.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import yaml
 from safetensors.numpy import load_file, save_file
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
-# What a name holds -> the golden folder whose model stands in for it.
+# Pattern of a model's name -> the golden folder whose model replaces it.
 STAND_INS = [
     (r"Qwen3\.5-397B", "families/qwen3_5_moe_vision"),
     (r"Qwen3\.5", "families/qwen3_5_vision"),
@@ -35,14 +35,14 @@ STAND_INS = [
     (r"DeepSeek", "families/deepseek_v3"),
     (r"[Ll]lama", "stages/model"),
 ]
-# Architectures that no golden folder has: the stand-in's config.json names them.
+# Architectures without a golden folder: config.json of the replacement names them.
 NAMED = {
     "Qwen2-VL": ("Qwen2VLForConditionalGeneration", "qwen2_vl"),
     "Qwen2.5-VL": ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl"),
     "DeepSeek-V2": ("DeepseekV2ForCausalLM", "deepseek_v2"),
 }
 QUANTISED = {"AQLM": "aqlm", "AWQ": "awq", "GPTQ": "gptq"}
-# Data sets that a hub has, or nobody: what stands in for them.
+# Data sets that are on a hub, or do not exist, and their replacements.
 DATA = {
     "alpaca_zh": "alpaca_zh_demo",
     "llava_1k_en": "mllm_demo",
@@ -53,7 +53,7 @@ DATA = {
 
 
 def resized(config, vocabulary):
-    """config.json with so many tokens, in the text model's part too."""
+    """Sets the number of tokens in config.json, also in the text model's section."""
     for part in (config, config.get("text_config", {})):
         if "vocab_size" in part:
             part["vocab_size"] = vocabulary
@@ -64,7 +64,8 @@ def resized(config, vocabulary):
 
 
 def packed(tensors, method):
-    """The names that a checkpoint of GPTQ and its like has in place of a linear map's weight."""
+    """Returns the tensors that a checkpoint of GPTQ or a similar method has instead of a linear
+    map's weight."""
     out = {}
     for name, tensor in tensors.items():
         if re.search(r"layers\.\d+\..*_proj\.weight$", name):
@@ -104,13 +105,14 @@ def make_model(name, folder):
 
 
 def make_place(llamafactory, place):
-    """The folder that the examples are run in: their own, data, and the models that they name."""
+    """Makes the folder in which the examples run: the examples, data, and the models that they
+    name."""
     shutil.copytree(llamafactory / "examples", place / "examples")
     shutil.copytree(llamafactory / "data", place / "data")
     info = json.loads((place / "data/dataset_info.json").read_text())
     for name, other in DATA.items():
         info[name] = info[other]
-    pairs = json.loads((place / "data/dpo_en_demo.json").read_text())  # RLHF-V's have images
+    pairs = json.loads((place / "data/dpo_en_demo.json").read_text())  # RLHF-V's rows have images
     for row in pairs:
         row["images"] = ["mllm_demo_data/1.jpg"]
     (place / "data/rlhf_v.json").write_text(json.dumps(pairs))
@@ -125,7 +127,8 @@ def make_place(llamafactory, place):
 
 
 def command_of(path, keys):
-    """How LLaMA-Factory's README runs a file; None: none of `train`, `chat` and `export` does."""
+    """Returns the command by which LLaMA-Factory's README runs a file; None if it is not `train`,
+    `chat` or `export`."""
     if re.search("/v1/|/accelerate/|/megatron/|tokens_cfg", path):
         return None
     if "export_dir" in keys:
@@ -163,7 +166,7 @@ def last_words(lines):
     return (found or lines or [""])[-1].removeprefix("moonring: ")
 
 
-# What an example wants to be there: the run that its README trains before it.
+# Examples that require the result of another one, which their README runs before.
 BEFORE = [
     ("examples/train_full/qwen3_full_sft.yaml", []),
     ("examples/train_lora/qwen3vl_lora_sft.yaml", ["dataset=identity"]),

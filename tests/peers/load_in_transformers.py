@@ -1,13 +1,12 @@
-"""Loads a folder written by `moonring train` with Transformers, and prints one JSON object: what it
-loses on a text, and what it answers.
+"""Loads a folder written by `moonring train` with Transformers, and prints one JSON object: its
+loss on a text, and its answer to a question.
 
-    load_in_transformers.py FOLDER [--input IN.json | --text TEXT] [--ask QUESTION] [--dtype
-    float32] [--max-new-tokens 64]
+    load_in_transformers.py FOLDER [--input IN.json | --text TEXT] [--ask QUESTION]
+        [--dtype float32] [--max-new-tokens 64]
 
-IN.json has the form of `moonring probe`'s input ({input_ids, labels, lengths}); each document is
-run alone and the loss is a mean over predictions.
-With --text the ids are the tokenizer's, without special tokens, and every token but the first is
-predicted.
+IN.json has the format of `moonring probe`'s input ({input_ids, labels, lengths}); each document is
+run separately, and the loss is the mean over predictions. With --text, the ids are the tokenizer's
+without special tokens, and every token but the first is predicted.
 """
 
 import argparse

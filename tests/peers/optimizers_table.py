@@ -1,17 +1,18 @@
-"""Each optimizer of docs/optimizers.md on one model and data set: bytes of state a weight, tokens a
-second beside AdamW's, and the evaluation's loss after a fixed budget of steps.
+"""Compares the optimizers of docs/optimizers.md on one model and data set: bytes of state per
+weight, tokens per second compared with AdamW, and the evaluation loss after a fixed number of
+steps.
 
     optimizers_table.py --moonring PATH --model DIR --data DIR [--only NAME;...] [--steps 40]
         [--batch 8] [--rows 100] [--factors 0.3,1,3] [--bf16] [--timing] [--threads N]
 
-Full fine-tuning in fp32 (with --bf16 products in bf16) of alpaca_en_demo (LLaMA-Factory's demo
-data, --data), --batch rows a step in the order of one seed, a constant rate after 4 steps, --rows
-apart for the evaluation. Each optimizer trains at its rate in ROWS times each of --factors; the
-best is shown with its rate. Bytes are those of the optimizer's state in a checkpoint, divided by
-the model's weights. Tokens a second (the median step) are of these runs, beside AdamW's.
+Full fine-tuning in fp32 (with --bf16: products in bf16) on alpaca_en_demo (LLaMA-Factory's demo
+data, --data), --batch rows per step in the order of one seed, with a constant rate after 4 steps;
+--rows rows are held out for the evaluation. Each optimizer runs with its rate in ROWS times each of
+--factors; the best result is shown with its rate. Bytes are those of the optimizer's state in a
+checkpoint, divided by the number of weights. Tokens per second are those of the median step.
 
---timing takes steps alone, and AdamW's again beside each optimizer, in turn, so that a ratio is of
-one minute. Both want a quiet machine.
+--timing only measures time: AdamW runs again alternately with each optimizer, so that both are
+measured at the same time. The machine should be idle.
 """
 
 import argparse
@@ -79,7 +80,7 @@ ROWS = [
 
 
 def alpaca(args, folder, steps, more):
-    """The keys of a run on LLaMA-Factory's demo data in the chatml template."""
+    """Returns the keys of a run on LLaMA-Factory's demo data with the chatml template."""
     return {
         "model_name_or_path": os.path.abspath(args.model),
         "stage": "sft",
@@ -112,7 +113,8 @@ def keys_of(args, name, rate, more, folder, steps):
 
 
 def run(args, keys):
-    """A run's log, line by line; its configuration is written beside output_dir."""
+    """Runs a training and returns its log, line by line. The configuration is written next to
+    output_dir."""
     config = keys["output_dir"] + ".yaml"
     write_config(config, keys)
     done = subprocess.run(
@@ -128,7 +130,7 @@ def run(args, keys):
 
 
 def median_speed(lines):
-    """Tokens a second: the median of the steps after the second."""
+    """Returns tokens per second: the median of the steps after the second one."""
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return statistics.median(speeds[2:])
 
@@ -138,14 +140,15 @@ def speed(args, keys):
 
 
 def tensors_of(path):
-    """What a safetensors file's header says of each tensor."""
+    """Returns the entries of a safetensors file's header."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     return {name: of for name, of in header.items() if name != "__metadata__"}
 
 
 def state_bytes(output_dir):
-    """Of the optimizer's state: a checkpoint's states are the weights' too."""
+    """Returns the bytes of the optimizer's state. A checkpoint's states also contain the
+    weights."""
     total = 0
     for path in glob.glob(os.path.join(output_dir, "checkpoint-*", "states-*.safetensors")):
         for name, of in tensors_of(path).items():

@@ -1,10 +1,10 @@
-"""Tokens a second of LoRA over a packed base beside the same over the base as it is.
+"""Compares tokens per second of LoRA over a quantized base with LoRA over the unquantized base.
 
     packed_speed.py --moonring PATH --model DIR --data DIR [--cutoff 512,2048] [--rounds 2]
 
-SmolLM2 or its like, LLaMA-Factory's demo data packed to rows of --cutoff tokens, one row a step;
-each code beside the unquantised run, in turn, fp32 and bf16; the median of a run's steps, the best
-of the rounds. The chatml template is assumed.
+SmolLM2 or a similar model with the chatml template; LLaMA-Factory's demo data packed to rows of
+--cutoff tokens, one row per step. Each quantization code runs alternately with the unquantized run,
+in fp32 and bf16; a run's speed is that of its median step, and the best of all rounds is shown.
 """
 
 import os

@@ -44,7 +44,7 @@ CONFIGURATIONS = [
     ("freeze", 1, 2048, {"finetuning_type": "freeze", "freeze_trainable_layers": 4}),
     ("sp2_ring", 2, 4096, {"sequence_parallel_size": 2, "sequence_parallel_mode": "zigzag-ring"}),
     ("sp2_gather", 2, 4096, {"sequence_parallel_size": 2, "sequence_parallel_mode": "all-gather"}),
-    # For models with layers of linear attention (a small one: --make-linear).
+    # For models with linear attention (make a small one with --make-linear).
     ("lora_4k", 1, 4096, LORA),
     ("lora_4k_none", 1, 4096, {**LORA, "recompute": "none"}),
     ("lora_4k_bf16", 1, 4096, {**LORA, "bf16": True}),
@@ -84,8 +84,8 @@ def write_data(folder, tokens):
 
 
 def make_linear(folder, tokenizer):
-    """A small Qwen3.5 with random weights and the tokenizer of another folder; wants Transformers
-    5."""
+    """Writes a small Qwen3.5 with random weights and the tokenizer of another folder. Requires
+    Transformers 5."""
     from transformers import AutoTokenizer, Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
     words = AutoTokenizer.from_pretrained(tokenizer)

@@ -1,12 +1,12 @@
-"""Peak memory of one step of QLoRA on a model of Llama-2-7B's shape: nf4 with double quantisation,
-bf16, LoRA of rank 8 on every linear map.
+"""Measures the peak memory of one step of QLoRA on a model of Llama-2-7B's shape: nf4 with double
+quantization, bf16, LoRA of rank 8 on every linear map.
 
     qlora_memory.py --moonring PATH [--tokens 128] [--layers 32] [--pack "nf4 double"]
 
-The weights are zeros in a file of holes, so that no disk need hold them: bytes do not depend on the
-numbers. Prints the peak of anonymous memory (pages of the mapped file, which the kernel can read
-again, apart), the packed bytes in closed form and the buffer of a block, and seconds of loading and
-of the step.
+The weights are zeros in a sparse file, which takes no space on the disk; memory does not depend on
+the values. Prints the peak of anonymous memory (without pages of the mapped file, which the kernel
+can read again), the closed forms of the packed bytes and of a block's buffer, and the seconds of
+loading and of the step.
 """
 
 import argparse

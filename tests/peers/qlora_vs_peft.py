@@ -1,13 +1,13 @@
-"""QLoRA of Moonring beside PyTorch, PEFT and bitsandbytes on a CPU: one text, one adapter, a base
-in nf4 with double quantisation.
+"""Compares Moonring's QLoRA with PyTorch, PEFT and bitsandbytes on a CPU: one text, one adapter, a
+base in nf4 with double quantization.
 
     qlora_vs_peft.py --moonring PATH [--model DIR] [--tokens 256]
 
-PEFT makes the adapter (B not zero) and saves it; both read it. In fp32: the loss within 1e-5 of
-PyTorch's; and against PyTorch in fp64 over the numbers that bitsandbytes unpacks, each adapter's
-gradient within 1e-4 relative (PyTorch's own in fp32 are further from it: that is printed). In bf16:
-the loss within 5e-3 of that, and the error of all gradients together at most 3 times what PyTorch's
-own in bf16 is.
+PEFT creates the adapter (with B not zero) and saves it; both programs read it. In fp32, the loss is
+within 1e-5 of PyTorch's, and each adapter gradient within 1e-4 relative of PyTorch's in fp64 with
+the weights that bitsandbytes unpacks (PyTorch's own gradients in fp32 are further away, which is
+printed). In bf16, the loss is within 5e-3 of that, and the error of all gradients together at most
+3 times that of PyTorch in bf16.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def packed(path, dtype):
 
 
 def plain(path, dtype):
-    """An unquantised model of the numbers that bitsandbytes unpacks."""
+    """Returns an unquantized model with the weights that bitsandbytes unpacks."""
     model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     with torch.no_grad():
         for name, module in packed(path, dtype).named_modules():
@@ -54,7 +54,7 @@ def plain(path, dtype):
 def adapted(path, dtype, base=packed):
     torch.manual_seed(2)
     config = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=16, target_modules=MAPS)
-    # In eval bitsandbytes repacks weights for its CPU kernel, with scales in bf16.
+    # In eval mode, bitsandbytes would repack weights for its CPU kernel, with scales in bf16.
     model = get_peft_model(base(path, dtype), config, autocast_adapter_dtype=True).train()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -101,7 +101,7 @@ def ours(args, folder, path, ids, extra):
 
 
 def error(found, exact):
-    """Of all gradients together, relative."""
+    """Returns the relative error of all gradients together."""
     difference = sum((found[n].double() - g.double()).square().sum() for n, g in exact.items())
     return (difference / sum(g.double().square().sum() for g in exact.values())).sqrt().item()
 

@@ -1,20 +1,20 @@
-"""What watching a run costs: the reports, and the steps that are traced; and whether the weights
-are the same bytes with all of it and with none.
+"""Measures the cost of monitoring a run: of the reports, and of traced steps; and checks that the
+weights have the same bytes with and without monitoring.
 
     reports_cost.py --moonring PATH [--model builtin:smollm2] [--steps 30] [--rounds 3] [--ranks 1]
 
-One and the same run takes up to 20 % more or less from process to process (where its pages are,
-what else the machine does), so no cost of 1 % shows between two processes' totals. Hence, within
-each process:
+The time of the same run varies by up to 20 % between processes (memory placement, other work), so a
+cost of 1 % cannot be seen in the totals of two processes. Therefore it is measured within each
+process:
 
-- reports: `time/other` of the log, which is all of a step that is not data, forward, backward,
-  communication, optimizer, evaluation or saving. Logging and trackers are in it, and the page in
-  that of the step after an evaluation. The medians of both in turns with every report off and with
-  every report but traces on; their difference as a share of the run.
-- traces: the middle third of a run's steps is traced. The median of its steps, divided by the
-  median of the steps before and after it; and what writing the file takes, once.
+- reports: `time/other` in the log, the time of a step that is not data, forward, backward,
+  communication, optimizer, evaluation or saving. It includes logging and trackers, and the report's
+  page in the step after an evaluation. Alternately with every report off, and with every report but
+  traces on; shows the medians, and their difference as a share of the run.
+- traces: the middle third of a run's steps is traced. Shows the median of its steps divided by the
+  median of the other steps, and the time for writing the file.
 
-Prints each run as it ends, then medians with the least and the greatest.
+Prints each run when it ends, then medians with minimum and maximum.
 """
 
 import argparse
@@ -34,7 +34,7 @@ ON = [
     "report_html=true",
     "plot_loss=true",
 ]
-PAGES = 2  # evaluations of a run, with a page each
+PAGES = 2  # evaluations per run, with a page each
 TRAINING = [
     "time/" + part for part in ("data", "forward", "backward", "communication", "optimizer")
 ]
@@ -66,12 +66,13 @@ def talks(folder):
 
 
 class Run:
-    """One training: what its files say of its time and its weights. Times are in seconds.
+    """Runs one training and returns what its files say about time and weights. Times are in
+    seconds.
 
     runtime             of the training
-    step, page          beside training, of a step after no evaluation, and after one
-    traced, untraced    of training, of a step inside and outside of the trace
-    written             beside training, where the trace's file is written
+    step, page          time/other of a step, after no evaluation and after one
+    traced, untraced    training time of a step inside and outside of the trace
+    written             time/other of the step in which the trace file is written
     """
 
     def __init__(self, args, folder, more, trace):
@@ -96,7 +97,8 @@ class Run:
         self.take_times([each for each in logged if "loss" in each], *trace)
 
     def take_times(self, logged, first, last):
-        """Of the lines of steps; first and last are of the trace, and the first step warms up."""
+        """Reads the times in the log's lines of steps. `first` and `last`: steps of the trace.
+        The first step is a warm-up."""
         after = {True: [], False: []}  # whether there was an evaluation
         inside = {True: [], False: []}  # whether there was a trace
         for number, each in enumerate(logged, 1):

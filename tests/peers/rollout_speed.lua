@@ -1,6 +1,6 @@
 --- Generates `new` tokens for each of `batch` prompts of `prompt` tokens, sampled or greedy. Prints
--- one JSON: the best of `repeats` runs in seconds and in CPU seconds, the peak memory of this
--- process, and the answers.
+--- one JSON object: seconds and CPU seconds of the best of `repeats` runs, the peak memory of this
+--- process, and the answers.
 --
 --   moonring rollout_speed.lua model=DIR batch=8 prompt=128 new=64 answers=1 precision=fp32
 local moonring = require "moonring"
@@ -12,7 +12,7 @@ local model = moonring.model.load(checkpoint, { frozen = true, precision = opt.p
   products = opt.products })
 local system = moonring.system
 
--- The same ids as in rollout_speed.py.
+-- The same prompt ids as in rollout_speed.py.
 local prompts = {}
 for p = 1, opt.batch do
   local ids = {}

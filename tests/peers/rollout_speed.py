@@ -1,15 +1,16 @@
-"""Tokens a second and peak memory of many answers at once: model:rollout beside `generate`.
+"""Compares tokens per second and peak memory of batched decoding: model:rollout and Transformers'
+`generate`.
 
     rollout_speed.py --moonring PATH --model DIR [--batches 1,8,32] [--rounds 2]
 
-SmolLM2 or its like in fp32, each prompt of --prompt tokens of its own, --new tokens to each, the
-likeliest one (greedy). The programs run in turn, each in a process of its own, whose greatest size
-is its peak; the best of the rounds. Also the answers that differ: two tokens that are as good as
-tied. With --group N each prompt has N answers, drawn (temperature 1): `generate` gets as many rows
-of each (num_return_sequences), a rollout computes a prompt once. With --llama FILE.gguf
+SmolLM2 or a similar model in fp32; each prompt has --prompt tokens and gets --new greedy tokens.
+The programs run alternately, each in a separate process whose greatest size is the peak; the best
+of all rounds is shown. Also counts answers that differ because two tokens are almost tied. With
+--group N, each prompt has N answers sampled with temperature 1: `generate` gets N rows per prompt
+(num_return_sequences), while a rollout computes the prompt once. With --llama FILE.gguf,
 llama-cpp-python decodes one prompt after another, if it is installed.
 
-Seconds of CPU beside the seconds: on a machine that has other work they say more.
+CPU seconds are shown too; on a machine with other work they are more reliable.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def tell(seconds, cpu, answers):
 
 
 def transformers(args, batch):
-    """Run in a process of its own."""
+    """Measures `generate`. Runs in a separate process."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -1,10 +1,10 @@
-"""Every family's folder read and written by `moonring export`, opened by Transformers: tensors bit
-for bit, config but for documented keys.
+"""Reads and writes every family's folder with `moonring export`, and opens the result with
+Transformers: tensors are bit-identical, and config.json is equal except for documented keys.
 
-    roundtrip_families.py --moonring BINARY [FOLDER]      FOLDER: of models, default
-    tests/golden/families
+    roundtrip_families.py --moonring BINARY [FOLDER]
+        FOLDER: contains the models; default: tests/golden/families
 
-What may differ in config.json: torch_dtype / dtype (the dtype written).
+config.json may differ in torch_dtype / dtype (the dtype that was written).
 """
 
 import argparse

@@ -1,5 +1,5 @@
---- Times of training steps on one document: prints the mean and the median in seconds over all
--- steps except the first.
+--- Measures training steps on one document: prints the mean and the median in seconds over all
+--- steps except the first.
 --
 --   moonring [-n 2] tests/peers/step_times.lua model=DIR tokens=64 steps=100 sp=2
 local moonring = require "moonring"
@@ -8,7 +8,7 @@ local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open
 local model = moonring.model.load(checkpoint)
 local attention = moonring.attention.create { mesh = mesh }
 local ids = {}
-for i = 1, opt.tokens do ids[i] = (i * 7919) % 40 + 3 end -- ids that any vocabulary has
+for i = 1, opt.tokens do ids[i] = (i * 7919) % 40 + 3 end -- ids in any vocabulary
 local sequence = moonring.comm.sequence { documents = { ids } }
 local weights = model:parameters()
 local adamw, times = moonring.trainer.adamw(weights), {}

@@ -1,29 +1,26 @@
-"""Step time and peak memory of `moonring train` beside Transformers', full fine-tuning of one
-document a step.
+"""Compares step time and peak memory of `moonring train` with Transformers: full fine-tuning, one
+document per step.
 
     step_vs_transformers.py --moonring PATH --model DIR [--tokens 512,2048,4096] [--dtype fp32,bf16]
         [--steps 4] [--rounds 2] [--threads N] [--device cpu|cuda]
         [--keys activation_offload=disk,...] [--limit-gib 24] [--budget-gib 6] [--folder DIR]
 
-Transformers: sdpa attention, gradient checkpointing, clipping at 1.0, AdamW (fused); bf16 is
-autocast over fp32 weights, as LLaMA-Factory trains.
-Moonring: the same documents, as an alpaca data set and a YAML. Both run as processes of their own,
-in turn, with the same number of threads; the first
-step of each process is left out and the median of the others is taken. Memory is sampled for both
-in the same way, over the whole process tree: `anon` is
-RssAnon + RssShmem (what the program allocated), `rss` is all resident pages (mapped weight files
-too). On cuda the programs' own figures are shown.
-Both losses of the first step are printed: where they differ, the two did not do the same work. The
-chatml template is assumed for that.
+Transformers runs with sdpa attention, gradient checkpointing, clipping at 1.0 and AdamW (fused);
+bf16 is autocast over fp32 weights, as in LLaMA-Factory. Moonring gets the same documents as an
+alpaca data set and a YAML. Both run alternately as separate processes with the same number of
+threads; the first step of each process is excluded, and the median of the others is shown. Memory
+is sampled for both in the same way, over the whole process tree: `anon` is RssAnon + RssShmem
+(allocated memory), `rss` all resident pages (with mapped weight files). On cuda, the programs' own
+numbers are shown. Both losses of the first step are printed: if they differ, the two did not do the
+same work. This requires the chatml template.
 
-At the end, of each dtype: memory a token (the slope between the two greatest lengths), beside the
-inputs of the blocks alone, (layers + 1) x hidden x 4 bytes; and the length that
-this slope predicts for --budget-gib. A program that fails within --limit-gib of address space for
-data is left out at greater lengths. --keys are added to Moonring's
-configuration. --steps 0 measures the first step alone: its backward has no states of AdamW's beside
-it yet, so a memory that is to be one of training wants --steps 1 at least. Up to
-some length the peak is the optimizer's step, and the slope is none: a slope is to be taken between
-lengths beyond.
+At the end, prints for each dtype the memory per token (the slope between the two greatest lengths),
+compared with that of the blocks' inputs, (layers + 1) x hidden x 4 bytes; and the length that this
+slope predicts for --budget-gib. A program that fails within --limit-gib of address space for data
+is not run with greater lengths. --keys are added to Moonring's configuration. --steps 0 only
+measures the first step, in whose backward there are no AdamW states yet; for the memory of
+training, use at least --steps 1. Up to some length the peak is in the optimizer's step, so the
+slope is only meaningful between longer lengths.
 """
 
 import argparse
@@ -51,8 +48,8 @@ def text_of(index, tokens):
 
 
 def documents(tokenizer, tokens, count):
-    """The ids and labels that a LLaMA-Factory configuration with template chatml and cutoff_len =
-    tokens gives."""
+    """Yields the ids and labels that a LLaMA-Factory configuration with template chatml and
+    cutoff_len = tokens gives."""
     for i in range(count):
         source = tokenizer.encode(
             "<|im_start|>user\nCopy.<|im_end|>\n<|im_start|>assistant\n", add_special_tokens=False
@@ -130,7 +127,7 @@ class Failed(Exception):
 
 
 def watch(command, environment, log, limit_gib=None):
-    """Runs a command; returns its output and its peaks of memory."""
+    """Runs a command. Returns its output and its peaks of memory."""
     peak = [0, 0]
 
     def limit():

@@ -1,13 +1,13 @@
-"""Random configurations over LLaMA-Factory's demo data, prepared by both programs and compared row
-by row.
+"""Prepares LLaMA-Factory's demo data with random configurations in both programs, and compares them
+row by row.
 
     sweep_preprocess.py --moonring PATH --models FOLDER [FOLDER ...] [--templates NAME,NAME]
-    [--count 100] [--seed 0] [--oracle DIR]
+        [--count 100] [--seed 0] [--oracle DIR]
 
-FOLDER: a model's folder, of which only config.json and the tokenizer are read. A configuration is
-drawn of each: stage, data sets of the stage and how they are mixed,
-template, cutoff_len, and the keys that change ids or labels. Where LLaMA-Factory refuses one,
-Moonring must refuse it too. Prints a line a configuration; exits with 1 where two differ.
+FOLDER: a model's folder, of which only config.json and the tokenizer are read. A configuration has
+a random stage, data sets of this stage and their mixing, template, cutoff_len, and keys that change
+ids or labels. If LLaMA-Factory rejects one, Moonring must reject it too. Prints a line for each
+configuration; exits with 1 if two differ.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def draw(rng, templates):
     perhaps(0.3, seed=rng.choice([1, 7, 1234]))
     if stage == "sft":
         keys.update(rng.choice([{}, {}, {"train_on_prompt": True}, {"mask_history": True}]))
-        # LLaMA-Factory's packing needs a multiple of 8 tokens.
+        # LLaMA-Factory's packing requires a multiple of 8 tokens.
         keys.update(
             rng.choice(
                 [{}, {}, {"packing": True}]
@@ -76,11 +76,11 @@ def draw(rng, templates):
 
 
 def theirs(model, data, keys):
-    """The two parts as lines, or why LLaMA-Factory refuses."""
+    """Returns both parts as lines, or the reason why LLaMA-Factory rejects the configuration."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             parts = make.prepare(model, data, keys, scratch)
-        except (Exception, SystemExit) as error:  # whatever it may raise, it gives no rows
+        except (Exception, SystemExit) as error:  # with any error, there are no rows
             return None, f"{type(error).__name__}: {error}"
     return [part and make.lines(part) for part in parts], ""
 
@@ -169,7 +169,7 @@ def main():
             "was not found, please check and update your model file" in why
             or "The features can't be aligned" in why
         ):
-            # a template for pictures or sound wants their processor; or rows of two shapes in one
+            # a template for images or audio requires its processor; or rows of two shapes in one
             # table
             beyond += 1
             continue

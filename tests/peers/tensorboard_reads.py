@@ -1,11 +1,11 @@
-"""TensorBoard's own reader on the event files of a run, beside its trainer_log.jsonl.
+"""Compares a run's event files, read by TensorBoard, with its trainer_log.jsonl.
 
     pip install tensorboard==2.21.0
     moonring train c.yaml report_to=tensorboard ...
     python tests/peers/tensorboard_reads.py OUTPUT_DIR [LOGGING_DIR]
 
-Every number of the log, rounded to fp32, must be the scalar of that step, once; and the HParams
-plugin must know the run's learning rate. Prints what there is, and ends with 1 where it differs.
+Every number of the log, rounded to fp32, must be the scalar of that step, once, and the HParams
+plugin must have the run's learning rate. Prints what it has read; exits with 1 if anything differs.
 """
 
 import json
@@ -21,7 +21,8 @@ NAMES = {"lr": "learning_rate", "tokens": "num_input_tokens_seen"}
 
 
 def named(line):
-    """The Trainer's names of a line of the log (rewrite_logs of its callbacks)."""
+    """Returns the scalars' names for a line of the log, as in the Trainer (rewrite_logs of its
+    callbacks)."""
     evaluates = "eval_loss" in line
     for key, value in line.items():
         if isinstance(value, str) or key in PASSED or value is None:

@@ -1,5 +1,5 @@
--- Seconds to encode the texts of a file (a JSON array, one text per line) with a model's tokenizer,
--- the best of five passes: tokenize.lua MODEL FILE. Prints JSON: the first pass, the best of the
+-- Measures a tokenizer: tokenize.lua MODEL FILE. Encodes the texts of a file (a JSON array, one
+-- text per line) in five passes. Prints JSON: seconds of the first pass, of the best one of the
 -- others, and the number of tokens.
 local moonring = require "moonring"
 local tokenizer = moonring.data.tokenizer(moonring.model.open(arg[1]))

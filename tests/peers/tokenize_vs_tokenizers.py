@@ -1,12 +1,13 @@
-"""Megabytes a second of Moonring's tokenizer and of Hugging Face's (Rust), in turn, on one thread.
+"""Compares megabytes per second of Moonring's tokenizer with Hugging Face's (Rust), alternately, on
+one thread.
 
-    tokenize_vs_tokenizers.py --moonring PATH --models FOLDER [FOLDER ...] --book FILE [--oracle
-    DIR]
+    tokenize_vs_tokenizers.py --moonring PATH --models FOLDER [FOLDER ...] --book FILE
+        [--oracle DIR]
 
-Two inputs: the texts of alpaca_en_demo (instruction, input, output, each by itself) and a book as
-one text. Five passes each: the first (no word is known yet) and the best
-of the others. Moonring is called from Lua, the other by encode_batch_fast; both give lists of ids.
-The number of tokens must be equal.
+Two inputs: the texts of alpaca_en_demo (instruction, input, output, each separately) and a book as
+one text. Five passes each: the first one (no word is cached yet) and the best of the others.
+Moonring is called from Lua, the tokenizers library by encode_batch_fast; both return lists of ids.
+The numbers of tokens must be equal.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-os.environ["RAYON_NUM_THREADS"] = "1"  # before tokenizers is imported
+os.environ["RAYON_NUM_THREADS"] = "1"  # must be set before tokenizers is imported
 
 
 def peer(folder, texts):

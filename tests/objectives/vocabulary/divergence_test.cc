@@ -16,7 +16,7 @@ namespace {
 
 using base::Parameter;
 
-// The reference is wider than the policy, and has another logit scale and softcap.
+// A reference model that is wider than the policy and has another logit scale and softcap.
 Case ReferenceCase(const Case& c) {
   return {.tokens = c.tokens,
           .hidden = c.hidden + 7,
@@ -37,7 +37,7 @@ ReferenceHead HeadOf(const Case& c, const Inputs& in) {
   return head;
 }
 
-// The definition, in probabilities.
+// Computes the divergence from its definition, in probabilities.
 at::Tensor PlainDivergence(const Divergence& how, const at::Tensor& z, const at::Tensor& y) {
   const at::Tensor p = at::softmax(z / how.temperature, 1), q = at::softmax(y / how.temperature, 1);
   const auto kl = [](const at::Tensor& a, const at::Tensor& b) {
@@ -87,7 +87,7 @@ TEST(DivergenceTest, EqualsPlainAutogradInFp64) {
   }
 }
 
-// p = (1/2, 1/2) and q = (9/10, 1/10), computed by hand.
+// For p = (1/2, 1/2) and q = (9/10, 1/10), the divergences equal values computed by hand.
 TEST(DivergenceTest, OfTwoOutcomes) {
   const auto logits = [](double first) {
     return std::make_shared<Parameter>(
@@ -101,7 +101,7 @@ TEST(DivergenceTest, OfTwoOutcomes) {
   };
   const double forward = 0.9 * std::log(1.8) + 0.1 * std::log(0.2),
                reverse = 0.5 * std::log(1 / 1.8) + 0.5 * std::log(5.0);
-  // at::tensor's literals round the logits to fp32: 1e-6.
+  // 1e-6, because at::tensor rounds the logits to fp32.
   EXPECT_NEAR(value(DivergenceKind::kForward), forward, 1e-6);
   EXPECT_NEAR(value(DivergenceKind::kReverse), reverse, 1e-6);
   EXPECT_NEAR(value(DivergenceKind::kJs),
@@ -133,7 +133,7 @@ TEST(DivergenceTest, Fp32WithinBoundsOfFp64) {
   }
 }
 
-// The matmuls of both models are in bf16, everything else in fp32: the error is at most one and a
+// With both models' matmuls in bf16 and everything else in fp32, the error is at most one and a
 // half times that of plain autograd over logits of bf16 matmuls.
 TEST(DivergenceTest, Bf16MatmulNoWorseThanPlain) {
   const Divergence how{.kind = DivergenceKind::kJs};
@@ -170,7 +170,7 @@ TEST(DivergenceTest, Bf16MatmulNoWorseThanPlain) {
             1.5 * Distance(weight.grad(), wanted.weight_gradient));
 }
 
-// Logits of thousands, where most probabilities are 0 in fp32.
+// Logits of thousands, for which most probabilities are 0 in fp32.
 TEST(DivergenceTest, LargeLogits) {
   for (const Divergence& how : kEvery) {
     const Case c{.dtype = at::kFloat, .size = 300.0}, of_reference = ReferenceCase(c);
@@ -183,8 +183,8 @@ TEST(DivergenceTest, LargeLogits) {
   }
 }
 
-// A policy that is its own reference, with the same head: the divergence is 0 with a gradient of 0.
-// The reference is never differentiated, even if its weights are trainable.
+// If the policy is its own reference, with the same head, divergence and gradient are 0. The
+// reference is never differentiated, even if its weights are trainable.
 TEST(DivergenceTest, TheReferenceIsNotDifferentiated) {
   for (const Divergence& how : kEvery) {
     const Case c{.chunk_rows = 9};
@@ -219,7 +219,7 @@ TEST(DivergenceTest, NoTargetsAndNoTokens) {
   }
 }
 
-// Either of the two heads may have rows beyond the ids of both.
+// Either head may have rows beyond the ids of both vocabularies.
 TEST(DivergenceTest, PaddedVocabularies) {
   for (const auto& [policy, other] : {std::pair{29, 40}, {40, 29}, {40, 40}}) {
     const Case c{.vocab = policy, .chunk_rows = 6};
@@ -238,8 +238,8 @@ TEST(DivergenceTest, PaddedVocabularies) {
   }
 }
 
-// [T, V] is never allocated: forward and backward take one chunk of both models' logits, blocks of
-// it for each thread, and the head's gradient.
+// [T, V] is never allocated: forward and backward allocate one chunk of both models' logits, blocks
+// for each thread, and the head's gradient.
 TEST(DivergenceTest, MemoryStaysBelowAllLogits) {
   const Case c{.tokens = 4096, .hidden = 16, .vocab = 4096, .ignored = 0.0, .dtype = at::kFloat};
   const Inputs in = MakeInputs(c), other = MakeInputs(ReferenceCase(c));
@@ -253,8 +253,8 @@ TEST(DivergenceTest, MemoryStaysBelowAllLogits) {
   for (const Divergence& how : kEvery) {
     const moonring::testing::AllocatorWatch watch;
     const at::Tensor sum = TokenDivergence(hidden, head, in.targets, reference, how, options).sum();
-    // In addition to the chunk: about ten blocks per thread, and the gradients of the head and the
-    // hidden states.
+    // Allowed in addition to the chunk: about ten blocks per thread, and the gradients of the head
+    // and of the hidden states.
     const int64_t blocks = 10 * int64_t{256 << 10} * at::get_num_threads();
     EXPECT_LE(watch.peak_bytes(), (2 << 20) + blocks + 2 * hidden_bytes);
     EXPECT_LE(watch.live_bytes(), hidden_bytes);

@@ -1,4 +1,4 @@
-// Entropy and z-loss, and with them the properties that all row losses share (row_loss.h).
+// Entropy and z-loss, which also test the properties that all row losses share (row_loss.h).
 
 #include <cmath>
 #include <functional>
@@ -47,7 +47,7 @@ Loss ZLoss() {
           }};
 }
 
-// In fp64 only the order of sums differs: 1e-12 is some thousand roundings.
+// In fp64 only the order of sums differs: bound 1e-12, some thousand roundings.
 TEST(RowLossTest, EqualsPlainAutogradInFp64) {
   for (const Loss& loss : {Entropy(1.0), Entropy(2.5), ZLoss()}) {
     for (const int64_t chunk_rows : {1, 5, 8, 1000}) {
@@ -68,7 +68,7 @@ TEST(RowLossTest, EqualsPlainAutogradInFp64) {
   }
 }
 
-// Logits that are all 0 give ln V, and its square.
+// If all logits are 0, the entropy is ln V and the z-loss its square.
 TEST(RowLossTest, OfEqualLogits) {
   const at::Tensor hidden = at::ones({3, 4}, at::kDouble), targets = at::tensor({0L, -100L, 2L});
   const auto head = std::make_shared<Parameter>("head", at::zeros({11, 4}, at::kDouble));
@@ -111,8 +111,8 @@ TEST(RowLossTest, NoTargetsAndNoTokens) {
   }
 }
 
-// A sharded stream: each rank's rows alone give the whole stream's numbers, and the weight's
-// gradients add up.
+// On a sharded stream, each rank's rows give the whole stream's losses, and the weight's gradients
+// add up.
 TEST(RowLossTest, RowsOfRanksGiveTheWhole) {
   const Case c{.tokens = 256, .hidden = 64, .vocab = 300, .ignored = 0.3};
   const Inputs in = MakeInputs(c);
@@ -129,8 +129,8 @@ TEST(RowLossTest, RowsOfRanksGiveTheWhole) {
   EXPECT_LE(Distance(weight_gradient, whole.weight_gradient), 1e-14);
 }
 
-// The first backward frees what the forward kept; the second one recomputes the logits. Gradients
-// add up in the Parameter, like those of a tied embedding.
+// Two backwards of one graph: the first one frees what the forward saved, the second one recomputes
+// the logits. Gradients add up in the Parameter, as for a tied embedding.
 TEST(RowLossTest, TwoBackwardsOfOneGraph) {
   const Case c;
   const Inputs in = MakeInputs(c);
@@ -165,7 +165,7 @@ TEST(RowLossTest, FrozenHeadAndFrozenHidden) {
   EXPECT_FALSE(TokenZLoss(hidden, head, in.targets).requires_grad());
 }
 
-// Ids beyond `vocabulary` are ignored; their rows of the head's gradient are 0.
+// Ids beyond `vocabulary` are ignored; the head's gradient is 0 in their rows.
 TEST(RowLossTest, PartOfTheVocabulary) {
   const Case c{.bias = true, .chunk_rows = 4};
   const Inputs in = MakeInputs(c);

@@ -19,15 +19,15 @@ struct Case {
   int64_t tokens = 37, hidden = 12, vocab = 29;
   double scale = 1.0, softcap = 0.0;
   bool bias = false;
-  int64_t chunk_rows = 1000;  // of this many rows' logits is chunk_bytes
+  int64_t chunk_rows = 1000;  // chunk_bytes is the size of this many rows
   double ignored = 0.4;       // share of rows without a target
   at::ScalarType dtype = at::kDouble;
   int64_t seed = 7;
-  double size = 1.0;  // of the head's numbers
+  double size = 1.0;  // scale of the head's numbers
 };
 
 struct Inputs {
-  at::Tensor hidden, weight, bias, targets, upstream;  // upstream: the gradient of each number
+  at::Tensor hidden, weight, bias, targets, upstream;  // upstream: gradient of each loss
 };
 Inputs MakeInputs(const Case& c);
 Inputs InFp64(Inputs in);
@@ -38,16 +38,16 @@ struct Result {
 
 ProjectionOptions OptionsOf(const Case& c);  // without the bias
 
-// Logits of every row.
+// Returns the logits of every row.
 at::Tensor PlainLogits(const Case& c, const at::Tensor& hidden, const at::Tensor& weight,
                        const at::Tensor& bias);
 
-// `of_rows` maps logits [tokens, vocab] to losses [tokens]. A token without a target has the loss
-// 0.
+// Computes the reference. `of_rows` maps logits [tokens, vocab] to losses [tokens]. The loss of a
+// token without a target is 0.
 Result Plain(const Case& c, const Inputs& in,
              const std::function<at::Tensor(const at::Tensor& z)>& of_rows);
 
-// The function under test, which computes the losses [tokens] in chunks.
+// A function under test, which computes the losses [tokens] in chunks.
 using Call =
     std::function<at::Tensor(const at::Tensor& hidden, const std::shared_ptr<base::Parameter>& head,
                              const ProjectionOptions& options)>;

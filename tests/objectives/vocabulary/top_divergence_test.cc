@@ -27,12 +27,12 @@ Call AgainstTheTop(const ReferenceTop& reference, const at::Tensor& targets,
   };
 }
 
-// sum of a log(a / b), where terms with a = 0 are 0.
+// Returns the sum of a log(a / b), where terms with a = 0 are 0.
 at::Tensor Kl(const at::Tensor& a, const at::Tensor& b) {
   return at::where(a > 0, a * (at::where(a > 0, a, at::ones_like(a)) / b).log(), 0.0).sum(1);
 }
 
-// The definition, in probabilities of the outcomes.
+// Computes the divergence from its definition, in probabilities of the outcomes.
 at::Tensor PlainTopDivergence(const Divergence& how, const at::Tensor& z, const ReferenceTop& top) {
   at::Tensor p = at::softmax(z / how.temperature, 1).gather(1, top.ids_TK),
              q = top.log_probs_TK.exp();
@@ -63,7 +63,7 @@ const Divergence kEveryTop[] = {
     {.kind = DivergenceKind::kJs, .temperature = 1.5},
 };
 
-// The log-probs of all ids from another model, of which the top ids are taken.
+// Returns another model's log-probs of all ids, from which the top ids are taken.
 at::Tensor ReferenceLogProbs(const Case& c) {
   return at::log_softmax(
       at::randn({c.tokens, c.vocab}, at::detail::createCPUGenerator(5), at::kDouble).mul_(2.0), 1);
@@ -84,11 +84,11 @@ TEST(TopDivergenceTest, EqualsPlainAutogradInFp64) {
                          << "rest " << static_cast<int>(rest) << " kind "
                          << static_cast<int>(how.kind) << " temperature " << how.temperature
                          << " top " << top << " rows " << chunk_rows << " softcap " << softcap);
-            if (rest == Rest::kRenormalize && top == 1) continue;  // it is 0: below
+            if (rest == Rest::kRenormalize && top == 1) continue;  // it is 0, see below
             const Case c{.scale = 0.5, .softcap = softcap, .bias = true, .chunk_rows = chunk_rows};
             const Inputs in = MakeInputs(c);
             const ReferenceTop reference = TopOf(ReferenceLogProbs(c), top, rest);
-            // 1 - (sum of probabilities) loses digits if little remains: 1e-11.
+            // 1 - (sum of probabilities) loses digits if little remains: bound 1e-11.
             ExpectClose(
                 Ours(c, in, AgainstTheTop(reference, in.targets, how), OptionsOf(c)),
                 Plain(c, in,
@@ -110,13 +110,13 @@ TEST(TopDivergenceTest, OneRenormalisedIdIsCertain) {
   EXPECT_TRUE(ours.weight_gradient.eq(0).all().item<bool>());
 }
 
-// With all ids it is the divergence over the whole vocabulary. With fewer ids and a bucket for the
-// rest it is a lower bound, which grows with the number of ids.
+// With all ids, the result is the divergence over the whole vocabulary. With fewer ids and a bucket
+// for the rest, it is a lower bound, which increases with the number of ids.
 TEST(TopDivergenceTest, OfMoreAndMoreIds) {
   const Case c{.ignored = 0.0};
   const Inputs in = MakeInputs(c);
   const auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
-  // A reference whose logits are its hidden states.
+  // A reference model whose logits are its hidden states.
   const at::Tensor log_probs = ReferenceLogProbs(c);
   const ReferenceHead whole{
       log_probs, std::make_shared<Parameter>("eye", at::eye(c.vocab, at::kDouble)), {}};
@@ -138,8 +138,8 @@ TEST(TopDivergenceTest, OfMoreAndMoreIds) {
   }
 }
 
-// In fp32 the probabilities of the top ids may sum to 1 or more: the rest is then 2^-23, and
-// everything stays finite.
+// In fp32 the probabilities of the top ids may sum to 1 or more: the remaining mass is then 2^-23,
+// and everything stays finite.
 TEST(TopDivergenceTest, NothingLeftOfTheMass) {
   const Case c{.ignored = 0.0, .dtype = at::kFloat};
   const Inputs in = MakeInputs(c);
@@ -158,7 +158,7 @@ TEST(TopDivergenceTest, NothingLeftOfTheMass) {
   }
 }
 
-// Rows with fewer than K ids are padded with -inf.
+// Rows with fewer than K ids may be padded with -inf.
 TEST(TopDivergenceTest, IdsWithoutMass) {
   const Case c;
   const Inputs in = MakeInputs(c);
@@ -174,7 +174,7 @@ TEST(TopDivergenceTest, IdsWithoutMass) {
   }
 }
 
-// The gradients of a tied embedding add up; a frozen head gets none.
+// Gradients of a tied embedding add up; a frozen head gets none.
 TEST(TopDivergenceTest, TiedAndFrozenHeads) {
   const Case c{.chunk_rows = 6};
   const Inputs in = MakeInputs(c);
@@ -207,7 +207,7 @@ TEST(TopDivergenceTest, TopLogProbsAreOfWholeRows) {
     const at::Tensor learnt = in.targets.ne(-100).unsqueeze(1);
     EXPECT_TRUE(at::equal(top.ids_TK, at::where(learnt, std::get<1>(wanted), -1)));
     EXPECT_LE(Distance(top.log_probs_TK.exp(), std::get<0>(wanted).exp() * learnt), 1e-14);
-    // The result can be used as the reference of a divergence, including rows without a target.
+    // The result can be used as the reference of a divergence, also in rows without a target.
     const ReferenceTop reference{top.ids_TK, top.log_probs_TK, Rest::kBucket};
     EXPECT_LE(TokenDivergence(in.hidden, std::make_shared<Parameter>("head", in.weight), in.targets,
                               reference, {.temperature = 2.0}, OptionsOf(c))

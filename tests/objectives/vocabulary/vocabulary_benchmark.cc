@@ -1,9 +1,9 @@
-// Losses over the vocabulary compared with KL by LibTorch's autograd over whole logits, forward and
+// Losses over the vocabulary compared with KL over whole logits by LibTorch's autograd, forward and
 // backward: CPU time and memory. The reference is as wide as the policy.
 //
 //   bazel run //tests/objectives/vocabulary:vocabulary_benchmark -- [rows] [vocab] [hidden]
 //
-// Each case runs on one thread in a process of its own (a fork), because the peak is counted for a
+// Each case runs on one thread in a separate process (a fork), because the peak memory is that of a
 // process.
 
 #include <sys/resource.h>
